@@ -1,0 +1,26 @@
+# Warnings, sanitizers and ccache for everything that is ours.
+add_library(brigade_compiler INTERFACE)
+target_compile_options(brigade_compiler INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor
+                                                  $<$<BOOL:${BRIGADE_WERROR}>:-Werror>)
+target_include_directories(brigade_compiler INTERFACE ${PROJECT_SOURCE_DIR})
+
+if(BRIGADE_SANITIZE)
+  add_compile_options(-fsanitize=${BRIGADE_SANITIZE} -fno-omit-frame-pointer -g1)
+  add_link_options(-fsanitize=${BRIGADE_SANITIZE})
+  if(BRIGADE_SANITIZE MATCHES "undefined")
+    add_compile_options(-fno-sanitize-recover=undefined)
+  endif()
+  # std::atomic_thread_fence is not understood by ThreadSanitizer; we use none, so the warning would be noise.
+  if(BRIGADE_SANITIZE MATCHES "thread")
+    add_compile_options(-Wno-tsan)
+  endif()
+endif()
+
+find_program(BRIGADE_CCACHE ccache)
+if(BRIGADE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  # Precompiled headers and ccache agree only under these settings.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
+      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+      CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} ${BRIGADE_CCACHE})
+  set(BRIGADE_USES_CCACHE TRUE)
+endif()
