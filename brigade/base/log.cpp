@@ -1,0 +1,92 @@
+#include "brigade/base/log.h"
+
+#include <spdlog/logger.h>
+#include <spdlog/sinks/stdout_color_sinks.h>
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+namespace brigade::base {
+namespace {
+
+/// The one process-wide state of the library: where messages go.
+struct Log {
+  std::atomic<LogLevel> level{LogLevel::kInfo};
+  std::mutex mutex;  // guards sink, and keeps messages whole
+  LogSink sink;
+  spdlog::logger standard_error{"brigade", std::make_shared<spdlog::sinks::stderr_color_sink_mt>()};
+
+  Log() { standard_error.set_pattern("%^[%l]%$ %v"); }
+};
+
+Log& process_log() {
+  // Never destroyed: threads and destructors may log until the very end of the process.
+  static Log* const log = new Log;
+  return *log;
+}
+
+spdlog::level::level_enum spdlog_level(LogLevel level) {
+  switch (level) {
+    case LogLevel::kInfo:
+      return spdlog::level::info;
+    case LogLevel::kWarning:
+      return spdlog::level::warn;
+    case LogLevel::kError:
+      return spdlog::level::err;
+    case LogLevel::kOff:
+      return spdlog::level::off;
+  }
+  return spdlog::level::err;
+}
+
+void write(LogLevel level, std::string_view message) {
+  Log& log = process_log();
+  if (level < log.level.load(std::memory_order_relaxed)) return;
+  const std::lock_guard<std::mutex> lock(log.mutex);
+  if (log.sink) {
+    log.sink(level, message);
+  } else {
+    log.standard_error.log(spdlog_level(level),
+                           spdlog::string_view_t(message.data(), message.size()));
+  }
+}
+
+}  // namespace
+
+std::string_view to_string(LogLevel level) {
+  switch (level) {
+    case LogLevel::kInfo:
+      return "info";
+    case LogLevel::kWarning:
+      return "warning";
+    case LogLevel::kError:
+      return "error";
+    case LogLevel::kOff:
+      return "off";
+  }
+  return "unknown";
+}
+
+void log_info(std::string_view message) {
+  write(LogLevel::kInfo, message);
+}
+void log_warning(std::string_view message) {
+  write(LogLevel::kWarning, message);
+}
+void log_error(std::string_view message) {
+  write(LogLevel::kError, message);
+}
+
+void set_log_level(LogLevel level) {
+  process_log().level.store(level, std::memory_order_relaxed);
+}
+
+void set_log_sink(LogSink sink) {
+  Log& log = process_log();
+  const std::lock_guard<std::mutex> lock(log.mutex);
+  log.sink.swap(sink);
+}
+
+}  // namespace brigade::base
