@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""The demo: times one CPU replica, trains over two, and prints test accuracy and speed-up.
+
+usage: demo.py BRIGADE BUILD_FOLDER
+"""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+EPOCHS = 2
+BATCH_SIZE = 128  # a replica
+TIMED_STEPS = 60  # of the one-replica run: enough for a figure, short enough to wait for
+
+
+class DemoFailed(Exception):
+    def __init__(self, message, status):
+        super().__init__(message)
+        self.status = status
+
+
+def train(brigade, model_dir, *arguments):
+    """Runs `brigade train` and returns the object in the last line of its output. Its other lines are passed on."""
+    command = [brigade, "train", "--model", "mnist_cnn", "--dataset", "fashion_mnist", "--batch-size", str(BATCH_SIZE),
+               "--optimizer", "adam", "--learning-rate", "0.001", "--model-dir", str(model_dir), "--overwrite", "--json",
+               *arguments]
+    print("$ " + " ".join(command), flush=True)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        last = ""
+        try:
+            for line in process.stdout:
+                if last:
+                    print(last, flush=True)
+                last = line.strip()
+            status = process.wait()
+        except KeyboardInterrupt:  # the child got the signal too: it saves and ends by itself
+            process.wait()
+            raise
+    if status != 0:
+        raise DemoFailed(f"brigade train exited with {status}", status)
+    try:
+        return json.loads(last)
+    except ValueError:
+        raise DemoFailed(f"the last line of brigade train is not JSON: {last[:200]}", 1)
+
+
+def summary(one, two):
+    lines = [
+        f"test accuracy         {100 * two['eval_accuracy']:.2f} % after {EPOCHS} epochs of Fashion-MNIST",
+        f"{two['replicas']} replicas            {two['examples_per_second']:.0f} images/s",
+    ]
+    if one is not None:
+        speed_up = two["examples_per_second"] / one["examples_per_second"]
+        lines[1:1] = [f"one replica           {one['examples_per_second']:.0f} images/s"]
+        lines.append(f"speed-up              {speed_up:.2f}x over one replica ({50 * speed_up:.0f} % of twice)")
+    return lines
+
+
+def run(brigade, build):
+    cores = len(os.sched_getaffinity(0))
+    if cores < 2:
+        print("This process may use one core only, so two replicas cannot be faster than one: training on one replica.")
+        trained = train(brigade, build / "demo", "--strategy", "one_device", "--devices", "cpu:0", "--epochs", str(EPOCHS))
+        return summary(None, trained)
+    print(f"1. One replica, {TIMED_STEPS} steps, for comparison")
+    one = train(brigade, build / "demo-one-replica", "--strategy", "one_device", "--devices", "cpu:0",
+                "--steps", str(TIMED_STEPS))
+    print(f"\n2. Two replicas, {EPOCHS} epochs")
+    two = train(brigade, build / "demo", "--strategy", "mirrored", "--devices", "cpu:0,cpu:1", "--epochs", str(EPOCHS))
+    return summary(one, two)
+
+
+def main():
+    if len(sys.argv) != 3:
+        raise SystemExit(__doc__)
+    build = pathlib.Path(sys.argv[2])
+    try:
+        lines = run(sys.argv[1], build)
+    except DemoFailed as error:
+        print(f"demo: {error}", file=sys.stderr)
+        raise SystemExit(error.status)
+    except KeyboardInterrupt:
+        raise SystemExit(130)
+    print("\n" + "\n".join(lines))
+    print(f"weights               {build / 'demo'} (brigade evaluate --model-dir {build / 'demo'} reads them)")
+
+
+if __name__ == "__main__":
+    main()
