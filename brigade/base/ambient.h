@@ -19,7 +19,7 @@ enum class AmbientIndex : std::size_t {
 /// Where the calling thread stands: a row of borrowed pointers, filled by the folders above through `AmbientSlot`.
 /// Strategies copy the caller's into each replica thread with `AmbientInstall`.
 struct Ambient {
-  std::array<void*, static_cast<std::size_t>(AmbientIndex::kCount)> places{};
+  std::array<const void*, static_cast<std::size_t>(AmbientIndex::kCount)> places{};
 };
 
 /// The calling thread's context: the only thread-local of the library. Copy it to hand it to another thread.
@@ -31,7 +31,9 @@ template <class T>
 struct AmbientSlot {
   AmbientIndex index;
   /// What stands there, or null. Borrowed: valid while the scope that put it there is open.
-  T* get() const { return static_cast<T*>(ambient().places[static_cast<std::size_t>(index)]); }
+  T* get() const {
+    return static_cast<T*>(const_cast<void*>(ambient().places[static_cast<std::size_t>(index)]));
+  }
 };
 
 /// Puts `value` into a slot for as long as this object lives, then puts back what stood there. Null hides an outer
@@ -45,9 +47,9 @@ class AmbientScope {
   AmbientScope& operator=(const AmbientScope&) = delete;
 
  private:
-  static void*& at(AmbientSlot<T> slot) { return ambient().places[static_cast<std::size_t>(slot.index)]; }
-  void*& place_;
-  void* before_;
+  static const void*& at(AmbientSlot<T> slot) { return ambient().places[static_cast<std::size_t>(slot.index)]; }
+  const void*& place_;
+  const void* before_;
 };
 
 /// Replaces the whole context of this thread while it lives: how a replica thread takes over its caller's.

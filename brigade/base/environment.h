@@ -1,0 +1,13 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+namespace brigade::base {
+
+/// The value of an environment variable, or nothing if it is not set. Set and empty is an empty
+/// string. Thread-safety: safe as long as no thread changes the environment (setenv) at the same
+/// time.
+std::optional<std::string> environment(const std::string& name);
+
+}  // namespace brigade::base

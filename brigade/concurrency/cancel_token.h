@@ -1,0 +1,62 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <stop_token>
+#include <string_view>
+#include <utility>
+
+namespace brigade::concurrency {
+
+/// Keeps a callback registered with a `CancelToken`; destroying it takes the callback away. If the
+/// callback is running on another thread just then, the destructor waits for its end: afterwards
+/// nothing it refers to is touched. So never destroy a registration while holding a mutex that its
+/// callback takes.
+///
+/// Thread-safety: one thread at a time.
+class [[nodiscard]] CancelRegistration {
+ public:
+  CancelRegistration() = default;
+
+ private:
+  friend class CancelToken;
+  using Callback = std::stop_callback<std::function<void()>>;
+  explicit CancelRegistration(std::unique_ptr<Callback> callback)
+      : callback_(std::move(callback)) {}
+  std::unique_ptr<Callback> callback_;
+};
+
+/// A request to stop, shared by all copies of the token: whoever holds one may ask, whoever does
+/// the work looks at it or is woken by it. It is never taken back. Every wait in Brigade that has
+/// no deadline takes one.
+///
+/// A default-made token is a new one that nobody has cancelled.
+///
+/// Thread-safety: all functions from any thread.
+class CancelToken {
+ public:
+  CancelToken() = default;
+
+  /// Asks for the work to stop. The first call runs the registered callbacks, on this thread,
+  /// before it returns; later calls do nothing. Safe in a callback, not in a signal handler.
+  void cancel() const { source_.request_stop(); }
+
+  bool is_cancelled() const { return source_.stop_requested(); }
+
+  /// Throws kCancelled, naming `what` was given up, if the token is cancelled.
+  void throw_if_cancelled(std::string_view what) const;
+
+  /// Runs `callback` when the token is cancelled, or at once, on this thread, if it already is. The
+  /// callback must not throw (that ends the process) and should only wake somebody up.
+  CancelRegistration on_cancel(std::function<void()> callback) const;
+
+  /// Whether both are copies of one token.
+  friend bool operator==(const CancelToken& a, const CancelToken& b) {
+    return a.source_ == b.source_;
+  }
+
+ private:
+  mutable std::stop_source source_;
+};
+
+}  // namespace brigade::concurrency
