@@ -1,0 +1,80 @@
+#include "brigade/machine/affinity.h"
+
+#include <sched.h>
+
+#include <cerrno>
+#include <cstring>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "brigade/base/log.h"
+#include "brigade/base/strings.h"
+
+namespace brigade::machine {
+namespace {
+
+constexpr int kMostCores = 65536;
+
+// cpu_set_t ends at 1024 cores; this one is as long as it has to be.
+class Mask {
+ public:
+  explicit Mask(int cores)
+      : bits_((static_cast<std::size_t>(cores) + kBits - 1) / kBits, CpuBits{}) {}
+
+  void set(int core) { CPU_SET_S(static_cast<std::size_t>(core), bytes(), as_cpu_set()); }
+  bool is_set(int core) {
+    return CPU_ISSET_S(static_cast<std::size_t>(core), bytes(), as_cpu_set());
+  }
+  std::size_t bytes() const { return bits_.size() * sizeof(CpuBits); }
+  cpu_set_t* as_cpu_set() { return reinterpret_cast<cpu_set_t*>(bits_.data()); }
+
+ private:
+  using CpuBits = cpu_set_t;
+  static constexpr std::size_t kBits = sizeof(CpuBits) * 8;
+  std::vector<CpuBits> bits_;
+};
+
+bool set_thread_affinity(const CoreSet& cores) {
+  Mask mask(cores.cores().back() + 1);
+  for (const int core : cores.cores()) mask.set(core);
+  return sched_setaffinity(0, mask.bytes(), mask.as_cpu_set()) == 0;
+}
+
+void say_once_that_pinning_failed(const CoreSet& cores, int error) {
+  static std::once_flag said;
+  std::call_once(said, [&] {
+    base::log_warning(base::str_cat("The system refused to keep a thread on cores ",
+                                    cores.to_string(), " (", std::strerror(error),
+                                    "): going on without pinning."));
+  });
+}
+
+}  // namespace
+
+CoreSet thread_affinity() {
+  Mask mask(kMostCores);
+  if (sched_getaffinity(0, mask.bytes(), mask.as_cpu_set()) != 0) return CoreSet();
+  std::vector<int> cores;
+  for (int core = 0; core < kMostCores; ++core) {
+    if (mask.is_set(core)) cores.push_back(core);
+  }
+  return CoreSet(std::move(cores));
+}
+
+AffinityScope::AffinityScope(const CoreSet& cores) {
+  if (cores.empty()) return;
+  CoreSet before = thread_affinity();
+  if (set_thread_affinity(cores)) {
+    before_ = std::move(before);
+  } else {
+    say_once_that_pinning_failed(cores, errno);
+  }
+}
+
+AffinityScope::~AffinityScope() {
+  if (!before_.empty()) set_thread_affinity(before_);
+}
+
+}  // namespace brigade::machine

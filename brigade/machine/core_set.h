@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace brigade::machine {
+
+/// A set of processor cores by the numbers that the operating system gives them. What is called a
+/// core here is what the system schedules on: with simultaneous multithreading, a hardware thread.
+///
+/// Thread-safety: a value.
+class CoreSet {
+ public:
+  CoreSet() = default;
+  /// In any order; a number given twice counts once. Throws kInvalidArgument for a negative number.
+  explicit CoreSet(std::vector<int> cores);
+
+  /// Reads the system's list form, as in /sys and `taskset -c`: `0-3,8`. White space around it is
+  /// ignored and nothing at all is the empty set. Throws kInvalidArgument for anything else, and
+  /// for numbers above 65535.
+  static CoreSet parse(std::string_view text);
+  /// The list form: `0-3,8`; empty for the empty set.
+  std::string to_string() const;
+
+  bool empty() const { return cores_.empty(); }
+  std::size_t size() const { return cores_.size(); }
+  bool contains(int core) const;
+  /// The numbers, ascending.
+  const std::vector<int>& cores() const { return cores_; }
+  /// What both sets hold.
+  CoreSet intersection(const CoreSet& other) const;
+
+  friend bool operator==(const CoreSet&, const CoreSet&) = default;
+
+ private:
+  std::vector<int> cores_;  // ascending, each once
+};
+
+}  // namespace brigade::machine

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace brigade::machine {
+
+/// What a device computes with. libtorch's `cuda` is TensorFlow's `gpu`.
+enum class DeviceType { kCpu, kGpu };
+
+/// `cpu` or `gpu`.
+std::string_view to_string(DeviceType type);
+
+/// Names one device, of this machine or of a task of a cluster. It is a name only: whether the
+/// device exists, and what it is made of, `device::resolve_devices` says.
+///
+/// Indices are logical: `cpu:1` is the second logical CPU, `gpu:1` the second logical GPU, as in
+/// TensorFlow after `set_logical_device_configuration`.
+///
+/// Thread-safety: a value.
+struct DeviceName {
+  /// The cluster job, its case kept. Unset: this process.
+  std::optional<std::string> job;
+  /// TensorFlow's replica field: 0 wherever it appears today.
+  std::optional<int> replica;
+  /// The task's index within its job.
+  std::optional<int> task;
+  DeviceType type = DeviceType::kCpu;
+  int index = 0;
+
+  /// Reads a device name in any of these spellings; all but the job's name may be in either case:
+  ///   TensorFlow: `/gpu:0`, `/device:CPU:1`, `/job:worker/replica:0/task:1/device:GPU:0`,
+  ///   `/job:worker/task:1/gpu:0` libtorch:   `cpu:1`, `cuda:0`, and `gpu:0`; without an index
+  ///   (`cpu`, `cuda`, `gpu`) the first one
+  /// White space around the name is ignored. Throws kInvalidArgument, showing the spellings, for
+  /// anything else.
+  static DeviceName parse(std::string_view text);
+
+  /// True if the name points into a cluster rather than at this process.
+  bool is_remote() const { return job || replica || task; }
+
+  /// The short canonical spelling, which `parse` reads back: `cpu:1`, `gpu:0`,
+  /// `/job:worker/task:1/gpu:0`.
+  std::string to_string() const;
+
+  /// TensorFlow's full spelling: `/device:CPU:1`, `/job:worker/replica:0/task:1/device:GPU:0`.
+  std::string tensorflow_name() const;
+
+  friend bool operator==(const DeviceName&, const DeviceName&) = default;
+};
+
+}  // namespace brigade::machine
