@@ -28,5 +28,6 @@ if(BRIGADE_USES_CCACHE AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
 endif()
 
 function(brigade_use_torch_pch target)
+  target_compile_options(${target} PRIVATE -fPIC)  # programs too (else -fPIE): one header serves both
   target_precompile_headers(${target} REUSE_FROM brigade_torch_pch)
 endfunction()
