@@ -1,0 +1,153 @@
+"""The architecture's rules. Each takes (tree, table) and returns its violations, one sentence each."""
+import re
+
+from folder_table import ANY, UMBRELLA
+
+UMBRELLA_HEADER = "brigade/brigade.h"
+THREAD_LOCAL_HOME = "brigade/base/ambient.cpp"
+CUDA_CONDITION_HOMES = ("brigade/device/", "brigade/comm/")
+_TORCH = re.compile(r"(torch|ATen|c10|caffe2)/")
+_CUDA_CONDITION = re.compile(r"^[ \t]*#[ \t]*(if|ifdef|ifndef|elif)\b.*CUDA", re.MULTILINE)
+
+
+def _row_of(source, table):
+    """The row that owns a file: the longest folder of the table that its path lies in."""
+    owners = [path for path in table if source.path.startswith(path + "/")]
+    return table[max(owners, key=len)] if owners else None
+
+
+def _folder_of_header(include_path):
+    """`io` for brigade/io/file_system.h; None for headers that are not a folder's."""
+    match = re.fullmatch(r"brigade/(\w+)/.+", include_path)
+    return match[1] if match else None
+
+
+def folders_have_rows(tree, table):
+    """A folder of brigade/ with code has a row that says `built`, and a row that says so has a folder."""
+    with_code = {"/".join(path.split("/")[:2]) for path in tree.sources if re.match(r"brigade/\w+/", path)}
+    built = {path for path, row in table.items() if row.built}
+    found = [f"{folder} has code, but no row of the folder table says that it is built"
+             for folder in sorted(with_code - built)]
+    found += [f"{path} is `built` in the folder table, but does not exist"
+              for path in sorted(built) if not (tree.root / path).is_dir()]
+    return found
+
+
+def includes_stay_in_row(tree, table):
+    """A file includes only headers of its own folder and of the folders that its row names."""
+    found = []
+    for source in tree.sources.values():
+        row = _row_of(source, table)
+        if row is None or ANY in row.may_include:
+            continue
+        for include in source.includes:
+            folder = _folder_of_header(include.path)
+            own = row.path == f"brigade/{folder}"
+            if folder and not own and folder not in row.may_include:
+                allowed = " ".join(sorted(row.may_include)) or "nothing"
+                found.append(f"{source.path} includes {include.path}; {row.path} may include: {allowed}")
+    return found
+
+
+def umbrella_is_for_users(tree, table):
+    """Only folders whose row says `umbrella` include brigade/brigade.h."""
+    found = []
+    for source in tree.sources.values():
+        row = _row_of(source, table)
+        if row is not None and UMBRELLA not in row.may_include:
+            if any(include.path == UMBRELLA_HEADER for include in source.includes):
+                found.append(f"{source.path} includes {UMBRELLA_HEADER}; that header is for users of the library")
+    return found
+
+
+def quoted_includes_are_full_paths(tree, table):
+    """A quoted include in brigade/ gives the path from the top; a relative one would slip past the other rules."""
+    return [f"{source.path} includes \"{include.path}\"; write the path from the top: \"brigade/...\""
+            for source in tree.in_folder("brigade") for include in source.includes
+            if include.quoted and not include.path.startswith("brigade/")]
+
+
+def no_torch_above_the_line(tree, table):
+    """Folders above the torch line include no torch header and their target has no TORCH."""
+    found = []
+    for path, row in table.items():
+        if not row.above_torch:
+            continue
+        for source in tree.in_folder(path):
+            found += [f"{source.path} includes <{include.path}>, but {path} stands above the torch line"
+                      for include in source.includes if _TORCH.match(include.path)]
+        module = tree.modules.get(row.name)
+        if module and module.torch:
+            found.append(f"{path}/CMakeLists.txt says TORCH, but the folder stands above the torch line")
+    return found
+
+
+def declared_depends_match(tree, table):
+    """A target's DEPENDS stay within its row, and name every folder that its files (tests apart) include."""
+    found = []
+    for name, module in tree.modules.items():
+        row = table.get(f"brigade/{name}")
+        if row is None:
+            continue  # folders_have_rows reports it
+        for folder in sorted(module.depends - row.may_include):
+            found.append(f"brigade/{name}/CMakeLists.txt depends on {folder}, which its row does not allow")
+        included = {_folder_of_header(include.path) for source in tree.in_folder(row.path) if not source.is_test
+                    for include in source.includes} - {None, name}
+        for folder in sorted((included & row.may_include) - module.depends):
+            found.append(f"brigade/{name} includes headers of {folder}; its CMakeLists.txt does not list it in DEPENDS")
+    return found
+
+
+def tests_are_built(tree, table):
+    """Every *_test.cpp belongs to a target."""
+    if tree.built is None:
+        return []
+    return [f"{source.path} is built by no target" for source in tree.sources.values()
+            if source.is_test and source.path not in tree.built]
+
+
+def sources_are_built(tree, table):
+    """Every other .cpp of brigade/ belongs to a target too."""
+    if tree.built is None:
+        return []
+    return [f"{source.path} is built by no target" for source in tree.in_folder("brigade")
+            if source.path.endswith(".cpp") and not source.is_test and source.path not in tree.built]
+
+
+def headers_stand_alone(tree, table):
+    """Some .cpp has x.h as its very first include: x.cpp must; without x.cpp, x_test.cpp must; without either, CMake makes one."""
+    found = []
+    for source in tree.in_folder("brigade"):
+        if not source.path.endswith(".h") or source.path == UMBRELLA_HEADER:
+            continue
+        stem = source.path[:-len(".h")]
+        for candidate in (f"{stem}.cpp", f"{stem}_test.cpp"):
+            if candidate in tree.sources:
+                includes = tree.sources[candidate].includes
+                if not includes or includes[0].path != source.path:
+                    found.append(f"{candidate} must include {source.path} first, which proves that the header stands alone")
+                break
+        else:
+            if tree.built is not None and source.path not in tree.compiled_headers:
+                found.append(f"{source.path} has neither a .cpp nor a _test.cpp, and no brigade_module() compiles it alone")
+    return found
+
+
+def one_home_for_thread_local(tree, table):
+    """thread_local occurs in the ambient context's source alone."""
+    return [f"{source.path} uses thread_local; use a slot of brigade/base/ambient.h"
+            for source in tree.sources.values()
+            if source.path != THREAD_LOCAL_HOME and re.search(r"\bthread_local\b", source.code)]
+
+
+def cuda_conditions_stay_in_backends(tree, table):
+    """#if ... CUDA occurs only in a .cpp of the folders that hold backends."""
+    return [f"{source.path} has a preprocessor condition on CUDA; only a .cpp of {' or '.join(CUDA_CONDITION_HOMES)} may"
+            for source in tree.sources.values()
+            if _CUDA_CONDITION.search(source.code)
+            and not (source.path.startswith(CUDA_CONDITION_HOMES) and source.path.endswith(".cpp"))]
+
+
+ALL = (folders_have_rows, includes_stay_in_row, umbrella_is_for_users, quoted_includes_are_full_paths,
+       no_torch_above_the_line, declared_depends_match, tests_are_built, sources_are_built, headers_stand_alone,
+       one_home_for_thread_local, cuda_conditions_stay_in_backends)
