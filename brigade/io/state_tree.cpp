@@ -1,0 +1,252 @@
+#include "brigade/io/state_tree.h"
+
+#include <array>
+#include <bit>
+#include <limits>
+#include <optional>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+
+namespace brigade::io {
+namespace {
+
+using base::str_cat;
+
+/// "state" and the first `count` steps below it, for messages: `state["buffer"][3]`.
+std::string spell(std::span<const StateStep> path) {
+  std::string text = "state";
+  for (const StateStep& step : path) {
+    if (const auto* key = std::get_if<std::string_view>(&step.step())) {
+      text += str_cat("[\"", *key, "\"]");
+    } else {
+      text += str_cat("[", std::get<std::size_t>(step.step()), "]");
+    }
+  }
+  return text;
+}
+
+[[noreturn]] void fail(std::string_view message) {
+  throw Error(ErrorCode::kInvalidArgument,
+              str_cat(message, "; was it saved by another program or version?"));
+}
+
+std::string keys_of(const StateTree::Dict& dict) {
+  if (dict.empty()) return "nothing";
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : dict) keys.push_back(str_cat("\"", key, "\""));
+  constexpr std::size_t kShown = 12;
+  if (keys.size() > kShown) {
+    keys.resize(kShown);
+    keys.emplace_back("...");
+  }
+  return base::join(keys, ", ");
+}
+
+std::size_t item_size(std::string_view dtype) {
+  struct Entry {
+    std::string_view name;
+    std::size_t size;
+  };
+  constexpr std::array<Entry, 15> kTypes = {{{"BOOL", 1},
+                                             {"U8", 1},
+                                             {"I8", 1},
+                                             {"F8_E4M3", 1},
+                                             {"F8_E5M2", 1},
+                                             {"I16", 2},
+                                             {"U16", 2},
+                                             {"F16", 2},
+                                             {"BF16", 2},
+                                             {"I32", 4},
+                                             {"U32", 4},
+                                             {"F32", 4},
+                                             {"I64", 8},
+                                             {"U64", 8},
+                                             {"F64", 8}}};
+  for (const Entry& entry : kTypes) {
+    if (entry.name == dtype) return entry.size;
+  }
+  return 0;
+}
+
+/// The bytes that dtype and shape ask for, or nothing if the product does not fit.
+std::optional<std::uint64_t> bytes_wanted(const ArrayLeaf& array) {
+  std::uint64_t wanted = item_size(array.dtype);
+  for (const std::int64_t extent : array.shape) {
+    if (__builtin_mul_overflow(wanted, static_cast<std::uint64_t>(extent), &wanted))
+      return std::nullopt;
+  }
+  return wanted;
+}
+
+template <class T>
+constexpr StateKind kKindOf = StateKind::kNull;
+template <>
+constexpr StateKind kKindOf<bool> = StateKind::kBool;
+template <>
+constexpr StateKind kKindOf<double> = StateKind::kDouble;
+template <>
+constexpr StateKind kKindOf<std::string> = StateKind::kString;
+template <>
+constexpr StateKind kKindOf<StateTree::Bytes> = StateKind::kBytes;
+template <>
+constexpr StateKind kKindOf<ArrayLeaf> = StateKind::kArray;
+template <>
+constexpr StateKind kKindOf<StateTree::List> = StateKind::kList;
+template <>
+constexpr StateKind kKindOf<StateTree::Dict> = StateKind::kDict;
+
+[[noreturn]] void fail_kind(std::span<const StateStep> path, StateKind wanted, StateKind found) {
+  fail(str_cat(spell(path), " is ", found, ", not ", wanted));
+}
+
+}  // namespace
+
+void check_array(const ArrayLeaf& array, std::string_view what) {
+  if (item_size(array.dtype) == 0) {
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        str_cat(what, ": dtype \"", array.dtype,
+                "\" is not one of safetensors' (BOOL, U8, I8, F8_E4M3, F8_E5M2, I16, U16, F16, "
+                "BF16, I32, U32, F32, I64, U64, F64)"));
+  }
+  for (const std::int64_t extent : array.shape) {
+    check_argument(extent >= 0, str_cat(what, ": dimension ", extent, " is negative"));
+  }
+  const std::optional<std::uint64_t> wanted = bytes_wanted(array);
+  if (wanted != array.bytes.size()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                str_cat(what, ": ", array.bytes.size(), " bytes do not make an array of ",
+                        array.dtype, " with shape [", base::join(array.shape, ", "), "]"));
+  }
+}
+
+std::string_view to_string(StateKind kind) {
+  switch (kind) {
+    case StateKind::kNull:
+      return "null";
+    case StateKind::kBool:
+      return "bool";
+    case StateKind::kInt64:
+      return "int64";
+    case StateKind::kUint64:
+      return "uint64";
+    case StateKind::kDouble:
+      return "double";
+    case StateKind::kString:
+      return "string";
+    case StateKind::kBytes:
+      return "bytes";
+    case StateKind::kArray:
+      return "array";
+    case StateKind::kList:
+      return "list";
+    case StateKind::kDict:
+      return "dict";
+  }
+  return "unknown";
+}
+
+StateTree::StateTree(ArrayLeaf value) : value_(std::move(value)) {
+  check_array(std::get<ArrayLeaf>(value_), "state tree");
+}
+
+bool StateTree::has(std::string_view key) const {
+  const auto* dict = std::get_if<Dict>(&value_);
+  return dict != nullptr && dict->find(key) != dict->end();
+}
+
+std::size_t StateTree::size() const {
+  if (const auto* list = std::get_if<List>(&value_)) return list->size();
+  if (const auto* dict = std::get_if<Dict>(&value_)) return dict->size();
+  return 0;
+}
+
+StateTree& StateTree::operator[](std::string_view key) {
+  if (is_null()) value_ = Dict();
+  auto* dict = std::get_if<Dict>(&value_);
+  check_argument(dict != nullptr, str_cat("cannot set \"", key, "\" in a state tree that is ",
+                                          kind(), ", not dict"));
+  const auto found = dict->find(key);
+  if (found != dict->end()) return found->second;
+  return (*dict)[std::string(key)];
+}
+
+void StateTree::push_back(StateTree element) {
+  if (is_null()) value_ = List();
+  auto* list = std::get_if<List>(&value_);
+  check_argument(list != nullptr,
+                 str_cat("cannot append to a state tree that is ", kind(), ", not list"));
+  list->push_back(std::move(element));
+}
+
+const StateTree& StateTree::descend(const Path& path) const {
+  const StateTree* place = this;
+  for (std::size_t i = 0; i < path.size(); ++i) {
+    const std::span<const StateStep> above(path.data(), i);
+    if (const auto* key = std::get_if<std::string_view>(&path[i].step())) {
+      const auto* dict = std::get_if<Dict>(&place->value_);
+      if (dict == nullptr) fail_kind(above, StateKind::kDict, place->kind());
+      const auto found = dict->find(*key);
+      if (found == dict->end()) {
+        fail(str_cat(spell(above), " has no \"", *key, "\"; it has ", keys_of(*dict)));
+      }
+      place = &found->second;
+    } else {
+      const std::size_t index = std::get<std::size_t>(path[i].step());
+      const auto* list = std::get_if<List>(&place->value_);
+      if (list == nullptr) fail_kind(above, StateKind::kList, place->kind());
+      if (index >= list->size()) {
+        fail(str_cat(spell(above), " has no element ", index, "; it has ", list->size()));
+      }
+      place = &(*list)[index];
+    }
+  }
+  return *place;
+}
+
+template <class T>
+const T& StateTree::leaf(const Path& path) const {
+  const StateTree& place = descend(path);
+  const T* value = std::get_if<T>(&place.value_);
+  if (value == nullptr) fail_kind(path, kKindOf<T>, place.kind());
+  return *value;
+}
+
+template const bool& StateTree::leaf(const Path&) const;
+template const double& StateTree::leaf(const Path&) const;
+template const std::string& StateTree::leaf(const Path&) const;
+template const StateTree::Bytes& StateTree::leaf(const Path&) const;
+template const ArrayLeaf& StateTree::leaf(const Path&) const;
+template const StateTree::List& StateTree::leaf(const Path&) const;
+template const StateTree::Dict& StateTree::leaf(const Path&) const;
+
+std::int64_t StateTree::int64_leaf(const Path& path) const {
+  const StateTree& place = descend(path);
+  if (const auto* value = std::get_if<std::int64_t>(&place.value_)) return *value;
+  const auto* value = std::get_if<std::uint64_t>(&place.value_);
+  if (value == nullptr) fail_kind(path, StateKind::kInt64, place.kind());
+  if (!std::in_range<std::int64_t>(*value))
+    fail(str_cat(spell(path), " is ", *value, ", too large for int64"));
+  return static_cast<std::int64_t>(*value);
+}
+
+std::uint64_t StateTree::uint64_leaf(const Path& path) const {
+  const StateTree& place = descend(path);
+  if (const auto* value = std::get_if<std::uint64_t>(&place.value_)) return *value;
+  const auto* value = std::get_if<std::int64_t>(&place.value_);
+  if (value == nullptr) fail_kind(path, StateKind::kUint64, place.kind());
+  if (*value < 0) fail(str_cat(spell(path), " is ", *value, ", negative, not uint64"));
+  return static_cast<std::uint64_t>(*value);
+}
+
+bool operator==(const StateTree& a, const StateTree& b) {
+  const auto* left = std::get_if<double>(&a.value_);
+  const auto* right = std::get_if<double>(&b.value_);
+  if (left != nullptr && right != nullptr) {
+    return std::bit_cast<std::uint64_t>(*left) == std::bit_cast<std::uint64_t>(*right);
+  }
+  return a.value_ == b.value_;
+}
+
+}  // namespace brigade::io
