@@ -7,10 +7,10 @@
 #include <ATen/ops/log_softmax.h>
 
 #include <limits>
-#include <sstream>
 #include <string>
 
 #include "brigade/base/error.h"
+#include "brigade/base/strings.h"
 
 namespace brigade::layers::losses {
 namespace {
@@ -22,9 +22,7 @@ constexpr double kEpsilon = 1e-7;
 }
 
 std::string shape(const at::Tensor& tensor) {
-  std::ostringstream text;
-  text << tensor.sizes();
-  return text.str();
+  return base::str_cat(tensor.sizes());
 }
 
 void check_predictions(const char* loss, const at::Tensor& predictions) {

@@ -7,9 +7,9 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <cstdint>
-#include <sstream>
 
 #include "brigade/base/error.h"
+#include "brigade/base/strings.h"
 
 namespace brigade::layers {
 namespace {
@@ -126,15 +126,10 @@ bool fits_kernel(const at::Tensor& images) {
 
 at::Tensor max_pool2x2_relu(const at::Tensor& images) {
   if (!images.defined() || images.dim() != 4) {
-    std::ostringstream message;
-    message << "max_pool2x2_relu: images have shape ";
-    if (images.defined()) {
-      message << images.sizes();
-    } else {
-      message << "undefined";
-    }
-    message << "; expected [examples, channels, height, width]";
-    throw Error(ErrorCode::kInvalidArgument, message.str());
+    const auto shape = images.defined() ? base::str_cat(images.sizes()) : "(undefined)";
+    throw Error(ErrorCode::kInvalidArgument,
+                base::str_cat("max_pool2x2_relu: images have shape ", shape,
+                              "; expected [examples, channels, height, width]"));
   }
   if (fits_kernel(images)) return MaxPoolRelu::apply(images);
   return at::relu(at::max_pool2d(images, 2, 2));

@@ -1,0 +1,56 @@
+#include "brigade/models/mlp.h"
+
+#include <ATen/ops/relu.h>
+#include <torch/nn/modules/linear.h>
+
+#include <string>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+
+namespace brigade::models {
+namespace {
+
+void check_width(const char* name, std::int64_t width) {
+  if (width >= 1) return;
+  throw Error(ErrorCode::kInvalidArgument,
+              base::str_cat("Mlp: ", name, " is ", width, "; expected 1 or more"));
+}
+
+}  // namespace
+
+Mlp::Mlp(const MlpOptions& options) : Classifier("Mlp"), inputs_(options.inputs) {
+  check_width("inputs", options.inputs);
+  for (const auto width : options.hidden) check_width("a hidden layer's width", width);
+  check_width("classes", options.classes);
+  auto widths = options.hidden;
+  widths.push_back(options.classes);
+  auto from = inputs_;
+  for (const auto to : widths) {
+    const auto name = "dense" + std::to_string(layers_.size() + 1);
+    layers_.push_back(register_module(name, std::make_shared<torch::nn::LinearImpl>(from, to)));
+    from = to;
+  }
+}
+
+at::Tensor Mlp::forward(const at::Tensor& batch) {
+  if (!batch.defined()) {
+    throw Error(ErrorCode::kInvalidArgument, "Mlp: the batch is an undefined tensor");
+  }
+  // The product over the dimensions, not numel() / N, so that an empty batch passes.
+  std::int64_t values = 1;
+  for (std::int64_t i = 1; i < batch.dim(); ++i) values *= batch.size(i);
+  if (batch.dim() < 2 || values != inputs_) {
+    throw Error(ErrorCode::kInvalidArgument,
+                base::str_cat("Mlp: the batch has shape ", batch.sizes(),
+                              "; expected [N, ...] with ", inputs_, " values an example"));
+  }
+  auto x = batch.reshape({batch.size(0), inputs_});
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    if (i > 0) at::relu_(x);  // the layer before made it: nothing else holds it
+    x = layers_[i]->forward(x);
+  }
+  return x;
+}
+
+}  // namespace brigade::models

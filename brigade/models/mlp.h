@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "brigade/models/classifier.h"
+
+namespace torch::nn {
+class LinearImpl;
+}  // namespace torch::nn
+
+namespace brigade::models {
+
+struct MlpOptions {
+  /// Values an example; 784 for a 28x28 image.
+  std::int64_t inputs = 784;
+  /// The width of each hidden layer, in order; empty makes a linear classifier.
+  std::vector<std::int64_t> hidden = {64, 64, 64};
+  std::int64_t classes = 10;
+};
+
+/// A multi-layer perceptron: linear layers with relu between them. Parameters: dense1.weight,
+/// dense1.bias, dense2.weight and so on, one pair a hidden layer and one for the classes.
+class Mlp : public Classifier {
+ public:
+  /// Throws `Error{kInvalidArgument}` if a width is not positive.
+  explicit Mlp(const MlpOptions& options = {});
+  /// `batch` [N, ...] with `inputs` values an example, of the weights' floating-point dtype.
+  at::Tensor forward(const at::Tensor& batch) override;
+
+ private:
+  std::int64_t inputs_;
+  std::vector<std::shared_ptr<torch::nn::LinearImpl>> layers_;
+};
+
+}  // namespace brigade::models
