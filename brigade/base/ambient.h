@@ -13,6 +13,7 @@ enum class AmbientIndex : std::size_t {
   kDeviceStack,    ///< the open device scopes
   kVariableScope,  ///< the open variable scope
   kArgumentScope,  ///< the open argument scope
+  kGenerator,      ///< device::ReplicaGenerator: what random operations draw from
   kCount,
 };
 

@@ -21,11 +21,11 @@ std::string_view to_string(DeviceType type);
 /// Thread-safety: a value.
 struct DeviceName {
   /// The cluster job, its case kept. Unset: this process.
-  std::optional<std::string> job;
+  std::optional<std::string> job = std::nullopt;
   /// TensorFlow's replica field: 0 wherever it appears today.
-  std::optional<int> replica;
+  std::optional<int> replica = std::nullopt;
   /// The task's index within its job.
-  std::optional<int> task;
+  std::optional<int> task = std::nullopt;
   DeviceType type = DeviceType::kCpu;
   int index = 0;
 

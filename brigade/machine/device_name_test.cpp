@@ -13,8 +13,8 @@ namespace {
 using ::testing::HasSubstr;
 
 TEST(DeviceName, ReadsTensorFlowAndLibtorchSpellings) {
-  const DeviceName gpu0{.job = {}, .replica = {}, .task = {}, .type = DeviceType::kGpu, .index = 0};
-  const DeviceName cpu1{.job = {}, .replica = {}, .task = {}, .type = DeviceType::kCpu, .index = 1};
+  const DeviceName gpu0{.type = DeviceType::kGpu, .index = 0};
+  const DeviceName cpu1{.type = DeviceType::kCpu, .index = 1};
   for (const char* text : {"/gpu:0", "gpu:0", "cuda:0", "cuda", "gpu", "/device:GPU:0",
                            "/DEVICE:gpu:0", "GPU:0", " cuda:0\n"}) {
     EXPECT_EQ(DeviceName::parse(text), gpu0) << text;

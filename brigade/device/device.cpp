@@ -1,0 +1,207 @@
+#include "brigade/device/device.h"
+
+#include <ATen/detail/CUDAHooksInterface.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+
+namespace brigade::device {
+namespace {
+
+using machine::DeviceName;
+using machine::DeviceType;
+
+void check_options(const DiscoveryOptions& options) {
+  const auto check = [](int value, std::string_view what) {
+    if (value >= 1) return;
+    throw Error(ErrorCode::kInvalidArgument,
+                base::str_cat("The number of ", what, " is ", value, "; it must be at least 1."));
+  };
+  if (options.logical_cpus) check(*options.logical_cpus, "logical CPUs");
+  check(options.threads_per_cpu, "threads for each logical CPU");
+  check(options.logical_gpus_per_card, "logical GPUs on each card");
+}
+
+std::string cores_text(std::int64_t count) {
+  return base::str_cat(count, count == 1 ? " core" : " cores");
+}
+
+int cpus_that_fit(const DiscoveryOptions& options, const Hardware& hardware) {
+  return std::max(1, hardware.topology.usable_cores() / options.threads_per_cpu);
+}
+
+bool is_oversubscribed(std::int64_t cpus, const DiscoveryOptions& options,
+                       const Hardware& hardware) {
+  return cpus * options.threads_per_cpu > hardware.topology.usable_cores();
+}
+
+void check_subscription(std::int64_t cpus, const DiscoveryOptions& options,
+                        const Hardware& hardware) {
+  if (options.oversubscription == Oversubscription::kAllow ||
+      !is_oversubscribed(cpus, options, hardware))
+    return;
+  const std::string each = options.threads_per_cpu == 1
+                               ? ""
+                               : base::str_cat(" of ", options.threads_per_cpu, " threads each");
+  throw Error(
+      ErrorCode::kInvalidArgument,
+      base::str_cat(
+          cpus, " logical ", cpus == 1 ? "CPU" : "CPUs", each, " on ",
+          cores_text(hardware.topology.usable_cores()),
+          " would slow each other down. Use fewer, or allow it with --allow-oversubscription."));
+}
+
+machine::CoreSet cores_of(int index, const DiscoveryOptions& options,
+                          const std::vector<int>& order) {
+  const auto first = order.begin() + static_cast<std::ptrdiff_t>(index) * options.threads_per_cpu;
+  return machine::CoreSet(std::vector<int>(first, first + options.threads_per_cpu));
+}
+
+std::vector<Device> logical_cpus(int count, const DiscoveryOptions& options,
+                                 const Hardware& hardware) {
+  const std::vector<int> order = hardware.topology.cores_by_distance();
+  const bool pin = hardware.topology.may_pin() && !is_oversubscribed(count, options, hardware);
+  std::vector<Device> devices;
+  for (int index = 0; index < count; ++index) {
+    Device device;
+    device.name = DeviceName{.type = DeviceType::kCpu, .index = index};
+    device.logical_index = index;
+    device.threads = options.threads_per_cpu;
+    if (pin) device.cores = cores_of(index, options, order);
+    devices.push_back(std::move(device));
+  }
+  return devices;
+}
+
+std::vector<Device> logical_gpus(const DiscoveryOptions& options, const Hardware& hardware) {
+  std::vector<Device> devices;
+  for (int index = 0; index < hardware.gpu_cards * options.logical_gpus_per_card; ++index) {
+    const int card = index / options.logical_gpus_per_card;
+    Device device;
+    device.name = DeviceName{.type = DeviceType::kGpu, .index = index};
+    device.torch_device = c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(card));
+    device.logical_index = index;
+    device.threads = options.threads_per_cpu;
+    devices.push_back(std::move(device));
+  }
+  return devices;
+}
+
+std::vector<Device> all_devices(int cpus, const DiscoveryOptions& options,
+                                const Hardware& hardware) {
+  std::vector<Device> devices = logical_cpus(cpus, options, hardware);
+  for (auto& gpu : logical_gpus(options, hardware)) devices.push_back(std::move(gpu));
+  return devices;
+}
+
+std::vector<DeviceName> parse_names(const std::vector<std::string>& names) {
+  check_argument(!names.empty(), "No device is named; name at least one, for example cpu:0.");
+  std::vector<DeviceName> parsed;
+  for (const auto& text : names) {
+    const DeviceName name = DeviceName::parse(text);
+    if (name.is_remote()) {
+      throw Error(
+          ErrorCode::kInvalidArgument,
+          base::str_cat(
+              "'", text,
+              "' names a task of a cluster; here stand devices of this process, for example ",
+              machine::to_string(name.type), ":", name.index, "."));
+    }
+    const auto before = std::find(parsed.begin(), parsed.end(), name);
+    if (before != parsed.end()) {
+      const auto& other = names[static_cast<std::size_t>(before - parsed.begin())];
+      const std::string spelling =
+          other == text ? "" : base::str_cat(", as '", other, "' and as '", text, "'");
+      throw Error(ErrorCode::kInvalidArgument,
+                  base::str_cat("Device ", name.to_string(), " is named twice", spelling,
+                                "; each replica needs its own."));
+    }
+    parsed.push_back(name);
+  }
+  return parsed;
+}
+
+// With `logical_cpus` unset the names decide, so that `cpu:3` works, oversubscription allowed, on
+// any machine.
+std::int64_t cpus_needed(const std::vector<DeviceName>& names, const DiscoveryOptions& options,
+                         const Hardware& hardware) {
+  if (options.logical_cpus) return *options.logical_cpus;
+  std::int64_t needed = cpus_that_fit(options, hardware);
+  for (const auto& name : names) {
+    if (name.type == DeviceType::kCpu)
+      needed = std::max<std::int64_t>(needed, std::int64_t{name.index} + 1);
+  }
+  return needed;
+}
+
+// "cpu:0 to cpu:7" rather than eight names.
+std::string existing(DeviceType type, std::size_t count) {
+  const std::string word(machine::to_string(type));
+  if (count == 0) return base::str_cat("no ", word);
+  if (count == 1) return word + ":0";
+  return base::str_cat(word, ":0 to ", word, ":", count - 1);
+}
+
+const Device& find_device(const DeviceName& name, const std::vector<Device>& devices) {
+  const auto found = std::find_if(devices.begin(), devices.end(),
+                                  [&](const Device& device) { return device.name == name; });
+  if (found != devices.end()) return *found;
+  const auto cpus = static_cast<std::size_t>(std::count_if(
+      devices.begin(), devices.end(), [](const Device& device) { return device.is_cpu(); }));
+  throw Error(ErrorCode::kNotFound,
+              base::str_cat("There is no device ", name.to_string(), " here; there are ",
+                            existing(DeviceType::kCpu, cpus), " and ",
+                            existing(DeviceType::kGpu, devices.size() - cpus), "."));
+}
+
+}  // namespace
+
+Hardware discover_hardware() {
+  return {.topology = machine::discover_topology(),
+          .gpu_cards = at::detail::getCUDAHooks().getNumGPUs()};
+}
+
+std::vector<Device> available_devices(const DiscoveryOptions& options) {
+  return available_devices(options, discover_hardware());
+}
+
+std::vector<Device> available_devices(const DiscoveryOptions& options, const Hardware& hardware) {
+  check_options(options);
+  const int cpus = options.logical_cpus.value_or(cpus_that_fit(options, hardware));
+  check_subscription(cpus, options, hardware);
+  return all_devices(cpus, options, hardware);
+}
+
+std::vector<Device> available_gpus(const DiscoveryOptions& options) {
+  check_options(options);
+  return logical_gpus(options, discover_hardware());
+}
+
+std::vector<Device> resolve_devices(const std::vector<std::string>& names,
+                                    const DiscoveryOptions& options) {
+  return resolve_devices(names, options, discover_hardware());
+}
+
+std::vector<Device> resolve_devices(const std::vector<std::string>& names,
+                                    const DiscoveryOptions& options, const Hardware& hardware) {
+  check_options(options);
+  const std::vector<DeviceName> parsed = parse_names(names);
+  const std::int64_t cpus = cpus_needed(parsed, options, hardware);
+  if (std::any_of(parsed.begin(), parsed.end(),
+                  [](const DeviceName& name) { return name.type == DeviceType::kCpu; })) {
+    check_subscription(cpus, options, hardware);
+  }
+  constexpr std::int64_t kMostCpus = 4096;  // beyond it an index is a slip of the pen
+  const std::vector<Device> devices =
+      all_devices(static_cast<int>(std::min(cpus, kMostCpus)), options, hardware);
+  std::vector<Device> resolved;
+  for (const auto& name : parsed) resolved.push_back(find_device(name, devices));
+  return resolved;
+}
+
+}  // namespace brigade::device

@@ -1,0 +1,160 @@
+#include "brigade/device/device.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "brigade/base/error.h"
+
+namespace brigade::device {
+namespace {
+
+using machine::CoreSet;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+// Two physical cores of two hardware threads each.
+Hardware four_cores(int cards = 0, std::optional<double> limit = std::nullopt) {
+  return {.topology = {.processor = "test",
+                       .cores = CoreSet({0, 1, 2, 3}),
+                       .physical_cores = {CoreSet({0, 1}), CoreSet({2, 3})},
+                       .cpu_limit = limit},
+          .gpu_cards = cards};
+}
+
+std::vector<std::string> names_of(const std::vector<Device>& devices) {
+  std::vector<std::string> names;
+  for (const auto& device : devices) names.push_back(device.name.to_string());
+  return names;
+}
+
+template <class Call>
+void expect_error(ErrorCode code, ::testing::Matcher<std::string> message, Call call) {
+  try {
+    call();
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code) << error.what();
+    EXPECT_THAT(std::string(error.what()), message);
+  }
+}
+
+TEST(AvailableDevices, FillsTheUsableCores) {
+  const auto devices = available_devices({}, four_cores());
+  EXPECT_EQ(names_of(devices), (std::vector<std::string>{"cpu:0", "cpu:1", "cpu:2", "cpu:3"}));
+  EXPECT_EQ(devices[0].cores, CoreSet({0}));
+  EXPECT_EQ(devices[1].cores, CoreSet({2})) << "the second replica gets a physical core of its own";
+  EXPECT_EQ(devices[1].threads, 1);
+  EXPECT_TRUE(devices[1].torch_device.is_cpu());
+}
+
+TEST(AvailableDevices, GivesEachCpuItsThreads) {
+  const auto devices = available_devices({.threads_per_cpu = 2}, four_cores());
+  ASSERT_EQ(devices.size(), 2U);
+  EXPECT_EQ(devices[0].threads, 2);
+  EXPECT_EQ(devices[0].cores.size(), 2U);
+  EXPECT_TRUE(devices[0].cores.intersection(devices[1].cores).empty());
+  EXPECT_THROW(available_devices({.threads_per_cpu = 8}, four_cores()), Error);
+}
+
+TEST(AvailableDevices, CountsTheTimeLimitAndThenPinsNothing) {
+  const auto devices = available_devices({}, four_cores(0, 2.5));
+  ASSERT_EQ(devices.size(), 2U);
+  EXPECT_TRUE(devices[0].cores.empty());
+}
+
+TEST(AvailableDevices, DividesCards) {
+  const auto devices =
+      available_devices({.logical_cpus = 1, .logical_gpus_per_card = 2}, four_cores(2));
+  EXPECT_EQ(names_of(devices),
+            (std::vector<std::string>{"cpu:0", "gpu:0", "gpu:1", "gpu:2", "gpu:3"}));
+  EXPECT_EQ(devices[2].torch_device, c10::Device("cuda:0"));
+  EXPECT_EQ(devices[3].torch_device, c10::Device("cuda:1"));
+  EXPECT_EQ(devices[3].logical_index, 2);
+}
+
+TEST(AvailableDevices, RefusesNonsense) {
+  for (const DiscoveryOptions& options :
+       {DiscoveryOptions{.logical_cpus = 0}, DiscoveryOptions{.threads_per_cpu = 0},
+        DiscoveryOptions{.logical_gpus_per_card = -1}}) {
+    expect_error(ErrorCode::kInvalidArgument, HasSubstr("at least 1"),
+                 [&] { available_devices(options, four_cores()); });
+  }
+}
+
+TEST(AvailableDevices, RefusesMoreCpusThanCoresUnlessAllowed) {
+  expect_error(ErrorCode::kInvalidArgument,
+               AllOf(HasSubstr("5 logical CPUs on 4 cores"), HasSubstr("--allow-oversubscription")),
+               [] { available_devices({.logical_cpus = 5}, four_cores()); });
+  const auto devices = available_devices(
+      {.logical_cpus = 5, .oversubscription = Oversubscription::kAllow}, four_cores());
+  ASSERT_EQ(devices.size(), 5U);
+  for (const auto& device : devices)
+    EXPECT_TRUE(device.cores.empty()) << "who shares cores is not pinned";
+}
+
+TEST(AvailableDevices, FindsThisMachine) {
+  const auto devices = available_devices();
+  ASSERT_FALSE(devices.empty());
+  EXPECT_EQ(devices[0].name.to_string(), "cpu:0");
+  EXPECT_EQ(available_gpus().size(), static_cast<std::size_t>(discover_hardware().gpu_cards));
+}
+
+TEST(ResolveDevices, KeepsTheOrderAndReadsEverySpelling) {
+  const auto devices = resolve_devices({"/device:CPU:1", "cuda:0", "cpu:0"}, {}, four_cores(1));
+  EXPECT_EQ(names_of(devices), (std::vector<std::string>{"cpu:1", "gpu:0", "cpu:0"}));
+}
+
+TEST(ResolveDevices, RefusesADeviceNamedTwiceHoweverSpelt) {
+  expect_error(ErrorCode::kInvalidArgument, HasSubstr("Device cpu:0 is named twice;"), [] {
+    resolve_devices({"cpu:0", "cpu:1", "cpu:0"}, {}, four_cores());
+  });
+  expect_error(
+      ErrorCode::kInvalidArgument,
+      AllOf(HasSubstr("cpu:0 is named twice"), HasSubstr("as '/device:CPU:0' and as 'cpu:0'")), [] {
+        resolve_devices({"/device:CPU:0", "cpu:0"}, {}, four_cores());
+      });
+}
+
+TEST(ResolveDevices, ListsWhatExistsWhenADeviceDoesNot) {
+  expect_error(ErrorCode::kNotFound,
+               AllOf(HasSubstr("no device gpu:0"), HasSubstr("cpu:0 to cpu:3 and no gpu")), [] {
+                 resolve_devices({"cpu:0", "gpu:0"}, {}, four_cores());
+               });
+  expect_error(ErrorCode::kNotFound,
+               AllOf(HasSubstr("no device gpu:2"), HasSubstr("gpu:0 to gpu:1")),
+               [] { resolve_devices({"cuda:2"}, {}, four_cores(2)); });
+  expect_error(ErrorCode::kNotFound, HasSubstr("cpu:0 and no gpu"),
+               [] { resolve_devices({"cpu:1"}, {.logical_cpus = 1}, four_cores()); });
+}
+
+TEST(ResolveDevices, MakesAsManyCpusAsTheNamesNeed) {
+  expect_error(ErrorCode::kInvalidArgument, HasSubstr("--allow-oversubscription"), [] {
+    resolve_devices({"cpu:0", "cpu:4"}, {}, four_cores());
+  });
+  const auto devices = resolve_devices(
+      {"cpu:0", "cpu:4"}, {.oversubscription = Oversubscription::kAllow}, four_cores());
+  EXPECT_EQ(names_of(devices), (std::vector<std::string>{"cpu:0", "cpu:4"}));
+  EXPECT_TRUE(devices[0].cores.empty());
+  const auto fits =
+      resolve_devices({"cpu:0"}, {.oversubscription = Oversubscription::kAllow}, four_cores());
+  EXPECT_EQ(fits[0].cores, CoreSet({0})) << "what fits is pinned, allowed or not";
+}
+
+TEST(ResolveDevices, RefusesTasksAndNothing) {
+  expect_error(ErrorCode::kInvalidArgument, HasSubstr("cluster"),
+               [] { resolve_devices({"/job:worker/task:0/cpu:0"}, {}, four_cores()); });
+  expect_error(ErrorCode::kInvalidArgument, HasSubstr("at least one"),
+               [] { resolve_devices({}, {}, four_cores()); });
+  expect_error(ErrorCode::kInvalidArgument, HasSubstr("'tpu:0'"),
+               [] { resolve_devices({"tpu:0"}, {}, four_cores()); });
+  expect_error(ErrorCode::kNotFound, HasSubstr("cpu:2147483647"), [] {
+    resolve_devices({"cpu:2147483647"}, {.oversubscription = Oversubscription::kAllow},
+                    four_cores());
+  });
+}
+
+}  // namespace
+}  // namespace brigade::device

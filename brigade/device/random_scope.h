@@ -1,0 +1,31 @@
+#pragma once
+
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include "brigade/base/ambient.h"
+#include "brigade/device/replica_generator.h"
+
+namespace brigade::device {
+
+/// While it lives, the calling thread's random operations (dropout, `randn`, `bernoulli_`,
+/// `randperm`, ...) draw from a replica's generator instead of libtorch's default one, which stays
+/// untouched. An explicit generator argument is honoured, and so is `at::manual_seed`: it seeds the
+/// default generators, which nothing here reads. Operations that draw nothing run exactly as
+/// outside: the substitution hangs in the dispatch tables of the random ones only.
+///
+/// Where an `at::ThreadLocalStateGuard` is installed too, install it first: it replaces the
+/// thread's dispatch keys. Out of reach: on CUDA, the dropout inside cuDNN's recurrent layers and
+/// inside fused attention draws from the default CUDA generator.
+///
+/// Thread-safety: open and close it on the same thread, inner scopes first. An inner scope hides
+/// the outer one.
+class RandomScope {
+ public:
+  explicit RandomScope(ReplicaGenerator& generator);
+
+ private:
+  base::AmbientScope<ReplicaGenerator> scope_;
+  c10::impl::IncludeDispatchKeyGuard key_;
+};
+
+}  // namespace brigade::device

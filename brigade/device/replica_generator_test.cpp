@@ -1,0 +1,78 @@
+#include "brigade/device/replica_generator.h"
+
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace brigade::device {
+namespace {
+
+at::Tensor draw(ReplicaGenerator& generator, std::int64_t count = 64) {
+  return at::randn({count}, generator.generator(c10::Device(c10::kCPU)));
+}
+
+TEST(ReplicaGenerator, DependsOnSeedReplicaAndStepAlone) {
+  ReplicaGenerator a(7, 1);
+  ReplicaGenerator b(7, 1);
+  a.begin_step(3);
+  draw(a);
+  a.begin_step(4);
+  b.begin_step(4);
+  EXPECT_TRUE(draw(a).equal(draw(b)));
+  a.begin_step(3);
+  EXPECT_FALSE(draw(a).equal(draw(b)));
+}
+
+TEST(ReplicaGenerator, GivesEveryReplicaStepAndSeedItsOwnStream) {
+  std::set<float> firsts;
+  for (std::uint64_t seed : {0, 1}) {
+    for (std::uint64_t replica : {0, 1}) {
+      ReplicaGenerator generator(seed, replica);
+      firsts.insert(draw(generator)[0].item<float>());  // before the first step
+      for (std::uint64_t step : {0, 1}) {
+        generator.begin_step(step);
+        firsts.insert(draw(generator)[0].item<float>());
+      }
+    }
+  }
+  EXPECT_EQ(firsts.size(), 12U);
+}
+
+TEST(ReplicaGenerator, GoesOnWithinAStep) {
+  ReplicaGenerator generator(0, 0);
+  generator.begin_step(0);
+  const at::Tensor first = draw(generator);
+  EXPECT_FALSE(draw(generator).equal(first));
+  generator.begin_step(0);
+  EXPECT_TRUE(draw(generator).equal(first));
+}
+
+TEST(ReplicaGenerator, ForgetsAHalfUsedPairOfNormalsAtANewStep) {
+  ReplicaGenerator generator(0, 0);
+  generator.begin_step(1);
+  const at::Tensor all = draw(generator, 3);
+  generator.begin_step(0);
+  draw(generator, 1);
+  generator.begin_step(1);
+  EXPECT_TRUE(draw(generator, 3).equal(all));
+}
+
+TEST(ReplicaGenerator, DrawsEvenly) {
+  ReplicaGenerator generator(123, 4);
+  generator.begin_step(9);
+  const at::Tensor numbers =
+      at::randint(0, 16, {1 << 16}, generator.generator(c10::Device(c10::kCPU)));
+  const at::Tensor counts = numbers.bincount({}, 16);
+  EXPECT_NEAR(counts.min().item<double>(), 4096, 300);
+  EXPECT_NEAR(counts.max().item<double>(), 4096, 300);
+}
+
+TEST(ReplicaGenerator, HasNothingForOtherDevices) {
+  ReplicaGenerator generator(0, 0);
+  EXPECT_FALSE(generator.generator(c10::Device(c10::kMeta)).defined());
+}
+
+}  // namespace
+}  // namespace brigade::device
