@@ -1,0 +1,77 @@
+#include "brigade/io/atomic_write.h"
+
+#include <unistd.h>
+
+#include <memory>
+#include <string>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+
+namespace brigade::io {
+namespace {
+
+using base::str_cat;
+
+/// A file beside the target that is removed unless it became the target.
+class Temporary {
+ public:
+  Temporary(FileSystem& files, const Path& target) : files_(files) {
+    constexpr int kAttempts = 1000;
+    for (int n = 0;; ++n) {
+      path_ = target.parent_path() /
+              str_cat(".", target.filename().string(), ".", ::getpid(), ".", n, ".tmp");
+      try {
+        file_ = files_.create(path_, CreateMode::kExclusive);
+        return;
+      } catch (const Error& error) {
+        // Another thread writes the same target, or a crash left its file behind.
+        if (error.code() != ErrorCode::kAlreadyExists || n + 1 == kAttempts) throw;
+      }
+    }
+  }
+  ~Temporary() {
+    if (is_done_) return;
+    file_.reset();
+    try {
+      files_.remove(path_);
+    } catch (const Error&) {  // the error that brought us here matters more
+    }
+  }
+  Temporary(const Temporary&) = delete;
+  Temporary& operator=(const Temporary&) = delete;
+
+  void fill(std::span<const std::byte> bytes) {
+    file_->write(bytes);
+    file_->sync();
+    file_->close();
+    file_.reset();
+  }
+  void become(const Path& target) {
+    files_.rename(path_, target);
+    is_done_ = true;
+  }
+
+ private:
+  FileSystem& files_;
+  Path path_;
+  std::unique_ptr<WritableFile> file_;
+  bool is_done_ = false;
+};
+
+}  // namespace
+
+void atomic_write(FileSystem& files, const Path& path, std::span<const std::byte> bytes) {
+  check_argument(path.has_filename() && path.filename() != "." && path.filename() != "..",
+                 str_cat("atomic_write: \"", path, "\" names no file"));
+  Temporary temporary(files, path);
+  temporary.fill(bytes);
+  temporary.become(path);
+  files.sync_directory(path.parent_path());
+}
+
+void atomic_write(FileSystem& files, const Path& path, std::string_view text) {
+  atomic_write(files, path, as_bytes(text));
+}
+
+}  // namespace brigade::io

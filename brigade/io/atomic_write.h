@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+#include "brigade/io/file_system.h"
+
+namespace brigade::io {
+
+/// Makes `bytes` the whole content of `path`, so that a reader, or whoever comes after a crash of
+/// the program or the machine, sees the old file or the new one, never a mixture. When it returns,
+/// the new one is on the disk.
+///
+/// It writes a file beside the target (`.<name>.<process>.<n>.tmp`), syncs it, renames it over the
+/// target and syncs the folder. On an error the temporary file is removed; only a crash can leave
+/// one behind. The folder must exist. A symbolic link at `path` is replaced, not followed. If only
+/// the last sync fails, the new content is in place but may not survive a crash of the machine.
+///
+/// Throws as `FileSystem` does, and kInvalidArgument if `path` names no file.
+void atomic_write(FileSystem& files, const Path& path, std::span<const std::byte> bytes);
+void atomic_write(FileSystem& files, const Path& path, std::string_view text);
+
+}  // namespace brigade::io

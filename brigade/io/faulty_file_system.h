@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "brigade/base/error.h"
+#include "brigade/io/file_system.h"
+
+namespace brigade::io {
+
+/// How long a fault lasts.
+enum class FaultLength {
+  kOnce,       ///< One operation fails; the next ones work again.
+  kEverAfter,  ///< That operation and all later ones fail, as when the machine stopped there.
+};
+
+/// A failure to come.
+struct Fault {
+  /// How many changing operations still succeed before it.
+  std::size_t after = 0;
+  ErrorCode code = ErrorCode::kResourceExhausted;
+  FaultLength length = FaultLength::kOnce;
+};
+
+/// Hands everything on to another file system, but fails when told to: for tests that try every
+/// place where a disk can fill up or a machine can stop. Changing operations are counted: create,
+/// write, sync, close, rename, remove, create_directories, sync_directory. A write that fails has
+/// written the first half of its bytes.
+///
+/// Thread-safety: as that of the file system below; the count is one for all threads.
+class FaultyFileSystem final : public FileSystem {
+ public:
+  explicit FaultyFileSystem(std::shared_ptr<FileSystem> below);
+
+  /// Plans one fault, in place of any planned before.
+  void inject(Fault fault);
+  /// Forgets the planned fault: everything works from now on.
+  void heal();
+  /// How many changing operations were tried so far, failed ones included.
+  std::size_t operations() const;
+
+  std::string read(const Path& path) const override;
+  std::unique_ptr<WritableFile> create(const Path& path, CreateMode mode) override;
+  void rename(const Path& from, const Path& to) override;
+  bool remove(const Path& path) override;
+  std::optional<FileInfo> info(const Path& path) const override;
+  std::vector<std::string> list(const Path& directory) const override;
+  void create_directories(const Path& directory) override;
+  void sync_directory(const Path& directory) override;
+
+ private:
+  class Plan;
+  class Writer;
+  std::shared_ptr<FileSystem> below_;
+  std::shared_ptr<Plan> plan_;
+};
+
+}  // namespace brigade::io

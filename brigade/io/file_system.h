@@ -1,0 +1,89 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace brigade::io {
+
+using Path = std::filesystem::path;
+
+/// What `FileSystem::create` does when the file is there already.
+enum class CreateMode {
+  kTruncate,   ///< Empties it.
+  kExclusive,  ///< Throws kAlreadyExists.
+};
+
+enum class FileKind { kFile, kDirectory, kOther };
+
+struct FileInfo {
+  FileKind kind = FileKind::kFile;
+  std::uint64_t size = 0;  ///< In bytes; 0 for what is no file.
+};
+
+/// A file being written, from its beginning. What is written may be lost in a crash of the machine
+/// until `sync`.
+///
+/// Thread-safety: one thread at a time.
+class WritableFile {
+ public:
+  /// Closes the file; errors are lost: call `close` to see them.
+  virtual ~WritableFile() = default;
+  /// Appends all of `bytes`, or throws.
+  virtual void write(std::span<const std::byte> bytes) = 0;
+  /// Returns once everything written so far is on the disk.
+  virtual void sync() = 0;
+  /// Ends the writing. Afterwards only destruction is allowed.
+  virtual void close() = 0;
+};
+
+/// Files and folders behind one object, so that tests can run in memory, drop what was not synced,
+/// and fail on demand. Everything in Brigade that reads or writes files takes one. For whole files
+/// prefer `atomic_write`.
+///
+/// All functions throw `Error` with the path, the system's reason and what to do: kNotFound,
+/// kAlreadyExists, kPermissionDenied, kResourceExhausted (disk, descriptors, memory), kDataLoss
+/// (the device failed), kInvalidArgument (a folder where a file should be, and the like),
+/// kUnavailable for the rest.
+///
+/// Thread-safety: all functions from any thread.
+class FileSystem {
+ public:
+  virtual ~FileSystem() = default;
+  /// The whole of a file.
+  virtual std::string read(const Path& path) const = 0;
+  /// Opens a new file for writing, readable as the process's umask says.
+  virtual std::unique_ptr<WritableFile> create(const Path& path, CreateMode mode) = 0;
+  /// Gives a file or folder another name, in one step: a file at `to` is replaced, and whoever
+  /// looks sees the old or the new.
+  virtual void rename(const Path& from, const Path& to) = 0;
+  /// Removes a file or an empty folder. Returns whether there was one.
+  virtual bool remove(const Path& path) = 0;
+  /// What is at `path` (symbolic links followed), or nothing if there is nothing.
+  virtual std::optional<FileInfo> info(const Path& path) const = 0;
+  /// The names (without the path) in a folder, in byte order.
+  virtual std::vector<std::string> list(const Path& directory) const = 0;
+  /// Makes a folder and those above it, as far as they are missing.
+  virtual void create_directories(const Path& directory) = 0;
+  /// Returns once the names in `directory` (files made, renamed, removed) are on the disk.
+  virtual void sync_directory(const Path& directory) = 0;
+
+  /// Whether there is anything at `path`.
+  bool exists(const Path& path) const { return info(path).has_value(); }
+};
+
+/// The bytes of `text`, to be written.
+inline std::span<const std::byte> as_bytes(std::string_view text) {
+  return std::as_bytes(std::span(text));
+}
+
+/// The machine's files.
+std::shared_ptr<FileSystem> posix_file_system();
+
+}  // namespace brigade::io

@@ -1,0 +1,194 @@
+#include "brigade/io/memory_file_system.h"
+
+#include <utility>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+
+namespace brigade::io {
+namespace {
+
+using base::str_cat;
+
+std::string normal(const Path& path) {
+  std::string text = (Path("/") / path).lexically_normal().string();
+  if (text.size() > 1 && text.back() == '/') text.pop_back();
+  return text;
+}
+
+std::string parent_of(const std::string& path) {
+  return Path(path).parent_path().string();
+}
+std::string name_of(const std::string& path) {
+  return Path(path).filename().string();
+}
+
+bool lies_below(const std::string& path, const std::string& directory) {
+  if (directory == "/") return path != "/";
+  return path.size() > directory.size() && path.starts_with(directory) &&
+         path[directory.size()] == '/';
+}
+
+[[noreturn]] void fail(ErrorCode code, const std::string& path, std::string_view reason) {
+  throw Error(code, str_cat(path, " (in memory): ", reason));
+}
+
+}  // namespace
+
+struct MemoryFileSystem::Content {
+  std::string bytes;
+  std::string synced;
+};
+
+class MemoryFileSystem::Writer final : public WritableFile {
+ public:
+  Writer(std::mutex& mutex, std::shared_ptr<Content> content)
+      : mutex_(mutex), content_(std::move(content)) {}
+  void write(std::span<const std::byte> bytes) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    content_->bytes.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  }
+  void sync() override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    content_->synced = content_->bytes;
+  }
+  void close() override {}
+
+ private:
+  std::mutex& mutex_;
+  std::shared_ptr<Content> content_;
+};
+
+MemoryFileSystem::MemoryFileSystem() : directories_{"/"} {}
+
+std::string MemoryFileSystem::read(const Path& path) const {
+  const std::string place = normal(path);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (is_directory(place)) fail(ErrorCode::kInvalidArgument, place, "is a folder, not a file");
+  const auto found = files_.find(place);
+  if (found == files_.end()) fail(ErrorCode::kNotFound, place, "no such file");
+  return found->second->bytes;
+}
+
+std::unique_ptr<WritableFile> MemoryFileSystem::create(const Path& path, CreateMode mode) {
+  const std::string place = normal(path);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (is_directory(place)) fail(ErrorCode::kInvalidArgument, place, "is a folder, not a file");
+  if (!is_directory(parent_of(place)))
+    fail(ErrorCode::kNotFound, place, "its folder does not exist");
+  std::shared_ptr<Content>& content = files_[place];
+  if (content != nullptr && mode == CreateMode::kExclusive) {
+    fail(ErrorCode::kAlreadyExists, place, "exists already");
+  }
+  if (content == nullptr) content = std::make_shared<Content>();
+  content->bytes.clear();
+  return std::make_unique<Writer>(mutex_, content);
+}
+
+void MemoryFileSystem::rename(const Path& from, const Path& to) {
+  const std::string source = normal(from);
+  const std::string target = normal(to);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!is_directory(parent_of(target)))
+    fail(ErrorCode::kNotFound, target, "its folder does not exist");
+  if (is_directory(source)) return rename_directory(source, target);
+  const auto found = files_.find(source);
+  if (found == files_.end()) fail(ErrorCode::kNotFound, source, "no such file");
+  if (is_directory(target)) fail(ErrorCode::kInvalidArgument, target, "is a folder, not a file");
+  if (source == target) return;
+  files_[target] = std::move(found->second);
+  files_.erase(found);
+}
+
+void MemoryFileSystem::rename_directory(const std::string& from, const std::string& to) {
+  if (from == to) return;
+  if (lies_below(to, from))
+    fail(ErrorCode::kInvalidArgument, to, "lies inside the folder to be renamed");
+  if (files_.count(to) > 0) fail(ErrorCode::kInvalidArgument, to, "is a file, not a folder");
+  if (is_directory(to) && !is_empty_directory(to))
+    fail(ErrorCode::kAlreadyExists, to, "is a folder that is not empty");
+  const auto moved = [&](const std::string& path) { return to + path.substr(from.size()); };
+  std::set<std::string> directories;
+  for (const std::string& path : directories_) {
+    directories.insert(path == from || lies_below(path, from) ? moved(path) : path);
+  }
+  directories_ = std::move(directories);
+  for (Files* files : {&files_, &synced_files_}) {
+    Files renamed;
+    for (auto& [path, content] : *files) {
+      renamed[lies_below(path, from) ? moved(path) : path] = std::move(content);
+    }
+    *files = std::move(renamed);
+  }
+}
+
+bool MemoryFileSystem::is_empty_directory(const std::string& path) const {
+  for (const auto& [file, content] : files_) {
+    if (lies_below(file, path)) return false;
+  }
+  for (const std::string& directory : directories_) {
+    if (lies_below(directory, path)) return false;
+  }
+  return true;
+}
+
+bool MemoryFileSystem::remove(const Path& path) {
+  const std::string place = normal(path);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!is_directory(place)) return files_.erase(place) > 0;
+  if (place == "/") fail(ErrorCode::kPermissionDenied, place, "is the root");
+  if (!is_empty_directory(place))
+    fail(ErrorCode::kAlreadyExists, place, "is a folder that is not empty");
+  directories_.erase(place);
+  return true;
+}
+
+std::optional<FileInfo> MemoryFileSystem::info(const Path& path) const {
+  const std::string place = normal(path);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (is_directory(place)) return FileInfo{FileKind::kDirectory, 0};
+  const auto found = files_.find(place);
+  if (found == files_.end()) return std::nullopt;
+  return FileInfo{FileKind::kFile, found->second->bytes.size()};
+}
+
+std::vector<std::string> MemoryFileSystem::list(const Path& directory) const {
+  const std::string place = normal(directory);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!is_directory(place)) fail(ErrorCode::kNotFound, place, "no such folder");
+  std::set<std::string> names;
+  for (const auto& [path, content] : files_) {
+    if (parent_of(path) == place) names.insert(name_of(path));
+  }
+  for (const std::string& path : directories_) {
+    if (path != "/" && parent_of(path) == place) names.insert(name_of(path));
+  }
+  return {names.begin(), names.end()};
+}
+
+void MemoryFileSystem::create_directories(const Path& directory) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (std::string place = normal(directory); !is_directory(place); place = parent_of(place)) {
+    if (files_.count(place) > 0)
+      fail(ErrorCode::kInvalidArgument, place, "is a file, not a folder");
+    directories_.insert(place);
+  }
+}
+
+void MemoryFileSystem::sync_directory(const Path& directory) {
+  const std::string place = normal(directory);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!is_directory(place)) fail(ErrorCode::kNotFound, place, "no such folder");
+  std::erase_if(synced_files_, [&](const auto& entry) { return parent_of(entry.first) == place; });
+  for (const auto& entry : files_) {
+    if (parent_of(entry.first) == place) synced_files_.insert(entry);
+  }
+}
+
+void MemoryFileSystem::drop_unsynced() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  files_ = synced_files_;
+  for (auto& [path, content] : files_) content->bytes = content->synced;
+}
+
+}  // namespace brigade::io

@@ -1,0 +1,210 @@
+#include "brigade/io/file_system.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <system_error>
+#include <utility>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+
+namespace brigade::io {
+namespace {
+
+using base::str_cat;
+
+struct Explanation {
+  ErrorCode code;
+  std::string_view advice;
+};
+
+Explanation explain(int error) {
+  switch (error) {
+    case ENOENT:
+      return {ErrorCode::kNotFound, "check the path"};
+    case EEXIST:
+    case ENOTEMPTY:
+      return {ErrorCode::kAlreadyExists, "remove what is there or choose another name"};
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return {ErrorCode::kPermissionDenied, "change its permissions or choose another place"};
+    case ENOSPC:
+    case EDQUOT:
+      return {ErrorCode::kResourceExhausted, "free space or choose another place"};
+    case EFBIG:
+      return {ErrorCode::kResourceExhausted, "raise the file size limit (ulimit -f)"};
+    case EMFILE:
+    case ENFILE:
+      return {ErrorCode::kResourceExhausted, "raise the limit of open files (ulimit -n)"};
+    case ENOMEM:
+      return {ErrorCode::kResourceExhausted, "free memory"};
+    case EIO:
+      return {ErrorCode::kDataLoss, "the device failed: check it"};
+    case ENOTDIR:
+      return {ErrorCode::kInvalidArgument, "a part of the path is a file, not a folder"};
+    case EISDIR:
+      return {ErrorCode::kInvalidArgument, "name a file, not a folder"};
+    case ENAMETOOLONG:
+    case ELOOP:
+    case EINVAL:
+    case EXDEV:
+      return {ErrorCode::kInvalidArgument, "choose another path"};
+    default:
+      return {ErrorCode::kUnavailable, "try again"};
+  }
+}
+
+[[noreturn]] void fail(std::string_view action, const Path& path, int error) {
+  const Explanation explanation = explain(error);
+  throw Error(explanation.code,
+              str_cat("cannot ", action, " ", path.empty() ? "\"\"" : path.string(), ": ",
+                      std::generic_category().message(error), "; ", explanation.advice));
+}
+
+/// Repeats a system call that a signal interrupted.
+template <class Call>
+auto retried(Call call) {
+  while (true) {
+    const auto result = call();
+    if (result >= 0 || errno != EINTR) return result;
+  }
+}
+
+class Descriptor {
+ public:
+  Descriptor(const char* action, const Path& path, int flags)
+      : number_(retried([&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0666); })) {
+    if (number_ < 0) fail(action, path, errno);
+  }
+  ~Descriptor() {
+    if (number_ >= 0) ::close(number_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int number() const { return number_; }
+  /// On Linux the descriptor is gone whatever close returns, so it is never closed twice.
+  int close() { return ::close(std::exchange(number_, -1)); }
+
+ private:
+  int number_;
+};
+
+class PosixWritableFile final : public WritableFile {
+ public:
+  PosixWritableFile(const Path& path, int flags) : path_(path), file_("create", path, flags) {}
+
+  void write(std::span<const std::byte> bytes) override {
+    while (!bytes.empty()) {
+      const ssize_t written =
+          retried([&] { return ::write(file_.number(), bytes.data(), bytes.size()); });
+      if (written < 0) fail("write", path_, errno);
+      bytes = bytes.subspan(static_cast<std::size_t>(written));
+    }
+  }
+  void sync() override {
+    if (retried([&] { return ::fsync(file_.number()); }) < 0) fail("sync", path_, errno);
+  }
+  void close() override {
+    if (file_.close() < 0 && errno != EINTR) fail("close", path_, errno);
+  }
+
+ private:
+  Path path_;
+  Descriptor file_;
+};
+
+class PosixFileSystem final : public FileSystem {
+ public:
+  std::string read(const Path& path) const override {
+    const Descriptor file("read", path, O_RDONLY);
+    struct stat status {};
+    if (::fstat(file.number(), &status) < 0) fail("read", path, errno);
+    if (S_ISDIR(status.st_mode)) fail("read", path, EISDIR);
+    // One byte more than the size, so that the end of a file that did not grow is seen without
+    // growing the buffer.
+    std::string content(static_cast<std::size_t>(std::max<off_t>(status.st_size, 0)) + 1, '\0');
+    std::size_t filled = 0;
+    while (true) {
+      const ssize_t got = retried(
+          [&] { return ::read(file.number(), content.data() + filled, content.size() - filled); });
+      if (got < 0) fail("read", path, errno);
+      if (got == 0) break;
+      filled += static_cast<std::size_t>(got);
+      if (filled == content.size()) content.resize(2 * filled + (1 << 16));
+    }
+    content.resize(filled);
+    return content;
+  }
+
+  std::unique_ptr<WritableFile> create(const Path& path, CreateMode mode) override {
+    const int flags = mode == CreateMode::kExclusive ? O_EXCL : O_TRUNC;
+    return std::make_unique<PosixWritableFile>(path, O_WRONLY | O_CREAT | flags);
+  }
+
+  void rename(const Path& from, const Path& to) override {
+    if (std::rename(from.c_str(), to.c_str()) < 0) {
+      fail(str_cat("rename ", from.string(), " to"), to, errno);
+    }
+  }
+
+  bool remove(const Path& path) override {
+    if (std::remove(path.c_str()) == 0) return true;
+    if (errno == ENOENT) return false;
+    fail("remove", path, errno);
+  }
+
+  std::optional<FileInfo> info(const Path& path) const override {
+    struct stat status {};
+    if (::stat(path.c_str(), &status) < 0) {
+      if (errno == ENOENT || errno == ENOTDIR) return std::nullopt;
+      fail("look at", path, errno);
+    }
+    if (S_ISDIR(status.st_mode)) return FileInfo{FileKind::kDirectory, 0};
+    if (!S_ISREG(status.st_mode)) return FileInfo{FileKind::kOther, 0};
+    return FileInfo{FileKind::kFile, static_cast<std::uint64_t>(status.st_size)};
+  }
+
+  std::vector<std::string> list(const Path& directory) const override {
+    std::error_code error;
+    std::vector<std::string> names;
+    std::filesystem::directory_iterator entry(directory, error);
+    while (!error && entry != std::filesystem::directory_iterator()) {
+      names.push_back(entry->path().filename().string());
+      entry.increment(error);
+    }
+    if (error) fail("list", directory, error.value());
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  void create_directories(const Path& directory) override {
+    std::error_code error;
+    std::filesystem::create_directories(directory, error);
+    if (error) fail("create folder", directory, error.value());
+  }
+
+  void sync_directory(const Path& directory) override {
+    const Descriptor folder("sync folder", directory.empty() ? Path(".") : directory,
+                            O_RDONLY | O_DIRECTORY);
+    // Some file systems cannot sync folders and say EINVAL: there is nothing more that we could do
+    // there.
+    if (retried([&] { return ::fsync(folder.number()); }) < 0 && errno != EINVAL) {
+      fail("sync folder", directory, errno);
+    }
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<FileSystem> posix_file_system() {
+  return std::make_shared<PosixFileSystem>();
+}
+
+}  // namespace brigade::io

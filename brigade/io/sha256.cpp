@@ -1,0 +1,62 @@
+#include "brigade/io/sha256.h"
+
+#include <openssl/evp.h>
+
+#include <array>
+
+#include "brigade/base/error.h"
+
+namespace brigade::io {
+namespace {
+
+void check(int result) {
+  if (result != 1)
+    throw Error(ErrorCode::kResourceExhausted, "SHA-256: libcrypto refuses to compute it");
+}
+
+}  // namespace
+
+struct Sha256::State {
+  State() : context(EVP_MD_CTX_new()) { check(context != nullptr ? 1 : 0); }
+  ~State() { EVP_MD_CTX_free(context); }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  EVP_MD_CTX* context;
+};
+
+Sha256::Sha256() : state_(std::make_unique<State>()) {
+  check(EVP_DigestInit_ex(state_->context, EVP_sha256(), nullptr));
+}
+Sha256::~Sha256() = default;
+Sha256::Sha256(Sha256&&) noexcept = default;
+Sha256& Sha256::operator=(Sha256&&) noexcept = default;
+
+void Sha256::update(std::span<const std::byte> bytes) {
+  check(EVP_DigestUpdate(state_->context, bytes.data(), bytes.size()));
+}
+
+void Sha256::update(std::string_view text) {
+  update(std::as_bytes(std::span(text)));
+}
+
+std::string Sha256::hex_digest() const {
+  const State copy;  // ending a digest spoils it, so a copy is ended
+  check(EVP_MD_CTX_copy_ex(copy.context, state_->context));
+  std::array<unsigned char, 32> digest{};
+  check(EVP_DigestFinal_ex(copy.context, digest.data(), nullptr));
+  std::string text;
+  for (const unsigned char byte : digest) {
+    constexpr std::string_view kDigits = "0123456789abcdef";
+    text += kDigits[byte >> 4];
+    text += kDigits[byte & 15];
+  }
+  return text;
+}
+
+std::string sha256_hex(std::string_view text) {
+  Sha256 hash;
+  hash.update(text);
+  return hash.hex_digest();
+}
+
+}  // namespace brigade::io
