@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+
+namespace brigade::data {
+
+/// The cardinality of a dataset that never ends.
+inline constexpr std::int64_t kInfinite = -1;
+/// The cardinality of a dataset whose length only reading it shows.
+inline constexpr std::int64_t kUnknown = -2;
+
+/// How cardinalities (a count, `kInfinite` or `kUnknown`) follow from each other.
+std::int64_t cardinality_of_take(std::int64_t input, std::int64_t count);
+std::int64_t cardinality_of_skip(std::int64_t input, std::int64_t count);
+/// `count` is a number of passes or `kForever`. Throws kInvalidArgument if the product overflows.
+std::int64_t cardinality_of_repeat(std::int64_t input, std::int64_t count);
+/// Rounds up, unless the last batch is dropped when it is not full.
+std::int64_t cardinality_of_batch(std::int64_t input, std::int64_t size, bool drops_remainder);
+
+/// `a * b`, or the largest number if that does not fit: for skipping "that many or to the end".
+std::uint64_t saturating_multiply(std::uint64_t a, std::uint64_t b);
+
+}  // namespace brigade::data

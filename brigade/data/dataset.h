@@ -1,0 +1,112 @@
+#pragma once
+
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "brigade/data/autotune.h"
+#include "brigade/data/batch.h"
+#include "brigade/data/cardinality.h"
+#include "brigade/data/iterator.h"
+#include "brigade/data/map.h"
+#include "brigade/data/node.h"
+#include "brigade/data/prefetch.h"
+#include "brigade/data/repeat.h"
+#include "brigade/data/shuffle.h"
+#include "brigade/data/skip.h"
+#include "brigade/data/structure.h"
+#include "brigade/data/take.h"
+
+namespace brigade::data {
+
+/// A recipe for a sequence of elements: a source and a chain of transforms. It holds no position
+/// and reads nothing until somebody walks over it. Every transform returns a new dataset and leaves
+/// this one as it is; copies are cheap.
+///
+///   auto train = input::fashion_mnist().shuffle(10'000).batch(128).prefetch(kAutotune);
+///   auto iterator = train.iterator({.seed = 7});
+///   for (int epoch = 0; epoch < 5; ++epoch, iterator.start_next_epoch()) {
+///     for (const auto& batch : iterator) { ... }
+///   }
+///
+/// The elements of an epoch, their order and their random augmentation are functions of (recipe,
+/// seed, epoch) alone: threads, prefetching and resuming do not change a bit of them. So two
+/// iterators with the same options give the same elements, and so do two range-for loops straight
+/// over a dataset, which both walk over epoch 0; walk on with one iterator for new orders.
+///
+/// TensorFlow counterpart: tf.data.Dataset.
+/// Thread-safety: immutable; const calls from any number of threads.
+template <class T>
+class Dataset {
+ public:
+  using Element = T;
+
+  /// A dataset over a source or transform of your own.
+  explicit Dataset(NodePtr<T> node) : node_(std::move(node)) {}
+
+  /// A walk over the elements, standing before the first one.
+  Iterator<T> iterator(IteratorOptions options = {}) const { return {node_, options}; }
+
+  /// Elements in one epoch, or `kInfinite`, or `kUnknown`.
+  std::int64_t cardinality() const { return node_->cardinality(); }
+
+  /// The recipe, for people: "range(10) | shuffle(4) | batch(2)".
+  std::string describe() const { return node_->describe(); }
+
+  /// Each element becomes `function(element)`, or `function(element, ElementContext&)` for random
+  /// augmentation. With `{.parallelism = n}` n threads work ahead; the order stays that of the
+  /// input. What the function throws is thrown by `next()` at the element's place, with the recipe
+  /// and the element named: an `Error` keeps its code, other exceptions become kInternal.
+  template <class F>
+  auto map(F function, MapOptions options = {}) const {
+    using Result = typename internal::MapTraits<F, T>::Result;
+    return Dataset<Result>(make_map(node_, std::move(function), std::move(options)));
+  }
+
+  /// The elements in random order, drawn from a buffer that is filled from the input as it empties.
+  /// Each epoch has another order, the same in every run. The saved position is two counts, and
+  /// restoring re-reads only what lay in the buffer. Throws kInvalidArgument if the buffer size is
+  /// less than 1.
+  Dataset shuffle(const ShuffleOptions& options) const {
+    return Dataset(make_shuffle(node_, options));
+  }
+  Dataset shuffle(std::int64_t buffer_size) const {
+    return shuffle(ShuffleOptions{.buffer_size = buffer_size});
+  }
+
+  /// The elements `count` times over. Every pass is a new epoch for the transforms before this one,
+  /// so a shuffle there gives each pass its own order. Nothing is repeated for ever without end if
+  /// a pass has no elements. Throws kInvalidArgument if `count` is negative and not `kForever`.
+  Dataset repeat(std::int64_t count = kForever) const { return Dataset(make_repeat(node_, count)); }
+
+  /// `size` elements at a time, put together by `Structure<T>::stack`. An element that fails fails
+  /// its batch. Throws kInvalidArgument if `size` is less than 1.
+  auto batch(std::int64_t size, BatchOptions options = {}) const {
+    return Dataset<typename Structure<T>::Batch>(make_batch(node_, size, options));
+  }
+
+  /// The first `count` elements. Throws kInvalidArgument if `count` is negative.
+  Dataset take(std::int64_t count) const { return Dataset(make_take(node_, count)); }
+
+  /// All elements but the first `count`. Throws kInvalidArgument if `count` is negative.
+  Dataset skip(std::int64_t count) const { return Dataset(make_skip(node_, count)); }
+
+  /// The same elements, made on a thread of their own, up to `count` of them ahead of the consumer.
+  /// Best put last. Throws kInvalidArgument if `count` is less than 1 and not `kAutotune`.
+  Dataset prefetch(std::int64_t count) const { return Dataset(make_prefetch(node_, count)); }
+
+  /// One walk over epoch 0. Leaving the loop early stops all threads.
+  Cursor<T> begin() const {
+    return Cursor<T>(std::make_shared<Iterator<T>>(node_, IteratorOptions()));
+  }
+  std::default_sentinel_t end() const { return {}; }
+
+  const NodePtr<T>& node() const { return node_; }
+
+ private:
+  NodePtr<T> node_;
+};
+
+}  // namespace brigade::data

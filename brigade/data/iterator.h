@@ -1,0 +1,102 @@
+#pragma once
+
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "brigade/data/node.h"
+#include "brigade/data/position.h"
+#include "brigade/io/state_tree.h"
+
+namespace brigade::data {
+
+template <class T>
+class Cursor;
+
+/// Walks once over a dataset, element by element, and can say where it stands.
+///
+/// `next()` returns the elements in order and then nothing, for ever: the end of data is
+/// `std::nullopt`, never an exception. `start_next_epoch()` begins again, with a new order where
+/// the dataset shuffles. An element that could not be made (its file is broken, its map function
+/// threw) is thrown by `next()` at the place of the element; the next call goes on behind it.
+///
+/// `save()` gives the position behind the last element that `next()` returned, however many
+/// elements worker threads have prepared beyond it; `restore()` on an iterator of the same dataset
+/// goes on exactly there. Destroying an iterator, also in mid-epoch, stops and joins its threads.
+///
+/// TensorFlow counterpart: tf.data.Iterator, with Checkpoint(iterator=...) built in.
+/// Thread-safety: one thread at a time, any thread.
+template <class T>
+class Iterator {
+ public:
+  using Element = T;
+
+  Iterator(NodePtr<T> node, IteratorOptions options)
+      : node_(std::move(node)), options_(options), base_(node_->iterator(options_)) {}
+
+  /// The next element, or nothing at the end of the epoch. Throws what made the element fail.
+  std::optional<T> next() { return base_->next(); }
+
+  /// Everything that `restore` needs: seed, epoch, and the position of each transform.
+  io::StateTree save() const {
+    return iterator_state({options_.seed, options_.epoch}, base_->save());
+  }
+
+  /// Goes to the position that `state` was saved at. Seed and epoch are taken from the state, so
+  /// that a resumed job repeats nothing and misses nothing. Throws kInvalidArgument, and leaves
+  /// this iterator where it was, if the state was saved from a different sequence of transforms.
+  void restore(const io::StateTree& state) {
+    const IteratorOptions options = options_of_state(state);
+    auto base = node_->iterator(options);
+    base->restore(position_of_state(state));
+    base_ = std::move(base);
+    options_ = options;
+  }
+
+  /// Starts the next pass over the data, wherever this one stands.
+  void start_next_epoch() {
+    base_ = nullptr;  // joins the threads of this epoch before the next one starts its own
+    ++options_.epoch;
+    base_ = node_->iterator(options_);
+  }
+
+  /// The number of this epoch; the first is `IteratorOptions::epoch`.
+  std::uint64_t epoch() const { return options_.epoch; }
+
+  /// For range-for: goes on where the iterator stands and ends with its epoch.
+  Cursor<T> begin() { return Cursor<T>(std::shared_ptr<Iterator>(std::shared_ptr<void>(), this)); }
+  std::default_sentinel_t end() { return {}; }
+
+ private:
+  NodePtr<T> node_;  // first, so that it outlives what it made
+  IteratorOptions options_;
+  std::unique_ptr<IteratorBase<T>> base_;
+};
+
+/// What range-for moves along: the element just read. Use `Iterator` where the position matters.
+///
+/// Thread-safety: one thread at a time.
+template <class T>
+class Cursor {
+ public:
+  using value_type = T;
+  using difference_type = std::ptrdiff_t;
+
+  explicit Cursor(std::shared_ptr<Iterator<T>> iterator) : iterator_(std::move(iterator)) {
+    ++*this;
+  }
+  T& operator*() { return *element_; }
+  Cursor& operator++() {
+    element_ = iterator_->next();
+    return *this;
+  }
+  bool operator==(std::default_sentinel_t) const { return !element_.has_value(); }
+
+ private:
+  std::shared_ptr<Iterator<T>> iterator_;
+  std::optional<T> element_;
+};
+
+}  // namespace brigade::data

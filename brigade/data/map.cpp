@@ -1,0 +1,27 @@
+#include "brigade/data/map.h"
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+
+namespace brigade::data::internal {
+
+std::uint64_t key_of_map(const MapOptions& options, const IteratorOptions& job,
+                         std::uint64_t depth) {
+  if (options.seed) return base::derive_seed(*options.seed, "map", 0, job.epoch);
+  return base::derive_seed(job.seed, "map", depth, job.epoch);
+}
+
+void rethrow_at_element(const std::string& where, std::uint64_t epoch, std::uint64_t index) {
+  const std::string place = base::str_cat(where, ", element ", index, " of epoch ", epoch, ": ");
+  try {
+    throw;
+  } catch (const Error& error) {
+    throw Error(error.code(), place + error.what());
+  } catch (const std::exception& error) {
+    throw Error(ErrorCode::kInternal, base::str_cat(place, base::trim(error.what())));
+  } catch (...) {
+    throw Error(ErrorCode::kInternal, place + "an exception that is no std::exception");
+  }
+}
+
+}  // namespace brigade::data::internal

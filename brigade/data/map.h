@@ -1,0 +1,167 @@
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "brigade/base/random.h"
+#include "brigade/data/autotune.h"
+#include "brigade/data/node.h"
+#include "brigade/data/pipeline.h"
+#include "brigade/data/position.h"
+
+namespace brigade::data {
+
+/// Which element a map function works on, and randomness that belongs to that element alone: the
+/// stream is a function of (seed, epoch, index), so augmentation gives the same bits on any number
+/// of threads, and after a resume.
+struct ElementContext {
+  std::uint64_t epoch;
+  /// The element's place in the epoch, counted from 0.
+  std::uint64_t index;
+  base::CounterRng& rng;
+};
+
+struct MapOptions {
+  /// Threads that call the function, or `kAutotune`. 1 calls it on the thread of the consumer. The
+  /// order of the results is that of the input, always.
+  std::int64_t parallelism = 1;
+  /// Fixes `ElementContext::rng` whatever the job's seed. Unset: derived from the job's root seed
+  /// and from where in the chain of transforms this map stands.
+  std::optional<std::uint64_t> seed{};
+  /// What errors call this step.
+  std::string name = "map";
+};
+
+namespace internal {
+
+template <class F, class T>
+struct MapTraits {
+  static constexpr bool kTakesContext = std::invocable<const F&, T, ElementContext&>;
+  static_assert(kTakesContext || std::invocable<const F&, T>,
+                "The function of map must be callable as fn(element) or fn(element, "
+                "ElementContext&), and be const (no mutable lambda): threads share it");
+  static auto result() {
+    if constexpr (kTakesContext) {
+      return std::type_identity<std::invoke_result_t<const F&, T, ElementContext&>>();
+    } else {
+      return std::type_identity<std::invoke_result_t<const F&, T>>();
+    }
+  }
+  using Result = std::remove_cvref_t<typename decltype(result())::type>;
+  static_assert(!std::is_void_v<Result>, "The function of map must return the new element");
+};
+
+std::uint64_t key_of_map(const MapOptions& options, const IteratorOptions& job,
+                         std::uint64_t depth);
+
+/// Throws the exception being handled again as an `Error` that names the step and the element. An
+/// `Error` keeps its code, anything else becomes kInternal.
+[[noreturn]] void rethrow_at_element(const std::string& where, std::uint64_t epoch,
+                                     std::uint64_t index);
+
+/// The user's function, with the context of each element and its errors named.
+template <class F, class T>
+struct MapCall {
+  using Result = typename MapTraits<F, T>::Result;
+  std::shared_ptr<const F> function;
+  std::string where;
+  std::uint64_t epoch;
+  std::uint64_t key;
+
+  Result operator()(T&& element, std::uint64_t index) const {
+    try {
+      if constexpr (MapTraits<F, T>::kTakesContext) {
+        base::CounterRng rng(base::mix_seed(key, index));
+        ElementContext context{epoch, index, rng};
+        return (*function)(std::move(element), context);
+      } else {
+        return (*function)(std::move(element));
+      }
+    } catch (...) {
+      rethrow_at_element(where, epoch, index);
+    }
+  }
+};
+
+/// Saves what `PipelinedIterator` restores, and the other way: the number of threads is no part of
+/// the position.
+template <class F, class T>
+class MapIterator final : public IteratorBase<typename MapTraits<F, T>::Result> {
+ public:
+  using Result = typename MapTraits<F, T>::Result;
+
+  MapIterator(std::unique_ptr<IteratorBase<T>> input, MapCall<F, T> call)
+      : input_(std::move(input)), call_(std::move(call)) {}
+  std::optional<Result> next() override {
+    const std::uint64_t place = place_++;
+    auto element = input_->next();
+    if (element) return call_(std::move(*element), place);
+    --place_;
+    return std::nullopt;
+  }
+  std::uint64_t skip(std::uint64_t count) override {
+    const std::uint64_t passed = input_->skip(count);
+    place_ += passed;
+    return passed;
+  }
+  io::StateTree save() const override {
+    return make_position("map", {{"place", place_}, {"ahead", 0}}, input_->save());
+  }
+  void restore(const io::StateTree& state) override {
+    check_position(state, "map");
+    input_->restore(position_input(state));
+    place_ = position_number(state, "place") + input_->skip(position_number(state, "ahead"));
+  }
+
+ private:
+  std::unique_ptr<IteratorBase<T>> input_;
+  MapCall<F, T> call_;
+  std::uint64_t place_ = 0;
+};
+
+template <class F, class T>
+class MapNode final : public TransformNode<typename MapTraits<F, T>::Result, T> {
+ public:
+  using Result = typename MapTraits<F, T>::Result;
+
+  MapNode(NodePtr<T> input, F function, MapOptions options)
+      : TransformNode<Result, T>(std::move(input), options.name),
+        function_(std::make_shared<const F>(std::move(function))),
+        threads_(threads_for(options.parallelism, options.name)),
+        options_(std::move(options)) {}
+  std::unique_ptr<IteratorBase<Result>> iterator(const IteratorOptions& job) const override {
+    MapCall<F, T> call{function_, this->describe(), job.epoch,
+                       key_of_map(options_, job, this->depth())};
+    auto input = this->input().iterator(job);
+    if (options_.parallelism == 1) {
+      return std::make_unique<MapIterator<F, T>>(std::move(input), std::move(call));
+    }
+    return std::make_unique<PipelinedIterator<T, Result>>(
+        std::move(input), std::move(call),
+        PipelineOptions{.name = "map", .workers = threads_, .capacity = 2 * threads_});
+  }
+  std::int64_t cardinality() const override { return this->input().cardinality(); }
+
+ private:
+  std::shared_ptr<const F> function_;
+  std::size_t threads_;
+  MapOptions options_;
+};
+
+}  // namespace internal
+
+/// See `Dataset::map`.
+template <class T, class F>
+NodePtr<typename internal::MapTraits<F, T>::Result> make_map(NodePtr<T> input, F function,
+                                                             MapOptions options) {
+  return std::make_shared<const internal::MapNode<F, T>>(std::move(input), std::move(function),
+                                                         std::move(options));
+}
+
+}  // namespace brigade::data

@@ -1,0 +1,59 @@
+#include "brigade/data/position.h"
+
+#include <utility>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+
+namespace brigade::data {
+namespace {
+
+constexpr std::string_view kTransform = "transform";
+constexpr std::string_view kInput = "input";
+
+}  // namespace
+
+io::StateTree make_position(std::string_view transform,
+                            std::initializer_list<PositionNumber> numbers,
+                            std::optional<io::StateTree> input) {
+  io::StateTree state;
+  state[kTransform] = transform;
+  for (const PositionNumber& number : numbers) state[number.name] = number.value;
+  if (input) state[kInput] = std::move(*input);
+  return state;
+}
+
+void check_position(const io::StateTree& state, std::string_view transform) {
+  const std::string& saved = state.as_string(kTransform);
+  if (saved == transform) return;
+  throw Error(
+      ErrorCode::kInvalidArgument,
+      base::str_cat("A position saved in the transform '", saved, "' cannot be restored into '",
+                    transform, "': restore it into the dataset that it was saved from"));
+}
+
+std::uint64_t position_number(const io::StateTree& state, std::string_view name) {
+  return state.as_uint64(name);
+}
+
+const io::StateTree& position_input(const io::StateTree& state) {
+  return state.at(kInput);
+}
+
+io::StateTree iterator_state(const IteratorOptions& options, io::StateTree position) {
+  io::StateTree state;
+  state["seed"] = options.seed;
+  state["epoch"] = options.epoch;
+  state["position"] = std::move(position);
+  return state;
+}
+
+IteratorOptions options_of_state(const io::StateTree& state) {
+  return {.seed = state.as_uint64("seed"), .epoch = state.as_uint64("epoch")};
+}
+
+const io::StateTree& position_of_state(const io::StateTree& state) {
+  return state.at("position");
+}
+
+}  // namespace brigade::data

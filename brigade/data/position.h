@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string_view>
+
+#include "brigade/data/node.h"
+#include "brigade/io/state_tree.h"
+
+namespace brigade::data {
+
+/// A number in a saved position, with its name.
+struct PositionNumber {
+  std::string_view name;
+  std::uint64_t value;
+};
+
+/// The state of one transform: its name, its numbers, and the state of its input if it has one.
+/// What each transform's `save` returns, so that `restore` can tell a state of another transform.
+io::StateTree make_position(std::string_view transform,
+                            std::initializer_list<PositionNumber> numbers,
+                            std::optional<io::StateTree> input = std::nullopt);
+
+/// Throws kInvalidArgument unless `state` was made by `make_position(transform, ...)`.
+void check_position(const io::StateTree& state, std::string_view transform);
+
+/// One of the numbers. Throws kInvalidArgument if it is not there.
+std::uint64_t position_number(const io::StateTree& state, std::string_view name);
+
+/// The state of the input. Throws kInvalidArgument if it is not there.
+const io::StateTree& position_input(const io::StateTree& state);
+
+/// What `Iterator::save` returns: the options of the epoch under way, and the position in it.
+io::StateTree iterator_state(const IteratorOptions& options, io::StateTree position);
+IteratorOptions options_of_state(const io::StateTree& state);
+const io::StateTree& position_of_state(const io::StateTree& state);
+
+}  // namespace brigade::data

@@ -1,0 +1,124 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "brigade/data/cardinality.h"
+#include "brigade/data/node.h"
+#include "brigade/data/position.h"
+
+namespace brigade::data {
+
+/// The count of `repeat` that never ends.
+inline constexpr std::int64_t kForever = -1;
+
+namespace internal {
+
+/// Throws kInvalidArgument unless `count` is `kForever` or 0 or more; otherwise the name.
+std::string name_of_repeat(std::int64_t count);
+
+/// The options of one pass: each is an epoch of its own for what is repeated. Pass p of epoch e is
+/// epoch e * count + p there, so `repeat(2)` and starting a second epoch give the same orders;
+/// under `kForever` it is e * 2^32 + p.
+IteratorOptions options_of_pass(IteratorOptions options, std::int64_t count, std::uint64_t pass);
+
+template <class T>
+class RepeatIterator final : public IteratorBase<T> {
+ public:
+  RepeatIterator(const Node<T>& input, IteratorOptions options, std::int64_t count)
+      : node_(input), options_(options), count_(count) {
+    start_pass(0);
+  }
+
+  std::optional<T> next() override {
+    while (!is_at_end()) {
+      auto element = next_of_pass();
+      if (element) return element;
+      end_pass();
+    }
+    return std::nullopt;
+  }
+  std::uint64_t skip(std::uint64_t count) override {
+    std::uint64_t passed = 0;
+    while (passed < count && !is_at_end()) {
+      const std::uint64_t part = input_->skip(count - passed);
+      if (part > 0) pass_is_empty_ = false;
+      passed += part;
+      if (passed < count) end_pass();
+    }
+    return passed;
+  }
+  io::StateTree save() const override {
+    return make_position("repeat", {{"pass", pass_}, {"pass_is_empty", pass_is_empty_ ? 1U : 0U}},
+                         input_->save());
+  }
+  void restore(const io::StateTree& state) override {
+    check_position(state, "repeat");
+    start_pass(position_number(state, "pass"));
+    pass_is_empty_ = position_number(state, "pass_is_empty") != 0;
+    input_->restore(position_input(state));
+  }
+
+ private:
+  bool is_at_end() const {
+    return count_ != kForever && pass_ >= static_cast<std::uint64_t>(count_);
+  }
+  std::optional<T> next_of_pass() {
+    try {
+      auto element = input_->next();
+      if (element) pass_is_empty_ = false;
+      return element;
+    } catch (...) {
+      pass_is_empty_ = false;
+      throw;
+    }
+  }
+  void start_pass(std::uint64_t pass) {
+    input_ = nullptr;  // joins its threads before the next pass starts its own
+    input_ = node_.iterator(options_of_pass(options_, count_, pass));
+    pass_ = pass;
+    pass_is_empty_ = true;
+  }
+  void end_pass() {
+    if (pass_is_empty_) count_ = 0;  // nothing to repeat: without this, kForever would spin
+    if (!is_at_end()) start_pass(pass_ + 1);
+  }
+
+  const Node<T>& node_;
+  IteratorOptions options_;
+  std::int64_t count_;
+  std::uint64_t pass_ = 0;
+  bool pass_is_empty_ = true;
+  std::unique_ptr<IteratorBase<T>> input_;
+};
+
+template <class T>
+class RepeatNode final : public TransformNode<T> {
+ public:
+  RepeatNode(NodePtr<T> input, std::int64_t count)
+      : TransformNode<T>(std::move(input), name_of_repeat(count)), count_(count) {
+    cardinality_of_repeat(this->input().cardinality(), count);  // refuses what cannot be counted
+  }
+  std::unique_ptr<IteratorBase<T>> iterator(const IteratorOptions& options) const override {
+    return std::make_unique<RepeatIterator<T>>(this->input(), options, count_);
+  }
+  std::int64_t cardinality() const override {
+    return cardinality_of_repeat(this->input().cardinality(), count_);
+  }
+
+ private:
+  std::int64_t count_;
+};
+
+}  // namespace internal
+
+/// See `Dataset::repeat`.
+template <class T>
+NodePtr<T> make_repeat(NodePtr<T> input, std::int64_t count) {
+  return std::make_shared<const internal::RepeatNode<T>>(std::move(input), count);
+}
+
+}  // namespace brigade::data

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "brigade/data/cardinality.h"
+#include "brigade/data/node.h"
+#include "brigade/data/position.h"
+
+namespace brigade::data {
+
+namespace internal {
+
+/// Throws kInvalidArgument if `count` is negative; otherwise the transform's name for messages.
+std::string name_of_skip(std::int64_t count);
+
+template <class T>
+class SkipIterator final : public IteratorBase<T> {
+ public:
+  SkipIterator(std::unique_ptr<IteratorBase<T>> input, std::uint64_t count)
+      : input_(std::move(input)), count_(count) {}
+  std::optional<T> next() override {
+    skip_the_head();
+    return input_->next();
+  }
+  std::uint64_t skip(std::uint64_t count) override {
+    skip_the_head();
+    return input_->skip(count);
+  }
+  io::StateTree save() const override {
+    return make_position("skip", {{"has_skipped", has_skipped_ ? 1U : 0U}}, input_->save());
+  }
+  void restore(const io::StateTree& state) override {
+    check_position(state, "skip");
+    input_->restore(position_input(state));
+    has_skipped_ = position_number(state, "has_skipped") != 0;
+  }
+
+ private:
+  void skip_the_head() {  // only once an element is wanted: making an iterator must stay cheap
+    if (has_skipped_) return;
+    input_->skip(count_);
+    has_skipped_ = true;
+  }
+
+  std::unique_ptr<IteratorBase<T>> input_;
+  std::uint64_t count_;
+  bool has_skipped_ = false;
+};
+
+template <class T>
+class SkipNode final : public TransformNode<T> {
+ public:
+  SkipNode(NodePtr<T> input, std::int64_t count)
+      : TransformNode<T>(std::move(input), name_of_skip(count)), count_(count) {}
+  std::unique_ptr<IteratorBase<T>> iterator(const IteratorOptions& options) const override {
+    return std::make_unique<SkipIterator<T>>(this->input().iterator(options),
+                                             static_cast<std::uint64_t>(count_));
+  }
+  std::int64_t cardinality() const override {
+    return cardinality_of_skip(this->input().cardinality(), count_);
+  }
+
+ private:
+  std::int64_t count_;
+};
+
+}  // namespace internal
+
+/// See `Dataset::skip`.
+template <class T>
+NodePtr<T> make_skip(NodePtr<T> input, std::int64_t count) {
+  return std::make_shared<const internal::SkipNode<T>>(std::move(input), count);
+}
+
+}  // namespace brigade::data
