@@ -45,15 +45,16 @@ def train(brigade, model_dir, *arguments):
         raise DemoFailed(f"the last line of brigade train is not JSON: {last[:200]}", 1)
 
 
-def summary(one, two):
-    lines = [
-        f"test accuracy         {100 * two['eval_accuracy']:.2f} % after {EPOCHS} epochs of Fashion-MNIST",
-        f"{two['replicas']} replicas            {two['examples_per_second']:.0f} images/s",
-    ]
+def summary(one, trained):
+    """The closing lines. `one` is the run over one replica that `trained` is compared with; None if there was none."""
+    lines = [f"test accuracy         {100 * trained['eval_accuracy']:.2f} % after {EPOCHS} epochs of Fashion-MNIST"]
+    for run in filter(None, (one, trained)):
+        lines.append(f"{run['replicas']} replica{'s' if run['replicas'] > 1 else ' '}            "
+                     f"{run['examples_per_second']:.0f} images/s")
     if one is not None:
-        speed_up = two["examples_per_second"] / one["examples_per_second"]
-        lines[1:1] = [f"one replica           {one['examples_per_second']:.0f} images/s"]
-        lines.append(f"speed-up              {speed_up:.2f}x over one replica ({50 * speed_up:.0f} % of twice)")
+        speed_up = trained["examples_per_second"] / one["examples_per_second"]
+        ideal = trained["replicas"]
+        lines.append(f"speed-up              {speed_up:.2f}x over one replica ({100 * speed_up / ideal:.0f} % of {ideal}x)")
     return lines
 
 

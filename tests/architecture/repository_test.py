@@ -27,7 +27,8 @@ class Repository(unittest.TestCase):
 def _add(rule):
     def test(self):
         violations = rule(self.tree, self.table)
-        self.assertEqual([], violations, "\n" + rule.__doc__ + "\n" + "\n".join(violations))
+        if violations:
+            self.fail("\n  ".join([rule.__doc__, *violations]))
     setattr(Repository, f"test_{rule.__name__}", test)
 
 
