@@ -1,0 +1,41 @@
+#pragma once
+
+#include "brigade/data/dataset.h"
+#include "brigade/input/example.h"
+#include "brigade/input/structure.h"
+#include "brigade/io/file_system.h"
+
+namespace brigade::input {
+
+enum class Split {
+  kTrain,  ///< The files train-*: 60,000 examples.
+  kTest,   ///< The files t10k-*: 10,000 examples.
+};
+
+/// "train" or "test".
+std::string_view to_string(Split split);
+
+/// Where Debian's package dataset-fashion-mnist puts its files.
+inline constexpr const char* kFashionMnistDirectory = "/usr/share/datasets/fashion-mnist";
+
+/// Fashion-MNIST: pictures of clothes in ten classes. Each example has float features [1, 28, 28]
+/// in [0, 1] and a label 0 to 9; all are converted once, here, and stay in memory (188 MB for the
+/// training split).
+///
+/// `directory` holds the four idx files, with or without ".gz" at the end of their names. Throws
+/// kNotFound, naming the package and the flag to set, if the folder or a file is missing;
+/// kInvalidArgument or kDataLoss, naming the file, if one is of another kind, cut short or broken,
+/// or if there are not as many images as labels.
+data::Dataset<LabeledExample> fashion_mnist(const io::Path& directory = kFashionMnistDirectory,
+                                            Split split = Split::kTrain);
+
+/// The handwritten digits of MNIST, from the same four file names; otherwise as `fashion_mnist`.
+data::Dataset<LabeledExample> mnist(const io::Path& directory, Split split = Split::kTrain);
+
+/// The same on any file system.
+data::Dataset<LabeledExample> fashion_mnist(const io::FileSystem& files, const io::Path& directory,
+                                            Split split);
+data::Dataset<LabeledExample> mnist(const io::FileSystem& files, const io::Path& directory,
+                                    Split split);
+
+}  // namespace brigade::input

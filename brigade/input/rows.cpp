@@ -1,0 +1,84 @@
+#include "brigade/input/rows.h"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/stack.h>
+
+#include <cstring>
+#include <sstream>
+#include <string>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+
+namespace brigade::input {
+namespace {
+
+std::string describe(const at::Tensor& tensor) {
+  std::ostringstream text;
+  text << tensor.dtype() << " " << tensor.sizes();
+  return text.str();
+}
+
+void check_alike(const std::vector<at::Tensor>& rows) {
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i].sizes() == rows[0].sizes() && rows[i].scalar_type() == rows[0].scalar_type() &&
+        rows[i].device() == rows[0].device()) {
+      continue;
+    }
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        base::str_cat("The elements of a batch must have one shape and dtype: element 0 is ",
+                      describe(rows[0]), ", element ", i, " is ", describe(rows[i])));
+  }
+}
+
+bool can_copy_bytes(const std::vector<at::Tensor>& rows) {
+  for (const at::Tensor& row : rows) {
+    if (!row.device().is_cpu() || !row.is_contiguous() || row.is_conj() || row.is_neg())
+      return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+at::Tensor row_of(const at::Tensor& rows, std::int64_t index) {
+  at::AutoDispatchBelowADInplaceOrView no_autograd;
+  return rows.select(0, index);
+}
+
+at::Tensor rows_between(const at::Tensor& rows, std::int64_t begin, std::int64_t end) {
+  const std::int64_t count = row_count(rows);
+  if (begin < 0 || begin > end || end > count) {
+    throw Error(ErrorCode::kInvalidArgument, base::str_cat("Rows ", begin, " to ", end, " of ",
+                                                           count, ": no such part of a batch"));
+  }
+  at::AutoDispatchBelowADInplaceOrView no_autograd;
+  return rows.narrow(0, begin, end - begin);
+}
+
+at::Tensor stack_rows(const std::vector<at::Tensor>& rows) {
+  check_argument(!rows.empty(), "A batch of no elements has no shape");
+  check_alike(rows);
+  at::AutoDispatchBelowADInplaceOrView no_autograd;
+  if (!can_copy_bytes(rows)) return at::stack(rows);
+  std::vector<std::int64_t> shape{static_cast<std::int64_t>(rows.size())};
+  shape.insert(shape.end(), rows[0].sizes().begin(), rows[0].sizes().end());
+  at::Tensor batch = at::empty(shape, rows[0].options().requires_grad(false));
+  const std::size_t bytes = rows[0].nbytes();
+  auto* target = static_cast<std::byte*>(batch.data_ptr());
+  for (const at::Tensor& row : rows) {
+    if (bytes > 0) std::memcpy(target, row.const_data_ptr(), bytes);
+    target += bytes;
+  }
+  return batch;
+}
+
+std::int64_t row_count(const at::Tensor& rows) {
+  check_argument(rows.defined() && rows.dim() >= 1,
+                 "A batch needs a first dimension that counts its elements; this tensor has none");
+  return rows.size(0);
+}
+
+}  // namespace brigade::input

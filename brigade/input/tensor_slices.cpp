@@ -1,0 +1,60 @@
+#include "brigade/input/tensor_slices.h"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+
+#include <cstdint>
+#include <sstream>
+#include <utility>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+#include "brigade/data/source.h"
+#include "brigade/input/rows.h"
+
+namespace brigade::input {
+namespace {
+
+/// The labels as int64 in memory of our own or the caller's.
+at::Tensor checked_labels(const at::Tensor& labels, const std::string& name) {
+  if (!labels.defined() || labels.dim() != 1 || !labels.device().is_cpu() ||
+      !at::isIntegralType(labels.scalar_type(), /*includeBool=*/false)) {
+    std::ostringstream got;
+    if (labels.defined())
+      got << labels.dtype() << " " << labels.sizes() << " on " << labels.device();
+    throw Error(ErrorCode::kInvalidArgument,
+                base::str_cat(name, ": labels must be a tensor of integers [N] on the CPU, got ",
+                              labels.defined() ? got.str() : "none"));
+  }
+  at::AutoDispatchBelowADInplaceOrView no_autograd;
+  return labels.to(at::kLong).contiguous();
+}
+
+}  // namespace
+
+data::Dataset<at::Tensor> from_tensor_slices(at::Tensor rows, std::string name) {
+  const std::int64_t count = row_count(rows);
+  at::Tensor detached = rows.detach();
+  return data::from_indexed<at::Tensor>(
+      count, [detached](std::int64_t index) { return row_of(detached, index); }, std::move(name));
+}
+
+data::Dataset<LabeledExample> from_tensor_slices(at::Tensor features, const at::Tensor& labels,
+                                                 std::string name) {
+  const std::int64_t count = row_count(features);
+  at::Tensor classes = checked_labels(labels, name);
+  if (classes.size(0) != count) {
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        base::str_cat(name, ": there are ", count, " features but ", classes.size(0), " labels"));
+  }
+  at::Tensor detached = features.detach();
+  const auto* label = classes.const_data_ptr<std::int64_t>();
+  return data::from_indexed<LabeledExample>(
+      count,
+      [detached, classes, label](std::int64_t index) {
+        return LabeledExample{row_of(detached, index), label[index]};
+      },
+      std::move(name));
+}
+
+}  // namespace brigade::input
