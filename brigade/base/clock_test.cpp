@@ -1,0 +1,37 @@
+#include "brigade/base/clock.h"
+
+#include <gtest/gtest.h>
+
+#include "brigade/base/error.h"
+
+namespace brigade::base {
+namespace {
+
+using std::chrono::milliseconds;
+
+TEST(SystemClock, NeverGoesBack) {
+  const SystemClock clock;
+  auto before = clock.now();
+  for (int i = 0; i < 1000; ++i) {
+    const auto now = clock.now();
+    EXPECT_LE(before, now);
+    before = now;
+  }
+}
+
+TEST(ManualClock, MovesOnlyWhenAdvanced) {
+  ManualClock clock;
+  const auto start = clock.now();
+  EXPECT_EQ(clock.now(), start);
+  clock.advance(milliseconds(1500));
+  clock.advance(milliseconds(1));
+  EXPECT_EQ(clock.now() - start, milliseconds(1501));
+}
+
+TEST(ManualClock, RefusesToGoBack) {
+  ManualClock clock;
+  EXPECT_THROW(clock.advance(milliseconds(-1)), Error);
+}
+
+}  // namespace
+}  // namespace brigade::base

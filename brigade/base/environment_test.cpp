@@ -1,0 +1,20 @@
+#include "brigade/base/environment.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+namespace brigade::base {
+namespace {
+
+TEST(Environment, TellsSetEmptyAndMissingApart) {
+  ASSERT_EQ(::setenv("BRIGADE_TEST_VALUE", "x y", 1), 0);
+  EXPECT_EQ(environment("BRIGADE_TEST_VALUE"), "x y");
+  ASSERT_EQ(::setenv("BRIGADE_TEST_VALUE", "", 1), 0);
+  EXPECT_EQ(environment("BRIGADE_TEST_VALUE"), "");
+  ASSERT_EQ(::unsetenv("BRIGADE_TEST_VALUE"), 0);
+  EXPECT_EQ(environment("BRIGADE_TEST_VALUE"), std::nullopt);
+}
+
+}  // namespace
+}  // namespace brigade::base
