@@ -1,0 +1,70 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/_foreach_add.h>
+#include <ATen/ops/_fused_adam.h>
+#include <ATen/ops/_fused_sgd.h>
+#include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "benchmarks/workload.h"
+
+namespace brigade::benchmarks {
+
+/// The training loop that a careful user of libtorch writes for one device: fused updates over the
+/// list of parameters (stock torch::optim is slower), gradients dropped instead of zeroed. Nothing
+/// of Brigade is in it.
+class BareLoop {
+ public:
+  using Forward = std::function<at::Tensor(const at::Tensor&)>;
+
+  BareLoop(Workload workload, Forward forward, std::vector<at::Tensor> parameters,
+           std::vector<Batch> batches)
+      : workload_(workload),
+        forward_(std::move(forward)),
+        parameters_(std::move(parameters)),
+        batches_(std::move(batches)) {
+    for (const auto& parameter : parameters_) {
+      first_moments_.push_back(at::zeros_like(parameter));
+      second_moments_.push_back(at::zeros_like(parameter));
+      steps_.push_back(at::zeros({}));
+    }
+  }
+
+  void run(int steps) {
+    for (int i = 0; i < steps; ++i) step();
+  }
+
+ private:
+  void step() {
+    const auto& batch = batches_[position_++ % batches_.size()];
+    at::cross_entropy_loss(forward_(batch.features), batch.labels).backward();
+    gradients_.clear();
+    for (auto& parameter : parameters_) {
+      gradients_.push_back(std::exchange(parameter.mutable_grad(), at::Tensor()));
+    }
+    const at::NoGradGuard no_grad;
+    if (workload_ == Workload::kMnistCnn) {
+      at::_foreach_add_(steps_, 1);
+      at::_fused_adam_(parameters_, gradients_, first_moments_, second_moments_, {}, steps_, 1e-3,
+                       0.9, 0.999, 0.0, 1e-8, /*amsgrad=*/false, /*maximize=*/false);
+    } else {
+      at::_fused_sgd_(parameters_, gradients_, {}, 0.0, 0.0, 1e-3, 0.0, /*nesterov=*/false,
+                      /*maximize=*/false,
+                      /*is_first_step=*/false);
+    }
+  }
+
+  Workload workload_;
+  Forward forward_;
+  std::vector<at::Tensor> parameters_, first_moments_, second_moments_, steps_, gradients_;
+  std::vector<Batch> batches_;
+  std::size_t position_ = 0;
+};
+
+}  // namespace brigade::benchmarks

@@ -1,0 +1,159 @@
+"""TensorFlow: MirroredStrategy over logical CPU devices, or one replica under the same strategy.
+
+Prints one JSON line (measure.report). The data is synthetic and lies in memory, as it does for ours; each call of
+the compiled function trains a block of steps inside the graph, so Python's share of the time is next to nothing.
+"""
+
+import argparse
+import os
+
+import measure
+
+BATCHES = 8  # batches in memory that each replica goes round
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--replicas", type=int, default=1)
+    parser.add_argument("--batch", type=int, default=128, help="examples a replica and step")
+    parser.add_argument("--seconds", type=float, default=6)
+    parser.add_argument("--warm-up-seconds", type=float, default=2)
+    parser.add_argument("--steps-per-block", type=int, default=5)
+    parser.add_argument("--intra", type=int, help="threads within an operation (default: one a replica)")
+    parser.add_argument("--inter", type=int, default=0, help="operations at once (0: TensorFlow's choice)")
+    parser.add_argument("--optimizer", choices=["keras", "raw"], default="raw")
+    parser.add_argument("--reduction", choices=["default", "one_device", "hierarchical"], default="default")
+    parser.add_argument("--one-dnn", choices=["0", "1"], default="1")
+    parser.add_argument("--no-loop", action="store_true", help="one call of the function a step")
+    parser.add_argument("--name", default="tensorflow")
+    return parser.parse_args()
+
+
+class MnistCnn:
+    """The model as TensorFlow's tutorials write it in plain operations: channels last, as its CPU kernels want."""
+
+    def __init__(self, tf):
+        self.tf = tf
+        glorot = tf.keras.initializers.GlorotUniform(seed=1)
+        shapes = [(5, 5, 1, 32), (5, 5, 32, 64), (3136, 1024), (1024, 10)]
+        self.variables = []
+        for shape in shapes:
+            self.variables.append(tf.Variable(glorot(shape)))
+            self.variables.append(tf.Variable(tf.zeros(shape[-1:])))
+
+    def __call__(self, images):
+        nn, v = self.tf.nn, self.variables
+        x = nn.relu(nn.bias_add(nn.conv2d(images, v[0], 1, "SAME"), v[1]))
+        x = nn.max_pool2d(x, 2, 2, "VALID")
+        x = nn.relu(nn.bias_add(nn.conv2d(x, v[2], 1, "SAME"), v[3]))
+        x = nn.max_pool2d(x, 2, 2, "VALID")
+        x = self.tf.reshape(x, [-1, 3136])
+        x = nn.relu(nn.bias_add(self.tf.linalg.matmul(x, v[4]), v[5]))
+        return nn.bias_add(self.tf.linalg.matmul(x, v[6]), v[7])
+
+
+class RawAdam:
+    """Adam by TensorFlow's fused kernel: all-reduce in the replica, then one operation a variable."""
+
+    def __init__(self, tf, variables):
+        self.tf = tf
+        self.slots = [(tf.Variable(tf.zeros_like(v)), tf.Variable(tf.zeros_like(v))) for v in variables]
+        self.powers = tf.Variable(0.9), tf.Variable(0.999)
+
+    def apply_gradients(self, gradients, variables):
+        tf = self.tf
+        context = tf.distribute.get_replica_context()
+        gradients = context.all_reduce(tf.distribute.ReduceOp.MEAN, gradients)
+
+        def update(strategy, powers, slots, replicated, gradients):
+            for variable, (m, v), gradient in zip(replicated, slots, gradients):
+                def apply(variable, m, v, gradient, beta1_power, beta2_power):
+                    tf.raw_ops.ResourceApplyAdam(
+                        var=variable.handle, m=m.handle, v=v.handle, beta1_power=beta1_power.read_value(),
+                        beta2_power=beta2_power.read_value(), lr=1e-3, beta1=0.9, beta2=0.999, epsilon=1e-8,
+                        grad=gradient)
+                strategy.extended.update(variable, apply, args=(m, v, gradient, *powers))
+            for power, factor in zip(powers, (0.9, 0.999)):
+                strategy.extended.update(power, lambda p, f: p.assign(p * f), args=(factor,))
+
+        context.merge_call(update, args=(self.powers, self.slots, variables, gradients))
+
+
+def make_strategy(tf, options):
+    tf.config.set_logical_device_configuration(
+        tf.config.list_physical_devices("CPU")[0],
+        [tf.config.LogicalDeviceConfiguration() for _ in range(options.replicas)])
+    reduction = {
+        "default": lambda: None,
+        "one_device": tf.distribute.ReductionToOneDevice,
+        "hierarchical": tf.distribute.HierarchicalCopyAllReduce,
+    }[options.reduction]()
+    return tf.distribute.MirroredStrategy([f"/cpu:{i}" for i in range(options.replicas)],
+                                          cross_device_ops=reduction)
+
+
+def make_block(tf, strategy, options):
+    """A function that trains `count` steps on every replica."""
+    with strategy.scope():
+        model = MnistCnn(tf)
+        adam = (RawAdam(tf, model.variables) if options.optimizer == "raw"
+                else tf.keras.optimizers.Adam(1e-3))
+        if options.optimizer == "keras":
+            adam.build(model.variables)
+    with tf.device("/cpu:0"):
+        images = tf.random.uniform([BATCHES, options.batch, 28, 28, 1], seed=1)
+        labels = tf.random.uniform([BATCHES, options.batch], maxval=10, dtype=tf.int32, seed=2)
+
+    def step(images, labels):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, model(images)))
+        gradients = tape.gradient(loss, model.variables)
+        if options.optimizer == "raw":
+            adam.apply_gradients(gradients, model.variables)
+        else:
+            adam.apply_gradients(zip(gradients, model.variables))
+        return loss
+
+    def one_step(position):
+        per_replica = lambda source: strategy.experimental_distribute_values_from_function(
+            lambda context: source[(position + context.replica_id_in_sync_group) % BATCHES])
+        def replica_step():
+            i = tf.distribute.get_replica_context().replica_id_in_sync_group
+            return step(images[(position + i) % BATCHES], labels[(position + i) % BATCHES])
+        strategy.run(replica_step)
+
+    @tf.function
+    def block(count):
+        for position in tf.range(count):
+            one_step(position)
+
+    single = tf.function(one_step)
+
+    def run_steps(count):
+        if options.no_loop:
+            for position in range(count):
+                single(tf.constant(position))
+        else:
+            block(tf.constant(count))
+        model.variables[-1].values[0].numpy()  # waits for the steps' end
+
+    return run_steps
+
+
+def main():
+    options = parse_arguments()
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
+    os.environ["TF_ENABLE_ONEDNN_OPTS"] = options.one_dnn
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    import tensorflow as tf
+
+    tf.config.threading.set_intra_op_parallelism_threads(options.intra or options.replicas)
+    tf.config.threading.set_inter_op_parallelism_threads(options.inter)
+    run_steps = make_block(tf, make_strategy(tf, options), options)
+    times = measure.time_blocks(run_steps, options.steps_per_block, options.warm_up_seconds, options.seconds)
+    measure.report(options.name, options.replicas, options.batch, options.steps_per_block, times,
+                   measure.peak_rss_mib(), version=tf.__version__, optimizer=options.optimizer)
+
+
+if __name__ == "__main__":
+    main()
