@@ -1,0 +1,200 @@
+#include "brigade/checkpoint/safetensors_header.h"
+
+#include <algorithm>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+
+namespace brigade::checkpoint {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::string_view kMetadata = "__metadata__";
+// Header, tensor, shape: nothing in the format lies deeper. Held against files that nest to exhaust
+// memory.
+constexpr std::size_t kDeepest = 3;
+// Far above any model; libtorch's loops over more would fail later and less clearly.
+constexpr std::size_t kMostDimensions = 64;
+
+/// Reads one header, with the file's name for its messages.
+class Parser {
+ public:
+  Parser(std::uint64_t data_bytes, std::string_view file) : data_bytes_(data_bytes), file_(file) {}
+
+  SafetensorsHeader parse(std::string_view text) const {
+    const json root = parse_json(text);
+    if (!root.is_object()) fail("the header is not a JSON object");
+    SafetensorsHeader header;
+    for (const auto& [name, value] : root.items()) {
+      if (name == kMetadata) {
+        header.metadata = metadata(value);
+      } else {
+        header.tensors.push_back(entry(name, value));
+      }
+    }
+    std::sort(header.tensors.begin(), header.tensors.end(),
+              [](const TensorEntry& a, const TensorEntry& b) {
+                return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
+              });
+    check_coverage(header.tensors);
+    return header;
+  }
+
+ private:
+  template <class... T>
+  [[noreturn]] void fail(const T&... pieces) const {
+    throw Error(ErrorCode::kDataLoss,
+                base::str_cat(file_, ": not a sound safetensors file: ", pieces...));
+  }
+
+  json parse_json(std::string_view text) const {
+    std::vector<std::set<std::string>> keys;  // of every object that is open
+    std::size_t depth = 0;
+    const auto watch = [&](int, json::parse_event_t event, json& value) {
+      using Event = json::parse_event_t;
+      if (event == Event::object_start || event == Event::array_start) {
+        if (++depth > kDeepest) fail("the header is nested too deeply");
+        if (event == Event::object_start) keys.emplace_back();
+      } else if (event == Event::object_end || event == Event::array_end) {
+        --depth;
+        if (event == Event::object_end) keys.pop_back();
+      } else if (event == Event::key) {
+        const auto& key = value.get_ref<const std::string&>();
+        if (!keys.back().insert(key).second) fail("the key '", key, "' occurs twice");
+      }
+      return true;
+    };
+    try {
+      return json::parse(text, watch);
+    } catch (const json::exception& error) {
+      fail("the header is not JSON: ", error.what());
+    }
+  }
+
+  std::map<std::string, std::string> metadata(const json& value) const {
+    if (!value.is_object()) fail(kMetadata, " is not an object");
+    std::map<std::string, std::string> result;
+    for (const auto& [key, text] : value.items()) {
+      if (!text.is_string()) fail("the metadata '", key, "' is not a string");
+      result[key] = text.get<std::string>();
+    }
+    return result;
+  }
+
+  TensorEntry entry(const std::string& name, const json& value) const {
+    const bool is_entry = value.is_object() && value.size() == 3 && value.contains("dtype") &&
+                          value.contains("shape") && value.contains("data_offsets");
+    if (!is_entry) fail("tensor '", name, "': expected exactly dtype, shape and data_offsets");
+    TensorEntry result{.name = name, .dtype = dtype(name, value["dtype"]), .shape = {}};
+    result.shape = shape(name, value["shape"]);
+    const auto& offsets = value["data_offsets"];
+    if (!offsets.is_array() || offsets.size() != 2 || !offsets[0].is_number_unsigned() ||
+        !offsets[1].is_number_unsigned()) {
+      fail("tensor '", name, "': data_offsets are not two numbers");
+    }
+    result.begin = offsets[0].get<std::uint64_t>();
+    result.end = offsets[1].get<std::uint64_t>();
+    check_extent(result);
+    return result;
+  }
+
+  Dtype dtype(const std::string& name, const json& value) const {
+    if (!value.is_string()) fail("tensor '", name, "': dtype is not a string");
+    const auto& text = value.get_ref<const std::string&>();
+    const auto known = dtype_named(text);
+    if (!known) {
+      fail("tensor '", name, "': unknown dtype '", text, "'; known are ", shared_dtypes());
+    }
+    return *known;
+  }
+
+  std::vector<std::int64_t> shape(const std::string& name, const json& value) const {
+    if (!value.is_array() || value.size() > kMostDimensions) {
+      fail("tensor '", name, "': shape is not a list of at most ", kMostDimensions, " numbers");
+    }
+    std::vector<std::int64_t> result;
+    for (const auto& dimension : value) {
+      constexpr auto kLargest =
+          static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+      if (!dimension.is_number_unsigned() || dimension.get<std::uint64_t>() > kLargest) {
+        fail("tensor '", name, "': a dimension is not a whole number from 0 to 2^63 - 1");
+      }
+      result.push_back(dimension.get<std::int64_t>());
+    }
+    return result;
+  }
+
+  void check_extent(const TensorEntry& entry) const {
+    if (entry.begin > entry.end || entry.end > data_bytes_) {
+      fail("tensor '", entry.name, "': bytes ", entry.begin, " to ", entry.end,
+           " do not lie within the ", data_bytes_, " bytes of data (was the file cut short?)");
+    }
+    // Zeros are left out of the first product: strides are products too, and must fit all the same.
+    std::int64_t extent = entry.dtype.bytes;
+    bool is_empty = false;
+    for (const auto dimension : entry.shape) {
+      is_empty |= dimension == 0;
+      if (dimension != 0 && __builtin_mul_overflow(extent, dimension, &extent)) {
+        fail("tensor '", entry.name, "': its shape's size overflows");
+      }
+    }
+    const auto expected = is_empty ? 0 : static_cast<std::uint64_t>(extent);
+    if (entry.end - entry.begin != expected) {
+      fail("tensor '", entry.name, "': shape [", base::join(entry.shape, ", "), "] of ",
+           entry.dtype.safetensors, " takes ", expected, " bytes, the offsets give it ",
+           entry.end - entry.begin);
+    }
+  }
+
+  void check_coverage(const std::vector<TensorEntry>& tensors) const {
+    std::uint64_t position = 0;
+    for (const auto& each : tensors) {
+      if (each.begin != position) {
+        fail("tensor '", each.name, "': its data begins at byte ", each.begin,
+             each.begin < position ? ", inside another tensor's" : ", after a hole",
+             "; expected byte ", position);
+      }
+      position = each.end;
+    }
+    if (position != data_bytes_) {
+      fail("the tensors' data ends at byte ", position, " of ", data_bytes_);
+    }
+  }
+
+  std::uint64_t data_bytes_;
+  std::string_view file_;
+};
+
+}  // namespace
+
+SafetensorsHeader parse_safetensors_header(std::string_view json, std::uint64_t data_bytes,
+                                           std::string_view file) {
+  return Parser(data_bytes, file).parse(json);
+}
+
+std::string write_safetensors_header(const SafetensorsHeader& header) {
+  nlohmann::ordered_json root = nlohmann::ordered_json::object();
+  if (!header.metadata.empty()) root[std::string(kMetadata)] = header.metadata;
+  for (const auto& each : header.tensors) {
+    nlohmann::ordered_json entry;
+    entry["dtype"] = each.dtype.safetensors;
+    entry["shape"] = each.shape;
+    entry["data_offsets"] = {each.begin, each.end};
+    root[each.name] = std::move(entry);
+  }
+  try {
+    auto text = root.dump();
+    text.resize((text.size() + 7) / 8 * 8, ' ');
+    return text;
+  } catch (const nlohmann::json::exception& error) {
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        base::str_cat("safetensors: a tensor's name or the metadata is not UTF-8: ", error.what()));
+  }
+}
+
+}  // namespace brigade::checkpoint

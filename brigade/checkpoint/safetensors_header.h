@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "brigade/checkpoint/dtypes.h"
+
+namespace brigade::checkpoint {
+
+/// Where one tensor lies in the data that follows a safetensors header.
+struct TensorEntry {
+  std::string name;
+  Dtype dtype;
+  std::vector<std::int64_t> shape;
+  std::uint64_t begin = 0;  ///< First byte, counted from the end of the header.
+  std::uint64_t end = 0;    ///< One past the last.
+};
+
+struct SafetensorsHeader {
+  std::vector<TensorEntry> tensors;  ///< In the order of their data.
+  std::map<std::string, std::string> metadata;
+};
+
+/// Reads the JSON of a header whose data is `data_bytes` long, and proves it sound: known dtypes,
+/// shapes whose size fits in 63 bits and agrees with the offsets, and data that covers `data_bytes`
+/// exactly, without holes or overlaps. Throws `Error{kDataLoss}` naming `file` and the tensor
+/// otherwise; also for keys that occur twice, for keys that the format does not have, and for
+/// anything nested deeper than the format. Thread-safety: a pure function.
+SafetensorsHeader parse_safetensors_header(std::string_view json, std::uint64_t data_bytes,
+                                           std::string_view file);
+
+/// The header's JSON for tensors that lie in this order, padded with spaces so that the data after
+/// it begins at a multiple of 8 bytes. Throws `Error{kInvalidArgument}` for names or metadata that
+/// are not UTF-8.
+std::string write_safetensors_header(const SafetensorsHeader& header);
+
+}  // namespace brigade::checkpoint
