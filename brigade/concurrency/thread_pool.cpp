@@ -152,9 +152,12 @@ class ThreadPool::State {
     {
       const MutexLock lock(mutex_);
       is_stopping_ = true;
-      dropped.swap(tasks_);  // destroyed outside the lock: a task may hold anything
+      dropped.swap(tasks_);
       changed_tasks_.notify_all();
     }
+    // Outside the lock, as a task may hold anything; before the join, as a running one may wait for
+    // their end.
+    dropped.clear();
     for (std::thread& thread : threads_) {
       if (thread.joinable()) thread.join();
     }
