@@ -5,6 +5,7 @@ Prints one JSON line (measure.report). The data is synthetic and lies in memory,
 
 import argparse
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -18,28 +19,27 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", choices=["mnist_cnn", "mlp64"], default="mnist_cnn")
     parser.add_argument("--replicas", type=int, default=1)
-    parser.add_argument("--batch", type=int, default=128, help="examples a replica and step")
+    parser.add_argument("--batch", type=int, help="examples a replica and step (default: 128, mlp64: 32)")
     parser.add_argument("--seconds", type=float, default=6)
     parser.add_argument("--warm-up-seconds", type=float, default=2)
     parser.add_argument("--steps-per-block", type=int, default=5)
-    parser.add_argument("--adam", choices=["default", "foreach", "fused"], default="fused")
+    parser.add_argument("--optimizer-path", choices=["default", "foreach", "fused"], default="fused")
     parser.add_argument("--channels-last", action="store_true")
     parser.add_argument("--bucket-view", action="store_true", help="DDP's gradient_as_bucket_view")
     parser.add_argument("--static-graph", action="store_true", help="DDP's static_graph")
     parser.add_argument("--name", default="pytorch")
     parser.add_argument("--rank", type=int, help="set for the processes this program starts")
-    return parser.parse_args()
+    options = parser.parse_args()
+    options.batch = options.batch or (128 if options.model == "mnist_cnn" else 32)
+    return options
 
 
 def build(model):
     from torch import nn
 
     if model == "mlp64":
-        sizes = [64, 64, 64, 64]
-        layers = [nn.Linear(64, 64)]
-        for size in sizes[1:]:
-            layers += [nn.ReLU(), nn.Linear(64, size)]
-        return nn.Sequential(*layers)
+        return nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(),
+                             nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 64))
     return nn.Sequential(
         nn.Conv2d(1, 32, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
         nn.Conv2d(32, 64, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
@@ -80,8 +80,9 @@ def train_one_rank(options, rank):
             dist.broadcast(decision, src=0)
             return bool(decision.item())
 
-    choice = {} if options.adam == "default" else {options.adam: True}
-    adam = torch.optim.Adam(model.parameters(), lr=1e-3, **choice)
+    path = {} if options.optimizer_path == "default" else {options.optimizer_path: True}
+    kind = torch.optim.Adam if options.model == "mnist_cnn" else torch.optim.SGD
+    optimizer = kind(model.parameters(), lr=1e-3, **path)
     loss_of = torch.nn.CrossEntropyLoss()
     batches = make_batches(options, rank)
     position = 0
@@ -91,9 +92,9 @@ def train_one_rank(options, rank):
         for _ in range(count):
             features, labels = batches[position % BATCHES]
             position += 1
-            adam.zero_grad(set_to_none=True)
+            optimizer.zero_grad(set_to_none=True)
             loss_of(model(features), labels).backward()
-            adam.step()
+            optimizer.step()
 
     times = measure.time_blocks(run_steps, options.steps_per_block, options.warm_up_seconds,
                                 options.seconds, agree)
@@ -102,9 +103,12 @@ def train_one_rank(options, rank):
         dist.all_reduce(peak)
     if rank == 0:
         measure.report(options.name, options.replicas, options.batch, options.steps_per_block, times,
-                       peak.item(), version=torch.__version__, adam=options.adam)
+                       peak.item(), version=torch.__version__)
     if options.replicas > 1:
+        dist.barrier()
         dist.destroy_process_group()
+        # Left to itself, the interpreter's end sometimes aborts on a thread of torch's; all is measured by now.
+        os._exit(0)
 
 
 def free_port():
@@ -114,7 +118,8 @@ def free_port():
 
 
 def start_ranks(options):
-    """One process a rank; the first failure ends the others."""
+    """One process a rank; none of them outlives this one unless it is killed outright."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     environment = dict(os.environ, MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()),
                        GLOO_SOCKET_IFNAME="lo", OMP_NUM_THREADS="1")
     ranks = [subprocess.Popen([sys.executable, *sys.argv, "--rank", str(rank)], env=environment)

@@ -112,14 +112,12 @@ def make_block(tf, strategy, options):
             adam.apply_gradients(gradients, model.variables)
         else:
             adam.apply_gradients(zip(gradients, model.variables))
-        return loss
 
     def one_step(position):
-        per_replica = lambda source: strategy.experimental_distribute_values_from_function(
-            lambda context: source[(position + context.replica_id_in_sync_group) % BATCHES])
         def replica_step():
-            i = tf.distribute.get_replica_context().replica_id_in_sync_group
-            return step(images[(position + i) % BATCHES], labels[(position + i) % BATCHES])
+            mine = position + tf.distribute.get_replica_context().replica_id_in_sync_group
+            step(images[mine % BATCHES], labels[mine % BATCHES])
+
         strategy.run(replica_step)
 
     @tf.function

@@ -1,0 +1,202 @@
+#!/usr/bin/env python3
+"""Runs our programs and the peers' in turns, prints one table, and writes the figures as JSON.
+
+Installs the peers into a virtual environment of their own on the first run. docs/benchmarks.md says how to read it.
+Exit status: 0 the table was printed (whatever it says), 1 nothing could be measured, 2 wrong usage.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import platform
+import signal
+import sys
+
+from harness import judge, table
+from harness.rows import BARS, PAIRS, ROWS
+from harness.running import RunFailed, run_for_json
+from harness.venv import Venv
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(prog="./dev bench", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="about 3 minutes instead of about 15, and rougher")
+    parser.add_argument("--rows", help="only these, by id and separated by commas ('pairs' for the pairs); "
+                        "--list names them")
+    parser.add_argument("--list", action="store_true", help="name the rows and stop")
+    parser.add_argument("--rounds", type=int, help="rounds over all rows (default: 5, quick: 2)")
+    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build" / "bench" / "results.json")
+    parser.add_argument("--build-dir", type=pathlib.Path, default=ROOT / "build" / "release")
+    parser.add_argument("--venv", type=pathlib.Path, default=ROOT / ".deps" / "bench-venv")
+    parser.add_argument("--no-install", action="store_true", help="leave out peers that are not installed")
+    options = parser.parse_args()
+    known = [row.id for row in ROWS] + ["pairs"]
+    options.rows = options.rows.split(",") if options.rows else known
+    unknown = [id for id in options.rows if id not in known]
+    if unknown:
+        parser.error(f"no row '{unknown[0]}'; there are {', '.join(known)}")
+    if options.rounds is not None and options.rounds < 1:
+        parser.error(f"--rounds is {options.rounds}; expected 1 or more")
+    options.rounds = options.rounds or (2 if options.quick else 5)
+    options.seconds = 2.0 if options.quick else 6.0
+    options.warm_up_seconds = 1.0 if options.quick else 2.0
+    return options
+
+
+def say(text):
+    print(f"bench: {text}", file=sys.stderr, flush=True)
+
+
+def describe_machine():
+    fields = {}
+    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+        key, _, value = line.partition(":")
+        fields.setdefault(key.strip(), value.strip())
+    return {"processor": fields.get("model name", platform.machine()), "vendor": fields.get("vendor_id", ""),
+            "cores": len(os.sched_getaffinity(0)), "system": f"{platform.system()} {platform.release()}",
+            "memory_gib": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30,
+            "avx512": "avx512f" in fields.get("flags", ""), "load_before": os.getloadavg()[0]}
+
+
+class Bench:
+    """One run of the whole benchmark: rows that fail once are left out from then on, with the reason kept."""
+
+    def __init__(self, options):
+        self.options = options
+        self.venv = Venv(options.venv)
+        self.rows = [row for row in ROWS if row.id in options.rows]
+        self.skipped = {}
+        self.chosen = {}
+        self.runs = []
+        self.pairs = {}
+
+    def skip(self, row, why):
+        say(f"{row.id}: skipped: {why}")
+        self.skipped[row.id] = {"label": row.label.strip(), "model": row.model, "why": str(why)}
+        self.rows.remove(row)
+
+    def prepare(self):
+        for row in list(self.rows):
+            try:
+                if row.module:
+                    self.venv.provide(row.module, not self.options.no_install, say)
+                elif not self.binary(row.command[0]).exists():
+                    raise RunFailed(f"{self.binary(row.command[0])} is not built")
+                if row.preload and not self.preload_library().exists():
+                    raise RunFailed(f"{self.preload_library()} is not built")
+            except RunFailed as error:
+                self.skip(row, error)
+
+    def binary(self, name):
+        return self.options.build_dir / "bin" / name
+
+    def preload_library(self):
+        for folder in ("lib", "bin", "brigade/tuning"):
+            library = self.options.build_dir / folder / "libbrigade_tuning.so"
+            if library.exists():
+                return library
+        return self.options.build_dir / "lib" / "libbrigade_tuning.so"
+
+    def measure(self, row, variant, seconds, warm_up_seconds):
+        command = [self.venv.python, *row.command] if row.module else [self.binary(row.command[0]), *row.command[1:]]
+        # Blocks of a fraction of a second, whatever the model; the small one needs less time for as many blocks.
+        steps = 400 if row.model == "mlp64" else 5
+        if row.model == "mlp64":
+            seconds, warm_up_seconds = seconds / 2, warm_up_seconds / 2
+        command += [*variant, "--seconds", seconds, "--warm-up-seconds", warm_up_seconds, "--steps-per-block", steps]
+        environment = {"LD_PRELOAD": str(self.preload_library())} if row.preload else None
+        return run_for_json(command, 60 + 5 * (seconds + warm_up_seconds), environment)[-1]
+
+    def settle(self):
+        """Keeps each row's fastest settings."""
+        for row in list(self.rows):
+            self.chosen[row.id] = row.variants[0]
+            if self.options.quick or len(row.variants) == 1:
+                continue
+            rates = []
+            for variant in row.variants:
+                try:
+                    rates.append(self.measure(row, variant, 3, 1)["best_images_per_second"])
+                except RunFailed as error:
+                    say(f"{row.id} {' '.join(variant)}: {error}")
+                    rates.append(0.0)
+            self.chosen[row.id] = row.variants[rates.index(max(rates))]
+            tried = ", ".join(f"{rate:.0f} with {' '.join(v)}" for rate, v in zip(rates, row.variants))
+            say(f"{row.id}: {tried}")
+
+    def run_rounds(self):
+        for number in range(1, self.options.rounds + 1):
+            for row in list(self.rows):
+                try:
+                    run = self.measure(row, self.chosen[row.id], self.options.seconds, self.options.warm_up_seconds)
+                except RunFailed as error:
+                    self.skip(row, error)
+                    continue
+                self.runs.append({**run, "row": row.id, "round": number})
+                say(f"round {number} of {self.options.rounds}: {row.id} {run['images_per_second']:.0f} images/s")
+
+    def run_pairs(self):
+        if "pairs" not in self.options.rows:
+            return
+        for name, text in PAIRS.items():
+            comparison, model = name.split("/")
+            pairs, steps = self.pairs_and_steps(comparison, model)
+            try:
+                found = run_for_json([self.binary("overhead_pairs"), "--comparison", comparison, "--model", model,
+                                      "--pairs", pairs, "--steps", steps], 300)[-1]
+            except RunFailed as error:
+                say(f"pairs {name}: skipped: {error}")
+                self.skipped[name] = {"label": text, "model": "pairs", "why": str(error)}
+                continue
+            self.pairs[name] = {**found, "text": text}
+            say(f"pairs {name}: {found['median']:.4f} [{found['low']:.4f}, {found['high']:.4f}]")
+
+    def pairs_and_steps(self, comparison, model):
+        """How many pairs of blocks, and steps a block."""
+        if model == "mlp64":
+            return 100, 20  # a block costs milliseconds
+        if self.options.quick:
+            return 12, 5
+        return 30, 20 if comparison == "one_device" else 10
+
+    def results(self, machine):
+        why = json.loads((ROOT / "benchmarks" / "why.json").read_text())
+        return {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+                "machine": machine, "mode": "quick" if self.options.quick else "full",
+                "rounds": self.options.rounds, "seconds": self.options.seconds, "versions": self.venv.versions,
+                "rows": judge.summarise([row for row in ROWS if row.id in self.options.rows], self.runs),
+                "settings": {id: " ".join(variant) for id, variant in self.chosen.items()},
+                "skipped": self.skipped, "pairs": self.pairs,
+                "bars": judge.judge(BARS, self.runs, self.pairs, why), "runs": self.runs}
+
+
+def main():
+    options = parse_arguments()
+    if options.list:
+        print("\n".join(f"{row.id:<18} {row.label.strip()} ({row.model})" for row in ROWS))
+        return 0
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    machine = describe_machine()
+    bench = Bench(options)
+    bench.prepare()
+    bench.settle()
+    bench.run_rounds()
+    bench.run_pairs()
+    results = bench.results(machine)
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_text(json.dumps(results, indent=2) + "\n")
+    print(table.render(results))
+    print(f"\nwritten: {options.out}")
+    return 0 if bench.runs or bench.pairs else 1
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

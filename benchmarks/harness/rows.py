@@ -1,0 +1,109 @@
+"""What is run, and what must come out of it: the rows of the table, and the bars."""
+
+import dataclasses
+import pathlib
+
+PEERS = pathlib.Path(__file__).resolve().parent.parent / "peers"
+
+
+@dataclasses.dataclass
+class Row:
+    """A program that prints its images a second."""
+
+    id: str
+    label: str
+    command: list
+    model: str = "mnist_cnn"
+    # The Python module it needs; None for our own programs.
+    module: str = None
+    # Settings to try before the first round; the fastest is kept, so that no peer runs below its best.
+    variants: list = dataclasses.field(default_factory=lambda: [[]])
+    # Whether our tuning library is preloaded into it.
+    preload: bool = False
+
+
+def _ours(id, label, replicas, model="mnist_cnn"):
+    strategy = "one_device" if replicas == 1 else "mirrored"
+    return Row(id, label, ["replica_bench", "--model", model, "--strategy", strategy, "--replicas", replicas], model)
+
+
+def _bare(id, label, layers, model="mnist_cnn"):
+    return Row(id, label, ["bare_libtorch", "--model", model, "--layers", layers], model)
+
+
+def _pytorch(id, label, replicas, variants, model="mnist_cnn", preload=False):
+    return Row(id, label, [PEERS / "pytorch_ddp.py", "--model", model, "--replicas", replicas], model, "torch",
+               variants, preload)
+
+
+def _tensorflow(id, label, replicas, variants):
+    return Row(id, label, [PEERS / "tensorflow_mirrored.py", "--replicas", replicas], module="tensorflow",
+               variants=variants)
+
+
+# The first of each is the fastest where we measured; a full run tries them all.
+ONE_PROCESS = [["--optimizer-path", "fused"], ["--optimizer-path", "foreach"],
+               ["--optimizer-path", "fused", "--channels-last"]]
+DDP = [["--optimizer-path", "fused", "--bucket-view"], ["--optimizer-path", "fused"],
+       ["--optimizer-path", "foreach"], ["--optimizer-path", "fused", "--bucket-view", "--channels-last"]]
+MIRRORED = [["--intra", "1"], ["--intra", "2"], ["--intra", "2", "--inter", "2"]]
+
+ROWS = [
+    _ours("ours_1", "Brigade, OneDeviceStrategy", 1),
+    _ours("ours_2", "Brigade, MirroredStrategy", 2),
+    _bare("bare", "bare libtorch loop, same tuning", "libtorch"),
+    _bare("bare_ours", "  the same with Brigade's model", "brigade"),
+    _pytorch("pytorch_1", "PyTorch, one process", 1, ONE_PROCESS),
+    _pytorch("ddp_2", "PyTorch DDP (Gloo), as shipped", 2, DDP),
+    _pytorch("ddp_2_preloaded", "PyTorch DDP (Gloo), our tuning preloaded", 2, DDP, preload=True),
+    _tensorflow("tf_1", "TensorFlow, one replica", 1, [["--intra", "1"]]),
+    _tensorflow("tf_2", "TensorFlow MirroredStrategy", 2, MIRRORED),
+    _ours("mlp_ours_1", "Brigade, OneDeviceStrategy", 1, "mlp64"),
+    _ours("mlp_ours_2", "Brigade, MirroredStrategy", 2, "mlp64"),
+    _bare("mlp_bare", "bare libtorch loop, same tuning", "brigade", "mlp64"),
+    _pytorch("mlp_pytorch_1", "PyTorch, one process", 1, [["--optimizer-path", "fused"]], "mlp64"),
+    _pytorch("mlp_ddp_2", "PyTorch DDP (Gloo), as shipped", 2, [["--optimizer-path", "fused", "--bucket-view"]],
+             "mlp64"),
+]
+
+HEADINGS = {"mnist_cnn": "MNIST CNN, batch 128 a replica, Adam",
+            "mlp64": "MLP of four layers of 64, batch 32 a replica, SGD"}
+
+# Comparisons within one process, blocks of 20 steps in turns: the only way to see differences of a few per cent.
+PAIRS = {
+    "one_device/mnist_cnn": "OneDeviceStrategy's step over the bare loop's, MNIST CNN",
+    "one_device/mlp64": "OneDeviceStrategy's step over the bare loop's, MLP",
+    "two_replicas/mnist_cnn": "two replicas' step over one replica's, MNIST CNN",
+    "two_replicas/mlp64": "two replicas' step over one replica's, MLP",
+}
+
+
+@dataclasses.dataclass
+class Bar:
+    """A figure that must reach a limit: a ratio of two rows' images a second, or a pair's ratio."""
+
+    id: str
+    text: str
+    limit: float
+    at_most: bool = False
+    # Two rows, and what to divide their ratio by; or a pair, and whether its inverse is meant.
+    rows: tuple = None
+    divisor: float = 1
+    pair: str = None
+    inverse: bool = False
+    # Met as soon as the interval reaches the limit: for "no slower than".
+    interval: bool = False
+
+
+BARS = [
+    Bar("efficiency", "two replicas reach 95 % of twice one", 0.95, pair="two_replicas/mnist_cnn", inverse=True),
+    Bar("efficiency_rounds", "the same, from the rounds above", 0.95, rows=("ours_2", "ours_1"), divisor=2),
+    Bar("one_replica", "one replica is no slower than a bare libtorch loop", 1.0, rows=("ours_1", "bare"),
+        interval=True),
+    Bar("ddp", "1.5 x PyTorch DDP as shipped", 1.5, rows=("ours_2", "ddp_2")),
+    Bar("ddp_preloaded", "1.15 x PyTorch DDP with our tuning preloaded", 1.15, rows=("ours_2", "ddp_2_preloaded")),
+    Bar("tensorflow", "1.05 x TensorFlow MirroredStrategy", 1.05, rows=("ours_2", "tf_2")),
+    Bar("mlp", "MLP: two replicas' step costs at most 1.3 x one's", 1.3, at_most=True, pair="two_replicas/mlp64"),
+    Bar("one_device", "OneDeviceStrategy adds at most 1 % to a bare loop", 1.01, at_most=True,
+        pair="one_device/mnist_cnn"),
+]

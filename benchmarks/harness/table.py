@@ -1,0 +1,55 @@
+"""The one table that bench.py prints, from the results that it also writes as JSON."""
+
+from harness.rows import HEADINGS
+
+
+def _rows(results, model):
+    lines = [f"{HEADINGS[model]:<52} {'images/s':>9} {'min - max':>17} {'step us':>9} {'peak MiB':>9}"]
+    for id, row in results["rows"].items():
+        if row["model"] != model:
+            continue
+        rate = row["images_per_second"]
+        label = f"{row['label']}, {row['replicas']} replica{'s' if row['replicas'] > 1 else ''}"
+        spread = f"{rate['min']:.0f} - {rate['max']:.0f}"
+        lines.append(f"  {label:<50} {rate['median']:>9.0f} {spread:>17} "
+                     f"{row['step_microseconds']['median']:>9.0f} {row['peak_rss_mib']:>9.0f}")
+    for id, entry in results["skipped"].items():
+        if entry["model"] == model:
+            lines.append(f"  {entry['label']:<50} skipped: {entry['why']}")
+    return lines
+
+
+def _pairs(results):
+    lines = ["In pairs within one process (ratio of medians, 95 % interval; the same of CPU time)"]
+    for name, pair in results["pairs"].items():
+        lines.append(f"  {pair['text']:<58} {pair['median']:.4f} [{pair['low']:.4f}, {pair['high']:.4f}]   "
+                     f"CPU {pair['cpu_median']:.4f} [{pair['cpu_low']:.4f}, {pair['cpu_high']:.4f}], "
+                     f"{pair['pairs']} pairs")
+    return lines if len(lines) > 1 else []
+
+
+def _bars(results):
+    lines = [f"{'Bars':<56} {'limit':>8} {'median':>8}  interval"]
+    for bar in results["bars"]:
+        limit = ("<= " if bar["at_most"] else ">= ") + f"{bar['limit']:g}"
+        if bar["ratio"]:
+            ratio = bar["ratio"]
+            figure = f"{ratio['median']:>8.3f}  [{ratio['low']:.3f}, {ratio['high']:.3f}]"
+        else:
+            figure = f"{'-':>8}"
+        why = f": {bar['why']}" if bar.get("why") else ""
+        lines.append(f"  {bar['text']:<54} {limit:>8} {figure}  {bar['verdict']}{why}")
+    return lines
+
+
+def render(results):
+    machine = results["machine"]
+    head = [f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gib']:.0f} GiB, {machine['system']}",
+            f"{results['mode']}, {results['rounds']} rounds of {results['seconds']:g} s; "
+            + ", ".join(f"{module} {version}" for module, version in results["versions"].items())]
+    if machine["load_before"] > 0.5:
+        head.append(f"The machine was busy before we began (load {machine['load_before']:.1f}): these figures are rough.")
+    models = {row["model"] for row in results["rows"].values()} | {s["model"] for s in results["skipped"].values()}
+    parts = [head] + [_rows(results, model) for model in HEADINGS if model in models]
+    parts += [_pairs(results), _bars(results)]
+    return "\n\n".join("\n".join(part) for part in parts if part)
