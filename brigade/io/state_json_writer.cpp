@@ -46,6 +46,7 @@ std::string escape_key(std::string_view key) {
 class Writer {
  public:
   StateJson write(const StateTree& tree, std::string_view prefix) {
+    check_utf8(std::string(prefix), "prefix of the arrays' names", "state");
     const json root = convert(tree, std::string(prefix), 0);
     return {root.dump(), std::move(arrays_)};
   }

@@ -1,0 +1,214 @@
+#include "brigade/io/file_system.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <functional>
+
+#include "brigade/base/error.h"
+#include "brigade/io/memory_file_system.h"
+
+namespace brigade::io {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+void write_file(FileSystem& files, const Path& path, std::string_view text,
+                CreateMode mode = CreateMode::kTruncate) {
+  const auto file = files.create(path, mode);
+  file->write(as_bytes(text));
+  file->close();
+}
+
+ErrorCode code_of(const std::function<void()>& call, const Path& named) {
+  try {
+    call();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr(named.string()));
+    return error.code();
+  }
+  ADD_FAILURE() << "did not throw";
+  return ErrorCode::kInternal;
+}
+
+/// A folder of its own in a file system, gone afterwards.
+struct Place {
+  std::shared_ptr<FileSystem> files;
+  Path root;
+};
+
+Place posix_place() {
+  std::string pattern = (std::filesystem::temp_directory_path() / "brigade-io-XXXXXX").string();
+  if (::mkdtemp(pattern.data()) == nullptr) throw Error(ErrorCode::kUnavailable, pattern);
+  return {posix_file_system(), pattern};
+}
+
+Place memory_place() {
+  auto files = std::make_shared<MemoryFileSystem>();
+  files->create_directories("/root");
+  return {files, "/root"};
+}
+
+/// What every file system must do.
+class FileSystemContract : public testing::TestWithParam<Place (*)()> {
+ protected:
+  ~FileSystemContract() override {
+    std::error_code ignored;
+    if (root_ != "/root") std::filesystem::remove_all(root_, ignored);
+  }
+  Path at(std::string_view name) const { return root_ / name; }
+
+  Place place_ = GetParam()();
+  FileSystem& files_ = *place_.files;
+  Path root_ = place_.root;
+};
+
+INSTANTIATE_TEST_SUITE_P(Posix, FileSystemContract, testing::Values(posix_place));
+INSTANTIATE_TEST_SUITE_P(Memory, FileSystemContract, testing::Values(memory_place));
+
+TEST_P(FileSystemContract, ReadsWhatWasWritten) {
+  const std::string binary("a\0b\n\xff", 5);
+  for (const std::string& text : {std::string(), binary, std::string(200'001, 'z')}) {
+    write_file(files_, at("file"), text);
+    EXPECT_EQ(files_.read(at("file")), text);
+    EXPECT_EQ(files_.info(at("file"))->size, text.size());
+    EXPECT_EQ(files_.info(at("file"))->kind, FileKind::kFile);
+  }
+}
+
+TEST_P(FileSystemContract, WritesInPieces) {
+  const auto file = files_.create(at("file"), CreateMode::kTruncate);
+  file->write(as_bytes("one "));
+  file->sync();
+  file->write(as_bytes(""));
+  file->write(as_bytes("two"));
+  file->close();
+  EXPECT_EQ(files_.read(at("file")), "one two");
+}
+
+TEST_P(FileSystemContract, CreateExclusiveRefusesAnExistingFile) {
+  write_file(files_, at("file"), "one", CreateMode::kExclusive);
+  EXPECT_EQ(code_of([&] { files_.create(at("file"), CreateMode::kExclusive); }, at("file")),
+            ErrorCode::kAlreadyExists);
+  EXPECT_EQ(files_.read(at("file")), "one");
+}
+
+TEST_P(FileSystemContract, MissingThingsAreNotFound) {
+  EXPECT_EQ(code_of([&] { files_.read(at("x")); }, at("x")), ErrorCode::kNotFound);
+  EXPECT_EQ(code_of([&] { files_.list(at("x")); }, at("x")), ErrorCode::kNotFound);
+  EXPECT_EQ(code_of([&] { files_.rename(at("x"), at("y")); }, at("x")), ErrorCode::kNotFound);
+  EXPECT_EQ(code_of([&] { files_.sync_directory(at("x")); }, at("x")), ErrorCode::kNotFound);
+  EXPECT_EQ(code_of([&] { files_.create(at("x/y"), CreateMode::kTruncate); }, at("x/y")),
+            ErrorCode::kNotFound);
+  EXPECT_FALSE(files_.exists(at("x")));
+  EXPECT_FALSE(files_.remove(at("x")));
+}
+
+TEST_P(FileSystemContract, FoldersAreNotFiles) {
+  files_.create_directories(at("folder"));
+  write_file(files_, at("file"), "x");
+  EXPECT_EQ(code_of([&] { files_.read(at("folder")); }, at("folder")), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(code_of([&] { files_.create(at("folder"), CreateMode::kTruncate); }, at("folder")),
+            ErrorCode::kInvalidArgument);
+  EXPECT_EQ(code_of([&] { files_.rename(at("file"), at("folder")); }, at("folder")),
+            ErrorCode::kInvalidArgument);
+  EXPECT_EQ(files_.info(at("folder"))->kind, FileKind::kDirectory);
+}
+
+TEST_P(FileSystemContract, RenameReplacesAFile) {
+  write_file(files_, at("old"), "old");
+  write_file(files_, at("new"), "new");
+  files_.rename(at("new"), at("old"));
+  EXPECT_EQ(files_.read(at("old")), "new");
+  EXPECT_FALSE(files_.exists(at("new")));
+  files_.rename(at("old"), at("old"));
+  EXPECT_EQ(files_.read(at("old")), "new");
+}
+
+TEST_P(FileSystemContract, RenameMovesAFolderWithItsContent) {
+  files_.create_directories(at("a/b"));
+  write_file(files_, at("a/b/file"), "x");
+  files_.rename(at("a"), at("c"));
+  EXPECT_EQ(files_.read(at("c/b/file")), "x");
+  EXPECT_FALSE(files_.exists(at("a")));
+}
+
+TEST_P(FileSystemContract, ListsNamesInOrder) {
+  files_.create_directories(at("folder/inner"));
+  for (const char* name : {"b", "a", "B"}) write_file(files_, at("folder") / name, "x");
+  EXPECT_THAT(files_.list(at("folder")), ElementsAre("B", "a", "b", "inner"));
+  EXPECT_THAT(files_.list(at("folder/inner")), ElementsAre());
+}
+
+TEST_P(FileSystemContract, CreateDirectoriesMayBeRepeated) {
+  files_.create_directories(at("a/b/c"));
+  files_.create_directories(at("a/b/c"));
+  files_.create_directories(at("a"));
+  EXPECT_TRUE(files_.exists(at("a/b/c")));
+  files_.sync_directory(at("a/b"));
+}
+
+TEST_P(FileSystemContract, RemovesFilesAndEmptyFoldersOnly) {
+  files_.create_directories(at("folder"));
+  write_file(files_, at("folder/file"), "x");
+  EXPECT_EQ(code_of([&] { files_.remove(at("folder")); }, at("folder")), ErrorCode::kAlreadyExists);
+  EXPECT_TRUE(files_.remove(at("folder/file")));
+  EXPECT_TRUE(files_.remove(at("folder")));
+  EXPECT_FALSE(files_.exists(at("folder")));
+}
+
+class PosixFileSystem : public testing::Test {
+ protected:
+  ~PosixFileSystem() override {
+    std::error_code ignored;
+    std::filesystem::remove_all(place_.root, ignored);
+  }
+  Place place_ = posix_place();
+  FileSystem& files_ = *place_.files;
+};
+
+TEST_F(PosixFileSystem, SaysWhyAndWhatToDo) {
+  try {
+    files_.read(place_.root / "missing");
+    FAIL() << "did not throw";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("cannot read"));
+    EXPECT_THAT(error.what(), HasSubstr("No such file or directory"));
+    EXPECT_THAT(error.what(), HasSubstr("check the path"));
+  }
+}
+
+TEST_F(PosixFileSystem, AFileInThePathIsAnInvalidArgument) {
+  write_file(files_, place_.root / "file", "x");
+  const Path below = place_.root / "file" / "x";
+  EXPECT_EQ(code_of([&] { files_.read(below); }, below), ErrorCode::kInvalidArgument);
+  EXPECT_FALSE(files_.exists(below));
+}
+
+TEST_F(PosixFileSystem, AFullDeviceIsResourceExhausted) {
+  if (!files_.exists("/dev/full")) GTEST_SKIP() << "no /dev/full here";
+  const auto file = files_.create("/dev/full", CreateMode::kTruncate);
+  EXPECT_EQ(code_of([&] { file->write(as_bytes("x")); }, "/dev/full"),
+            ErrorCode::kResourceExhausted);
+}
+
+TEST_F(PosixFileSystem, AForbiddenFolderIsPermissionDenied) {
+  if (::geteuid() == 0) GTEST_SKIP() << "root may do everything";
+  std::filesystem::permissions(
+      place_.root, std::filesystem::perms::owner_read | std::filesystem::perms::owner_exec);
+  const Path file = place_.root / "file";
+  EXPECT_EQ(code_of([&] { files_.create(file, CreateMode::kTruncate); }, file),
+            ErrorCode::kPermissionDenied);
+  std::filesystem::permissions(place_.root, std::filesystem::perms::owner_all);
+}
+
+TEST_F(PosixFileSystem, ReadsFilesThatDoNotSayTheirSize) {
+  if (!files_.exists("/proc/self/status")) GTEST_SKIP() << "no /proc here";
+  EXPECT_THAT(files_.read("/proc/self/status"), HasSubstr("Pid:"));
+}
+
+}  // namespace
+}  // namespace brigade::io
