@@ -7,6 +7,7 @@
 #include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
+#include <c10/core/GradMode.h>
 
 #include <functional>
 #include <utility>
@@ -48,7 +49,7 @@ class BareLoop {
     for (auto& parameter : parameters_) {
       gradients_.push_back(std::exchange(parameter.mutable_grad(), at::Tensor()));
     }
-    const at::NoGradGuard no_grad;
+    const c10::NoGradGuard no_grad;
     if (workload_ == Workload::kMnistCnn) {
       at::_foreach_add_(steps_, 1);
       at::_fused_adam_(parameters_, gradients_, first_moments_, second_moments_, {}, steps_, 1e-3,

@@ -1,0 +1,105 @@
+// Small differences, in pairs: blocks of steps of two loops in turns within one process, and the
+// median of the ratios with its interval, of wall time and of CPU time. Prints one JSON line.
+#include <ATen/Parallel.h>
+
+#include <CLI/CLI.hpp>
+
+#include "benchmarks/bare_loop.h"
+#include "benchmarks/bare_models.h"
+#include "benchmarks/measure.h"
+#include "benchmarks/stats.h"
+#include "benchmarks/strategy_loop.h"
+#include "benchmarks/workload.h"
+
+namespace brigade::benchmarks {
+namespace {
+
+struct Options {
+  std::string comparison = "one_device";
+  std::string model = "mnist_cnn";
+  std::int64_t batch = 0;
+  int pairs = 30;
+  int steps = 20;
+};
+
+struct Ratios {
+  std::vector<double> wall;
+  std::vector<double> cpu;
+};
+
+/// The cost of `subject` over that of `base`. Every other pair starts with the subject, so that
+/// drift favours neither.
+template <class Subject, class Base>
+Ratios compare(Subject& subject, Base& base, const Options& options) {
+  for (int i = 0; i < 2; ++i) {  // warm both up: caches, thread pools, chosen kernels
+    subject.run(options.steps);
+    base.run(options.steps);
+  }
+  Ratios ratios;
+  for (int pair = 0; pair < options.pairs; ++pair) {
+    Cost first, second;
+    if (pair % 2 == 0) {
+      second = cost_of_block(base, options.steps);
+      first = cost_of_block(subject, options.steps);
+    } else {
+      first = cost_of_block(subject, options.steps);
+      second = cost_of_block(base, options.steps);
+    }
+    ratios.wall.push_back(first.wall_seconds / second.wall_seconds);
+    ratios.cpu.push_back(first.cpu_seconds / second.cpu_seconds);
+  }
+  return ratios;
+}
+
+void print(const Options& options, const Ratios& ratios) {
+  const auto wall = estimate(ratios.wall), cpu = estimate(ratios.cpu);
+  std::cout << "{\"comparison\": \"" << options.comparison << "\", \"model\": \"" << options.model
+            << "\", \"pairs\": " << options.pairs << ", \"steps_per_block\": " << options.steps
+            << ", \"median\": " << wall.median << ", \"low\": " << wall.low
+            << ", \"high\": " << wall.high << ", \"cpu_median\": " << cpu.median
+            << ", \"cpu_low\": " << cpu.low << ", \"cpu_high\": " << cpu.high << "}" << std::endl;
+}
+
+void measure(const Options& options) {
+  at::set_num_threads(1);
+  const auto workload = parse_workload(options.model);
+  const auto batch_size = options.batch > 0 ? options.batch : default_batch(workload);
+  if (options.comparison == "two_replicas") {
+    StrategyLoop two(workload, "mirrored", 2, batch_size);
+    StrategyLoop one(workload, "one_device", 1, batch_size);
+    print(options, compare(two, one, options));
+    return;
+  }
+  auto bare = make_bare_loop(workload, batch_size);
+  if (options.comparison == "same") {
+    auto other = make_bare_loop(workload, batch_size);
+    print(options, compare(other, bare, options));
+    return;
+  }
+  StrategyLoop one(workload, "one_device", 1, batch_size);
+  print(options, compare(one, bare, options));
+}
+
+}  // namespace
+}  // namespace brigade::benchmarks
+
+int main(int argc, char** argv) {
+  brigade::benchmarks::Options options;
+  CLI::App app("Compares two training loops within one process, blocks in turns");
+  app.add_option("--comparison", options.comparison,
+                 "one_device: OneDeviceStrategy over a bare loop; two_replicas: a step of two over "
+                 "a step of one; "
+                 "same: the bare loop over itself, to see what the method cannot tell apart")
+      ->check(CLI::IsMember({"one_device", "two_replicas", "same"}));
+  app.add_option("--model", options.model)->check(CLI::IsMember({"mnist_cnn", "mlp64"}));
+  app.add_option("--batch", options.batch, "examples a replica and step (default: 128, mlp64: 32)");
+  app.add_option("--pairs", options.pairs)->check(CLI::PositiveNumber);
+  app.add_option("--steps", options.steps, "steps a block")->check(CLI::PositiveNumber);
+  CLI11_PARSE(app, argc, argv);
+  try {
+    brigade::benchmarks::measure(options);
+  } catch (const std::exception& error) {
+    std::cerr << "overhead_pairs: " << error.what() << "\n";
+    return 1;
+  }
+}

@@ -1,0 +1,60 @@
+// Our training loop under a strategy. Prints one JSON line.
+#include <ATen/Parallel.h>
+
+#include <CLI/CLI.hpp>
+
+#include "benchmarks/measure.h"
+#include "benchmarks/report.h"
+#include "benchmarks/strategy_loop.h"
+#include "benchmarks/workload.h"
+
+namespace brigade::benchmarks {
+namespace {
+
+struct Options {
+  std::string model = "mnist_cnn";
+  std::string strategy = "mirrored";
+  std::int64_t batch = 0;
+  int steps = 0;
+  double seconds = 6;
+  double warm_up_seconds = 2;
+  Run run{.name = "brigade", .replicas = 2};
+};
+
+void measure(Options options) {
+  at::set_num_threads(1);
+  const auto workload = parse_workload(options.model);
+  options.run.batch_size = options.batch > 0 ? options.batch : default_batch(workload);
+  StrategyLoop loop(workload, options.strategy, options.run.replicas, options.run.batch_size);
+  if (options.steps > 0) {
+    options.run.steps_per_block = options.steps;
+    options.seconds = 0;
+  }
+  report(options.run,
+         time_blocks(loop, options.run.steps_per_block, options.warm_up_seconds, options.seconds));
+}
+
+}  // namespace
+}  // namespace brigade::benchmarks
+
+int main(int argc, char** argv) {
+  brigade::benchmarks::Options options;
+  CLI::App app("Brigade's training loop on synthetic batches, one thread a replica");
+  app.add_option("--model", options.model)->check(CLI::IsMember({"mnist_cnn", "mlp64"}));
+  app.add_option("--strategy", options.strategy)->check(CLI::IsMember({"one_device", "mirrored"}));
+  app.add_option("--replicas", options.run.replicas)->check(CLI::PositiveNumber);
+  app.add_option("--batch", options.batch, "examples a replica and step (default: 128, mlp64: 32)");
+  app.add_option("--steps", options.steps,
+                 "time three blocks of this many steps instead of --seconds");
+  app.add_option("--seconds", options.seconds);
+  app.add_option("--warm-up-seconds", options.warm_up_seconds);
+  app.add_option("--steps-per-block", options.run.steps_per_block)->check(CLI::PositiveNumber);
+  app.add_option("--name", options.run.name);
+  CLI11_PARSE(app, argc, argv);
+  try {
+    brigade::benchmarks::measure(options);
+  } catch (const std::exception& error) {
+    std::cerr << "replica_bench: " << error.what() << "\n";
+    return 1;
+  }
+}

@@ -1,0 +1,97 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "benchmarks/bare_models.h"
+#include "benchmarks/workload.h"
+#include "brigade/distribute/mirrored_strategy.h"
+#include "brigade/distribute/one_device_strategy.h"
+#include "brigade/distribute/strategy.h"
+#include "brigade/input/example.h"
+#include "brigade/layers/losses.h"
+#include "brigade/models/mlp.h"
+#include "brigade/models/mnist_cnn.h"
+#include "brigade/optim/adam.h"
+#include "brigade/optim/sgd.h"
+
+namespace brigade::benchmarks {
+
+/// `one_device` on cpu:0, or `mirrored` on as many logical CPUs as there are replicas.
+inline std::unique_ptr<distribute::Strategy> make_strategy(const std::string& name, int replicas) {
+  std::vector<std::string> devices;
+  for (int i = 0; i < replicas; ++i) devices.push_back("cpu:" + std::to_string(i));
+  if (name == "mirrored") return std::make_unique<distribute::MirroredStrategy>(devices);
+  if (name != "one_device") {
+    throw std::invalid_argument("--strategy is '" + name + "'; expected one_device or mirrored");
+  }
+  if (replicas != 1) throw std::invalid_argument("--strategy one_device has one replica");
+  return std::make_unique<distribute::OneDeviceStrategy>(devices.front());
+}
+
+/// The training loop as a user of Brigade writes it, on batches that lie in memory, split
+/// beforehand: what remains is the strategy's own cost.
+class StrategyLoop {
+ public:
+  StrategyLoop(Workload workload, const std::string& strategy, int replicas,
+               std::int64_t batch_size)
+      : strategy_(make_strategy(strategy, replicas)),
+        batches_(split_batches(workload, replicas, batch_size)) {
+    if (workload == Workload::kMnistCnn) {
+      step_ = make_step(strategy_->create<models::MnistCnn>(), optim::Adam{.learning_rate = 1e-3});
+    } else {
+      step_ = make_step(strategy_->create<models::Mlp>(mlp64()), optim::Sgd{.learning_rate = 1e-3});
+    }
+  }
+
+  void run(int steps) {
+    for (int i = 0; i < steps; ++i) step_(batches_[position_++ % batches_.size()]);
+  }
+
+ private:
+  using Batches = distribute::PerReplica<input::LabeledBatch>;
+
+  static std::vector<Batches> split_batches(Workload workload, int replicas,
+                                            std::int64_t batch_size) {
+    std::vector<std::vector<input::LabeledBatch>> global;
+    for (int replica = 0; replica < replicas; ++replica) {
+      auto mine = make_batches(workload, batch_size);
+      global.resize(mine.size());
+      for (std::size_t i = 0; i < mine.size(); ++i) {
+        global[i].push_back({std::move(mine[i].features), std::move(mine[i].labels)});
+      }
+    }
+    const std::vector<std::int64_t> sizes(replicas, batch_size);
+    std::vector<Batches> batches;
+    for (auto& shares : global) {
+      batches.emplace_back(std::move(shares), distribute::ExampleCounts::of(sizes));
+    }
+    return batches;
+  }
+
+  template <class Model, class Optimizer>
+  std::function<void(const Batches&)> make_step(Model model, const Optimizer& optimizer) {
+    auto minimizer = strategy_->minimizer(model, optimizer);
+    return [this, model = std::move(model),
+            minimizer = std::move(minimizer)](const Batches& batches) mutable {
+      strategy_->run(
+          [&](distribute::ReplicaContext&, const input::LabeledBatch& batch) {
+            auto loss =
+                layers::losses::sparse_softmax_cross_entropy(model(batch.features), batch.labels);
+            minimizer.minimize(loss);
+            return loss;
+          },
+          batches);
+    };
+  }
+
+  std::unique_ptr<distribute::Strategy> strategy_;
+  std::vector<Batches> batches_;
+  std::function<void(const Batches&)> step_;  // holds the model and its optimizer
+  std::size_t position_ = 0;
+};
+
+}  // namespace brigade::benchmarks
