@@ -77,8 +77,8 @@ class Dataset {
   }
 
   /// The elements `count` times over. Every pass is a new epoch for the transforms before this one,
-  /// so a shuffle there gives each pass its own order. Nothing is repeated for ever without end if
-  /// a pass has no elements. Throws kInvalidArgument if `count` is negative and not `kForever`.
+  /// so a shuffle there gives each pass its own order. Ends at a pass without elements, also under
+  /// `kForever`. Throws kInvalidArgument if `count` is negative and not `kForever`.
   Dataset repeat(std::int64_t count = kForever) const { return Dataset(make_repeat(node_, count)); }
 
   /// `size` elements at a time, put together by `Structure<T>::stack`. An element that fails fails

@@ -89,6 +89,9 @@ struct MapCall {
   }
 };
 
+/// Elements that a map thread takes at once, if its function is that fast.
+inline constexpr std::size_t kMaxChunk = 16;
+
 /// Saves what `PipelinedIterator` restores, and the other way: the number of threads is no part of
 /// the position.
 template <class F, class T>
@@ -144,7 +147,8 @@ class MapNode final : public TransformNode<typename MapTraits<F, T>::Result, T> 
     }
     return std::make_unique<PipelinedIterator<T, Result>>(
         std::move(input), std::move(call),
-        PipelineOptions{.name = "map", .workers = threads_, .capacity = 2 * threads_});
+        PipelineOptions{
+            .name = "map", .workers = threads_, .capacity = 2 * threads_, .max_chunk = kMaxChunk});
   }
   std::int64_t cardinality() const override { return this->input().cardinality(); }
 

@@ -1,5 +1,7 @@
 #include "brigade/data/ordered_gate.h"
 
+#include <utility>
+
 namespace brigade::data {
 
 using concurrency::MutexLock;
@@ -26,11 +28,20 @@ void OrderedGate::end(std::uint64_t number) {
   freed_.notify_all();
 }
 
+void OrderedGate::fail(std::exception_ptr reason) {
+  MutexLock lock(mutex_);
+  if (!failure_) failure_ = std::move(reason);
+  is_stopped_ = true;
+  filled_.notify_all();
+  freed_.notify_all();
+}
+
 bool OrderedGate::wait_for(std::uint64_t number) {
   MutexLock lock(mutex_);
   while (!is_stopped_ && !(end_ && *end_ <= number) && !is_filled_[index_of(number)]) {
     filled_.wait(mutex_);
   }
+  if (failure_) std::rethrow_exception(failure_);
   return !is_stopped_ && is_filled_[index_of(number)];
 }
 

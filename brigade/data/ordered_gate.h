@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <optional>
 #include <vector>
 
@@ -26,8 +27,10 @@ class OrderedGate {
   void publish(std::uint64_t number);
   /// There is no slot `number` nor any later one: the input ended.
   void end(std::uint64_t number);
+  /// A producer cannot go on, for a reason that belongs to no slot. The first reason is kept.
+  void fail(std::exception_ptr reason);
   /// Waits until slot `number` is filled: true then, false if the input ended before it, or on
-  /// `stop`.
+  /// `stop`. Throws what `fail` was given.
   bool wait_for(std::uint64_t number);
   /// The consumer is done with slot `number`.
   void release(std::uint64_t number);
@@ -45,6 +48,7 @@ class OrderedGate {
   std::uint64_t released_ BRIGADE_GUARDED_BY(mutex_) = 0;
   std::vector<bool> is_filled_ BRIGADE_GUARDED_BY(mutex_);
   std::optional<std::uint64_t> end_ BRIGADE_GUARDED_BY(mutex_);
+  std::exception_ptr failure_ BRIGADE_GUARDED_BY(mutex_);
   bool is_stopped_ BRIGADE_GUARDED_BY(mutex_) = false;
 };
 

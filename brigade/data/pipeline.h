@@ -1,7 +1,9 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -22,9 +24,16 @@ struct PipelineOptions {
   /// The transform, for saved states and for the names of threads.
   std::string name{};
   std::size_t workers = 1;
-  /// Elements that may be under way or waiting for the consumer.
+  /// Chunks of elements that may be under way or waiting for the consumer.
   std::size_t capacity = 1;
+  /// The most elements that a worker takes at once. Workers start with one and take more while the
+  /// work on them costs little beside handing them over between threads.
+  std::size_t max_chunk = 1;
 };
+
+/// How many elements a worker takes next, if the last `size` of them took `elapsed`.
+std::size_t next_chunk_size(std::size_t size, std::chrono::nanoseconds elapsed,
+                            std::size_t max_chunk);
 
 /// Runs ahead of its consumer on threads of its own: workers pull elements from the input in turns,
 /// work on them at the same time, and the results leave in the input's order. What parallel `map`
@@ -52,27 +61,14 @@ class PipelinedIterator final : public IteratorBase<Out> {
   ~PipelinedIterator() override { stop(); }
 
   std::optional<Out> next() override {
-    if (has_ended_) return std::nullopt;
-    if (!pool_) start();
-    if (!gate_->wait_for(head_)) {
-      has_ended_ = true;
-      stop();
-      return std::nullopt;
-    }
-    Slot slot = std::exchange(slots_[head_ % slots_.size()], Slot());
-    gate_->release(head_++);
-    if (slot.input_before) {
-      noted_ = std::move(*slot.input_before);
-      noted_place_ += ahead_;
-      ahead_ = 0;
-    }
+    if (taken_ == current_.size() && !take_chunk()) return std::nullopt;
     ++ahead_;
-    return std::move(slot.outcome).take();
+    return std::move(current_[taken_++]).take();
   }
   std::uint64_t skip(std::uint64_t count) override {
     const std::uint64_t passed_before = ahead_;
     const std::uint64_t room = ~std::uint64_t{0} - ahead_;
-    return go_to_note_and(ahead_ + (count < room ? count : room)) - passed_before;
+    return go_on_from_note(ahead_ + (count < room ? count : room)) - passed_before;
   }
   io::StateTree save() const override {
     return make_position(options_.name, {{"place", noted_place_}, {"ahead", ahead_}}, noted_);
@@ -81,31 +77,41 @@ class PipelinedIterator final : public IteratorBase<Out> {
     check_position(state, options_.name);
     noted_place_ = position_number(state, "place");
     noted_ = position_input(state);
-    go_to_note_and(position_number(state, "ahead"));
+    go_on_from_note(position_number(state, "ahead"));
   }
 
  private:
-  struct Slot {
-    Outcome<Out> outcome;
-    std::optional<io::StateTree> input_before;
+  using Clock = std::chrono::steady_clock;
+
+  /// What one worker made at one go, on its way to the consumer.
+  struct Chunk {
+    std::vector<Outcome<Out>> results;
+    std::optional<io::StateTree> note;  // the input's state before the first element
   };
   struct Pulled {
-    std::uint64_t number;
-    Outcome<In> outcome;
+    std::uint64_t number;  // of the chunk
+    std::uint64_t place;   // of its first element
+    Clock::time_point started;
+    std::vector<Outcome<In>> elements;
   };
   /// Small enough that a restore repeats little, large enough that notes cost next to nothing.
   static constexpr std::uint64_t kElementsPerNote = 16;
 
   void start() {
     gate_ = std::make_unique<OrderedGate>(options_.capacity);
-    slots_ = std::vector<Slot>(options_.capacity);
+    chunks_ = std::vector<Chunk>(options_.capacity);
     head_ = 0;
-    first_place_ = noted_place_ + ahead_;
+    pulled_place_ = noted_place_ + ahead_;
+    next_note_ = pulled_place_;
     pool_ = std::make_unique<concurrency::ThreadPool>(
         concurrency::ThreadPoolOptions{.threads = options_.workers, .name = options_.name});
     for (std::size_t i = 0; i < options_.workers; ++i) {
       pool_->submit([this] {
-        while (auto pulled = pull()) finish(std::move(*pulled));
+        try {
+          run_worker();
+        } catch (...) {  // not an element's error, those travel with it: no memory, a broken input
+          gate_->fail(std::current_exception());
+        }
       });
     }
   }
@@ -113,41 +119,74 @@ class PipelinedIterator final : public IteratorBase<Out> {
     if (gate_) gate_->stop();
     pool_ = nullptr;
     gate_ = nullptr;
-    slots_.clear();
+    chunks_.clear();
+    current_.clear();
+    taken_ = 0;
   }
-  std::optional<Pulled> pull() {
+
+  /// The consumer: waits for the next chunk; false at the end.
+  bool take_chunk() {
+    if (has_ended_) return false;
+    if (!pool_) start();
+    if (!gate_->wait_for(head_)) {
+      stop();
+      has_ended_ = true;
+      return false;
+    }
+    Chunk chunk = std::exchange(chunk_at(head_), Chunk());
+    gate_->release(head_++);
+    current_ = std::move(chunk.results);
+    taken_ = 0;
+    if (chunk.note) {
+      noted_ = std::move(*chunk.note);
+      noted_place_ += ahead_;
+      ahead_ = 0;
+    }
+    return true;
+  }
+
+  void run_worker() {
+    std::size_t size = 1;
+    while (auto pulled = pull(size)) {
+      auto& results = chunk_at(pulled->number).results;
+      results.reserve(pulled->elements.size());
+      for (Outcome<In>& element : pulled->elements) {
+        results.push_back(result_of(std::move(element), pulled->place++));
+      }
+      gate_->publish(pulled->number);
+      size = next_chunk_size(size, Clock::now() - pulled->started, options_.max_chunk);
+    }
+  }
+  std::optional<Pulled> pull(std::size_t size) {
     concurrency::MutexLock lock(pull_mutex_);  // numbers are given in the order of the elements
     const auto number = gate_->claim();
     if (!number) return std::nullopt;
-    Pulled pulled{*number, {}};
-    try {
-      if (*number % kElementsPerNote == 0)
-        slots_[*number % slots_.size()].input_before = input_->save();
-      pulled.outcome.element = input_->next();
-    } catch (...) {
-      pulled.outcome.error = std::current_exception();
+    Pulled pulled{*number, pulled_place_, Clock::now(), {}};
+    if (pulled_place_ >= next_note_) {
+      chunk_at(*number).note = input_->save();
+      next_note_ = pulled_place_ + kElementsPerNote;
     }
-    if (pulled.outcome.is_end()) {
-      gate_->end(*number);
-      return std::nullopt;
+    while (pulled.elements.size() < size) {
+      Outcome<In> element = outcome_of_next(*input_);
+      if (element.is_end()) break;
+      pulled.elements.push_back(std::move(element));
     }
-    return pulled;
+    pulled_place_ += pulled.elements.size();
+    if (!pulled.elements.empty()) return pulled;
+    gate_->end(*number);
+    return std::nullopt;
   }
-  void finish(Pulled pulled) {
-    Outcome<Out>& outcome = slots_[pulled.number % slots_.size()].outcome;
+  Outcome<Out> result_of(Outcome<In> element, std::uint64_t place) const {
+    if (element.error) return {std::nullopt, std::move(element.error)};
     try {
-      if (pulled.outcome.error) {
-        outcome.error = std::move(pulled.outcome.error);
-      } else {
-        outcome.element = work_(std::move(*pulled.outcome.element), first_place_ + pulled.number);
-      }
+      return {work_(std::move(*element.element), place), nullptr};
     } catch (...) {
-      outcome.error = std::current_exception();
+      return {std::nullopt, std::current_exception()};
     }
-    gate_->publish(pulled.number);
   }
+
   /// Stops, goes back to the note and `count` elements on from it; returns how many there were.
-  std::uint64_t go_to_note_and(std::uint64_t count) {
+  std::uint64_t go_on_from_note(std::uint64_t count) {
     stop();
     has_ended_ = false;
     input_->restore(noted_);
@@ -157,19 +196,23 @@ class PipelinedIterator final : public IteratorBase<Out> {
     ahead_ = 0;
     return passed;
   }
+  Chunk& chunk_at(std::uint64_t number) { return chunks_[number % chunks_.size()]; }
 
-  std::unique_ptr<IteratorBase<In>>
-      input_;  // used by the workers, under pull_mutex_, while they run
+  const std::unique_ptr<IteratorBase<In>>
+      input_;  // the workers', under pull_mutex_, while they run
   const Work work_;
   const PipelineOptions options_;
   io::StateTree noted_;            // the input's state at element noted_place_
   std::uint64_t noted_place_ = 0;  // counted from the start of the epoch
   std::uint64_t ahead_ = 0;        // elements received since the note
-  std::uint64_t first_place_ = 0;  // of slot number 0
-  std::uint64_t head_ = 0;         // the slot number that the consumer takes next
+  std::vector<Outcome<Out>> current_;
+  std::size_t taken_ = 0;   // of current_
+  std::uint64_t head_ = 0;  // the number of the chunk that comes after current_
   bool has_ended_ = false;
-  std::vector<Slot> slots_;  // ordered by gate_
+  std::vector<Chunk> chunks_;  // a ring; gate_ says whose turn it is at each
   concurrency::Mutex pull_mutex_;
+  std::uint64_t pulled_place_ = 0;  // under pull_mutex_ while workers run, like next_note_
+  std::uint64_t next_note_ = 0;
   std::unique_ptr<OrderedGate> gate_;
   std::unique_ptr<concurrency::ThreadPool> pool_;  // last: joined before anything it uses goes
 };

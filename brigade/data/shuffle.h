@@ -92,13 +92,20 @@ class ShuffleIterator final : public IteratorBase<T> {
     input_ = node_.iterator(job_);
     buffer_.assign(replayed.places.size(), Outcome<T>());
     std::uint64_t position = 0;
+    const auto pass_to = [&](std::uint64_t target) {
+      const std::uint64_t distance = target - position;
+      if (distance > 0 && input_->skip(distance) != distance) {
+        throw_input_too_short(progress.filled);
+      }
+      position = target;
+    };
     for (const std::size_t slot : slots_by_place(replayed.places)) {
-      pass_to(replayed.places[slot], position, progress);
+      pass_to(replayed.places[slot]);
       buffer_[slot] = outcome_of_next(*input_);
       if (buffer_[slot].is_end()) throw_input_too_short(progress.filled);
       ++position;
     }
-    pass_to(progress.filled, position, progress);
+    pass_to(progress.filled);
     rng_ = replayed.rng;
     progress_ = progress;
     input_has_ended_ = false;
@@ -116,13 +123,6 @@ class ShuffleIterator final : public IteratorBase<T> {
       ++progress_.filled;
     }
   }
-  void pass_to(std::uint64_t target, std::uint64_t& position, const ShuffleProgress& progress) {
-    if (target > position && input_->skip(target - position) != target - position) {
-      throw_input_too_short(progress.filled);
-    }
-    position = target;
-  }
-
   const Node<T>& node_;
   IteratorOptions job_;
   std::uint64_t key_;

@@ -1,0 +1,65 @@
+#include "brigade/data/iterator.h"
+
+#include <gtest/gtest.h>
+
+#include "brigade/data/source.h"
+#include "brigade/data/testing/dataset_contract.h"
+
+namespace brigade::data {
+namespace {
+
+using namespace testing;  // NOLINT: the battery
+using Numbers = std::vector<std::int64_t>;
+
+TEST(Iterator, OutlivesTheDatasetItCameFrom) {
+  auto iterator = range(3).map([](std::int64_t x) { return x; }, {.parallelism = 2}).iterator();
+  EXPECT_EQ(rest_of(iterator), (Numbers{0, 1, 2}));
+}
+
+TEST(Iterator, MovesWithItsThreadsRunning) {
+  auto iterator = range(50).prefetch(4).iterator();
+  EXPECT_EQ(iterator.next(), 0);
+  auto moved = std::move(iterator);
+  EXPECT_EQ(moved.next(), 1);
+  moved = range(7).prefetch(2).iterator();
+  EXPECT_EQ(moved.next(), 0);
+}
+
+TEST(Iterator, RangeForGoesOnWhereItStands) {
+  auto iterator = range(5).iterator();
+  iterator.next();
+  Numbers seen;
+  for (const auto x : iterator) seen.push_back(x);
+  EXPECT_EQ(seen, (Numbers{1, 2, 3, 4}));
+}
+
+TEST(Iterator, StartsTheNextEpochFromAnywhere) {
+  auto iterator = range(10).shuffle(10).prefetch(3).iterator({.seed = 2, .epoch = 4});
+  iterator.next();
+  iterator.start_next_epoch();
+  EXPECT_EQ(iterator.epoch(), 5U);
+  EXPECT_EQ(rest_of(iterator), epoch_of(range(10).shuffle(10), {.seed = 2, .epoch = 5}));
+}
+
+TEST(Iterator, TakesSeedAndEpochFromTheState) {
+  const auto dataset = range(10).shuffle(10);
+  auto saved = dataset.iterator({.seed = 8, .epoch = 3});
+  saved.next();
+  auto resumed = dataset.iterator({.seed = 1});
+  resumed.restore(saved.save());
+  EXPECT_EQ(resumed.epoch(), 3U);
+  rest_of(resumed);
+  resumed.start_next_epoch();
+  EXPECT_EQ(rest_of(resumed), epoch_of(dataset, {.seed = 8, .epoch = 4}));
+}
+
+TEST(Iterator, RefusesTheStateOfAnotherChain) {
+  auto saved = range(10).batch(2).iterator();
+  auto other = range(10).batch(2).take(3).iterator();
+  expect_invalid_argument([&] { other.restore(saved.save()); },
+                          "'batch' cannot be restored into 'take'");
+  EXPECT_EQ(other.next(), (Numbers{0, 1}));
+}
+
+}  // namespace
+}  // namespace brigade::data

@@ -1,0 +1,18 @@
+#include "brigade/data/pipeline.h"
+
+#include <algorithm>
+
+namespace brigade::data {
+
+std::size_t next_chunk_size(std::size_t size, std::chrono::nanoseconds elapsed,
+                            std::size_t max_chunk) {
+  // Waking a thread costs some microseconds: a chunk of this length hides it, and one much longer
+  // would only make the consumer wait for its first element.
+  constexpr std::chrono::microseconds kShort{50};
+  constexpr std::chrono::microseconds kLong{200};
+  if (elapsed < kShort) return std::min(2 * size, max_chunk);
+  if (elapsed > kLong) return std::max<std::size_t>(size / 2, 1);
+  return size;
+}
+
+}  // namespace brigade::data

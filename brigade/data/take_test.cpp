@@ -1,0 +1,35 @@
+#include "brigade/data/take.h"
+
+#include <gtest/gtest.h>
+
+#include "brigade/data/source.h"
+#include "brigade/data/testing/dataset_contract.h"
+
+namespace brigade::data {
+namespace {
+
+using namespace testing;  // NOLINT: the battery
+
+TEST(Take, PassesTheBattery) {
+  expect_contract(range(6).take(4), {0, 1, 2, 3});
+  expect_contract(range(3).take(5), {0, 1, 2});
+  expect_contract(range(3).take(0), {});
+}
+
+TEST(Take, EndsAnEndlessInput) {
+  const auto dataset = range(2).repeat().take(5);
+  expect_contract(dataset, {0, 1, 0, 1, 0});
+}
+
+TEST(Take, RefusesNegativeCounts) {
+  expect_invalid_argument([] { range(3).take(-1); }, "count is -1; it must be 0 or more");
+}
+
+TEST(Take, KnowsItsCardinality) {
+  EXPECT_EQ(cardinality_of_take(kUnknown, 3), kUnknown);
+  EXPECT_EQ(cardinality_of_take(kUnknown, 0), 0);
+  EXPECT_EQ(cardinality_of_take(kInfinite, 3), 3);
+}
+
+}  // namespace
+}  // namespace brigade::data

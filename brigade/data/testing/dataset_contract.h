@@ -1,0 +1,131 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "brigade/base/error.h"
+#include "brigade/data/dataset.h"
+#include "brigade/io/state_json.h"
+
+/// The battery that every dataset must pass, whatever transforms it is made of. For tests only.
+namespace brigade::data::testing {
+
+/// Everything from here to the end of the epoch.
+template <class T>
+std::vector<T> rest_of(Iterator<T>& iterator) {
+  std::vector<T> elements;
+  while (auto element = iterator.next()) elements.push_back(std::move(*element));
+  return elements;
+}
+
+/// All of one epoch.
+template <class T>
+std::vector<T> epoch_of(const Dataset<T>& dataset, IteratorOptions options = {}) {
+  auto iterator = dataset.iterator(options);
+  return rest_of(iterator);
+}
+
+template <class T>
+std::vector<T> from_place(const std::vector<T>& elements, std::size_t place) {
+  const auto first = elements.begin() + static_cast<std::ptrdiff_t>(place);
+  return std::vector<T>(first, elements.end());
+}
+
+/// The state as it comes back from a file.
+inline io::StateTree written_and_read(const io::StateTree& state) {
+  return io::from_json(io::to_json(state).json);
+}
+
+/// A state saved at any place, at the end and past it goes on exactly there, in a new iterator and
+/// in one that stands elsewhere with its threads running. Saving changes nothing.
+template <class T>
+void expect_resumes_everywhere(const Dataset<T>& dataset, std::uint64_t epoch) {
+  const std::vector<T> elements = epoch_of(dataset, {.seed = 3, .epoch = epoch});
+  auto iterator = dataset.iterator({.seed = 3, .epoch = epoch});
+  auto wanderer = dataset.iterator({.seed = 99});
+  for (std::size_t place = 0; place <= elements.size() + 1; ++place) {
+    const std::size_t done = std::min(place, elements.size());
+    SCOPED_TRACE(::testing::Message()
+                 << "epoch " << epoch << ", saved after " << place << " calls");
+    const io::StateTree state = written_and_read(iterator.save());
+    auto fresh = dataset.iterator();
+    fresh.restore(state);
+    ASSERT_EQ(fresh.epoch(), epoch);
+    ASSERT_EQ(rest_of(fresh), from_place(elements, done));
+    wanderer.restore(state);
+    if (done < elements.size()) {
+      ASSERT_EQ(wanderer.next(), elements[done]);
+      const io::StateTree later = wanderer.save();  // of an iterator that was itself restored
+      fresh.restore(later);
+      ASSERT_EQ(rest_of(fresh), from_place(elements, done + 1));
+    }
+    const auto next = iterator.next();
+    ASSERT_EQ(next, done < elements.size() ? std::optional<T>(elements[done]) : std::nullopt);
+  }
+}
+
+/// What `skip` passes over and what `next` returns are the same places.
+template <class T>
+void expect_skips_exactly(const Dataset<T>& dataset) {
+  const std::vector<T> elements = epoch_of(dataset);
+  for (std::size_t before : {0, 1, 5}) {
+    for (std::size_t count : {0, 1, 2, 7, 1'000'000}) {
+      auto iterator = dataset.node()->iterator({});
+      std::size_t place = 0;
+      while (place < before && iterator->next()) ++place;
+      SCOPED_TRACE(::testing::Message() << "skip " << count << " after " << place);
+      const std::size_t left = elements.size() - place;
+      ASSERT_EQ(iterator->skip(count), std::min(count, left));
+      place += std::min(count, left);
+      while (auto element = iterator->next()) ASSERT_EQ(*element, elements.at(place++));
+      ASSERT_EQ(place, elements.size());
+      ASSERT_EQ(iterator->skip(3), 0U);
+    }
+  }
+}
+
+/// The whole battery, for a dataset with an end: `expected` are the elements of epoch 0 at seed 0.
+template <class T>
+void expect_contract(const Dataset<T>& dataset, const std::vector<T>& expected) {
+  EXPECT_EQ(dataset.cardinality(), static_cast<std::int64_t>(expected.size()));
+  auto iterator = dataset.iterator();
+  ASSERT_EQ(rest_of(iterator), expected);
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(iterator.next().has_value()) << "the end must stay";
+  iterator.start_next_epoch();
+  EXPECT_EQ(iterator.epoch(), 1U);
+  EXPECT_EQ(rest_of(iterator), epoch_of(dataset, {.epoch = 1}));
+  EXPECT_EQ(epoch_of(dataset), expected) << "a dataset has no memory";
+  std::vector<T> ranged;
+  for (auto& element : dataset) ranged.push_back(element);
+  EXPECT_EQ(ranged, expected);
+  expect_resumes_everywhere(dataset, 0);
+  expect_resumes_everywhere(dataset, 1);
+  expect_skips_exactly(dataset);
+  auto untouched = dataset.iterator();
+  EXPECT_THROW(untouched.restore(io::StateTree::dict()), Error);
+  EXPECT_EQ(rest_of(untouched), expected) << "a refused restore must change nothing";
+}
+
+/// Runs `call` and returns the Error it must throw.
+template <class F>
+Error error_of(F call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error;
+  }
+  ADD_FAILURE() << "no Error was thrown";
+  return Error(ErrorCode::kInternal, "none");
+}
+
+template <class F>
+void expect_invalid_argument(F call, const std::string& mentions) {
+  const Error error = error_of(call);
+  EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+  EXPECT_NE(std::string(error.what()).find(mentions), std::string::npos) << error.what();
+}
+
+}  // namespace brigade::data::testing
