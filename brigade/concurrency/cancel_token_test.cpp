@@ -14,7 +14,7 @@ namespace {
 
 TEST(CancelToken, IsSharedByItsCopies) {
   const CancelToken token;
-  const CancelToken copy = token;
+  const CancelToken copy = token;  // NOLINT(performance-unnecessary-copy-initialization)
   EXPECT_FALSE(copy.is_cancelled());
   token.cancel();
   EXPECT_TRUE(copy.is_cancelled());

@@ -30,8 +30,8 @@ void check_array(const ArrayLeaf& array, std::string_view what);
 class StateStep {
  public:
   template <class T>
-  requires std::convertible_to<const T&, std::string_view> StateStep(const T& key)
-      : step_(std::string_view(key)) {}  // NOLINT: implicit, for paths
+  requires std::convertible_to<const T&, std::string_view> StateStep(const T& key)  // NOLINT
+      : step_(std::string_view(key)) {}
   template <std::integral T>
   StateStep(T index) : step_(static_cast<std::size_t>(index)) {}  // NOLINT: implicit, for paths
   const std::variant<std::string_view, std::size_t>& step() const { return step_; }
@@ -78,8 +78,8 @@ class StateTree {
 
   StateTree() = default;
   template <class T>
-  requires std::same_as<T, bool> StateTree(T value)
-      : value_(value) {}  // NOLINT: values are written as they are
+  requires std::same_as<T, bool> StateTree(T value)  // NOLINT: as they are written
+      : value_(value) {}
   template <std::signed_integral T>
   StateTree(T value) : value_(std::int64_t{value}) {}  // NOLINT
   template <std::unsigned_integral T>

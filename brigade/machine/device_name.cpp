@@ -128,7 +128,7 @@ DeviceName DeviceName::parse(std::string_view text) {
 }
 
 std::string DeviceName::to_string() const {
-  const std::string device = base::str_cat(machine::to_string(type), ":", index);
+  std::string device = base::str_cat(machine::to_string(type), ":", index);
   if (!is_remote()) return device;
   std::string path;
   if (job) path += base::str_cat("/job:", *job);
