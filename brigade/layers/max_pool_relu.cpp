@@ -7,6 +7,8 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <cstdint>
+#include <cstring>
+#include <type_traits>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
@@ -19,39 +21,115 @@ namespace {
 using Choice = std::uint8_t;
 constexpr Choice kNone = 4;
 
-// The loops below are written so that the compiler makes them vectors: selections instead of
-// branches, no bool short cuts, one row of outputs at a time.
+// g++ does not make vectors of these loops by itself, and the branches that it makes of them
+// instead are mispredicted all the time: 32 ms instead of 4. So they are written with vectors of 16
+// bytes, which every target has.
 template <class T>
-inline void pool_row(const T* __restrict upper, const T* __restrict lower, T* __restrict out,
-                     Choice* __restrict choices, std::int64_t width) {
-  for (std::int64_t j = 0; j < width; ++j) {
-    T best = upper[2 * j];
-    std::int32_t choice = 0;
-    const auto consider = [&](T value, std::int32_t index) {
-      const bool take = (value > best) | (value != value);
-      best = take ? value : best;
-      choice = take ? index : choice;
-    };
-    consider(upper[2 * j + 1], 1);
-    consider(lower[2 * j], 2);
-    consider(lower[2 * j + 1], 3);
-    const bool cut = best <= T(0);
-    out[j] = cut ? T(0) : best;
-    choices[j] = static_cast<Choice>(cut ? kNone : choice);
-  }
+struct Lanes {
+  static constexpr std::int64_t kCount = 16 / sizeof(T);
+  using Integer = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
+  using Values [[gnu::vector_size(16)]] = T;
+  using Choices [[gnu::vector_size(16)]] = Integer;
+  using Packed [[gnu::vector_size(kCount)]] = Choice;
+};
+
+template <class V, class T>
+V load(const T* from) {
+  V vector;
+  std::memcpy(&vector, from, sizeof vector);
+  return vector;
 }
 
-template <class T>
-inline void spread_row(const T* __restrict gradient, const Choice* __restrict choices,
-                       T* __restrict upper, T* __restrict lower, std::int64_t width) {
-  for (std::int64_t j = 0; j < width; ++j) {
-    const T value = gradient[j];
-    const std::int32_t choice = choices[j];
-    upper[2 * j] = choice == 0 ? value : T(0);
-    upper[2 * j + 1] = choice == 1 ? value : T(0);
-    lower[2 * j] = choice == 2 ? value : T(0);
-    lower[2 * j + 1] = choice == 3 ? value : T(0);
+template <class V, class T>
+void store(T* to, const V& vector) {
+  std::memcpy(to, &vector, sizeof vector);
+}
+
+/// The values at even positions of two vectors that lie side by side, those at odd ones, and the
+/// way back.
+struct Pairs {
+  template <class V>
+  static V even(V a, V b) {
+    if constexpr (sizeof(a[0]) == 4) {
+      return __builtin_shufflevector(a, b, 0, 2, 4, 6);
+    } else {
+      return __builtin_shufflevector(a, b, 0, 2);
+    }
   }
+  template <class V>
+  static V odd(V a, V b) {
+    if constexpr (sizeof(a[0]) == 4) {
+      return __builtin_shufflevector(a, b, 1, 3, 5, 7);
+    } else {
+      return __builtin_shufflevector(a, b, 1, 3);
+    }
+  }
+  template <class V>
+  static V first_half(V evens, V odds) {
+    if constexpr (sizeof(evens[0]) == 4) {
+      return __builtin_shufflevector(evens, odds, 0, 4, 1, 5);
+    } else {
+      return __builtin_shufflevector(evens, odds, 0, 2);
+    }
+  }
+  template <class V>
+  static V second_half(V evens, V odds) {
+    if constexpr (sizeof(evens[0]) == 4) {
+      return __builtin_shufflevector(evens, odds, 2, 6, 3, 7);
+    } else {
+      return __builtin_shufflevector(evens, odds, 1, 3);
+    }
+  }
+};
+
+/// One vector of outputs, from the two rows of the image that they stand for.
+template <class T>
+void pool_lanes(const T* upper, const T* lower, T* out, Choice* choices) {
+  using L = Lanes<T>;
+  using Values = typename L::Values;
+  using Choices = typename L::Choices;
+  const auto up0 = load<Values>(upper), up1 = load<Values>(upper + L::kCount);
+  const auto low0 = load<Values>(lower), low1 = load<Values>(lower + L::kCount);
+  Values best = Pairs::even(up0, up1);
+  Choices choice{};
+  const auto consider = [&](Values value, typename L::Integer index) {
+    const Choices take = (value > best) | (value != value);
+    best = take ? value : best;
+    choice = take ? Choices{} + index : choice;
+  };
+  consider(Pairs::odd(up0, up1), 1);
+  consider(Pairs::even(low0, low1), 2);
+  consider(Pairs::odd(low0, low1), 3);
+  const Choices cut = best <= Values{};
+  store(out, cut ? Values{} : best);
+  choice = cut ? Choices{} + kNone : choice;
+  store(choices, __builtin_convertvector(choice, typename L::Packed));
+}
+
+/// The gradient of two rows of the image, from one vector of gradients of outputs.
+template <class T>
+void spread_lanes(const T* gradient, const Choice* choices, T* upper, T* lower) {
+  using L = Lanes<T>;
+  using Values = typename L::Values;
+  const auto value = load<Values>(gradient);
+  const auto packed = load<typename L::Packed>(choices);
+  const auto choice = __builtin_convertvector(packed, typename L::Choices);
+  const auto pick = [&](typename L::Integer index) { return choice == index ? value : Values{}; };
+  const auto up0 = pick(0), up1 = pick(1), low0 = pick(2), low1 = pick(3);
+  store(upper, Pairs::first_half(up0, up1));
+  store(upper + L::kCount, Pairs::second_half(up0, up1));
+  store(lower, Pairs::first_half(low0, low1));
+  store(lower + L::kCount, Pairs::second_half(low0, low1));
+}
+
+/// Calls `work` with the first position of each vector in a row. The last one reaches back where
+/// the row does not divide evenly: those outputs are computed twice, which is quicker than one by
+/// one.
+template <class T, class Work>
+void for_each_vector(std::int64_t width, const Work& work) {
+  constexpr auto kCount = Lanes<T>::kCount;
+  for (std::int64_t j = 0; j + kCount <= width; j += kCount) work(j);
+  if (width % kCount != 0) work(width - kCount);
 }
 
 template <class T>
@@ -63,7 +141,10 @@ void pool(const at::Tensor& images, at::Tensor& out, at::Tensor& choices) {
   Choice* chosen = choices.mutable_data_ptr<Choice>();
   for (std::int64_t row = 0; row < rows; ++row) {
     const T* upper = in + row * 4 * width;
-    pool_row(upper, upper + 2 * width, result + row * width, chosen + row * width, width);
+    for_each_vector<T>(width, [&](std::int64_t j) {
+      const auto at = row * width + j;
+      pool_lanes(upper + 2 * j, upper + 2 * width + 2 * j, result + at, chosen + at);
+    });
   }
 }
 
@@ -76,7 +157,10 @@ void spread(const at::Tensor& gradient, const at::Tensor& choices, at::Tensor& r
   T* to = result.mutable_data_ptr<T>();
   for (std::int64_t row = 0; row < rows; ++row) {
     T* upper = to + row * 4 * width;
-    spread_row(from + row * width, chosen + row * width, upper, upper + 2 * width, width);
+    for_each_vector<T>(width, [&](std::int64_t j) {
+      const auto at = row * width + j;
+      spread_lanes(from + at, chosen + at, upper + 2 * j, upper + 2 * width + 2 * j);
+    });
   }
 }
 
@@ -115,11 +199,14 @@ class MaxPoolRelu : public torch::autograd::Function<MaxPoolRelu> {
   }
 };
 
+// One vector of float outputs.
+constexpr std::int64_t kNarrowest = 8;
+
 bool fits_kernel(const at::Tensor& images) {
   const auto type = images.scalar_type();
   return images.device().is_cpu() && images.layout() == at::kStrided && images.is_contiguous() &&
          (type == at::kFloat || type == at::kDouble) && images.size(2) % 2 == 0 &&
-         images.size(3) % 2 == 0 && images.numel() > 0;
+         images.size(3) % 2 == 0 && images.size(3) >= kNarrowest && images.numel() > 0;
 }
 
 }  // namespace
