@@ -1,6 +1,6 @@
 # Warnings, sanitizers and ccache for everything that is ours.
 add_library(brigade_compiler INTERFACE)
-target_compile_options(brigade_compiler INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor
+target_compile_options(brigade_compiler INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wno-missing-field-initializers
                                                   $<$<BOOL:${BRIGADE_WERROR}>:-Werror>)
 target_include_directories(brigade_compiler INTERFACE ${PROJECT_SOURCE_DIR})
 

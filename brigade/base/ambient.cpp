@@ -7,8 +7,12 @@ Ambient& ambient() {
   return context;
 }
 
-AmbientInstall::AmbientInstall(const Ambient& context) : before_(ambient()) { ambient() = context; }
+AmbientInstall::AmbientInstall(const Ambient& context) : before_(ambient()) {
+  ambient() = context;
+}
 
-AmbientInstall::~AmbientInstall() { ambient() = before_; }
+AmbientInstall::~AmbientInstall() {
+  ambient() = before_;
+}
 
 }  // namespace brigade::base

@@ -5,7 +5,8 @@
 
 namespace brigade::base {
 
-/// The places of the ambient context, one for each thing that a call may need to know about where its thread stands.
+/// The places of the ambient context, one for each thing that a call may need to know about where
+/// its thread stands.
 enum class AmbientIndex : std::size_t {
   kReplica,        ///< comm::Replica: the replica that this thread runs
   kStore,          ///< variables::VariableStore: where new variables are made
@@ -17,13 +18,14 @@ enum class AmbientIndex : std::size_t {
   kCount,
 };
 
-/// Where the calling thread stands: a row of borrowed pointers, filled by the folders above through `AmbientSlot`.
-/// Strategies copy the caller's into each replica thread with `AmbientInstall`.
+/// Where the calling thread stands: a row of borrowed pointers, filled by the folders above through
+/// `AmbientSlot`. Strategies copy the caller's into each replica thread with `AmbientInstall`.
 struct Ambient {
   std::array<const void*, static_cast<std::size_t>(AmbientIndex::kCount)> places{};
 };
 
-/// The calling thread's context: the only thread-local of the library. Copy it to hand it to another thread.
+/// The calling thread's context: the only thread-local of the library. Copy it to hand it to
+/// another thread.
 Ambient& ambient();
 
 /// The typed door to one place. Declare one constant for each, in the folder that owns the type:
@@ -37,23 +39,29 @@ struct AmbientSlot {
   }
 };
 
-/// Puts `value` into a slot for as long as this object lives, then puts back what stood there. Null hides an outer
-/// value. Scopes must end in the reverse order of their opening, on the thread that opened them.
+/// Puts `value` into a slot for as long as this object lives, then puts back what stood there. Null
+/// hides an outer value. Scopes must end in the reverse order of their opening, on the thread that
+/// opened them.
 template <class T>
 class AmbientScope {
  public:
-  AmbientScope(AmbientSlot<T> slot, T* value) : place_(at(slot)), before_(place_) { place_ = value; }
+  AmbientScope(AmbientSlot<T> slot, T* value) : place_(at(slot)), before_(place_) {
+    place_ = value;
+  }
   ~AmbientScope() { place_ = before_; }
   AmbientScope(const AmbientScope&) = delete;
   AmbientScope& operator=(const AmbientScope&) = delete;
 
  private:
-  static const void*& at(AmbientSlot<T> slot) { return ambient().places[static_cast<std::size_t>(slot.index)]; }
+  static const void*& at(AmbientSlot<T> slot) {
+    return ambient().places[static_cast<std::size_t>(slot.index)];
+  }
   const void*& place_;
   const void* before_;
 };
 
-/// Replaces the whole context of this thread while it lives: how a replica thread takes over its caller's.
+/// Replaces the whole context of this thread while it lives: how a replica thread takes over its
+/// caller's.
 class AmbientInstall {
  public:
   explicit AmbientInstall(const Ambient& context);

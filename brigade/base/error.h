@@ -6,8 +6,9 @@
 
 namespace brigade {
 
-/// What kind of failure an `Error` reports. Supervision (retry, restart, give up) acts on the code alone; people read
-/// the message. The names are those of gRPC and absl::Status, which every part of a distributed job already speaks.
+/// What kind of failure an `Error` reports. Supervision (retry, restart, give up) acts on the code
+/// alone; people read the message. The names are those of gRPC and absl::Status, which every part
+/// of a distributed job already speaks.
 enum class ErrorCode {
   kInvalidArgument,     ///< The caller passed something that can never work: mend the call.
   kNotFound,            ///< A named thing (file, variable, device) does not exist.
@@ -28,8 +29,9 @@ enum class ErrorCode {
 /// The code's name as written in messages and JSON, for example "INVALID_ARGUMENT".
 std::string_view to_string(ErrorCode code);
 
-/// The one exception type of Brigade. The message names the thing, the value got, the values allowed, and what to do;
-/// it is one sentence or two, without a trailing newline, fit to be shown to a user as it is.
+/// The one exception type of Brigade. The message names the thing, the value got, the values
+/// allowed, and what to do; it is one sentence or two, without a trailing newline, fit to be shown
+/// to a user as it is.
 ///
 /// Thread-safety: a value, like any exception.
 class Error : public std::runtime_error {
@@ -41,8 +43,8 @@ class Error : public std::runtime_error {
   ErrorCode code_;
 };
 
-/// Throws `Error{kInvalidArgument, message}` unless `condition` holds. `message` is evaluated in every case: on hot
-/// paths write the `if` out.
+/// Throws `Error{kInvalidArgument, message}` unless `condition` holds. `message` is evaluated in
+/// every case: on hot paths write the `if` out.
 void check_argument(bool condition, std::string_view message);
 
 /// Throws `Error{kFailedPrecondition, message}` unless `condition` holds.

@@ -1,22 +1,11 @@
 #include "brigade/concurrency/barrier.h"
 
-#include "brigade/base/error.h"
+#include <algorithm>
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
+#include "brigade/base/error.h"
+#include "brigade/concurrency/poll.h"
 
 namespace brigade::concurrency {
-
-namespace {
-
-void pause_briefly() {
-#if defined(__x86_64__)
-  _mm_pause();
-#endif
-}
-
-}  // namespace
 
 Barrier::Barrier(BarrierOptions options)
     : options_(std::move(options)),
@@ -40,18 +29,9 @@ void Barrier::arrive_and_wait(int party) {
 }
 
 bool Barrier::spin_until_done(std::uint64_t generation) const {
-  if (options_.spin.count() == 0) return false;
-  const auto until = std::chrono::steady_clock::now() + options_.spin;
-  // The clock is read once in a while only: a read costs as much as many polls.
-  constexpr int kPollsPerClockRead = 64;
-  do {
-    for (int poll = 0; poll < kPollsPerClockRead; ++poll) {
-      if (generation_.load(std::memory_order_acquire) != generation) return true;
-      if (failed_.load(std::memory_order_acquire)) return false;
-      pause_briefly();
-    }
-  } while (std::chrono::steady_clock::now() < until);
-  return false;
+  const auto done = [&] { return generation_.load(std::memory_order_acquire) != generation; };
+  poll_for(options_.spin, [&] { return done() || failed_.load(std::memory_order_acquire); });
+  return done();
 }
 
 void Barrier::sleep_until_done(std::uint64_t generation, int party) {

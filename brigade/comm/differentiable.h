@@ -1,0 +1,24 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "brigade/comm/communicator.h"
+
+namespace brigade::comm {
+
+/// `Communicator::all_reduce` as a differentiable function of a new tensor: the gradient of the sum
+/// is the sum of the gradients, of the mean their mean. kMax and kMin cut the graph. In the
+/// backward pass every rank must reach this node, in the same order as its others.
+///
+/// Refused for CUDA tensors of more than one replica a card: there one thread runs backward for all
+/// replicas, and a node that waits for another replica would wait for itself.
+at::Tensor differentiable_all_reduce(Communicator& communicator, const at::Tensor& value,
+                                     ReduceOp op);
+
+/// `Communicator::all_gather` joined along `axis`, differentiable: each rank gets its part of the
+/// summed gradient. Throws kInvalidArgument for a scalar, or shapes that differ elsewhere than on
+/// `axis`.
+at::Tensor differentiable_all_gather(Communicator& communicator, const at::Tensor& value,
+                                     std::int64_t axis);
+
+}  // namespace brigade::comm

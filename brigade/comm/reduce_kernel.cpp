@@ -1,0 +1,101 @@
+#include "brigade/comm/reduce_kernel.h"
+
+#include <ATen/ops/maximum.h>
+#include <ATen/ops/minimum.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace brigade::comm {
+
+namespace {
+
+// The compiler picks the widest vectors of the machine at load time. A fixed order of additions an
+// element makes the clones agree bit for bit.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
+    !defined(__SANITIZE_ADDRESS__)
+#define BRIGADE_VECTOR_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define BRIGADE_VECTOR_CLONES
+#endif
+
+BRIGADE_VECTOR_CLONES
+void add_two(const float* a, const float* b, float* out, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) out[i] = a[i] + b[i];
+}
+
+BRIGADE_VECTOR_CLONES
+void add_two(const double* a, const double* b, double* out, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) out[i] = a[i] + b[i];
+}
+
+template <class Scalar>
+void add_raw(std::span<const at::Tensor> inputs, std::int64_t begin, std::int64_t end,
+             Scalar* out) {
+  // A block stays in the first-level cache while the ranks' parts are added to it.
+  constexpr std::int64_t kBlock = 4096;
+  for (std::int64_t at = begin; at < end; at += kBlock) {
+    const std::int64_t count = std::min(kBlock, end - at);
+    Scalar* block = out + (at - begin);
+    const Scalar* first = nullptr;
+    bool started = false;
+    for (const at::Tensor& input : inputs) {
+      if (!input.defined()) continue;
+      const Scalar* part = input.const_data_ptr<Scalar>() + at;
+      if (first == nullptr && !started) {
+        first = part;
+      } else if (!started) {
+        add_two(first, part, block, count);
+        started = true;
+      } else {
+        add_two(block, part, block, count);
+      }
+    }
+    if (!started && first != nullptr) std::copy_n(first, count, block);
+    if (first == nullptr) std::fill_n(block, count, Scalar{0});
+  }
+}
+
+void add_generic(std::span<const at::Tensor> inputs, std::int64_t begin, std::int64_t end,
+                 const at::Tensor& out) {
+  out.zero_();
+  for (const at::Tensor& input : inputs) {
+    if (input.defined()) out.add_(input.view(-1).narrow(0, begin, end - begin));
+  }
+}
+
+}  // namespace
+
+void add_in_order(std::span<const at::Tensor> inputs, std::int64_t begin, std::int64_t end,
+                  const at::Tensor& output, std::int64_t output_begin) {
+  switch (output.scalar_type()) {
+    case at::kFloat:
+      return add_raw<float>(inputs, begin, end, output.mutable_data_ptr<float>() + output_begin);
+    case at::kDouble:
+      return add_raw<double>(inputs, begin, end, output.mutable_data_ptr<double>() + output_begin);
+    default:
+      return add_generic(inputs, begin, end, output.narrow(0, output_begin, end - begin));
+  }
+}
+
+at::Tensor combine_in_order(std::span<const at::Tensor> inputs, ReduceOp op) {
+  at::Tensor result = inputs.front().clone();
+  for (const at::Tensor& input : inputs.subspan(1)) {
+    switch (op) {
+      case ReduceOp::kSum:
+      case ReduceOp::kMean:
+        result.add_(input);
+        break;
+      case ReduceOp::kMax:
+        result = at::maximum(result, input);
+        break;
+      case ReduceOp::kMin:
+        result = at::minimum(result, input);
+        break;
+    }
+  }
+  if (op == ReduceOp::kMean) result.div_(static_cast<double>(inputs.size()));
+  return result;
+}
+
+}  // namespace brigade::comm

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <span>
+
+#include "brigade/comm/communicator.h"
+
+namespace brigade::comm {
+
+/// Adds the elements [begin, end) of several flat inputs, in the order given, into `output[0 ..
+/// end-begin)`. Undefined inputs count as zeros. All are CPU tensors of the same dtype, contiguous;
+/// float and double run vectorised, other dtypes through libtorch. Bits depend on the order of
+/// inputs alone, never on how a range is cut.
+void add_in_order(std::span<const at::Tensor> inputs, std::int64_t begin, std::int64_t end,
+                  const at::Tensor& output, std::int64_t output_begin);
+
+/// Combines `inputs` (same shape and dtype, any device, all on one) in order with `op` into a new
+/// tensor.
+at::Tensor combine_in_order(std::span<const at::Tensor> inputs, ReduceOp op);
+
+}  // namespace brigade::comm

@@ -1,0 +1,24 @@
+#pragma once
+
+#include "brigade/base/ambient.h"
+#include "brigade/comm/communicator.h"
+
+namespace brigade::comm {
+
+/// Which replica a thread runs, for code below the strategies: a variable reads as this replica's
+/// component, a metric counts into it. Installed by `Strategy::run`; absent outside of it (the
+/// cross-replica context).
+///
+/// Thread-safety: each replica's own thread only.
+struct Replica {
+  int id = 0;     ///< 0 .. count-1
+  int count = 1;  ///< replicas in sync
+  Communicator* communicator = nullptr;
+};
+
+inline constexpr base::AmbientSlot<const Replica> kReplicaSlot{base::AmbientIndex::kReplica};
+
+/// The replica that the calling thread runs, or null in the cross-replica context.
+const Replica* current_replica();
+
+}  // namespace brigade::comm

@@ -1,0 +1,61 @@
+#include "brigade/distribute/failure.h"
+
+#include <c10/util/Exception.h>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+#include "brigade/distribute/strategy.h"
+
+namespace brigade::distribute {
+
+namespace {
+
+struct Description {
+  ErrorCode code;
+  std::string text;
+  bool foreign;  // not ours: kept nested, for code that knows its type
+};
+
+Description describe(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& ours) {
+    return {ours.code(), ours.what(), false};
+  } catch (const c10::Error& torchs) {
+    return {ErrorCode::kAborted, torchs.what_without_backtrace(), true};
+  } catch (const std::exception& other) {
+    return {ErrorCode::kAborted, other.what(), true};
+  } catch (...) {
+    return {ErrorCode::kAborted, "an exception that is no std::exception", true};
+  }
+}
+
+}  // namespace
+
+std::string FirstFailure::record(int replica, std::exception_ptr error) {
+  const std::string text = base::str_cat("replica ", replica, " failed: ", describe(error).text);
+  const std::lock_guard lock(mutex_);
+  if (!error_) {
+    error_ = std::move(error);
+    replica_ = replica;
+  }
+  return text;
+}
+
+void FirstFailure::rethrow(const Strategy& strategy) const {
+  if (!error_) return;
+  const Description what = describe(error_);
+  const std::string where =
+      strategy.num_replicas_in_sync() == 1
+          ? std::string()
+          : base::str_cat("Replica ", replica_, " (", strategy.devices()[replica_].name.to_string(),
+                          "): ");
+  if (!what.foreign) throw Error(what.code, where + what.text);
+  try {
+    std::rethrow_exception(error_);
+  } catch (...) {
+    std::throw_with_nested(Error(what.code, where + what.text));
+  }
+}
+
+}  // namespace brigade::distribute

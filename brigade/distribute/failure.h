@@ -1,0 +1,30 @@
+#pragma once
+
+#include <exception>
+#include <mutex>
+#include <string>
+
+namespace brigade::distribute {
+
+class Strategy;
+
+/// Collects what the replicas of one run throw and keeps the first.
+///
+/// Thread-safety: `record` from any thread; `rethrow` after all have returned.
+class FirstFailure {
+ public:
+  /// Keeps `error` if it is the first. Returns its text, for the replicas that are released because
+  /// of it.
+  std::string record(int replica, std::exception_ptr error);
+
+  /// Throws the first failure, if there was one, with the replica named (a strategy of one replica
+  /// throws it as it is).
+  void rethrow(const Strategy& strategy) const;
+
+ private:
+  std::mutex mutex_;  // guards the members below
+  std::exception_ptr error_;
+  int replica_ = 0;
+};
+
+}  // namespace brigade::distribute

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "brigade/distribute/strategy.h"
+
+namespace brigade::distribute {
+
+struct OneDeviceOptions {
+  /// In TensorFlow's or libtorch's spelling. Empty: the first GPU, and without one, "cpu:0".
+  std::string device;
+  /// Threads of one tensor operation on CPU.
+  int threads = 1;
+  /// The root of all randomness of the job.
+  std::uint64_t seed = 0;
+};
+
+/// Everything on one device: variables, input, the step. Choose it to develop a program that will
+/// later run on many devices, and to compare with: it adds next to nothing to a hand-written loop,
+/// and the step runs on the calling thread. TensorFlow: tf.distribute.OneDeviceStrategy.
+///
+/// Thread-safety: see Strategy.
+class OneDeviceStrategy : public Strategy {
+ public:
+  /// Throws as `device::resolve_devices` for a device that does not exist.
+  explicit OneDeviceStrategy(OneDeviceOptions options = {});
+  explicit OneDeviceStrategy(const std::string& device)
+      : OneDeviceStrategy(OneDeviceOptions{.device = device}) {}
+};
+
+}  // namespace brigade::distribute

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+#include "brigade/comm/local_group.h"
+#include "brigade/comm/replica.h"
+#include "brigade/device/device.h"
+#include "brigade/distribute/step_context.h"
+
+namespace brigade::distribute {
+
+class Strategy;
+
+/// What a step function knows of the replica that runs it, and how it talks to the others. Handed
+/// to the function by `Strategy::run`; valid until the function returns. TensorFlow:
+/// tf.distribute.ReplicaContext.
+///
+/// Collective members (`all_reduce`, `all_gather`, `merge_call`, `barrier`) must be called by every
+/// replica the same number of times in the same order; one that returns early makes the others fail
+/// with an error that names it.
+///
+/// Thread-safety: this replica's thread only.
+class ReplicaContext : public comm::Replica {
+ public:
+  ReplicaContext(const comm::Replica& place, Strategy& strategy, const device::Device& device,
+                 const StepContext& step, comm::LocalGroup& group);
+
+  /// 0 .. num_replicas_in_sync()-1.
+  int replica_id() const { return id; }
+  int num_replicas_in_sync() const { return count; }
+  const device::Device& device() const { return device_; }
+  Strategy& strategy() const { return strategy_; }
+  /// How many runs the strategy made before this one.
+  std::uint64_t step() const { return step_.step; }
+
+  /// Examples that this replica and all replicas hold in this step; unset if `run` got no
+  /// distributed batch.
+  std::optional<std::int64_t> local_examples() const;
+  std::optional<std::int64_t> global_examples() const;
+
+  /// The sum, mean, maximum or minimum of every replica's `value`, as a new tensor. Sum and mean
+  /// are differentiable: the gradient is reduced in the same way. Throws kInvalidArgument if shapes
+  /// or dtypes differ.
+  at::Tensor all_reduce(comm::ReduceOp op, const at::Tensor& value) const;
+
+  /// Every replica's `value` behind one another along `axis`; sizes may differ there.
+  /// Differentiable: each replica gets the gradient of its part, summed over the replicas. Throws
+  /// kInvalidArgument for a scalar.
+  at::Tensor all_gather(const at::Tensor& value, std::int64_t axis) const;
+
+  /// Meets the other replicas; then `function` runs once, in the cross-replica context, on replica
+  /// 0's thread; then all go on. What it throws is thrown in every replica.
+  void merge_call(const std::function<void(Strategy&)>& function) const;
+
+  /// Returns when every replica has come.
+  void barrier() const { communicator->barrier(); }
+
+ private:
+  Strategy& strategy_;
+  const device::Device& device_;
+  const StepContext& step_;
+  comm::LocalGroup& group_;
+};
+
+/// The replica context of the calling thread, or null outside of `Strategy::run` (TensorFlow:
+/// get_replica_context).
+const ReplicaContext* current_replica_context();
+
+/// Whether the calling thread runs no replica (TensorFlow: in_cross_replica_context).
+bool in_cross_replica_context();
+
+}  // namespace brigade::distribute

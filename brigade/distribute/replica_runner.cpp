@@ -1,0 +1,109 @@
+#include "brigade/distribute/replica_runner.h"
+
+#include <ATen/Parallel.h>
+
+#include <optional>
+
+#include "brigade/base/error.h"
+#include "brigade/base/log.h"
+#include "brigade/base/strings.h"
+#include "brigade/machine/affinity.h"
+
+namespace brigade::distribute {
+
+namespace {
+
+/// The number of threads that one tensor operation may use on this thread, for as long as this
+/// object lives.
+class IntraOpThreads {
+ public:
+  explicit IntraOpThreads(int threads) : before_(at::get_num_threads()) {
+    if (before_ != threads) at::set_num_threads(threads);
+  }
+  ~IntraOpThreads() {
+    if (at::get_num_threads() != before_) at::set_num_threads(before_);
+  }
+  IntraOpThreads(const IntraOpThreads&) = delete;
+  IntraOpThreads& operator=(const IntraOpThreads&) = delete;
+
+ private:
+  const int before_;
+};
+
+}  // namespace
+
+ReplicaRunner::ReplicaRunner(std::vector<device::Device> devices, ReplicaRunnerOptions options)
+    : devices_(std::move(devices)), options_(options) {
+  check_argument(!devices_.empty(), "A strategy needs at least one device.");
+  busy_ = std::make_unique<std::atomic<bool>[]>(devices_.size());
+  // Starting a thread that sets its number changes the default of later threads: put the caller's
+  // back.
+  const IntraOpThreads keep(at::get_num_threads());
+  for (int replica = 1; replica < replicas(); ++replica) {
+    workers_.emplace_back([this, replica] { serve(replica); });
+  }
+  // The workers announce themselves, so that their setting of threads is over before ours is
+  // restored.
+  if (!workers_.empty())
+    finished_.wait_for(workers_.size(), options_.spin, std::chrono::minutes(1));
+}
+
+ReplicaRunner::~ReplicaRunner() {
+  stop_.store(true, std::memory_order_release);
+  started_.raise();
+  for (std::thread& worker : workers_) worker.join();
+}
+
+void ReplicaRunner::run(const std::function<void(int)>& body) {
+  body_ = &body;
+  for (int replica = 1; replica < replicas(); ++replica)
+    busy_[replica].store(true, std::memory_order_relaxed);
+  ++runs_;
+  if (!workers_.empty()) started_.raise();
+  run_on_caller();
+  wait_for_workers();
+  body_ = nullptr;
+}
+
+void ReplicaRunner::run_on_caller() {
+  const device::Device& device = devices_.front();
+  const IntraOpThreads threads(device.threads);
+  // A single replica is the caller's own program: where it runs is the caller's business.
+  std::optional<machine::AffinityScope> pinned;
+  if (replicas() > 1 && !device.cores.empty()) pinned.emplace(device.cores);
+  (*body_)(0);
+}
+
+void ReplicaRunner::serve(int replica) {
+  const device::Device& device = devices_[replica];
+  // Pinned before the first tensor operation: the helper threads of libgomp inherit the mask of the
+  // first.
+  std::optional<machine::AffinityScope> pinned;
+  if (!device.cores.empty()) pinned.emplace(device.cores);
+  at::set_num_threads(device.threads);
+  finished_.raise();
+  for (std::uint64_t next = 1;; ++next) {
+    while (!started_.wait_for(next, options_.spin, std::chrono::hours(1))) {
+    }
+    if (stop_.load(std::memory_order_acquire)) return;
+    (*body_)(replica);
+    busy_[replica].store(false, std::memory_order_relaxed);
+    finished_.raise();
+  }
+}
+
+void ReplicaRunner::wait_for_workers() {
+  if (workers_.empty()) return;
+  const std::uint64_t target = (runs_ + 1) * workers_.size();
+  while (!finished_.wait_for(target, options_.spin, options_.stall_warning)) {
+    std::vector<int> still;
+    for (int replica = 1; replica < replicas(); ++replica) {
+      if (busy_[replica].load(std::memory_order_relaxed)) still.push_back(replica);
+    }
+    base::log_warning(base::str_cat("The step is waiting for replica ", base::join(still, ", "),
+                                    " since more than ", options_.stall_warning.count(),
+                                    " ms; the others have finished."));
+  }
+}
+
+}  // namespace brigade::distribute

@@ -1,0 +1,182 @@
+#include "brigade/distribute/strategy.h"
+
+#include <ATen/ThreadLocalState.h>
+
+#include <mutex>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+#include "brigade/comm/local_group.h"
+#include "brigade/device/random_scope.h"
+#include "brigade/distribute/failure.h"
+#include "brigade/distribute/replica_runner.h"
+
+namespace brigade::distribute {
+
+namespace {
+
+// A model's initial weights come from a stream of their own, apart from every replica's.
+constexpr std::uint64_t kCreationStream = ~std::uint64_t{0};
+
+std::vector<c10::Device> torch_devices_of(const std::vector<device::Device>& devices) {
+  std::vector<c10::Device> torch_devices;
+  for (const device::Device& device : devices) torch_devices.push_back(device.torch_device);
+  return torch_devices;
+}
+
+}  // namespace
+
+struct Strategy::Engine {
+  explicit Engine(StrategyParts given)
+      : parts(std::move(given)),
+        runner(parts.devices, {.spin = parts.spin}),
+        group(std::make_shared<comm::LocalGroup>(
+            runner.replicas(),
+            comm::LocalGroupOptions{.timeout = parts.timeout, .spin = parts.spin})),
+        communicators(comm::make_local_communicators(group)),
+        store(torch_devices_of(parts.devices), parts.sharing),
+        creation(parts.seed, kCreationStream) {
+    for (int replica = 0; replica < runner.replicas(); ++replica) {
+      generators.push_back(std::make_unique<device::ReplicaGenerator>(parts.seed, replica));
+    }
+  }
+
+  comm::Replica place(int replica) const {
+    return {
+        .id = replica, .count = runner.replicas(), .communicator = communicators[replica].get()};
+  }
+
+  const StrategyParts parts;
+  ReplicaRunner runner;
+  const std::shared_ptr<comm::LocalGroup> group;
+  const std::vector<std::unique_ptr<comm::Communicator>> communicators;  // [replica]
+  variables::VariableStore store;
+  std::vector<std::unique_ptr<device::ReplicaGenerator>>
+      generators;  // [replica]: its thread's in a run
+  device::ReplicaGenerator creation;
+  std::uint64_t models_created = 0;
+  std::uint64_t step = 0;
+};
+
+Strategy::Strategy(StrategyParts parts) : engine_(std::make_unique<Engine>(std::move(parts))) {}
+Strategy::~Strategy() = default;
+
+const std::string& Strategy::name() const {
+  return engine_->parts.name;
+}
+int Strategy::num_replicas_in_sync() const {
+  return engine_->runner.replicas();
+}
+const std::vector<device::Device>& Strategy::devices() const {
+  return engine_->parts.devices;
+}
+std::uint64_t Strategy::seed() const {
+  return engine_->parts.seed;
+}
+std::uint64_t Strategy::step() const {
+  return engine_->step;
+}
+void Strategy::set_step(std::uint64_t step) {
+  engine_->step = step;
+}
+std::vector<c10::Device> Strategy::torch_devices() const {
+  return torch_devices_of(devices());
+}
+
+Strategy* current_strategy() {
+  return kStrategySlot.get();
+}
+
+Strategy& require_strategy(std::string_view what) {
+  if (Strategy* strategy = current_strategy()) return *strategy;
+  throw Error(ErrorCode::kFailedPrecondition,
+              base::str_cat(
+                  "'", what,
+                  "' needs an open strategy scope: write `auto scope = strategy.scope();` first."));
+}
+
+namespace {
+
+Strategy* checked_for_scope(Strategy& strategy) {
+  const Strategy* open = current_strategy();
+  if (open == nullptr || open == &strategy) return &strategy;
+  throw Error(ErrorCode::kFailedPrecondition,
+              base::str_cat("Mixing different strategies: the scope of ", strategy.name(),
+                            " was opened inside the scope of another, ", open->name(), "."));
+}
+
+}  // namespace
+
+Strategy::Scope::Scope(Strategy& strategy)
+    : strategy_(kStrategySlot, checked_for_scope(strategy)),
+      store_(variables::kStoreSlot, &strategy.engine_->store) {}
+
+void Strategy::build_replicas(const std::function<void()>& build_one) {
+  check_state(in_cross_replica_context(),
+              "A model was made inside a replica: create it outside of Strategy::run.");
+  const std::uint64_t model = engine_->models_created++;
+  for (int replica = 0; replica < num_replicas_in_sync(); ++replica) {
+    engine_->creation.begin_step(model);  // every replica is built from the same numbers
+    const device::RandomScope random(engine_->creation);
+    build_one();
+  }
+}
+
+std::vector<variables::Variable> Strategy::adopt(
+    std::span<const std::shared_ptr<torch::nn::Module>> modules, const std::string& name) {
+  return engine_->store.adopt(modules, name);
+}
+
+Minimizer Strategy::make_minimizer(std::span<const variables::Variable> variables,
+                                   optim::UpdateRulePtr rule, const MinimizerOptions& options) {
+  auto state = std::make_shared<optim::OptimizerState>(std::move(rule), variables, options.groups);
+  if (engine_->parts.update == StrategyParts::Update::kShares && num_replicas_in_sync() > 1) {
+    return Minimizer(state, make_share_applier(engine_->group, state));
+  }
+  std::vector<comm::Communicator*> communicators;
+  for (const auto& communicator : engine_->communicators)
+    communicators.push_back(communicator.get());
+  return Minimizer(state, make_replica_applier(std::move(communicators), state));
+}
+
+void Strategy::run_replicas(const std::optional<ExampleCounts>& examples,
+                            const std::function<void(ReplicaContext&)>& body) {
+  check_state(in_cross_replica_context(), "Strategy::run was called inside a replica.");
+  if (examples && static_cast<int>(examples->local.size()) != num_replicas_in_sync()) {
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        base::str_cat("The batch is cut for ", examples->local.size(), " replicas and ", name(),
+                      " has ", num_replicas_in_sync(), ": distribute it with this strategy."));
+  }
+  Engine& engine = *engine_;
+  const StepContext step{.step = engine.step, .examples = examples};
+  const bool alone = num_replicas_in_sync() == 1;
+  const std::optional<at::ThreadLocalState> callers_state =
+      alone ? std::nullopt : std::optional<at::ThreadLocalState>(std::in_place);
+  const base::Ambient callers_ambient = base::ambient();
+  FirstFailure failure;
+
+  engine.runner.run([&](int replica) {
+    // Replica 0 runs on the caller's thread, whose state is in place.
+    std::optional<at::ThreadLocalStateGuard> torch_state;
+    if (replica > 0) torch_state.emplace(*callers_state);
+    const base::AmbientInstall ambient(callers_ambient);
+    ReplicaContext context(engine.place(replica), *this, engine.parts.devices[replica], step,
+                           *engine.group);
+    const base::AmbientScope<const comm::Replica> place(comm::kReplicaSlot, &context);
+    engine.generators[replica]->begin_step(step.step);
+    const device::RandomScope random(*engine.generators[replica]);
+    try {
+      body(context);
+      if (!alone) engine.group->leave(replica);
+    } catch (...) {
+      const std::string text = failure.record(replica, std::current_exception());
+      if (!alone) engine.group->abort(replica, text);
+    }
+  });
+  if (!alone) engine.group->reset();
+  ++engine.step;
+  failure.rethrow(*this);
+}
+
+}  // namespace brigade::distribute

@@ -1,0 +1,267 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <concepts>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "brigade/base/ambient.h"
+#include "brigade/comm/communicator.h"
+#include "brigade/device/device.h"
+#include "brigade/distribute/distributed_dataset.h"
+#include "brigade/distribute/input_context.h"
+#include "brigade/distribute/minimizer.h"
+#include "brigade/distribute/per_replica.h"
+#include "brigade/distribute/replica_context.h"
+#include "brigade/distribute/replicated.h"
+#include "brigade/variables/variable_store.h"
+
+namespace brigade::distribute {
+
+/// The four choices that make a strategy: who runs, where variables live, how gradients meet, who
+/// updates.
+struct StrategyParts {
+  std::string name;
+  /// Who runs: one replica on each.
+  std::vector<device::Device> devices;
+  /// Where trainable variables live.
+  variables::Sharing sharing = variables::Sharing::kOneCopyEach;
+  /// How gradients meet and who updates.
+  enum class Update {
+    kShares,   ///< each replica reduces and updates 1/R of shared memory
+    kReplicas  ///< gradients are all-reduced and every replica updates its own copy
+  } update = Update::kReplicas;
+  /// The root of all randomness: initial weights, dropout, shuffles without a seed of their own.
+  std::uint64_t seed = 0;
+  /// A collective that a replica does not reach within this time fails and names it.
+  std::chrono::milliseconds timeout = std::chrono::minutes(10);
+  /// How long waiting replicas poll; 0 where replicas exceed cores.
+  std::chrono::microseconds spin{200};
+};
+
+/// Decides where a model's variables live, on which devices its replicas run, and how they agree,
+/// so that the program that trains it need not know. The program is the same for one device and for
+/// many:
+///
+///   MirroredStrategy strategy;
+///   auto model = strategy.create<models::MnistCnn>();
+///   auto adam = strategy.minimizer(model, optim::Adam{.learning_rate = 1e-3});
+///   for (const auto& batch : strategy.distribute(dataset)) {
+///     strategy.run([&](ReplicaContext&, const input::LabeledBatch& b) {
+///     adam.minimize(loss(model(b.features), b.labels)); },
+///                  batch);
+///   }
+///
+/// With the same global batches, any number of replicas computes what one computes on the whole
+/// batch, up to the order of additions. The same program gives the same bits in every run on the
+/// same devices.
+///
+/// Thread-safety: one thread at a time, outside of replicas. Models, optimizers and datasets made
+/// here must not be used after the strategy is gone.
+class Strategy {
+ public:
+  virtual ~Strategy();
+  Strategy(const Strategy&) = delete;
+  Strategy& operator=(const Strategy&) = delete;
+
+  const std::string& name() const;
+  int num_replicas_in_sync() const;
+  /// One a replica.
+  const std::vector<device::Device>& devices() const;
+
+  /// While it lives, variables, models, metrics and optimizers made on this thread by the free
+  /// functions
+  /// (`variables::make_variable`, `create`, `minimizer`) are this strategy's. The same strategy's
+  /// scope may nest; opening another's inside throws kFailedPrecondition naming both.
+  class Scope {
+   public:
+    explicit Scope(Strategy& strategy);
+
+   private:
+    base::AmbientScope<Strategy> strategy_;
+    base::AmbientScope<variables::VariableStore> store_;
+  };
+  Scope scope() { return Scope(*this); }
+
+  /// A model of type `Module`, built once a replica with `arguments`; all begin with replica 0's
+  /// values, drawn from the strategy's seed. Throws kAlreadyExists if a living model has variables
+  /// of the same names: use `create_named`.
+  template <class Module, class... Arguments>
+  Replicated<Module> create(const Arguments&... arguments) {
+    return create_from([&] { return std::make_shared<Module>(arguments...); });
+  }
+  /// The same, with `name.` before the names of its variables.
+  template <class Module, class... Arguments>
+  Replicated<Module> create_named(const std::string& name, const Arguments&... arguments) {
+    return create_from([&] { return std::make_shared<Module>(arguments...); }, name);
+  }
+  /// The same, from a function that returns a new `std::shared_ptr` to the module at each call.
+  template <class Factory>
+  auto create_from(Factory factory, const std::string& name = "") {
+    using Module = typename std::invoke_result_t<Factory&>::element_type;
+    std::vector<std::shared_ptr<Module>> modules;
+    build_replicas([&] { modules.push_back(factory()); });
+    std::vector<std::shared_ptr<torch::nn::Module>> plain(modules.begin(), modules.end());
+    return Replicated<Module>(std::move(modules), adopt(plain, name));
+  }
+
+  /// An optimizer of the trainable variables of `model` (anything with `variables()`), by an update
+  /// rule's options such as `optim::Adam{.learning_rate = 1e-3}`. Throws kInvalidArgument for
+  /// values that the rule does not allow.
+  template <class Model, class Rule>
+  Minimizer minimizer(const Model& model, const Rule& rule, const MinimizerOptions& options = {}) {
+    return make_minimizer(model.variables(), rule.rule(), options);
+  }
+  Minimizer make_minimizer(std::span<const variables::Variable> variables,
+                           optim::UpdateRulePtr rule, const MinimizerOptions& options = {});
+
+  /// Calls `function(ReplicaContext&, arguments...)` once for each replica, at the same time, and
+  /// returns their results as a PerReplica (nothing for void). A PerReplica argument is handed out
+  /// replica by replica; others go to each as they are. The same function object is called by all
+  /// replicas at once. Grad mode, autocast and the ambient context are the caller's. If a replica
+  /// throws, the others are released and the first error is thrown, naming the replica (other
+  /// exceptions than Error are nested in one with code kAborted). TensorFlow: Strategy.run.
+  template <class Function, class... Arguments>
+  auto run(Function&& function, const Arguments&... arguments);
+
+  /// One value of all replicas', without an axis: the sum, mean, maximum or minimum over the
+  /// replicas, leaving out those that had no examples. Shapes must be equal (kInvalidArgument).
+  /// Lies on the first replica's device.
+  at::Tensor reduce(comm::ReduceOp op, const PerReplica<at::Tensor>& value) const;
+  /// With an axis: over that axis too, so the mean is that of all elements, however uneven the
+  /// replicas' sizes are. The mean of integers is float64. kSum and kMean only.
+  at::Tensor reduce(comm::ReduceOp op, const PerReplica<at::Tensor>& value,
+                    std::int64_t axis) const;
+  /// The mean over all examples of means over the replicas' own examples: each weighted by its
+  /// count. What one replica would have returned for the whole batch. Throws kFailedPrecondition if
+  /// the counts are not known.
+  at::Tensor reduce_mean_over_examples(const PerReplica<at::Tensor>& means) const;
+  /// A value that is not distributed: its mean is itself, its sum has no meaning on several
+  /// replicas (kInvalidArgument, as in TensorFlow).
+  at::Tensor reduce(comm::ReduceOp op, const at::Tensor& value) const;
+
+  /// The replicas' values behind one another along `axis`; sizes may differ there only. Throws
+  /// kInvalidArgument for scalars.
+  at::Tensor gather(const PerReplica<at::Tensor>& value, std::int64_t axis) const;
+
+  /// This process's values, in replica order. TensorFlow: experimental_local_results.
+  template <class T>
+  const std::vector<T>& local_results(const PerReplica<T>& value) const {
+    return value.values();
+  }
+
+  /// The dataset, whose elements are global batches, cut for the replicas.
+  template <class B>
+  DistributedDataset<B> distribute(const data::Dataset<B>& dataset) const {
+    return {dataset, torch_devices(), seed(), BatchKind::kGlobal};
+  }
+  /// The dataset that `make` returns, called once for this process. Its elements are one replica's
+  /// batch each; replicas take them in turn. TensorFlow: distribute_datasets_from_function.
+  template <class Make>
+  auto distribute_from_function(Make make) const {
+    const InputContext context{.num_replicas_in_sync = num_replicas_in_sync()};
+    auto dataset = make(context);
+    return DistributedDataset<typename decltype(dataset)::Element>(
+        std::move(dataset), torch_devices(), seed(), BatchKind::kPerReplica);
+  }
+
+  std::uint64_t seed() const;
+  /// Runs made so far: the step that the next `run` has, and with the seed all that its random
+  /// numbers depend on.
+  std::uint64_t step() const;
+  /// For resuming: the next `run` draws what it would have drawn as run number `step`.
+  void set_step(std::uint64_t step);
+
+ protected:
+  explicit Strategy(StrategyParts parts);
+
+ private:
+  struct Engine;
+  void build_replicas(const std::function<void()>& build_one);
+  std::vector<variables::Variable> adopt(
+      std::span<const std::shared_ptr<torch::nn::Module>> modules, const std::string& name);
+  void run_replicas(const std::optional<ExampleCounts>& examples,
+                    const std::function<void(ReplicaContext&)>& body);
+  std::vector<c10::Device> torch_devices() const;
+
+  std::unique_ptr<Engine> engine_;
+};
+
+inline constexpr base::AmbientSlot<Strategy> kStrategySlot{base::AmbientIndex::kStrategy};
+
+/// The strategy whose scope is open on this thread, or null (TensorFlow: has_strategy,
+/// get_strategy).
+Strategy* current_strategy();
+
+/// The open scope's strategy. Throws kFailedPrecondition, naming `what`, if there is none.
+Strategy& require_strategy(std::string_view what);
+
+/// `Strategy::create` and `Strategy::minimizer` of the strategy whose scope is open.
+template <class Module, class... Arguments>
+Replicated<Module> create(const Arguments&... arguments) {
+  return require_strategy("create").create<Module>(arguments...);
+}
+template <class Model, class Rule>
+Minimizer minimizer(const Model& model, const Rule& rule, const MinimizerOptions& options = {}) {
+  return require_strategy("minimizer").minimizer(model, rule, options);
+}
+
+namespace internal {
+
+template <class T>
+const T& component(const T& value, int) {
+  return value;
+}
+template <class T>
+const T& component(const PerReplica<T>& value, int replica) {
+  return value[static_cast<std::size_t>(replica)];
+}
+template <class T>
+using Component = std::remove_cvref_t<decltype(component(std::declval<const T&>(), 0))>;
+
+/// The example counts of the first argument that has them.
+template <class T>
+std::optional<ExampleCounts> examples_of(const T& value) {
+  if constexpr (IsPerReplica<T>::value) return value.examples();
+  return std::nullopt;
+}
+inline std::optional<ExampleCounts> first_examples() {
+  return std::nullopt;
+}
+template <class First, class... Rest>
+std::optional<ExampleCounts> first_examples(const First& first, const Rest&... rest) {
+  if (auto found = examples_of(first)) return found;
+  return first_examples(rest...);
+}
+
+}  // namespace internal
+
+template <class Function, class... Arguments>
+auto Strategy::run(Function&& function, const Arguments&... arguments) {
+  using Result =
+      std::invoke_result_t<Function&, ReplicaContext&, const internal::Component<Arguments>&...>;
+  const std::optional<ExampleCounts> examples = internal::first_examples(arguments...);
+  const auto call = [&](ReplicaContext& context) -> Result {
+    return function(context, internal::component(arguments, context.replica_id())...);
+  };
+  if constexpr (std::is_void_v<Result>) {
+    run_replicas(examples, call);
+  } else {
+    std::vector<std::optional<Result>> slots(static_cast<std::size_t>(num_replicas_in_sync()));
+    run_replicas(examples, [&](ReplicaContext& context) {
+      slots[static_cast<std::size_t>(context.replica_id())].emplace(call(context));
+    });
+    std::vector<Result> results;
+    for (auto& slot : slots) results.push_back(std::move(*slot));
+    return PerReplica<Result>(std::move(results), examples);
+  }
+}
+
+}  // namespace brigade::distribute

@@ -1,0 +1,173 @@
+#include "brigade/optim/optimizer_state.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/full_like.h>
+
+#include <algorithm>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+
+namespace brigade::optim {
+
+using variables::FlatStorage;
+using variables::Sharing;
+using variables::Variable;
+
+OptimizerState::OptimizerState(UpdateRulePtr rule, std::span<const Variable> variables,
+                               std::span<const ParameterGroup> groups)
+    : rule_(std::move(rule)), learning_rate_(rule_->defaults().learning_rate) {
+  const at::NoGradGuard no_grad;
+  for (const Variable& variable : variables) {
+    if (variable.trainable() == variables::Trainable::kYes) variables_.push_back(variable);
+  }
+  check_argument(!variables_.empty(),
+                 "An optimizer needs at least one trainable variable and got none.");
+  for (const Variable& variable : variables_) add_storage(variable);
+  const auto place = [&](const Variable& v) {
+    return std::find(storages_.begin(), storages_.end(), v.storage()) - storages_.begin();
+  };
+  std::stable_sort(variables_.begin(), variables_.end(), [&](const Variable& a, const Variable& b) {
+    return std::pair(place(a), a.offset()) < std::pair(place(b), b.offset());
+  });
+  for (std::size_t i = 0; i < variables_.size(); ++i) {
+    storage_of_.push_back(static_cast<std::size_t>(place(variables_[i])));
+    const bool twice = i > 0 && variables_[i].storage() == variables_[i - 1].storage() &&
+                       variables_[i].offset() == variables_[i - 1].offset();
+    check_argument(!twice, base::str_cat("Variable '", variables_[i].name(),
+                                         "' was given to the optimizer twice."));
+  }
+  groups_ = assign_groups(variables_, groups);
+  steps_.assign(variables_.size(), 0);
+  views_.resize(static_cast<std::size_t>(variables_.front().num_components()));
+}
+
+void OptimizerState::add_storage(const Variable& variable) {
+  const auto& storage = variable.storage();
+  if (std::find(storages_.begin(), storages_.end(), storage) != storages_.end()) return;
+  storages_.push_back(storage);
+  const int copies = storage->sharing() == Sharing::kOneStorage ? 1 : storage->replicas();
+  auto& slots = slots_.emplace_back();
+  for (const SlotSpec& spec : rule_->slots()) {
+    auto& buffers = slots.emplace_back();
+    for (int copy = 0; copy < copies; ++copy)
+      buffers.push_back(at::full_like(storage->buffer(copy), spec.initial));
+  }
+}
+
+void OptimizerState::set_learning_rate(double rate) {
+  check_argument(rate >= 0,
+                 base::str_cat("The learning rate is ", rate, " and must be at least 0."));
+  learning_rate_ = rate;
+}
+
+Hyperparameters OptimizerState::hyperparameters(std::size_t variable) const {
+  return {.learning_rate = groups_[variable].learning_rate.value_or(learning_rate_),
+          .weight_decay = groups_[variable].weight_decay.value_or(rule_->defaults().weight_decay)};
+}
+
+bool OptimizerState::continues(const UpdateRun& run, std::size_t variable) const {
+  return run.last == variable && run.storage == storage_of_[variable] &&
+         run.step == steps_[variable] + 1 && groups_[run.first] == groups_[variable];
+}
+
+std::vector<UpdateRun> OptimizerState::runs(const std::vector<bool>& has_gradient) const {
+  std::vector<UpdateRun> runs;
+  for (std::size_t i = 0; i < variables_.size(); ++i) {
+    if (!has_gradient[i] || is_frozen(i)) continue;
+    const std::int64_t end = variables_[i].offset() + variables_[i].numel();
+    if (!runs.empty() && continues(runs.back(), i)) {
+      // The gap between two variables holds zeros in parameters, slots and gradients, and stays so.
+      runs.back().end = end;
+      runs.back().last = i + 1;
+      continue;
+    }
+    runs.push_back({.storage = storage_of_[i],
+                    .begin = variables_[i].offset(),
+                    .end = end,
+                    .first = i,
+                    .last = i + 1,
+                    .step = steps_[i] + 1,
+                    .hyperparameters = hyperparameters(i)});
+  }
+  return runs;
+}
+
+const at::Tensor& OptimizerState::slot_buffer(std::size_t storage, std::size_t slot,
+                                              int replica) const {
+  const auto& buffers = slots_[storage][slot];
+  return buffers[buffers.size() == 1 ? 0 : static_cast<std::size_t>(replica)];
+}
+
+std::vector<at::Tensor> OptimizerState::slot_views(std::size_t storage, int replica,
+                                                   std::int64_t begin, std::int64_t end) const {
+  std::vector<at::Tensor> views;
+  for (std::size_t slot = 0; slot < rule_->slots().size(); ++slot) {
+    views.push_back(slot_buffer(storage, slot, replica).narrow(0, begin, end - begin));
+  }
+  return views;
+}
+
+OptimizerState::Views& OptimizerState::views(int replica, const UpdateRun& run, std::int64_t begin,
+                                             std::int64_t end) {
+  auto& [known, next] = views_[static_cast<std::size_t>(replica)];
+  for (std::size_t tried = 0; tried < known.size(); ++tried) {
+    // A step asks for the same ranges in the same order as the one before: the first guess is
+    // nearly always right.
+    Views& views = known[next];
+    next = next + 1 < known.size() ? next + 1 : 0;
+    if (views.storage == run.storage && views.begin == begin && views.end == end) return views;
+  }
+  // Ranges change only when the set of variables with gradients does; do not keep those of long
+  // ago.
+  constexpr std::size_t kMostKept = 4096;
+  if (known.size() >= kMostKept) known.clear();
+  next = 0;
+  Views views{.storage = run.storage, .begin = begin, .end = end, .arguments = {}};
+  views.arguments.parameters = {
+      storages_[run.storage]->buffer(replica).narrow(0, begin, end - begin)};
+  for (at::Tensor& view : slot_views(run.storage, replica, begin, end))
+    views.arguments.slots.push_back({view});
+  return known.emplace_back(std::move(views));
+}
+
+void OptimizerState::apply(int replica, const UpdateRun& run, std::int64_t begin, std::int64_t end,
+                           const at::Tensor& gradient) {
+  UpdateArguments& arguments = views(replica, run, begin, end).arguments;
+  arguments.gradients.assign(1, gradient);
+  arguments.step = run.step;
+  rule_->apply(arguments, run.hyperparameters);
+  arguments.gradients.clear();
+}
+
+void OptimizerState::apply_whole(int replica, const UpdateRun& run,
+                                 std::span<const at::Tensor> gradients) {
+  UpdateArguments arguments{.slots = std::vector<std::vector<at::Tensor>>(rule_->slots().size()),
+                            .step = run.step};
+  for (std::size_t i = run.first; i < run.last; ++i) {
+    const std::int64_t begin = variables_[i].offset();
+    const UpdateArguments& known =
+        views(replica, run, begin, begin + variables_[i].numel()).arguments;
+    arguments.parameters.push_back(known.parameters.front());
+    arguments.gradients.push_back(gradients[i].view(-1));
+    for (std::size_t slot = 0; slot < known.slots.size(); ++slot) {
+      arguments.slots[slot].push_back(known.slots[slot].front());
+    }
+  }
+  rule_->apply(arguments, run.hyperparameters);
+}
+
+void OptimizerState::advance(const std::vector<bool>& has_gradient) {
+  for (std::size_t i = 0; i < variables_.size(); ++i) {
+    if (has_gradient[i] && !is_frozen(i)) ++steps_[i];
+  }
+}
+
+at::Tensor OptimizerState::slot(std::size_t variable, std::size_t slot, int replica) const {
+  const Variable& v = variables_[variable];
+  return slot_buffer(storage_of_[variable], slot, replica)
+      .narrow(0, v.offset(), v.numel())
+      .view(v.shape());
+}
+
+}  // namespace brigade::optim

@@ -1,0 +1,102 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "brigade/optim/parameter_group.h"
+#include "brigade/optim/update_rule.h"
+#include "brigade/variables/variable.h"
+
+namespace brigade::optim {
+
+/// Variables that lie next to each other and are updated alike: one stretch of flat storage, one
+/// call of the rule.
+struct UpdateRun {
+  std::size_t storage = 0;  ///< index into OptimizerState::storages()
+  std::int64_t begin = 0;   ///< first element in the storage
+  std::int64_t end = 0;     ///< behind the last
+  std::size_t first = 0;    ///< index of the first variable
+  std::size_t last = 0;     ///< behind the last
+  std::int64_t step = 1;    ///< the number of the update about to be made
+  Hyperparameters hyperparameters;
+};
+
+/// What an optimizer remembers: for every variable its slots, its step and its group. The slots lie
+/// flat like the parameters, shared between replicas where the parameters are. It knows nothing of
+/// how gradients came to be.
+///
+/// Thread-safety: `apply` on disjoint ranges, or for different replicas' own storage, may run at
+/// the same time. The rest from one thread, between updates.
+class OptimizerState {
+ public:
+  /// Takes the trainable variables among `variables`. Throws kInvalidArgument if none is, if a
+  /// variable comes twice, or for groups that do not fit (see `assign_groups`).
+  OptimizerState(UpdateRulePtr rule, std::span<const variables::Variable> variables,
+                 std::span<const ParameterGroup> groups);
+
+  const UpdateRule& rule() const { return *rule_; }
+  /// In the order of their storage. Gradients come in this order.
+  const std::vector<variables::Variable>& variables() const { return variables_; }
+  const std::vector<std::shared_ptr<variables::FlatStorage>>& storages() const { return storages_; }
+  bool is_frozen(std::size_t variable) const { return groups_[variable].frozen == Frozen::kYes; }
+  /// How often the variable was updated.
+  std::int64_t step(std::size_t variable) const { return steps_[variable]; }
+  /// The base rate: groups without a rate of their own follow it.
+  double learning_rate() const { return learning_rate_; }
+  /// Throws kInvalidArgument for a negative rate.
+  void set_learning_rate(double rate);
+
+  /// Cuts the variables into runs. `has_gradient[i]` says whether variable i has one anywhere;
+  /// those that have none, and frozen ones, are in no run and stay untouched with their slots and
+  /// steps.
+  std::vector<UpdateRun> runs(const std::vector<bool>& has_gradient) const;
+
+  /// Updates elements [begin, end) of replica `replica`'s part of `run` with a gradient of [end -
+  /// begin] elements.
+  void apply(int replica, const UpdateRun& run, std::int64_t begin, std::int64_t end,
+             const at::Tensor& gradient);
+  /// Updates the whole variables of `run`, each with its own gradient (any shape, contiguous):
+  /// nothing is copied.
+  void apply_whole(int replica, const UpdateRun& run, std::span<const at::Tensor> gradients);
+
+  /// Counts the update that `runs` described. Once, after every replica has applied it.
+  void advance(const std::vector<bool>& has_gradient);
+
+  /// Variable `variable`'s slot tensor in replica `replica`, in the variable's shape, as an alias.
+  at::Tensor slot(std::size_t variable, std::size_t slot, int replica) const;
+
+ private:
+  struct Views {  // of one range, kept from step to step
+    std::size_t storage;
+    std::int64_t begin, end;
+    UpdateArguments arguments;
+  };
+  struct KnownViews {
+    std::vector<Views> views;
+    std::size_t next = 0;  // where to look first
+  };
+  void add_storage(const variables::Variable& variable);
+  Hyperparameters hyperparameters(std::size_t variable) const;
+  bool continues(const UpdateRun& run, std::size_t variable) const;
+  const at::Tensor& slot_buffer(std::size_t storage, std::size_t slot, int replica) const;
+  std::vector<at::Tensor> slot_views(std::size_t storage, int replica, std::int64_t begin,
+                                     std::int64_t end) const;
+  Views& views(int replica, const UpdateRun& run, std::int64_t begin, std::int64_t end);
+
+  const UpdateRulePtr rule_;
+  double learning_rate_;
+  std::vector<variables::Variable> variables_;
+  std::vector<std::size_t> storage_of_;  // [variable]
+  std::vector<GroupedHyperparameters> groups_;
+  std::vector<std::int64_t> steps_;
+  std::vector<std::shared_ptr<variables::FlatStorage>> storages_;
+  std::vector<std::vector<std::vector<at::Tensor>>>
+      slots_;                      // [storage][slot][replica, or one for all]
+  std::vector<KnownViews> views_;  // [replica]: each touched by its replica alone
+};
+
+}  // namespace brigade::optim

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "brigade/optim/update_rule.h"
+#include "brigade/variables/variable.h"
+
+namespace brigade::optim {
+
+/// Whether the variables of a group are left as they are. Their gradients are not even computed.
+enum class Frozen { kNo, kYes };
+
+/// Variables that are updated with rates of their own: no decay on biases, a small rate for a
+/// pretrained trunk, a frozen one. A variable belongs to the first group that matches its name; one
+/// that none matches has the rule's defaults.
+struct ParameterGroup {
+  /// Names to match, with `*` for any characters: "*.bias", "trunk.*".
+  std::vector<std::string> names;
+  std::optional<double> learning_rate;  ///< unset: the rule's
+  std::optional<double> weight_decay;   ///< unset: the rule's
+  Frozen frozen = Frozen::kNo;
+};
+
+/// What the groups say of one variable.
+struct GroupedHyperparameters {
+  std::optional<double> learning_rate;
+  std::optional<double> weight_decay;
+  Frozen frozen = Frozen::kNo;
+  bool operator==(const GroupedHyperparameters&) const = default;
+};
+
+/// For each variable what its group says. Throws kInvalidArgument for a group that matches no
+/// variable (its patterns and the variables' names are listed) and for a negative rate or decay.
+std::vector<GroupedHyperparameters> assign_groups(std::span<const variables::Variable> variables,
+                                                  std::span<const ParameterGroup> groups);
+
+}  // namespace brigade::optim

@@ -1,0 +1,64 @@
+#include "brigade/optim/sgd.h"
+
+#include <ATen/ops/_fused_sgd.h>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+
+namespace brigade::optim {
+
+namespace {
+
+class SgdRule final : public UpdateRule {
+ public:
+  explicit SgdRule(const Sgd& options) : options_(options) {
+    if (options.momentum != 0) slots_.push_back({.name = "momentum_buffer"});
+  }
+
+  std::string_view name() const override { return "sgd"; }
+  const std::vector<SlotSpec>& slots() const override { return slots_; }
+  Hyperparameters defaults() const override {
+    return {.learning_rate = options_.learning_rate, .weight_decay = options_.weight_decay};
+  }
+
+  void apply(const UpdateArguments& a, const Hyperparameters& h) const override {
+    // Slots begin at zero, and momentum * 0 + gradient is the gradient: the first step needs no
+    // case of its own.
+    const std::vector<at::Tensor> none;
+    at::_fused_sgd_(a.parameters, a.gradients, slots_.empty() ? none : a.slots[0], h.weight_decay,
+                    options_.momentum, h.learning_rate, /*dampening=*/0.0,
+                    options_.nesterov == Nesterov::kYes, /*maximize=*/false,
+                    /*is_first_step=*/false);
+  }
+
+  io::StateTree config() const override {
+    io::StateTree tree = io::StateTree::dict();
+    tree["name"] = std::string("sgd");
+    tree["learning_rate"] = options_.learning_rate;
+    tree["momentum"] = options_.momentum;
+    tree["weight_decay"] = options_.weight_decay;
+    tree["nesterov"] = options_.nesterov == Nesterov::kYes;
+    return tree;
+  }
+
+ private:
+  const Sgd options_;
+  std::vector<SlotSpec> slots_;
+};
+
+}  // namespace
+
+UpdateRulePtr Sgd::rule() const {
+  using base::str_cat;
+  check_argument(learning_rate >= 0,
+                 str_cat("Sgd: learning_rate is ", learning_rate, " and must be at least 0."));
+  check_argument(momentum >= 0 && momentum < 1,
+                 str_cat("Sgd: momentum is ", momentum, " and must be in [0, 1)."));
+  check_argument(weight_decay >= 0,
+                 str_cat("Sgd: weight_decay is ", weight_decay, " and must be at least 0."));
+  check_argument(nesterov == Nesterov::kNo || momentum > 0,
+                 "Sgd: Nesterov needs a momentum above 0.");
+  return std::make_shared<SgdRule>(*this);
+}
+
+}  // namespace brigade::optim

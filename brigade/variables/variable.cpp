@@ -1,0 +1,280 @@
+#include "brigade/variables/variable.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/equal.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+#include <cctype>
+#include <sstream>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+#include "brigade/comm/reduce_kernel.h"
+#include "brigade/comm/replica.h"
+
+namespace brigade::variables {
+
+struct Variable::State {
+  VariableSpec spec;
+  std::vector<std::string> aliases;
+  std::vector<at::Tensor> components;
+  std::vector<std::uint32_t>
+      versions;  // [replica], as last written by Brigade; its replica's thread only
+  std::shared_ptr<FlatStorage> storage;
+  std::int64_t offset;
+  Sharing sharing;
+};
+
+namespace {
+
+std::string shape_text(at::IntArrayRef shape) {
+  std::ostringstream text;
+  text << shape;
+  return text.str();
+}
+
+bool is_name(const std::string& name) {
+  return !name.empty() && std::all_of(name.begin(), name.end(), [](unsigned char c) {
+    return std::isalnum(c) || c == '.' || c == '_' || c == '/' || c == '-' || c == ':';
+  });
+}
+
+}  // namespace
+
+std::string_view to_string(Synchronization synchronization) {
+  switch (synchronization) {
+    case Synchronization::kAuto:
+      return "auto";
+    case Synchronization::kNone:
+      return "none";
+    case Synchronization::kOnWrite:
+      return "on_write";
+    case Synchronization::kOnRead:
+      return "on_read";
+  }
+  return "unknown";
+}
+
+std::string_view to_string(Aggregation aggregation) {
+  switch (aggregation) {
+    case Aggregation::kNone:
+      return "none";
+    case Aggregation::kSum:
+      return "sum";
+    case Aggregation::kMean:
+      return "mean";
+    case Aggregation::kOnlyFirstReplica:
+      return "only_first_replica";
+  }
+  return "unknown";
+}
+
+void validate(const VariableSpec& spec) {
+  using base::str_cat;
+  check_argument(is_name(spec.name),
+                 str_cat("Variable name '", spec.name,
+                         "' is not allowed: use letters, digits and any of . _ / - :"));
+  check_argument(spec.initial.defined(),
+                 str_cat("Variable '", spec.name, "' has no initial value."));
+  check_argument(spec.synchronization != Synchronization::kNone,
+                 str_cat("Variable '", spec.name,
+                         "' has synchronization none; use auto, on_write or on_read."));
+  check_argument(spec.aggregation != Aggregation::kMean || spec.initial.is_floating_point(),
+                 str_cat("Variable '", spec.name,
+                         "' is integral and cannot be aggregated by mean; use sum or "
+                         "only_first_replica."));
+  check_argument(
+      spec.synchronization != Synchronization::kOnRead || spec.trainable == Trainable::kNo,
+      str_cat("Variable '", spec.name,
+              "' is synchronised on read and therefore cannot be trainable."));
+}
+
+Variable VariableBuilder::build() && {
+  auto state = std::make_shared<Variable::State>();
+  state->spec = std::move(spec);
+  state->spec.initial.reset();
+  if (state->spec.synchronization == Synchronization::kAuto)
+    state->spec.synchronization = Synchronization::kOnWrite;
+  state->aliases = std::move(aliases);
+  state->components = std::move(components);
+  for (const at::Tensor& component : state->components) {
+    state->versions.push_back(static_cast<std::uint32_t>(component._version()));
+  }
+  state->storage = std::move(storage);
+  state->offset = offset;
+  state->sharing = sharing;
+  return Variable(std::move(state));
+}
+
+const std::string& Variable::name() const {
+  return state_->spec.name;
+}
+const std::vector<std::string>& Variable::aliases() const {
+  return state_->aliases;
+}
+at::IntArrayRef Variable::shape() const {
+  return state_->components.front().sizes();
+}
+at::ScalarType Variable::dtype() const {
+  return state_->components.front().scalar_type();
+}
+std::int64_t Variable::numel() const {
+  return state_->components.front().numel();
+}
+Trainable Variable::trainable() const {
+  return state_->spec.trainable;
+}
+Synchronization Variable::synchronization() const {
+  return state_->spec.synchronization;
+}
+Aggregation Variable::aggregation() const {
+  return state_->spec.aggregation;
+}
+int Variable::num_components() const {
+  return static_cast<int>(state_->components.size());
+}
+const std::shared_ptr<FlatStorage>& Variable::storage() const {
+  return state_->storage;
+}
+std::int64_t Variable::offset() const {
+  return state_->offset;
+}
+
+const at::Tensor& Variable::component(int replica) const {
+  return state_->components.at(replica);
+}
+
+const at::Tensor& Variable::local() const {
+  const comm::Replica* replica = comm::current_replica();
+  if (replica == nullptr) return state_->components.front();
+  if (replica->id >= num_components()) {
+    throw Error(
+        ErrorCode::kFailedPrecondition,
+        base::str_cat("Variable '", name(), "' has ", num_components(),
+                      " component(s) and is used in replica ", replica->id, " of ", replica->count,
+                      ": it was not created by this strategy. Create it under its scope()."));
+  }
+  return state_->components[replica->id];
+}
+
+at::Tensor Variable::read() const {
+  if (comm::current_replica() != nullptr) return local();
+  const at::NoGradGuard no_grad;
+  const auto& components = state_->components;
+  if (synchronization() != Synchronization::kOnRead ||
+      aggregation() == Aggregation::kOnlyFirstReplica) {
+    return components.front().detach().clone();
+  }
+  check_state(aggregation() != Aggregation::kNone,
+              base::str_cat("Variable '", name(),
+                            "' differs between replicas and has no aggregation: read it inside "
+                            "a replica, or give it one (sum, mean, only_first_replica)."));
+  std::vector<at::Tensor> here;
+  for (const at::Tensor& component : components)
+    here.push_back(component.detach().to(components.front().device()));
+  return comm::combine_in_order(
+      here, aggregation() == Aggregation::kSum ? comm::ReduceOp::kSum : comm::ReduceOp::kMean);
+}
+
+void Variable::assign(const at::Tensor& value) const {
+  check_shape(value, "assign");
+  const at::NoGradGuard no_grad;
+  if (comm::current_replica() != nullptr) return assign_in_replica(value);
+  const bool divided =
+      synchronization() == Synchronization::kOnRead && aggregation() == Aggregation::kSum;
+  write_all(divided ? value.div(num_components()).to(dtype()) : value);
+}
+
+void Variable::assign_add(const at::Tensor& value) const {
+  check_shape(value, "assign_add");
+  const at::NoGradGuard no_grad;
+  if (comm::current_replica() != nullptr) {
+    if (synchronization() == Synchronization::kOnRead) return assign_in_replica(local() + value);
+    // The sum of increments, not of values: aggregate first, add once.
+    const at::Tensor increment = aggregate_of_replicas(value);
+    const at::Tensor next = local() + increment;
+    comm::current_replica()->communicator->barrier();  // everybody has read before anybody writes
+    return write_replica(comm::current_replica()->id, next);
+  }
+  check_state(
+      !(synchronization() == Synchronization::kOnRead && aggregation() == Aggregation::kSum),
+      base::str_cat("assign_add on '", name(),
+                    "', which sums its components when read, has no meaning outside "
+                    "of a replica; use assign, or add inside a replica."));
+  if (state_->sharing == Sharing::kOneStorage) return write_all(state_->components.front() + value);
+  for (int replica = 0; replica < num_components(); ++replica) {
+    write_replica(replica, component(replica) + value.to(component(replica).device()));
+  }
+}
+
+void Variable::assign_in_replica(const at::Tensor& value) const {
+  const comm::Replica& replica = *comm::current_replica();
+  local();  // refuses a variable of another strategy
+  if (synchronization() == Synchronization::kOnRead) return write_replica(replica.id, value);
+  write_replica(replica.id, aggregate_of_replicas(value));
+}
+
+at::Tensor Variable::aggregate_of_replicas(const at::Tensor& value) const {
+  const comm::Replica& replica = *comm::current_replica();
+  const std::vector<at::Tensor> all = replica.communicator->all_gather(value.to(dtype()));
+  switch (aggregation()) {
+    case Aggregation::kSum:
+      return comm::combine_in_order(all, comm::ReduceOp::kSum);
+    case Aggregation::kMean:
+      return comm::combine_in_order(all, comm::ReduceOp::kMean);
+    case Aggregation::kOnlyFirstReplica:
+      return all.front();
+    case Aggregation::kNone:
+      break;
+  }
+  for (std::size_t other = 1; other < all.size(); ++other) {
+    check_argument(
+        at::equal(all.front(), all[other]),
+        base::str_cat("Variable '", name(),
+                      "' is written with different values in replica 0 and replica ", other,
+                      " and has no aggregation: give it one (sum, mean, only_first_replica)."));
+  }
+  return all.front();
+}
+
+void Variable::write_replica(int replica, const at::Tensor& value) const {
+  const bool written_by_first = state_->sharing == Sharing::kOneStorage;
+  if (!written_by_first || replica == 0) component(replica).detach().copy_(value);
+  mark_updated(replica);
+  // A reader of shared storage must not run ahead of its only writer.
+  if (written_by_first && comm::current_replica() != nullptr)
+    comm::current_replica()->communicator->barrier();
+}
+
+void Variable::write_all(const at::Tensor& value) const {
+  const int writers = state_->sharing == Sharing::kOneStorage ? 1 : num_components();
+  for (int replica = 0; replica < writers; ++replica) component(replica).detach().copy_(value);
+  for (int replica = 0; replica < num_components(); ++replica) mark_updated(replica);
+}
+
+void Variable::mark_updated(int replica) const {
+  const at::Tensor& component = state_->components[replica];
+  torch::autograd::impl::bump_version(component);
+  state_->versions[replica] = static_cast<std::uint32_t>(component._version());
+}
+
+void Variable::check_untouched(int replica) const {
+  const auto version = static_cast<std::uint32_t>(state_->components[replica]._version());
+  if (version == state_->versions[replica]) return;
+  throw Error(
+      ErrorCode::kFailedPrecondition,
+      base::str_cat(
+          "Variable '", name(), "' was changed in place in replica ", replica,
+          " by other code than its optimizer, so the replicas may differ. Use Variable::assign, or "
+          "change the model before it is created by the strategy."));
+}
+
+void Variable::check_shape(const at::Tensor& value, std::string_view call) const {
+  check_argument(value.defined() && value.sizes() == shape(),
+                 base::str_cat(call, " on '", name(), "': the value has shape ",
+                               value.defined() ? shape_text(value.sizes()) : "(undefined)",
+                               " and the variable ", shape_text(shape()), "."));
+}
+
+}  // namespace brigade::variables

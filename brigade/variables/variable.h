@@ -1,0 +1,136 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "brigade/variables/flat_storage.h"
+
+namespace brigade::variables {
+
+/// When the components of a variable are made to agree (TensorFlow: tf.VariableSynchronization).
+enum class Synchronization {
+  kAuto,     ///< as kOnWrite
+  kNone,     ///< refused: a variable without rules has no meaning on several replicas
+  kOnWrite,  ///< components are always equal; a write in a replica is a collective
+  kOnRead,   ///< every replica writes its own; reading outside of replicas aggregates (metrics,
+             ///< batch statistics)
+};
+
+/// How components, or the replicas' written values, become one (TensorFlow:
+/// tf.VariableAggregation).
+enum class Aggregation {
+  kNone,  ///< replicas must write the same value
+  kSum,
+  kMean,              ///< floating variables only
+  kOnlyFirstReplica,  ///< replica 0's value counts
+};
+
+enum class Trainable { kNo, kYes };
+
+std::string_view to_string(Synchronization synchronization);
+std::string_view to_string(Aggregation aggregation);
+
+/// What a variable is, before it lives anywhere.
+struct VariableSpec {
+  /// Unique within its store; letters, digits and "._/-". Checkpoints know the variable by it.
+  std::string name;
+  /// The first value; its shape and dtype become the variable's. Copied.
+  at::Tensor initial;
+  Trainable trainable = Trainable::kYes;
+  Synchronization synchronization = Synchronization::kAuto;
+  Aggregation aggregation = Aggregation::kNone;
+};
+
+/// Throws kInvalidArgument for what can have no meaning: no name, no initial value, synchronization
+/// kNone, the mean of an integral variable, a trainable variable that is synchronised on read.
+void validate(const VariableSpec& spec);
+
+/// A name with components: one tensor for each replica, on that replica's device. Inside
+/// `Strategy::run` it reads and writes as that replica's tensor; outside as one value. Everything
+/// after declaration (update, checkpoint, parameter server) sees variables, never the module or
+/// function that declared them.
+///
+/// A handle: copies name the same variable, which lives as long as one of them.
+///
+/// Thread-safety: replicas may use their own components at the same time. `assign` and `assign_add`
+/// of a kOnWrite variable inside a replica are collectives: every replica makes the call. Outside
+/// of `run`: one thread at a time.
+class Variable {
+ public:
+  const std::string& name() const;
+  /// Other names of the same memory: tied parameters of a module.
+  const std::vector<std::string>& aliases() const;
+  at::IntArrayRef shape() const;
+  at::ScalarType dtype() const;
+  std::int64_t numel() const;
+  Trainable trainable() const;
+  Synchronization synchronization() const;
+  Aggregation aggregation() const;
+  int num_components() const;
+
+  /// Replica `replica`'s tensor. Do not change a trainable one: the next step refuses it (see
+  /// `check_untouched`).
+  const at::Tensor& component(int replica) const;
+  /// The calling replica's tensor; outside of replicas, the primary (replica 0's).
+  const at::Tensor& local() const;
+
+  /// The value: in a replica its component; outside the primary for kOnWrite, and the aggregate for
+  /// kOnRead (throws kFailedPrecondition if its aggregation is kNone). A copy outside of replicas,
+  /// an alias inside.
+  at::Tensor read() const;
+
+  /// Sets the value. In a replica: kOnRead sets the own component; kOnWrite aggregates what the
+  /// replicas bring (kNone throws kInvalidArgument if they differ, where TensorFlow diverges in
+  /// silence). Outside: every component gets `value`, or `value` / replicas for kOnRead with kSum,
+  /// so that reading gives `value` back. Throws kInvalidArgument if the shape differs.
+  void assign(const at::Tensor& value) const;
+  /// Adds, by the same rules. Outside of replicas kOnRead with kSum is refused, as in TensorFlow:
+  /// assign instead.
+  void assign_add(const at::Tensor& value) const;
+
+  /// Where a trainable variable lies: its storage and its first element in it. Null for others.
+  const std::shared_ptr<FlatStorage>& storage() const;
+  std::int64_t offset() const;
+
+  /// For whoever updates the storage directly (optimizers): declares replica `replica`'s component
+  /// changed, so that a backward pass through an older forward throws instead of giving wrong
+  /// gradients.
+  void mark_updated(int replica) const;
+  /// Throws kFailedPrecondition, naming the variable, if anyone else than Brigade changed the
+  /// component in place.
+  void check_untouched(int replica) const;
+
+  /// Alive as long as the variable: lets a store know without keeping it.
+  std::weak_ptr<const void> lifetime() const { return state_; }
+
+ private:
+  struct State;
+  friend class VariableBuilder;
+  explicit Variable(std::shared_ptr<State> state) : state_(std::move(state)) {}
+  void write_replica(int replica, const at::Tensor& value) const;
+  void write_all(const at::Tensor& value) const;
+  at::Tensor aggregate_of_replicas(const at::Tensor& value) const;
+  void assign_in_replica(const at::Tensor& value) const;
+  void check_shape(const at::Tensor& value, std::string_view call) const;
+  std::shared_ptr<State> state_;
+};
+
+/// Makes variables out of components; for stores and adopters, not for users.
+class VariableBuilder {
+ public:
+  VariableSpec spec;  ///< `initial` is not used
+  std::vector<std::string> aliases;
+  std::vector<at::Tensor> components;
+  std::shared_ptr<FlatStorage> storage;
+  std::int64_t offset = 0;
+  Sharing sharing = Sharing::kOneCopyEach;
+
+  Variable build() &&;
+};
+
+}  // namespace brigade::variables
