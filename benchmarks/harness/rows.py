@@ -27,8 +27,8 @@ def _ours(id, label, replicas, model="mnist_cnn"):
     return Row(id, label, ["replica_bench", "--model", model, "--strategy", strategy, "--replicas", replicas], model)
 
 
-def _bare(id, label, layers, model="mnist_cnn"):
-    return Row(id, label, ["bare_libtorch", "--model", model, "--layers", layers], model)
+def _bare(id, label, layers, model="mnist_cnn", copies=1):
+    return Row(id, label, ["bare_libtorch", "--model", model, "--layers", layers, "--copies", copies], model)
 
 
 def _pytorch(id, label, replicas, variants, model="mnist_cnn", preload=False):
@@ -52,7 +52,8 @@ ROWS = [
     _ours("ours_1", "Brigade, OneDeviceStrategy", 1),
     _ours("ours_2", "Brigade, MirroredStrategy", 2),
     _bare("bare", "bare libtorch loop, same tuning", "libtorch"),
-    _bare("bare_ours", "  the same with Brigade's model", "brigade"),
+    _bare("bare_ours", "bare loop over Brigade's model", "brigade"),
+    _bare("bare_ours_2", "two such loops that share nothing", "brigade", copies=2),
     _pytorch("pytorch_1", "PyTorch, one process", 1, ONE_PROCESS),
     _pytorch("ddp_2", "PyTorch DDP (Gloo), as shipped", 2, DDP),
     _pytorch("ddp_2_preloaded", "PyTorch DDP (Gloo), our tuning preloaded", 2, DDP, preload=True),
