@@ -16,6 +16,8 @@ def _end_group(process):
     except ProcessLookupError:
         pass
     process.wait()
+    process.stdout.close()
+    process.stderr.close()
 
 
 def run(command, timeout, environment=None):

@@ -1,0 +1,87 @@
+"""What the table says must follow from the runs, and no program may outlive its deadline."""
+
+import pathlib
+import sys
+import tempfile
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+
+from harness.estimate import estimate, order_statistic
+from harness.judge import judge
+from harness.rows import BARS, PAIRS, ROWS, Bar
+from harness.running import RunFailed, run, run_for_json
+
+
+def runs(**rates):
+    return [{"row": row, "round": r, "images_per_second": rate}
+            for row, values in rates.items() for r, rate in enumerate(values)]
+
+
+class Estimate(unittest.TestCase):
+    def test_leaves_out_as_many_as_the_sign_test_allows(self):
+        # Known values: of 30 sorted values the 10th and 21st bound the median with 95 % confidence.
+        self.assertEqual([order_statistic(n) for n in (1, 5, 6, 12, 30)], [0, 0, 0, 2, 9])
+
+    def test_five_values_give_median_and_extremes(self):
+        found = estimate([5, 1, 4, 2, 3])
+        self.assertEqual((found["median"], found["low"], found["high"]), (3, 1, 5))
+
+
+class Judge(unittest.TestCase):
+    def verdict(self, bar, measured, pairs=None):
+        return judge([bar], measured, pairs or {}, {"x": "because"})[0]
+
+    def test_ratios_are_taken_within_rounds(self):
+        measured = runs(a=[150, 300, 75], b=[100, 200, 50])  # the machine's speed changes, the ratio does not
+        found = self.verdict(Bar("x", "", 1.5, rows=("a", "b")), measured)
+        self.assertEqual((found["verdict"], found["ratio"]["low"], found["ratio"]["high"]), ("met", 1.5, 1.5))
+
+    def test_says_why_a_bar_falls_short(self):
+        found = self.verdict(Bar("x", "", 1.6, rows=("a", "b")), runs(a=[150], b=[100]))
+        self.assertEqual((found["verdict"], found["why"]), ("falls short", "because"))
+
+    def test_no_slower_than_is_met_within_the_interval_only(self):
+        bar = Bar("x", "", 1.0, rows=("a", "b"), interval=True)
+        self.assertEqual(self.verdict(bar, runs(a=[98, 99, 101], b=[100] * 3))["verdict"], "met")
+        self.assertEqual(self.verdict(bar, runs(a=[97, 98, 99], b=[100] * 3))["verdict"], "falls short")
+
+    def test_efficiency_is_the_inverse_of_the_step_ratio(self):
+        pair = {"median": 1.25, "low": 1.0, "high": 2.0, "pairs": 30}
+        found = self.verdict(Bar("x", "", 0.9, pair="p", inverse=True), [], {"p": pair})
+        self.assertEqual((found["ratio"]["median"], found["ratio"]["low"], found["ratio"]["high"]), (0.8, 0.5, 1.0))
+
+    def test_a_missing_row_is_not_measured(self):
+        self.assertEqual(self.verdict(Bar("x", "", 1, rows=("a", "b")), runs(a=[1]))["verdict"], "not measured")
+
+    def test_bars_name_rows_and_pairs_that_exist(self):
+        known = {row.id for row in ROWS}
+        for bar in BARS:
+            self.assertTrue(bar.pair in PAIRS if bar.pair else set(bar.rows) <= known, bar.id)
+
+
+class Running(unittest.TestCase):
+    def test_ends_children_at_the_deadline(self):
+        with tempfile.TemporaryDirectory() as folder:
+            note = pathlib.Path(folder) / "pid"
+            with self.assertRaisesRegex(RunFailed, "no end within"):
+                run(["sh", "-c", f"sleep 100 & echo $! > {note}; wait"], 0.5)
+            stat = pathlib.Path("/proc") / note.read_text().strip() / "stat"
+            deadline = time.monotonic() + 10  # killed at once; its new parent collects it when it gets to it
+            while stat.exists() and ") Z" not in stat.read_text() and time.monotonic() < deadline:
+                time.sleep(0.01)
+            self.assertTrue(not stat.exists() or ") Z" in stat.read_text())
+
+    def test_names_the_last_line_of_what_went_wrong(self):
+        with self.assertRaisesRegex(RunFailed, "exit 3: second"):
+            run(["sh", "-c", "echo first >&2; echo second >&2; exit 3"], 10)
+        with self.assertRaisesRegex(RunFailed, "does not start"):
+            run(["/nonexistent"], 10)
+
+    def test_reads_figures_among_other_lines(self):
+        self.assertEqual(run_for_json(["sh", "-c", "echo hello; echo '{\"a\": 1}'"], 10), [{"a": 1}])
+
+
+if __name__ == "__main__":
+    unittest.main()
