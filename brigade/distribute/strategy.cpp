@@ -2,14 +2,16 @@
 
 #include <ATen/ThreadLocalState.h>
 
-#include <mutex>
+#include <set>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/comm/local_group.h"
+#include "brigade/comm/nccl.h"
 #include "brigade/device/random_scope.h"
 #include "brigade/distribute/failure.h"
 #include "brigade/distribute/replica_runner.h"
+#include "brigade/distribute/replica_stream.h"
 
 namespace brigade::distribute {
 
@@ -24,6 +26,19 @@ std::vector<c10::Device> torch_devices_of(const std::vector<device::Device>& dev
   return torch_devices;
 }
 
+/// NCCL where it is built in and every replica has a card of its own, as NCCL demands.
+std::vector<std::unique_ptr<comm::Communicator>> make_communicators(const std::shared_ptr<comm::LocalGroup>& group,
+                                                                    const std::vector<device::Device>& devices) {
+  auto local = comm::make_local_communicators(group);
+  std::vector<int> cards;
+  for (const device::Device& device : devices) {
+    if (device.torch_device.is_cuda()) cards.push_back(device.torch_device.index());
+  }
+  const bool own_cards = std::set<int>(cards.begin(), cards.end()).size() == devices.size();
+  if (!comm::nccl_is_built_in() || !own_cards || devices.size() == 1) return local;
+  return comm::make_nccl_communicators(cards, std::move(local));
+}
+
 }  // namespace
 
 struct Strategy::Engine {
@@ -33,11 +48,12 @@ struct Strategy::Engine {
         group(std::make_shared<comm::LocalGroup>(
             runner.replicas(),
             comm::LocalGroupOptions{.timeout = parts.timeout, .spin = parts.spin})),
-        communicators(comm::make_local_communicators(group)),
+        communicators(make_communicators(group, parts.devices)),
         store(torch_devices_of(parts.devices), parts.sharing),
         creation(parts.seed, kCreationStream) {
     for (int replica = 0; replica < runner.replicas(); ++replica) {
       generators.push_back(std::make_unique<device::ReplicaGenerator>(parts.seed, replica));
+      streams.emplace_back(parts.devices[replica]);
     }
   }
 
@@ -53,6 +69,7 @@ struct Strategy::Engine {
   variables::VariableStore store;
   std::vector<std::unique_ptr<device::ReplicaGenerator>>
       generators;  // [replica]: its thread's in a run
+  std::vector<ReplicaStream> streams;  // [replica]
   device::ReplicaGenerator creation;
   std::uint64_t models_created = 0;
   std::uint64_t step = 0;
@@ -156,6 +173,7 @@ void Strategy::run_replicas(const std::optional<ExampleCounts>& examples,
   const base::Ambient callers_ambient = base::ambient();
   FirstFailure failure;
 
+  for (ReplicaStream& stream : engine.streams) stream.fork();
   engine.runner.run([&](int replica) {
     // Replica 0 runs on the caller's thread, whose state is in place.
     std::optional<at::ThreadLocalStateGuard> torch_state;
@@ -164,6 +182,7 @@ void Strategy::run_replicas(const std::optional<ExampleCounts>& examples,
     ReplicaContext context(engine.place(replica), *this, engine.parts.devices[replica], step,
                            *engine.group);
     const base::AmbientScope<const comm::Replica> place(comm::kReplicaSlot, &context);
+    const ReplicaStream::Scope stream(engine.streams[replica]);
     engine.generators[replica]->begin_step(step.step);
     const device::RandomScope random(*engine.generators[replica]);
     try {
@@ -174,6 +193,7 @@ void Strategy::run_replicas(const std::optional<ExampleCounts>& examples,
       if (!alone) engine.group->abort(replica, text);
     }
   });
+  for (const ReplicaStream& stream : engine.streams) stream.join();
   if (!alone) engine.group->reset();
   ++engine.step;
   failure.rethrow(*this);
