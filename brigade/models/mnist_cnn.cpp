@@ -7,7 +7,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/layers/max_pool_relu.h"
+#include "brigade/layers/conv_pool_relu.h"
 
 namespace brigade::models {
 namespace {
@@ -64,8 +64,8 @@ MnistCnn::MnistCnn(const MnistCnnOptions& options)
 
 at::Tensor MnistCnn::forward(const at::Tensor& images) {
   auto x = planes(images);
-  x = layers::max_pool2x2_relu(conv1_->forward(x));
-  x = layers::max_pool2x2_relu(conv2_->forward(x));
+  x = layers::conv_pool_relu(x, conv1_->weight, conv1_->bias);
+  x = layers::conv_pool_relu(x, conv2_->weight, conv2_->bias);
   x = dense1_->forward(x.flatten(1));
   at::relu_(x);  // nothing else holds the product, and its backward does not need it
   if (dropout_ > 0.0) x = at::dropout(x, dropout_, is_training());

@@ -1,0 +1,140 @@
+#include "brigade/layers/conv_pool_relu.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/conv2d.h>
+#include <ATen/ops/convolution_backward.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
+#include <array>
+#include <tuple>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+#include "brigade/layers/max_pool_relu.h"
+#include "brigade/layers/pool_kernel.h"
+
+namespace brigade::layers {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// Of a convolution's result, about what a core's second-level cache holds.
+constexpr std::int64_t kPieceBytes = 2 << 20;
+
+std::int64_t padding(const at::Tensor& weight) {
+  return weight.size(2) / 2;
+}
+
+/// Calls `work` with the first example and the number of examples of every piece of the batch.
+template <class Work>
+void for_each_piece(const at::Tensor& images, const at::Tensor& weight, const Work& work) {
+  const auto count = images.size(0);
+  const auto bytes = weight.size(0) * images.size(2) * images.size(3) * images.element_size();
+  const auto pieces =
+      std::clamp<std::int64_t>((count * bytes + kPieceBytes - 1) / kPieceBytes, 1, count);
+  const auto most = (count + pieces - 1) / pieces;
+  for (std::int64_t first = 0; first < count; first += most) {
+    work(first, std::min(most, count - first));
+  }
+}
+
+void add_to(at::Tensor& sum, const at::Tensor& part) {
+  if (!part.defined()) return;
+  if (sum.defined()) {
+    sum.add_(part);
+  } else {
+    sum = part;
+  }
+}
+
+class ConvPoolRelu : public torch::autograd::Function<ConvPoolRelu> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& images,
+                            const at::Tensor& weight, const at::Tensor& bias) {
+    auto out = at::empty({images.size(0), weight.size(0), images.size(2) / 2, images.size(3) / 2},
+                         images.options());
+    auto choices = at::empty(out.sizes(), out.options().dtype(at::kByte));
+    for_each_piece(images, weight, [&](std::int64_t first, std::int64_t count) {
+      const auto large =
+          at::conv2d(images.narrow(0, first, count), weight, bias, 1, padding(weight)).contiguous();
+      auto out_piece = out.narrow(0, first, count), choices_piece = choices.narrow(0, first, count);
+      pool_relu(large, out_piece, choices_piece);
+    });
+    context->save_for_backward({images, weight});
+    context->saved_data["choices"] = std::move(choices);
+    return out;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    if (at::GradMode::is_enabled() && gradients[0].requires_grad()) {
+      throw Error(ErrorCode::kUnimplemented,
+                  "conv_pool_relu cannot be differentiated twice: for gradients of gradients use "
+                  "at::conv2d, at::max_pool2d and at::relu");
+    }
+    const auto saved = context->get_saved_variables();
+    const auto &images = saved[0], &weight = saved[1];
+    const auto choices = context->saved_data["choices"].toTensor();
+    const auto gradient = gradients[0].contiguous();
+    const std::array<bool, 3> wanted = {context->needs_input_grad(0), context->needs_input_grad(1),
+                                        context->needs_input_grad(2)};
+    at::Tensor of_images = wanted[0] ? at::empty_like(images) : at::Tensor(), of_weight, of_bias;
+    for_each_piece(images, weight, [&](std::int64_t first, std::int64_t count) {
+      auto large =
+          at::empty({count, weight.size(0), images.size(2), images.size(3)}, gradient.options());
+      spread_gradient(gradient.narrow(0, first, count), choices.narrow(0, first, count), large);
+      const auto [images_piece, weight_piece, bias_piece] =
+          convolution_backward(large, images.narrow(0, first, count), weight, wanted);
+      if (wanted[0]) of_images.narrow(0, first, count).copy_(images_piece);
+      add_to(of_weight, weight_piece);
+      add_to(of_bias, bias_piece);
+    });
+    return {of_images, of_weight, of_bias};
+  }
+
+ private:
+  static std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(
+      const at::Tensor& gradient, const at::Tensor& images, const at::Tensor& weight,
+      std::array<bool, 3> wanted) {
+    const std::array<std::int64_t, 1> bias_sizes = {weight.size(0)};
+    const std::array<std::int64_t, 2> paddings = {padding(weight), padding(weight)};
+    return at::convolution_backward(gradient, images, weight, at::IntArrayRef(bias_sizes),
+                                    /*stride=*/{1, 1}, paddings, /*dilation=*/{1, 1},
+                                    /*transposed=*/false, /*output_padding=*/{0, 0}, /*groups=*/1,
+                                    wanted);
+  }
+};
+
+std::string shape(const at::Tensor& tensor) {
+  return tensor.defined() ? base::str_cat(tensor.sizes()) : "(undefined)";
+}
+
+void check(const at::Tensor& images, const at::Tensor& weight, const at::Tensor& bias) {
+  const bool fits = images.defined() && weight.defined() && bias.defined() && images.dim() == 4 &&
+                    weight.dim() == 4 && images.size(1) == weight.size(1) &&
+                    weight.size(2) == weight.size(3) && weight.size(2) % 2 == 1 &&
+                    bias.dim() == 1 && bias.size(0) == weight.size(0);
+  if (fits) return;
+  throw Error(ErrorCode::kInvalidArgument,
+              base::str_cat("conv_pool_relu: images have shape ", shape(images), ", weight ",
+                            shape(weight), ", bias ", shape(bias),
+                            "; expected [N, in, H, W], [out, in, k, k] with odd k, [out]"));
+}
+
+}  // namespace
+
+at::Tensor conv_pool_relu(const at::Tensor& images, const at::Tensor& weight,
+                          const at::Tensor& bias) {
+  check(images, weight, bias);
+  const bool same_type = weight.scalar_type() == images.scalar_type() && weight.device().is_cpu();
+  if (same_type && images.is_contiguous() && weight.is_contiguous() &&
+      fits_pool_kernel(images, images.size(2), images.size(3))) {
+    return ConvPoolRelu::apply(images, weight, bias);
+  }
+  return max_pool2x2_relu(at::conv2d(images, weight, bias, 1, padding(weight)));
+}
+
+}  // namespace brigade::layers

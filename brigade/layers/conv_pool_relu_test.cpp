@@ -1,0 +1,105 @@
+#include "brigade/layers/conv_pool_relu.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/conv2d.h>
+#include <ATen/ops/max_pool2d.h>
+#include <ATen/ops/relu.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/types.h>
+
+#include <vector>
+
+#include "brigade/base/error.h"
+
+namespace brigade::layers {
+namespace {
+
+struct Inputs {
+  at::Tensor images, weight, bias;
+  std::vector<at::Tensor> all() const { return {images, weight, bias}; }
+};
+
+Inputs inputs(std::int64_t examples, at::ScalarType type, std::int64_t side = 28) {
+  at::set_num_threads(1);
+  torch::manual_seed(11);
+  return {torch::rand({examples, 3, side, side}, type).requires_grad_(),
+          torch::randn({16, 3, 5, 5}, type).requires_grad_(),
+          torch::randn({16}, type).requires_grad_()};
+}
+
+at::Tensor plain(const at::Tensor& images, const at::Tensor& weight, const at::Tensor& bias) {
+  return at::max_pool2d(at::relu(at::conv2d(images, weight, bias, 1, 2)), 2);
+}
+
+double difference(const at::Tensor& a, const at::Tensor& b) {
+  return ((a - b).norm() / b.norm()).item<double>();
+}
+
+// 100 examples are three pieces of unequal size in float32, five in float64.
+TEST(ConvPoolRelu, EqualsTheSingleOperationsInValueAndGradient) {
+  for (const auto type : {at::kFloat, at::kDouble}) {
+    for (const std::int64_t examples : {1, 100}) {
+      const auto in = inputs(examples, type);
+      const auto tolerance = type == at::kDouble ? 1e-14 : 1e-5;
+      const auto ours = conv_pool_relu(in.images, in.weight, in.bias);
+      const auto theirs = plain(in.images, in.weight, in.bias);
+      EXPECT_LT(difference(ours, theirs), tolerance) << type << " " << examples;
+      const auto weights = torch::randn_like(ours);
+      const auto got = torch::autograd::grad({ours}, in.all(), {weights});
+      const auto expected = torch::autograd::grad({theirs}, in.all(), {weights});
+      for (std::size_t i = 0; i < 3; ++i) {
+        EXPECT_LT(difference(got[i], expected[i]), tolerance)
+            << type << " " << examples << " " << i;
+      }
+    }
+  }
+}
+
+TEST(ConvPoolRelu, ComputesOnlyTheGradientsThatAreWanted) {
+  const auto in = inputs(4, at::kFloat);
+  const auto images = in.images.detach(), weight = in.weight.detach();
+  conv_pool_relu(images, weight, in.bias).sum().backward();
+  EXPECT_TRUE(in.bias.grad().defined());
+  EXPECT_FALSE(conv_pool_relu(images, weight, in.bias.detach()).requires_grad());
+}
+
+TEST(ConvPoolRelu, NoticesAWeightThatChangedBeforeBackward) {
+  const auto in = inputs(2, at::kFloat);
+  const auto out = conv_pool_relu(in.images, in.weight, in.bias).sum();
+  {
+    torch::NoGradGuard guard;
+    in.weight.add_(1);
+  }
+  EXPECT_ANY_THROW(out.backward());
+}
+
+TEST(ConvPoolRelu, TakesWhatTheKernelDoesNot) {
+  const auto in = inputs(2, at::kFloat, 7);  // odd sides
+  EXPECT_LT(difference(conv_pool_relu(in.images, in.weight, in.bias),
+                       plain(in.images, in.weight, in.bias)),
+            1e-6);
+  const auto none = inputs(0, at::kFloat);
+  const auto out = conv_pool_relu(none.images, none.weight, none.bias);
+  EXPECT_EQ(out.sizes(), (std::vector<std::int64_t>{0, 16, 14, 14}));
+  out.sum().backward();
+  EXPECT_EQ(none.weight.grad().abs().sum().item<float>(), 0.0F);
+}
+
+TEST(ConvPoolRelu, RefusesShapesThatDoNotFit) {
+  const auto in = inputs(2, at::kFloat);
+  EXPECT_THROW(conv_pool_relu(in.images[0], in.weight, in.bias), Error);
+  EXPECT_THROW(conv_pool_relu(in.images, in.weight.slice(1, 0, 2), in.bias), Error);
+  EXPECT_THROW(conv_pool_relu(in.images, in.weight.slice(2, 0, 4), in.bias), Error);
+  EXPECT_THROW(conv_pool_relu(in.images, in.weight, in.bias.slice(0, 0, 2)), Error);
+  EXPECT_THROW(conv_pool_relu(in.images, in.weight, at::Tensor()), Error);
+}
+
+TEST(ConvPoolRelu, RefusesToBeDifferentiatedTwice) {
+  const auto in = inputs(1, at::kFloat);
+  const auto out = conv_pool_relu(in.images, in.weight, in.bias).sum();
+  EXPECT_ANY_THROW(torch::autograd::grad({out * out}, {in.weight}, {}, true, true));
+}
+
+}  // namespace
+}  // namespace brigade::layers
