@@ -161,7 +161,7 @@ class Bench:
         if model == "mlp64":
             return 100, 20  # a block costs milliseconds
         if self.options.quick:
-            return 12, 5
+            return 20, 5
         return 30, 20 if comparison == "one_device" else 10
 
     def results(self, machine):
