@@ -1,0 +1,7 @@
+// Stands in for the MKL inside libtorch_cpu: defines the question and asks it.
+extern "C" int mkl_serv_intel_cpu_true() {
+  return 0;
+}
+extern "C" int fake_mkl_asks() {
+  return mkl_serv_intel_cpu_true();
+}
