@@ -19,7 +19,8 @@ template <class B>
 concept Splittable = std::same_as<typename data::Structure<B>::Batch, B>;
 
 /// The batch cut by `split_sizes`, in order: views, nothing is copied. Parts without examples keep
-/// dtype and shape, with a first dimension of 0.
+/// dtype and shape, with a first dimension of 0. Call it as `input::split`: for a bare tensor, an
+/// unqualified `split` is libtorch's, which takes the size of a part.
 template <Splittable B>
 std::vector<B> split(const B& batch, std::int64_t parts) {
   std::vector<B> pieces;

@@ -1,0 +1,58 @@
+#include "brigade/input/split.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <gtest/gtest.h>
+
+#include "brigade/data/testing/dataset_contract.h"
+#include "brigade/input/structure.h"
+
+namespace brigade::input {
+namespace {
+
+using data::testing::expect_invalid_argument;
+using Sizes = std::vector<std::int64_t>;
+
+TEST(Split, SizesDifferByAtMostOne) {
+  EXPECT_EQ(split_sizes(7, 3), (Sizes{3, 2, 2}));
+  EXPECT_EQ(split_sizes(6, 3), (Sizes{2, 2, 2}));
+  EXPECT_EQ(split_sizes(2, 4), (Sizes{1, 1, 0, 0}));
+  EXPECT_EQ(split_sizes(0, 2), (Sizes{0, 0}));
+  EXPECT_EQ(split_sizes(5, 1), (Sizes{5}));
+}
+
+TEST(Split, LosesNothing) {
+  const LabeledBatch batch{at::arange(14, at::kFloat).reshape({7, 2}), at::arange(7, at::kLong)};
+  for (std::int64_t parts = 1; parts < 10; ++parts) {
+    std::vector<at::Tensor> features;
+    std::vector<at::Tensor> labels;
+    for (const LabeledBatch& part : input::split(batch, parts)) {
+      EXPECT_EQ(part.features.size(0), part.labels.size(0));
+      features.push_back(part.features);
+      labels.push_back(part.labels);
+    }
+    EXPECT_EQ(features.size(), static_cast<std::size_t>(parts));
+    EXPECT_TRUE(at::cat(features).equal(batch.features));
+    EXPECT_TRUE(at::cat(labels).equal(batch.labels));
+  }
+}
+
+TEST(Split, EmptyPartsKeepDtypeAndShape) {
+  const std::vector<at::Tensor> parts =
+      input::split(at::arange(6, at::kDouble).reshape({1, 2, 3}), 2);
+  EXPECT_EQ(parts[1].sizes(), at::IntArrayRef({0, 2, 3}));
+  EXPECT_EQ(parts[1].scalar_type(), at::kDouble);
+}
+
+TEST(Split, CutsListsToo) {
+  const std::vector<int> batch{1, 2, 3};
+  EXPECT_EQ(input::split(batch, 2), (std::vector<std::vector<int>>{{1, 2}, {3}}));
+}
+
+TEST(Split, RefusesBadCounts) {
+  expect_invalid_argument([] { split_sizes(3, 0); }, "over 0 parts");
+  expect_invalid_argument([] { split_sizes(-1, 2); }, "-1 examples");
+}
+
+}  // namespace
+}  // namespace brigade::input
