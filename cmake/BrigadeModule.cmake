@@ -60,7 +60,7 @@ endfunction()
 # its own includes first gets a file that includes nothing else (tests/architecture checks the rest).
 function(brigade_compile_headers folder torch)
   set(target brigade_${folder}_headers)
-  file(GLOB headers CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} *.h)
+  file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} *.h)
   set(sources "")
   foreach(header IN LISTS headers)
     cmake_path(REMOVE_EXTENSION header OUTPUT_VARIABLE stem)

@@ -106,14 +106,6 @@ def tests_are_built(tree, table):
             if source.is_test and source.path not in tree.built]
 
 
-def sources_are_built(tree, table):
-    """Every other .cpp of brigade/ belongs to a target too."""
-    if tree.built is None:
-        return []
-    return [f"{source.path} is built by no target" for source in tree.in_folder("brigade")
-            if source.path.endswith(".cpp") and not source.is_test and source.path not in tree.built]
-
-
 def headers_stand_alone(tree, table):
     """Some .cpp has x.h as its very first include: x.cpp must; without x.cpp, x_test.cpp must; without either, CMake makes one."""
     found = []
@@ -149,5 +141,5 @@ def cuda_conditions_stay_in_backends(tree, table):
 
 
 ALL = (folders_have_rows, includes_stay_in_row, umbrella_is_for_users, quoted_includes_are_full_paths,
-       no_torch_above_the_line, declared_depends_match, tests_are_built, sources_are_built, headers_stand_alone,
-       one_home_for_thread_local, cuda_conditions_stay_in_backends)
+       no_torch_above_the_line, declared_depends_match, tests_are_built, headers_stand_alone, one_home_for_thread_local,
+       cuda_conditions_stay_in_backends)

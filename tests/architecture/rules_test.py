@@ -120,9 +120,6 @@ class Rules(unittest.TestCase):
     def test_test_file_without_a_target(self):
         self.assert_breaks(rules.tests_are_built, not_compiled=["brigade/device/list_test.cpp"])
 
-    def test_source_file_without_a_target(self):
-        self.assert_breaks(rules.sources_are_built, not_compiled=["brigade/io/file.cpp"])
-
     def test_header_that_is_not_its_sources_first_include(self):
         self.assert_breaks(rules.headers_stand_alone, changes={
             "brigade/io/file.cpp": '#include <string>\n#include "brigade/io/file.h"\n'})
