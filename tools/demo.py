@@ -66,7 +66,7 @@ def run(brigade, build):
         return summary(None, trained)
     print(f"1. One replica, {TIMED_STEPS} steps, for comparison")
     one = train(brigade, build / "demo-one-replica", "--strategy", "one_device", "--devices", "cpu:0",
-                "--steps", str(TIMED_STEPS))
+                "--steps", str(TIMED_STEPS), "--eval", "none")
     print(f"\n2. Two replicas, {EPOCHS} epochs")
     two = train(brigade, build / "demo", "--strategy", "mirrored", "--devices", "cpu:0,cpu:1", "--epochs", str(EPOCHS))
     return summary(one, two)
