@@ -79,3 +79,12 @@ function(brigade_compile_headers folder torch)
     endif()
   endif()
 endfunction()
+
+# brigade_python_test(<name> <label> <module>): a unittest module of this folder, run by ctest. Standard library only.
+function(brigade_python_test name label module)
+  find_package(Python3 REQUIRED COMPONENTS Interpreter)
+  add_test(NAME ${name}
+           COMMAND ${Python3_EXECUTABLE} -B -m unittest ${module}
+           WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
+  set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 60)
+endfunction()
