@@ -20,6 +20,20 @@ class DoneWork final : public Work {
   void wait() override {}
 };
 
+std::string_view call_of(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kSum:
+      return "all_reduce(sum)";
+    case ReduceOp::kMean:
+      return "all_reduce(mean)";
+    case ReduceOp::kMax:
+      return "all_reduce(max)";
+    case ReduceOp::kMin:
+      return "all_reduce(min)";
+  }
+  return "all_reduce";
+}
+
 std::string shape_of(const at::Tensor& tensor) {
   std::ostringstream text;
   text << tensor.scalar_type() << tensor.sizes();
@@ -47,10 +61,10 @@ class LocalCommunicator final : public Communicator {
   std::unique_ptr<Work> all_reduce(std::span<const at::Tensor> tensors, ReduceOp op) override {
     const at::NoGradGuard no_grad;
     check_operation(tensors, op);
-    group_->publish(rank_, tensors);
-    check_agreement("all_reduce", tensors);
-    for (std::size_t i = 0; i < tensors.size(); ++i) reduce_one(i, op);
-    group_->withdraw(rank_);
+    group_->exchange(rank_, {.name = call_of(op)}, tensors, [&] {
+      check_agreement("all_reduce", tensors);
+      for (std::size_t i = 0; i < tensors.size(); ++i) reduce_one(i, op);
+    });
     return std::make_unique<DoneWork>();
   }
 
@@ -59,30 +73,29 @@ class LocalCommunicator final : public Communicator {
     check_argument(root >= 0 && root < world_size(),
                    base::str_cat("broadcast: root ", root, " is not a rank; ranks are 0 to ",
                                  world_size() - 1, "."));
-    group_->publish(rank_, tensors);
-    check_agreement("broadcast", tensors);
-    if (rank_ != root) {
+    group_->exchange(rank_, {.name = "broadcast", .root = root}, tensors, [&] {
+      check_agreement("broadcast", tensors);
+      if (rank_ == root) return;
       for (std::size_t i = 0; i < tensors.size(); ++i) tensors[i].copy_(group_->published(root)[i]);
-    }
-    group_->withdraw(rank_);
+    });
     return std::make_unique<DoneWork>();
   }
 
   std::vector<at::Tensor> all_gather(const at::Tensor& tensor) override {
     const at::NoGradGuard no_grad;
-    group_->publish(rank_, {&tensor, 1});
     std::vector<at::Tensor> gathered;
-    for (int rank = 0; rank < world_size(); ++rank) {
-      const at::Tensor& part = group_->published(rank)[0];
-      if (part.scalar_type() != tensor.scalar_type()) {
-        fail(base::str_cat("all_gather: rank ", rank, " brought ", shape_of(part), " and rank ",
-                           rank_, " ", shape_of(tensor), "; dtypes must be the same."));
+    group_->exchange(rank_, {.name = "all_gather"}, {&tensor, 1}, [&] {
+      for (int rank = 0; rank < world_size(); ++rank) {
+        const at::Tensor& part = group_->published(rank)[0];
+        check_argument(
+            part.scalar_type() == tensor.scalar_type(),
+            base::str_cat("all_gather: rank ", rank, " brought ", shape_of(part), " and rank ",
+                          rank_, " ", shape_of(tensor), "; dtypes must be the same."));
+        gathered.push_back(part.detach().to(part.options().device(tensor.device()),
+                                            /*non_blocking=*/false,
+                                            /*copy=*/true));
       }
-      gathered.push_back(part.detach().to(part.options().device(tensor.device()),
-                                          /*non_blocking=*/false,
-                                          /*copy=*/true));
-    }
-    group_->withdraw(rank_);
+    });
     return gathered;
   }
 
@@ -105,19 +118,22 @@ class LocalCommunicator final : public Communicator {
     }
   }
 
-  void check_agreement(std::string_view what, std::span<const at::Tensor> mine) {
+  /// Where one rank finds that tensors differ, every rank does: all throw, none is left waiting.
+  void check_agreement(std::string_view what, std::span<const at::Tensor> mine) const {
     for (int rank = 0; rank < world_size(); ++rank) {
       const auto theirs = group_->published(rank);
       if (theirs.size() != mine.size()) {
-        fail(base::str_cat(what, ": rank ", rank, " brought ", theirs.size(), " tensors and rank ",
-                           rank_, " ", mine.size(), "; every rank must bring the same."));
+        throw Error(
+            ErrorCode::kInvalidArgument,
+            base::str_cat(what, ": rank ", rank, " brought ", theirs.size(), " tensors and rank ",
+                          rank_, " ", mine.size(), "; every rank must bring the same."));
       }
       for (std::size_t i = 0; i < mine.size(); ++i) {
-        if (!alike(theirs[i], mine[i])) {
-          fail(base::str_cat(what, ": tensor ", i, " is ", shape_of(theirs[i]), " on rank ", rank,
-                             " and ", shape_of(mine[i]), " on rank ", rank_,
-                             "; shapes and dtypes must be the same."));
-        }
+        if (alike(theirs[i], mine[i])) continue;
+        throw Error(ErrorCode::kInvalidArgument,
+                    base::str_cat(what, ": tensor ", i, " is ", shape_of(theirs[i]), " on rank ",
+                                  rank, " and ", shape_of(mine[i]), " on rank ", rank_,
+                                  "; shapes and dtypes must be the same."));
       }
     }
   }

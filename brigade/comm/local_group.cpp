@@ -1,6 +1,7 @@
 #include "brigade/comm/local_group.h"
 
 #include "brigade/base/error.h"
+#include "brigade/base/strings.h"
 
 namespace brigade::comm {
 
@@ -22,16 +23,56 @@ LocalGroup::LocalGroup(int world_size, LocalGroupOptions options)
                 .party_name = "replica"}),
       published_(world_size),
       fences_(world_size),
-      devices_(world_size) {}
+      devices_(world_size),
+      calls_(world_size),
+      call_counts_(world_size, 0) {}
 
-void LocalGroup::publish(int rank, std::span<const at::Tensor> tensors) {
+void LocalGroup::publish(int rank, CollectiveCall call, std::span<const at::Tensor> tensors) {
   published_[rank] = tensors;
   devices_[rank] = first_device(tensors);
+  announce(rank, call);
   fence_meeting(rank);
+  check_same_call(rank);
 }
 
-void LocalGroup::withdraw(int rank) {
-  fence_meeting(rank);
+void LocalGroup::withdraw_after_failure(int rank) noexcept {
+  // Others may still read what this rank has published. That they fail too is told by what it
+  // throws.
+  try {
+    withdraw(rank);
+  } catch (const Error&) {
+  }
+}
+
+void LocalGroup::meet(int rank) {
+  announce(rank, {.name = "barrier"});
+  barrier_.arrive_and_wait(rank);
+  check_same_call(rank);
+}
+
+void LocalGroup::announce(int rank, CollectiveCall call) {
+  calls_[rank][++call_counts_[rank] % 2] = call;
+}
+
+void LocalGroup::check_same_call(int rank) {
+  const std::size_t parity = call_counts_[rank] % 2;
+  const CollectiveCall& mine = calls_[rank][parity];
+  for (int other = 0; other < world_size(); ++other) {
+    const CollectiveCall& theirs = calls_[other][parity];
+    if (theirs == mine) continue;
+    // Every rank sees some other that differs, so all fail and none goes on to read.
+    const std::string message =
+        base::str_cat("replica ", rank, " is in ", mine.name, " (root ", mine.root,
+                      ") while replica ", other, " is in ", theirs.name, " (root ", theirs.root,
+                      "): every replica must make the same collective calls, in the same order.");
+    abort(rank, message);
+    throw Error(ErrorCode::kFailedPrecondition, message);
+  }
+}
+
+void LocalGroup::reset() {
+  barrier_.reset();
+  call_counts_.assign(call_counts_.size(), 0);
 }
 
 void LocalGroup::fence_meeting(int rank) {

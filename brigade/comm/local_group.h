@@ -2,11 +2,14 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <array>
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "brigade/comm/communicator.h"
@@ -20,6 +23,14 @@ struct LocalGroupOptions {
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
   /// How long a waiting replica polls before it sleeps; set 0 where replicas exceed cores.
   std::chrono::microseconds spin{200};
+};
+
+/// Which collective a rank is in. Ranks that meet in different ones get an error that names both.
+struct CollectiveCall {
+  std::string_view name;  ///< a literal: kept without copying
+  int root = 0;           ///< of those that have one
+
+  bool operator==(const CollectiveCall&) const = default;
 };
 
 /// The replicas of one process, one thread each: the meeting point under `LocalCommunicator` and
@@ -36,31 +47,50 @@ class LocalGroup {
 
   int world_size() const noexcept { return barrier_.parties(); }
 
-  /// Shows `tensors` to the other ranks and waits until all have shown theirs. They may be read by
-  /// the others until the matching `withdraw`.
-  void publish(int rank, std::span<const at::Tensor> tensors);
-  /// What rank `rank` has published.
+  /// Shows `tensors` to the other ranks, waits until all have shown theirs, calls `body`, which may
+  /// read `published`, and waits until every rank is done with it, also if `body` throws. Throws
+  /// kFailedPrecondition in every rank if they do not all make the same `call`.
+  template <class Body>
+  void exchange(int rank, CollectiveCall call, std::span<const at::Tensor> tensors,
+                const Body& body) {
+    publish(rank, call, tensors);
+    try {
+      body();
+    } catch (...) {
+      withdraw_after_failure(rank);
+      throw;
+    }
+    withdraw(rank);
+  }
+  /// What rank `rank` shows, inside of `exchange`.
   std::span<const at::Tensor> published(int rank) const { return published_[rank]; }
-  /// Waits until every rank is done with the published tensors.
-  void withdraw(int rank);
 
-  /// Waits for every rank.
-  void meet(int rank) { barrier_.arrive_and_wait(rank); }
+  /// Waits for every rank. Throws as `exchange`.
+  void meet(int rank);
   /// Rank `rank` makes no more calls until `reset`; whoever waits for it gets an error instead.
   void leave(int rank) { barrier_.leave(rank); }
   /// Releases every rank that waits, now or later, with an error that quotes `reason`.
   void abort(int rank, const std::string& reason) { barrier_.abort(rank, reason); }
   /// Forgets aborts and leaves: the group can be used again.
-  void reset() { barrier_.reset(); }
+  void reset();
 
  private:
-  concurrency::Barrier barrier_;
+  void publish(int rank, CollectiveCall call, std::span<const at::Tensor> tensors);
+  void withdraw(int rank) { fence_meeting(rank); }
+  void withdraw_after_failure(int rank) noexcept;
   void fence_meeting(int rank);
+  void announce(int rank, CollectiveCall call);
+  void check_same_call(int rank);
 
+  concurrency::Barrier barrier_;
   std::vector<std::span<const at::Tensor>>
       published_;                    // [rank], written by its rank before the barrier
   std::vector<StreamFence> fences_;  // [rank], likewise
   std::vector<std::optional<c10::Device>> devices_;  // [rank], where its tensors lie; likewise
+  /// [rank][parity of its call], likewise: a rank may be one call ahead of those that still
+  /// compare.
+  std::vector<std::array<CollectiveCall, 2>> calls_;
+  std::vector<std::uint64_t> call_counts_;  // [rank], its rank's alone
 };
 
 /// One communicator a rank over `group`, which they share. Works on CPU and CUDA tensors; a

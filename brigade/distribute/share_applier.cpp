@@ -3,6 +3,7 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
+#include <string_view>
 
 #include "brigade/comm/reduce_kernel.h"
 #include "brigade/distribute/gradient_applier.h"
@@ -39,15 +40,18 @@ class ShareApplier final : public GradientApplier {
     const at::NoGradGuard no_grad;
     const at::AutoDispatchBelowADInplaceOrView
         below;  // versions are bumped by hand, see mark_updated
-    group_->publish(replica, gradients);
-    const std::vector<bool> known = known_anywhere();
-    for (const optim::UpdateRun& run : state_->runs(known)) {
-      const Range share = share_of(run, replica, group_->world_size());
-      for (std::int64_t at = share.begin; at < share.end; at += kBlock) {
-        apply_block(replica, run, {at, std::min(at + kBlock, share.end)}, state);
+    const std::string_view call =
+        state == GradientState::kLocal ? "apply_gradients" : "apply_gradients (aggregated)";
+    std::vector<bool> known;
+    group_->exchange(replica, {.name = call}, gradients, [&] {
+      known = known_anywhere();
+      for (const optim::UpdateRun& run : state_->runs(known)) {
+        const Range share = share_of(run, replica, group_->world_size());
+        for (std::int64_t at = share.begin; at < share.end; at += kBlock) {
+          apply_block(replica, run, {at, std::min(at + kBlock, share.end)}, state);
+        }
       }
-    }
-    group_->withdraw(replica);
+    });
     mark_updated(replica, known);
     // Read by the others only behind the next barrier.
     if (replica == 0) state_->advance(known);
@@ -55,17 +59,17 @@ class ShareApplier final : public GradientApplier {
 
   std::vector<at::Tensor> aggregate(int replica, std::span<const at::Tensor> gradients) override {
     const at::NoGradGuard no_grad;
-    group_->publish(replica, gradients);
     std::vector<at::Tensor> sums(gradients.size());
-    for (std::size_t i = 0; i < sums.size(); ++i) {
-      std::vector<at::Tensor> parts;
-      for (int rank = 0; rank < group_->world_size(); ++rank) {
-        const at::Tensor& part = group_->published(rank)[i];
-        if (part.defined()) parts.push_back(part);
+    group_->exchange(replica, {.name = "aggregate"}, gradients, [&] {
+      for (std::size_t i = 0; i < sums.size(); ++i) {
+        std::vector<at::Tensor> parts;
+        for (int rank = 0; rank < group_->world_size(); ++rank) {
+          const at::Tensor& part = group_->published(rank)[i];
+          if (part.defined()) parts.push_back(part);
+        }
+        if (!parts.empty()) sums[i] = comm::combine_in_order(parts, comm::ReduceOp::kSum);
       }
-      if (!parts.empty()) sums[i] = comm::combine_in_order(parts, comm::ReduceOp::kSum);
-    }
-    group_->withdraw(replica);
+    });
     return sums;
   }
 
