@@ -1,0 +1,46 @@
+#pragma once
+
+#include <exception>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "brigade/comm/local_group.h"
+
+namespace brigade::comm {
+
+/// For tests: calls `body(communicator)` for each rank of a new group of `world_size`, each on a
+/// thread of its own, and returns what each rank threw (null: nothing) once all have returned. A
+/// rank that throws releases the others, as a strategy's replicas do.
+inline std::vector<std::exception_ptr> run_ranks(int world_size,
+                                                 const std::function<void(Communicator&)>& body) {
+  auto group = std::make_shared<LocalGroup>(
+      world_size,
+      LocalGroupOptions{.timeout = std::chrono::seconds(60), .spin = std::chrono::microseconds(0)});
+  const auto communicators = make_local_communicators(group);
+  std::vector<std::exception_ptr> thrown(static_cast<std::size_t>(world_size));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < world_size; ++rank) {
+    threads.emplace_back([&, rank] {
+      try {
+        body(*communicators[rank]);
+        group->leave(rank);
+      } catch (const std::exception& error) {
+        thrown[rank] = std::current_exception();
+        group->abort(rank, error.what());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return thrown;
+}
+
+/// The same, where no rank may throw: rethrows the first that did.
+inline void run_ranks_successfully(int world_size, const std::function<void(Communicator&)>& body) {
+  for (const std::exception_ptr& error : run_ranks(world_size, body)) {
+    if (error) std::rethrow_exception(error);
+  }
+}
+
+}  // namespace brigade::comm
