@@ -66,8 +66,11 @@ Hyperparameters OptimizerState::hyperparameters(std::size_t variable) const {
           .weight_decay = groups_[variable].weight_decay.value_or(rule_->defaults().weight_decay)};
 }
 
+// A variable that is not ours may lie between two of ours: then a run ends before it.
 bool OptimizerState::continues(const UpdateRun& run, std::size_t variable) const {
+  const auto& storage = storages_[storage_of_[variable]];
   return run.last == variable && run.storage == storage_of_[variable] &&
+         storage->next_offset(run.end) == variables_[variable].offset() &&
          run.step == steps_[variable] + 1 && groups_[run.first] == groups_[variable];
 }
 

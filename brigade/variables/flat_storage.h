@@ -32,6 +32,8 @@ class FlatStorage {
   std::int64_t size() const { return size_; }
   /// Where the i-th variable begins, in elements.
   std::int64_t offset(std::size_t i) const { return offsets_[i]; }
+  /// Where a variable begins that follows, with nothing but a gap between, one that ends at `end`.
+  std::int64_t next_offset(std::int64_t end) const;
   Sharing sharing() const { return sharing_; }
   int replicas() const { return replicas_; }
   /// The flat tensor [size()] that holds replica `replica`'s components.
