@@ -181,9 +181,15 @@ void Variable::assign(const at::Tensor& value) const {
   check_shape(value, "assign");
   const at::NoGradGuard no_grad;
   if (comm::current_replica() != nullptr) return assign_in_replica(value);
-  const bool divided =
-      synchronization() == Synchronization::kOnRead && aggregation() == Aggregation::kSum;
-  write_all(divided ? value.div(num_components()).to(dtype()) : value);
+  if (synchronization() != Synchronization::kOnRead || aggregation() != Aggregation::kSum)
+    return write_all(value);
+  if (c10::isFloatingType(dtype())) return write_all(value.div(num_components()));
+  // Integers do not always divide: the first component takes what is left over.
+  const at::Tensor total = value.to(dtype());
+  const at::Tensor each = total.div(num_components(), "trunc");
+  write_all(each);
+  component(0).copy_(total - each * (num_components() - 1));
+  mark_updated(0);
 }
 
 void Variable::assign_add(const at::Tensor& value) const {
@@ -260,7 +266,19 @@ void Variable::mark_updated(int replica) const {
 }
 
 void Variable::check_untouched(int replica) const {
-  const auto version = static_cast<std::uint32_t>(state_->components[replica]._version());
+  const at::Tensor& own = state_->components[replica];
+  const at::Tensor* home = state_->storage ? &state_->storage->buffer(replica) : nullptr;
+  if (home != nullptr && numel() > 0 &&
+      (own.scalar_type() != home->scalar_type() ||
+       own.const_data_ptr() !=
+           static_cast<const char*>(home->const_data_ptr()) + offset() * home->element_size())) {
+    throw Error(
+        ErrorCode::kFailedPrecondition,
+        base::str_cat("Variable '", name(), "' was moved to other memory in replica ", replica,
+                      ", where its optimizer does not see it: convert the model (to, "
+                      "set_data) before it is created by the strategy."));
+  }
+  const auto version = static_cast<std::uint32_t>(own._version());
   if (version == state_->versions[replica]) return;
   throw Error(
       ErrorCode::kFailedPrecondition,

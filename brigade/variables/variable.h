@@ -102,7 +102,7 @@ class Variable {
   /// gradients.
   void mark_updated(int replica) const;
   /// Throws kFailedPrecondition, naming the variable, if anyone else than Brigade changed the
-  /// component in place.
+  /// component in place or gave it other memory.
   void check_untouched(int replica) const;
 
   /// Alive as long as the variable: lets a store know without keeping it.
