@@ -36,16 +36,15 @@ ReplicaRunner::ReplicaRunner(std::vector<device::Device> devices, ReplicaRunnerO
     : devices_(std::move(devices)), options_(options) {
   check_argument(!devices_.empty(), "A strategy needs at least one device.");
   busy_ = std::make_unique<std::atomic<bool>[]>(devices_.size());
-  // Starting a thread that sets its number changes the default of later threads: put the caller's
-  // back.
-  const IntraOpThreads keep(at::get_num_threads());
+  const int callers_threads = at::get_num_threads();
   for (int replica = 1; replica < replicas(); ++replica) {
     workers_.emplace_back([this, replica] { serve(replica); });
   }
-  // The workers announce themselves, so that their setting of threads is over before ours is
-  // restored.
-  if (!workers_.empty())
-    finished_.wait_for(workers_.size(), options_.spin, std::chrono::minutes(1));
+  if (workers_.empty()) return;
+  // A worker that sets its number of threads also sets the default of every thread started later:
+  // put the caller's back, once all workers have announced that theirs is set.
+  finished_.wait_for(workers_.size(), options_.spin, std::chrono::minutes(1));
+  at::set_num_threads(callers_threads);
 }
 
 ReplicaRunner::~ReplicaRunner() {

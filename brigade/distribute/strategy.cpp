@@ -71,6 +71,7 @@ struct Strategy::Engine {
       generators;  // [replica]: its thread's in a run
   std::vector<ReplicaStream> streams;  // [replica]
   device::ReplicaGenerator creation;
+  bool running = false;  // a run is under way; the caller's thread only
   std::uint64_t models_created = 0;
   std::uint64_t step = 0;
 };
@@ -158,7 +159,8 @@ Minimizer Strategy::make_minimizer(std::span<const variables::Variable> variable
 
 void Strategy::run_replicas(const std::optional<ExampleCounts>& examples,
                             const std::function<void(ReplicaContext&)>& body) {
-  check_state(in_cross_replica_context(), "Strategy::run was called inside a replica.");
+  check_state(in_cross_replica_context() && !engine_->running,
+              "Strategy::run was called inside a replica or a merge_call: runs do not nest.");
   if (examples && static_cast<int>(examples->local.size()) != num_replicas_in_sync()) {
     throw Error(
         ErrorCode::kInvalidArgument,
@@ -173,6 +175,7 @@ void Strategy::run_replicas(const std::optional<ExampleCounts>& examples,
   const base::Ambient callers_ambient = base::ambient();
   FirstFailure failure;
 
+  engine.running = true;
   for (ReplicaStream& stream : engine.streams) stream.fork();
   engine.runner.run([&](int replica) {
     // Replica 0 runs on the caller's thread, whose state is in place.
@@ -195,6 +198,7 @@ void Strategy::run_replicas(const std::optional<ExampleCounts>& examples,
   });
   for (const ReplicaStream& stream : engine.streams) stream.join();
   if (!alone) engine.group->reset();
+  engine.running = false;
   ++engine.step;
   failure.rethrow(*this);
 }
