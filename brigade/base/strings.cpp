@@ -46,6 +46,11 @@ std::string_view trim(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
 }
 
+std::string_view without_stack_trace(std::string_view what) {
+  constexpr std::string_view kBeginOfTrace = "\nException raised from ";
+  return trim(what.substr(0, what.find(kBeginOfTrace)));
+}
+
 std::optional<std::int64_t> parse_int(std::string_view text) {
   std::int64_t value = 0;
   const char* end = text.data() + text.size();

@@ -76,6 +76,10 @@ std::string_view trim(std::string_view text);
 /// leading '+' and spaces included) or the number does not fit.
 std::optional<std::int64_t> parse_int(std::string_view text);
 
+/// What an exception's text says to people: without the stack trace that libtorch appends to it,
+/// and without spaces and line ends around it. A view into the same characters.
+std::string_view without_stack_trace(std::string_view what);
+
 /// A size as people read it, in powers of 1024: "0 B", "1023 B", "1.5 KiB", "16.0 EiB".
 std::string human_bytes(std::uint64_t bytes);
 

@@ -22,6 +22,14 @@ std::ostream& operator<<(std::ostream& out, const Streamed&) {
 namespace brigade::base {
 namespace {
 
+TEST(Strings, TextForPeopleHasNoStackTrace) {
+  EXPECT_EQ(
+      without_stack_trace("size 3 is not 4\nException raised from f at g.cpp:1 (most recent call "
+                          "first):\nframe #0: h\n"),
+      "size 3 is not 4");
+  EXPECT_EQ(without_stack_trace(" two\nlines \n"), "two\nlines");
+}
+
 TEST(StrCat, WritesEachKindOfValue) {
   const char* pointer = "p";
   EXPECT_EQ(str_cat(), "");

@@ -58,7 +58,7 @@ class Dataset {
   /// Each element becomes `function(element)`, or `function(element, ElementContext&)` for random
   /// augmentation. With `{.parallelism = n}` n threads work ahead; the order stays that of the
   /// input. What the function throws is thrown by `next()` at the element's place, with the recipe
-  /// and the element named: an `Error` keeps its code, other exceptions become kInternal.
+  /// and the element named: an `Error` keeps its code, other exceptions become kAborted.
   template <class F>
   auto map(F function, MapOptions options = {}) const {
     using Result = typename internal::MapTraits<F, T>::Result;

@@ -18,9 +18,9 @@ void rethrow_at_element(const std::string& where, std::uint64_t epoch, std::uint
   } catch (const Error& error) {
     throw Error(error.code(), place + error.what());
   } catch (const std::exception& error) {
-    throw Error(ErrorCode::kInternal, base::str_cat(place, base::trim(error.what())));
+    throw Error(ErrorCode::kAborted, base::str_cat(place, base::without_stack_trace(error.what())));
   } catch (...) {
-    throw Error(ErrorCode::kInternal, place + "an exception that is no std::exception");
+    throw Error(ErrorCode::kAborted, place + "an exception that is no std::exception");
   }
 }
 

@@ -82,7 +82,7 @@ TEST(Map, RunsOnSeveralThreadsAtOnce) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     if (x < 3) meeting->count_down();
     while (x < 3 && !meeting->try_wait()) {
-      if (std::chrono::steady_clock::now() > deadline) throw Error(ErrorCode::kInternal, "alone");
+      if (std::chrono::steady_clock::now() > deadline) throw Error(ErrorCode::kAborted, "alone");
       std::this_thread::yield();
     }
     return x;
@@ -108,9 +108,9 @@ TEST(Map, ErrorsSurfaceAtTheirElementAndNameIt) {
     EXPECT_EQ(iterator.next(), 3);
     EXPECT_EQ(iterator.next(), 4);
     const Error other = error_of([&] { iterator.next(); });
-    EXPECT_EQ(other.code(), ErrorCode::kInternal);
+    EXPECT_EQ(other.code(), ErrorCode::kAborted);
     EXPECT_STREQ(other.what(), "range(8) | decode, element 5 of epoch 1: five is odd");
-    EXPECT_EQ(error_of([&] { iterator.next(); }).code(), ErrorCode::kInternal);
+    EXPECT_EQ(error_of([&] { iterator.next(); }).code(), ErrorCode::kAborted);
     auto resumed = dataset.iterator();
     resumed.restore(iterator.save());
     EXPECT_EQ(resumed.next(), 7);
