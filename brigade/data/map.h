@@ -61,7 +61,7 @@ std::uint64_t key_of_map(const MapOptions& options, const IteratorOptions& job,
                          std::uint64_t depth);
 
 /// Throws the exception being handled again as an `Error` that names the step and the element. An
-/// `Error` keeps its code, anything else becomes kInternal.
+/// `Error` keeps its code, anything else becomes kAborted.
 [[noreturn]] void rethrow_at_element(const std::string& where, std::uint64_t epoch,
                                      std::uint64_t index);
 
