@@ -12,6 +12,7 @@
 #include "brigade/data/dataset.h"
 #include "brigade/distribute/per_replica.h"
 #include "brigade/input/split.h"
+#include "brigade/input/structure.h"  // how batches of tensors come apart
 #include "brigade/input/to_device.h"
 
 namespace brigade::distribute {
