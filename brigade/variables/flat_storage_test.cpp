@@ -1,0 +1,51 @@
+#include "brigade/variables/flat_storage.h"
+
+#include <gtest/gtest.h>
+
+namespace brigade::variables {
+namespace {
+
+const std::vector<c10::Device> kTwoCpus(2, c10::Device(c10::kCPU));
+const std::vector<std::int64_t> kSizes = {3, 16, 0, 17};
+
+TEST(FlatStorage, EveryVariableBeginsAtA64ByteLine) {
+  const FlatStorage floats(at::kFloat, kSizes, kTwoCpus, Sharing::kOneStorage);
+  EXPECT_EQ(floats.offset(0), 0);
+  EXPECT_EQ(floats.offset(1), 16);
+  EXPECT_EQ(floats.offset(2), 32);
+  EXPECT_EQ(floats.offset(3), 32);
+  EXPECT_EQ(floats.size(), 64);
+  const FlatStorage doubles(at::kDouble, kSizes, kTwoCpus, Sharing::kOneStorage);
+  EXPECT_EQ(doubles.offset(1), 8);
+  EXPECT_EQ(doubles.offset(3), 24);
+  EXPECT_EQ(doubles.size(), 48);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(floats.buffer(0).const_data_ptr()) % 64, 0u);
+}
+
+TEST(FlatStorage, SaysWhereANeighbourBegins) {
+  const FlatStorage storage(at::kFloat, kSizes, kTwoCpus, Sharing::kOneStorage);
+  EXPECT_EQ(storage.next_offset(3), 16);
+  EXPECT_EQ(storage.next_offset(16), 16);
+  EXPECT_EQ(storage.next_offset(17), 32);
+}
+
+TEST(FlatStorage, OneStorageIsTheSameForAllReplicas) {
+  const FlatStorage storage(at::kFloat, kSizes, kTwoCpus, Sharing::kOneStorage);
+  EXPECT_EQ(storage.replicas(), 2);
+  EXPECT_TRUE(storage.buffer(0).is_same(storage.buffer(1)));
+}
+
+TEST(FlatStorage, OneCopyEachIsApart) {
+  const FlatStorage storage(at::kFloat, kSizes, kTwoCpus, Sharing::kOneCopyEach);
+  storage.buffer(0).fill_(1);
+  EXPECT_EQ(storage.buffer(1).sum().item<float>(), 0);
+  EXPECT_EQ(storage.buffer(1).sizes(), storage.buffer(0).sizes());
+}
+
+TEST(FlatStorage, GapsHoldZeros) {
+  const FlatStorage storage(at::kDouble, kSizes, kTwoCpus, Sharing::kOneStorage);
+  EXPECT_EQ(storage.buffer(0).count_nonzero().item<std::int64_t>(), 0);
+}
+
+}  // namespace
+}  // namespace brigade::variables
