@@ -1,0 +1,154 @@
+#include "apps/brigade/bench_command.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "apps/brigade/data_flags.h"
+#include "apps/brigade/exit_code.h"
+#include "apps/brigade/model_flags.h"
+#include "apps/brigade/optimizer_flags.h"
+#include "apps/brigade/report.h"
+#include "apps/brigade/strategy_flags.h"
+#include "apps/brigade/training_step.h"
+#include "brigade/base/strings.h"
+#include "brigade/input/synthetic.h"
+#include "brigade/machine/topology.h"
+#include "brigade/tuning/tuning.h"
+
+namespace brigade::command {
+namespace {
+
+constexpr const char* kExamples = R"(Examples:
+  brigade bench
+      the MNIST CNN at batch 128 on one CPU
+  brigade bench --strategy mirrored --devices cpu:0,cpu:1 --steps 100 --json
+      the same on two replicas, for programs)";
+
+constexpr std::int64_t kDistinctBatches = 4;
+
+using Batch = distribute::PerReplica<input::LabeledBatch>;
+
+std::vector<Batch> make_batches(const distribute::Strategy& strategy, std::int64_t global_batch) {
+  const auto examples = input::synthetic(kDistinctBatches * global_batch, {1, 28, 28}, 10);
+  std::vector<Batch> batches;
+  for (const auto& batch : strategy.distribute(examples.batch(global_batch))) {
+    batches.push_back(batch);
+  }
+  return batches;
+}
+
+// Seconds of each step behind the first `warmup` ones.
+std::vector<double> time_steps(const TrainingStep& step, const std::vector<Batch>& batches,
+                               std::int64_t warmup, std::int64_t steps) {
+  std::vector<double> seconds;
+  for (std::int64_t i = 0; i < warmup + steps; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    const auto losses = step.run(batches[static_cast<std::size_t>(i) % batches.size()]);
+    if (!losses[0].is_cpu()) step.mean(losses);  // a GPU's step ends when its loss is there
+    if (i >= warmup) seconds.push_back(seconds_between(begin, std::chrono::steady_clock::now()));
+  }
+  return seconds;
+}
+
+double quantile(std::vector<double> values, double share) {
+  std::sort(values.begin(), values.end());
+  const auto last = static_cast<double>(values.size() - 1);
+  return values[static_cast<std::size_t>(share * last + 0.5)];
+}
+
+class BenchCommand final : public Command {
+ public:
+  explicit BenchCommand(CLI::App& parent)
+      : parser_(*parent.add_subcommand("bench", "Measure training steps on data in memory")) {
+    model_.add_to(parser_);
+    strategy_.add_to(parser_);
+    optimizer_.add_to(parser_);
+    batch_.add_to(parser_);
+    parser_.add_option("--steps", steps_, "Steps to measure")
+        ->capture_default_str()
+        ->group("Steps");
+    parser_.add_option("--warmup-steps", warmup_, "Steps before, which are not measured")
+        ->capture_default_str()
+        ->group("Steps");
+    parser_.add_flag("--json", json_, "Write one JSON object to standard output")->group("Output");
+    parser_.footer(kExamples);
+  }
+  const CLI::App& parser() const override { return parser_; }
+
+  int run() override {
+    check_flags();
+    const optim::UpdateRulePtr rule = optimizer_.rule();
+    const auto strategy = strategy_.make();
+    const std::int64_t batch = batch_.global_size(strategy->num_replicas_in_sync());
+    const Model model = model_.create(*strategy);
+    const auto minimizer = strategy->make_minimizer(model.variables(), rule);
+    const TrainingStep step{*strategy, model, minimizer};
+    const auto seconds = time_steps(step, make_batches(*strategy, batch), warmup_, steps_);
+    report(*strategy, batch, seconds);
+    return kDone;
+  }
+
+ private:
+  void check_flags() const {
+    model_.options();
+    batch_.check();
+    check_at_least("--steps", steps_, 1);
+    check_at_least("--warmup-steps", warmup_, 0);
+  }
+
+  Json result(const distribute::Strategy& strategy, std::int64_t batch,
+              const std::vector<double>& seconds) const {
+    double total = 0.0;
+    for (const double each : seconds) total += each;
+    Json json;
+    json["model"] = model_.model;
+    json["strategy"] = strategy.name();
+    json["replicas"] = strategy.num_replicas_in_sync();
+    json["devices"] = device_names(strategy);
+    json["threads_per_replica"] = strategy_.threads_per_replica;
+    json["optimizer"] = optimizer_.optimizer;
+    json["global_batch_size"] = batch;
+    json["steps"] = steps_;
+    json["warmup_steps"] = warmup_;
+    json["images_per_second"] = static_cast<double>(batch * steps_) / total;
+    json["milliseconds_per_step_median"] = 1e3 * quantile(seconds, 0.5);
+    json["milliseconds_per_step_p90"] = 1e3 * quantile(seconds, 0.9);
+    json["peak_memory_bytes"] = peak_memory();
+    json["processor"] = machine::processor_name();
+    json["tuning"] = tuning::report().describe();
+    return json;
+  }
+
+  void report(const distribute::Strategy& strategy, std::int64_t batch,
+              const std::vector<double>& seconds) const {
+    const Json json = result(strategy, batch, seconds);
+    if (json_) return print_json(json);
+    print_text(base::str_cat(
+        model_.model, ", ", strategy.name(), " on ", base::join(device_names(strategy), " "), ", ",
+        batch, " examples a step, ", steps_, " steps\n", "images/s         ",
+        fixed(json["images_per_second"].get<double>(), 0), "\nms a step        ",
+        fixed(json["milliseconds_per_step_median"].get<double>(), 3), " median, ",
+        fixed(json["milliseconds_per_step_p90"].get<double>(), 3), " p90\npeak memory      ",
+        base::human_bytes(static_cast<std::uint64_t>(peak_memory())), "\nprocessor        ",
+        machine::processor_name(), "\ntuning           ", tuning::report().describe(), "\n"));
+  }
+
+  CLI::App& parser_;
+  ModelFlags model_;
+  StrategyFlags strategy_;
+  OptimizerFlags optimizer_;
+  BatchFlags batch_;
+  std::int64_t steps_ = 50;
+  std::int64_t warmup_ = 5;
+  bool json_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_bench_command(CLI::App& parent) {
+  return std::make_unique<BenchCommand>(parent);
+}
+
+}  // namespace brigade::command

@@ -1,0 +1,20 @@
+#pragma once
+
+namespace CLI {
+class App;
+}
+
+namespace brigade::command {
+
+/// One subcommand: its flags are added to the parser when it is made, and filled when it has run.
+class Command {
+ public:
+  virtual ~Command() = default;
+  /// The parser of this subcommand.
+  virtual const CLI::App& parser() const = 0;
+  /// Does the work. Returns the exit code; throws UsageError for what the user must mend, anything
+  /// else for a failure.
+  virtual int run() = 0;
+};
+
+}  // namespace brigade::command

@@ -1,0 +1,126 @@
+#include "apps/brigade/data_flags.h"
+
+#include <CLI/CLI.hpp>
+
+#include "apps/brigade/exit_code.h"
+#include "brigade/base/strings.h"
+#include "brigade/input/image_ops.h"
+#include "brigade/input/synthetic.h"
+
+namespace brigade::command {
+namespace {
+
+constexpr std::int64_t kMost = std::int64_t{1} << 31;  // products of two still fit
+constexpr std::int64_t kDefaultBatch = 128;
+constexpr std::int64_t kSyntheticTrain = 10'000;
+constexpr std::int64_t kSyntheticTest = 2'000;
+constexpr std::int64_t kClasses = 10;
+constexpr std::int64_t kCropPadding = 2;
+
+// Both splits come from one draw, so that they share the patterns of the classes.
+data::Dataset<input::LabeledExample> synthetic_split(std::int64_t train, input::Split split) {
+  const auto all = input::synthetic(train + kSyntheticTest, {1, 28, 28}, kClasses);
+  return split == input::Split::kTrain ? all.take(train) : all.skip(train);
+}
+
+}  // namespace
+
+void check_at_least(const char* flag, std::int64_t value, std::int64_t least) {
+  if (value < least) {
+    throw UsageError(base::str_cat(flag, " is ", value, "; it must be at least ", least));
+  }
+  if (value > kMost) {
+    throw UsageError(base::str_cat(flag, " is ", value, "; it must be at most ", kMost));
+  }
+}
+
+void DataFlags::add_to(CLI::App& app) {
+  app.add_option("--dataset", dataset, "The data: fashion_mnist, mnist, synthetic")
+      ->capture_default_str()
+      ->group("Data");
+  app.add_option("--data-dir", data_dir,
+                 base::str_cat("Folder with the four idx files, plain or .gz (fashion_mnist: ",
+                               input::kFashionMnistDirectory, ")"))
+      ->group("Data");
+  app.add_option("--train-examples", train_examples,
+                 base::str_cat("Train on the first N examples only (synthetic: make N, by default ",
+                               kSyntheticTrain, ")"))
+      ->group("Data");
+}
+
+void DataFlags::check() const {
+  check_choice("dataset", dataset, {"fashion_mnist", "mnist", "synthetic"});
+  if (train_examples) check_at_least("--train-examples", *train_examples, 1);
+  if (dataset == "mnist" && data_dir.empty()) {
+    throw UsageError("dataset mnist needs --data-dir, the folder with its four idx files");
+  }
+  if (dataset == "synthetic" && !data_dir.empty()) {
+    throw UsageError("dataset synthetic is made up and reads no folder; leave out --data-dir");
+  }
+}
+
+data::Dataset<input::LabeledExample> DataFlags::load(input::Split split) const {
+  if (dataset == "synthetic") {
+    return synthetic_split(train_examples.value_or(kSyntheticTrain), split);
+  }
+  const auto examples =
+      dataset == "mnist" ? input::mnist(data_dir, split)
+                         : input::fashion_mnist(
+                               data_dir.empty() ? input::kFashionMnistDirectory : data_dir, split);
+  if (split == input::Split::kTrain && train_examples) return examples.take(*train_examples);
+  return examples;
+}
+
+void PipelineFlags::add_to(CLI::App& app) {
+  app.add_option("--shuffle-buffer", shuffle_buffer, "Examples to draw the next one from; 1: none")
+      ->capture_default_str()
+      ->group("Data");
+  app.add_option("--augment", augment, "Random changes to each image: none, random_crop")
+      ->capture_default_str()
+      ->group("Data");
+  app.add_option("--map-threads", map_threads, "Threads that augment; the result is the same")
+      ->capture_default_str()
+      ->group("Data");
+}
+
+void PipelineFlags::check() const {
+  check_at_least("--shuffle-buffer", shuffle_buffer, 1);
+  check_choice("augmentation", augment, {"none", "random_crop"});
+  check_at_least("--map-threads", map_threads, 1);
+}
+
+data::Dataset<input::LabeledExample> PipelineFlags::apply(
+    data::Dataset<input::LabeledExample> examples) const {
+  if (shuffle_buffer > 1) examples = examples.shuffle(shuffle_buffer);
+  if (augment == "none") return examples;
+  return examples.map(
+      [](input::LabeledExample example, data::ElementContext& context) {
+        example.features = input::random_crop(example.features, {.padding = kCropPadding}, context);
+        return example;
+      },
+      {.parallelism = map_threads, .name = "random_crop"});
+}
+
+void BatchFlags::add_to(CLI::App& app) {
+  app.add_option("--batch-size", per_replica,
+                 base::str_cat("Examples of each replica in a step (default ", kDefaultBatch, ")"))
+      ->group("Steps");
+  app.add_option("--global-batch-size", global, "Examples of all replicas together in a step")
+      ->group("Steps");
+}
+
+void BatchFlags::check() const {
+  if (per_replica && global) {
+    throw UsageError(
+        "--batch-size (of a replica) and --global-batch-size (of all) exclude each other");
+  }
+  if (per_replica) check_at_least("--batch-size", *per_replica, 1);
+  if (global) check_at_least("--global-batch-size", *global, 1);
+}
+
+std::int64_t BatchFlags::global_size(int replicas) const {
+  if (global) return *global;
+  return per_replica.value_or(kDefaultBatch) * replicas;
+}
+
+}  // namespace brigade::command

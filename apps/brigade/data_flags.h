@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "brigade/data/dataset.h"
+#include "brigade/input/example.h"
+#include "brigade/input/mnist.h"
+
+namespace CLI {
+class App;
+}
+
+namespace brigade::command {
+
+/// The flags that choose what to learn from.
+struct DataFlags {
+  std::string dataset = "fashion_mnist";
+  std::string data_dir;
+  std::optional<std::int64_t> train_examples;
+
+  void add_to(CLI::App& app);
+  /// Throws UsageError for flags that cannot work. Reads no file.
+  void check() const;
+  /// Reads a split, or makes it up.
+  data::Dataset<input::LabeledExample> load(input::Split split) const;
+};
+
+/// The flags that say how the training examples flow.
+struct PipelineFlags {
+  std::int64_t shuffle_buffer = 10'000;
+  std::string augment = "none";
+  std::int64_t map_threads = 1;
+
+  void add_to(CLI::App& app);
+  /// Throws UsageError.
+  void check() const;
+  /// Shuffled and augmented, one pass.
+  data::Dataset<input::LabeledExample> apply(data::Dataset<input::LabeledExample> examples) const;
+};
+
+/// The size of a batch, said in one of two ways.
+struct BatchFlags {
+  std::optional<std::int64_t> per_replica;
+  std::optional<std::int64_t> global;
+
+  void add_to(CLI::App& app);
+  /// Throws UsageError.
+  void check() const;
+  std::int64_t global_size(int replicas) const;
+};
+
+/// Throws UsageError naming the flag unless `value` is at least `least` and no more than 2^31.
+void check_at_least(const char* flag, std::int64_t value, std::int64_t least);
+
+}  // namespace brigade::command

@@ -1,0 +1,138 @@
+#include "apps/brigade/devices_command.h"
+
+#include <torch/version.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "apps/brigade/exit_code.h"
+#include "apps/brigade/report.h"
+#include "brigade/base/strings.h"
+#include "brigade/device/device.h"
+#include "brigade/tuning/tuning.h"
+
+namespace brigade::command {
+namespace {
+
+constexpr const char* kExamples = R"(Examples:
+  brigade devices
+      a table of the logical devices, one thread each
+  brigade devices --threads-per-replica 2 --json
+      CPUs of two cores each, for programs)";
+
+constexpr bool kCudaBuilt = BRIGADE_CUDA_BUILT != 0;
+
+std::int64_t memory_of_machine() {
+  return std::int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGE_SIZE);
+}
+
+using Row = std::vector<std::string>;
+
+std::string cores_text(const device::Device& device) {
+  return device.cores.empty() ? "any" : device.cores.to_string();
+}
+
+Row row_of(const device::Device& device) {
+  return {device.name.to_string(), device.name.tensorflow_name(), device.torch_device.str(),
+          cores_text(device), std::to_string(device.threads)};
+}
+
+// Columns as wide as their widest cell.
+std::string table(const std::vector<Row>& rows) {
+  std::vector<std::size_t> widths(rows.front().size(), 0);
+  for (const Row& row : rows) {
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string text;
+  for (const Row& row : rows) {
+    std::string line;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      line += row[i] + std::string(widths[i] - row[i].size() + 2, ' ');
+    }
+    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+  }
+  return text;
+}
+
+Json json_of(const device::Device& device) {
+  Json json;
+  json["name"] = device.name.to_string();
+  json["tensorflow_name"] = device.name.tensorflow_name();
+  json["torch_device"] = device.torch_device.str();
+  json["cores"] = device.cores.cores();
+  json["threads"] = device.threads;
+  return json;
+}
+
+class DevicesCommand final : public Command {
+ public:
+  explicit DevicesCommand(CLI::App& parent)
+      : parser_(*parent.add_subcommand("devices", "Show the devices that replicas can run on")) {
+    parser_
+        .add_option("--threads-per-replica", options_.threads_per_cpu,
+                    "Threads, and cores, of each logical CPU")
+        ->capture_default_str();
+    parser_.add_flag("--json", json_, "Write one JSON object to standard output");
+    parser_.footer(kExamples);
+  }
+  const CLI::App& parser() const override { return parser_; }
+
+  int run() override {
+    const device::Hardware hardware = device::discover_hardware();
+    const auto devices = set_up([&] { return device::available_devices(options_, hardware); });
+    if (json_) {
+      print_json(describe(hardware, devices));
+    } else {
+      print_text(describe_for_people(hardware, devices));
+    }
+    return kDone;
+  }
+
+ private:
+  static Json describe(const device::Hardware& hardware,
+                       const std::vector<device::Device>& devices) {
+    Json json;
+    json["devices"] = Json::array();
+    for (const device::Device& device : devices) json["devices"].push_back(json_of(device));
+    json["processor"] = hardware.topology.processor;
+    json["usable_cores"] = hardware.topology.usable_cores();
+    json["physical_cores"] = hardware.topology.physical_cores.size();
+    json["memory_bytes"] = memory_of_machine();
+    json["gpu_cards"] = hardware.gpu_cards;
+    json["cuda_built"] = kCudaBuilt;
+    json["libtorch"] = TORCH_VERSION;
+    json["tuning"] = tuning::report().describe();
+    return json;
+  }
+
+  static std::string describe_for_people(const device::Hardware& hardware,
+                                         const std::vector<device::Device>& devices) {
+    std::vector<Row> rows = {{"DEVICE", "TENSORFLOW", "LIBTORCH", "CORES", "THREADS"}};
+    for (const device::Device& device : devices) rows.push_back(row_of(device));
+    const std::string cuda = kCudaBuilt ? base::str_cat("built in, cards: ", hardware.gpu_cards)
+                                        : std::string("not built in");
+    const std::vector<Row> machine = {
+        {"processor", hardware.topology.processor},
+        {"cores", base::str_cat(hardware.topology.usable_cores(), " usable, ",
+                                hardware.topology.physical_cores.size(), " physical")},
+        {"memory", base::human_bytes(static_cast<std::uint64_t>(memory_of_machine()))},
+        {"CUDA", cuda},
+        {"libtorch", TORCH_VERSION},
+        {"tuning", tuning::report().describe()}};
+    return table(rows) + "\n" + table(machine);
+  }
+
+  CLI::App& parser_;
+  device::DiscoveryOptions options_;
+  bool json_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_devices_command(CLI::App& parent) {
+  return std::make_unique<DevicesCommand>(parent);
+}
+
+}  // namespace brigade::command

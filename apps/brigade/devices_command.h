@@ -1,0 +1,12 @@
+#pragma once
+
+#include <memory>
+
+#include "apps/brigade/command.h"
+
+namespace brigade::command {
+
+/// `brigade devices`: shows what this machine offers.
+std::unique_ptr<Command> make_devices_command(CLI::App& parent);
+
+}  // namespace brigade::command

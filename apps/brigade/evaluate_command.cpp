@@ -1,0 +1,109 @@
+#include "apps/brigade/evaluate_command.h"
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "apps/brigade/data_flags.h"
+#include "apps/brigade/evaluation.h"
+#include "apps/brigade/exit_code.h"
+#include "apps/brigade/model_flags.h"
+#include "apps/brigade/report.h"
+#include "apps/brigade/run_directory.h"
+#include "apps/brigade/strategy_flags.h"
+#include "apps/brigade/weights.h"
+#include "brigade/base/strings.h"
+#include "brigade/checkpoint/weights_hash.h"
+#include "brigade/tuning/tuning.h"
+
+namespace brigade::command {
+namespace {
+
+constexpr const char* kExamples = R"(Examples:
+  brigade evaluate --model-dir /tmp/run
+      the MNIST CNN saved there, on Fashion-MNIST's test split
+  brigade evaluate --model mlp --dataset synthetic --model-dir /tmp/run --strategy mirrored --json
+      another model, on every core, for programs)";
+
+class EvaluateCommand final : public Command {
+ public:
+  explicit EvaluateCommand(CLI::App& parent)
+      : parser_(*parent.add_subcommand("evaluate", "Evaluate saved weights on the test split")) {
+    parser_.add_option("--model-dir", model_dir_, "Folder with weights.safetensors")->required();
+    parser_.add_flag("--json", json_, "Write one JSON object to standard output");
+    model_.add_to(parser_);
+    data_.add_to(parser_);
+    strategy_.add_to(parser_);
+    batch_.add_to(parser_);
+    parser_.footer(kExamples);
+  }
+  const CLI::App& parser() const override { return parser_; }
+
+  int run() override {
+    check_flags();
+    const auto weights = set_up([&] { return directory().read_weights(); });
+    const auto strategy = strategy_.make();
+    const Model model = model_.create(*strategy);
+    set_up([&] {
+      assign_weights(model.variables(), weights, directory().weights_path().string(), model_.model);
+    });
+    const std::int64_t batch = batch_.global_size(strategy->num_replicas_in_sync());
+    const auto batches = set_up([&] { return data_.load(input::Split::kTest).batch(batch); });
+    const Interrupt interrupt;
+    const auto begin = std::chrono::steady_clock::now();
+    const auto result = evaluate_unless_interrupted(*strategy, model, batches, interrupt);
+    if (!result) return exit_code_after(*interrupt.received());
+    const double seconds = seconds_between(begin, std::chrono::steady_clock::now());
+    report(*strategy, *result, seconds, checkpoint::weights_sha256(weights_of(model.variables())));
+    return kDone;
+  }
+
+ private:
+  RunDirectory directory() const { return {io::posix_file_system(), model_dir_}; }
+
+  void check_flags() const {
+    model_.options();
+    data_.check();
+    batch_.check();
+  }
+
+  void report(const distribute::Strategy& strategy, const train::EvaluationResult& result,
+              double seconds, const std::string& weights_sha256) const {
+    if (!json_) {
+      print_text(base::str_cat("test accuracy    ", fixed(100 * result.accuracy, 2),
+                               " %\ntest loss        ", fixed(result.loss, 4),
+                               "\nexamples         ", result.examples, "\n"));
+      return;
+    }
+    Json json;
+    json["model"] = model_.model;
+    json["dataset"] = data_.dataset;
+    json["strategy"] = strategy.name();
+    json["replicas"] = strategy.num_replicas_in_sync();
+    json["devices"] = device_names(strategy);
+    json["examples"] = result.examples;
+    json["eval_accuracy"] = result.accuracy;
+    json["eval_loss"] = result.loss;
+    json["seconds"] = seconds;
+    json["weights_sha256"] = weights_sha256;
+    json["tuning"] = tuning::report().describe();
+    json["model_dir"] = model_dir_;
+    print_json(json);
+  }
+
+  CLI::App& parser_;
+  ModelFlags model_;
+  DataFlags data_;
+  StrategyFlags strategy_;
+  BatchFlags batch_;
+  std::string model_dir_;
+  bool json_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_evaluate_command(CLI::App& parent) {
+  return std::make_unique<EvaluateCommand>(parent);
+}
+
+}  // namespace brigade::command

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <optional>
+
+#include "apps/brigade/interrupt.h"
+#include "apps/brigade/training_loop.h"
+#include "brigade/train/evaluate.h"
+
+namespace brigade::command {
+
+/// `train::evaluate`, given up at the next batch once a signal came: then nothing is returned.
+std::optional<train::EvaluationResult> evaluate_unless_interrupted(
+    distribute::Strategy& strategy, const Model& model,
+    const data::Dataset<input::LabeledBatch>& batches, const Interrupt& interrupt);
+
+}  // namespace brigade::command

@@ -1,0 +1,106 @@
+#include <torch/version.h>
+
+#include <CLI/CLI.hpp>
+#include <exception>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "apps/brigade/bench_command.h"
+#include "apps/brigade/devices_command.h"
+#include "apps/brigade/evaluate_command.h"
+#include "apps/brigade/exit_code.h"
+#include "apps/brigade/train_command.h"
+#include "brigade/base/strings.h"
+
+namespace brigade::command {
+namespace {
+
+using Commands = std::vector<std::unique_ptr<Command>>;
+
+std::vector<std::string> names_of(const Commands& commands) {
+  std::vector<std::string> names;
+  for (const auto& command : commands) names.push_back(command->parser().get_name());
+  return names;
+}
+
+const Command* chosen(const Commands& commands) {
+  for (const auto& command : commands) {
+    if (command->parser().parsed()) return command.get();
+  }
+  return nullptr;
+}
+
+std::vector<std::string> flags_of(const CLI::App& parser) {
+  std::vector<std::string> flags;
+  for (const CLI::Option* option : parser.get_options()) {
+    for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
+  }
+  return flags;
+}
+
+// What the parser could not place: a misspelt flag, or a word too many.
+UsageError unexpected(const CLI::App& app, const Commands& commands) {
+  const std::vector<std::string> rest = app.remaining(true);
+  const std::string word = rest.empty() ? "" : rest.front().substr(0, rest.front().find('='));
+  const Command* command = chosen(commands);
+  const CLI::App& parser = command == nullptr ? app : command->parser();
+  const auto near = base::nearest(word, flags_of(parser));
+  const std::string name = command == nullptr ? "" : " " + parser.get_name();
+  return UsageError(base::str_cat(word.rfind('-', 0) == 0 ? "unknown flag " : "unexpected word ",
+                                  word, near ? base::str_cat("; did you mean ", *near, "?") : ";",
+                                  " See: brigade", name, " --help"));
+}
+
+// Before the parser, whose own message names no command.
+void check_command_name(int argc, char** argv, const Commands& commands) {
+  const std::string names = base::join(names_of(commands), ", ");
+  if (argc < 2) throw UsageError("no command is given. Known: " + names + ". See: brigade --help");
+  const std::string first = argv[1];
+  if (first.empty() || first.front() != '-') check_choice("command", first, names_of(commands));
+}
+
+// Help and the version end as "errors" of the parser, with exit code 0.
+int parse(CLI::App& app, const Commands& commands, int argc, char** argv) {
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ExtrasError&) {
+    throw unexpected(app, commands);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);
+    throw UsageError(error.what());
+  }
+  return -1;
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("Distributed training on libtorch", "brigade");
+  app.set_version_flag("--version",
+                       base::str_cat("brigade ", BRIGADE_VERSION, ", libtorch ", TORCH_VERSION));
+  app.footer("Examples:\n  brigade devices\n  brigade train --help");
+  app.require_subcommand(1);
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  Commands commands;
+  commands.push_back(make_train_command(app));
+  commands.push_back(make_evaluate_command(app));
+  commands.push_back(make_bench_command(app));
+  commands.push_back(make_devices_command(app));
+  check_command_name(argc, argv, commands);
+  const int ended = parse(app, commands, argc, argv);
+  if (ended >= 0) return ended;
+  for (const auto& command : commands) {
+    if (command->parser().parsed()) return command->run();
+  }
+  return kUsage;
+}
+
+}  // namespace
+}  // namespace brigade::command
+
+int main(int argc, char** argv) {
+  try {
+    return brigade::command::run(argc, argv);
+  } catch (const std::exception& error) {
+    return brigade::command::report_error(error);
+  }
+}

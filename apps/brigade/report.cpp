@@ -1,0 +1,42 @@
+#include "apps/brigade/report.h"
+
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "brigade/base/error.h"
+
+namespace brigade::command {
+
+void print_json(const Json& object) {
+  print_text(object.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+void print_text(const std::string& text) {
+  std::cout << text << std::flush;
+  if (!std::cout) throw Error(ErrorCode::kUnavailable, "cannot write to standard output");
+}
+
+std::int64_t peak_memory() {
+  // Not getrusage: its figure begins with that of the process that started this one.
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    std::int64_t kibibytes = 0;
+    if (word == "VmHWM:" && status >> kibibytes) return kibibytes * 1024;
+  }
+  return 0;
+}
+
+double seconds_between(std::chrono::steady_clock::time_point begin,
+                       std::chrono::steady_clock::time_point end) {
+  return std::chrono::duration<double>(end - begin).count();
+}
+
+std::string fixed(double value, int digits) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.*f", digits, value);
+  return text;
+}
+
+}  // namespace brigade::command

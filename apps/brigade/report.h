@@ -1,0 +1,30 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+namespace brigade::command {
+
+/// The keys keep the order in which they were set.
+using Json = nlohmann::ordered_json;
+
+/// Writes `object` as the last line of standard output. Numbers that JSON lacks (NaN, infinities)
+/// become null. Throws kUnavailable if standard output cannot be written.
+void print_json(const Json& object);
+
+/// Writes `text` to standard output. Throws as `print_json`.
+void print_text(const std::string& text);
+
+/// The most memory that this process has had so far, in bytes.
+std::int64_t peak_memory();
+
+/// Seconds between two moments.
+double seconds_between(std::chrono::steady_clock::time_point begin,
+                       std::chrono::steady_clock::time_point end);
+
+/// `value` with `digits` digits behind the point.
+std::string fixed(double value, int digits);
+
+}  // namespace brigade::command

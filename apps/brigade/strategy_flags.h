@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "brigade/distribute/strategy.h"
+
+namespace CLI {
+class App;
+}
+
+namespace brigade::command {
+
+/// The flags that say where the work runs.
+struct StrategyFlags {
+  std::string strategy = "one_device";
+  std::string devices;
+  int threads_per_replica = 1;
+  bool allow_oversubscription = false;
+  std::uint64_t seed = 0;
+
+  void add_to(CLI::App& app);
+  /// The strategy, with its replicas' threads waiting. Throws UsageError for flags that cannot
+  /// work, and what the strategy throws for devices that do not fit.
+  std::unique_ptr<distribute::Strategy> make() const;
+};
+
+/// The short names of the devices of `strategy`, in replica order.
+std::vector<std::string> device_names(const distribute::Strategy& strategy);
+
+}  // namespace brigade::command

@@ -1,0 +1,87 @@
+#include "apps/brigade/training_loop.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "apps/brigade/report.h"
+
+namespace brigade::command {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::int64_t kWarmupSteps = 10;
+
+std::int64_t warmup_steps(const Training& training) {
+  const std::int64_t known = training.steps.value_or(training.batches.cardinality());
+  return known < 0 ? kWarmupSteps : std::min(kWarmupSteps, known / 5);
+}
+
+// Counts, and splits off the first steps.
+class Meter {
+ public:
+  explicit Meter(std::int64_t warmup) : warmup_(warmup), begin_(Clock::now()), warm_(begin_) {}
+
+  void count(std::int64_t examples) {
+    ++steps_;
+    examples_ += examples;
+    if (steps_ != warmup_) return;
+    warm_ = Clock::now();
+    warm_examples_ = examples_;
+  }
+
+  std::int64_t steps() const { return steps_; }
+  std::int64_t examples() const { return examples_; }
+
+  TrainingResult result() const {
+    const auto end = Clock::now();
+    const bool is_warm = steps_ > warmup_;
+    const double seconds = seconds_between(begin_, end);
+    const double warm_seconds = is_warm ? seconds_between(warm_, end) : seconds;
+    const std::int64_t counted = is_warm ? examples_ - warm_examples_ : examples_;
+    return {.steps = steps_,
+            .examples = examples_,
+            .seconds = seconds,
+            .warmup_steps = is_warm ? warmup_ : 0,
+            .examples_per_second = rate(counted, warm_seconds),
+            .examples_per_second_total = rate(examples_, seconds)};
+  }
+
+ private:
+  static double rate(std::int64_t count, double seconds) {
+    return seconds > 0.0 ? static_cast<double>(count) / seconds : 0.0;
+  }
+
+  std::int64_t warmup_;
+  Clock::time_point begin_, warm_;
+  std::int64_t steps_ = 0, examples_ = 0, warm_examples_ = 0;
+};
+
+}  // namespace
+
+TrainingResult run_training(const Training& training, train::Progress& progress,
+                            const Interrupt& interrupt) {
+  auto batches = training.step.strategy.distribute(training.batches).iterator();
+  std::optional<distribute::PerReplica<at::Tensor>> losses;
+  Meter meter(warmup_steps(training));
+  std::optional<int> signal;
+  while (!training.steps || meter.steps() < *training.steps) {
+    signal = interrupt.received();
+    if (signal) break;
+    const auto batch = batches.next();
+    if (!batch) break;
+    losses = training.step.run(*batch);
+    meter.count(batch->examples()->global);
+    if (progress.is_due()) {
+      progress.report({meter.steps(), meter.examples(), training.step.mean(*losses)});
+    }
+  }
+  TrainingResult result = meter.result();
+  result.signal = signal ? signal : interrupt.received();
+  if (losses) result.final_loss = training.step.mean(*losses);
+  if (losses) progress.report({meter.steps(), meter.examples(), *result.final_loss});
+  progress.finish();
+  return result;
+}
+
+}  // namespace brigade::command

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "apps/brigade/interrupt.h"
+#include "apps/brigade/training_step.h"
+#include "brigade/data/dataset.h"
+#include "brigade/input/example.h"
+#include "brigade/train/progress.h"
+
+namespace brigade::command {
+
+/// What is trained, on what, and for how long.
+struct Training {
+  TrainingStep step;
+  /// Global batches; the training ends with them, or after `steps`.
+  data::Dataset<input::LabeledBatch> batches;
+  std::optional<std::int64_t> steps;
+};
+
+/// What became of it.
+struct TrainingResult {
+  std::int64_t steps = 0;
+  std::int64_t examples = 0;
+  double seconds = 0.0;              ///< of the loop: input, steps and progress
+  std::int64_t warmup_steps = 0;     ///< first steps that `examples_per_second` leaves out
+  double examples_per_second = 0.0;  ///< behind the first steps, in which memory is first touched
+  double examples_per_second_total = 0.0;
+  std::optional<double> final_loss;  ///< mean over the last global batch; unset without a step
+  std::optional<int> signal;         ///< what ended it early
+};
+
+/// Trains until the end, or until the step in which a signal came is finished.
+TrainingResult run_training(const Training& training, train::Progress& progress,
+                            const Interrupt& interrupt);
+
+}  // namespace brigade::command

@@ -1,0 +1,24 @@
+#pragma once
+
+#include "brigade/distribute/strategy.h"
+#include "brigade/input/example.h"
+#include "brigade/models/classifier.h"
+
+namespace brigade::command {
+
+using Model = distribute::Replicated<models::Classifier>;
+
+/// One step of training a classifier. Borrows what it is made of.
+struct TrainingStep {
+  distribute::Strategy& strategy;
+  const Model& model;
+  const distribute::Minimizer& minimizer;
+
+  /// Trains on a global batch. Returns each replica's mean loss, not yet waited for.
+  distribute::PerReplica<at::Tensor> run(
+      const distribute::PerReplica<input::LabeledBatch>& batch) const;
+  /// The mean loss over the global batch. Waits for the devices.
+  double mean(const distribute::PerReplica<at::Tensor>& losses) const;
+};
+
+}  // namespace brigade::command

@@ -1,0 +1,217 @@
+"""What a user gets wrong: one line that says what to mend, exit 2, and nothing done."""
+import gzip
+import os
+import unittest
+
+import idx_files
+from brigade_process import MLP, TWO_REPLICAS, CommandTest, run
+
+
+class Words(CommandTest):
+    def test_no_command(self):
+        self.refuse(saying=["no command", "train, evaluate, bench, devices"])
+
+    def test_unknown_command(self):
+        self.refuse("trian", saying=["unknown command 'trian'", "did you mean 'train'?"])
+
+    def test_unknown_flag(self):
+        self.refuse_training("--bathc-size", "16", saying=["unknown flag --bathc-size", "--batch-size", "brigade train --help"])
+
+    def test_unexpected_word(self):
+        self.refuse_training("fast", saying=["unexpected word fast"])
+
+    def test_a_value_that_is_no_number(self):
+        self.refuse_training("--steps", "many", saying=["--steps", "many"])
+
+    def test_unknown_model(self):
+        self.refuse_training("--model", "mnist_cn", saying=["unknown model 'mnist_cn'", "did you mean 'mnist_cnn'?", "mlp"])
+
+    def test_unknown_dataset(self):
+        self.refuse_training("--dataset", "cifar", saying=["unknown dataset 'cifar'", "fashion_mnist, mnist, synthetic"])
+
+    def test_unknown_strategy(self):
+        self.refuse_training("--strategy", "mirorred", saying=["unknown strategy 'mirorred'", "did you mean 'mirrored'?"])
+
+    def test_unknown_optimizer(self):
+        self.refuse_training("--optimizer", "rmsprop", saying=["unknown optimizer 'rmsprop'", "adam, adamw, sgd"])
+
+
+class Devices(CommandTest):
+    def refuse_devices(self, devices, *arguments, saying):
+        self.refuse_training(*MLP, "--strategy", "mirrored", "--devices", devices, *arguments, saying=saying)
+
+    def test_malformed(self):
+        self.refuse_devices("tpu:0", saying=["tpu:0"])
+
+    def test_missing(self):
+        self.refuse_devices("gpu:71", saying=["gpu:71", "cpu:0"])
+
+    def test_named_twice(self):
+        self.refuse_devices("cpu:0,cpu:0", saying=["cpu:0", "named twice"])
+
+    def test_named_twice_in_two_spellings(self):
+        self.refuse_devices("cpu:0,/device:CPU:0", saying=["named twice", "/device:CPU:0"])
+
+    def test_more_cpus_than_cores(self):
+        devices = ",".join(f"cpu:{i}" for i in range(os.cpu_count() + 1))
+        self.refuse_devices(devices, saying=["logical CPUs", "--allow-oversubscription"])
+
+    def test_more_threads_than_cores(self):
+        self.refuse_devices("cpu:0", "--threads-per-replica", "100000", saying=["100000 threads", "--allow-oversubscription"])
+
+    def test_two_for_one_device(self):
+        self.refuse_training(*MLP, "--strategy", "one_device", "--devices", "cpu:0,cpu:1",
+                             saying=["one_device", "use --strategy mirrored"])
+
+    def test_more_cpus_than_cores_are_allowed_on_request(self):
+        devices = ",".join(f"cpu:{i}" for i in range(os.cpu_count() + 1))
+        report = self.succeed("train", *MLP, "--strategy", "mirrored", "--devices", devices, "--allow-oversubscription",
+                              "--steps", "2", "--eval", "none", "--json")
+        self.assertEqual(report["replicas"], os.cpu_count() + 1)
+
+
+class Numbers(CommandTest):
+    def test_batch_size(self):
+        for size in ("0", "-4"):
+            with self.subTest(size=size):
+                self.refuse_training("--batch-size", size, saying=[f"--batch-size is {size}", "at least 1"])
+
+    def test_global_batch_size(self):
+        self.refuse_training("--global-batch-size", "0", saying=["--global-batch-size is 0", "at least 1"])
+
+    def test_both_batch_sizes(self):
+        self.refuse_training("--batch-size", "8", "--global-batch-size", "16",
+                             saying=["--batch-size", "--global-batch-size", "exclude"])
+
+    def test_both_lengths(self):
+        self.refuse_training("--epochs", "1", "--steps", "5", saying=["--epochs and --steps exclude each other"])
+
+    def test_lengths_below_one(self):
+        self.refuse_training("--epochs", "0", saying=["--epochs is 0"])
+        self.refuse_training("--steps", "-1", saying=["--steps is -1"])
+
+    def test_rates(self):
+        self.refuse_training("--learning-rate", "-0.1", saying=["-0.1"])
+        self.refuse_training("--momentum", "0.9", saying=["--momentum is for sgd"])
+        self.refuse_training("--dropout", "1", saying=["--dropout is 1", "[0, 1)"])
+        self.refuse_training("--model", "mlp", "--dropout", "0.5", saying=["mlp has no dropout"])
+
+    def test_pipeline(self):
+        self.refuse_training("--shuffle-buffer", "0", saying=["--shuffle-buffer is 0"])
+        self.refuse_training("--map-threads", "0", saying=["--map-threads is 0"])
+        self.refuse_training("--augment", "rotate", saying=["'rotate'", "none, random_crop"])
+        self.refuse_training("--train-examples", "0", saying=["--train-examples is 0"])
+
+    def test_bench(self):
+        self.refuse("bench", "--batch-size", "0", saying=["--batch-size is 0"])
+        self.refuse("bench", "--steps", "0", saying=["--steps is 0"])
+
+
+class Data(CommandTest):
+    def setUp(self):
+        super().setUp()
+        self.data = idx_files.write(self.folder / "data")
+
+    def refuse_data(self, *, saying):
+        for dataset in ("fashion_mnist", "mnist"):
+            with self.subTest(dataset=dataset):
+                self.refuse_training("--model", "mlp", "--dataset", dataset, "--data-dir", self.data, saying=saying)
+
+    def test_missing_folder_names_package_and_flag(self):
+        self.refuse_training("--dataset", "fashion_mnist", "--data-dir", self.folder / "none",
+                             saying=[str(self.folder / "none"), "dataset-fashion-mnist", "--data-dir"])
+
+    def test_mnist_needs_a_folder(self):
+        self.refuse_training("--dataset", "mnist", saying=["mnist needs --data-dir"])
+
+    def test_synthetic_has_no_folder(self):
+        self.refuse_training("--dataset", "synthetic", "--data-dir", self.data, saying=["leave out --data-dir"])
+
+    def test_truncated(self):
+        path = self.data / "train-images-idx3-ubyte.gz"
+        path.write_bytes(path.read_bytes()[:-20])
+        self.refuse_data(saying=["train-images-idx3-ubyte.gz"])
+
+    def test_truncated_before_compression(self):
+        path = self.data / "train-labels-idx1-ubyte.gz"
+        path.write_bytes(gzip.compress(idx_files.labels(40)[:-1]))
+        self.refuse_data(saying=["train-labels-idx1-ubyte.gz", "40", "39"])
+
+    def test_not_gzip(self):
+        (self.data / "t10k-labels-idx1-ubyte.gz").write_text("These are not the labels.\n")
+        self.refuse_data(saying=["t10k-labels-idx1-ubyte.gz", "magic number"])
+
+    def test_wrong_magic(self):
+        (self.data / "train-images-idx3-ubyte.gz").write_bytes(gzip.compress(idx_files.images(40, magic=2050)))
+        self.refuse_data(saying=["train-images-idx3-ubyte.gz", "2050", "2051"])
+
+    def test_counts_that_differ(self):
+        (self.data / "train-labels-idx1-ubyte.gz").write_bytes(gzip.compress(idx_files.labels(39)))
+        self.refuse_data(saying=["40 images", "39 labels"])
+
+    def test_the_whole_files_are_taken(self):
+        report = self.succeed("train", "--model", "mlp", "--dataset", "mnist", "--data-dir", self.data, "--batch-size", "16",
+                              "--epochs", "2", "--json")
+        self.assertEqual((report["examples"], report["steps"], report["eval_examples"]), (80, 5, 20))
+
+
+class ModelDirectory(CommandTest):
+    def test_below_a_file(self):
+        (self.folder / "file").write_text("")
+        self.refuse("train", *MLP, "--model-dir", self.folder / "file" / "run", saying=["file", "--model-dir"])
+
+    def test_where_the_system_forbids_it(self):
+        self.refuse("train", *MLP, "--model-dir", "/proc/brigade-run", saying=["/proc"])
+
+    @unittest.skipIf(os.geteuid() == 0, "root may write everywhere")
+    def test_without_permission(self):
+        closed = self.folder / "closed"
+        closed.mkdir(mode=0o555)
+        self.refuse("train", *MLP, "--model-dir", closed / "run", saying=["Permission denied", "--model-dir"])
+
+    def test_that_holds_a_run(self):
+        self.succeed("train", *MLP, "--steps", "1", "--eval", "none", "--model-dir", self.model_dir, "--json")
+        before = (self.model_dir / "weights.safetensors").read_bytes()
+        self.refuse("train", *MLP, "--model-dir", self.model_dir, saying=[str(self.model_dir), "holds a run", "--overwrite"])
+        self.assertEqual((self.model_dir / "weights.safetensors").read_bytes(), before)
+        self.succeed("train", *MLP, "--steps", "2", "--eval", "none", "--model-dir", self.model_dir, "--overwrite", "--json")
+        self.assertNotEqual((self.model_dir / "weights.safetensors").read_bytes(), before)
+
+
+class Weights(CommandTest):
+    def test_missing_flag(self):
+        self.refuse("evaluate", saying=["--model-dir"])
+
+    def test_missing(self):
+        self.refuse("evaluate", *MLP, "--model-dir", self.model_dir,
+                    saying=[str(self.model_dir / "weights.safetensors"), "brigade train --model-dir"])
+
+    def test_broken(self):
+        self.model_dir.mkdir()
+        (self.model_dir / "weights.safetensors").write_bytes(b"\xff" * 100)
+        self.refuse("evaluate", *MLP, "--model-dir", self.model_dir, saying=["weights.safetensors"])
+
+    def test_of_another_model_are_listed(self):
+        self.succeed("train", *MLP, "--hidden", "32,16", "--steps", "1", "--eval", "none", "--model-dir", self.model_dir,
+                     "--json")
+        self.refuse("evaluate", *MLP, "--hidden", "32,8,4", "--model-dir", self.model_dir,
+                    saying=["model mlp", "missing: dense4.weight [10, 4], dense4.bias [10]",
+                            "dense2.weight is [16, 32], expected [8, 32]", "--model"])
+        self.refuse("evaluate", "--model", "mnist_cnn", "--model-dir", self.model_dir,
+                    saying=["missing: conv1.weight [32, 1, 5, 5]", "unexpected: dense3.bias [10]"])
+
+
+class Streams(CommandTest):
+    def test_output_that_cannot_be_written_is_a_failure(self):
+        import subprocess
+
+        from brigade_process import COMMAND, DEADLINE
+        with open("/dev/full", "w") as full:
+            result = subprocess.run([COMMAND, "devices", "--json"], stdout=full, stderr=subprocess.PIPE, text=True,
+                                    timeout=DEADLINE)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("standard output", result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,113 @@
+"""What the commands write: reports, files, help."""
+import json
+import os
+import pty
+import subprocess
+import unittest
+
+from brigade_process import COMMAND, DEADLINE, MLP, TWO_REPLICAS, CommandTest, run
+
+KEYS = {"model", "strategy", "replicas", "devices", "steps", "examples", "examples_per_second", "seconds", "final_loss",
+        "eval_accuracy", "eval_loss", "weights_sha256", "tuning", "interrupted"}
+
+
+class Train(CommandTest):
+    def test_reports_one_object_and_saves_the_run(self):
+        result = run("train", *MLP, "--epochs", "8", "--model-dir", self.model_dir, "--json")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.stdout.count("\n"), 1)
+        report = json.loads(result.stdout)
+        self.assertLessEqual(KEYS, report.keys())
+        self.assertEqual((report["steps"], report["examples"]), (8 * 16, 8 * 256))
+        self.assertGreater(report["eval_accuracy"], 0.9)
+        self.assertFalse(report["interrupted"])
+        self.assertEqual(sorted(os.listdir(self.model_dir)), ["run.json", "weights.safetensors"])
+        stored = json.loads((self.model_dir / "run.json").read_text())
+        self.assertEqual(stored["result"]["weights_sha256"], report["weights_sha256"])
+        self.assertEqual(stored["configuration"]["model"], "mlp")
+
+    def test_an_uneven_end_loses_no_example(self):
+        report = self.succeed("train", *MLP, *TWO_REPLICAS, "--train-examples", "67", "--epochs", "1", "--json")
+        self.assertEqual((report["steps"], report["examples"], report["replicas"]), (3, 67, 2))
+
+    def test_steps_go_on_over_the_end_of_the_data(self):
+        report = self.succeed("train", *MLP, "--train-examples", "40", "--steps", "7", "--eval", "none", "--json")
+        self.assertEqual((report["steps"], report["examples"]), (7, 7 * 16))
+        self.assertIsNone(report["eval_accuracy"])
+
+    def test_a_global_batch_is_shared_by_the_replicas(self):
+        report = self.succeed("train", "--model", "mlp", "--dataset", "synthetic", *TWO_REPLICAS, "--global-batch-size", "10",
+                              "--steps", "3", "--eval", "none", "--json")
+        self.assertEqual(report["examples"], 30)
+
+    def test_writes_plain_lines_to_a_pipe(self):
+        result = run("train", *MLP, "--steps", "3", "--eval", "none", "--log-every", "0")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertNotIn("\r", result.stderr)
+        self.assertRegex(result.stderr, r"step 1/3  \d+ examples/s  loss \d+\.\d{4}  left \d:\d\d\n")
+        self.assertIn("weights sha256", result.stdout)
+
+    def test_rewrites_one_line_on_a_terminal(self):
+        ours, theirs = pty.openpty()
+        try:
+            result = subprocess.run([COMMAND, "train", *MLP, "--steps", "3", "--eval", "none", "--log-every", "0"],
+                                    stdout=subprocess.DEVNULL, stderr=theirs, stdin=subprocess.DEVNULL, timeout=DEADLINE)
+            text = os.read(ours, 65536).decode()
+        finally:
+            os.close(ours)
+            os.close(theirs)
+        self.assertEqual(result.returncode, 0)
+        self.assertIn("\rstep 2/3", text)
+
+
+class Evaluate(CommandTest):
+    def test_gives_what_the_training_gave(self):
+        trained = self.succeed("train", *MLP, "--epochs", "2", "--model-dir", self.model_dir, "--json")
+        for strategy in ((), TWO_REPLICAS):
+            with self.subTest(strategy=strategy):
+                report = self.succeed("evaluate", *MLP, *strategy, "--model-dir", self.model_dir, "--json")
+                self.assertEqual(report["eval_accuracy"], trained["eval_accuracy"])
+                self.assertAlmostEqual(report["eval_loss"], trained["eval_loss"], places=5)
+                self.assertEqual(report["weights_sha256"], trained["weights_sha256"])
+                self.assertEqual(report["examples"], trained["eval_examples"])
+
+    def test_prints_for_people(self):
+        self.succeed("train", *MLP, "--steps", "2", "--model-dir", self.model_dir, "--eval", "none", "--json")
+        result = run("evaluate", *MLP, "--model-dir", self.model_dir)
+        self.assertRegex(result.stdout, r"^test accuracy +\d+\.\d\d %\n")
+
+
+class Bench(CommandTest):
+    def test_reports_speed_and_memory(self):
+        report = self.succeed("bench", "--model", "mlp", *TWO_REPLICAS, "--batch-size", "32", "--steps", "8", "--json")
+        self.assertEqual((report["replicas"], report["global_batch_size"], report["steps"]), (2, 64, 8))
+        self.assertGreater(report["images_per_second"], 0)
+        self.assertLessEqual(report["milliseconds_per_step_median"], report["milliseconds_per_step_p90"])
+        self.assertGreater(report["peak_memory_bytes"], 10_000_000)
+
+
+class Devices(CommandTest):
+    def test_table_and_json_name_the_same_devices(self):
+        report = self.succeed("devices", "--json")
+        self.assertGreaterEqual(len(report["devices"]), 1)
+        self.assertLessEqual({"processor", "usable_cores", "memory_bytes", "cuda_built"}, report.keys())
+        table = run("devices").stdout
+        for device in report["devices"]:
+            for key in ("name", "tensorflow_name", "torch_device"):
+                self.assertIn(device[key], table)
+
+
+class Help(CommandTest):
+    def test_every_command_shows_examples(self):
+        for command in ((), ("train",), ("evaluate",), ("bench",), ("devices",)):
+            with self.subTest(command=command):
+                result = run(*command, "--help")
+                self.assertEqual((result.returncode, result.stderr), (0, ""))
+                self.assertIn("Examples:\n  brigade", result.stdout)
+
+    def test_version(self):
+        self.assertRegex(run("--version").stdout, r"^brigade \d+\.\d+\.\d+, libtorch \d")
+
+
+if __name__ == "__main__":
+    unittest.main()

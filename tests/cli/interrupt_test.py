@@ -1,0 +1,94 @@
+"""SIGINT and SIGTERM: the step finishes, the weights are saved, the exit code says what happened."""
+import json
+import pathlib
+import signal
+import time
+import unittest
+
+from brigade_process import DEADLINE, MLP, SLOWNESS, TWO_REPLICAS, CommandTest, started
+
+SECONDS_TO_EXIT = 2 * SLOWNESS
+
+
+def wait_until(condition):
+    end = time.monotonic() + DEADLINE
+    while not condition():
+        if time.monotonic() > end:
+            raise TimeoutError
+        time.sleep(0.001)
+
+
+def catches(process, number):
+    """Whether the process has a handler for this signal now."""
+    for line in pathlib.Path(f"/proc/{process.pid}/status").read_text().splitlines():
+        if line.startswith("SigCgt:"):
+            return bool(int(line.split()[1], 16) >> (number - 1) & 1)
+    return False
+
+
+def wait_for_first_step(process):
+    for line in process.stderr:
+        if line.startswith("step "):
+            return
+    raise AssertionError("the training ended before its first step")
+
+
+class Interrupt(CommandTest):
+    def interrupt(self, number, strategy):
+        """Interrupts an endless training. Returns its status, report and messages."""
+        with started("train", *MLP, *strategy, "--steps", "100000000", "--log-every", "0", "--model-dir", self.model_dir,
+                     "--json") as process:
+            wait_for_first_step(process)
+            process.send_signal(number)
+            begin = time.monotonic()
+            out, err = process.communicate(timeout=DEADLINE)
+            self.assertLess(time.monotonic() - begin, SECONDS_TO_EXIT)
+            return process.returncode, json.loads(out.splitlines()[-1]), err
+
+    def check(self, number, status, name, strategy):
+        code, report, messages = self.interrupt(number, strategy)
+        self.assertEqual(code, status, messages)
+        self.assertTrue(report["interrupted"])
+        self.assertEqual(report["signal"], name)
+        self.assertGreaterEqual(report["steps"], 1)
+        self.assertIsNone(report["eval_accuracy"])
+        last = messages.splitlines()[-1]
+        self.assertIn(f"stopped by {name} after step {report['steps']} of 100000000", last)
+        self.assertIn(f"the weights are saved in {self.model_dir}", last)
+        evaluated = self.succeed("evaluate", *MLP, "--model-dir", self.model_dir, "--json")
+        self.assertEqual(evaluated["weights_sha256"], report["weights_sha256"])
+
+    def test_sigint_on_one_replica(self):
+        self.check(signal.SIGINT, 130, "SIGINT", ())
+
+    def test_sigint_on_two_replicas(self):
+        self.check(signal.SIGINT, 130, "SIGINT", TWO_REPLICAS)
+
+    def test_sigterm_on_one_replica(self):
+        self.check(signal.SIGTERM, 75, "SIGTERM", ())
+
+    def test_sigterm_on_two_replicas(self):
+        self.check(signal.SIGTERM, 75, "SIGTERM", TWO_REPLICAS)
+
+    def test_a_second_signal_ends_it_at_once(self):
+        # One step of this takes seconds, so the second signal comes long before its end.
+        with started("train", "--dataset", "synthetic", "--train-examples", "8192", "--batch-size", "8192", "--steps", "1",
+                     "--eval", "none") as process:
+            wait_until(lambda: catches(process, signal.SIGINT))
+            process.send_signal(signal.SIGTERM)
+            wait_until(lambda: not catches(process, signal.SIGINT))
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=DEADLINE)
+            self.assertEqual(process.returncode, -signal.SIGINT)
+
+    def test_without_a_model_directory_it_says_that_nothing_is_kept(self):
+        with started("train", *MLP, "--steps", "100000000", "--log-every", "0") as process:
+            wait_for_first_step(process)
+            process.send_signal(signal.SIGINT)
+            _, messages = process.communicate(timeout=DEADLINE)
+            self.assertEqual(process.returncode, 130)
+            self.assertIn("without --model-dir the weights are dropped", messages)
+
+
+if __name__ == "__main__":
+    unittest.main()
