@@ -35,8 +35,10 @@ struct UpdateArguments {
 
 /// How parameters change, as a pure function: the same rule serves a mirrored replica's share, a
 /// controller that holds all variables, and a parameter server. It holds its configuration and
-/// nothing else; slots and step belong to the caller. Elementwise, so bits do not depend on how the
-/// parameters are cut into ranges.
+/// nothing else; slots and step belong to the caller. Elementwise, so results do not depend on how
+/// the parameters are cut into ranges; their last bits do not as long as cuts lie at multiples of
+/// 64 bytes (libtorch's kernels round what does not fill a vector at the end of a range
+/// differently).
 ///
 /// Thread-safety: const calls on disjoint ranges may run at the same time.
 class UpdateRule {

@@ -1,0 +1,164 @@
+#include "brigade/optim/optimizer_state.h"
+
+#include <ATen/ops/full.h>
+#include <ATen/ops/rand.h>
+#include <gtest/gtest.h>
+
+#include "brigade/base/error.h"
+#include "brigade/optim/adam.h"
+#include "brigade/optim/sgd.h"
+#include "brigade/variables/variable_store.h"
+
+namespace brigade::optim {
+namespace {
+
+using variables::Sharing;
+using variables::Variable;
+using variables::VariableStore;
+
+struct Layers : torch::nn::Module {
+  Layers() {
+    a = register_parameter("a", at::full({3}, 1.0));
+    b = register_parameter("b", at::full({20}, 1.0));
+    c = register_parameter("c", at::full({2, 2}, 1.0));
+  }
+  at::Tensor a, b, c;
+};
+
+struct ThreeVariables {
+  explicit ThreeVariables(Sharing sharing = Sharing::kOneStorage, bool train_b = true)
+      : store(std::vector<c10::Device>(2, c10::Device(c10::kCPU)), sharing) {
+    for (int replica = 0; replica < 2; ++replica) {
+      modules.push_back(std::make_shared<Layers>());
+      std::static_pointer_cast<Layers>(modules.back())->b.set_requires_grad(train_b);
+    }
+    variables = store.adopt(modules);
+  }
+  VariableStore store;
+  std::vector<std::shared_ptr<torch::nn::Module>> modules;
+  std::vector<Variable> variables;
+};
+
+std::vector<std::pair<std::int64_t, std::int64_t>> ranges(const std::vector<UpdateRun>& runs) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> found;
+  for (const UpdateRun& run : runs) found.emplace_back(run.begin, run.end);
+  return found;
+}
+
+using Ranges = std::vector<std::pair<std::int64_t, std::int64_t>>;
+
+TEST(OptimizerState, NeighboursUpdatedAlikeAreOneRun) {
+  const ThreeVariables three;
+  const OptimizerState state(Sgd{}.rule(), three.variables, {});
+  const auto runs = state.runs({true, true, true});
+  EXPECT_EQ(ranges(runs), Ranges({{0, 52}}));  // 3 at 0, 20 at 16, 4 at 48
+  EXPECT_EQ(runs[0].first, 0u);
+  EXPECT_EQ(runs[0].last, 3u);
+  EXPECT_EQ(runs[0].step, 1);
+}
+
+TEST(OptimizerState, AVariableWithoutGradientEndsARun) {
+  const ThreeVariables three;
+  const OptimizerState state(Sgd{}.rule(), three.variables, {});
+  EXPECT_EQ(ranges(state.runs({true, false, true})), Ranges({{0, 3}, {48, 52}}));
+  EXPECT_TRUE(state.runs({false, false, false}).empty());
+}
+
+TEST(OptimizerState, AVariableOfSomebodyElseEndsARun) {
+  const ThreeVariables untrained(Sharing::kOneStorage, /*train_b=*/false);
+  const OptimizerState state(Sgd{}.rule(), untrained.variables, {});
+  EXPECT_EQ(state.variables().size(), 2u);
+  EXPECT_EQ(ranges(state.runs({true, true})), Ranges({{0, 3}, {48, 52}}));
+  const ThreeVariables three;
+  const std::vector<Variable> outer = {three.variables[0], three.variables[2]};
+  EXPECT_EQ(ranges(OptimizerState(Sgd{}.rule(), outer, {}).runs({true, true})),
+            Ranges({{0, 3}, {48, 52}}));
+}
+
+TEST(OptimizerState, AnotherGroupOrStepEndsARun) {
+  const ThreeVariables three;
+  const std::vector<ParameterGroup> groups = {{.names = {"b"}, .learning_rate = 0.5}};
+  const OptimizerState grouped(Sgd{.learning_rate = 0.1}.rule(), three.variables, groups);
+  const auto runs = grouped.runs({true, true, true});
+  EXPECT_EQ(ranges(runs), Ranges({{0, 3}, {16, 36}, {48, 52}}));
+  EXPECT_EQ(runs[0].hyperparameters.learning_rate, 0.1);
+  EXPECT_EQ(runs[1].hyperparameters.learning_rate, 0.5);
+  OptimizerState stepped(Adam{}.rule(), three.variables, {});
+  stepped.advance({true, false, false});
+  const auto after = stepped.runs({true, true, true});
+  EXPECT_EQ(ranges(after), Ranges({{0, 3}, {16, 52}}));
+  EXPECT_EQ(after[0].step, 2);
+  EXPECT_EQ(after[1].step, 1);
+}
+
+TEST(OptimizerState, FrozenVariablesAreInNoRunAndDoNotStep) {
+  const ThreeVariables three;
+  const std::vector<ParameterGroup> groups = {{.names = {"a"}, .frozen = Frozen::kYes}};
+  OptimizerState state(Sgd{}.rule(), three.variables, groups);
+  EXPECT_EQ(ranges(state.runs({true, true, true})), Ranges({{16, 52}}));
+  state.advance({true, true, false});
+  EXPECT_EQ(state.step(0), 0);
+  EXPECT_EQ(state.step(1), 1);
+  EXPECT_EQ(state.step(2), 0);
+}
+
+TEST(OptimizerState, PiecesAndWholeVariablesUpdateAlike) {
+  const ThreeVariables flat;
+  const ThreeVariables whole;
+  OptimizerState pieces(Sgd{.learning_rate = 0.5, .momentum = 0.5}.rule(), flat.variables, {});
+  OptimizerState wholes(Sgd{.learning_rate = 0.5, .momentum = 0.5}.rule(), whole.variables, {});
+  const std::vector<at::Tensor> gradients = {at::rand({3}), at::rand({20}), at::rand({2, 2})};
+  for (int step = 0; step < 2; ++step) {
+    const at::NoGradGuard no_grad;
+    at::Tensor gradient = at::zeros({52});
+    for (std::size_t i = 0; i < 3; ++i)
+      gradient.narrow(0, flat.variables[i].offset(), gradients[i].numel())
+          .copy_(gradients[i].view(-1));
+    for (const UpdateRun& run : pieces.runs({true, true, true})) {
+      for (const std::int64_t begin : {0, 13, 26, 39})
+        pieces.apply(begin % 2, run, begin, begin + 13, gradient.narrow(0, begin, 13));
+    }
+    for (const UpdateRun& run : wholes.runs({true, true, true}))
+      wholes.apply_whole(0, run, gradients);
+    pieces.advance({true, true, true});
+    wholes.advance({true, true, true});
+  }
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_TRUE(flat.variables[i].read().allclose(whole.variables[i].read(), 1e-6, 1e-7)) << i;
+    EXPECT_TRUE(pieces.slot(i, 0, 1).allclose(wholes.slot(i, 0, 0), 1e-6, 1e-7)) << i;
+    EXPECT_EQ(pieces.slot(i, 0, 0).sizes(), flat.variables[i].shape());
+  }
+}
+
+TEST(OptimizerState, ReplicasWithMemoryOfTheirOwnHaveSlotsOfTheirOwn) {
+  const ThreeVariables apart(Sharing::kOneCopyEach);
+  OptimizerState state(Sgd{.momentum = 0.5}.rule(), apart.variables, {});
+  const std::vector<at::Tensor> gradients = {at::rand({3}), at::rand({20}), at::rand({2, 2})};
+  const at::NoGradGuard no_grad;
+  for (const UpdateRun& run : state.runs({true, true, true})) state.apply_whole(1, run, gradients);
+  EXPECT_EQ(state.slot(1, 0, 0).count_nonzero().item<std::int64_t>(), 0);
+  EXPECT_TRUE(state.slot(1, 0, 1).equal(gradients[1]));
+  EXPECT_TRUE(apart.variables[1].component(0).equal(at::full({20}, 1.0)));
+}
+
+TEST(OptimizerState, TheBaseRateIsFollowedByWhoHasNoneOfItsOwn) {
+  const ThreeVariables three;
+  const std::vector<ParameterGroup> groups = {{.names = {"b"}, .learning_rate = 0.5}};
+  OptimizerState state(Sgd{.learning_rate = 0.1}.rule(), three.variables, groups);
+  state.set_learning_rate(0.01);
+  EXPECT_EQ(state.learning_rate(), 0.01);
+  const auto runs = state.runs({true, true, true});
+  EXPECT_EQ(runs[0].hyperparameters.learning_rate, 0.01);
+  EXPECT_EQ(runs[1].hyperparameters.learning_rate, 0.5);
+  EXPECT_THROW(state.set_learning_rate(-1), Error);
+}
+
+TEST(OptimizerState, WantsTrainableVariablesEachOnce) {
+  const ThreeVariables three;
+  EXPECT_THROW(OptimizerState(Sgd{}.rule(), {}, {}), Error);
+  const std::vector<Variable> twice = {three.variables[0], three.variables[0]};
+  EXPECT_THROW(OptimizerState(Sgd{}.rule(), twice, {}), Error);
+}
+
+}  // namespace
+}  // namespace brigade::optim

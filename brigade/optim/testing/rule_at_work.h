@@ -1,0 +1,67 @@
+#pragma once
+
+#include <ATen/core/Generator.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/rand.h>
+#include <ATen/ops/zeros.h>
+
+#include <vector>
+
+#include "brigade/optim/update_rule.h"
+
+namespace brigade::optim {
+
+/// For tests: one flat parameter under a rule, with its slots.
+struct RuleAtWork {
+  RuleAtWork(UpdateRulePtr the_rule, const at::Tensor& initial)
+      : rule(std::move(the_rule)), parameter(initial.clone()) {
+    for (const SlotSpec& spec : rule->slots())
+      slots.push_back(at::zeros_like(parameter).fill_(spec.initial));
+  }
+
+  /// One update, cut into ranges at `cuts` (ascending, inside the parameter), each a call of its
+  /// own.
+  void step(const at::Tensor& gradient, const std::vector<std::int64_t>& cuts = {}) {
+    ++steps;
+    std::int64_t begin = 0;
+    for (std::size_t piece = 0; piece <= cuts.size(); ++piece) {
+      const std::int64_t end = piece < cuts.size() ? cuts[piece] : parameter.numel();
+      const auto range = [&](const at::Tensor& t) { return t.narrow(0, begin, end - begin); };
+      UpdateArguments arguments{
+          .parameters = {range(parameter)}, .gradients = {range(gradient)}, .step = steps};
+      for (const at::Tensor& slot : slots) arguments.slots.push_back({range(slot)});
+      rule->apply(arguments, rule->defaults());
+      begin = end;
+    }
+  }
+
+  UpdateRulePtr rule;
+  at::Tensor parameter;
+  std::vector<at::Tensor> slots;
+  std::int64_t steps = 0;
+};
+
+/// The size of the difference, measured by the size of `b`.
+inline double relative_difference(const at::Tensor& a, const at::Tensor& b) {
+  return ((a - b).norm() / b.norm()).item<double>();
+}
+
+/// Whether ten steps of `rule` give the same bits, parameter and slots, for the whole and for many
+/// pieces, cut at multiples of 64 bytes.
+inline bool bits_do_not_depend_on_cuts(const UpdateRulePtr& rule, at::ScalarType dtype) {
+  constexpr std::int64_t kSize = 1'000;
+  const at::Tensor initial = at::rand({kSize}, dtype) - 0.5;
+  RuleAtWork whole(rule, initial);
+  RuleAtWork pieces(rule, initial);
+  for (int step = 0; step < 10; ++step) {
+    const at::Tensor gradient = at::rand({kSize}, dtype) - 0.5;
+    whole.step(gradient);
+    pieces.step(gradient, {16, 48, 64, 256, 272, 992});
+  }
+  bool same = whole.parameter.equal(pieces.parameter);
+  for (std::size_t slot = 0; slot < whole.slots.size(); ++slot)
+    same = same && whole.slots[slot].equal(pieces.slots[slot]);
+  return same;
+}
+
+}  // namespace brigade::optim
