@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "brigade/base/error.h"
-#include "brigade/comm/rank_threads.h"
+#include "brigade/comm/testing/rank_threads.h"
 
 namespace brigade::comm {
 namespace {

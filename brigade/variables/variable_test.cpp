@@ -9,8 +9,8 @@
 #include <string>
 
 #include "brigade/base/error.h"
-#include "brigade/comm/rank_threads.h"
 #include "brigade/comm/replica.h"
+#include "brigade/comm/testing/rank_threads.h"
 #include "brigade/variables/variable_store.h"
 
 namespace brigade::variables {
