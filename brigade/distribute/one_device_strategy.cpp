@@ -11,8 +11,9 @@ std::string choose_device(const OneDeviceOptions& options) {
 
 StrategyParts parts_of(const OneDeviceOptions& options) {
   return {.name = "one_device",
-          .devices = device::resolve_devices({choose_device(options)},
-                                             {.threads_per_cpu = options.threads}),
+          .devices = device::resolve_devices(
+              {choose_device(options)},
+              {.threads_per_cpu = options.threads, .oversubscription = options.oversubscription}),
           .sharing = variables::Sharing::kOneStorage,
           .update = StrategyParts::Update::kReplicas,
           .seed = options.seed};

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "brigade/device/device.h"
 #include "brigade/distribute/strategy.h"
 
 namespace brigade::distribute {
@@ -12,6 +13,8 @@ struct OneDeviceOptions {
   std::string device;
   /// Threads of one tensor operation on CPU.
   int threads = 1;
+  /// Whether a CPU may have more threads, or a higher number, than there are cores for.
+  device::Oversubscription oversubscription = device::Oversubscription::kRefuse;
   /// The root of all randomness of the job.
   std::uint64_t seed = 0;
 };
