@@ -49,7 +49,7 @@ void check_choice(std::string_view what, const std::string& word,
   }
   const auto near = base::nearest(word, allowed);
   throw UsageError(base::str_cat("unknown ", what, " '", word, "'",
-                                 near ? base::str_cat("; did you mean '", *near, "'?") : ";",
+                                 near ? base::str_cat("; did you mean '", *near, "'?") : ".",
                                  " Known: ", base::join(allowed, ", ")));
 }
 

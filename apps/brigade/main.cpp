@@ -1,6 +1,7 @@
 #include <torch/version.h>
 
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <exception>
 #include <iostream>
 #include <string>
@@ -48,7 +49,7 @@ UsageError unexpected(const CLI::App& app, const Commands& commands) {
   const auto near = base::nearest(word, flags_of(parser));
   const std::string name = command == nullptr ? "" : " " + parser.get_name();
   return UsageError(base::str_cat(word.rfind('-', 0) == 0 ? "unknown flag " : "unexpected word ",
-                                  word, near ? base::str_cat("; did you mean ", *near, "?") : ";",
+                                  word, near ? base::str_cat("; did you mean ", *near, "?") : ".",
                                   " See: brigade", name, " --help"));
 }
 
@@ -98,6 +99,8 @@ int run(int argc, char** argv) {
 }  // namespace brigade::command
 
 int main(int argc, char** argv) {
+  // A file that outgrows `ulimit -f` is then an error with a message, not a silent death.
+  std::signal(SIGXFSZ, SIG_IGN);
   try {
     return brigade::command::run(argc, argv);
   } catch (const std::exception& error) {

@@ -18,6 +18,11 @@ std::vector<std::string> parse_devices(const std::string& text) {
   return names;
 }
 
+device::Oversubscription oversubscription(const StrategyFlags& flags) {
+  return flags.allow_oversubscription ? device::Oversubscription::kAllow
+                                      : device::Oversubscription::kRefuse;
+}
+
 std::unique_ptr<distribute::Strategy> make_one_device(const StrategyFlags& flags) {
   const std::vector<std::string> names = parse_devices(flags.devices);
   if (names.size() > 1) {
@@ -27,16 +32,16 @@ std::unique_ptr<distribute::Strategy> make_one_device(const StrategyFlags& flags
   return std::make_unique<distribute::OneDeviceStrategy>(
       distribute::OneDeviceOptions{.device = names.empty() ? "" : names.front(),
                                    .threads = flags.threads_per_replica,
-                                   .seed = flags.seed});
+                                   .oversubscription = oversubscription(flags),
+                                   .seed = static_cast<std::uint64_t>(flags.seed)});
 }
 
 std::unique_ptr<distribute::Strategy> make_mirrored(const StrategyFlags& flags) {
-  return std::make_unique<distribute::MirroredStrategy>(distribute::MirroredOptions{
-      .devices = parse_devices(flags.devices),
-      .threads_per_replica = flags.threads_per_replica,
-      .oversubscription = flags.allow_oversubscription ? device::Oversubscription::kAllow
-                                                       : device::Oversubscription::kRefuse,
-      .seed = flags.seed});
+  return std::make_unique<distribute::MirroredStrategy>(
+      distribute::MirroredOptions{.devices = parse_devices(flags.devices),
+                                  .threads_per_replica = flags.threads_per_replica,
+                                  .oversubscription = oversubscription(flags),
+                                  .seed = static_cast<std::uint64_t>(flags.seed)});
 }
 
 }  // namespace
@@ -54,7 +59,7 @@ void StrategyFlags::add_to(CLI::App& app) {
       ->capture_default_str()
       ->group("Strategy");
   app.add_flag("--allow-oversubscription", allow_oversubscription,
-               "Let replicas on CPU share cores (mirrored)")
+               "Let replicas on CPU share cores")
       ->group("Strategy");
   app.add_option("--seed", seed, "The root of all randomness: weights, order, dropout, crops")
       ->capture_default_str()
@@ -64,6 +69,7 @@ void StrategyFlags::add_to(CLI::App& app) {
 std::unique_ptr<distribute::Strategy> StrategyFlags::make() const {
   check_choice("strategy", strategy, {"one_device", "mirrored"});
   check_at_least("--threads-per-replica", threads_per_replica, 1);
+  if (seed < 0) throw UsageError(base::str_cat("--seed is ", seed, "; it must be at least 0"));
   return set_up(
       [&] { return strategy == "mirrored" ? make_mirrored(*this) : make_one_device(*this); });
 }

@@ -19,7 +19,7 @@ struct StrategyFlags {
   std::string devices;
   int threads_per_replica = 1;
   bool allow_oversubscription = false;
-  std::uint64_t seed = 0;
+  std::int64_t seed = 0;
 
   void add_to(CLI::App& app);
   /// The strategy, with its replicas' threads waiting. Throws UsageError for flags that cannot

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -270,6 +271,9 @@ class TrainCommand final : public Command {
     const auto weights = weights_of(model.variables());
     if (prepared.directory) prepared.directory->save_weights(weights);
     if (result.signal) tell_interrupted(result, total_steps, prepared);
+    if (result.final_loss && !std::isfinite(*result.final_loss)) {
+      std::cerr << "brigade: warning: the loss is not finite; lower --learning-rate" << std::endl;
+    }
     std::optional<train::EvaluationResult> evaluation;
     if (prepared.test && !result.signal) {
       evaluation =

@@ -2,6 +2,7 @@
 import json
 import os
 import pty
+import resource
 import subprocess
 import unittest
 
@@ -95,6 +96,34 @@ class Devices(CommandTest):
         for device in report["devices"]:
             for key in ("name", "tensorflow_name", "torch_device"):
                 self.assertIn(device[key], table)
+
+
+class Failures(CommandTest):
+    """What goes wrong once the work has begun: one line, exit 1."""
+
+    def test_output_that_cannot_be_written(self):
+        with open("/dev/full", "w") as full:
+            result = subprocess.run([COMMAND, "devices", "--json"], stdout=full, stderr=subprocess.PIPE, text=True,
+                                    timeout=DEADLINE)
+        self.assertEqual(result.returncode, 1)
+        self.assertEqual(result.stderr, "brigade: error: cannot write to standard output\n")
+
+    def test_weights_that_cannot_be_saved(self):
+        limit = 64 * 1024  # enough for run.json, too little for the weights
+        result = subprocess.run([COMMAND, "train", *MLP, "--steps", "1", "--eval", "none", "--model-dir", self.model_dir],
+                                capture_output=True, text=True, timeout=DEADLINE,
+                                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertIn("weights.safetensors", result.stderr.splitlines()[-1])
+        self.assertTrue(result.stderr.splitlines()[-1].startswith("brigade: error: "))
+        self.assertEqual(os.listdir(self.model_dir), ["run.json"])
+
+    def test_a_loss_that_is_not_finite_is_null_and_warned_of(self):
+        result = run("train", *MLP, "--optimizer", "sgd", "--learning-rate", "1e30", "--steps", "6", "--eval", "none",
+                     "--json")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIsNone(json.loads(result.stdout)["final_loss"])
+        self.assertIn("warning: the loss is not finite", result.stderr)
 
 
 class Help(CommandTest):
