@@ -19,6 +19,14 @@ std::string shape_text(const at::Tensor& tensor) {
   return text.str();
 }
 
+bool differ_on_axis_alone(const at::Tensor& a, const at::Tensor& b, std::int64_t axis) {
+  const std::int64_t wrapped = axis < 0 ? axis + b.dim() : axis;
+  bool alike = a.dim() == b.dim() && wrapped >= 0 && wrapped < b.dim();
+  for (std::int64_t d = 0; alike && d < b.dim(); ++d)
+    alike = d == wrapped || a.size(d) == b.size(d);
+  return alike;
+}
+
 /// The values of replicas that had examples (all, if that is not known), on the first replica's
 /// device.
 std::vector<at::Tensor> meaningful(const PerReplica<at::Tensor>& value) {
@@ -58,6 +66,9 @@ at::Tensor Strategy::reduce(comm::ReduceOp op, const PerReplica<at::Tensor>& val
   std::int64_t elements = 0;
   for (const at::Tensor& part : value.values()) {
     check_argument(part.dim() > 0, "reduce: a scalar has no axis; leave the axis out.");
+    check_argument(axis >= -part.dim() && axis < part.dim(),
+                   base::str_cat("reduce: axis ", axis, " does not exist in a value of shape ",
+                                 shape_text(part), "."));
     sums.push_back(part.detach().to(value[0].device()).sum(axis));
     elements += part.size(axis);
   }
@@ -100,9 +111,10 @@ at::Tensor Strategy::gather(const PerReplica<at::Tensor>& value, std::int64_t ax
   for (const at::Tensor& part : value.values()) {
     check_argument(part.dim() > 0,
                    "gather: a scalar has no axis to join on; give it shape [1] first.");
-    check_argument(part.dim() == value[0].dim(),
-                   base::str_cat("gather: the replicas' values have shapes ", shape_text(value[0]),
-                                 " and ", shape_text(part), "."));
+    check_argument(
+        differ_on_axis_alone(part, value[0], axis),
+        base::str_cat("gather: the replicas' values have shapes ", shape_text(value[0]), " and ",
+                      shape_text(part), ", which may differ on axis ", axis, " alone."));
     parts.push_back(part.detach().to(value[0].device()));
   }
   return at::cat(parts, axis);

@@ -79,6 +79,9 @@ void ReplicaRunner::serve(int replica) {
   // first.
   std::optional<machine::AffinityScope> pinned;
   if (!device.cores.empty()) pinned.emplace(device.cores);
+  // A thread's first look at its number sets it to the default, which the caller changes meanwhile:
+  // look before setting it.
+  at::get_num_threads();
   at::set_num_threads(device.threads);
   finished_.raise();
   for (std::uint64_t next = 1;; ++next) {
