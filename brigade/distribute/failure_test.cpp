@@ -1,0 +1,71 @@
+#include "brigade/distribute/failure.h"
+
+#include <c10/util/Exception.h>
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+#include "brigade/distribute/one_device_strategy.h"
+#include "brigade/distribute/testing/fixtures.h"
+
+namespace brigade::distribute {
+namespace {
+
+template <class E>
+std::exception_ptr made(E error) {
+  return std::make_exception_ptr(std::move(error));
+}
+
+TEST(FirstFailure, WithoutOneNothingIsThrown) {
+  const MirroredStrategy strategy(cpus(2));
+  EXPECT_NO_THROW(FirstFailure().rethrow(strategy));
+}
+
+TEST(FirstFailure, KeepsTheFirstAndNamesItsReplica) {
+  const MirroredStrategy strategy(cpus(2));
+  FirstFailure failure;
+  EXPECT_EQ(failure.record(1, made(Error(ErrorCode::kDataLoss, "torn page"))),
+            "replica 1 failed: torn page");
+  failure.record(0, made(Error(ErrorCode::kAborted, "released")));
+  const Error error = error_from([&] { failure.rethrow(strategy); });
+  EXPECT_EQ(error.code(), ErrorCode::kDataLoss);
+  EXPECT_TRUE(says(error, "Replica 1 (")) << error.what();
+  EXPECT_TRUE(says(error, "cpu:1")) << error.what();
+  EXPECT_TRUE(says(error, "torn page")) << error.what();
+}
+
+TEST(FirstFailure, OneReplicaNeedsNoName) {
+  const OneDeviceStrategy strategy("cpu:0");
+  FirstFailure failure;
+  failure.record(0, made(Error(ErrorCode::kNotFound, "no such file")));
+  EXPECT_STREQ(error_from([&] { failure.rethrow(strategy); }).what(), "no such file");
+}
+
+TEST(FirstFailure, ForeignExceptionsStayInside) {
+  const MirroredStrategy strategy(cpus(2));
+  FirstFailure failure;
+  failure.record(0, made(std::length_error("too long")));
+  try {
+    failure.rethrow(strategy);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kAborted);
+    EXPECT_TRUE(says(error, "too long"));
+    EXPECT_THROW(std::rethrow_if_nested(error), std::length_error);
+  }
+}
+
+TEST(FirstFailure, LibtorchsErrorsCarryNoBacktraceAndAnythingIsUnderstood) {
+  const MirroredStrategy strategy(cpus(2));
+  FirstFailure torchs;
+  torchs.record(0, made(c10::Error({"f", "file.cpp", 3}, "bad shape")));
+  const Error error = error_from([&] { torchs.rethrow(strategy); });
+  EXPECT_TRUE(says(error, "bad shape"));
+  EXPECT_FALSE(says(error, "frame #")) << error.what();
+  FirstFailure odd;
+  odd.record(0, made(42));
+  EXPECT_EQ(error_from([&] { odd.rethrow(strategy); }).code(), ErrorCode::kAborted);
+}
+
+}  // namespace
+}  // namespace brigade::distribute

@@ -1,0 +1,379 @@
+#include "brigade/distribute/minimizer.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/equal.h>
+#include <gtest/gtest.h>
+
+#include "brigade/distribute/replica_context.h"
+#include "brigade/distribute/testing/fixtures.h"
+#include "brigade/optim/adam.h"
+#include "brigade/optim/sgd.h"
+
+namespace brigade::distribute {
+namespace {
+
+/// A batch of `sizes` rows of three numbers; the rows of all replicas together are always the same.
+PerReplica<at::Tensor> rows_cut(const std::vector<std::int64_t>& sizes) {
+  const ExampleCounts counts = ExampleCounts::of(sizes);
+  const at::Tensor all = at::arange(counts.global * 3, at::kDouble).view({counts.global, 3}).sin();
+  std::vector<at::Tensor> shares;
+  std::int64_t begin = 0;
+  for (const std::int64_t size : sizes) {
+    shares.push_back(all.narrow(0, begin, size));
+    begin += size;
+  }
+  return PerReplica<at::Tensor>(std::move(shares), counts);
+}
+
+at::Tensor losses_of(const at::Tensor& outputs) {
+  return (outputs - 1).square().sum(1);  // one an example
+}
+
+struct Job {
+  explicit Job(int replicas, const MinimizerOptions& options = {},
+               const optim::Sgd& rule = {.learning_rate = 0.1})
+      : strategy(cpus(replicas)),
+        model(strategy.create<Line>()),
+        minimizer(strategy.minimizer(model, rule, options)) {}
+
+  template <class Step>
+  void run(const PerReplica<at::Tensor>& batch, const Step& step) {
+    strategy.run([&](ReplicaContext& context, const at::Tensor& x) { step(context, x); }, batch);
+  }
+  at::Tensor value(std::size_t i) const { return model.variables()[i].read(); }
+
+  MirroredStrategy strategy;
+  Replicated<Line> model;
+  Minimizer minimizer;
+};
+
+/// Trains one replica on the whole and `sizes.size()` replicas on their shares, by `step(job, x)`,
+/// and expects the same weights.
+template <class Step>
+void expect_as_one_replica(const std::vector<std::int64_t>& sizes, const Step& step) {
+  Job one(1);
+  Job many(static_cast<int>(sizes.size()));
+  for (int i = 0; i < 3; ++i) {
+    one.run(rows_cut({ExampleCounts::of(sizes).global}),
+            [&](ReplicaContext&, const at::Tensor& x) { step(one, x); });
+    many.run(rows_cut(sizes), [&](ReplicaContext&, const at::Tensor& x) { step(many, x); });
+  }
+  for (std::size_t i = 0; i < one.model.variables().size(); ++i)
+    EXPECT_TRUE(many.value(i).allclose(one.value(i), 1e-12, 1e-14)) << i;
+  EXPECT_FALSE(one.value(0).allclose(at::full({3}, 2.0, at::kDouble))) << "nothing was learned";
+}
+
+const std::vector<std::vector<std::int64_t>> kSplits = {
+    {2, 2}, {3, 2}, {3, 0}, {1, 1, 0}, {4, 3, 3}};
+
+TEST(Minimizer, AMeanOverOwnExamplesBecomesTheMeanOverTheGlobalBatch) {
+  for (const auto& sizes : kSplits) {
+    expect_as_one_replica(sizes, [](Job& job, const at::Tensor& x) {
+      job.minimizer.minimize(losses_of(job.model(x)).mean());
+    });
+  }
+}
+
+TEST(Minimizer, OneLossAnExampleNeedsNoMean) {
+  for (const auto& sizes : kSplits) {
+    expect_as_one_replica(sizes, [](Job& job, const at::Tensor& x) {
+      job.minimizer.minimize(losses_of(job.model(x)));
+    });
+    // Also values beyond the first dimension: averaged within their example.
+    expect_as_one_replica(sizes, [](Job& job, const at::Tensor& x) {
+      job.minimizer.minimize((job.model(x) - 1).square());
+    });
+  }
+}
+
+TEST(Minimizer, ScalarMeansAndLossesAnExampleAreTheSameGradient) {
+  Job means(2);
+  Job each(2);
+  means.run(rows_cut({3, 1}), [&](ReplicaContext&, const at::Tensor& x) {
+    means.minimizer.minimize(losses_of(means.model(x)).mean());
+  });
+  each.run(rows_cut({3, 1}), [&](ReplicaContext&, const at::Tensor& x) {
+    each.minimizer.minimize(losses_of(each.model(x)));
+  });
+  EXPECT_TRUE(means.value(0).allclose(each.value(0), 1e-12));
+}
+
+TEST(Minimizer, SumsAndScaledLossesAreAddedUp) {
+  for (const auto& sizes : kSplits) {
+    const auto global = static_cast<double>(ExampleCounts::of(sizes).global);
+    expect_as_one_replica(sizes, [](Job& job, const at::Tensor& x) {
+      job.minimizer.minimize(0.1 * losses_of(job.model(x)).sum(), LossScale::kSum);
+    });
+    expect_as_one_replica(sizes, [](Job& job, const at::Tensor& x) {
+      job.minimizer.minimize(0.1 * losses_of(job.model(x)), LossScale::kSum);
+    });
+    expect_as_one_replica(sizes, [&](Job& job, const at::Tensor& x) {
+      job.minimizer.minimize(losses_of(job.model(x)).sum() / global, LossScale::kAlreadyScaled);
+    });
+  }
+}
+
+TEST(Minimizer, WithoutADistributedBatchLossesAnExampleAreCounted) {
+  Job one(1);
+  Job two(2);
+  one.strategy.run(
+      [&](ReplicaContext&) { one.minimizer.minimize(losses_of(one.model(rows_cut({5})[0]))); });
+  const auto shares = rows_cut({3, 2});
+  two.strategy.run([&](ReplicaContext& context) {
+    two.minimizer.minimize(losses_of(two.model(shares[context.replica_id()])));
+  });
+  EXPECT_TRUE(two.value(0).allclose(one.value(0), 1e-12));
+}
+
+TEST(Minimizer, WithoutADistributedBatchAScalarMeanIsRefused) {
+  Job job(2);
+  const Error error = error_from([&] {
+    job.strategy.run([&](ReplicaContext&) {
+      job.minimizer.minimize(losses_of(job.model(at::zeros({2, 3}, at::kDouble))).mean());
+    });
+  });
+  EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
+  EXPECT_TRUE(says(error, "kAlreadyScaled")) << error.what();
+}
+
+TEST(Minimizer, AnEmptyReplicaContributesExactlyZeroWhateverItsLossIs) {
+  Job job(2);
+  job.run(rows_cut({3, 0}), [&](ReplicaContext& context, const at::Tensor& x) {
+    const at::Tensor loss = losses_of(job.model(x)).mean();
+    EXPECT_EQ(loss.isnan().item<bool>(), context.replica_id() == 1);
+    job.minimizer.minimize(loss);
+  });
+  EXPECT_FALSE(job.value(0).isnan().any().item<bool>());
+}
+
+TEST(Minimizer, AVariableThatTheLossDoesNotTouchStaysWithItsSlotsAndItsStep) {
+  MirroredStrategy strategy(cpus(2));
+  const auto model = strategy.create<Line>();
+  const auto adam = strategy.minimizer(model, optim::AdamW{.weight_decay = 0.5});
+  const auto batch = rows_cut({2, 2});
+  for (int i = 0; i < 2; ++i) {
+    strategy.run([&](ReplicaContext&, const at::Tensor& x) { adam.minimize(losses_of(model(x))); },
+                 batch);
+  }
+  const auto& state = adam.state();
+  ASSERT_EQ(state.variables()[2].name(), "unused");
+  EXPECT_TRUE(at::equal(state.variables()[2].read(), at::full({2}, 5.0, at::kDouble)));
+  EXPECT_EQ(state.step(2), 0);
+  EXPECT_EQ(state.step(0), 2);
+  EXPECT_EQ(state.slot(2, 0, 0).count_nonzero().item<std::int64_t>(), 0);
+}
+
+TEST(Minimizer, AVariableThatOneReplicaDoesNotTouchHasAGradientOfZeroThere) {
+  Job two(2);
+  two.strategy.run([&](ReplicaContext& context) {
+    const at::Tensor x = at::full({1, 3}, 1.0, at::kDouble);
+    // Only replica 1 sees the bias.
+    const at::Tensor y = context.replica_id() == 0 ? x * two.model->weight : two.model(x);
+    two.minimizer.minimize(y.sum(), LossScale::kSum);
+  });
+  EXPECT_TRUE(at::equal(two.value(1), at::full({3}, -0.1, at::kDouble)));
+  EXPECT_TRUE(two.value(0).allclose(at::full({3}, 2.0 - 0.2, at::kDouble), 1e-15));
+}
+
+TEST(Minimizer, ClippingBetweenComputingAndApplyingIsWhatOneReplicaDoes) {
+  expect_as_one_replica({3, 2}, [](Job& job, const at::Tensor& x) {
+    const Gradients local = job.minimizer.compute_gradients(losses_of(job.model(x)));
+    Gradients whole = job.minimizer.aggregate(local);
+    at::Tensor squares = at::zeros({}, at::kDouble);
+    for (const at::Tensor& gradient : whole.values())
+      if (gradient.defined()) squares = squares + gradient.square().sum();
+    const double norm = squares.sqrt().item<double>();
+    EXPECT_GT(norm, 0.5) << "nothing would be clipped";
+    for (std::size_t i = 0; i < whole.size(); ++i)
+      if (whole[i].defined()) whole[i] = whole[i] * (0.5 / norm);
+    job.minimizer.apply_gradients(whole);
+  });
+}
+
+TEST(Minimizer, LocalGradientsMayBeChangedToo) {
+  expect_as_one_replica({3, 2}, [](Job& job, const at::Tensor& x) {
+    Gradients gradients = job.minimizer.compute_gradients(losses_of(job.model(x)));
+    if (gradients["bias"].defined()) gradients["bias"] = 3 * gradients["bias"];
+    gradients["unused"] = at::Tensor();
+    job.minimizer.apply_gradients(gradients);
+  });
+}
+
+TEST(Minimizer, GradientsOfAnyLayoutAreTaken) {
+  Job job(2);
+  job.run(rows_cut({1, 1}), [&](ReplicaContext&, const at::Tensor& x) {
+    Gradients gradients = job.minimizer.compute_gradients(losses_of(job.model(x)));
+    gradients["weight"] = at::full({3, 2}, 1.0, at::kDouble).t()[0].clone();
+    gradients["bias"] = at::full({3, 2}, 1.0, at::kDouble).t()[0];  // strided
+    job.minimizer.apply_gradients(gradients);
+  });
+  EXPECT_TRUE(job.value(1).allclose(at::full({3}, -0.2, at::kDouble)));
+}
+
+TEST(Minimizer, GradientsAreAggregatedOnce) {
+  Job job(2);
+  const Error error = error_from([&] {
+    job.run(rows_cut({1, 1}), [&](ReplicaContext&, const at::Tensor& x) {
+      const auto local = job.minimizer.compute_gradients(losses_of(job.model(x)));
+      const auto whole = job.minimizer.aggregate(local);
+      EXPECT_EQ(whole.state(), GradientState::kAggregated);
+      job.minimizer.aggregate(whole);
+    });
+  });
+  EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
+  EXPECT_TRUE(says(error, "aggregate them once")) << error.what();
+}
+
+TEST(Minimizer, GradientsOfAnotherStepAreRefused) {
+  Job job(1);
+  std::optional<Gradients> kept;
+  job.run(rows_cut({1}), [&](ReplicaContext&, const at::Tensor& x) {
+    kept = job.minimizer.compute_gradients(losses_of(job.model(x)));
+  });
+  const Error error = error_from([&] {
+    job.run(rows_cut({1}),
+            [&](ReplicaContext&, const at::Tensor&) { job.minimizer.apply_gradients(*kept); });
+  });
+  EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
+  EXPECT_TRUE(says(error, "step 0")) << error.what();
+}
+
+TEST(Minimizer, TheScaleIsDeclaredOnce) {
+  Job job(2);
+  const auto step = [&](LossScale scale) {
+    job.run(rows_cut({1, 1}), [&](ReplicaContext&, const at::Tensor& x) {
+      job.minimizer.minimize(losses_of(job.model(x)), scale);
+    });
+  };
+  step(LossScale::kSum);
+  const Error error = error_from([&] { step(LossScale::kMeanOverExamples); });
+  EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
+  EXPECT_TRUE(says(error, "sum") && says(error, "mean_over_examples")) << error.what();
+  EXPECT_NO_THROW(step(LossScale::kSum));
+}
+
+TEST(Minimizer, ReplicasThatDeclareDifferentScalesAreRefused) {
+  Job job(2);
+  EXPECT_EQ(error_from([&] {
+              job.run(rows_cut({1, 1}), [&](ReplicaContext& context, const at::Tensor& x) {
+                job.minimizer.minimize(losses_of(job.model(x)), context.replica_id() == 0
+                                                                    ? LossScale::kSum
+                                                                    : LossScale::kAlreadyScaled);
+              });
+            }).code(),
+            ErrorCode::kFailedPrecondition);
+}
+
+TEST(Minimizer, AParameterThatOtherCodeChangedIsRefusedByName) {
+  Job job(2);
+  {
+    const at::NoGradGuard no_grad;
+    job.model.replica(1).weight.add_(1);
+  }
+  const auto step = [&] {
+    job.run(rows_cut({1, 1}), [&](ReplicaContext&, const at::Tensor& x) {
+      job.minimizer.minimize(losses_of(job.model(x)));
+    });
+  };
+  const Error error = error_from(step);
+  EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
+  EXPECT_TRUE(says(error, "'weight'") && says(error, "Replica 1")) << error.what();
+}
+
+TEST(Minimizer, AModelConvertedAfterItsCreationIsRefused) {
+  Job job(2);
+  job.model.replica(0).to(at::kFloat);
+  const Error error = error_from([&] {
+    job.run(rows_cut({1, 1}), [&](ReplicaContext&, const at::Tensor& x) {
+      job.minimizer.minimize(losses_of(job.model(x)));
+    });
+  });
+  EXPECT_TRUE(says(error, "moved to other memory")) << error.what();
+}
+
+TEST(Minimizer, RefusesLossesThatDoNotFit) {
+  Job job(2);
+  const auto code_for = [&](const auto& loss_of) {
+    return error_from([&] {
+             job.run(rows_cut({2, 2}), [&](ReplicaContext&, const at::Tensor& x) {
+               job.minimizer.minimize(loss_of(x));
+             });
+           })
+        .code();
+  };
+  EXPECT_EQ(code_for([&](const at::Tensor& x) { return losses_of(job.model(x)).narrow(0, 0, 1); }),
+            ErrorCode::kInvalidArgument);
+  EXPECT_EQ(code_for([&](const at::Tensor& x) { return losses_of(x); }),
+            ErrorCode::kFailedPrecondition);
+  EXPECT_EQ(code_for([&](const at::Tensor& x) {
+              const at::NoGradGuard no_grad;
+              return losses_of(job.model(x));
+            }),
+            ErrorCode::kFailedPrecondition);
+}
+
+TEST(Minimizer, WorksInReplicasOnly) {
+  Job job(2);
+  EXPECT_EQ(error_from([&] { job.minimizer.minimize(at::zeros({1})); }).code(),
+            ErrorCode::kFailedPrecondition);
+  EXPECT_EQ(error_from([&] {
+              job.strategy.run([&](ReplicaContext&) { job.minimizer.set_learning_rate(1); });
+            }).code(),
+            ErrorCode::kFailedPrecondition);
+}
+
+TEST(Minimizer, GroupsHaveRatesOfTheirOwnAndFrozenOnesStay) {
+  Job job(2, {.groups = {{.names = {"bias"}, .frozen = optim::Frozen::kYes},
+                         {.names = {"weight"}, .learning_rate = 0.0}}});
+  const auto step = [&] {
+    job.run(rows_cut({2, 1}), [&](ReplicaContext&, const at::Tensor& x) {
+      const Gradients gradients = job.minimizer.compute_gradients(losses_of(job.model(x)));
+      EXPECT_FALSE(gradients[1].defined()) << "a frozen variable's gradient is not computed";
+      EXPECT_TRUE(gradients[0].defined());
+      job.minimizer.apply_gradients(gradients);
+    });
+  };
+  step();
+  EXPECT_TRUE(at::equal(job.value(0), at::full({3}, 2.0, at::kDouble)));
+  EXPECT_TRUE(at::equal(job.value(1), at::zeros({3}, at::kDouble)));
+  EXPECT_EQ(job.minimizer.state().step(0), 1);
+  EXPECT_EQ(job.minimizer.state().step(1), 0);
+}
+
+TEST(Minimizer, TheRateMayChangeBetweenSteps) {
+  Job job(2);
+  job.minimizer.set_learning_rate(0);
+  EXPECT_EQ(job.minimizer.learning_rate(), 0);
+  job.run(rows_cut({2, 1}), [&](ReplicaContext&, const at::Tensor& x) {
+    job.minimizer.minimize(losses_of(job.model(x)));
+  });
+  EXPECT_TRUE(at::equal(job.value(0), at::full({3}, 2.0, at::kDouble)));
+}
+
+TEST(Minimizer, AnUpdateBetweenForwardAndBackwardIsNoticed) {
+  Job job(2);
+  const Error error = error_from([&] {
+    job.run(rows_cut({1, 1}), [&](ReplicaContext&, const at::Tensor& x) {
+      const at::Tensor early = losses_of(job.model(x).square() * job.model->weight);
+      job.minimizer.minimize(losses_of(job.model(x)));
+      job.minimizer.minimize(early);
+    });
+  });
+  EXPECT_TRUE(says(error, "modified by an inplace operation")) << error.what();
+}
+
+TEST(Minimizer, AReplicaThatDoesSomethingElseMeanwhileIsAnError) {
+  Job job(2);
+  const Error error = error_from([&] {
+    job.run(rows_cut({1, 1}), [&](ReplicaContext& context, const at::Tensor& x) {
+      if (context.replica_id() == 0) return job.minimizer.minimize(losses_of(job.model(x)));
+      context.all_reduce(comm::ReduceOp::kSum, x);
+    });
+  });
+  EXPECT_TRUE(says(error, "apply_gradients") && says(error, "all_reduce(sum)")) << error.what();
+  EXPECT_TRUE(at::equal(job.value(0), at::full({3}, 2.0, at::kDouble)));
+}
+
+}  // namespace
+}  // namespace brigade::distribute

@@ -1,0 +1,35 @@
+#include "brigade/distribute/per_replica.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace brigade::distribute {
+namespace {
+
+TEST(PerReplica, HoldsOneValueAReplica) {
+  PerReplica<std::string> values({"a", "b"});
+  EXPECT_EQ(values.size(), 2u);
+  EXPECT_EQ(values[1], "b");
+  values[1] = "c";
+  EXPECT_EQ(values.values(), std::vector<std::string>({"a", "c"}));
+  EXPECT_THROW(values[2], std::out_of_range);
+}
+
+TEST(PerReplica, NeedsAValue) {
+  EXPECT_THROW(PerReplica<int>(std::vector<int>{}), Error);
+}
+
+TEST(PerReplica, KnowsWhoHadNoExamples) {
+  const PerReplica<int> counted({1, 2, 3}, ExampleCounts::of({4, 3, 0}));
+  EXPECT_EQ(counted.examples()->global, 7);
+  EXPECT_FALSE(counted.is_empty(1));
+  EXPECT_TRUE(counted.is_empty(2));
+  EXPECT_FALSE(PerReplica<int>({1, 2}).is_empty(0)) << "unknown is not empty";
+}
+
+static_assert(IsPerReplica<PerReplica<int>>::value);
+static_assert(!IsPerReplica<int>::value);
+
+}  // namespace
+}  // namespace brigade::distribute

@@ -1,0 +1,114 @@
+#include "brigade/distribute/replica_runner.h"
+
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <mutex>
+#include <set>
+#include <string>
+
+#include "brigade/base/error.h"
+#include "brigade/base/log.h"
+#include "brigade/distribute/testing/fixtures.h"
+
+namespace brigade::distribute {
+namespace {
+
+const ReplicaRunnerOptions kSleepy{.spin = std::chrono::microseconds(0)};
+
+int threads_of_a_new_thread() {
+  int threads = 0;
+  std::thread([&] { threads = at::get_num_threads(); }).join();
+  return threads;
+}
+
+/// Puts libtorch's number of threads back.
+class KeptThreads : public ::testing::Test {
+ protected:
+  ~KeptThreads() override { at::set_num_threads(before_); }
+  int before_ = at::get_num_threads();
+};
+using ReplicaRunnerThreads = KeptThreads;
+
+TEST(ReplicaRunner, NeedsADevice) {
+  EXPECT_THROW(ReplicaRunner({}), Error);
+}
+
+TEST(ReplicaRunner, CallsTheBodyOnceForEachReplicaAndAllAtTheSameTime) {
+  ReplicaRunner runner(plain_cpus(3), kSleepy);
+  EXPECT_EQ(runner.replicas(), 3);
+  for (int round = 0; round < 50; ++round) {
+    std::atomic<int> here = 0;
+    std::vector<int> calls(3, 0);
+    runner.run([&](int replica) {
+      ++calls[replica];
+      ++here;
+      // All must be here before one may leave: that could not be if they ran in turns.
+      while (here < 3) std::this_thread::yield();
+    });
+    ASSERT_EQ(calls, std::vector<int>({1, 1, 1}));
+  }
+}
+
+TEST(ReplicaRunner, ReplicaZeroRunsOnTheCallersThreadAndTheOthersKeepTheirs) {
+  ReplicaRunner runner(plain_cpus(3), kSleepy);
+  std::vector<std::thread::id> first(3);
+  std::vector<std::thread::id> second(3);
+  runner.run([&](int replica) { first[replica] = std::this_thread::get_id(); });
+  runner.run([&](int replica) { second[replica] = std::this_thread::get_id(); });
+  EXPECT_EQ(first, second);
+  EXPECT_EQ(first[0], std::this_thread::get_id());
+  EXPECT_EQ(std::set<std::thread::id>(first.begin(), first.end()).size(), 3u);
+}
+
+TEST_F(ReplicaRunnerThreads, EachReplicaHasItsDevicesNumberAndTheCallersComesBack) {
+  at::set_num_threads(3);
+  auto devices = plain_cpus(2, 2);
+  devices[1].threads = 1;
+  ReplicaRunner runner(devices, kSleepy);
+  EXPECT_EQ(at::get_num_threads(), 3);
+  std::vector<int> threads(2);
+  runner.run([&](int replica) { threads[replica] = at::get_num_threads(); });
+  EXPECT_EQ(threads, std::vector<int>({2, 1}));
+  EXPECT_EQ(at::get_num_threads(), 3);
+}
+
+TEST_F(ReplicaRunnerThreads, ThreadsStartedLaterHaveTheCallersNumber) {
+  at::set_num_threads(3);
+  ReplicaRunner runner(plain_cpus(2, 1), kSleepy);
+  EXPECT_EQ(threads_of_a_new_thread(), 3);
+  runner.run([](int) {});
+  EXPECT_EQ(threads_of_a_new_thread(), 3);
+}
+
+TEST(ReplicaRunner, ASlowReplicaIsNamedInTheLog) {
+  std::mutex mutex;
+  std::string log;
+  base::set_log_sink([&](base::LogLevel, std::string_view text) {
+    const std::lock_guard lock(mutex);
+    log += text;
+  });
+  const auto warned = [&] {
+    const std::lock_guard lock(mutex);
+    return log.find("replica 1 ") != std::string::npos;
+  };
+  {
+    ReplicaRunner runner(plain_cpus(2), {.spin = std::chrono::microseconds(0),
+                                         .stall_warning = std::chrono::milliseconds(5)});
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    runner.run([&](int replica) {
+      while (replica == 1 && !warned() && std::chrono::steady_clock::now() < deadline)
+        std::this_thread::yield();
+    });
+  }
+  base::set_log_sink({});
+  EXPECT_TRUE(warned()) << log;
+}
+
+TEST(ReplicaRunner, EndsWithoutEverHavingRun) {
+  ReplicaRunner runner(plain_cpus(4), kSleepy);
+}
+
+}  // namespace
+}  // namespace brigade::distribute

@@ -1,0 +1,76 @@
+#include "brigade/distribute/replicated.h"
+
+#include <gtest/gtest.h>
+#include <torch/nn/modules/batchnorm.h>
+
+#include "brigade/distribute/testing/fixtures.h"
+
+namespace brigade::distribute {
+namespace {
+
+/// Batch normalisation of two features, with running statistics.
+struct Normalised : torch::nn::Module {
+  Normalised() { norm = register_module("norm", torch::nn::BatchNorm1d(2)); }
+  at::Tensor forward(const at::Tensor& x) { return norm(x); }
+  torch::nn::BatchNorm1d norm{nullptr};
+};
+
+const variables::Variable& named(const Replicated<Normalised>& model, const std::string& name) {
+  for (const variables::Variable& variable : model.variables()) {
+    if (variable.name() == name) return variable;
+  }
+  throw Error(ErrorCode::kNotFound, name);
+}
+
+TEST(Replicated, IsTheCallingReplicasModuleInsideAndTheFirstOnesOutside) {
+  MirroredStrategy strategy(cpus(2));
+  const auto model = strategy.create<Line>();
+  EXPECT_EQ(&model.local(), &model.replica(0));
+  EXPECT_NE(&model.replica(0), &model.replica(1));
+  strategy.run([&](ReplicaContext& context) {
+    EXPECT_EQ(&model.local(), &model.replica(context.replica_id()));
+    EXPECT_EQ(model.operator->(), &model.local());
+  });
+  EXPECT_EQ(model(at::full({3}, 1.0, at::kDouble)).sum().item<double>(), 6);
+}
+
+TEST(Replicated, IsRefusedInAStrategyThatDidNotCreateIt) {
+  MirroredStrategy small(cpus(1));
+  MirroredStrategy large(cpus(2));
+  const auto model = small.create<Line>();
+  const Error error = error_from([&] { large.run([&](ReplicaContext&) { model.local(); }); });
+  EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
+  EXPECT_TRUE(says(error, "Replica 1")) << error.what();
+}
+
+TEST(Replicated, TrainAndEvalReachEveryReplica) {
+  MirroredStrategy strategy(cpus(2));
+  const auto model = strategy.create<Normalised>();
+  model.eval();
+  EXPECT_FALSE(model.replica(0).is_training());
+  EXPECT_FALSE(model.replica(1).norm->is_training());
+  model.train();
+  EXPECT_TRUE(model.replica(1).is_training());
+}
+
+TEST(Replicated, EvaluationSeesTheMeanOfTheReplicasStatistics) {
+  MirroredStrategy strategy(cpus(2));
+  const auto model = strategy.create<Normalised>();
+  strategy.run([&](ReplicaContext& context) {
+    model(at::full({4, 2}, context.replica_id() == 0 ? 1.0F : 3.0F));
+  });
+  // Momentum 0.1: 0.1 and 0.3.
+  EXPECT_NEAR(model.replica(0).norm->running_mean[0].item<float>(), 0.1, 1e-6);
+  EXPECT_NEAR(model.replica(1).norm->running_mean[0].item<float>(), 0.3, 1e-6);
+  const variables::Variable& mean = named(model, "norm.running_mean");
+  EXPECT_EQ(mean.synchronization(), variables::Synchronization::kOnRead);
+  EXPECT_NEAR(mean.read()[0].item<float>(), 0.2, 1e-6);
+  model.eval();
+  for (const int replica : {0, 1}) {
+    EXPECT_NEAR(model.replica(replica).norm->running_mean[1].item<float>(), 0.2, 1e-6);
+    EXPECT_EQ(model.replica(replica).norm->num_batches_tracked.item<std::int64_t>(), 1);
+  }
+}
+
+}  // namespace
+}  // namespace brigade::distribute

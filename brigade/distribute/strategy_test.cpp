@@ -1,0 +1,300 @@
+#include "brigade/distribute/strategy.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/rand.h>
+#include <gtest/gtest.h>
+#include <torch/nn/modules/linear.h>
+
+#include <atomic>
+#include <filesystem>
+#include <iterator>
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+#include "brigade/distribute/one_device_strategy.h"
+#include "brigade/distribute/testing/fixtures.h"
+#include "brigade/optim/sgd.h"
+
+namespace brigade::distribute {
+namespace {
+
+struct Random : torch::nn::Module {
+  explicit Random(std::int64_t width = 4) {
+    linear = register_module("linear", torch::nn::Linear(width, 3));
+  }
+  at::Tensor forward(const at::Tensor& x) { return linear(x); }
+  torch::nn::Linear linear{nullptr};
+};
+
+TEST(StrategyRun, ReturnsEachReplicasResult) {
+  MirroredStrategy strategy(cpus(3));
+  const auto results =
+      strategy.run([](ReplicaContext& context) { return 10 * context.replica_id(); });
+  EXPECT_EQ(results.values(), std::vector<int>({0, 10, 20}));
+  EXPECT_FALSE(results.examples().has_value());
+  static_assert(std::is_void_v<decltype(strategy.run([](ReplicaContext&) {}))>);
+}
+
+TEST(StrategyRun, HandsOutPerReplicaArgumentsAndOthersAsTheyAre) {
+  MirroredStrategy strategy(cpus(2));
+  const PerReplica<std::string> names({"a", "b"}, ExampleCounts::of({1, 0}));
+  const std::string same = "same";
+  const auto results = strategy.run(
+      [&](ReplicaContext&, const std::string& name, const std::string& other) {
+        EXPECT_EQ(&other, &same);
+        return name + other;
+      },
+      names, same);
+  EXPECT_EQ(results.values(), std::vector<std::string>({"asame", "bsame"}));
+  EXPECT_TRUE(results.is_empty(1)) << "results remember the examples behind them";
+}
+
+TEST(StrategyRun, MoveOnlyResultsWork) {
+  MirroredStrategy strategy(cpus(2));
+  const auto results = strategy.run(
+      [](ReplicaContext& context) { return std::make_unique<int>(context.replica_id()); });
+  EXPECT_EQ(*results[1], 1);
+}
+
+TEST(StrategyRun, ABatchCutForOtherReplicasIsRefused) {
+  MirroredStrategy strategy(cpus(2));
+  const PerReplica<int> three({1, 2, 3}, ExampleCounts::of({1, 1, 1}));
+  const Error error = error_from([&] { strategy.run([](ReplicaContext&, int) {}, three); });
+  EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+  EXPECT_TRUE(says(error, "3 replicas")) << error.what();
+}
+
+TEST(StrategyRun, AReplicaThatThrowsReleasesTheOthersAndIsNamed) {
+  MirroredStrategy strategy(cpus(3));
+  std::atomic<int> released = 0;
+  const Error error = error_from([&] {
+    strategy.run([&](ReplicaContext& context) {
+      if (context.replica_id() == 1) throw Error(ErrorCode::kDataLoss, "torn page");
+      try {
+        context.barrier();
+      } catch (const Error&) {
+        ++released;
+        throw;
+      }
+    });
+  });
+  EXPECT_EQ(error.code(), ErrorCode::kDataLoss);
+  EXPECT_TRUE(says(error, "Replica 1 (") && says(error, "torn page")) << error.what();
+  EXPECT_EQ(released, 2);
+}
+
+TEST(StrategyRun, ForeignExceptionsAreNestedInOneThatNamesTheReplica) {
+  MirroredStrategy strategy(cpus(2));
+  try {
+    strategy.run([](ReplicaContext& context) {
+      if (context.replica_id() == 1) throw std::out_of_range("index 7");
+    });
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kAborted);
+    EXPECT_TRUE(says(error, "Replica 1") && says(error, "index 7")) << error.what();
+    EXPECT_THROW(std::rethrow_if_nested(error), std::out_of_range);
+  }
+}
+
+TEST(StrategyRun, AStrategyIsUsableAfterAFailure) {
+  MirroredStrategy strategy(cpus(2));
+  for (int round = 0; round < 5; ++round) {
+    EXPECT_THROW(strategy.run([&](ReplicaContext& context) {
+      if (context.replica_id() == round % 2) throw std::runtime_error("again");
+      context.barrier();
+    }),
+                 Error);
+    const auto sums = strategy.run([](ReplicaContext& context) {
+      return context.all_reduce(comm::ReduceOp::kSum, at::full({}, 1.0)).item<double>();
+    });
+    EXPECT_EQ(sums.values(), std::vector<double>({2, 2}));
+  }
+}
+
+TEST(StrategyRun, RunsDoNotNest) {
+  MirroredStrategy strategy(cpus(2));
+  const auto inner = [&](ReplicaContext&) {};
+  EXPECT_EQ(error_from([&] { strategy.run([&](ReplicaContext&) { strategy.run(inner); }); }).code(),
+            ErrorCode::kFailedPrecondition);
+  EXPECT_EQ(error_from([&] {
+              strategy.run([&](ReplicaContext& context) {
+                context.merge_call([&](Strategy& merged) { merged.run(inner); });
+              });
+            }).code(),
+            ErrorCode::kFailedPrecondition);
+  EXPECT_NO_THROW(strategy.run(inner));
+}
+
+TEST(StrategyRun, GradModeIsTheCallers) {
+  MirroredStrategy strategy(cpus(2));
+  const auto model = strategy.create<Random>();
+  const auto builds_graph = [&] {
+    return strategy.run([&](ReplicaContext&) {
+                     return model(at::rand({1, 4})).requires_grad();
+                   })
+        .values();
+  };
+  EXPECT_EQ(builds_graph(), std::vector<bool>({true, true}));
+  {
+    const at::NoGradGuard no_grad;
+    EXPECT_EQ(builds_graph(), std::vector<bool>({false, false}));
+  }
+  EXPECT_EQ(builds_graph(), std::vector<bool>({true, true}));
+}
+
+TEST(StrategyRun, TheAmbientContextIsTheCallers) {
+  MirroredStrategy strategy(cpus(2));
+  const auto open = [&] {
+    return strategy.run([](ReplicaContext&) { return current_strategy() != nullptr; }).values();
+  };
+  EXPECT_EQ(open(), std::vector<bool>({false, false}));
+  const auto scope = strategy.scope();
+  EXPECT_EQ(open(), std::vector<bool>({true, true}));
+}
+
+TEST(StrategyRun, ReplicasHaveTheirDevicesThreadsAndTheCallersComeBack) {
+  const int before = at::get_num_threads();
+  at::set_num_threads(3);
+  MirroredOptions options = cpus(2);
+  options.threads_per_replica = 2;
+  MirroredStrategy strategy(options);
+  EXPECT_EQ(strategy.run([](ReplicaContext&) { return at::get_num_threads(); }).values(),
+            std::vector<int>({2, 2}));
+  EXPECT_EQ(at::get_num_threads(), 3);
+  EXPECT_THROW(strategy.run([](ReplicaContext&) { throw std::runtime_error("no"); }), Error);
+  EXPECT_EQ(at::get_num_threads(), 3);
+  at::set_num_threads(before);
+}
+
+TEST(StrategyScope, MakesVariablesModelsAndMinimizersDistributed) {
+  MirroredStrategy strategy(cpus(2));
+  EXPECT_EQ(current_strategy(), nullptr);
+  {
+    const auto scope = strategy.scope();
+    EXPECT_EQ(current_strategy(), &strategy);
+    EXPECT_EQ(variables::make_variable({.name = "v", .initial = at::zeros({1})}).num_components(),
+              2);
+    const auto model = create<Line>();
+    EXPECT_EQ(model.variables()[0].num_components(), 2);
+    EXPECT_NO_THROW(minimizer(model, optim::Sgd{}));
+  }
+  EXPECT_EQ(current_strategy(), nullptr);
+  EXPECT_EQ(error_from([] { create<Line>(); }).code(), ErrorCode::kFailedPrecondition);
+  EXPECT_EQ(variables::make_variable({.name = "v", .initial = at::zeros({1})}).num_components(), 1);
+}
+
+TEST(StrategyScope, TheSameStrategysMayNestAndAnothersIsRefused) {
+  MirroredStrategy mirrored(cpus(2));
+  OneDeviceStrategy one("cpu:0");
+  const auto outer = mirrored.scope();
+  {
+    const auto inner = mirrored.scope();
+    EXPECT_EQ(current_strategy(), &mirrored);
+  }
+  EXPECT_EQ(current_strategy(), &mirrored);
+  const Error error = error_from([&] { const auto other = one.scope(); });
+  EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
+  EXPECT_TRUE(says(error, "one_device") && says(error, "mirrored")) << error.what();
+  EXPECT_EQ(current_strategy(), &mirrored);
+}
+
+TEST(StrategyCreate, ReplicasBeginEqualAndTheSeedDecides) {
+  const auto weights = [](std::uint64_t seed, int replicas) {
+    MirroredStrategy strategy(cpus(replicas, seed));
+    const auto model = strategy.create<Random>();
+    for (int replica = 1; replica < replicas; ++replica)
+      EXPECT_TRUE(
+          at::equal(model.replica(replica).linear->weight, model.replica(0).linear->weight));
+    return model.variables()[0].read();
+  };
+  EXPECT_TRUE(at::equal(weights(1, 2), weights(1, 2)));
+  EXPECT_TRUE(at::equal(weights(1, 2), weights(1, 4))) << "whatever the number of replicas";
+  EXPECT_FALSE(at::equal(weights(1, 2), weights(2, 2)));
+}
+
+TEST(StrategyCreate, TwoModelsDifferAndNeedNamesOfTheirOwn) {
+  MirroredStrategy strategy(cpus(2));
+  const auto first = strategy.create<Random>();
+  EXPECT_EQ(error_from([&] { strategy.create<Random>(); }).code(), ErrorCode::kAlreadyExists);
+  const auto second = strategy.create_named<Random>("second");
+  EXPECT_EQ(second.variables()[0].name(), "second.linear.weight");
+  EXPECT_FALSE(at::equal(first.variables()[0].read(), second.variables()[0].read()));
+}
+
+TEST(StrategyCreate, PassesArgumentsAndTakesFactories) {
+  MirroredStrategy strategy(cpus(2));
+  EXPECT_EQ(strategy.create_named<Random>("wide", 9).variables()[0].shape(),
+            at::IntArrayRef({3, 9}));
+  int built = 0;
+  const auto model = strategy.create_from([&] {
+    ++built;
+    auto module = std::make_shared<Random>();
+    module->to(at::kDouble);
+    return module;
+  });
+  EXPECT_EQ(built, 2);
+  EXPECT_EQ(model.variables()[0].dtype(), at::kDouble);
+}
+
+TEST(StrategyCreate, IsRefusedInsideAReplica) {
+  MirroredStrategy strategy(cpus(2));
+  EXPECT_EQ(
+      error_from([&] { strategy.run([&](ReplicaContext&) { strategy.create<Random>(); }); }).code(),
+      ErrorCode::kFailedPrecondition);
+}
+
+/// One random number a replica of the next run.
+std::vector<double> draw(Strategy& strategy) {
+  return strategy.run([](ReplicaContext&) { return at::rand({}, at::kDouble).item<double>(); })
+      .values();
+}
+
+TEST(StrategyRandomness, DiffersBetweenReplicasAndStepsAndRepeatsFromRunToRun) {
+  MirroredStrategy strategy(cpus(2, 5));
+  MirroredStrategy again(cpus(2, 5));
+  const auto first = draw(strategy);
+  const auto second = draw(strategy);
+  EXPECT_NE(first[0], first[1]);
+  EXPECT_NE(first, second);
+  EXPECT_EQ(draw(again), first);
+  EXPECT_EQ(draw(again), second);
+  MirroredStrategy other_seed(cpus(2, 6));
+  EXPECT_NE(draw(other_seed), first);
+}
+
+TEST(StrategyRandomness, GoesOnWhereAResumedJobStands) {
+  MirroredStrategy strategy(cpus(2, 5));
+  draw(strategy);
+  draw(strategy);
+  EXPECT_EQ(strategy.step(), 2u);
+  const auto third = draw(strategy);
+  MirroredStrategy resumed(cpus(2, 5));
+  resumed.set_step(2);
+  EXPECT_EQ(draw(resumed), third);
+}
+
+TEST(Strategy, EndsItsThreads) {
+  const auto threads = [] {
+    const std::filesystem::directory_iterator tasks("/proc/self/task");
+    return std::distance(std::filesystem::begin(tasks), std::filesystem::end(tasks));
+  };
+  const auto before = threads();
+  {
+    MirroredStrategy strategy(cpus(3));
+    strategy.run([](ReplicaContext&) {});
+    EXPECT_EQ(threads(), before + 2);
+  }
+  EXPECT_EQ(threads(), before);
+}
+
+TEST(RequireStrategy, NamesWhatNeedsOne) {
+  const Error error = error_from([] { require_strategy("Mean"); });
+  EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
+  EXPECT_TRUE(says(error, "Mean") && says(error, "scope")) << error.what();
+}
+
+}  // namespace
+}  // namespace brigade::distribute

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
+#include <torch/nn/module.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "brigade/base/error.h"
+#include "brigade/distribute/mirrored_strategy.h"
+
+namespace brigade::distribute {
+
+/// For tests: `replicas` logical CPUs that may share cores, and waits that end.
+inline MirroredOptions cpus(int replicas, std::uint64_t seed = 0) {
+  MirroredOptions options{.oversubscription = device::Oversubscription::kAllow,
+                          .seed = seed,
+                          .timeout = std::chrono::seconds(60)};
+  for (int replica = 0; replica < replicas; ++replica)
+    options.devices.push_back("cpu:" + std::to_string(replica));
+  return options;
+}
+
+/// For tests: logical CPUs without names or cores of their own.
+inline std::vector<device::Device> plain_cpus(int count, int threads = 1) {
+  std::vector<device::Device> devices(static_cast<std::size_t>(count));
+  for (device::Device& device : devices) {
+    device.threads = threads;
+    device.name.type = machine::DeviceType::kCpu;
+  }
+  return devices;
+}
+
+/// For tests: y = x * weight + bias, all float64, and a parameter that nothing uses.
+struct Line : torch::nn::Module {
+  Line() {
+    weight = register_parameter("weight", at::full({3}, 2.0, at::kDouble));
+    bias = register_parameter("bias", at::zeros({3}, at::kDouble));
+    unused = register_parameter("unused", at::full({2}, 5.0, at::kDouble));
+  }
+  at::Tensor forward(const at::Tensor& x) const { return x * weight + bias; }
+  at::Tensor weight, bias, unused;
+};
+
+/// For tests: the error that `call` throws; without one, code kInternal and an empty text.
+inline Error error_from(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error;
+  }
+  return {ErrorCode::kInternal, ""};
+}
+
+inline bool says(const Error& error, const std::string& text) {
+  return std::string(error.what()).find(text) != std::string::npos;
+}
+
+}  // namespace brigade::distribute
