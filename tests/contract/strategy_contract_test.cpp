@@ -1,0 +1,273 @@
+// What every Strategy owes, so that a program need not know which one it has. A new strategy adds a
+// line to the list at the end.
+#include <ATen/Parallel.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/rand.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <set>
+#include <stdexcept>
+#include <string>
+
+#include "brigade/distribute/one_device_strategy.h"
+#include "brigade/distribute/testing/fixtures.h"
+#include "brigade/input/tensor_slices.h"
+#include "brigade/optim/adam.h"
+#include "brigade/optim/sgd.h"
+#include "brigade/train/metric.h"
+
+namespace brigade::distribute {
+namespace {
+
+struct Kind {
+  std::string name;
+  int replicas;
+  std::function<std::unique_ptr<Strategy>()> make;
+};
+
+void PrintTo(const Kind& kind, std::ostream* out) {
+  *out << kind.name << " of " << kind.replicas;
+}
+
+class StrategyContract : public ::testing::TestWithParam<Kind> {
+ protected:
+  StrategyContract() : strategy_(GetParam().make()), replicas_(GetParam().replicas) {}
+
+  std::vector<int> ids() const {
+    std::vector<int> all(static_cast<std::size_t>(replicas_));
+    std::iota(all.begin(), all.end(), 0);
+    return all;
+  }
+  /// Seven rows of three numbers in batches of three: shares are uneven, and at the end some have
+  /// none.
+  static data::Dataset<at::Tensor> batches() {
+    return input::from_tensor_slices(at::arange(21, at::kDouble).view({7, 3}).sin()).batch(3);
+  }
+
+  std::unique_ptr<Strategy> strategy_;
+  int replicas_;
+};
+
+TEST_P(StrategyContract, HasAReplicaOnEachDevice) {
+  EXPECT_EQ(strategy_->num_replicas_in_sync(), replicas_);
+  EXPECT_EQ(static_cast<int>(strategy_->devices().size()), replicas_);
+  EXPECT_FALSE(strategy_->name().empty());
+}
+
+TEST_P(StrategyContract, RunCallsTheFunctionOnceForEachReplica) {
+  std::atomic<int> calls = 0;
+  const auto results = strategy_->run([&](ReplicaContext& context) {
+    ++calls;
+    EXPECT_EQ(context.num_replicas_in_sync(), replicas_);
+    return context.replica_id();
+  });
+  EXPECT_EQ(calls, replicas_);
+  EXPECT_EQ(results.values(), ids());
+  EXPECT_EQ(strategy_->local_results(results), ids());
+}
+
+TEST_P(StrategyContract, StepsAreCountedAndMayBeSet) {
+  strategy_->set_step(41);
+  const auto steps = strategy_->run([](ReplicaContext& context) { return context.step(); });
+  EXPECT_EQ(steps[0], 41u);
+  EXPECT_EQ(strategy_->step(), 42u);
+}
+
+TEST_P(StrategyContract, CollectivesMeetAllReplicas) {
+  strategy_->run([&](ReplicaContext& context) {
+    const at::Tensor one = at::full({1}, 1.0);
+    EXPECT_EQ(context.all_reduce(comm::ReduceOp::kSum, one).item<double>(), replicas_);
+    EXPECT_EQ(context.all_gather(one, 0).numel(), replicas_);
+    context.barrier();
+    int merged = 0;
+    context.merge_call([&](Strategy&) { ++merged; });
+    EXPECT_EQ(merged, context.replica_id() == 0 ? 1 : 0);
+  });
+}
+
+TEST_P(StrategyContract, AFailureIsThrownAndTheStrategyUsableAfterwards) {
+  for (int failing = 0; failing < replicas_; ++failing) {
+    const Error error = error_from([&] {
+      strategy_->run([&](ReplicaContext& context) {
+        if (context.replica_id() == failing) throw Error(ErrorCode::kOutOfRange, "the cause");
+        context.barrier();
+      });
+    });
+    EXPECT_EQ(error.code(), ErrorCode::kOutOfRange);
+    EXPECT_TRUE(says(error, "the cause")) << error.what();
+    if (replicas_ > 1) {
+      EXPECT_TRUE(says(error, "Replica " + std::to_string(failing)));
+    }
+    EXPECT_EQ(strategy_->run([](ReplicaContext& c) { return c.replica_id(); }).values(), ids());
+  }
+}
+
+TEST_P(StrategyContract, TheCallersThreadsAndGradModeReachReplicasAndComeBack) {
+  const int before = at::get_num_threads();
+  const at::NoGradGuard no_grad;
+  const auto modes = strategy_->run([](ReplicaContext&) { return at::GradMode::is_enabled(); });
+  for (const bool enabled : modes.values()) EXPECT_FALSE(enabled);
+  EXPECT_FALSE(at::GradMode::is_enabled());
+  EXPECT_EQ(at::get_num_threads(), before);
+}
+
+TEST_P(StrategyContract, ItsScopeNestsAndRefusesAnothers) {
+  const auto scope = strategy_->scope();
+  { const auto again = strategy_->scope(); }
+  EXPECT_EQ(current_strategy(), strategy_.get());
+  OneDeviceStrategy other("cpu:0");
+  EXPECT_EQ(error_from([&] { const auto mixed = other.scope(); }).code(),
+            ErrorCode::kFailedPrecondition);
+}
+
+TEST_P(StrategyContract, VariablesHaveAComponentForEachReplica) {
+  const auto scope = strategy_->scope();
+  const auto variable = variables::make_variable({.name = "v", .initial = at::full({2}, 3.0)});
+  EXPECT_EQ(variable.num_components(), replicas_);
+  strategy_->run([&](ReplicaContext& context) {
+    EXPECT_TRUE(variable.local().is_same(variable.component(context.replica_id())));
+    EXPECT_EQ(variable.read().sum().item<double>(), 6);
+  });
+}
+
+TEST_P(StrategyContract, WritesInReplicasAggregate) {
+  const auto scope = strategy_->scope();
+  const double sum = replicas_ * (replicas_ + 1) / 2.0;
+  const std::vector<std::pair<variables::Aggregation, double>> expected = {
+      {variables::Aggregation::kSum, sum},
+      {variables::Aggregation::kMean, sum / replicas_},
+      {variables::Aggregation::kOnlyFirstReplica, 1}};
+  for (const auto& [aggregation, value] : expected) {
+    for (const auto trainable : {variables::Trainable::kYes, variables::Trainable::kNo}) {
+      const auto written = variables::make_variable({.name = "written",
+                                                     .initial = at::full({}, 0, at::kDouble),
+                                                     .trainable = trainable,
+                                                     .aggregation = aggregation});
+      const auto counted =
+          variables::make_variable({.name = "counted",
+                                    .initial = at::full({}, 0, at::kDouble),
+                                    .trainable = variables::Trainable::kNo,
+                                    .synchronization = variables::Synchronization::kOnRead,
+                                    .aggregation = aggregation});
+      strategy_->run([&](ReplicaContext& context) {
+        const at::Tensor mine = at::full({}, context.replica_id() + 1.0, at::kDouble);
+        written.assign(mine);
+        counted.assign(mine);
+        EXPECT_EQ(written.read().item<double>(), value);
+      });
+      EXPECT_EQ(written.read().item<double>(), value);
+      EXPECT_EQ(counted.read().item<double>(), value);
+      counted.assign(at::full({}, 12, at::kDouble));
+      EXPECT_EQ(counted.read().item<double>(), 12);
+    }
+  }
+}
+
+TEST_P(StrategyContract, ADistributedDatasetLosesAndDoublesNothing) {
+  std::multiset<std::int64_t> seen;
+  const auto numbers = input::from_tensor_slices(at::arange(11)).shuffle(11).batch(4);
+  for (const auto& batch : strategy_->distribute(numbers)) {
+    ASSERT_EQ(static_cast<int>(batch.size()), replicas_);
+    std::int64_t most = 0;
+    std::int64_t least = 1 << 20;
+    for (const at::Tensor& share : batch.values()) {
+      most = std::max(most, share.size(0));
+      least = std::min(least, share.size(0));
+      for (std::int64_t i = 0; i < share.size(0); ++i) seen.insert(share[i].item<std::int64_t>());
+    }
+    EXPECT_LE(most - least, 1);
+  }
+  EXPECT_EQ(seen.size(), 11u);
+  EXPECT_EQ(std::set<std::int64_t>(seen.begin(), seen.end()).size(), 11u);
+}
+
+TEST_P(StrategyContract, TrainsAsOneReplicaOnTheWholeBatch) {
+  const auto train = [](Strategy& strategy, const auto& rule) {
+    const auto model = strategy.create<Line>();
+    const auto minimizer = strategy.minimizer(model, rule);
+    for (const auto& batch : strategy.distribute(batches())) {
+      strategy.run(
+          [&](ReplicaContext&, const at::Tensor& x) {
+            minimizer.minimize((model(x) - 1).square().sum(1).mean());
+          },
+          batch);
+    }
+    std::vector<at::Tensor> weights;
+    for (const auto& variable : model.variables()) weights.push_back(variable.read());
+    return weights;
+  };
+  const auto compare = [&](const auto& rule) {
+    OneDeviceStrategy one("cpu:0");
+    const auto expected = train(one, rule);
+    const auto ours = train(*strategy_, rule);
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      EXPECT_TRUE(ours[i].allclose(expected[i], 1e-10, 1e-14)) << i;
+    EXPECT_FALSE(expected[0].allclose(at::full({3}, 2.0, at::kDouble)));
+  };
+  compare(optim::Sgd{.learning_rate = 0.1, .momentum = 0.9});
+  strategy_ = GetParam().make();
+  compare(optim::Adam{.learning_rate = 0.1});
+}
+
+TEST_P(StrategyContract, LossesReduceToTheMeanOverTheGlobalBatch) {
+  for (const auto& batch : strategy_->distribute(batches())) {
+    const auto means =
+        strategy_->run([](ReplicaContext&, const at::Tensor& x) { return x.mean(); }, batch);
+    const auto sums =
+        strategy_->run([](ReplicaContext&, const at::Tensor& x) { return x.sum(1); }, batch);
+    const double exact = strategy_->reduce(comm::ReduceOp::kMean, sums, 0).item<double>() / 3;
+    EXPECT_NEAR(strategy_->reduce_mean_over_examples(means).item<double>(), exact, 1e-14);
+    EXPECT_EQ(strategy_->gather(sums, 0).numel(), batch.examples()->global);
+    EXPECT_FALSE(strategy_->reduce(comm::ReduceOp::kSum, means).isnan().item<bool>());
+  }
+}
+
+TEST_P(StrategyContract, MetricsAddUpOverReplicas) {
+  const auto scope = strategy_->scope();
+  const train::Mean mean;
+  for (const auto& batch : strategy_->distribute(batches())) {
+    strategy_->run([&](ReplicaContext&, const at::Tensor& x) { mean.update_state(x.sum(1)); },
+                   batch);
+  }
+  EXPECT_EQ(mean.count(), 7);
+  EXPECT_NEAR(mean.result(), at::arange(21, at::kDouble).sin().sum().item<double>() / 7, 1e-14);
+}
+
+TEST_P(StrategyContract, RandomNumbersRepeatFromRunToRun) {
+  const auto drawn = [](Strategy& strategy) {
+    std::vector<double> numbers;
+    for (int step = 0; step < 2; ++step) {
+      const auto values =
+          strategy.run([](ReplicaContext&) { return at::rand({}, at::kDouble).item<double>(); });
+      numbers.insert(numbers.end(), values.values().begin(), values.values().end());
+    }
+    return numbers;
+  };
+  const auto first = drawn(*strategy_);
+  EXPECT_EQ(std::set<double>(first.begin(), first.end()).size(), first.size());
+  EXPECT_EQ(drawn(*GetParam().make()), first);
+}
+
+std::vector<Kind> kinds() {
+  std::vector<Kind> all = {
+      {"OneDevice", 1, [] { return std::make_unique<OneDeviceStrategy>("cpu:0"); }}};
+  for (int replicas = 1; replicas <= 4; ++replicas) {
+    all.push_back({"Mirrored", replicas,
+                   [replicas] { return std::make_unique<MirroredStrategy>(cpus(replicas)); }});
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Strategies, StrategyContract, ::testing::ValuesIn(kinds()),
+                         [](const auto& instance) {
+                           return instance.param.name + std::to_string(instance.param.replicas);
+                         });
+
+}  // namespace
+}  // namespace brigade::distribute
