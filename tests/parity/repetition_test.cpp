@@ -1,0 +1,84 @@
+// Law 8: bits depend on seed, data and layout, never on timing.
+#include <gtest/gtest.h>
+#include <torch/nn/modules/dropout.h>
+#include <torch/nn/modules/linear.h>
+
+#include <string>
+#include <vector>
+
+#include "brigade/checkpoint/weights_hash.h"
+#include "brigade/distribute/testing/fixtures.h"
+#include "brigade/input/image_ops.h"
+#include "brigade/layers/losses.h"
+#include "brigade/optim/adam.h"
+#include "tests/parity/examples.h"
+
+namespace brigade::parity {
+namespace {
+
+using distribute::MirroredStrategy;
+using distribute::ReplicaContext;
+
+struct Dropped : torch::nn::Module {
+  Dropped() {
+    first = register_module("first", torch::nn::Linear(784, 32));
+    dropout = register_module("dropout", torch::nn::Dropout(0.5));
+    second = register_module("second", torch::nn::Linear(32, 10));
+  }
+  at::Tensor forward(const at::Tensor& images) {
+    return second(dropout(first(images.flatten(1)).relu()));
+  }
+  torch::nn::Linear first{nullptr}, second{nullptr};
+  torch::nn::Dropout dropout{nullptr};
+};
+
+/// Two epochs of training with dropout, a random order, and a random crop in parallel maps.
+std::string hash_after_training(int replicas, std::uint64_t seed, std::int64_t parallelism) {
+  MirroredStrategy strategy(distribute::cpus(replicas, seed));
+  const auto model = strategy.create<Dropped>();
+  const auto adam = strategy.minimizer(model, optim::Adam{});
+  const auto images = examples(60)
+                          .shuffle(40)
+                          .map(
+                              [](input::LabeledExample example, data::ElementContext& context) {
+                                example.features =
+                                    input::random_crop(example.features, {.padding = 2}, context);
+                                return example;
+                              },
+                              {.parallelism = parallelism})
+                          .batch(14)
+                          .prefetch(2);
+  const auto batches = strategy.distribute(images);
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    for (const auto& batch : batches) {
+      strategy.run(
+          [&](ReplicaContext&, const input::LabeledBatch& share) {
+            adam.minimize(
+                layers::losses::sparse_softmax_cross_entropy(model(share.features), share.labels));
+          },
+          batch);
+    }
+  }
+  std::vector<checkpoint::NamedTensor> weights;
+  for (const auto& variable : model.variables())
+    weights.push_back({variable.name(), variable.read()});
+  return checkpoint::weights_sha256(weights);
+}
+
+TEST(Repetition, DropoutCropsAndParallelMapsGiveTheSameBits) {
+  const std::string first = hash_after_training(2, 1, 2);
+  for (const std::int64_t parallelism : {2, 1, 3})
+    EXPECT_EQ(hash_after_training(2, 1, parallelism), first) << parallelism << " map threads";
+}
+
+TEST(Repetition, AlsoWhereReplicasShareCores) {
+  EXPECT_EQ(hash_after_training(4, 1, 2), hash_after_training(4, 1, 2));
+}
+
+TEST(Repetition, AnotherSeedOrLayoutGivesOthers) {
+  EXPECT_NE(hash_after_training(2, 1, 2), hash_after_training(2, 2, 2));
+  EXPECT_NE(hash_after_training(2, 1, 2), hash_after_training(3, 1, 2));
+}
+
+}  // namespace
+}  // namespace brigade::parity

@@ -1,0 +1,136 @@
+// Law 1: N replicas on a split batch give what one replica gives on the whole batch.
+#include <ATen/core/grad_mode.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "brigade/distribute/testing/fixtures.h"
+#include "brigade/layers/losses.h"
+#include "brigade/models/mlp.h"
+#include "brigade/models/mnist_cnn.h"
+#include "brigade/optim/adam.h"
+#include "brigade/optim/sgd.h"
+#include "tests/parity/examples.h"
+
+namespace brigade::parity {
+namespace {
+
+using distribute::MirroredStrategy;
+using distribute::ReplicaContext;
+using distribute::Replicated;
+
+// Batches of 4, 4 and 2: three replicas never share evenly, and of four replicas two have nothing
+// in the last.
+constexpr std::int64_t kExamples = 10;
+constexpr std::int64_t kGlobalBatch = 4;
+
+struct Weights {
+  std::vector<std::string> names;
+  std::vector<at::Tensor> before;
+  std::vector<at::Tensor> after;
+};
+
+template <class Model>
+std::vector<at::Tensor> read_all(const Replicated<Model>& model) {
+  std::vector<at::Tensor> values;
+  for (const auto& variable : model.variables()) values.push_back(variable.read());
+  return values;
+}
+
+/// `steps` steps on `replicas` replicas, in float64.
+template <class Model, class Rule>
+Weights trained(int replicas, int steps, const Rule& rule) {
+  MirroredStrategy strategy(distribute::cpus(replicas));
+  EXPECT_EQ(strategy.num_replicas_in_sync(), replicas);
+  const auto model = strategy.create_from([] {
+    auto module = std::make_shared<Model>();
+    module->to(at::kDouble);
+    return module;
+  });
+  const auto minimizer = strategy.minimizer(model, rule);
+  Weights weights{.before = read_all(model)};
+  for (const auto& variable : model.variables()) weights.names.push_back(variable.name());
+  const auto batches = strategy.distribute(double_examples(kExamples).batch(kGlobalBatch).repeat());
+  int step = 0;
+  for (const auto& batch : batches) {
+    if (step++ == steps) break;
+    strategy.run(
+        [&](ReplicaContext&, const input::LabeledBatch& share) {
+          minimizer.minimize(
+              layers::losses::sparse_softmax_cross_entropy(model(share.features), share.labels));
+        },
+        batch);
+  }
+  weights.after = read_all(model);
+  return weights;
+}
+
+template <class Model, class Rule>
+void expect_agreement(int steps, const Rule& rule, double tolerance) {
+  const Weights one = trained<Model>(1, steps, rule);
+  for (const int replicas : {2, 3, 4}) {
+    const Weights many = trained<Model>(replicas, steps, rule);
+    ASSERT_EQ(many.names, one.names);
+    for (std::size_t i = 0; i < one.names.size(); ++i) {
+      ASSERT_TRUE(many.before[i].equal(one.before[i])) << one.names[i];
+      const double travelled = (one.after[i] - one.before[i]).norm().template item<double>();
+      const double apart = (many.after[i] - one.after[i]).norm().template item<double>();
+      EXPECT_GT(travelled, 0) << one.names[i] << " was not trained";
+      EXPECT_LE(apart, tolerance * travelled) << one.names[i] << " on " << replicas << " replicas";
+    }
+  }
+}
+
+TEST(ReplicasAgree, FiftyStepsOfSgdOnTheMnistCnnInFloat64) {
+  expect_agreement<models::MnistCnn>(50, optim::Sgd{.learning_rate = 0.05}, 1e-10);
+}
+
+TEST(ReplicasAgree, MomentumInFloat64) {
+  expect_agreement<models::Mlp>(
+      50, optim::Sgd{.learning_rate = 0.02, .momentum = 0.9, .nesterov = optim::Nesterov::kYes},
+      1e-10);
+}
+
+TEST(ReplicasAgree, AdamInFloat64) {
+  expect_agreement<models::Mlp>(50, optim::Adam{.learning_rate = 1e-3}, 1e-8);
+  expect_agreement<models::Mlp>(50, optim::AdamW{.learning_rate = 1e-3}, 1e-8);
+}
+
+/// The whole gradient of the first step in float32, as the replicas agree on it.
+std::vector<at::Tensor> first_gradients(int replicas) {
+  MirroredStrategy strategy(distribute::cpus(replicas));
+  const auto model = strategy.create<models::MnistCnn>();
+  const auto minimizer = strategy.minimizer(model, optim::Sgd{});
+  std::vector<at::Tensor> gradients;
+  for (const auto& batch : strategy.distribute(examples(18).batch(18))) {
+    strategy.run(
+        [&](ReplicaContext& context, const input::LabeledBatch& share) {
+          const auto local = minimizer.compute_gradients(
+              layers::losses::sparse_softmax_cross_entropy(model(share.features), share.labels));
+          const auto whole = minimizer.aggregate(local);
+          if (context.replica_id() == 0)
+            gradients.assign(whole.values().begin(), whole.values().end());
+        },
+        batch);
+  }
+  return gradients;
+}
+
+TEST(ReplicasAgree, EveryGradientOfTheFirstStepInFloat32) {
+  const auto one = first_gradients(1);
+  ASSERT_EQ(one.size(), 8u);
+  for (const int replicas : {2, 3, 4}) {
+    const auto many = first_gradients(replicas);
+    ASSERT_EQ(many.size(), one.size());
+    for (std::size_t i = 0; i < one.size(); ++i) {
+      const double size = one[i].norm().item<double>();
+      EXPECT_GT(size, 0);
+      EXPECT_LE((many[i] - one[i]).norm().item<double>(), 1e-5 * size)
+          << "gradient " << i << " on " << replicas << " replicas";
+    }
+  }
+}
+
+}  // namespace
+}  // namespace brigade::parity
