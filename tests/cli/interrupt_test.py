@@ -26,6 +26,12 @@ def catches(process, number):
     return False
 
 
+def ticks_used(process):
+    """Hundredths of a second that the process has computed."""
+    fields = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
+
+
 def wait_for_first_step(process):
     for line in process.stderr:
         if line.startswith("step "):
@@ -71,10 +77,13 @@ class Interrupt(CommandTest):
         self.check(signal.SIGTERM, 75, "SIGTERM", TWO_REPLICAS)
 
     def test_a_second_signal_ends_it_at_once(self):
-        # One step of this takes seconds, so the second signal comes long before its end.
-        with started("train", "--dataset", "synthetic", "--train-examples", "8192", "--batch-size", "8192", "--steps", "1",
-                     "--eval", "none") as process:
-            wait_until(lambda: catches(process, signal.SIGINT))
+        # A step of this takes about a second. Both signals come within the second step, long before its end.
+        with started("train", "--model", "mlp", "--hidden", "2048,2048,2048", "--dataset", "synthetic",
+                     "--train-examples", "2048", "--batch-size", "2048", "--optimizer", "sgd", "--steps", "1000",
+                     "--eval", "none", "--log-every", "0") as process:
+            wait_for_first_step(process)
+            before = ticks_used(process)
+            wait_until(lambda: ticks_used(process) >= before + 3)
             process.send_signal(signal.SIGTERM)
             wait_until(lambda: not catches(process, signal.SIGINT))
             process.send_signal(signal.SIGINT)

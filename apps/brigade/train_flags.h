@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "apps/brigade/data_flags.h"
+#include "apps/brigade/model_flags.h"
+#include "apps/brigade/optimizer_flags.h"
+#include "apps/brigade/strategy_flags.h"
+
+namespace brigade::command {
+
+/// All flags of `brigade train`.
+struct TrainFlags {
+  ModelFlags model;
+  DataFlags data;
+  PipelineFlags pipeline;
+  BatchFlags batch;
+  StrategyFlags strategy;
+  OptimizerFlags optimizer;
+  std::optional<std::int64_t> epochs;
+  std::optional<std::int64_t> steps;
+  std::string model_dir;
+  bool overwrite = false;
+  std::string eval = "end";
+  std::optional<double> log_every;
+  bool json = false;
+
+  void add_to(CLI::App& app);
+  /// Throws UsageError for flags that cannot work, alone or together. Reads no file.
+  void check() const;
+};
+
+}  // namespace brigade::command

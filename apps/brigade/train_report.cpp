@@ -1,0 +1,113 @@
+#include "apps/brigade/train_report.h"
+
+#include <cmath>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "apps/brigade/interrupt.h"
+#include "brigade/base/strings.h"
+#include "brigade/tuning/tuning.h"
+
+namespace brigade::command {
+namespace {
+
+template <class T>
+Json number_or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+}  // namespace
+
+Json configuration(const TrainFlags& flags, const Prepared& prepared) {
+  const optim::Hyperparameters rates = prepared.rule->defaults();
+  Json json;
+  json["model"] = flags.model.model;
+  json["dataset"] = flags.data.dataset;
+  json["strategy"] = prepared.strategy->name();
+  json["replicas"] = prepared.strategy->num_replicas_in_sync();
+  json["devices"] = device_names(*prepared.strategy);
+  json["threads_per_replica"] = flags.strategy.threads_per_replica;
+  json["global_batch_size"] = prepared.global_batch;
+  json["optimizer"] = prepared.rule->name();
+  json["learning_rate"] = rates.learning_rate;
+  json["weight_decay"] = rates.weight_decay;
+  json["momentum"] = flags.optimizer.momentum.value_or(0.0);
+  json["dropout"] = flags.model.dropout;
+  json["augment"] = flags.pipeline.augment;
+  json["shuffle_buffer"] = flags.pipeline.shuffle_buffer;
+  json["seed"] = flags.strategy.seed;
+  return json;
+}
+
+Json result_json(const TrainingResult& result,
+                 const std::optional<train::EvaluationResult>& evaluation,
+                 const std::string& weights_sha256) {
+  Json json;
+  json["steps"] = result.steps;
+  json["examples"] = result.examples;
+  json["examples_per_second"] = result.examples_per_second;
+  json["warmup_steps"] = result.warmup_steps;
+  json["examples_per_second_total"] = result.examples_per_second_total;
+  json["seconds"] = result.seconds;
+  json["final_loss"] = number_or_null(result.final_loss);
+  json["eval_accuracy"] = evaluation ? Json(evaluation->accuracy) : Json(nullptr);
+  json["eval_loss"] = evaluation ? Json(evaluation->loss) : Json(nullptr);
+  json["eval_examples"] = evaluation ? evaluation->examples : 0;
+  json["weights_sha256"] = weights_sha256;
+  json["peak_memory_bytes"] = peak_memory();
+  json["tuning"] = tuning::report().describe();
+  json["interrupted"] = result.signal.has_value();
+  json["signal"] = result.signal ? Json(signal_name(*result.signal)) : Json(nullptr);
+  return json;
+}
+
+std::string run_json(const Json& configuration, const Json& result) {
+  Json run;
+  run["format"] = 1;
+  run["configuration"] = configuration;
+  run["result"] = result;
+  return run.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string summary(const Json& result) {
+  std::string text =
+      base::str_cat("steps            ", result["steps"].get<std::int64_t>(), "\nexamples/s       ",
+                    fixed(result["examples_per_second"].get<double>(), 0), "\n");
+  if (!result["final_loss"].is_null()) {
+    text += base::str_cat("final loss       ", fixed(result["final_loss"].get<double>(), 4), "\n");
+  }
+  if (!result["eval_accuracy"].is_null()) {
+    text +=
+        base::str_cat("test accuracy    ", fixed(100 * result["eval_accuracy"].get<double>(), 2),
+                      " %\ntest loss        ", fixed(result["eval_loss"].get<double>(), 4), "\n");
+  }
+  return text +
+         base::str_cat("weights sha256   ", result["weights_sha256"].get<std::string>(), "\n");
+}
+
+void announce(const TrainFlags& flags, const Prepared& prepared) {
+  std::cerr << base::str_cat("training ", flags.model.model, " on ", flags.data.dataset, ", ",
+                             prepared.strategy->name(), " on ",
+                             base::join(device_names(*prepared.strategy), " "), ", ",
+                             steps_in_all(flags, prepared).value_or(0), " steps of ",
+                             prepared.global_batch, " examples\n");
+}
+
+void tell_interrupted(const TrainingResult& result, std::optional<std::int64_t> total_steps,
+                      const Prepared& prepared) {
+  std::cerr << "brigade: stopped by " << signal_name(*result.signal) << " after step "
+            << result.steps;
+  if (total_steps) std::cerr << " of " << *total_steps;
+  if (prepared.directory) {
+    std::cerr << "; the weights are saved in " << prepared.directory->path().string() << std::endl;
+  } else {
+    std::cerr << "; without --model-dir the weights are dropped" << std::endl;
+  }
+}
+
+void warn_of_divergence(const TrainingResult& result) {
+  if (!result.final_loss || std::isfinite(*result.final_loss)) return;
+  std::cerr << "brigade: warning: the loss is not finite; lower --learning-rate" << std::endl;
+}
+
+}  // namespace brigade::command
