@@ -3,16 +3,17 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 namespace brigade::distribute {
 namespace {
 
 TEST(PerReplica, HoldsOneValueAReplica) {
-  PerReplica<std::string> values({"a", "b"});
+  PerReplica<std::string> values(std::vector<std::string>{"a", "b"});
   EXPECT_EQ(values.size(), 2u);
   EXPECT_EQ(values[1], "b");
   values[1] = "c";
-  EXPECT_EQ(values.values(), std::vector<std::string>({"a", "c"}));
+  EXPECT_EQ(values.values(), (std::vector<std::string>{"a", "c"}));
   EXPECT_THROW(values[2], std::out_of_range);
 }
 

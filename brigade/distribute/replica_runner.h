@@ -24,8 +24,8 @@ struct ReplicaRunnerOptions {
 /// Who runs: calls a function once for each replica, all at the same time. Replica 0 runs on the
 /// calling thread, since handing it to another would cost a step of a small model as much as its
 /// work; every other replica has a thread of its own, alive as long as the runner. While it runs, a
-/// thread has its device's number of intra-op threads and keeps to its device's cores; the caller's
-/// own setting comes back afterwards.
+/// thread has its device's number of intra-op threads; the caller's own comes back afterwards. The
+/// other threads keep to their devices' cores; the caller's runs where the system puts it.
 ///
 /// Thread-safety: `run` by one thread at a time.
 class ReplicaRunner {
