@@ -2,18 +2,17 @@
 
 #include <gtest/gtest.h>
 
-#include <string>
 #include <vector>
 
 namespace brigade::distribute {
 namespace {
 
 TEST(PerReplica, HoldsOneValueAReplica) {
-  PerReplica<std::string> values(std::vector<std::string>{"a", "b"});
+  PerReplica<int> values({10, 20});
   EXPECT_EQ(values.size(), 2u);
-  EXPECT_EQ(values[1], "b");
-  values[1] = "c";
-  EXPECT_EQ(values.values(), (std::vector<std::string>{"a", "c"}));
+  EXPECT_EQ(values[1], 20);
+  values[1] = 30;
+  EXPECT_EQ(values.values(), (std::vector<int>{10, 30}));
   EXPECT_THROW(values[2], std::out_of_range);
 }
 
