@@ -7,6 +7,7 @@
 #include <ATen/ops/rand.h>
 #include <gtest/gtest.h>
 
+#include <ostream>
 #include <thread>
 
 #include "brigade/distribute/testing/fixtures.h"
@@ -91,6 +92,10 @@ struct Case {
   int replicas;
   Sharing sharing;
 };
+
+void PrintTo(const Case& c, std::ostream* out) {
+  *out << c.replicas << (c.sharing == Sharing::kOneStorage ? " on one storage" : " with copies");
+}
 
 class AppliedGradients : public ::testing::TestWithParam<Case> {
  protected:

@@ -4,8 +4,12 @@
 #include <ATen/ops/zeros.h>
 #include <torch/nn/module.h>
 
+#include <chrono>
+#include <filesystem>
 #include <functional>
+#include <iterator>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "brigade/base/error.h"
@@ -52,6 +56,23 @@ inline Error error_from(const std::function<void()>& call) {
     return error;
   }
   return {ErrorCode::kInternal, ""};
+}
+
+/// For tests: the threads that this process has.
+inline std::ptrdiff_t threads_of_this_process() {
+  const std::filesystem::directory_iterator tasks("/proc/self/task");
+  return std::distance(std::filesystem::begin(tasks), std::filesystem::end(tasks));
+}
+
+/// For tests: whether no more than `count` threads are left. The system takes a moment to forget
+/// one that was joined.
+inline bool threads_go_down_to(std::ptrdiff_t count) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (threads_of_this_process() > count) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::yield();
+  }
+  return true;
 }
 
 inline bool says(const Error& error, const std::string& text) {
