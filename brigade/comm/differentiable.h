@@ -10,8 +10,8 @@ namespace brigade::comm {
 /// is the sum of the gradients, of the mean their mean. kMax and kMin cut the graph. In the
 /// backward pass every rank must reach this node, in the same order as its others.
 ///
-/// Refused for CUDA tensors of more than one replica a card: there one thread runs backward for all
-/// replicas, and a node that waits for another replica would wait for itself.
+/// Not for CUDA tensors where several ranks share a card: there one thread runs backward for all of
+/// them, and a node that waits for another rank would wait for itself. `ReplicaContext` refuses it.
 at::Tensor differentiable_all_reduce(Communicator& communicator, const at::Tensor& value,
                                      ReduceOp op);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <set>
 #include <utility>
 
 #include "brigade/base/error.h"
@@ -202,6 +203,14 @@ std::vector<Device> resolve_devices(const std::vector<std::string>& names,
   std::vector<Device> resolved;
   for (const auto& name : parsed) resolved.push_back(find_device(name, devices));
   return resolved;
+}
+
+bool share_a_card(const std::vector<Device>& devices) {
+  std::set<int> cards;
+  for (const Device& device : devices) {
+    if (!device.is_cpu() && !cards.insert(device.torch_device.index()).second) return true;
+  }
+  return false;
 }
 
 }  // namespace brigade::device

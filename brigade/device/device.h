@@ -86,4 +86,7 @@ std::vector<Device> resolve_devices(const std::vector<std::string>& names,
 std::vector<Device> resolve_devices(const std::vector<std::string>& names,
                                     const DiscoveryOptions& options, const Hardware& hardware);
 
+/// Whether two of these devices are logical GPUs of one card.
+bool share_a_card(const std::vector<Device>& devices);
+
 }  // namespace brigade::device

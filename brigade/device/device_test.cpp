@@ -156,5 +156,17 @@ TEST(ResolveDevices, RefusesTasksAndNothing) {
   });
 }
 
+TEST(Device, KnowsLogicalGpusOfOneCard) {
+  Device cpu;
+  Device first;
+  first.name.type = machine::DeviceType::kGpu;
+  first.torch_device = c10::Device(c10::kCUDA, 0);
+  Device second = first;
+  second.torch_device = c10::Device(c10::kCUDA, 1);
+  EXPECT_FALSE(share_a_card({cpu, cpu}));
+  EXPECT_FALSE(share_a_card({first, second}));
+  EXPECT_TRUE(share_a_card({first, second, first}));
+}
+
 }  // namespace
 }  // namespace brigade::device

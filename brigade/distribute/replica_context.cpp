@@ -3,7 +3,9 @@
 #include <exception>
 
 #include "brigade/base/error.h"
+#include "brigade/base/strings.h"
 #include "brigade/comm/differentiable.h"
+#include "brigade/distribute/strategy.h"
 
 namespace brigade::distribute {
 
@@ -22,11 +24,29 @@ std::optional<std::int64_t> ReplicaContext::global_examples() const {
   return step_.examples->global;
 }
 
+namespace {
+
+/// One thread runs backward for all replicas on a card: a node there that waits for another replica
+/// would wait for itself.
+void refuse_gradients_on_a_shared_card(const at::Tensor& value, const Strategy& strategy,
+                                       std::string_view call) {
+  if (!value.is_cuda() || !value.requires_grad() || !device::share_a_card(strategy.devices()))
+    return;
+  throw Error(ErrorCode::kUnimplemented,
+              base::str_cat(call,
+                            ": gradients through a collective are not possible between "
+                            "logical GPUs of one card; give every replica a card of its own."));
+}
+
+}  // namespace
+
 at::Tensor ReplicaContext::all_reduce(comm::ReduceOp op, const at::Tensor& value) const {
+  refuse_gradients_on_a_shared_card(value, strategy_, "all_reduce");
   return comm::differentiable_all_reduce(*communicator, value, op);
 }
 
 at::Tensor ReplicaContext::all_gather(const at::Tensor& value, std::int64_t axis) const {
+  refuse_gradients_on_a_shared_card(value, strategy_, "all_gather");
   return comm::differentiable_all_gather(*communicator, value, axis);
 }
 
