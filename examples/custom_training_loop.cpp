@@ -1,5 +1,6 @@
-// A training loop written out, as in TensorFlow's guide to custom training with a strategy: variables, metrics and the
-// optimizer made under scope(), one step function, metrics reset every epoch.
+// A training loop written out, as in TensorFlow's guide to custom training with a strategy:
+// variables, metrics and the optimizer made under scope(), one step function, metrics reset every
+// epoch.
 #include <brigade/brigade.h>
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/linear.h>
@@ -19,7 +20,8 @@ int main() {
 
   const auto scope = strategy.scope();
   auto model = strategy.create_from([] {
-    return std::make_shared<torch::nn::SequentialImpl>(torch::nn::Linear(10, 32), torch::nn::Linear(32, 10));
+    return std::make_shared<torch::nn::SequentialImpl>(torch::nn::Linear(10, 32),
+                                                       torch::nn::Linear(32, 10));
   });
   auto optimizer = bg::minimizer(model, bg::optim::Adam{.learning_rate = 1e-2});
   const bg::metrics::Mean train_loss("loss");

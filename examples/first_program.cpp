@@ -18,12 +18,14 @@ int main(int argc, char** argv) {
                          .batch(128 * strategy.num_replicas_in_sync())
                          .take(steps)
                          .prefetch(bg::data::kAutotune);
-  auto model = strategy.create<bg::models::MnistCnn>();  // one component a replica, equal at the start
+  auto model =
+      strategy.create<bg::models::MnistCnn>();  // one component a replica, equal at the start
   auto adam = strategy.minimizer(model, bg::optim::Adam{.learning_rate = 1e-3});
   for (const auto& batch : strategy.distribute(train)) {
     const auto loss = strategy.run(
         [&](bg::ReplicaContext&, const bg::input::LabeledBatch& share) {
-          auto local_loss = bg::losses::sparse_softmax_cross_entropy(model(share.features), share.labels);
+          auto local_loss =
+              bg::losses::sparse_softmax_cross_entropy(model(share.features), share.labels);
           adam.minimize(local_loss);
           return local_loss.detach();
         },

@@ -16,31 +16,45 @@ namespace {
 
 void check(ncclResult_t result, std::string_view call) {
   if (result == ncclSuccess) return;
-  throw Error(ErrorCode::kUnavailable, base::str_cat("NCCL: ", call, " failed: ", ncclGetErrorString(result), "."));
+  throw Error(ErrorCode::kUnavailable,
+              base::str_cat("NCCL: ", call, " failed: ", ncclGetErrorString(result), "."));
 }
 
 ncclDataType_t dtype_of(const at::Tensor& tensor) {
   switch (tensor.scalar_type()) {
-    case at::kFloat: return ncclFloat32;
-    case at::kDouble: return ncclFloat64;
-    case at::kHalf: return ncclFloat16;
-    case at::kBFloat16: return ncclBfloat16;
-    case at::kLong: return ncclInt64;
-    case at::kInt: return ncclInt32;
-    case at::kChar: return ncclInt8;
-    case at::kByte: return ncclUint8;
+    case at::kFloat:
+      return ncclFloat32;
+    case at::kDouble:
+      return ncclFloat64;
+    case at::kHalf:
+      return ncclFloat16;
+    case at::kBFloat16:
+      return ncclBfloat16;
+    case at::kLong:
+      return ncclInt64;
+    case at::kInt:
+      return ncclInt32;
+    case at::kChar:
+      return ncclInt8;
+    case at::kByte:
+      return ncclUint8;
     default:
       throw Error(ErrorCode::kInvalidArgument,
-                  base::str_cat("NCCL cannot send tensors of dtype ", c10::toString(tensor.scalar_type()), "."));
+                  base::str_cat("NCCL cannot send tensors of dtype ",
+                                c10::toString(tensor.scalar_type()), "."));
   }
 }
 
 ncclRedOp_t operation_of(ReduceOp op) {
   switch (op) {
-    case ReduceOp::kSum: return ncclSum;
-    case ReduceOp::kMean: return ncclAvg;
-    case ReduceOp::kMax: return ncclMax;
-    case ReduceOp::kMin: return ncclMin;
+    case ReduceOp::kSum:
+      return ncclSum;
+    case ReduceOp::kMean:
+      return ncclAvg;
+    case ReduceOp::kMax:
+      return ncclMax;
+    case ReduceOp::kMin:
+      return ncclMin;
   }
   return ncclSum;
 }
@@ -55,7 +69,8 @@ class EnqueuedWork final : public Work {
 class Clique {
  public:
   explicit Clique(const std::vector<int>& cards) : ranks_(cards.size()) {
-    check(ncclCommInitAll(ranks_.data(), static_cast<int>(cards.size()), cards.data()), "ncclCommInitAll");
+    check(ncclCommInitAll(ranks_.data(), static_cast<int>(cards.size()), cards.data()),
+          "ncclCommInitAll");
   }
   ~Clique() {
     for (const ncclComm_t rank : ranks_) ncclCommDestroy(rank);
@@ -88,8 +103,9 @@ class NcclCommunicator final : public Communicator {
     // A lost peer must be an error before the card waits for it: meet on the host first.
     local_->barrier();
     return grouped(tensors, [&](const at::Tensor& tensor, cudaStream_t stream) {
-      return ncclAllReduce(tensor.data_ptr(), tensor.data_ptr(), static_cast<std::size_t>(tensor.numel()),
-                           dtype_of(tensor), operation_of(op), clique_->at(rank()), stream);
+      return ncclAllReduce(tensor.data_ptr(), tensor.data_ptr(),
+                           static_cast<std::size_t>(tensor.numel()), dtype_of(tensor),
+                           operation_of(op), clique_->at(rank()), stream);
     });
   }
 
@@ -97,12 +113,15 @@ class NcclCommunicator final : public Communicator {
     if (!all_on_cuda(tensors)) return local_->broadcast(tensors, root);
     local_->barrier();
     return grouped(tensors, [&](const at::Tensor& tensor, cudaStream_t stream) {
-      return ncclBroadcast(tensor.data_ptr(), tensor.data_ptr(), static_cast<std::size_t>(tensor.numel()),
-                           dtype_of(tensor), root, clique_->at(rank()), stream);
+      return ncclBroadcast(tensor.data_ptr(), tensor.data_ptr(),
+                           static_cast<std::size_t>(tensor.numel()), dtype_of(tensor), root,
+                           clique_->at(rank()), stream);
     });
   }
 
-  std::vector<at::Tensor> all_gather(const at::Tensor& tensor) override { return local_->all_gather(tensor); }
+  std::vector<at::Tensor> all_gather(const at::Tensor& tensor) override {
+    return local_->all_gather(tensor);
+  }
   void barrier() override { local_->barrier(); }
 
  private:
@@ -123,15 +142,18 @@ class NcclCommunicator final : public Communicator {
 
 }  // namespace
 
-bool nccl_is_built_in() { return true; }
+bool nccl_is_built_in() {
+  return true;
+}
 
-std::vector<std::unique_ptr<Communicator>> make_nccl_communicators(const std::vector<int>& cards,
-                                                                   std::vector<std::unique_ptr<Communicator>> local) {
+std::vector<std::unique_ptr<Communicator>> make_nccl_communicators(
+    const std::vector<int>& cards, std::vector<std::unique_ptr<Communicator>> local) {
   check_argument(std::set<int>(cards.begin(), cards.end()).size() == cards.size(),
                  "NCCL wants every rank on a card of its own.");
   const auto clique = std::make_shared<Clique>(cards);
   std::vector<std::unique_ptr<Communicator>> communicators;
-  for (auto& rank : local) communicators.push_back(std::make_unique<NcclCommunicator>(clique, std::move(rank)));
+  for (auto& rank : local)
+    communicators.push_back(std::make_unique<NcclCommunicator>(clique, std::move(rank)));
   return communicators;
 }
 

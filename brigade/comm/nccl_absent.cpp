@@ -4,12 +4,15 @@
 
 namespace brigade::comm {
 
-bool nccl_is_built_in() { return false; }
+bool nccl_is_built_in() {
+  return false;
+}
 
-std::vector<std::unique_ptr<Communicator>> make_nccl_communicators(const std::vector<int>&,
-                                                                   std::vector<std::unique_ptr<Communicator>>) {
+std::vector<std::unique_ptr<Communicator>> make_nccl_communicators(
+    const std::vector<int>&, std::vector<std::unique_ptr<Communicator>>) {
   throw Error(ErrorCode::kUnimplemented,
-              "NCCL is not built into this program: configure with -DBRIGADE_WITH_CUDA=ON where nccl.h is installed.");
+              "NCCL is not built into this program: configure with -DBRIGADE_WITH_CUDA=ON where "
+              "nccl.h is installed.");
 }
 
 }  // namespace brigade::comm

@@ -66,7 +66,8 @@ void ReplicaRunner::run(const std::function<void(int)>& body) {
 
 void ReplicaRunner::run_on_caller() {
   // Not pinned: where the caller's thread runs is the caller's business, and moving it to a core
-  // and back would cost 60 us a step. The other replicas keep to their cores, so one is left for it.
+  // and back would cost 60 us a step. The other replicas keep to their cores, so one is left for
+  // it.
   const IntraOpThreads threads(devices_.front().threads);
   (*body_)(0);
 }

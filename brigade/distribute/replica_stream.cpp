@@ -6,9 +6,13 @@ ReplicaStream::ReplicaStream(const device::Device& device) : device_(device.torc
   if (!device_.is_cpu()) stream_ = device::make_stream(device);
 }
 
-void ReplicaStream::fork() { forked_.record(device_); }
+void ReplicaStream::fork() {
+  forked_.record(device_);
+}
 
-void ReplicaStream::join() const { finished_.wait(device_); }
+void ReplicaStream::join() const {
+  finished_.wait(device_);
+}
 
 ReplicaStream::Scope::Scope(ReplicaStream& stream) : stream_(stream) {
   if (!stream.stream_) return;

@@ -8,11 +8,13 @@
 
 namespace brigade::distribute {
 
-/// The stream on which a replica on a GPU queues its work, joined at both ends to the caller's stream of that card: what
-/// the caller queued before a run (its batches) is done before the replica begins, and what the replica queued is done
-/// before what the caller queues next. So memory may pass between the two without `record_stream`. On CPU nothing.
+/// The stream on which a replica on a GPU queues its work, joined at both ends to the caller's
+/// stream of that card: what the caller queued before a run (its batches) is done before the
+/// replica begins, and what the replica queued is done before what the caller queues next. So
+/// memory may pass between the two without `record_stream`. On CPU nothing.
 ///
-/// Thread-safety: `fork` and `join` by the caller, before and after the run; `Scope` by the replica's thread within it.
+/// Thread-safety: `fork` and `join` by the caller, before and after the run; `Scope` by the
+/// replica's thread within it.
 class ReplicaStream {
  public:
   explicit ReplicaStream(const device::Device& device);

@@ -27,8 +27,8 @@ std::vector<c10::Device> torch_devices_of(const std::vector<device::Device>& dev
 }
 
 /// NCCL where it is built in and every replica has a card of its own, as NCCL demands.
-std::vector<std::unique_ptr<comm::Communicator>> make_communicators(const std::shared_ptr<comm::LocalGroup>& group,
-                                                                    const std::vector<device::Device>& devices) {
+std::vector<std::unique_ptr<comm::Communicator>> make_communicators(
+    const std::shared_ptr<comm::LocalGroup>& group, const std::vector<device::Device>& devices) {
   auto local = comm::make_local_communicators(group);
   std::vector<int> cards;
   for (const device::Device& device : devices) {
@@ -68,7 +68,7 @@ struct Strategy::Engine {
   const std::vector<std::unique_ptr<comm::Communicator>> communicators;  // [replica]
   variables::VariableStore store;
   std::vector<std::unique_ptr<device::ReplicaGenerator>>
-      generators;  // [replica]: its thread's in a run
+      generators;                      // [replica]: its thread's in a run
   std::vector<ReplicaStream> streams;  // [replica]
   device::ReplicaGenerator creation;
   bool running = false;  // a run is under way; the caller's thread only

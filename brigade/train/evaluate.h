@@ -17,6 +17,25 @@ struct EvaluationResult {
   std::int64_t examples = 0;
 };
 
+namespace internal {
+
+/// Puts a model into evaluation mode, and back into training mode also when an error passes.
+template <class Module>
+class EvaluationMode {
+ public:
+  explicit EvaluationMode(const distribute::Replicated<Module>& model) : model_(model) {
+    model_.eval();
+  }
+  ~EvaluationMode() { model_.train(); }
+  EvaluationMode(const EvaluationMode&) = delete;
+  EvaluationMode& operator=(const EvaluationMode&) = delete;
+
+ private:
+  const distribute::Replicated<Module>& model_;
+};
+
+}  // namespace internal
+
 /// The mean sparse softmax cross entropy and the accuracy of a classifier over one epoch of
 /// `dataset`, whose elements are global batches, on all replicas of `strategy`. Exact at an uneven
 /// end: every example counts once. The model is in evaluation mode meanwhile and in training mode
@@ -29,7 +48,7 @@ EvaluationResult evaluate(distribute::Strategy& strategy,
   const auto scope = strategy.scope();
   const Mean loss("evaluation_loss");
   const SparseCategoricalAccuracy accuracy("evaluation_accuracy");
-  model.eval();
+  const internal::EvaluationMode mode(model);
   for (const auto& batch : strategy.distribute(dataset)) {
     strategy.run(
         [&](distribute::ReplicaContext&, const input::LabeledBatch& share) {
@@ -40,7 +59,6 @@ EvaluationResult evaluate(distribute::Strategy& strategy,
         },
         batch);
   }
-  model.train();
   return {.loss = loss.result(),
           .accuracy = accuracy.result(),
           .examples = static_cast<std::int64_t>(accuracy.count())};
