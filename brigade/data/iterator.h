@@ -35,6 +35,14 @@ class Iterator {
 
   Iterator(NodePtr<T> node, IteratorOptions options)
       : node_(std::move(node)), options_(options), base_(node_->iterator(options_)) {}
+  Iterator(Iterator&&) = default;
+  Iterator& operator=(Iterator&& other) {
+    // The threads of the old walk read the old dataset: they end before it may.
+    base_ = std::move(other.base_);
+    node_ = std::move(other.node_);
+    options_ = other.options_;
+    return *this;
+  }
 
   /// The next element, or nothing at the end of the epoch. Throws what made the element fail.
   std::optional<T> next() { return base_->next(); }
