@@ -84,7 +84,7 @@ endfunction()
 function(brigade_python_test name label module)
   find_package(Python3 REQUIRED COMPONENTS Interpreter)
   add_test(NAME ${name}
-           COMMAND ${Python3_EXECUTABLE} -B -m unittest ${module}
+           COMMAND ${Python3_EXECUTABLE} -B -m unittest -v ${module}
            WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
   set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 60)
 endfunction()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Lists the GoogleTest cases that skipped themselves, with their reasons, from ctest's LastTest.log.
+"""Lists the test cases (GoogleTest's and unittest's) that were skipped, with their reasons, from ctest's LastTest.log.
 
 usage: list_skips.py LOG
 """
@@ -13,6 +13,10 @@ def skips(lines):
     inside = False
     for line in lines:
         line = line.rstrip("\n")
+        python = re.match(r"(?:\w+ \()?([\w.]+)\)? \.\.\. skipped ['\"](.*)['\"]$", line)
+        if python:
+            yield python[1], python[2]
+            continue
         result = re.match(r"\[  SKIPPED \] (\S+) \(\d+ ms\)$", line)
         if result:
             yield result[1], " ".join(reason) or "no reason given"

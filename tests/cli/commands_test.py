@@ -49,7 +49,10 @@ class Train(CommandTest):
         self.assertIn("weights sha256", result.stdout)
 
     def test_rewrites_one_line_on_a_terminal(self):
-        ours, theirs = pty.openpty()
+        try:
+            ours, theirs = pty.openpty()
+        except OSError as error:  # a container without /dev/pts
+            self.skipTest(f"no terminal to be had here: {error}")
         try:
             result = subprocess.run([COMMAND, "train", *MLP, "--steps", "3", "--eval", "none", "--log-every", "0"],
                                     stdout=subprocess.DEVNULL, stderr=theirs, stdin=subprocess.DEVNULL, timeout=DEADLINE)

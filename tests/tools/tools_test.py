@@ -69,6 +69,12 @@ and hwloc
         self.assertEqual([("A.Skips", "needs two cores, and hwloc"), ("A.SaysNothing", "no reason given")],
                          list(list_skips.skips(log.splitlines(keepends=True))))
 
+    def test_skips_of_unittest_are_listed_too(self):
+        log = ("test_a (m.X.test_a) ... ok\n"
+               "test_b (m.X.test_b) ... skipped 'root may write everywhere'\n")
+        self.assertEqual([("m.X.test_b", "root may write everywhere")],
+                         list(list_skips.skips(log.splitlines(keepends=True))))
+
 
 class Demo(unittest.TestCase):
     def setUp(self):
