@@ -2,7 +2,9 @@
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/embedding.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/ones.h>
 #include <gtest/gtest.h>
 
 #include "brigade/distribute/replica_context.h"
@@ -209,6 +211,35 @@ TEST(Minimizer, GradientsOfAnyLayoutAreTaken) {
     job.minimizer.apply_gradients(gradients);
   });
   EXPECT_TRUE(job.value(1).allclose(at::full({3}, -0.2, at::kDouble)));
+}
+
+struct Table : torch::nn::Module {
+  Table() : rows(register_parameter("rows", at::ones({5, 2}, at::kDouble))) {}
+  at::Tensor rows;
+};
+
+at::Tensor table_after_a_step(int replicas, bool sparse) {
+  MirroredStrategy strategy(cpus(replicas));
+  const auto model = strategy.create<Table>();
+  const auto sgd = strategy.minimizer(model, optim::Sgd{.learning_rate = 0.5});
+  strategy.run([&](ReplicaContext& context) {
+    // One replica looks up rows 1, 3 and 3; two share them, and meet in row 3.
+    const at::Tensor all = at::arange(1, 4, at::kLong).clamp_min(1).mul(2).sub(1).clamp_max(3);
+    const at::Tensor mine = replicas == 1               ? all
+                            : context.replica_id() == 0 ? all.narrow(0, 0, 2)
+                                                        : all.narrow(0, 2, 1);
+    sgd.minimize(at::embedding(model->rows, mine, -1, false, sparse).sum(), LossScale::kSum);
+  });
+  return model.variables()[0].read();
+}
+
+TEST(Minimizer, SparseGradientsAreMadeDense) {
+  const at::Tensor expected = table_after_a_step(1, false);
+  EXPECT_EQ(expected[0][0].item<double>(), 1);
+  EXPECT_EQ(expected[1][0].item<double>(), 0.5);
+  EXPECT_EQ(expected[3][0].item<double>(), 0);
+  EXPECT_TRUE(at::equal(table_after_a_step(1, true), expected));
+  EXPECT_TRUE(at::equal(table_after_a_step(2, true), expected));
 }
 
 TEST(Minimizer, GradientsAreAggregatedOnce) {

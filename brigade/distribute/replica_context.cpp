@@ -1,7 +1,5 @@
 #include "brigade/distribute/replica_context.h"
 
-#include <exception>
-
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/comm/differentiable.h"
