@@ -14,9 +14,25 @@
 
 namespace brigade::variables {
 
+/// Whose word decides where a variable lives.
+enum class StorePlacement {
+  kDevices,      ///< the store's devices, as its strategy says; device scopes count for nothing
+  kDeviceScopes  ///< the open device scopes; a store of one component only
+};
+
+struct VariableStoreOptions {
+  /// One a replica.
+  std::vector<c10::Device> devices = {c10::Device(c10::kCPU)};
+  Sharing sharing = Sharing::kOneStorage;
+  /// The root of the first values of variables made by name.
+  std::uint64_t seed = 0;
+  StorePlacement placement = StorePlacement::kDevices;
+};
+
 /// Where variables of one job are made: it knows how many replicas there are and on which devices,
 /// and gives every variable one component for each. A strategy owns one; its `scope()` makes it the
-/// current one.
+/// current one. Variables made by `get_variable` are kept here by name, with their collections and
+/// regularisers, as long as the store lives; those of modules live as long as their model.
 ///
 /// Thread-safety: all members may be called from any thread, but not inside replicas
 /// (kFailedPrecondition).

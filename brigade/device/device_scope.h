@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "brigade/base/ambient.h"
+
+namespace brigade::device {
+
+/// What is to be placed.
+enum class PlacedKind { kVariable, kLayer };
+std::string_view to_string(PlacedKind kind);
+
+/// What a device function is asked: where should this go?
+struct PlacementRequest {
+  std::string name;  ///< with its scopes: "tower_0/conv1/Conv2D"
+  PlacedKind kind = PlacedKind::kLayer;
+  /// A variable's size; unset for layers.
+  std::optional<std::int64_t> bytes = std::nullopt;
+  /// What the scopes inside this function's have chosen; empty for nothing. A function that merges
+  /// leaves its fields in force (TensorFlow: op.device).
+  std::string inner;
+  /// What the named scopes outside would choose.
+  std::string outer;
+};
+
+/// Chooses a device for a variable or layer; may be a partial name ("/job:ps/task:1"), or empty for no
+/// opinion. Called once for each thing placed, by whichever thread places it.
+using DeviceFunction = std::function<std::string(const PlacementRequest&)>;
+
+/// A device scope that is open on this thread as long as this lives. Made by `with_device`.
+class [[nodiscard]] DeviceScope {
+ public:
+  explicit DeviceScope(DeviceFunction function);
+  explicit DeviceScope(std::string name);
+  explicit DeviceScope(std::nullopt_t clear);
+  DeviceScope(const DeviceScope&) = delete;
+  DeviceScope& operator=(const DeviceScope&) = delete;
+
+ private:
+  friend std::string requested_device(PlacementRequest request);
+  friend bool device_scope_is_open();
+  std::string name_;         // of a named scope
+  DeviceFunction function_;  // of a scope by function
+  bool clears_ = false;
+  const DeviceScope* outer_;
+  base::AmbientScope<const DeviceScope> opened_;
+};
+
+inline constexpr base::AmbientSlot<const DeviceScope> kDeviceScopeSlot{
+    base::AmbientIndex::kDeviceStack};
+
+/// Variables and layers made while the result lives go to the device of this name. Names may be
+/// partial and in any spelling that `machine::DeviceName` reads ("/job:worker", "gpu:0",
+/// "/device:GPU:0"); nested ones merge field by field, and the inner one wins. Throws
+/// kInvalidArgument for a malformed name. TensorFlow: tf.device.
+DeviceScope with_device(const std::string& name);
+/// Asks `function` for each variable and layer. Scopes are applied from the inside out, as in
+/// TensorFlow.
+DeviceScope with_device(DeviceFunction function);
+/// Makes the scopes outside of it count for nothing (TensorFlow: tf.device(None)).
+DeviceScope with_device(std::nullopt_t clear);
+
+/// What the open scopes choose for `request` (its `inner` and `outer` are filled in here): a name,
+/// perhaps partial, empty if none has an opinion.
+std::string requested_device(PlacementRequest request);
+
+/// Whether any scope is open on this thread: without one, nothing needs to be asked.
+bool device_scope_is_open();
+
+/// `inner` over `outer`, field by field (job, replica, task, device): the merge of nested scopes.
+/// TensorFlow: DeviceSpec.make_merged_spec.
+std::string merge_device_names(const std::string& outer, const std::string& inner);
+
+}  // namespace brigade::device

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "brigade/concurrency/mutex.h"
+#include "brigade/device/device.h"
+#include "brigade/device/device_scope.h"
+
+namespace brigade::device {
+
+/// What happens to a thing whose device does not exist here.
+enum class MissingDevice {
+  kFallBack,  ///< It goes to the first CPU, and the log says so once for each device. TensorFlow:
+              ///< allow_soft_placement.
+  kRefuse,    ///< kNotFound, listing what exists.
+};
+
+enum class PlacementLog { kOff, kOn };
+
+struct PlacementOptions {
+  MissingDevice missing = MissingDevice::kFallBack;
+  /// kOn: one line for each variable and layer, the first time it is placed: `conv1/weights:
+  /// (variable): cpu:0`. TensorFlow: log_device_placement.
+  PlacementLog log = PlacementLog::kOff;
+  /// Where the lines go; empty: `base::log_info`.
+  std::function<void(std::string_view line)> sink = {};
+};
+
+/// Turns what device scopes ask for into devices that exist, and keeps the log of it.
+///
+/// Thread-safety: all members may be called from any thread; towers share one.
+class Placer {
+ public:
+  /// On this machine's devices.
+  explicit Placer(PlacementOptions options = {});
+  Placer(PlacementOptions options, std::vector<Device> devices);
+
+  /// The device that the open scopes choose for `request`, or null if none has an opinion. A name
+  /// without a device ("/job:worker") means the first CPU; tasks of a cluster are taken for this
+  /// process. Throws kNotFound by the options.
+  std::optional<Device> place(const PlacementRequest& request);
+
+  /// The device of this name under the same rules.
+  Device resolve(const std::string& name);
+
+  /// Writes the log line of something that lies where it lies for another reason (a strategy's
+  /// variables), once for each kind and name. Nothing if the log is off.
+  void note(PlacedKind kind, const std::string& name, const std::string& device);
+
+  bool logs() const { return options_.log == PlacementLog::kOn; }
+  /// Every line so far, in the order of writing.
+  std::vector<std::string> lines() const;
+
+ private:
+  const PlacementOptions options_;
+  const std::vector<Device> devices_;
+  mutable concurrency::Mutex mutex_;
+  std::set<std::pair<PlacedKind, std::string>> noted_ BRIGADE_GUARDED_BY(mutex_);
+  std::set<std::string> fallen_back_ BRIGADE_GUARDED_BY(mutex_);
+  std::vector<std::string> lines_ BRIGADE_GUARDED_BY(mutex_);
+};
+
+}  // namespace brigade::device

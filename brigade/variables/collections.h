@@ -1,0 +1,19 @@
+#pragma once
+
+/// The names of the collections that every model has. Others are whatever name a program gives.
+/// TensorFlow: tf.GraphKeys.
+///
+/// A *variable* belongs to its store, and so do the collections of variables. A loss, an update or
+/// an end point is made anew in each pass through the model and belongs to the pass's `Graph`.
+namespace brigade::variables {
+
+inline constexpr const char* kGlobalVariables = "variables";
+inline constexpr const char* kTrainableVariables = "trainable_variables";
+/// Not saved: counters of metrics and the like.
+inline constexpr const char* kLocalVariables = "local_variables";
+/// What inference needs: weights, and the moving statistics of batch norm.
+inline constexpr const char* kModelVariables = "model_variables";
+inline constexpr const char* kMovingAverageVariables = "moving_average_variables";
+inline constexpr const char* kGlobalStep = "global_step";
+
+}  // namespace brigade::variables
