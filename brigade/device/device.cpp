@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -141,23 +142,31 @@ std::int64_t cpus_needed(const std::vector<DeviceName>& names, const DiscoveryOp
 }
 
 // "cpu:0 to cpu:7" rather than eight names.
-std::string existing(DeviceType type, std::size_t count) {
+std::string existing(DeviceType type, const std::vector<Device>& devices) {
+  std::set<int> indices;
+  for (const Device& device : devices) {
+    if (device.name.type == type) indices.insert(device.name.index);
+  }
   const std::string word(machine::to_string(type));
-  if (count == 0) return base::str_cat("no ", word);
-  if (count == 1) return word + ":0";
-  return base::str_cat(word, ":0 to ", word, ":", count - 1);
+  if (indices.empty()) return base::str_cat("no ", word);
+  std::vector<std::string> runs;
+  for (auto first = indices.begin(); first != indices.end();) {
+    auto last = first;
+    auto next = std::next(first);
+    while (next != indices.end() && *next == *last + 1) last = next++;
+    const std::string end = last == first ? "" : base::str_cat(" to ", word, ":", *last);
+    runs.push_back(base::str_cat(word, ":", *first, end));
+    first = next;
+  }
+  return base::join(runs, ", ");
 }
 
 const Device& find_device(const DeviceName& name, const std::vector<Device>& devices) {
   const auto found = std::find_if(devices.begin(), devices.end(),
                                   [&](const Device& device) { return device.name == name; });
   if (found != devices.end()) return *found;
-  const auto cpus = static_cast<std::size_t>(std::count_if(
-      devices.begin(), devices.end(), [](const Device& device) { return device.is_cpu(); }));
-  throw Error(ErrorCode::kNotFound,
-              base::str_cat("There is no device ", name.to_string(), " here; there are ",
-                            existing(DeviceType::kCpu, cpus), " and ",
-                            existing(DeviceType::kGpu, devices.size() - cpus), "."));
+  throw Error(ErrorCode::kNotFound, base::str_cat("There is no device ", name.to_string(),
+                                                  " here; there are ", list_devices(devices), "."));
 }
 
 }  // namespace
@@ -203,6 +212,11 @@ std::vector<Device> resolve_devices(const std::vector<std::string>& names,
   std::vector<Device> resolved;
   for (const auto& name : parsed) resolved.push_back(find_device(name, devices));
   return resolved;
+}
+
+std::string list_devices(const std::vector<Device>& devices) {
+  return base::str_cat(existing(DeviceType::kCpu, devices), " and ",
+                       existing(DeviceType::kGpu, devices));
 }
 
 bool share_a_card(const std::vector<Device>& devices) {

@@ -86,6 +86,9 @@ std::vector<Device> resolve_devices(const std::vector<std::string>& names,
 std::vector<Device> resolve_devices(const std::vector<std::string>& names,
                                     const DiscoveryOptions& options, const Hardware& hardware);
 
+/// These devices in a few words, for messages: "cpu:0 to cpu:7 and no gpu".
+std::string list_devices(const std::vector<Device>& devices);
+
 /// Whether two of these devices are logical GPUs of one card.
 bool share_a_card(const std::vector<Device>& devices);
 

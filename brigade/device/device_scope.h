@@ -20,15 +20,16 @@ struct PlacementRequest {
   PlacedKind kind = PlacedKind::kLayer;
   /// A variable's size; unset for layers.
   std::optional<std::int64_t> bytes = std::nullopt;
-  /// What the scopes inside this function's have chosen; empty for nothing. A function that merges
-  /// leaves its fields in force (TensorFlow: op.device).
+  /// What the scopes inside this function's have chosen; empty for nothing (TensorFlow: op.device).
   std::string inner;
-  /// What the named scopes outside would choose.
+  /// What the named scopes outside would choose, functions left out; empty for nothing.
   std::string outer;
 };
 
-/// Chooses a device for a variable or layer; may be a partial name ("/job:ps/task:1"), or empty for no
-/// opinion. Called once for each thing placed, by whichever thread places it.
+/// Chooses a device for a variable or layer: a name, perhaps partial ("/job:ps/task:1"). The answer
+/// takes the place of what the scopes inside have chosen, even if it is empty; a function that
+/// would rather keep that returns `request.inner`, or merges with it (`merge_device_names`). Called
+/// once for each thing placed, by whichever thread places it.
 using DeviceFunction = std::function<std::string(const PlacementRequest&)>;
 
 /// A device scope that is open on this thread as long as this lives. Made by `with_device`.
@@ -42,7 +43,9 @@ class [[nodiscard]] DeviceScope {
 
  private:
   friend std::string requested_device(PlacementRequest request);
-  friend bool device_scope_is_open();
+  // What the named scopes choose together, from this one outwards.
+  static std::string named_from(const DeviceScope* innermost);
+
   std::string name_;         // of a named scope
   DeviceFunction function_;  // of a scope by function
   bool clears_ = false;
@@ -54,25 +57,26 @@ inline constexpr base::AmbientSlot<const DeviceScope> kDeviceScopeSlot{
     base::AmbientIndex::kDeviceStack};
 
 /// Variables and layers made while the result lives go to the device of this name. Names may be
-/// partial and in any spelling that `machine::DeviceName` reads ("/job:worker", "gpu:0",
-/// "/device:GPU:0"); nested ones merge field by field, and the inner one wins. Throws
-/// kInvalidArgument for a malformed name. TensorFlow: tf.device.
+/// partial and in any spelling that `machine::DeviceSpec` reads ("/job:worker", "gpu:0",
+/// "/device:GPU:0"; "" changes nothing); nested ones merge field by field, and the inner one wins.
+/// Throws kInvalidArgument for a malformed name. TensorFlow: tf.device.
 DeviceScope with_device(const std::string& name);
 /// Asks `function` for each variable and layer. Scopes are applied from the inside out, as in
-/// TensorFlow.
+/// TensorFlow. An empty function changes nothing.
 DeviceScope with_device(DeviceFunction function);
 /// Makes the scopes outside of it count for nothing (TensorFlow: tf.device(None)).
 DeviceScope with_device(std::nullopt_t clear);
 
-/// What the open scopes choose for `request` (its `inner` and `outer` are filled in here): a name,
-/// perhaps partial, empty if none has an opinion.
+/// What the open scopes choose for `request` (its `inner` and `outer` are filled in here): a name
+/// in TensorFlow's spelling ("/job:ps/task:1/device:GPU:0"), perhaps partial, empty if none has an
+/// opinion. Throws kInvalidArgument, naming the thing, if a function's answer is malformed.
 std::string requested_device(PlacementRequest request);
 
 /// Whether any scope is open on this thread: without one, nothing needs to be asked.
 bool device_scope_is_open();
 
-/// `inner` over `outer`, field by field (job, replica, task, device): the merge of nested scopes.
-/// TensorFlow: DeviceSpec.make_merged_spec.
+/// `inner` over `outer`, field by field (`machine::DeviceSpec::merged_over`), in TensorFlow's
+/// spelling: the merge of nested scopes. TensorFlow: DeviceSpec.make_merged_spec.
 std::string merge_device_names(const std::string& outer, const std::string& inner);
 
 }  // namespace brigade::device

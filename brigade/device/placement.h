@@ -29,7 +29,8 @@ struct PlacementOptions {
   /// kOn: one line for each variable and layer, the first time it is placed: `conv1/weights:
   /// (variable): cpu:0`. TensorFlow: log_device_placement.
   PlacementLog log = PlacementLog::kOff;
-  /// Where the lines go; empty: `base::log_info`.
+  /// Where the lines go; empty: `base::log_info`. Called by one thread at a time; it must not call
+  /// the placer.
   std::function<void(std::string_view line)> sink = {};
 };
 
@@ -40,14 +41,18 @@ class Placer {
  public:
   /// On this machine's devices.
   explicit Placer(PlacementOptions options = {});
+  /// On these devices, and the first CPU: every process has that one.
   Placer(PlacementOptions options, std::vector<Device> devices);
 
-  /// The device that the open scopes choose for `request`, or null if none has an opinion. A name
-  /// without a device ("/job:worker") means the first CPU; tasks of a cluster are taken for this
-  /// process. Throws kNotFound by the options.
+  /// The device that the open scopes choose for `request`, or null if none has an opinion; the log
+  /// gets its line. A name without a device ("/job:worker") means the first CPU, one without an
+  /// index
+  /// ("gpu") the first device of its type; tasks of a cluster are taken for this process. Throws
+  /// kNotFound by the options, and kInvalidArgument if a device function gives a malformed name.
   std::optional<Device> place(const PlacementRequest& request);
 
-  /// The device of this name under the same rules.
+  /// The device of this name under the same rules; nothing is logged but a fall-back. The empty
+  /// name means the first CPU.
   Device resolve(const std::string& name);
 
   /// Writes the log line of something that lies where it lies for another reason (a strategy's
@@ -59,6 +64,9 @@ class Placer {
   std::vector<std::string> lines() const;
 
  private:
+  const Device& resolve(const std::string& name, std::string_view what);
+  void warn_of_fall_back(const std::string& missing);
+
   const PlacementOptions options_;
   const std::vector<Device> devices_;
   mutable concurrency::Mutex mutex_;
