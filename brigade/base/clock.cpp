@@ -5,13 +5,23 @@
 namespace brigade::base {
 
 using std::chrono::steady_clock;
+using std::chrono::system_clock;
 
 steady_clock::time_point SystemClock::now() const {
   return steady_clock::now();
 }
 
+system_clock::time_point SystemClock::wall_time() const {
+  return system_clock::now();
+}
+
 steady_clock::time_point ManualClock::now() const {
   return steady_clock::time_point(steady_clock::duration(ticks_.load()));
+}
+
+system_clock::time_point ManualClock::wall_time() const {
+  const auto elapsed = now().time_since_epoch();
+  return system_clock::time_point(std::chrono::duration_cast<system_clock::duration>(elapsed));
 }
 
 void ManualClock::advance(steady_clock::duration step) {

@@ -14,18 +14,22 @@ class Clock {
   virtual ~Clock() = default;
   /// Never goes back. Only differences mean something.
   virtual std::chrono::steady_clock::time_point now() const = 0;
+  /// The time of day, which may jump: only for stamps that people and other programs read.
+  virtual std::chrono::system_clock::time_point wall_time() const = 0;
 };
 
-/// The machine's steady clock.
+/// The machine's clocks.
 class SystemClock final : public Clock {
  public:
   std::chrono::steady_clock::time_point now() const override;
+  std::chrono::system_clock::time_point wall_time() const override;
 };
 
-/// A clock that stands still until it is advanced: for tests.
+/// A clock that stands still until it is advanced: for tests. Its time of day begins with 1970.
 class ManualClock final : public Clock {
  public:
   std::chrono::steady_clock::time_point now() const override;
+  std::chrono::system_clock::time_point wall_time() const override;
   /// Throws kInvalidArgument if `step` is negative.
   void advance(std::chrono::steady_clock::duration step);
 

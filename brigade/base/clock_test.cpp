@@ -19,6 +19,13 @@ TEST(SystemClock, NeverGoesBack) {
   }
 }
 
+TEST(SystemClock, TellsTheTimeOfDay) {
+  using namespace std::chrono_literals;
+  const auto before = std::chrono::system_clock::now();
+  EXPECT_LT(SystemClock().wall_time() - before, 1h);
+  EXPECT_LT(before - SystemClock().wall_time(), 1h);
+}
+
 TEST(ManualClock, MovesOnlyWhenAdvanced) {
   ManualClock clock;
   const auto start = clock.now();
@@ -26,6 +33,12 @@ TEST(ManualClock, MovesOnlyWhenAdvanced) {
   clock.advance(milliseconds(1500));
   clock.advance(milliseconds(1));
   EXPECT_EQ(clock.now() - start, milliseconds(1501));
+}
+
+TEST(ManualClock, TellsATimeOfDayThatMovesWithIt) {
+  ManualClock clock;
+  clock.advance(milliseconds(2500));
+  EXPECT_EQ(clock.wall_time().time_since_epoch(), milliseconds(2500));
 }
 
 TEST(ManualClock, RefusesToGoBack) {
