@@ -91,6 +91,10 @@ std::string FaultyFileSystem::read(const Path& path) const {
   return below_->read(path);
 }
 
+std::unique_ptr<ReadableFile> FaultyFileSystem::open(const Path& path) const {
+  return below_->open(path);
+}
+
 std::unique_ptr<WritableFile> FaultyFileSystem::create(const Path& path, CreateMode mode) {
   plan_->check("create", path);
   return std::make_unique<Writer>(plan_, path, below_->create(path, mode));

@@ -42,6 +42,7 @@ class FaultyFileSystem final : public FileSystem {
   std::size_t operations() const;
 
   std::string read(const Path& path) const override;
+  std::unique_ptr<ReadableFile> open(const Path& path) const override;
   std::unique_ptr<WritableFile> create(const Path& path, CreateMode mode) override;
   void rename(const Path& from, const Path& to) override;
   bool remove(const Path& path) override;

@@ -43,6 +43,17 @@ class WritableFile {
   virtual void close() = 0;
 };
 
+/// A file being read, from its beginning, with no more of it in memory than the caller asks for.
+///
+/// Thread-safety: one thread at a time.
+class ReadableFile {
+ public:
+  virtual ~ReadableFile() = default;
+  /// Fills the front of `buffer` with the next bytes and returns how many they are: all that fit,
+  /// fewer only at the end of the file. A file that has grown since is read on by the next call.
+  virtual std::size_t read(std::span<std::byte> buffer) = 0;
+};
+
 /// Files and folders behind one object, so that tests can run in memory, drop what was not synced,
 /// and fail on demand. Everything in Brigade that reads or writes files takes one. For whole files
 /// prefer `atomic_write`.
@@ -58,6 +69,8 @@ class FileSystem {
   virtual ~FileSystem() = default;
   /// The whole of a file.
   virtual std::string read(const Path& path) const = 0;
+  /// Opens a file for reading in pieces: for files that need not fit into memory.
+  virtual std::unique_ptr<ReadableFile> open(const Path& path) const = 0;
   /// Opens a new file for writing, readable as the process's umask says.
   virtual std::unique_ptr<WritableFile> create(const Path& path, CreateMode mode) = 0;
   /// Gives a file or folder another name, in one step: a file at `to` is replaced, and whoever

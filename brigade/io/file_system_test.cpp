@@ -23,6 +23,12 @@ void write_file(FileSystem& files, const Path& path, std::string_view text,
   file->close();
 }
 
+std::string read_piece(ReadableFile& file, std::size_t size) {
+  std::string piece(size, '?');
+  piece.resize(file.read(std::as_writable_bytes(std::span(piece))));
+  return piece;
+}
+
 ErrorCode code_of(const std::function<void()>& call, const Path& named) {
   try {
     call();
@@ -89,6 +95,25 @@ TEST_P(FileSystemContract, WritesInPieces) {
   EXPECT_EQ(files_.read(at("file")), "one two");
 }
 
+TEST_P(FileSystemContract, OpenReadsInPieces) {
+  write_file(files_, at("file"), "one two");
+  const auto file = files_.open(at("file"));
+  EXPECT_EQ(read_piece(*file, 4), "one ");
+  EXPECT_EQ(read_piece(*file, 0), "");
+  EXPECT_EQ(read_piece(*file, 4), "two");
+  EXPECT_EQ(read_piece(*file, 4), "");
+}
+
+TEST_P(FileSystemContract, OpenReadsOnWhereTheFileHasGrown) {
+  const auto writer = files_.create(at("file"), CreateMode::kTruncate);
+  const auto reader = files_.open(at("file"));
+  EXPECT_EQ(read_piece(*reader, 9), "");
+  writer->write(as_bytes("one"));
+  EXPECT_EQ(read_piece(*reader, 9), "one");
+  writer->write(as_bytes("two"));
+  EXPECT_EQ(read_piece(*reader, 9), "two");
+}
+
 TEST_P(FileSystemContract, CreateExclusiveRefusesAnExistingFile) {
   write_file(files_, at("file"), "one", CreateMode::kExclusive);
   EXPECT_EQ(code_of([&] { files_.create(at("file"), CreateMode::kExclusive); }, at("file")),
@@ -98,6 +123,7 @@ TEST_P(FileSystemContract, CreateExclusiveRefusesAnExistingFile) {
 
 TEST_P(FileSystemContract, MissingThingsAreNotFound) {
   EXPECT_EQ(code_of([&] { files_.read(at("x")); }, at("x")), ErrorCode::kNotFound);
+  EXPECT_EQ(code_of([&] { files_.open(at("x")); }, at("x")), ErrorCode::kNotFound);
   EXPECT_EQ(code_of([&] { files_.list(at("x")); }, at("x")), ErrorCode::kNotFound);
   EXPECT_EQ(code_of([&] { files_.rename(at("x"), at("y")); }, at("x")), ErrorCode::kNotFound);
   EXPECT_EQ(code_of([&] { files_.sync_directory(at("x")); }, at("x")), ErrorCode::kNotFound);
@@ -111,6 +137,7 @@ TEST_P(FileSystemContract, FoldersAreNotFiles) {
   files_.create_directories(at("folder"));
   write_file(files_, at("file"), "x");
   EXPECT_EQ(code_of([&] { files_.read(at("folder")); }, at("folder")), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(code_of([&] { files_.open(at("folder")); }, at("folder")), ErrorCode::kInvalidArgument);
   EXPECT_EQ(code_of([&] { files_.create(at("folder"), CreateMode::kTruncate); }, at("folder")),
             ErrorCode::kInvalidArgument);
   EXPECT_EQ(code_of([&] { files_.rename(at("file"), at("folder")); }, at("folder")),

@@ -1,5 +1,7 @@
 #include "brigade/io/memory_file_system.h"
 
+#include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "brigade/base/error.h"
@@ -40,6 +42,26 @@ struct MemoryFileSystem::Content {
   std::string synced;
 };
 
+class MemoryFileSystem::Reader final : public ReadableFile {
+ public:
+  Reader(std::mutex& mutex, std::shared_ptr<const Content> content)
+      : mutex_(mutex), content_(std::move(content)) {}
+  std::size_t read(std::span<std::byte> buffer) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::string& bytes = content_->bytes;
+    if (position_ >= bytes.size()) return 0;
+    const std::size_t count = std::min(buffer.size(), bytes.size() - position_);
+    std::memcpy(buffer.data(), bytes.data() + position_, count);
+    position_ += count;
+    return count;
+  }
+
+ private:
+  std::mutex& mutex_;
+  std::shared_ptr<const Content> content_;
+  std::size_t position_ = 0;
+};
+
 class MemoryFileSystem::Writer final : public WritableFile {
  public:
   Writer(std::mutex& mutex, std::shared_ptr<Content> content)
@@ -61,13 +83,24 @@ class MemoryFileSystem::Writer final : public WritableFile {
 
 MemoryFileSystem::MemoryFileSystem() : directories_{"/"} {}
 
+const std::shared_ptr<MemoryFileSystem::Content>& MemoryFileSystem::file_at(
+    const std::string& path) const {
+  if (is_directory(path)) fail(ErrorCode::kInvalidArgument, path, "is a folder, not a file");
+  const auto found = files_.find(path);
+  if (found == files_.end()) fail(ErrorCode::kNotFound, path, "no such file");
+  return found->second;
+}
+
 std::string MemoryFileSystem::read(const Path& path) const {
   const std::string place = normal(path);
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (is_directory(place)) fail(ErrorCode::kInvalidArgument, place, "is a folder, not a file");
-  const auto found = files_.find(place);
-  if (found == files_.end()) fail(ErrorCode::kNotFound, place, "no such file");
-  return found->second->bytes;
+  return file_at(place)->bytes;
+}
+
+std::unique_ptr<ReadableFile> MemoryFileSystem::open(const Path& path) const {
+  const std::string place = normal(path);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return std::make_unique<Reader>(mutex_, file_at(place));
 }
 
 std::unique_ptr<WritableFile> MemoryFileSystem::create(const Path& path, CreateMode mode) {

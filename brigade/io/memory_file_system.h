@@ -25,6 +25,7 @@ class MemoryFileSystem final : public FileSystem {
   MemoryFileSystem();
 
   std::string read(const Path& path) const override;
+  std::unique_ptr<ReadableFile> open(const Path& path) const override;
   std::unique_ptr<WritableFile> create(const Path& path, CreateMode mode) override;
   void rename(const Path& from, const Path& to) override;
   bool remove(const Path& path) override;
@@ -38,9 +39,11 @@ class MemoryFileSystem final : public FileSystem {
 
  private:
   struct Content;
+  class Reader;
   class Writer;
   using Files = std::map<std::string, std::shared_ptr<Content>>;
   // These expect mutex_ to be held.
+  const std::shared_ptr<Content>& file_at(const std::string& path) const;
   bool is_directory(const std::string& path) const { return directories_.count(path) > 0; }
   bool is_empty_directory(const std::string& path) const;
   void rename_directory(const std::string& from, const std::string& to);

@@ -120,6 +120,30 @@ class PosixWritableFile final : public WritableFile {
   Descriptor file_;
 };
 
+class PosixReadableFile final : public ReadableFile {
+ public:
+  explicit PosixReadableFile(const Path& path) : path_(path), file_("read", path, O_RDONLY) {
+    struct stat status {};
+    if (::fstat(file_.number(), &status) < 0) fail("read", path, errno);
+    if (S_ISDIR(status.st_mode)) fail("read", path, EISDIR);
+  }
+  std::size_t read(std::span<std::byte> buffer) override {
+    std::size_t filled = 0;
+    while (filled < buffer.size()) {
+      const ssize_t got = retried(
+          [&] { return ::read(file_.number(), buffer.data() + filled, buffer.size() - filled); });
+      if (got < 0) fail("read", path_, errno);
+      if (got == 0) break;
+      filled += static_cast<std::size_t>(got);
+    }
+    return filled;
+  }
+
+ private:
+  Path path_;
+  Descriptor file_;
+};
+
 class PosixFileSystem final : public FileSystem {
  public:
   std::string read(const Path& path) const override {
@@ -141,6 +165,10 @@ class PosixFileSystem final : public FileSystem {
     }
     content.resize(filled);
     return content;
+  }
+
+  std::unique_ptr<ReadableFile> open(const Path& path) const override {
+    return std::make_unique<PosixReadableFile>(path);
   }
 
   std::unique_ptr<WritableFile> create(const Path& path, CreateMode mode) override {
