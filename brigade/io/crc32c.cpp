@@ -1,0 +1,89 @@
+#include "brigade/io/crc32c.h"
+
+#include <array>
+#include <bit>
+#include <cstring>
+
+#if defined(__x86_64__)
+#include <nmmintrin.h>
+#endif
+
+namespace brigade::io {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "the loads below expect it");
+
+constexpr std::uint32_t kPolynomial = 0x82f63b78u;  // of Castagnoli, bits reversed
+constexpr std::size_t kSlices = 8;
+
+using Tables = std::array<std::array<std::uint32_t, 256>, kSlices>;
+
+/// Table k says what a byte does to the sum once k more bytes have followed it.
+constexpr Tables make_tables() {
+  Tables tables{};
+  for (std::uint32_t byte = 0; byte < 256; ++byte) {
+    std::uint32_t sum = byte;
+    for (int bit = 0; bit < 8; ++bit) sum = (sum >> 1) ^ ((sum & 1) != 0 ? kPolynomial : 0);
+    tables[0][byte] = sum;
+  }
+  for (std::size_t slice = 1; slice < kSlices; ++slice) {
+    for (std::size_t byte = 0; byte < 256; ++byte) {
+      const std::uint32_t before = tables[slice - 1][byte];
+      tables[slice][byte] = (before >> 8) ^ tables[0][before & 0xff];
+    }
+  }
+  return tables;
+}
+
+constexpr Tables kTables = make_tables();
+
+std::uint64_t load8(const std::byte* bytes) {
+  std::uint64_t word;
+  std::memcpy(&word, bytes, sizeof word);
+  return word;
+}
+
+#if defined(__x86_64__)
+[[gnu::target("sse4.2")]] std::uint32_t extend_by_instruction(std::uint32_t crc,
+                                                              std::span<const std::byte> bytes) {
+  std::uint64_t sum = ~crc;
+  for (; bytes.size() >= 8; bytes = bytes.subspan(8)) sum = _mm_crc32_u64(sum, load8(bytes.data()));
+  auto narrow = static_cast<std::uint32_t>(sum);
+  for (const std::byte byte : bytes) narrow = _mm_crc32_u8(narrow, std::to_integer<unsigned>(byte));
+  return ~narrow;
+}
+#endif
+
+}  // namespace
+
+std::uint32_t extend_crc32c_by_table(std::uint32_t crc, std::span<const std::byte> bytes) {
+  std::uint32_t sum = ~crc;
+  for (; bytes.size() >= kSlices; bytes = bytes.subspan(kSlices)) {
+    const std::uint64_t word = load8(bytes.data()) ^ sum;
+    sum = 0;
+    for (std::size_t i = 0; i < kSlices; ++i) {
+      sum ^= kTables[kSlices - 1 - i][(word >> (8 * i)) & 0xff];
+    }
+  }
+  for (const std::byte byte : bytes) {
+    sum = (sum >> 8) ^ kTables[0][(sum ^ std::to_integer<std::uint32_t>(byte)) & 0xff];
+  }
+  return ~sum;
+}
+
+std::uint32_t extend_crc32c(std::uint32_t crc, std::span<const std::byte> bytes) {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("sse4.2")) return extend_by_instruction(crc, bytes);
+#endif
+  return extend_crc32c_by_table(crc, bytes);
+}
+
+std::uint32_t crc32c(std::span<const std::byte> bytes) {
+  return extend_crc32c(0, bytes);
+}
+
+std::uint32_t mask_crc32c(std::uint32_t crc) {
+  return std::rotr(crc, 15) + 0xa282ead8u;
+}
+
+}  // namespace brigade::io

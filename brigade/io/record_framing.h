@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "brigade/io/crc32c.h"
+
+// What the writer and the reader of records must agree on: docs/formats.md, "Records". Not for
+// others.
+namespace brigade::io::record_framing {
+
+inline constexpr std::size_t kLengthBytes = 8;
+inline constexpr std::size_t kSumBytes = 4;
+inline constexpr std::size_t kHeadBytes = kLengthBytes + kSumBytes;
+
+/// Fills `bytes` with the lowest bytes of `value`, the lowest first.
+inline void store_little_endian(std::uint64_t value, std::span<std::byte> bytes) {
+  for (std::byte& byte : bytes) {
+    byte = static_cast<std::byte>(value & 0xff);
+    value >>= 8;
+  }
+}
+
+inline std::uint64_t load_little_endian(std::span<const std::byte> bytes) {
+  std::uint64_t value = 0;
+  for (std::size_t i = bytes.size(); i > 0; --i) {
+    value = value << 8 | std::to_integer<std::uint64_t>(bytes[i - 1]);
+  }
+  return value;
+}
+
+inline std::uint32_t stored_sum(std::span<const std::byte> bytes) {
+  return mask_crc32c(crc32c(bytes));
+}
+
+}  // namespace brigade::io::record_framing

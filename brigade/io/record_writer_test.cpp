@@ -1,0 +1,103 @@
+#include "brigade/io/record_writer.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "brigade/base/error.h"
+#include "brigade/io/faulty_file_system.h"
+#include "brigade/io/memory_file_system.h"
+
+namespace brigade::io {
+namespace {
+
+// What TensorFlow's TFRecordWriter writes for the records "abc" and "".
+const std::string kAbc(
+    "\x03\x00\x00\x00\x00\x00\x00\x00\xb0\x99\x49\x0e"
+    "abc"
+    "\x6e\x57\xf1\x21",
+    19);
+const std::string kEmpty("\x00\x00\x00\x00\x00\x00\x00\x00\x29\x03\x98\x07\xd8\xea\x82\xa2", 16);
+
+class RecordWriterTest : public testing::Test {
+ protected:
+  RecordWriter writer(RecordWriterOptions options = {}) {
+    return RecordWriter(files_.create("/records", CreateMode::kTruncate), options);
+  }
+  std::string content() const { return files_.read("/records"); }
+
+  std::shared_ptr<MemoryFileSystem> memory_ = std::make_shared<MemoryFileSystem>();
+  FaultyFileSystem files_{memory_};
+};
+
+TEST_F(RecordWriterTest, FramesRecordsAsTensorFlowDoes) {
+  RecordWriter records = writer();
+  records.write(as_bytes("abc"));
+  records.write({});
+  records.close();
+  EXPECT_EQ(content(), kAbc + kEmpty);
+}
+
+TEST_F(RecordWriterTest, HoldsRecordsBackUntilFlushed) {
+  RecordWriter records = writer();
+  records.write(as_bytes("abc"));
+  EXPECT_EQ(content(), "");
+  records.flush();
+  EXPECT_EQ(content(), kAbc);
+}
+
+TEST_F(RecordWriterTest, WritesByItselfOnceTheBufferIsFull) {
+  RecordWriter records = writer({.buffer_bytes = 20});
+  records.write(as_bytes("abc"));
+  EXPECT_EQ(content(), "");
+  records.write(as_bytes("abc"));
+  EXPECT_EQ(content(), kAbc + kAbc);
+}
+
+TEST_F(RecordWriterTest, SyncedRecordsOutliveTheMachine) {
+  RecordWriter records = writer();
+  memory_->sync_directory("/");
+  records.write(as_bytes("abc"));
+  records.sync();
+  records.write(as_bytes("abc"));
+  records.flush();
+  memory_->drop_unsynced();
+  EXPECT_EQ(content(), kAbc);
+}
+
+TEST_F(RecordWriterTest, DestructionFlushes) {
+  writer().write(as_bytes("abc"));
+  EXPECT_EQ(content(), kAbc);
+}
+
+TEST_F(RecordWriterTest, ClosesOnce) {
+  RecordWriter records = writer();
+  records.close();
+  EXPECT_NO_THROW(records.close());
+  EXPECT_THROW(records.write({}), Error);
+}
+
+TEST_F(RecordWriterTest, IsDoneForAfterAnError) {
+  RecordWriter records = writer();
+  records.write(as_bytes("abc"));
+  files_.inject({.code = ErrorCode::kDataLoss});
+  EXPECT_THROW(records.flush(), Error);
+  const std::string torn = content();
+  for (int i = 0; i < 2; ++i) {
+    try {
+      records.write(as_bytes("abc"));
+      FAIL() << "did not throw";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kDataLoss);
+    }
+  }
+  EXPECT_NO_THROW(records.close());
+  EXPECT_EQ(content(), torn);  // nothing is written behind half a record
+}
+
+TEST(RecordWriter, NeedsAFile) {
+  EXPECT_THROW(RecordWriter(nullptr), Error);
+}
+
+}  // namespace
+}  // namespace brigade::io
