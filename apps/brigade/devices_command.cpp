@@ -11,6 +11,7 @@
 #include "apps/brigade/report.h"
 #include "brigade/base/strings.h"
 #include "brigade/device/device.h"
+#include "brigade/device/peer_access.h"
 #include "brigade/tuning/tuning.h"
 
 namespace brigade::command {
@@ -66,6 +67,42 @@ Json json_of(const device::Device& device) {
   return json;
 }
 
+// One device for each memory: all that share a memory reach the others alike.
+std::vector<device::Device> one_for_each_memory(const std::vector<device::Device>& devices) {
+  std::vector<device::Device> memories;
+  for (const device::Device& device : devices) {
+    const bool is_known = std::any_of(
+        memories.begin(), memories.end(),
+        [&](const device::Device& known) { return known.torch_device == device.torch_device; });
+    if (!is_known) memories.push_back(device);
+  }
+  return memories;
+}
+
+Json json_of_reach(const std::vector<device::Device>& memories) {
+  const auto reach = device::reach_table(memories);
+  Json json = Json::object();
+  for (std::size_t from = 0; from < memories.size(); ++from) {
+    Json& row = json[memories[from].torch_device.str()];
+    for (std::size_t to = 0; to < memories.size(); ++to)
+      row[memories[to].torch_device.str()] = to_string(reach[from][to]);
+  }
+  return json;
+}
+
+// A line for each memory; nothing where there is only one.
+std::vector<Row> rows_of_reach(const std::vector<device::Device>& memories) {
+  if (memories.size() == 1) return {};
+  const auto reach = device::reach_table(memories);
+  std::vector<Row> rows = {{"REACHES"}};
+  for (const device::Device& to : memories) rows.front().push_back(to.torch_device.str());
+  for (std::size_t from = 0; from < memories.size(); ++from) {
+    Row& row = rows.emplace_back(Row{memories[from].torch_device.str()});
+    for (const device::Reach way : reach[from]) row.emplace_back(to_string(way));
+  }
+  return rows;
+}
+
 class DevicesCommand final : public Command {
  public:
   explicit DevicesCommand(CLI::App& parent)
@@ -96,6 +133,7 @@ class DevicesCommand final : public Command {
     Json json;
     json["devices"] = Json::array();
     for (const device::Device& device : devices) json["devices"].push_back(json_of(device));
+    json["reach"] = json_of_reach(one_for_each_memory(devices));
     json["processor"] = hardware.topology.processor;
     json["usable_cores"] = hardware.topology.usable_cores();
     json["physical_cores"] = hardware.topology.physical_cores.size();
@@ -113,7 +151,8 @@ class DevicesCommand final : public Command {
     for (const device::Device& device : devices) rows.push_back(row_of(device));
     const std::string cuda = kCudaBuilt ? base::str_cat("built in, cards: ", hardware.gpu_cards)
                                         : std::string("not built in");
-    const std::vector<Row> machine = {
+    const std::vector<Row> reach = rows_of_reach(one_for_each_memory(devices));
+    std::vector<Row> machine = {
         {"processor", hardware.topology.processor},
         {"cores", base::str_cat(hardware.topology.usable_cores(), " usable, ",
                                 hardware.topology.physical_cores.size(), " physical")},
@@ -121,7 +160,11 @@ class DevicesCommand final : public Command {
         {"CUDA", cuda},
         {"libtorch", TORCH_VERSION},
         {"tuning", tuning::report().describe()}};
-    return table(rows) + "\n" + table(machine);
+    if (reach.empty()) {
+      machine.push_back({"reach", "all devices share one memory"});
+      return table(rows) + "\n" + table(machine);
+    }
+    return table(rows) + "\n" + table(reach) + "\n" + table(machine);
   }
 
   CLI::App& parser_;

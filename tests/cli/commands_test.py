@@ -100,6 +100,21 @@ class Devices(CommandTest):
             for key in ("name", "tensorflow_name", "torch_device"):
                 self.assertIn(device[key], table)
 
+    def test_says_who_reaches_whose_memory(self):
+        report = self.succeed("devices", "--json")
+        memories = list(dict.fromkeys(device["torch_device"] for device in report["devices"]))
+        reach = report["reach"]
+        self.assertEqual(list(reach), memories)
+        for memory, row in reach.items():
+            self.assertEqual(list(row), memories)
+            self.assertEqual(row[memory], "same")
+            self.assertLessEqual({way for other, way in row.items() if other != memory}, {"peer", "host"})
+        table = run("devices").stdout
+        if memories == ["cpu"]:
+            self.assertRegex(table, r"(?m)^reach +all devices share one memory$")
+        else:
+            self.assertRegex(table, r"(?m)^REACHES +" + " +".join(memories) + "$")
+
 
 class Failures(CommandTest):
     """What goes wrong once the work has begun: one line, exit 1."""
