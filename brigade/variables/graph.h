@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -13,6 +14,7 @@
 
 #include "brigade/base/ambient.h"
 #include "brigade/device/placement.h"
+#include "brigade/variables/value_cache.h"
 #include "brigade/variables/variable_scope.h"
 #include "brigade/variables/variable_store.h"
 
@@ -31,12 +33,14 @@ struct UpdateOp {
 struct GraphOptions {
   /// What the root scope does with names that exist: kYes for every pass after the first.
   Reuse reuse = Reuse::kInherit;
-  /// Where things go; null: a placer with default options of the graph's own.
+  /// Where things go; null: a placer with default options of the graph's own, made when first
+  /// needed.
   std::shared_ptr<device::Placer> placer = nullptr;
 };
 
 /// The names of one pass through a model: which variable scope and name scope are open, which
-/// default names were given out, which losses, updates and end points the pass has made so far.
+/// default names were given out, which losses, updates and end points the pass has made so far, and
+/// which values it has copied to other devices.
 /// libtorch defines by running, so what TensorFlow's graph collects once, a graph here collects in
 /// each pass, and the variables, which outlive the pass, are in the `VariableStore`.
 ///
@@ -65,18 +69,23 @@ class Graph {
   [[nodiscard]] base::AmbientScope<Graph> as_default();
 
   VariableStore& store() const { return store_; }
-  device::Placer& placer() const { return *placer_; }
+  device::Placer& placer();
+  /// Whether things that are placed get a line in the placement log.
+  bool logs_placement() const { return placer_ != nullptr && placer_->logs(); }
 
-  /// `name`, or with `_1`, `_2` ... behind it, so that no operation of this graph has the same.
-  /// Counts the name as used. Case is ignored, as in TensorFlow.
+  /// The open name scope and `name`, as it is or with `_1`, `_2` ... behind it, so that no
+  /// operation of this graph has the same name. Counts the name as used. Case is ignored, as in
+  /// TensorFlow: after "foo", "Foo" becomes "Foo_1".
   std::string unique_name(const std::string& name);
   /// The open name scope with a slash behind it; empty at the root.
   const std::string& name_scope() const { return name_scope_; }
 
-  /// The losses, updates and end points of this pass, in the order of their making, under the open
-  /// name scope.
+  /// The losses and updates of this pass, in the order of their making. `name` is made unique under
+  /// the open name scope; one that ends in a slash is taken as it is, without the slash.
   void add_loss(const std::string& name, at::Tensor loss);
   void add_update_op(const std::string& name, std::function<void()> run);
+  /// The same for end points and the like, whose names are under the open name scope (or whole, by
+  /// a slash at the end) but not made unique.
   void add_to_collection(const std::string& collection, const std::string& name, at::Tensor value);
   /// Those whose name begins with `scope`.
   std::vector<at::Tensor> losses(std::string_view scope = "") const;
@@ -87,21 +96,28 @@ class Graph {
   void run_update_ops(std::string_view scope = "");
   void drop_update_ops() { update_ops_.clear(); }
 
+  /// The copies of variables on other devices that this pass has made.
+  ValueCache& values() { return values_; }
+
  private:
   friend class NameScope;
   friend class OpenVariableScope;
   friend VariableScope get_variable_scope();
 
+  std::string unique_scope_name(const std::string& default_name) const;
+  void forget_scopes_inside(const std::string& name);
+
   std::unique_ptr<VariableStore> own_store_;
   VariableStore& store_;
   std::shared_ptr<device::Placer> placer_;
   std::string name_scope_;
-  std::map<std::string, std::int64_t> names_used_;
-  VariableScope variable_scope_;                             // the open one
+  std::map<std::string, std::int64_t> names_used_;             // in lower case
+  VariableScope variable_scope_;                               // the open one
   std::map<std::string, std::int64_t> variable_scope_counts_;  // how often each was opened
   std::vector<NamedTensor> losses_;
   std::vector<UpdateOp> update_ops_;
   std::map<std::string, std::vector<NamedTensor>> collections_;
+  ValueCache values_;
 };
 
 inline constexpr base::AmbientSlot<Graph> kGraphSlot{base::AmbientIndex::kVariableScope};

@@ -25,7 +25,9 @@ class [[nodiscard]] NameScope {
 };
 
 /// Opens `name` inside the open scope of the current graph, made unique by `_1`, `_2` ... A name
-/// that ends in a slash is taken as it is, from the root, as in TensorFlow.
+/// that ends in a slash is taken as it is, from the root, as in TensorFlow; an empty one is the
+/// root. Throws kInvalidArgument for a name that TensorFlow refuses, kFailedPrecondition without a
+/// graph.
 NameScope name_scope(const std::string& name);
 
 }  // namespace brigade::variables

@@ -200,7 +200,7 @@ void Variable::assign_add(const at::Tensor& value) const {
     // The sum of increments, not of values: aggregate first, add once.
     const at::Tensor increment = aggregate_of_replicas(value);
     const at::Tensor next = local() + increment;
-    comm::current_replica()->communicator->barrier();  // everybody has read before anybody writes
+    meet(next);  // everybody has read before anybody writes
     return write_replica(comm::current_replica()->id, next);
   }
   check_state(
@@ -208,7 +208,8 @@ void Variable::assign_add(const at::Tensor& value) const {
       base::str_cat("assign_add on '", name(),
                     "', which sums its components when read, has no meaning outside "
                     "of a replica; use assign, or add inside a replica."));
-  if (state_->sharing == Sharing::kOneStorage) return write_all(state_->components.front() + value);
+  if (state_->sharing != Sharing::kOneCopyEach)
+    return write_all(state_->components.front() + value.to(component(0).device()));
   for (int replica = 0; replica < num_components(); ++replica) {
     write_replica(replica, component(replica) + value.to(component(replica).device()));
   }
@@ -245,17 +246,37 @@ at::Tensor Variable::aggregate_of_replicas(const at::Tensor& value) const {
 }
 
 void Variable::write_replica(int replica, const at::Tensor& value) const {
-  const bool written_by_first = state_->sharing == Sharing::kOneStorage;
-  if (!written_by_first || replica == 0) component(replica).detach().copy_(value);
+  const bool shares = state_->sharing != Sharing::kOneCopyEach;
+  if (shares && replica == 0) shared_memory().copy_(value);
+  if (has_own_memory(replica)) component(replica).detach().copy_(value);
   mark_updated(replica);
   // A reader of shared storage must not run ahead of its only writer.
-  if (written_by_first && comm::current_replica() != nullptr)
-    comm::current_replica()->communicator->barrier();
+  if (shares && comm::current_replica() != nullptr) meet(component(replica));
+}
+
+// Where replicas share memory, what replica 0 writes for all of them.
+at::Tensor Variable::shared_memory() const {
+  if (!state_->storage) return component(0).detach();
+  return state_->storage->master(0).narrow(0, offset(), numel()).view(shape());
+}
+
+bool Variable::has_own_memory(int replica) const {
+  if (state_->sharing == Sharing::kOneCopyEach) return true;
+  return state_->storage && state_->storage->is_cached(replica);
+}
+
+void Variable::meet(const at::Tensor& own) const {
+  comm::Communicator& communicator = *comm::current_replica()->communicator;
+  if (state_->sharing != Sharing::kController) return communicator.barrier();
+  // On GPUs a barrier orders the threads and not the streams; an exchange of tensors orders both.
+  communicator.all_gather(own.detach().reshape(-1).narrow(0, 0, own.numel() > 0 ? 1 : 0));
 }
 
 void Variable::write_all(const at::Tensor& value) const {
-  const int writers = state_->sharing == Sharing::kOneStorage ? 1 : num_components();
-  for (int replica = 0; replica < writers; ++replica) component(replica).detach().copy_(value);
+  if (state_->sharing != Sharing::kOneCopyEach) shared_memory().copy_(value);
+  for (int replica = 0; replica < num_components(); ++replica) {
+    if (has_own_memory(replica)) component(replica).detach().copy_(value);
+  }
   for (int replica = 0; replica < num_components(); ++replica) mark_updated(replica);
 }
 
@@ -263,6 +284,25 @@ void Variable::mark_updated(int replica) const {
   const at::Tensor& component = state_->components[replica];
   torch::autograd::impl::bump_version(component);
   state_->versions[replica] = static_cast<std::uint32_t>(component._version());
+}
+
+void Variable::move_to(std::shared_ptr<FlatStorage> storage, std::int64_t offset) const {
+  const at::NoGradGuard no_grad;
+  const auto home_in = [&](const at::Tensor& buffer) {
+    return buffer.narrow(0, offset, numel()).view(shape());
+  };
+  for (int replica = 0; replica < storage->masters(); ++replica) {
+    home_in(storage->master(replica)).copy_(component(replica).detach());
+  }
+  for (int replica = 0; replica < num_components(); ++replica) {
+    const at::Tensor home = home_in(storage->buffer(replica));
+    if (storage->is_cached(replica)) home.copy_(component(replica).detach());
+    state_->components[replica].set_data(home);
+  }
+  state_->sharing = storage->sharing();
+  state_->storage = std::move(storage);
+  state_->offset = offset;
+  for (int replica = 0; replica < num_components(); ++replica) mark_updated(replica);
 }
 
 void Variable::check_untouched(int replica) const {

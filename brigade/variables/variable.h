@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,6 +45,8 @@ struct VariableSpec {
   Trainable trainable = Trainable::kYes;
   Synchronization synchronization = Synchronization::kAuto;
   Aggregation aggregation = Aggregation::kNone;
+  /// Where it lives, in a store whose placement is kDeviceScopes; other stores refuse it.
+  std::optional<c10::Device> device = std::nullopt;
 };
 
 /// Throws kInvalidArgument for what can have no meaning: no name, no initial value, synchronization
@@ -105,6 +108,11 @@ class Variable {
   /// component in place or gave it other memory.
   void check_untouched(int replica) const;
 
+  /// For stores: moves a trainable variable, with its values, to `storage` from element `offset`
+  /// on. All handles and components stay what they are. Outside of replicas, and not while an
+  /// optimizer holds the variable.
+  void move_to(std::shared_ptr<FlatStorage> storage, std::int64_t offset) const;
+
   /// Alive as long as the variable: lets a store know without keeping it.
   std::weak_ptr<const void> lifetime() const { return state_; }
 
@@ -114,6 +122,9 @@ class Variable {
   explicit Variable(std::shared_ptr<State> state) : state_(std::move(state)) {}
   void write_replica(int replica, const at::Tensor& value) const;
   void write_all(const at::Tensor& value) const;
+  at::Tensor shared_memory() const;
+  bool has_own_memory(int replica) const;
+  void meet(const at::Tensor& own) const;
   at::Tensor aggregate_of_replicas(const at::Tensor& value) const;
   void assign_in_replica(const at::Tensor& value) const;
   void check_shape(const at::Tensor& value, std::string_view call) const;

@@ -18,10 +18,11 @@ class Graph;
 /// What `get_variable` does with a name.
 enum class Reuse {
   kInherit,  ///< as the scope outside (TensorFlow: None)
-  kNo,       ///< creates, and refuses a name that exists. By name this inherits all the same, as in
-             ///< TensorFlow; a captured scope that is entered with it is opened for creation again
-  kYes,      ///< finds, and refuses a name that does not exist
-  kAuto,     ///< finds or creates (TensorFlow: tf.AUTO_REUSE)
+  kNo,    ///< creates, and refuses a name that exists: what a root scope has. To `variable_scope`
+          ///< it says as much as kInherit, as False in TensorFlow: one opened by name takes the
+          ///< outer scope's, a captured one keeps its own, also inside a scope that reuses
+  kYes,   ///< finds, and refuses a name that does not exist
+  kAuto,  ///< finds or creates (TensorFlow: tf.AUTO_REUSE)
 };
 
 /// Defaults for the variables of a scope and of the scopes inside it. What is left unset is the
@@ -53,6 +54,8 @@ class VariableScope {
 
   /// Without a slash at the end; empty for the root.
   const std::string& name() const;
+  /// `name` with this scope's before it, as `get_variable` calls a variable.
+  std::string full_name(const std::string& name) const;
   /// kNo, kYes or kAuto.
   Reuse reuse() const;
   /// From now on names are found, not made: in this scope as it is open now, and in scopes opened
@@ -68,6 +71,7 @@ class VariableScope {
   friend class OpenVariableScope;
   friend class Graph;
   struct State;
+  static VariableScope root(Reuse reuse);
   explicit VariableScope(std::shared_ptr<State> state) : state_(std::move(state)) {}
   std::shared_ptr<State> state_;
 };
@@ -85,7 +89,8 @@ class [[nodiscard]] OpenVariableScope {
   const VariableScope* operator->() const { return &scope_; }
 
  private:
-  void enter(VariableScope scope);
+  void open_name_scope(const std::string& name);
+  void enter(std::shared_ptr<VariableScope::State> state);
   Graph& graph_;
   VariableScope scope_;
   VariableScope outer_;
@@ -96,14 +101,15 @@ class [[nodiscard]] OpenVariableScope {
 
 /// Opens a scope in the current graph: variables made or found while the result lives have
 /// `name + "/"` before their names. TensorFlow: tf.variable_scope. Throws kInvalidArgument for
-/// neither name nor default name, or `reuse` kYes without a name; kFailedPrecondition without a
-/// graph.
+/// neither name nor default name, or `reuse` kYes or kAuto without a name; kFailedPrecondition
+/// without a graph.
 OpenVariableScope variable_scope(const std::string& name, VariableScopeOptions options = {});
+OpenVariableScope variable_scope(const char* name, VariableScopeOptions options = {});
 /// Without a name of its own: `options.default_name`, made unique. A name that is given wins.
 OpenVariableScope variable_scope(const std::optional<std::string>& name,
                                  VariableScopeOptions options);
-/// Re-enters a captured scope, wherever the thread stands now: the prefix is the captured one's, and
-/// so is reuse unless `options` says otherwise.
+/// Re-enters a captured scope, wherever the thread stands now: the prefix is the captured one's,
+/// and so is reuse unless `options` says otherwise.
 OpenVariableScope variable_scope(const VariableScope& captured, VariableScopeOptions options = {});
 
 /// The open scope of the current graph.

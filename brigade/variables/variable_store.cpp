@@ -2,6 +2,10 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/comm/replica.h"
@@ -18,31 +22,48 @@ void refuse_in_replica(std::string_view what) {
                     " inside a replica: create variables and models outside of Strategy::run."));
 }
 
+/// In a storage of its own, not behind others.
+bool lies_alone(const Variable& variable) {
+  const std::shared_ptr<FlatStorage>& storage = variable.storage();
+  return storage && storage->size() == storage->next_offset(variable.numel());
+}
+
 }  // namespace
 
-VariableStore::VariableStore(std::vector<c10::Device> devices, Sharing sharing)
-    : devices_(std::move(devices)), sharing_(sharing) {
-  check_argument(!devices_.empty(), "A variable store needs at least one device.");
+VariableStore::VariableStore(VariableStoreOptions options) : options_(std::move(options)) {
+  check_argument(!options_.devices.empty(), "A variable store needs at least one device.");
+  check_argument(
+      options_.placement == StorePlacement::kDevices || options_.devices.size() == 1,
+      base::str_cat("A variable store whose variables are placed by device scopes has one replica; "
+                    "it was given ",
+                    options_.devices.size(), " devices."));
 }
+
+VariableStore::VariableStore(std::vector<c10::Device> devices, Sharing sharing,
+                             const Controller& controller)
+    : VariableStore(VariableStoreOptions{
+          .devices = std::move(devices), .sharing = sharing, .controller = controller}) {}
 
 Variable VariableStore::create(const VariableSpec& spec) {
   refuse_in_replica("A variable was made");
   validate(spec);
   claim(spec.name);
   const at::NoGradGuard no_grad;
+  const std::vector<c10::Device> devices = devices_of(spec);
   VariableBuilder builder{.spec = spec};
   if (spec.trainable == Trainable::kYes) {
     const std::int64_t size = spec.initial.numel();
-    builder.storage = std::make_shared<FlatStorage>(spec.initial.scalar_type(), std::span(&size, 1),
-                                                    devices_, sharing_);
-    builder.sharing = sharing_;
+    builder.storage = make_storage(spec.initial.scalar_type(), std::span(&size, 1), devices);
+    builder.sharing = options_.sharing;
+    builder.storage->master(0).narrow(0, 0, size).copy_(spec.initial.detach().reshape(-1));
   }
-  for (int replica = 0; replica < num_replicas(); ++replica) {
-    at::Tensor component = spec.initial.detach().to(devices_[replica], spec.initial.scalar_type(),
+  for (std::size_t replica = 0; replica < devices.size(); ++replica) {
+    at::Tensor component = spec.initial.detach().to(devices[replica], spec.initial.scalar_type(),
                                                     false, /*copy=*/true);
     if (builder.storage) {
-      const at::Tensor home =
-          builder.storage->buffer(replica).narrow(0, 0, component.numel()).view(component.sizes());
+      const at::Tensor home = builder.storage->buffer(static_cast<int>(replica))
+                                  .narrow(0, 0, component.numel())
+                                  .view(component.sizes());
       home.copy_(component);
       component.set_data(home);  // unlike a view, keeps a version counter of its own
     }
@@ -54,6 +75,110 @@ Variable VariableStore::create(const VariableSpec& spec) {
   return variable;
 }
 
+std::vector<c10::Device> VariableStore::devices_of(const VariableSpec& spec) const {
+  if (!spec.device) return options_.devices;
+  check_argument(
+      options_.placement == StorePlacement::kDeviceScopes,
+      base::str_cat("Variable '", spec.name,
+                    "' was given a device, but the devices of this store's variables are "
+                    "its strategy's: leave the device out."));
+  return {*spec.device};
+}
+
+Variable VariableStore::create_named(const VariableSpec& spec, std::vector<std::string> collections,
+                                     Regularizer regularizer) {
+  Variable variable = create(spec);
+  const std::unique_lock lock(mutex_);
+  named_index_[spec.name] = named_.size();
+  named_.push_back({variable, std::move(collections), std::move(regularizer)});
+  return variable;
+}
+
+std::optional<Variable> VariableStore::find(std::string_view name) const {
+  const std::shared_lock lock(mutex_);
+  const auto found = named_index_.find(name);
+  if (found == named_index_.end()) return std::nullopt;
+  return named_[found->second].variable;
+}
+
+void VariableStore::keep_partition(const std::string& name, Partition partition) {
+  const std::unique_lock lock(mutex_);
+  partitions_[name] = std::move(partition);
+}
+
+std::optional<Partition> VariableStore::partition(std::string_view name) const {
+  const std::shared_lock lock(mutex_);
+  const auto found = partitions_.find(name);
+  if (found == partitions_.end()) return std::nullopt;
+  return found->second;
+}
+
+std::vector<Variable> VariableStore::variables() const {
+  const std::shared_lock lock(mutex_);
+  std::vector<Variable> all;
+  for (const NamedVariable& named : named_) all.push_back(named.variable);
+  return all;
+}
+
+std::vector<Variable> VariableStore::variables(std::string_view collection,
+                                               std::string_view prefix) const {
+  const std::shared_lock lock(mutex_);
+  std::vector<Variable> members;
+  for (const NamedVariable& named : named_) {
+    if (named.variable.name().starts_with(prefix) &&
+        std::ranges::find(named.collections, collection) != named.collections.end()) {
+      members.push_back(named.variable);
+    }
+  }
+  return members;
+}
+
+std::vector<NamedVariable> VariableStore::regularized(std::string_view prefix) const {
+  const std::shared_lock lock(mutex_);
+  std::vector<NamedVariable> found;
+  for (const NamedVariable& named : named_) {
+    if (named.regularizer && named.variable.name().starts_with(prefix)) found.push_back(named);
+  }
+  return found;
+}
+
+void VariableStore::lay_flat(std::span<const Variable> variables) {
+  refuse_in_replica("Variables were moved");
+  std::map<std::pair<at::ScalarType, std::string>, std::vector<Variable>> groups;
+  for (const Variable& variable : variables) {
+    if (!lies_alone(variable)) continue;
+    groups[{variable.dtype(), variable.component(0).device().str()}].push_back(variable);
+  }
+  for (const auto& [key, group] : groups) {
+    if (group.size() > 1) lay_behind_one_another(group);
+  }
+}
+
+void VariableStore::lay_behind_one_another(const std::vector<Variable>& variables) const {
+  std::vector<std::int64_t> sizes;
+  for (const Variable& variable : variables) sizes.push_back(variable.numel());
+  const Variable& first = variables.front();
+  std::vector<c10::Device> devices;
+  for (int replica = 0; replica < first.num_components(); ++replica) {
+    devices.push_back(first.component(replica).device());
+  }
+  const auto storage = make_storage(first.dtype(), sizes, devices);
+  for (std::size_t i = 0; i < variables.size(); ++i) {
+    variables[i].move_to(storage, storage->offset(i));
+  }
+}
+
+std::shared_ptr<FlatStorage> VariableStore::make_storage(
+    at::ScalarType dtype, std::span<const std::int64_t> sizes,
+    std::span<const c10::Device> devices) const {
+  return std::make_shared<FlatStorage>(dtype, sizes, devices, options_.sharing,
+                                       options_.controller);
+}
+
+void VariableStore::lay_flat() {
+  lay_flat(variables());
+}
+
 std::vector<Variable> VariableStore::adopt(
     std::span<const std::shared_ptr<torch::nn::Module>> replicas, const std::string& prefix) {
   refuse_in_replica("A model was made");
@@ -63,13 +188,14 @@ std::vector<Variable> VariableStore::adopt(
   const at::NoGradGuard no_grad;
   std::vector<VariableBuilder> builders = plan_adoption(replicas, prefix);
   for (const VariableBuilder& builder : builders) claim(builder.spec.name);
-  std::vector<Variable> variables = complete_adoption(std::move(builders), devices_, sharing_);
+  std::vector<Variable> variables = complete_adoption(std::move(builders), options_.devices,
+                                                      options_.sharing, options_.controller);
   for (const Variable& variable : variables) keep(variable);
   return variables;
 }
 
 bool VariableStore::is_free(const std::string& name) const {
-  const std::lock_guard lock(mutex_);
+  const std::shared_lock lock(mutex_);
   const auto found = names_.find(name);
   return found == names_.end() || found->second.expired();
 }
@@ -84,7 +210,7 @@ void VariableStore::claim(const std::string& name) {
 }
 
 void VariableStore::keep(const Variable& variable) {
-  const std::lock_guard lock(mutex_);
+  const std::unique_lock lock(mutex_);
   names_[variable.name()] = variable.lifetime();
 }
 

@@ -1,0 +1,151 @@
+#include "brigade/variables/graph.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+
+namespace brigade::variables {
+
+namespace {
+
+std::string lower(std::string text) {
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
+/// "a/b" for "a/b/", which TensorFlow takes for a name that is whole.
+std::optional<std::string> whole_name(const std::string& name) {
+  if (name.empty() || name.back() != '/') return std::nullopt;
+  return name.substr(0, name.size() - 1);
+}
+
+}  // namespace
+
+Graph::Graph() : Graph(GraphOptions{}) {}
+
+Graph::Graph(GraphOptions options)
+    : own_store_(std::make_unique<VariableStore>(
+          VariableStoreOptions{.placement = StorePlacement::kDeviceScopes})),
+      store_(*own_store_),
+      placer_(std::move(options.placer)),
+      variable_scope_(VariableScope::root(options.reuse)) {}
+
+Graph::Graph(VariableStore& store, GraphOptions options)
+    : store_(store),
+      placer_(std::move(options.placer)),
+      variable_scope_(VariableScope::root(options.reuse)) {}
+
+Graph::~Graph() = default;
+
+base::AmbientScope<Graph> Graph::as_default() {
+  return {kGraphSlot, this};
+}
+
+device::Placer& Graph::placer() {
+  if (!placer_) placer_ = std::make_shared<device::Placer>();
+  return *placer_;
+}
+
+std::string Graph::unique_name(const std::string& name) {
+  const std::string full = name_scope_ + name;
+  const std::string key = lower(full);
+  std::int64_t count = names_used_[key]++;
+  if (count == 0) return full;
+  std::string candidate;
+  do {
+    candidate = base::str_cat(key, "_", count++);
+  } while (names_used_.contains(candidate));
+  names_used_[candidate] = 1;
+  return base::str_cat(full, "_", count - 1);
+}
+
+std::string Graph::unique_scope_name(const std::string& default_name) const {
+  const std::string full = variable_scope_.full_name(default_name);
+  const auto is_open_again = [&](const std::string& name) {
+    const auto found = variable_scope_counts_.find(name);
+    return found != variable_scope_counts_.end() && found->second > 0;
+  };
+  if (!is_open_again(full)) return default_name;
+  std::int64_t i = 1;
+  while (is_open_again(base::str_cat(full, "_", i))) ++i;
+  return base::str_cat(default_name, "_", i);
+}
+
+void Graph::forget_scopes_inside(const std::string& name) {
+  const std::string prefix = name + "/";
+  auto place = variable_scope_counts_.lower_bound(prefix);
+  while (place != variable_scope_counts_.end() && place->first.starts_with(prefix)) {
+    place = variable_scope_counts_.erase(place);
+  }
+}
+
+void Graph::add_loss(const std::string& name, at::Tensor loss) {
+  const auto whole = whole_name(name);
+  losses_.push_back({whole ? *whole : unique_name(name), std::move(loss)});
+}
+
+void Graph::add_update_op(const std::string& name, std::function<void()> run) {
+  const auto whole = whole_name(name);
+  update_ops_.push_back({whole ? *whole : unique_name(name), std::move(run)});
+}
+
+void Graph::add_to_collection(const std::string& collection, const std::string& name,
+                              at::Tensor value) {
+  const auto whole = whole_name(name);
+  collections_[collection].push_back({whole ? *whole : name_scope_ + name, std::move(value)});
+}
+
+std::vector<at::Tensor> Graph::losses(std::string_view scope) const {
+  std::vector<at::Tensor> found;
+  for (const NamedTensor& loss : losses_) {
+    if (loss.name.starts_with(scope)) found.push_back(loss.value);
+  }
+  return found;
+}
+
+std::vector<UpdateOp> Graph::update_ops(std::string_view scope) const {
+  std::vector<UpdateOp> found;
+  for (const UpdateOp& op : update_ops_) {
+    if (op.name.starts_with(scope)) found.push_back(op);
+  }
+  return found;
+}
+
+std::vector<NamedTensor> Graph::collection(const std::string& collection,
+                                           std::string_view scope) const {
+  std::vector<NamedTensor> found;
+  const auto all = collections_.find(collection);
+  if (all == collections_.end()) return found;
+  for (const NamedTensor& member : all->second) {
+    if (member.name.starts_with(scope)) found.push_back(member);
+  }
+  return found;
+}
+
+void Graph::run_update_ops(std::string_view scope) {
+  const std::vector<UpdateOp> due = update_ops(scope);
+  // Forgotten first: an update that throws must not run again, nor one that the updates add be
+  // lost.
+  std::erase_if(update_ops_, [&](const UpdateOp& op) { return op.name.starts_with(scope); });
+  for (const UpdateOp& op : due) op.run();
+}
+
+Graph* current_graph() {
+  return kGraphSlot.get();
+}
+
+Graph& require_graph(std::string_view what) {
+  Graph* graph = current_graph();
+  if (graph == nullptr) {
+    throw Error(ErrorCode::kFailedPrecondition,
+                base::str_cat(what,
+                              " needs an open graph: call it inside Strategy::build or "
+                              "Strategy::run, or open one (Graph graph; auto opened = "
+                              "graph.as_default();)."));
+  }
+  return *graph;
+}
+
+}  // namespace brigade::variables

@@ -1,0 +1,195 @@
+#include "brigade/variables/variable_request.h"
+
+#include <c10/core/ScalarType.h>
+
+#include <algorithm>
+
+#include "brigade/base/error.h"
+#include "brigade/base/random.h"
+#include "brigade/base/strings.h"
+#include "brigade/comm/replica.h"
+#include "brigade/device/device_scope.h"
+#include "brigade/variables/collections.h"
+
+namespace brigade::variables {
+
+namespace {
+
+using base::str_cat;
+
+std::optional<at::ScalarType> dtype_of(const Initializer& initializer) {
+  if (initializer.value()) return initializer.value()->scalar_type();
+  return initializer.dtype();
+}
+
+std::string devices_text(const VariableStore& store) {
+  std::vector<std::string> names;
+  for (const c10::Device device : store.devices()) {
+    const std::string name = device_text(device);
+    if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+  }
+  return base::join(names, ", ");
+}
+
+void check_alike(const Variable& found, const GetVariableRequest& request) {
+  check_argument(!request.shape || found.shape() == at::IntArrayRef(*request.shape),
+                 str_cat("Variable '", found.name(), "' is asked for with shape ",
+                         at::IntArrayRef(request.shape.value_or(std::vector<std::int64_t>{})),
+                         " and has shape ", found.shape(),
+                         ": ask for the shape that it was made with, or use another name."));
+  check_argument(found.dtype() == request.options.dtype,
+                 str_cat("Variable '", found.name(), "' is asked for with dtype ",
+                         c10::toString(request.options.dtype.value_or(at::kFloat)),
+                         " and has dtype ", c10::toString(found.dtype()),
+                         ": name the dtype that it was made with (in the call or the scope)."));
+}
+
+[[noreturn]] void refuse_existing(const std::string& name) {
+  throw Error(ErrorCode::kAlreadyExists,
+              str_cat("Variable '", name,
+                      "' exists already, and its scope makes variables: to find it open the scope "
+                      "with Reuse::kYes, or with Reuse::kAuto to find or make it."));
+}
+
+[[noreturn]] void refuse_missing(const std::string& name) {
+  if (comm::current_replica() != nullptr) {
+    throw Error(ErrorCode::kNotFound,
+                str_cat("Variable '", name,
+                        "' does not exist: variables are created by Strategy::build, outside of "
+                        "replicas. Build with the function that the replicas run."));
+  }
+  throw Error(ErrorCode::kNotFound,
+              str_cat("Variable '", name,
+                      "' does not exist, or was not made by get_variable, and its scope reuses: "
+                      "open the scope with Reuse::kAuto to find or make it."));
+}
+
+/// The device that the scopes choose, if this store listens to them; writes the placement log.
+std::optional<c10::Device> place(Graph& graph, const std::string& name, std::int64_t bytes) {
+  const VariableStore& store = graph.store();
+  std::optional<c10::Device> chosen;
+  if (store.placement() == StorePlacement::kDeviceScopes && device::device_scope_is_open()) {
+    const auto device =
+        graph.placer().place({.name = name, .kind = device::PlacedKind::kVariable, .bytes = bytes});
+    if (device) chosen = device->torch_device;
+  }
+  if (!chosen && graph.logs_placement()) {
+    graph.placer().note(device::PlacedKind::kVariable, name, devices_text(store));
+  }
+  return chosen;
+}
+
+Trainable trainable_of(const VariableOptions& options) {
+  const bool is_on_read = options.synchronization == Synchronization::kOnRead;
+  return options.trainable.value_or(is_on_read ? Trainable::kNo : Trainable::kYes);
+}
+
+std::vector<std::string> collections_of(const VariableOptions& options, Trainable trainable) {
+  std::vector<std::string> names =
+      options.collections.value_or(std::vector<std::string>{kGlobalVariables});
+  if (trainable == Trainable::kYes && std::ranges::find(names, kTrainableVariables) == names.end())
+    names.emplace_back(kTrainableVariables);
+  return names;
+}
+
+Variable make(Graph& graph, const GetVariableRequest& request) {
+  const VariableOptions& options = request.options;
+  VariableSpec spec{.name = request.name,
+                    .initial = initial_value(graph.store(), request),
+                    .trainable = trainable_of(options),
+                    .synchronization = options.synchronization,
+                    .aggregation = options.aggregation};
+  validate(spec);  // before the device functions count the variable
+  spec.device =
+      place(graph, spec.name,
+            spec.initial.numel() * static_cast<std::int64_t>(spec.initial.element_size()));
+  return graph.store().create_named(spec, collections_of(options, spec.trainable),
+                                    options.regularizer);
+}
+
+Variable find_or_make(Graph& graph, Reuse reuse, const GetVariableRequest& request) {
+  check_initializer(request);
+  if (const std::optional<Variable> found = graph.store().find(request.name)) {
+    if (reuse == Reuse::kNo) refuse_existing(request.name);
+    check_alike(*found, request);
+    return *found;
+  }
+  if (reuse == Reuse::kYes) refuse_missing(request.name);
+  return make(graph, request);
+}
+
+Initializer default_initializer(const GetVariableRequest& request) {
+  const at::ScalarType dtype = *request.options.dtype;
+  if (c10::isFloatingType(dtype)) return glorot_uniform_initializer();
+  check_argument(c10::isIntegralType(dtype, /*includeBool=*/true),
+                 str_cat("Variable '", request.name, "' of dtype ", c10::toString(dtype),
+                         " needs an initializer: there is no default for its dtype."));
+  return zeros_initializer();
+}
+
+}  // namespace
+
+GetVariableRequest make_request(const VariableScope& scope, const std::string& name,
+                                const OptionalShape& shape, const VariableOptions& options) {
+  check_argument(!name.empty(), "A variable needs a name.");
+  const VariableScopeOptions& defaults = scope.defaults();
+  GetVariableRequest request{.name = scope.full_name(name), .shape = shape, .options = options};
+  VariableOptions& merged = request.options;
+  if (!merged.initializer) merged.initializer = defaults.initializer;
+  if (!merged.regularizer) merged.regularizer = defaults.regularizer;
+  if (!merged.partitioner) merged.partitioner = defaults.partitioner;
+  if (!merged.caching_device) merged.caching_device = defaults.caching_device;
+  if (!merged.dtype) merged.dtype = dtype_of(merged.initializer);
+  if (!merged.dtype) merged.dtype = defaults.dtype.value_or(at::kFloat);
+  return request;
+}
+
+std::string device_text(c10::Device device) {
+  return str_cat(device.is_cpu() ? "cpu" : "gpu", ":", std::max<int>(device.index(), 0));
+}
+
+Reuse reuse_in_force(const VariableScope& scope) {
+  return comm::current_replica() != nullptr ? Reuse::kYes : scope.reuse();
+}
+
+Variable fetch(Graph& graph, const CustomGetter& getter, Reuse reuse,
+               const GetVariableRequest& request) {
+  if (!getter) return find_or_make(graph, reuse, request);
+  return getter([&](const GetVariableRequest& last) { return find_or_make(graph, reuse, last); },
+                request);
+}
+
+Variable fetch(Graph& graph, const VariableScope& scope, const GetVariableRequest& request) {
+  return fetch(graph, scope.defaults().custom_getter, reuse_in_force(scope), request);
+}
+
+OptionalShape check_initializer(const GetVariableRequest& request) {
+  const Initializer& initializer = request.options.initializer;
+  const auto dtype = dtype_of(initializer);
+  check_argument(
+      !dtype || dtype == request.options.dtype,
+      str_cat("Variable '", request.name, "' is asked for with dtype ",
+              c10::toString(request.options.dtype.value_or(at::kFloat)), ", but its initializer '",
+              initializer.name(), "' makes ", c10::toString(dtype.value_or(at::kFloat)), "."));
+  if (!initializer.value()) return request.shape;
+  check_argument(!request.shape,
+                 str_cat("Variable '", request.name,
+                         "' has an initializer that is a value and brings its shape: do not give "
+                         "a shape."));
+  return initializer.value()->sizes().vec();
+}
+
+at::Tensor initial_value(const VariableStore& store, const GetVariableRequest& request) {
+  const OptionalShape shape = check_initializer(request);
+  check_argument(shape.has_value(),
+                 str_cat("Variable '", request.name,
+                         "' is to be made and its shape is not known: give a shape, or an "
+                         "initializer that is a value."));
+  const Initializer& given = request.options.initializer;
+  if (given.value()) return *given.value();
+  const Initializer initializer = given ? given : default_initializer(request);
+  return initializer(*shape, *request.options.dtype,
+                     base::derive_seed(store.seed(), request.name, 0, 0));
+}
+
+}  // namespace brigade::variables
