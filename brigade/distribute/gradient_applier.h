@@ -3,9 +3,11 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "brigade/comm/cross_device_ops.h"
 #include "brigade/comm/local_group.h"
 #include "brigade/optim/optimizer_state.h"
 
@@ -42,5 +44,29 @@ std::unique_ptr<GradientApplier> make_share_applier(std::shared_ptr<comm::LocalG
 /// everything it has. Mirrored on GPUs, and any strategy of one replica, where nothing is sent.
 std::unique_ptr<GradientApplier> make_replica_applier(
     std::vector<comm::Communicator*> communicators, std::shared_ptr<optim::OptimizerState> state);
+
+/// Who does a controller's work while the replicas wait for it.
+enum class ControllerWork {
+  kInShares,     ///< their threads, 1/R of the elements each: where the controller is a CPU
+  kFirstReplica  ///< replica 0's thread: where it is a GPU, which takes the work from one stream
+};
+
+/// For variables that live on a controller: every replica's gradients travel to its device, are
+/// added up there in rank order, or by `ops` where given, and update the only home; then replicas
+/// that read a copy fetch it anew. Central storage and towers.
+std::unique_ptr<GradientApplier> make_controller_applier(
+    std::shared_ptr<comm::LocalGroup> group, std::shared_ptr<optim::OptimizerState> state,
+    std::shared_ptr<const comm::CrossDeviceOps> ops,
+    std::optional<ControllerWork> work = std::nullopt);
+
+/// Has `ops` add up the replicas' gradients, in the cross-replica context on replica 0's thread,
+/// and `inner` update with the sums. For strategies that were told how to reduce.
+std::unique_ptr<GradientApplier> make_reducing_applier(
+    std::shared_ptr<comm::LocalGroup> group, std::shared_ptr<optim::OptimizerState> state,
+    std::shared_ptr<const comm::CrossDeviceOps> ops, std::unique_ptr<GradientApplier> inner);
+
+/// Updates every replica's parameters with `sums`, from outside of the replicas: on one thread, in
+/// the order of `OptimizerState::variables`. Undefined ones leave their variables as they are.
+void apply_everywhere(optim::OptimizerState& state, std::span<const at::Tensor> sums);
 
 }  // namespace brigade::distribute

@@ -1,6 +1,6 @@
 #include "brigade/distribute/minimizer.h"
 
-#include <ATen/ops/empty.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/full.h>
 #include <torch/csrc/autograd/autograd.h>
 
@@ -9,6 +9,9 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/comm/reduce_kernel.h"
+#include "brigade/distribute/gradient_accumulator.h"
+#include "brigade/distribute/objective.h"
 #include "brigade/distribute/replica_context.h"
 
 namespace brigade::distribute {
@@ -25,69 +28,6 @@ const ReplicaContext& replica_context() {
   return *context;
 }
 
-bool is_scalar(const at::Tensor& loss) {
-  return loss.dim() == 0;
-}
-
-std::int64_t summed_over_replicas(const ReplicaContext& context, std::int64_t value) {
-  if (context.count == 1) return value;
-  const at::Tensor total = at::empty({1}, at::kLong).fill_(value);
-  context.communicator->all_reduce({&total, 1}, comm::ReduceOp::kSum)->wait();
-  return total.item<std::int64_t>();
-}
-
-void check_one_value_an_example(const at::Tensor& loss, std::optional<std::int64_t> examples) {
-  if (!examples || loss.size(0) == *examples) return;
-  throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat("The loss has ", loss.size(0), " values for ", *examples,
-                            " examples: give one value an example, or their mean as a scalar."));
-}
-
-/// A loss of any shape and the gradient to start backward with in each of its elements: what the
-/// step minimises is their product, summed over elements and replicas. Weighing here costs nothing,
-/// while a multiplication of the loss would be a node of the graph (20 us of an MLP's step).
-struct Objective {
-  at::Tensor loss;  // undefined: this replica has none
-  double seed = 1.0;
-};
-
-/// A scalar mean, weighted by local over global count.
-Objective weighted_mean(const ReplicaContext& context, const at::Tensor& loss) {
-  const auto local = context.local_examples();
-  if (!local) {
-    check_state(context.count == 1,
-                "The loss is a mean and the number of examples behind it is not known: pass the "
-                "batch that Strategy::distribute gave to Strategy::run, return one loss an "
-                "example, or divide by the global batch size and say LossScale::kAlreadyScaled.");
-    return {loss};
-  }
-  if (*local == 0) return {};
-  return {loss, static_cast<double>(*local) / static_cast<double>(*context.global_examples())};
-}
-
-Objective mean_of_examples(const ReplicaContext& context, const at::Tensor& losses) {
-  check_one_value_an_example(losses, context.local_examples());
-  const std::int64_t global = context.global_examples()
-                                  ? *context.global_examples()
-                                  : summed_over_replicas(context, losses.size(0));
-  if (losses.numel() == 0) return {};
-  // Values beyond the first dimension (pixels, time steps) are averaged within their example.
-  const double values_an_example =
-      static_cast<double>(losses.numel()) / static_cast<double>(losses.size(0));
-  return {losses, 1.0 / (static_cast<double>(global) * values_an_example)};
-}
-
-Objective plain_sum(const ReplicaContext& context, const at::Tensor& loss) {
-  if (!is_scalar(loss)) check_one_value_an_example(loss, context.local_examples());
-  if (loss.numel() == 0 || context.local_examples() == 0) return {};
-  return {loss};
-}
-
-Objective objective(const ReplicaContext& context, const at::Tensor& loss, LossScale scale) {
-  if (scale != LossScale::kMeanOverExamples) return plain_sum(context, loss);
-  return is_scalar(loss) ? weighted_mean(context, loss) : mean_of_examples(context, loss);
-}
-
 /// Gradients lie as their parameters do, or other replicas could not add them element by element.
 at::Tensor laid_out(const at::Tensor& gradient) {
   if (!gradient.defined()) return gradient;
@@ -97,27 +37,17 @@ at::Tensor laid_out(const at::Tensor& gradient) {
 
 }  // namespace
 
-std::string_view to_string(LossScale scale) {
-  switch (scale) {
-    case LossScale::kMeanOverExamples:
-      return "mean_over_examples";
-    case LossScale::kSum:
-      return "sum";
-    case LossScale::kAlreadyScaled:
-      return "already_scaled";
-  }
-  return "unknown";
-}
-
 struct Minimizer::Shared {
-  Shared(const optim::OptimizerState& state, std::unique_ptr<GradientApplier> how)
-      : applier(std::move(how)) {
+  Shared(const optim::OptimizerState& state, std::unique_ptr<GradientApplier> how,
+         const MinimizerOptions& options)
+      : applier(std::move(how)), accumulate(options.accumulate), global_step(options.global_step) {
     for (std::size_t i = 0; i < state.variables().size(); ++i) {
       if (!state.is_frozen(i)) active.push_back(i);
     }
     for (int replica = 0; replica < state.variables().front().num_components(); ++replica) {
       auto& row = inputs.emplace_back();
       for (const std::size_t i : active) row.push_back(state.variables()[i].component(replica));
+      replicas.push_back(std::make_unique<OfReplica>(state, replica));
     }
   }
 
@@ -132,39 +62,96 @@ struct Minimizer::Shared {
                       to_string(scale), ": an optimizer keeps to one, in every replica and step."));
   }
 
+  bool is_mean() const { return declared == static_cast<int>(LossScale::kMeanOverExamples); }
+
+  void count_update(int replica) {
+    ++replicas[static_cast<std::size_t>(replica)]->updates;
+    if (!global_step) return;
+    const at::NoGradGuard no_grad;
+    global_step->component(replica).add_(1);
+    global_step->mark_updated(replica);
+  }
+
+  /// What one replica gathers and counts; its thread's in a run, the caller's outside.
+  struct alignas(64) OfReplica {
+    OfReplica(const optim::OptimizerState& state, int replica) : gathered(state, replica) {}
+    GradientAccumulator gathered;
+    std::int64_t updates = 0;
+  };
+
   const std::unique_ptr<GradientApplier> applier;
+  const int accumulate;
+  const std::optional<variables::Variable> global_step;
   std::vector<std::size_t> active;                     // variables that are not frozen
   std::vector<torch::autograd::variable_list> inputs;  // [replica]: their components
+  std::vector<std::unique_ptr<OfReplica>> replicas;    // [replica]
   std::atomic<int> declared{kUndeclared};
 };
 
+namespace {
+
+void check(const MinimizerOptions& options) {
+  check_argument(options.accumulate >= 1,
+                 base::str_cat("MinimizerOptions::accumulate is ", options.accumulate,
+                               " and must be at least 1."));
+  if (!options.global_step) return;
+  const variables::Variable& step = *options.global_step;
+  check_argument(
+      step.dtype() == at::kLong && step.numel() == 1 &&
+          step.trainable() == variables::Trainable::kNo,
+      base::str_cat("The global step '", step.name(), "' must be one int64 that is not trained."));
+}
+
+/// The calling replica, or replica 0 for questions from outside.
+std::size_t asking_replica() {
+  const comm::Replica* replica = comm::current_replica();
+  return replica == nullptr ? 0 : static_cast<std::size_t>(replica->id);
+}
+
+}  // namespace
+
 Minimizer::Minimizer(std::shared_ptr<optim::OptimizerState> state,
-                     std::unique_ptr<GradientApplier> applier)
-    : state_(std::move(state)), shared_(std::make_shared<Shared>(*state_, std::move(applier))) {}
+                     std::unique_ptr<GradientApplier> applier, const MinimizerOptions& options)
+    : state_(std::move(state)) {
+  check(options);
+  shared_ = std::make_shared<Shared>(*state_, std::move(applier), options);
+}
 
 void Minimizer::minimize(const at::Tensor& loss, LossScale scale) const {
-  apply_gradients(compute_gradients(loss, scale));
+  if (shared_->accumulate == 1) return apply_gradients(compute_gradients(loss, scale));
+  const ReplicaContext& context = replica_context();
+  shared_->declare(scale);
+  const Objective objective = objective_of(context, loss, scale, Normalise::kLater);
+  GradientAccumulator& gathered = shared_->replicas[asking_replica()]->gathered;
+  gathered.add(backward(context.id, objective.loss, objective.weight()), objective.global_examples,
+               objective.local_examples);
+  if (gathered.micro_batches() >= shared_->accumulate) apply_gathered(context);
 }
 
 Gradients Minimizer::compute_gradients(const at::Tensor& loss, LossScale scale) const {
   const ReplicaContext& context = replica_context();
   shared_->declare(scale);
-  for (const variables::Variable& variable : state_->variables())
-    variable.check_untouched(context.id);
+  const Objective objective = objective_of(context, loss, scale, Normalise::kNow);
+  const auto examples = static_cast<double>(objective.global_examples.value_or(1));
+  return {state_->variables(), backward(context.id, objective.loss, objective.weight(examples)),
+          GradientState::kLocal, context.step()};
+}
+
+std::vector<at::Tensor> Minimizer::backward(int replica, const at::Tensor& loss,
+                                            double weight) const {
+  for (const variables::Variable& variable : state_->variables()) variable.check_untouched(replica);
   std::vector<at::Tensor> values(state_->variables().size());
-  const Objective target = objective(context, loss, scale);
-  if (target.loss.defined()) {
-    check_state(target.loss.requires_grad(),
-                "The loss has no graph behind it: it must come from the model's parameters, with "
-                "gradients enabled.");
-    const auto gradients = torch::autograd::grad(
-        {target.loss}, shared_->inputs[context.id],
-        {at::full(target.loss.sizes(), target.seed, target.loss.options().requires_grad(false))},
-        std::nullopt, /*create_graph=*/false, /*allow_unused=*/true);
-    for (std::size_t k = 0; k < gradients.size(); ++k)
-      values[shared_->active[k]] = laid_out(gradients[k]);
-  }
-  return {state_->variables(), std::move(values), GradientState::kLocal, context.step()};
+  if (!loss.defined()) return values;
+  check_state(loss.requires_grad(),
+              "The loss has no graph behind it: it must come from the model's parameters, with "
+              "gradients enabled.");
+  const auto gradients = torch::autograd::grad(
+      {loss}, shared_->inputs[static_cast<std::size_t>(replica)],
+      {at::full(loss.sizes(), weight, loss.options().requires_grad(false))}, std::nullopt,
+      /*create_graph=*/false, /*allow_unused=*/true);
+  for (std::size_t k = 0; k < gradients.size(); ++k)
+    values[shared_->active[k]] = laid_out(gradients[k]);
+  return values;
 }
 
 Gradients Minimizer::aggregate(const Gradients& gradients) const {
@@ -176,6 +163,9 @@ Gradients Minimizer::aggregate(const Gradients& gradients) const {
 }
 
 void Minimizer::apply_gradients(const Gradients& gradients) const {
+  std::vector<at::Tensor> values;
+  for (const at::Tensor& value : gradients.values()) values.push_back(laid_out(value));
+  if (in_cross_replica_context()) return apply_outside(gradients.state(), values);
   const ReplicaContext& context = replica_context();
   if (gradients.step() != context.step()) {
     throw Error(
@@ -183,9 +173,88 @@ void Minimizer::apply_gradients(const Gradients& gradients) const {
         base::str_cat("These gradients are of step ", gradients.step(), " and this is step ",
                       context.step(), ": apply gradients in the step that computed them."));
   }
-  std::vector<at::Tensor> values;
-  for (const at::Tensor& value : gradients.values()) values.push_back(laid_out(value));
-  shared_->applier->apply(context.id, values, gradients.state());
+  apply_in(context.id, values, gradients.state());
+}
+
+void Minimizer::apply_in(int replica, std::span<const at::Tensor> values,
+                         GradientState state) const {
+  shared_->applier->apply(replica, values, state);
+  shared_->count_update(replica);
+}
+
+void Minimizer::apply_outside(GradientState state, std::span<const at::Tensor> values) const {
+  check_state(state == GradientState::kAggregated,
+              "One replica's gradients were applied outside of Strategy::run: apply them in the "
+              "replica, or all replicas' average (average_gradients) here.");
+  for (std::size_t replica = 0; replica < shared_->replicas.size(); ++replica) {
+    for (const variables::Variable& variable : state_->variables())
+      variable.check_untouched(static_cast<int>(replica));
+  }
+  apply_everywhere(*state_, values);
+  for (std::size_t replica = 0; replica < shared_->replicas.size(); ++replica)
+    shared_->count_update(static_cast<int>(replica));
+}
+
+void Minimizer::flush() const {
+  if (in_cross_replica_context()) return apply_all_gathered();
+  const ReplicaContext& context = replica_context();
+  if (micro_batches() > 0) apply_gathered(context);
+}
+
+// The parts of all replicas must be divided by the examples of all of them, which a batch that was
+// not distributed leaves to be counted.
+void Minimizer::apply_gathered(const ReplicaContext& context) const {
+  GradientAccumulator& gathered = shared_->replicas[asking_replica()]->gathered;
+  std::int64_t examples = gathered.global_examples();
+  if (shared_->is_mean() && gathered.local_examples())
+    examples += summed_over_replicas(context, *gathered.local_examples());
+  const bool divides = shared_->is_mean() && examples > 0;
+  const auto values = gathered.divided(divides ? static_cast<double>(examples) : 1.0);
+  apply_in(context.id, values, GradientState::kLocal);
+  gathered.clear();
+}
+
+void Minimizer::apply_all_gathered() const {
+  const auto& replicas = shared_->replicas;
+  std::int64_t examples = replicas.front()->gathered.global_examples();
+  for (const auto& replica : replicas) {
+    check_state(replica->gathered.micro_batches() == micro_batches(),
+                base::str_cat("flush: replica 0 has gathered ", micro_batches(),
+                              " micro-batches and another ", replica->gathered.micro_batches(),
+                              ": a step failed in between. Forget them all with discard()."));
+    examples += replica->gathered.local_examples().value_or(0);
+  }
+  if (micro_batches() == 0) return;
+  const at::NoGradGuard no_grad;
+  const bool divides = shared_->is_mean() && examples > 0;
+  std::vector<std::vector<at::Tensor>> parts(state_->variables().size());
+  for (const auto& replica : replicas) {
+    const auto values = replica->gathered.divided(divides ? static_cast<double>(examples) : 1.0);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (!values[i].defined()) continue;
+      parts[i].push_back(values[i].to(state_->variables()[i].storage()->master(0).device()));
+    }
+  }
+  std::vector<at::Tensor> sums(parts.size());
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (!parts[i].empty()) sums[i] = comm::combine_in_order(parts[i], comm::ReduceOp::kSum);
+  }
+  apply_outside(GradientState::kAggregated, sums);
+  discard();
+}
+
+void Minimizer::discard() const {
+  check_state(in_cross_replica_context(),
+              "Forget gathered gradients outside of Strategy::run: they are the replicas' own.");
+  for (const auto& replica : shared_->replicas) replica->gathered.clear();
+}
+
+int Minimizer::micro_batches() const {
+  return shared_->replicas[asking_replica()]->gathered.micro_batches();
+}
+
+std::int64_t Minimizer::updates() const {
+  return shared_->replicas[asking_replica()]->updates;
 }
 
 void Minimizer::set_learning_rate(double rate) const {

@@ -2,51 +2,53 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <memory>
-#include <string_view>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "brigade/distribute/gradients.h"
+#include "brigade/distribute/loss_scale.h"
 #include "brigade/optim/optimizer_state.h"
+#include "brigade/variables/variable.h"
 
 namespace brigade::distribute {
 
-/// What the loss that a replica hands to `minimize` stands for, and so what the gradients are
-/// divided by. Declared once: the first call of a minimizer binds all later ones, in every replica.
-enum class LossScale {
-  /// A mean over the replica's own examples (a scalar), or one value for each of them. The gradient
-  /// is the exact mean
-  /// over the global batch, however uneven the shares: each replica counts by its examples, an
-  /// empty one not at all.
-  kMeanOverExamples,
-  /// A sum over the replica's examples, or one value for each: the gradient is that of the sum over
-  /// the global batch.
-  kSum,
-  /// Divided by the global batch size already (`compute_average_loss`): replicas' gradients are
-  /// added, nothing else.
-  kAlreadyScaled,
-};
-
-std::string_view to_string(LossScale scale);
+class ReplicaContext;
 
 struct MinimizerOptions {
   /// Variables with rates of their own, or frozen; the first group that matches a variable's name
   /// has it.
   std::vector<optim::ParameterGroup> groups;
+  /// How many calls of `minimize` make one update: the gradients of that many micro-batches are
+  /// gathered in each replica, at the price of one more buffer of the parameters' size, and meet
+  /// once. The update is the one that the micro-batches would give in one batch, exactly weighted
+  /// by examples however uneven they are. Call `flush` behind the last batch.
+  int accumulate = 1;
+  /// An int64 variable that counts updates (not micro-batches), in every replica by itself. Its
+  /// components are the replicas' own, so nothing is sent. TensorFlow: the global_step argument of
+  /// minimize and apply_gradients.
+  std::optional<variables::Variable> global_step = std::nullopt;
 };
 
 /// An optimizer at work on a strategy's variables: takes each replica's loss, makes the gradients
 /// meet, and updates. Made by `Strategy::minimizer`. A handle: copies are the same optimizer.
 ///
 /// `minimize`, `aggregate` and `apply_gradients` are collectives: in each step every replica makes
-/// the same calls, also one whose share of the batch is empty.
+/// the same calls, also one whose share of the batch is empty. Of a group of accumulated
+/// micro-batches only the last call of `minimize` waits for the others.
 ///
 /// Thread-safety: each replica from its own thread; the rest outside of `run`, from one thread.
 class Minimizer {
  public:
-  Minimizer(std::shared_ptr<optim::OptimizerState> state, std::unique_ptr<GradientApplier> applier);
+  /// Throws kInvalidArgument if `accumulate` is less than 1 or `global_step` is not a single int64
+  /// that is not trained.
+  Minimizer(std::shared_ptr<optim::OptimizerState> state, std::unique_ptr<GradientApplier> applier,
+            const MinimizerOptions& options = {});
 
-  /// One step down the gradient of `loss`: `apply_gradients(compute_gradients(loss, scale))`.
+  /// One step down the gradient of `loss`: `apply_gradients(compute_gradients(loss, scale))`. With
+  /// accumulation one micro-batch's part of it; every N-th call updates. Throws as those two.
   void minimize(const at::Tensor& loss, LossScale scale = LossScale::kMeanOverExamples) const;
 
   /// This replica's part of the gradient, weighted as `scale` says, so that the replicas' parts add
@@ -62,10 +64,29 @@ class Minimizer {
   /// Clip here. Throws kFailedPrecondition if they are aggregated already.
   Gradients aggregate(const Gradients& gradients) const;
 
-  /// Updates the variables. Local gradients are aggregated on the way; aggregated ones are taken as
-  /// they are and must be the same in every replica. Throws kFailedPrecondition for gradients of
-  /// another step.
+  /// Updates the variables, at once: what `minimize` has gathered is left alone. Local gradients
+  /// are aggregated on the way; aggregated ones are taken as they are and must be the same in every
+  /// replica. Throws kFailedPrecondition for gradients of another step.
+  ///
+  /// Outside of replicas, where one call updates every replica's variables, only aggregated ones
+  /// (`average_gradients`) have a meaning: others are kFailedPrecondition.
   void apply_gradients(const Gradients& gradients) const;
+
+  /// Updates with what an unfinished group has gathered, so that the last batches of the data count
+  /// too; nothing if there is none. Call it outside of `run` when the data ends, or, as a
+  /// collective, in it.
+  void flush() const;
+  /// Forgets what an unfinished group has gathered, after a step that failed or when weights are
+  /// restored. Outside of `run` only.
+  void discard() const;
+
+  /// Whether the latest call of `minimize` made an update: what counts updates asks behind it. In a
+  /// replica its own, outside replica 0's, which are the same after a run.
+  bool is_update_step() const { return micro_batches() == 0; }
+  /// How many micro-batches are gathered and not applied yet.
+  int micro_batches() const;
+  /// Updates made since this minimizer was made, by whichever call.
+  std::int64_t updates() const;
 
   /// The base rate of the rule; groups with a rate of their own keep it. Outside of `run` only.
   double learning_rate() const { return state_->learning_rate(); }
@@ -75,6 +96,11 @@ class Minimizer {
 
  private:
   struct Shared;
+  std::vector<at::Tensor> backward(int replica, const at::Tensor& loss, double weight) const;
+  void apply_in(int replica, std::span<const at::Tensor> values, GradientState state) const;
+  void apply_outside(GradientState state, std::span<const at::Tensor> values) const;
+  void apply_gathered(const ReplicaContext& context) const;
+  void apply_all_gathered() const;
   std::shared_ptr<optim::OptimizerState> state_;
   std::shared_ptr<Shared> shared_;
 };

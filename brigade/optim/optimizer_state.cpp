@@ -11,7 +11,6 @@
 namespace brigade::optim {
 
 using variables::FlatStorage;
-using variables::Sharing;
 using variables::Variable;
 
 OptimizerState::OptimizerState(UpdateRulePtr rule, std::span<const Variable> variables,
@@ -46,12 +45,11 @@ void OptimizerState::add_storage(const Variable& variable) {
   const auto& storage = variable.storage();
   if (std::find(storages_.begin(), storages_.end(), storage) != storages_.end()) return;
   storages_.push_back(storage);
-  const int copies = storage->sharing() == Sharing::kOneStorage ? 1 : storage->replicas();
   auto& slots = slots_.emplace_back();
   for (const SlotSpec& spec : rule_->slots()) {
     auto& buffers = slots.emplace_back();
-    for (int copy = 0; copy < copies; ++copy)
-      buffers.push_back(at::full_like(storage->buffer(copy), spec.initial));
+    for (int master = 0; master < storage->masters(); ++master)
+      buffers.push_back(at::full_like(storage->master(master), spec.initial));
   }
 }
 
@@ -128,7 +126,7 @@ OptimizerState::Views& OptimizerState::views(int replica, const UpdateRun& run, 
   next = 0;
   Views views{.storage = run.storage, .begin = begin, .end = end, .arguments = {}};
   views.arguments.parameters = {
-      storages_[run.storage]->buffer(replica).narrow(0, begin, end - begin)};
+      storages_[run.storage]->master(replica).narrow(0, begin, end - begin)};
   for (at::Tensor& view : slot_views(run.storage, replica, begin, end))
     views.arguments.slots.push_back({view});
   return known.emplace_back(std::move(views));

@@ -77,18 +77,22 @@ void set_buffer_spec(VariableSpec& spec, const at::Tensor& buffer) {
 /// Puts the parameters that share a dtype behind one another and points every replica's tensor
 /// there.
 void lay_flat(std::span<VariableBuilder*> builders, std::span<const c10::Device> devices,
-              Sharing sharing) {
+              Sharing sharing, const Controller& controller) {
   std::vector<std::int64_t> sizes;
   for (const VariableBuilder* builder : builders)
     sizes.push_back(builder->components.front().numel());
   const at::ScalarType dtype = builders.front()->components.front().scalar_type();
-  const auto storage = std::make_shared<FlatStorage>(dtype, sizes, devices, sharing);
+  const auto storage = std::make_shared<FlatStorage>(dtype, sizes, devices, sharing, controller);
   for (std::size_t i = 0; i < builders.size(); ++i) {
     VariableBuilder& builder = *builders[i];
     builder.storage = storage;
     builder.offset = storage->offset(i);
     builder.sharing = sharing;
     const at::Tensor initial = builder.components.front().detach().clone();
+    storage->master(0)
+        .narrow(0, builder.offset, initial.numel())
+        .view(initial.sizes())
+        .copy_(initial);
     for (std::size_t replica = 0; replica < devices.size(); ++replica) {
       const at::Tensor home = storage->buffer(static_cast<int>(replica))
                                   .narrow(0, builder.offset, initial.numel())
@@ -132,16 +136,19 @@ std::vector<VariableBuilder> plan_adoption(
 }
 
 std::vector<Variable> complete_adoption(std::vector<VariableBuilder> builders,
-                                        std::span<const c10::Device> devices, Sharing sharing) {
+                                        std::span<const c10::Device> devices, Sharing sharing,
+                                        const Controller& controller) {
   std::map<at::ScalarType, std::vector<VariableBuilder*>> parameters;
   for (VariableBuilder& builder : builders) {
     if (builder.spec.synchronization == Synchronization::kOnWrite) {
       parameters[builder.components.front().scalar_type()].push_back(&builder);
     } else {
       spread_first(builder, devices);
+      if (sharing == Sharing::kController)
+        builder.spec.aggregation = Aggregation::kOnlyFirstReplica;
     }
   }
-  for (auto& [dtype, group] : parameters) lay_flat(group, devices, sharing);
+  for (auto& [dtype, group] : parameters) lay_flat(group, devices, sharing, controller);
   std::vector<Variable> variables;
   for (VariableBuilder& builder : builders) variables.push_back(std::move(builder).build());
   return variables;

@@ -20,8 +20,10 @@ std::vector<VariableBuilder> plan_adoption(
     std::span<const std::shared_ptr<torch::nn::Module>> replicas, const std::string& prefix);
 
 /// Moves the parameters into flat storage (one for each dtype), gives every replica replica 0's
-/// values, and makes the variables, in the modules' order.
+/// values, and makes the variables, in the modules' order. Under a controller the floating buffers
+/// (batch statistics) are replica 0's alone: as with towers, one of them sets the statistics.
 std::vector<Variable> complete_adoption(std::vector<VariableBuilder> builders,
-                                        std::span<const c10::Device> devices, Sharing sharing);
+                                        std::span<const c10::Device> devices, Sharing sharing,
+                                        const Controller& controller = {});
 
 }  // namespace brigade::variables

@@ -1,0 +1,254 @@
+#include "brigade/comm/cross_device_ops.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <map>
+#include <sstream>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+#include "brigade/comm/reduce_kernel.h"
+
+namespace brigade::comm {
+
+namespace {
+
+std::string describe(const at::Tensor& tensor) {
+  std::ostringstream text;
+  text << tensor.scalar_type() << tensor.sizes();
+  return text.str();
+}
+
+void check_destinations(std::span<const c10::Device> destinations) {
+  check_argument(!destinations.empty(),
+                 "A reduction has no destinations: name at least one device for its result.");
+}
+
+std::vector<at::Tensor> defined_ones(std::span<const at::Tensor> values) {
+  std::vector<at::Tensor> defined;
+  for (const at::Tensor& value : values) {
+    if (value.defined()) defined.push_back(value.detach());
+  }
+  return defined;
+}
+
+void check_values(ReduceOp op, std::span<const at::Tensor> values) {
+  check_argument(!values.empty(), "A reduction got no values: it needs one a replica.");
+  const std::vector<at::Tensor> defined = defined_ones(values);
+  const bool adds = op == ReduceOp::kSum || op == ReduceOp::kMean;
+  check_argument(adds || defined.size() == values.size(),
+                 base::str_cat("The ", to_string(op),
+                               " of replicas' values needs one of each and some are missing."));
+  for (const at::Tensor& value : defined) {
+    const at::Tensor& first = defined.front();
+    check_argument(value.sizes() == first.sizes() && value.scalar_type() == first.scalar_type(),
+                   base::str_cat("A reduction got values ", describe(first), " and ",
+                                 describe(value), "; shapes and dtypes must be the same."));
+    check_argument(op != ReduceOp::kMean || value.is_floating_point(),
+                   base::str_cat("The mean needs floating values and got ", describe(value),
+                                 "; convert them, or use the sum."));
+  }
+}
+
+at::Tensor copy_on(const at::Tensor& value, c10::Device device) {
+  return value.to(value.options().device(device), /*non_blocking=*/false, /*copy=*/true);
+}
+
+std::vector<at::Tensor> moved(std::span<const at::Tensor> values, c10::Device device) {
+  std::vector<at::Tensor> there;
+  for (const at::Tensor& value : values) there.push_back(value.to(device));
+  return there;
+}
+
+/// `result` for the first destination that it lies on, and copies for the others.
+std::vector<at::Tensor> spread(const at::Tensor& result,
+                               std::span<const c10::Device> destinations) {
+  std::vector<at::Tensor> results;
+  bool given = false;
+  for (const c10::Device destination : destinations) {
+    const bool give = !given && destination == result.device();
+    results.push_back(give ? result : copy_on(result, destination));
+    given = given || give;
+  }
+  return results;
+}
+
+int at_least_one(int value, std::string_view option) {
+  check_argument(value >= 1, base::str_cat(option, " is ", value, " and must be at least 1."));
+  return value;
+}
+
+using Results = std::vector<std::vector<at::Tensor>>;  // [reduction][destination]
+
+/// The values of one dtype that exist somewhere, flat behind one another in each replica.
+struct Pack {
+  std::vector<std::size_t> members;  // indices into the batch
+  std::vector<at::Tensor> flat;      // [replica]
+};
+
+at::Tensor flat_column(std::span<const std::vector<at::Tensor>> values, const Pack& pack,
+                       std::size_t replica) {
+  c10::Device device(c10::kCPU);
+  for (const std::size_t i : pack.members) {
+    if (values[i][replica].defined()) device = values[i][replica].device();
+  }
+  std::vector<at::Tensor> column;
+  for (const std::size_t i : pack.members) {
+    const at::Tensor& value = values[i][replica];
+    const at::Tensor example = defined_ones(values[i]).front();
+    column.push_back(value.defined()
+                         ? value.detach().reshape(-1)
+                         : at::zeros({example.numel()}, example.options().device(device)));
+  }
+  return at::cat(column);
+}
+
+std::vector<Pack> pack_by_dtype(std::span<const std::vector<at::Tensor>> values) {
+  std::map<at::ScalarType, Pack> packs;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::vector<at::Tensor> defined = defined_ones(values[i]);
+    if (!defined.empty()) packs[defined.front().scalar_type()].members.push_back(i);
+  }
+  std::vector<Pack> result;
+  for (auto& [dtype, pack] : packs) {
+    for (std::size_t replica = 0; replica < values.front().size(); ++replica)
+      pack.flat.push_back(flat_column(values, pack, replica));
+    result.push_back(std::move(pack));
+  }
+  return result;
+}
+
+}  // namespace
+
+std::vector<at::Tensor> CrossDeviceOps::reduce(ReduceOp op, std::span<const at::Tensor> values,
+                                               std::span<const c10::Device> destinations) const {
+  const at::NoGradGuard no_grad;
+  check_destinations(destinations);
+  check_values(op, values);
+  const std::vector<at::Tensor> defined = defined_ones(values);
+  if (defined.empty()) return std::vector<at::Tensor>(destinations.size());
+  const bool mean = op == ReduceOp::kMean;
+  std::vector<at::Tensor> results = combine(mean ? ReduceOp::kSum : op, defined, destinations);
+  if (mean) {
+    for (const at::Tensor& result : results) result.div_(static_cast<double>(values.size()));
+  }
+  return results;
+}
+
+std::vector<std::vector<at::Tensor>> CrossDeviceOps::batch_reduce(
+    ReduceOp op, std::span<const std::vector<at::Tensor>> values,
+    std::span<const c10::Device> destinations) const {
+  const at::NoGradGuard no_grad;
+  check_destinations(destinations);
+  for (const auto& one : values) {
+    check_values(op, one);
+    check_argument(one.size() == values.front().size(),
+                   base::str_cat("The reductions of a batch have values of ", one.size(), " and ",
+                                 values.front().size(), " replicas; they must be the same."));
+  }
+  Results results(values.size(), std::vector<at::Tensor>(destinations.size()));
+  if (packs() == 0) {
+    for (std::size_t i = 0; i < values.size(); ++i)
+      results[i] = reduce(op, values[i], destinations);
+    return results;
+  }
+  for (const Pack& pack : pack_by_dtype(values)) {
+    const std::int64_t size = pack.flat.front().numel();
+    Results whole(destinations.size());  // [destination][part]
+    for (int part = 0; part < packs(); ++part) {
+      const std::int64_t begin = size * part / packs();
+      const std::int64_t end = size * (part + 1) / packs();
+      std::vector<at::Tensor> sent;
+      for (const at::Tensor& flat : pack.flat) sent.push_back(flat.narrow(0, begin, end - begin));
+      const std::vector<at::Tensor> arrived = reduce(op, sent, destinations);
+      for (std::size_t d = 0; d < arrived.size(); ++d) whole[d].push_back(arrived[d]);
+    }
+    for (std::size_t d = 0; d < destinations.size(); ++d) {
+      const at::Tensor flat = at::cat(whole[d]);
+      std::int64_t begin = 0;
+      for (const std::size_t i : pack.members) {
+        const at::Tensor example = defined_ones(values[i]).front();
+        results[i][d] = flat.narrow(0, begin, example.numel()).view(example.sizes());
+        begin += example.numel();
+      }
+    }
+  }
+  return results;
+}
+
+std::vector<at::Tensor> CrossDeviceOps::broadcast(const at::Tensor& value,
+                                                  std::span<const c10::Device> destinations) const {
+  const at::NoGradGuard no_grad;
+  check_destinations(destinations);
+  check_argument(value.defined(), "A broadcast needs a value and got none.");
+  std::vector<at::Tensor> copies;
+  for (const c10::Device destination : destinations)
+    copies.push_back(copy_on(value.detach(), destination));
+  return copies;
+}
+
+std::vector<at::Tensor> ReductionToOneDevice::combine(
+    ReduceOp op, std::span<const at::Tensor> values,
+    std::span<const c10::Device> destinations) const {
+  const c10::Device place = options_.reduce_to_device.value_or(destinations.front());
+  return spread(combine_in_order(moved(values, place), op), destinations);
+}
+
+HierarchicalCopyAllReduce::HierarchicalCopyAllReduce(HierarchicalCopyOptions options)
+    : options_(options) {
+  at_least_one(options.num_packs, "HierarchicalCopyOptions::num_packs");
+  at_least_one(options.group_size, "HierarchicalCopyOptions::group_size");
+}
+
+std::vector<at::Tensor> HierarchicalCopyAllReduce::combine(
+    ReduceOp op, std::span<const at::Tensor> values,
+    std::span<const c10::Device> destinations) const {
+  const auto group_size = static_cast<std::size_t>(options_.group_size);
+  std::vector<at::Tensor> of_groups;  // each on its group's first device
+  for (std::size_t begin = 0; begin < values.size(); begin += group_size) {
+    const auto group = values.subspan(begin, std::min(group_size, values.size() - begin));
+    of_groups.push_back(combine_in_order(moved(group, group.front().device()), op));
+  }
+  const at::Tensor result = combine_in_order(moved(of_groups, of_groups.front().device()), op);
+  // Back the same way: to the first device of each group, and from there to the group's others.
+  for (at::Tensor& copy : of_groups) copy = result.to(copy.device());
+  std::vector<at::Tensor> results;
+  for (const c10::Device destination : destinations) {
+    std::size_t near = 0;
+    for (std::size_t i = 0; i < values.size() && near == 0; ++i) {
+      if (values[i].device() == destination) near = i / group_size;
+    }
+    results.push_back(copy_on(of_groups[near], destination));
+  }
+  return results;
+}
+
+AllReduce::AllReduce(AllReduceOptions options) : options_(options) {
+  at_least_one(options.num_packs, "AllReduceOptions::num_packs");
+}
+
+std::vector<at::Tensor> AllReduce::combine(ReduceOp op, std::span<const at::Tensor> values,
+                                           std::span<const c10::Device> destinations) const {
+  const at::Tensor& first = values.front();
+  const auto parts = static_cast<std::int64_t>(values.size());
+  std::vector<at::Tensor> results;
+  for (const c10::Device destination : destinations)
+    results.push_back(at::empty(first.sizes(), first.options().device(destination)));
+  for (std::int64_t part = 0; part < parts; ++part) {
+    const std::int64_t begin = first.numel() * part / parts;
+    const std::int64_t count = first.numel() * (part + 1) / parts - begin;
+    std::vector<at::Tensor> pieces;
+    for (const at::Tensor& value : values)
+      pieces.push_back(value.reshape(-1).narrow(0, begin, count));
+    const c10::Device worker = values[static_cast<std::size_t>(part)].device();
+    const at::Tensor share = combine_in_order(moved(pieces, worker), op);
+    for (const at::Tensor& result : results) result.view(-1).narrow(0, begin, count).copy_(share);
+  }
+  return results;
+}
+
+}  // namespace brigade::comm

@@ -1,0 +1,40 @@
+#include "brigade/distribute/cross_replica_call.h"
+
+#include <algorithm>
+
+namespace brigade::distribute {
+
+CrossReplicaCall::CrossReplicaCall(std::shared_ptr<comm::LocalGroup> group,
+                                   std::vector<c10::Device> replicas,
+                                   std::vector<c10::Device> others)
+    : group_(std::move(group)), replicas_(std::move(replicas)), came_(replicas_.size()) {
+  others.insert(others.begin(), replicas_.begin(), replicas_.end());
+  for (const c10::Device device : others) {
+    if (std::find(devices_.begin(), devices_.end(), device) == devices_.end())
+      devices_.push_back(device);
+  }
+  done_.resize(devices_.size());
+}
+
+void CrossReplicaCall::run(int replica, comm::CollectiveCall call,
+                           std::span<const at::Tensor> tensors, const std::function<void()>& work) {
+  const auto own = static_cast<std::size_t>(replica);
+  came_[own].record(replicas_[own]);
+  group_->exchange(replica, call, tensors, [&] {
+    if (replica != 0) return;
+    failure_ = nullptr;
+    for (const comm::StreamFence& came : came_) {
+      for (const c10::Device device : devices_) came.wait(device);
+    }
+    try {
+      work();
+    } catch (...) {
+      failure_ = std::current_exception();
+    }
+    for (std::size_t i = 0; i < devices_.size(); ++i) done_[i].record(devices_[i]);
+  });
+  for (const comm::StreamFence& done : done_) done.wait(replicas_[own]);
+  if (failure_) std::rethrow_exception(failure_);
+}
+
+}  // namespace brigade::distribute
