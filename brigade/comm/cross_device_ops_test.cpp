@@ -1,0 +1,256 @@
+// What all CrossDeviceOps owe, and what each adds.
+#include "brigade/comm/cross_device_ops.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/rand.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <ostream>
+
+#include "brigade/base/error.h"
+
+namespace brigade::comm {
+namespace {
+
+const c10::Device kCpu(c10::kCPU);
+
+struct Kind {
+  std::string name;
+  std::function<std::unique_ptr<CrossDeviceOps>()> make;
+};
+
+void PrintTo(const Kind& kind, std::ostream* out) {
+  *out << kind.name;
+}
+
+class CrossDeviceOpsContract : public ::testing::TestWithParam<Kind> {
+ protected:
+  static std::vector<at::Tensor> random_values(int count, at::IntArrayRef shape,
+                                               at::ScalarType dtype = at::kDouble) {
+    std::vector<at::Tensor> values;
+    for (int i = 0; i < count; ++i) values.push_back(at::rand(shape, dtype) - 0.5);
+    return values;
+  }
+  static at::Tensor sum_of(const std::vector<at::Tensor>& values) {
+    at::Tensor sum = values.front();
+    for (std::size_t i = 1; i < values.size(); ++i) sum = sum + values[i];
+    return sum;
+  }
+  at::Tensor reduced(ReduceOp op, const std::vector<at::Tensor>& values) const {
+    return ops_->reduce(op, values, {&kCpu, 1}).front();
+  }
+  ErrorCode code_of(const std::function<void()>& call) const {
+    try {
+      call();
+    } catch (const Error& error) {
+      return error.code();
+    }
+    return ErrorCode::kInternal;
+  }
+
+  const std::unique_ptr<CrossDeviceOps> ops_ = GetParam().make();
+};
+
+TEST_P(CrossDeviceOpsContract, AddUpAnyNumberOfReplicas) {
+  for (const int replicas : {1, 2, 3, 4, 5, 9}) {
+    const auto values = random_values(replicas, {7, 3});
+    const at::Tensor sum = reduced(ReduceOp::kSum, values);
+    EXPECT_TRUE(sum.allclose(sum_of(values), 1e-12, 1e-15)) << replicas;
+    EXPECT_TRUE(reduced(ReduceOp::kMean, values).allclose(sum_of(values) / replicas, 1e-12));
+  }
+}
+
+TEST_P(CrossDeviceOpsContract, FindTheLargestAndTheSmallest) {
+  const std::vector<at::Tensor> values = {at::arange(4), 3 - at::arange(4), at::full({4}, 2)};
+  EXPECT_TRUE(at::equal(reduced(ReduceOp::kMax, values), at::tensor({3, 2, 2, 3})));
+  EXPECT_TRUE(at::equal(reduced(ReduceOp::kMin, values), at::tensor({0, 1, 1, 0})));
+}
+
+TEST_P(CrossDeviceOpsContract, KeepShapesAndDtypes) {
+  for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kHalf, at::kLong}) {
+    for (const std::vector<std::int64_t>& shape :
+         {std::vector<std::int64_t>{}, {0}, {1}, {2, 3, 4}}) {
+      const std::vector<at::Tensor> values(3, at::full(shape, 2, dtype));
+      const at::Tensor sum = reduced(ReduceOp::kSum, values);
+      EXPECT_EQ(sum.scalar_type(), dtype);
+      EXPECT_EQ(sum.sizes(), at::IntArrayRef(shape));
+      EXPECT_TRUE(at::equal(sum, at::full(shape, 6, dtype)));
+    }
+  }
+}
+
+TEST_P(CrossDeviceOpsContract, ReduceWhatIsNotContiguous) {
+  const auto values = random_values(2, {4, 6});
+  const std::vector<at::Tensor> columns = {values[0].t(), values[1].t()};
+  EXPECT_TRUE(at::equal(reduced(ReduceOp::kSum, columns), (values[0] + values[1]).t()));
+}
+
+TEST_P(CrossDeviceOpsContract, EveryDestinationGetsAResultOfItsOwn) {
+  const std::vector<c10::Device> three(3, kCpu);
+  const auto values = random_values(3, {5});
+  const std::vector<at::Tensor> before = {values[0].clone(), values[1].clone(), values[2].clone()};
+  const auto results = ops_->reduce(ReduceOp::kSum, values, three);
+  ASSERT_EQ(results.size(), 3u);
+  const at::Tensor expected = results[1].clone();
+  EXPECT_TRUE(at::equal(results[0], expected) && at::equal(results[2], expected));
+  results[0].zero_();
+  EXPECT_TRUE(at::equal(results[1], expected) && at::equal(results[2], expected));
+  for (std::size_t i = 0; i < values.size(); ++i) EXPECT_TRUE(at::equal(values[i], before[i]));
+}
+
+TEST_P(CrossDeviceOpsContract, OneValueIsCopiedToo) {
+  const std::vector<at::Tensor> one = {at::full({3}, 1.0)};
+  reduced(ReduceOp::kSum, one).zero_();
+  EXPECT_EQ(one[0].sum().item<double>(), 3);
+}
+
+TEST_P(CrossDeviceOpsContract, MissingValuesCountAsZeros) {
+  const auto values = random_values(4, {6});
+  const std::vector<at::Tensor> some = {{}, values[1], {}, values[3]};
+  EXPECT_TRUE(reduced(ReduceOp::kSum, some).allclose(values[1] + values[3], 1e-14));
+  EXPECT_TRUE(reduced(ReduceOp::kMean, some).allclose((values[1] + values[3]) / 4, 1e-14));
+  EXPECT_FALSE(reduced(ReduceOp::kSum, {{}, {}}).defined());
+}
+
+TEST_P(CrossDeviceOpsContract, ABatchIsItsReductions) {
+  std::vector<std::vector<at::Tensor>> batch = {random_values(3, {4, 5}),
+                                                random_values(3, {}),
+                                                random_values(3, {0}),
+                                                random_values(3, {7}),
+                                                random_values(3, {3}, at::kFloat),
+                                                {{}, {}, {}},
+                                                {{}, at::full({2}, 5.0, at::kDouble), {}}};
+  const std::vector<c10::Device> two(2, kCpu);
+  for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kMean}) {
+    const auto results = ops_->batch_reduce(op, batch, two);
+    ASSERT_EQ(results.size(), batch.size());
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      const at::Tensor alone = reduced(op, batch[i]);
+      for (const at::Tensor& result : results[i]) {
+        ASSERT_EQ(result.defined(), alone.defined()) << i;
+        if (!alone.defined()) continue;
+        EXPECT_EQ(result.scalar_type(), alone.scalar_type());
+        EXPECT_TRUE(result.sizes() == alone.sizes() && result.allclose(alone, 1e-6, 1e-12)) << i;
+      }
+    }
+  }
+  EXPECT_TRUE(ops_->batch_reduce(ReduceOp::kSum, {}, two).empty());
+}
+
+TEST_P(CrossDeviceOpsContract, GiveTheSameBitsAgain) {
+  for (const int replicas : {2, 3, 4}) {
+    const auto values = random_values(replicas, {1'003}, at::kFloat);
+    EXPECT_TRUE(at::equal(reduced(ReduceOp::kSum, values), reduced(ReduceOp::kSum, values)));
+  }
+}
+
+TEST_P(CrossDeviceOpsContract, BroadcastCopies) {
+  const std::vector<c10::Device> two(2, kCpu);
+  const at::Tensor value = at::full({2}, 4.0);
+  const auto copies = ops_->broadcast(value, two);
+  ASSERT_EQ(copies.size(), 2u);
+  copies[0].zero_();
+  EXPECT_EQ(value.sum().item<double>(), 8);
+  EXPECT_TRUE(at::equal(copies[1], value));
+}
+
+TEST_P(CrossDeviceOpsContract, ResultsHaveNoGraph) {
+  const std::vector<at::Tensor> values(2, at::full({2}, 1.0).set_requires_grad(true));
+  EXPECT_FALSE(reduced(ReduceOp::kSum, values).requires_grad());
+}
+
+TEST_P(CrossDeviceOpsContract, RefuseWhatHasNoMeaning) {
+  const std::vector<at::Tensor> two = {at::full({2}, 1.0), at::full({2}, 1.0)};
+  const std::vector<at::Tensor> shapes = {at::full({2}, 1.0), at::full({3}, 1.0)};
+  const std::vector<at::Tensor> dtypes = {at::full({2}, 1.0), at::full({2}, 1)};
+  const std::vector<at::Tensor> integers = {at::full({2}, 1), at::full({2}, 1)};
+  const std::vector<at::Tensor> missing = {at::full({2}, 1.0), {}};
+  const std::vector<std::function<void()>> calls = {
+      [&] { (void)ops_->reduce(ReduceOp::kSum, two, {}); },
+      [&] { (void)ops_->batch_reduce(ReduceOp::kSum, {}, {}); },
+      [&] { (void)ops_->broadcast(two[0], {}); },
+      [&] {
+        (void)ops_->broadcast({}, {&kCpu, 1});
+      },
+      [&] { (void)reduced(ReduceOp::kSum, {}); },
+      [&] { (void)reduced(ReduceOp::kSum, shapes); },
+      [&] { (void)reduced(ReduceOp::kSum, dtypes); },
+      [&] { (void)reduced(ReduceOp::kMean, integers); },
+      [&] { (void)reduced(ReduceOp::kMax, missing); },
+      [&] {
+        const std::vector<std::vector<at::Tensor>> uneven = {two, {two[0]}};
+        (void)ops_->batch_reduce(ReduceOp::kSum, uneven, {&kCpu, 1});
+      }};
+  for (std::size_t i = 0; i < calls.size(); ++i)
+    EXPECT_EQ(code_of(calls[i]), ErrorCode::kInvalidArgument) << "call " << i;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Kinds, CrossDeviceOpsContract,
+    ::testing::Values(
+        Kind{"ReductionToOneDevice", [] { return std::make_unique<ReductionToOneDevice>(); }},
+        Kind{"ReductionToFixedDevice",
+             [] {
+               return std::make_unique<ReductionToOneDevice>(
+                   ReductionToOneDeviceOptions{.reduce_to_device = kCpu});
+             }},
+        Kind{"HierarchicalCopy", [] { return std::make_unique<HierarchicalCopyAllReduce>(); }},
+        Kind{"HierarchicalCopyOfPairs",
+             [] {
+               return std::make_unique<HierarchicalCopyAllReduce>(
+                   HierarchicalCopyOptions{.num_packs = 3, .group_size = 2});
+             }},
+        Kind{"AllReduce", [] { return std::make_unique<AllReduce>(); }},
+        Kind{"AllReduceInPacks",
+             [] { return std::make_unique<AllReduce>(AllReduceOptions{.num_packs = 100}); }}),
+    [](const auto& instance) { return instance.param.name; });
+
+// Values whose sum depends on the order of additions.
+TEST(ReductionToOneDevice, AddsInReplicaOrder) {
+  const std::vector<at::Tensor> values = {at::full({1}, 1e16, at::kDouble),
+                                          at::full({1}, 1.0, at::kDouble),
+                                          at::full({1}, -1e16, at::kDouble)};
+  const ReductionToOneDevice ops;
+  EXPECT_EQ(ops.reduce(ReduceOp::kSum, values, {&kCpu, 1})[0].item<double>(), 0);
+}
+
+TEST(HierarchicalCopyAllReduce, AddsWithinGroupsFirst) {
+  const std::vector<at::Tensor> values = {
+      at::full({1}, 1e16, at::kDouble), at::full({1}, 1.0, at::kDouble),
+      at::full({1}, -1e16, at::kDouble), at::full({1}, 1.0, at::kDouble)};
+  const auto sum_in = [&](int group_size) {
+    const HierarchicalCopyAllReduce ops({.group_size = group_size});
+    return ops.reduce(ReduceOp::kSum, values, {&kCpu, 1})[0].item<double>();
+  };
+  EXPECT_EQ(sum_in(4), 1);  // ((1e16 + 1) - 1e16) + 1
+  EXPECT_EQ(sum_in(2), 0);  // (1e16 + 1) + (-1e16 + 1)
+}
+
+TEST(HierarchicalCopyAllReduce, RefusesPacksAndGroupsBelowOne) {
+  for (const int wrong : {0, -1}) {
+    EXPECT_THROW(HierarchicalCopyAllReduce({.num_packs = wrong}), Error);
+    EXPECT_THROW(HierarchicalCopyAllReduce({.group_size = wrong}), Error);
+  }
+}
+
+TEST(AllReduce, RefusesPacksBelowOne) {
+  for (const int wrong : {0, -1}) EXPECT_THROW(AllReduce({.num_packs = wrong}), Error);
+}
+
+TEST(AllReduce, AddsInReplicaOrderWhateverTheShare) {
+  std::vector<at::Tensor> values;
+  for (int i = 0; i < 3; ++i) values.push_back(at::rand({1'003}) - 0.5);
+  const at::Tensor expected = (values[0] + values[1]) + values[2];
+  for (const int packs : {1, 2, 7}) {
+    const AllReduce ops({.num_packs = packs});
+    EXPECT_TRUE(at::equal(ops.reduce(ReduceOp::kSum, values, {&kCpu, 1})[0], expected));
+    EXPECT_TRUE(
+        at::equal(ops.batch_reduce(ReduceOp::kSum, {&values, 1}, {&kCpu, 1})[0][0], expected));
+  }
+}
+
+}  // namespace
+}  // namespace brigade::comm

@@ -79,9 +79,11 @@ void LocalGroup::fence_meeting(int rank) {
   const std::optional<c10::Device> device = devices_[rank];
   if (device) fences_[rank].record(*device);
   barrier_.arrive_and_wait(rank);
-  if (!device || device->is_cpu()) return;
   for (int other = 0; other < world_size(); ++other) {
-    if (other != rank) fences_[other].wait(*device);
+    if (other == rank) continue;
+    if (device) fences_[other].wait(*device);
+    // Beside GPUs a rank on CPU reads through this thread's stream of their device.
+    if (devices_[other]) fences_[other].wait(*devices_[other]);
   }
 }
 

@@ -33,7 +33,11 @@ void CrossReplicaCall::run(int replica, comm::CollectiveCall call,
     }
     for (std::size_t i = 0; i < devices_.size(); ++i) done_[i].record(devices_[i]);
   });
-  for (const comm::StreamFence& done : done_) done.wait(replicas_[own]);
+  // Not on the own device alone: a replica on CPU fetches results through this thread's stream of
+  // the device where they lie.
+  for (const comm::StreamFence& done : done_) {
+    for (const c10::Device device : devices_) done.wait(device);
+  }
   if (failure_) std::rethrow_exception(failure_);
 }
 

@@ -24,6 +24,8 @@ class Gradients {
       : variables_(variables), values_(std::move(values)), state_(state), step_(step) {}
 
   std::size_t size() const { return values_.size(); }
+  /// The minimizer's, in the order of the gradients.
+  std::span<const variables::Variable> variables() const { return variables_; }
   const variables::Variable& variable(std::size_t i) const { return variables_[i]; }
   /// The gradient of the i-th variable; undefined if the loss does not depend on it in this
   /// replica. Assign to it, or change it in place.

@@ -32,7 +32,9 @@ StrategyParts parts_of(const MirroredOptions& options) {
           .devices = std::move(devices),
           .sharing = on_cpu ? variables::Sharing::kOneStorage : variables::Sharing::kOneCopyEach,
           .update = on_cpu ? StrategyParts::Update::kShares : StrategyParts::Update::kReplicas,
+          .cross_device_ops = options.cross_device_ops,
           .seed = options.seed,
+          .placement = options.placement,
           .timeout = options.timeout,
           .spin = spin};
 }

@@ -2,10 +2,13 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "brigade/comm/cross_device_ops.h"
 #include "brigade/device/device.h"
+#include "brigade/device/placement.h"
 #include "brigade/distribute/strategy.h"
 
 namespace brigade::distribute {
@@ -26,6 +29,11 @@ struct MirroredOptions {
   std::uint64_t seed = 0;
   /// A collective that a replica does not reach within this time fails and names it.
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
+  /// How gradients are added up. Unset, which is the quickest: on CPU in the replicas' memory, by
+  /// shares; on GPUs by all-reduce, through NCCL where it is built in.
+  std::shared_ptr<const comm::CrossDeviceOps> cross_device_ops = nullptr;
+  /// What happens where a device scope names a device that does not exist, and the placement log.
+  device::PlacementOptions placement = {};
 };
 
 /// Synchronous training on several devices of one machine: every replica holds the model, computes

@@ -42,6 +42,39 @@ TEST(FlatStorage, OneCopyEachIsApart) {
   EXPECT_EQ(storage.buffer(1).sizes(), storage.buffer(0).sizes());
 }
 
+TEST(FlatStorage, WithoutAControllerReplicasReadWhatIsUpdated) {
+  const FlatStorage shared(at::kFloat, kSizes, kTwoCpus, Sharing::kOneStorage);
+  EXPECT_EQ(shared.masters(), 1);
+  const FlatStorage apart(at::kFloat, kSizes, kTwoCpus, Sharing::kOneCopyEach);
+  EXPECT_EQ(apart.masters(), 2);
+  for (const int replica : {0, 1}) {
+    EXPECT_TRUE(shared.master(replica).is_same(shared.buffer(replica)));
+    EXPECT_TRUE(apart.master(replica).is_same(apart.buffer(replica)));
+    EXPECT_FALSE(shared.is_cached(replica) || apart.is_cached(replica));
+  }
+}
+
+TEST(FlatStorage, ReplicasOnTheControllersDeviceReadTheHome) {
+  const FlatStorage storage(at::kFloat, kSizes, kTwoCpus, Sharing::kController);
+  EXPECT_EQ(storage.masters(), 1);
+  EXPECT_TRUE(storage.buffer(0).is_same(storage.buffer(1)));
+  EXPECT_TRUE(storage.master(1).is_same(storage.buffer(1)));
+  EXPECT_FALSE(storage.is_cached(0));
+  storage.refresh(0);  // nothing
+}
+
+TEST(FlatStorage, CopiesFollowTheHomeWhenRefreshed) {
+  const FlatStorage storage(at::kFloat, kSizes, kTwoCpus, Sharing::kController,
+                            {.caching = Caching::kAlways});
+  EXPECT_TRUE(storage.is_cached(0) && storage.is_cached(1));
+  EXPECT_TRUE(storage.master(0).is_same(storage.master(1)));
+  storage.master(0).fill_(3);
+  EXPECT_EQ(storage.buffer(1).sum().item<float>(), 0);
+  storage.refresh(1);
+  EXPECT_EQ(storage.buffer(1).sum().item<float>(), 3 * storage.size());
+  EXPECT_EQ(storage.buffer(0).sum().item<float>(), 0);
+}
+
 TEST(FlatStorage, GapsHoldZeros) {
   const FlatStorage storage(at::kDouble, kSizes, kTwoCpus, Sharing::kOneStorage);
   EXPECT_EQ(storage.buffer(0).count_nonzero().item<std::int64_t>(), 0);
