@@ -21,18 +21,22 @@ struct PlacementRequest {
   /// A variable's size; unset for layers.
   std::optional<std::int64_t> bytes = std::nullopt;
   /// What the scopes inside this function's have chosen; empty for nothing (TensorFlow: op.device).
-  std::string inner;
+  std::string inner = {};
   /// What the named scopes outside would choose, functions left out; empty for nothing.
-  std::string outer;
+  std::string outer = {};
 };
 
 /// Chooses a device for a variable or layer: a name, perhaps partial ("/job:ps/task:1"). The answer
 /// takes the place of what the scopes inside have chosen, even if it is empty; a function that
 /// would rather keep that returns `request.inner`, or merges with it (`merge_device_names`). Called
-/// once for each thing placed, by whichever thread places it.
+/// once for each thing placed, by whichever thread places it: by several at once if towers share
+/// the scope.
 using DeviceFunction = std::function<std::string(const PlacementRequest&)>;
 
 /// A device scope that is open on this thread as long as this lives. Made by `with_device`.
+///
+/// Thread-safety: ends on the thread that opened it, in the reverse order of opening. Threads that
+/// took over the context (`base::AmbientInstall`) stand in it too and must be done before it ends.
 class [[nodiscard]] DeviceScope {
  public:
   explicit DeviceScope(DeviceFunction function);

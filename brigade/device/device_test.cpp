@@ -156,6 +156,18 @@ TEST(ResolveDevices, RefusesTasksAndNothing) {
   });
 }
 
+TEST(ListDevices, GroupsWhatIsInARow) {
+  const auto list = [](const std::vector<std::string>& names) {
+    std::vector<Device> devices;
+    for (const auto& name : names) devices.emplace_back().name = machine::DeviceName::parse(name);
+    return list_devices(devices);
+  };
+  EXPECT_EQ(list({}), "no cpu and no gpu");
+  EXPECT_EQ(list({"cpu:0"}), "cpu:0 and no gpu");
+  EXPECT_EQ(list({"cpu:1", "cpu:0", "gpu:2", "gpu:4", "gpu:0", "gpu:5", "gpu:6"}),
+            "cpu:0 to cpu:1 and gpu:0, gpu:2, gpu:4 to gpu:6");
+}
+
 TEST(Device, KnowsLogicalGpusOfOneCard) {
   Device cpu;
   Device first;

@@ -46,17 +46,17 @@ std::optional<Device> Placer::place(const PlacementRequest& request) {
   if (!device_scope_is_open()) return std::nullopt;
   const std::string name = requested_device(request);
   if (name.empty()) return std::nullopt;
-  const Device& device =
-      resolve(name, base::str_cat(", where the ", request.kind, " ", request.name, " was to go"));
+  const Device& device = find_or_fall_back(
+      name, base::str_cat(", where the ", request.kind, " ", request.name, " was to go"));
   note(request.kind, request.name, device.name.to_string());
   return device;
 }
 
 Device Placer::resolve(const std::string& name) {
-  return resolve(name, "");
+  return find_or_fall_back(name, "");
 }
 
-const Device& Placer::resolve(const std::string& name, std::string_view what) {
+const Device& Placer::find_or_fall_back(const std::string& name, std::string_view what) {
   const DeviceName wanted = local_name(name);
   const auto found = find(devices_, wanted);
   if (found != devices_.end()) return *found;

@@ -46,9 +46,9 @@ class Placer {
 
   /// The device that the open scopes choose for `request`, or null if none has an opinion; the log
   /// gets its line. A name without a device ("/job:worker") means the first CPU, one without an
-  /// index
-  /// ("gpu") the first device of its type; tasks of a cluster are taken for this process. Throws
-  /// kNotFound by the options, and kInvalidArgument if a device function gives a malformed name.
+  /// index ("gpu") the first device of its type; tasks of a cluster are taken for this process.
+  /// Throws kNotFound by the options, and kInvalidArgument if a device function gives a malformed
+  /// name.
   std::optional<Device> place(const PlacementRequest& request);
 
   /// The device of this name under the same rules; nothing is logged but a fall-back. The empty
@@ -64,7 +64,7 @@ class Placer {
   std::vector<std::string> lines() const;
 
  private:
-  const Device& resolve(const std::string& name, std::string_view what);
+  const Device& find_or_fall_back(const std::string& name, std::string_view what);
   void warn_of_fall_back(const std::string& missing);
 
   const PlacementOptions options_;
