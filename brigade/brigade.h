@@ -12,8 +12,16 @@
 #include "brigade/checkpoint/safetensors.h"
 #include "brigade/data/dataset.h"
 #include "brigade/device/device.h"
+#include "brigade/device/device_functions.h"
+#include "brigade/device/device_scope.h"
+#include "brigade/device/placement.h"
+#include "brigade/distribute/average_gradients.h"
+#include "brigade/distribute/central_storage_strategy.h"
+#include "brigade/distribute/average_gradients.h"
+#include "brigade/distribute/central_storage_strategy.h"
 #include "brigade/distribute/mirrored_strategy.h"
 #include "brigade/distribute/one_device_strategy.h"
+#include "brigade/distribute/parallel_optimization.h"
 #include "brigade/distribute/strategy.h"
 #include "brigade/input/mnist.h"
 #include "brigade/input/one_hot.h"
@@ -22,11 +30,18 @@
 #include "brigade/layers/losses.h"
 #include "brigade/models/mlp.h"
 #include "brigade/models/mnist_cnn.h"
+#include "brigade/models/mnist_cnn_function.h"
+#include "brigade/models/slim_net.h"
 #include "brigade/models/zoo.h"
 #include "brigade/optim/adam.h"
 #include "brigade/optim/sgd.h"
+#include "brigade/train/do_training.h"
 #include "brigade/train/evaluate.h"
 #include "brigade/train/metric.h"
+#include "brigade/train/parallel_training.h"
+#include "brigade/variables/get_variable.h"
+#include "brigade/variables/graph.h"
+#include "brigade/variables/variable_scope.h"
 
 namespace brigade {
 
@@ -34,25 +49,52 @@ namespace losses = layers::losses;
 namespace metrics = train;
 
 using comm::ReduceOp;
+using device::assign_to_device;
+using device::replica_device_setter;
+using device::with_device;
+using distribute::average_gradients;
+using distribute::BatchSource;
+using distribute::CentralStorageOptions;
+using distribute::CentralStorageStrategy;
 using distribute::create;
+using distribute::create_parallel_optimization;
 using distribute::current_strategy;
 using distribute::DistributedDataset;
+using distribute::Gradients;
 using distribute::InputContext;
+using distribute::InputFunction;
 using distribute::LossScale;
 using distribute::minimizer;
 using distribute::Minimizer;
+using distribute::MinimizerOptions;
 using distribute::MirroredOptions;
 using distribute::MirroredStrategy;
+using distribute::ModelFunction;
 using distribute::OneDeviceOptions;
 using distribute::OneDeviceStrategy;
+using distribute::ParallelOptimization;
 using distribute::PerReplica;
 using distribute::ReplicaContext;
 using distribute::Replicated;
 using distribute::Strategy;
+using distribute::TowerInput;
+using distribute::TowerOptions;
+using train::do_training;
+using train::parallel_training;
 using variables::Aggregation;
+using variables::get_or_create_global_step;
+using variables::get_variable;
+using variables::get_variable_scope;
+using variables::global_variables;
+using variables::Graph;
 using variables::make_variable;
+using variables::Mode;
+using variables::name_scope;
+using variables::Reuse;
 using variables::Synchronization;
 using variables::Trainable;
+using variables::trainable_variables;
 using variables::Variable;
+using variables::variable_scope;
 
 }  // namespace brigade

@@ -3,6 +3,7 @@
 #include <ATen/ops/empty.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <algorithm>
 #include <string_view>
 
 #include "brigade/distribute/cross_replica_call.h"
@@ -112,7 +113,10 @@ class ReducingApplier final : public GradientApplier {
  private:
   Row reduced(int replica, std::span<const at::Tensor> gradients, std::string_view call) {
     const at::NoGradGuard no_grad;
-    reducer_.call().run(replica, {.name = call}, gradients, [&] { sums_ = reducer_.sums(); });
+    reducer_.call().run(replica, {.name = call}, gradients, [&] {
+      sums_.clear();  // the last step's make room first
+      sums_ = reducer_.sums();
+    });
     return sums_[sums_.size() == 1 ? 0 : static_cast<std::size_t>(replica)];
   }
 
@@ -163,28 +167,28 @@ class FirstReplicaApplier final : public GradientApplier {
 class Landing {
  public:
   std::span<const at::Tensor> bring(std::span<const at::Tensor> gradients) {
-    std::optional<c10::Device> from;
-    row_.resize(gradients.size());
+    const auto far = std::find_if(gradients.begin(), gradients.end(),
+                                  [](const at::Tensor& g) { return g.defined() && !g.is_cpu(); });
+    if (far == gradients.end()) return gradients;
     memory_.resize(gradients.size());
+    landed_.assign(gradients.size(), at::Tensor());
     for (std::size_t i = 0; i < gradients.size(); ++i) {
-      row_[i] = gradients[i];
-      if (!gradients[i].defined() || gradients[i].is_cpu()) continue;
-      from = gradients[i].device();
-      if (!memory_[i].defined()) {
-        memory_[i] = at::empty(gradients[i].sizes(),
-                               gradients[i].options().device(at::kCPU).pinned_memory(true));
-      }
-      row_[i] = memory_[i].copy_(gradients[i], /*non_blocking=*/true);
+      if (gradients[i].defined()) landed_[i] = copy(gradients[i], memory_[i]);
     }
-    if (from) {
-      const c10::impl::VirtualGuardImpl guard(from->type());
-      guard.getStream(*from).synchronize();
-    }
-    return row_;
+    const c10::impl::VirtualGuardImpl guard(far->device().type());
+    guard.getStream(far->device()).synchronize();
+    return landed_;
   }
 
  private:
-  Row row_;
+  static at::Tensor copy(const at::Tensor& gradient, at::Tensor& memory) {
+    if (!memory.defined()) {
+      memory = at::empty(gradient.sizes(), gradient.options().device(at::kCPU).pinned_memory(true));
+    }
+    return memory.copy_(gradient, /*non_blocking=*/true);
+  }
+
+  Row landed_;
   Row memory_;
 };
 
