@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "brigade/optim/schedule.h"
+
+namespace brigade::optim {
+
+/// Whether a rate changes once every `decay_steps` rather than with every step.
+enum class Staircase { kNo, kYes };
+/// Whether a decay that has ended begins anew, over a longer time.
+enum class Cycle { kNo, kYes };
+
+// Each of these is data until `schedule()` makes a schedule of it, which throws kInvalidArgument
+// naming the field and the values allowed. `from` does it for what `Schedule::config` gave.
+
+/// The same rate for ever.
+struct ConstantRate {
+  static constexpr std::string_view kName = "constant";
+  double learning_rate = 0.0;
+  SchedulePtr schedule() const;
+  static SchedulePtr from(const io::StateTree& config);
+};
+
+/// Multiplied by `factor` once every `step_size` steps. PyTorch: StepLR.
+struct StepDecay {
+  static constexpr std::string_view kName = "step_decay";
+  double initial_learning_rate = 0.0;
+  std::int64_t step_size = 0;
+  double factor = 0.1;
+  SchedulePtr schedule() const;
+  static SchedulePtr from(const io::StateTree& config);
+};
+
+/// initial * decay_rate ^ (step / decay_steps).
+struct ExponentialDecay {
+  static constexpr std::string_view kName = "exponential_decay";
+  double initial_learning_rate = 0.0;
+  std::int64_t decay_steps = 0;
+  double decay_rate = 0.0;
+  /// With kYes the exponent is rounded down.
+  Staircase staircase = Staircase::kNo;
+  SchedulePtr schedule() const;
+  static SchedulePtr from(const io::StateTree& config);
+};
+
+/// initial / (1 + decay_rate * step / decay_steps).
+struct InverseTimeDecay {
+  static constexpr std::string_view kName = "inverse_time_decay";
+  double initial_learning_rate = 0.0;
+  std::int64_t decay_steps = 0;
+  double decay_rate = 0.0;
+  /// With kYes step / decay_steps is rounded down.
+  Staircase staircase = Staircase::kNo;
+  SchedulePtr schedule() const;
+  static SchedulePtr from(const io::StateTree& config);
+};
+
+/// (initial - end) * (1 - step / decay_steps) ^ power + end, and `end` after `decay_steps`.
+struct PolynomialDecay {
+  static constexpr std::string_view kName = "polynomial_decay";
+  double initial_learning_rate = 0.0;
+  std::int64_t decay_steps = 0;
+  double end_learning_rate = 1e-4;
+  double power = 1.0;
+  /// With kYes the time of decay is the first multiple of `decay_steps` that is not yet over: the
+  /// rate jumps up behind every one, each time less high.
+  Cycle cycle = Cycle::kNo;
+  SchedulePtr schedule() const;
+  static SchedulePtr from(const io::StateTree& config);
+};
+
+/// values[0] up to and including step boundaries[0], then values[1], and so on. Keras:
+/// PiecewiseConstantDecay.
+struct PiecewiseConstantDecay {
+  static constexpr std::string_view kName = "piecewise_constant_decay";
+  std::vector<std::int64_t> boundaries = {};  ///< ascending; the last step of each value
+  std::vector<double> values = {};            ///< one more than boundaries
+  SchedulePtr schedule() const;
+  static SchedulePtr from(const io::StateTree& config);
+};
+
+}  // namespace brigade::optim
