@@ -16,7 +16,8 @@ StrategyParts parts_of(const OneDeviceOptions& options) {
               {.threads_per_cpu = options.threads, .oversubscription = options.oversubscription}),
           .sharing = variables::Sharing::kOneStorage,
           .update = StrategyParts::Update::kReplicas,
-          .seed = options.seed};
+          .seed = options.seed,
+          .placement = options.placement};
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "brigade/device/device.h"
+#include "brigade/device/placement.h"
 #include "brigade/distribute/strategy.h"
 
 namespace brigade::distribute {
@@ -17,6 +18,8 @@ struct OneDeviceOptions {
   device::Oversubscription oversubscription = device::Oversubscription::kRefuse;
   /// The root of all randomness of the job.
   std::uint64_t seed = 0;
+  /// What happens where a device scope names a device that does not exist, and the placement log.
+  device::PlacementOptions placement = {};
 };
 
 /// Everything on one device: variables, input, the step. Choose it to develop a program that will

@@ -1,6 +1,7 @@
 #include "brigade/distribute/strategy.h"
 
 #include <ATen/ThreadLocalState.h>
+#include <ATen/core/grad_mode.h>
 
 #include <set>
 
@@ -26,6 +27,27 @@ std::vector<c10::Device> torch_devices_of(const std::vector<device::Device>& dev
   return torch_devices;
 }
 
+variables::Controller controller_of(const StrategyParts& parts) {
+  check_argument(parts.controller || parts.sharing != variables::Sharing::kController,
+                 "Variables on a controller need its device (StrategyParts::controller).");
+  if (!parts.controller) return {};
+  return {.device = parts.controller->torch_device, .caching = parts.caching};
+}
+
+variables::VariableStoreOptions store_options(const StrategyParts& parts) {
+  return {.devices = torch_devices_of(parts.devices),
+          .sharing = parts.sharing,
+          .controller = controller_of(parts),
+          .seed = parts.seed};
+}
+
+/// Device scopes inside replicas name the strategy's devices.
+std::shared_ptr<device::Placer> make_placer(const StrategyParts& parts) {
+  std::vector<device::Device> devices = parts.devices;
+  if (parts.controller) devices.push_back(*parts.controller);
+  return std::make_shared<device::Placer>(parts.placement, std::move(devices));
+}
+
 /// NCCL where it is built in and every replica has a card of its own, as NCCL demands.
 std::vector<std::unique_ptr<comm::Communicator>> make_communicators(
     const std::shared_ptr<comm::LocalGroup>& group, const std::vector<device::Device>& devices) {
@@ -49,7 +71,9 @@ struct Strategy::Engine {
             runner.replicas(),
             comm::LocalGroupOptions{.timeout = parts.timeout, .spin = parts.spin})),
         communicators(make_communicators(group, parts.devices)),
-        store(torch_devices_of(parts.devices), parts.sharing),
+        store(store_options(parts)),
+        placer(make_placer(parts)),
+        graph(store, {.placer = placer}),
         creation(parts.seed, kCreationStream) {
     for (int replica = 0; replica < runner.replicas(); ++replica) {
       generators.push_back(std::make_unique<device::ReplicaGenerator>(parts.seed, replica));
@@ -62,11 +86,31 @@ struct Strategy::Engine {
         .id = replica, .count = runner.replicas(), .communicator = communicators[replica].get()};
   }
 
+  /// How the gradients of one optimizer meet and who updates.
+  std::unique_ptr<GradientApplier> make_applier(
+      const std::shared_ptr<optim::OptimizerState>& state) const {
+    using Update = StrategyParts::Update;
+    if (parts.update == Update::kController)
+      return make_controller_applier(group, state, parts.cross_device_ops);
+    std::unique_ptr<GradientApplier> applier;
+    if (parts.update == Update::kShares && runner.replicas() > 1) {
+      applier = make_share_applier(group, state);
+    } else {
+      std::vector<comm::Communicator*> borrowed;
+      for (const auto& communicator : communicators) borrowed.push_back(communicator.get());
+      applier = make_replica_applier(std::move(borrowed), state);
+    }
+    if (!parts.cross_device_ops || runner.replicas() == 1) return applier;
+    return make_reducing_applier(group, state, parts.cross_device_ops, std::move(applier));
+  }
+
   const StrategyParts parts;
   ReplicaRunner runner;
   const std::shared_ptr<comm::LocalGroup> group;
   const std::vector<std::unique_ptr<comm::Communicator>> communicators;  // [replica]
   variables::VariableStore store;
+  const std::shared_ptr<device::Placer> placer;
+  variables::Graph graph;  // of the open scope; replicas have graphs of their own
   std::vector<std::unique_ptr<device::ReplicaGenerator>>
       generators;                      // [replica]: its thread's in a run
   std::vector<ReplicaStream> streams;  // [replica]
@@ -87,6 +131,16 @@ int Strategy::num_replicas_in_sync() const {
 }
 const std::vector<device::Device>& Strategy::devices() const {
   return engine_->parts.devices;
+}
+const device::Device& Strategy::parameter_device() const {
+  const auto& controller = engine_->parts.controller;
+  return controller ? *controller : devices().front();
+}
+device::Placer& Strategy::placer() const {
+  return *engine_->placer;
+}
+variables::VariableStore& Strategy::variable_store() const {
+  return engine_->store;
 }
 std::uint64_t Strategy::seed() const {
   return engine_->parts.seed;
@@ -127,7 +181,8 @@ Strategy* checked_for_scope(Strategy& strategy) {
 
 Strategy::Scope::Scope(Strategy& strategy)
     : strategy_(kStrategySlot, checked_for_scope(strategy)),
-      store_(variables::kStoreSlot, &strategy.engine_->store) {}
+      store_(variables::kStoreSlot, &strategy.engine_->store),
+      graph_(variables::kGraphSlot, &strategy.engine_->graph) {}
 
 void Strategy::build_replicas(const std::function<void()>& build_one) {
   check_state(in_cross_replica_context(),
@@ -145,16 +200,36 @@ std::vector<variables::Variable> Strategy::adopt(
   return engine_->store.adopt(modules, name);
 }
 
+Strategy::BuiltFunction Strategy::build_variables(const std::string& name,
+                                                  const std::function<void()>& pass) {
+  check_state(in_cross_replica_context(),
+              "A model was built inside a replica: build it outside of Strategy::run.");
+  Engine& engine = *engine_;
+  const std::size_t before = engine.store.variables().size();
+  const auto scope = this->scope();
+  // A graph of its own: what the pass collects is dropped, and the names of layers begin anew.
+  variables::Graph graph(engine.store, {.placer = engine.placer});
+  const auto opened = graph.as_default();
+  engine.creation.begin_step(engine.models_created++);
+  const device::RandomScope random(engine.creation);
+  const at::NoGradGuard no_grad;
+  std::optional<variables::OpenVariableScope> named;
+  if (!name.empty()) named.emplace(graph, name, variables::VariableScopeOptions{});
+  BuiltFunction built{.scope = variables::get_variable_scope(), .variables = {}};
+  pass();
+  const std::vector<variables::Variable> all = engine.store.variables();
+  built.variables.assign(all.begin() + static_cast<std::ptrdiff_t>(before), all.end());
+  check_argument(!built.variables.empty(),
+                 "The model function made no variable: use layers, or get_variable.");
+  engine.store.lay_flat(built.variables);
+  return built;
+}
+
 Minimizer Strategy::make_minimizer(std::span<const variables::Variable> variables,
                                    optim::UpdateRulePtr rule, const MinimizerOptions& options) {
   auto state = std::make_shared<optim::OptimizerState>(std::move(rule), variables, options.groups);
-  if (engine_->parts.update == StrategyParts::Update::kShares && num_replicas_in_sync() > 1) {
-    return Minimizer(state, make_share_applier(engine_->group, state));
-  }
-  std::vector<comm::Communicator*> communicators;
-  for (const auto& communicator : engine_->communicators)
-    communicators.push_back(communicator.get());
-  return Minimizer(state, make_replica_applier(std::move(communicators), state));
+  auto applier = engine_->make_applier(state);
+  return Minimizer(std::move(state), std::move(applier), options);
 }
 
 void Strategy::run_replicas(const std::optional<ExampleCounts>& examples,
@@ -185,6 +260,9 @@ void Strategy::run_replicas(const std::optional<ExampleCounts>& examples,
     ReplicaContext context(engine.place(replica), *this, engine.parts.devices[replica], step,
                            *engine.group);
     const base::AmbientScope<const comm::Replica> place(comm::kReplicaSlot, &context);
+    variables::Graph graph(engine.store,
+                           {.reuse = variables::Reuse::kYes, .placer = engine.placer});
+    const auto graph_scope = graph.as_default();
     const ReplicaStream::Scope stream(engine.streams[replica]);
     engine.generators[replica]->begin_step(step.step);
     const device::RandomScope random(*engine.generators[replica]);

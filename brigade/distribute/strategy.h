@@ -14,8 +14,11 @@
 
 #include "brigade/base/ambient.h"
 #include "brigade/comm/communicator.h"
+#include "brigade/comm/cross_device_ops.h"
 #include "brigade/device/device.h"
+#include "brigade/device/placement.h"
 #include "brigade/distribute/distributed_dataset.h"
+#include "brigade/distribute/function_module.h"
 #include "brigade/distribute/input_context.h"
 #include "brigade/distribute/minimizer.h"
 #include "brigade/distribute/per_replica.h"
@@ -33,13 +36,23 @@ struct StrategyParts {
   std::vector<device::Device> devices;
   /// Where trainable variables live.
   variables::Sharing sharing = variables::Sharing::kOneCopyEach;
+  /// The device of the trainable variables' only home. Sharing::kController needs it; without one,
+  /// each replica's variables lie on its own device.
+  std::optional<device::Device> controller = std::nullopt;
+  /// Which replicas read a copy of the controller's variables.
+  variables::Caching caching = variables::Caching::kWhereNeeded;
   /// How gradients meet and who updates.
   enum class Update {
-    kShares,   ///< each replica reduces and updates 1/R of shared memory
-    kReplicas  ///< gradients are all-reduced and every replica updates its own copy
+    kShares,     ///< each replica reduces and updates 1/R of shared memory
+    kReplicas,   ///< gradients are all-reduced and every replica updates its own copy
+    kController  ///< gradients travel to the controller, where the only home is updated
   } update = Update::kReplicas;
+  /// How gradients are added up. Unset: by the quickest way that the update has.
+  std::shared_ptr<const comm::CrossDeviceOps> cross_device_ops = nullptr;
   /// The root of all randomness: initial weights, dropout, shuffles without a seed of their own.
   std::uint64_t seed = 0;
+  /// What happens where a device scope names a device that does not exist, and the placement log.
+  device::PlacementOptions placement = {};
   /// A collective that a replica does not reach within this time fails and names it.
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
   /// How long waiting replicas poll; 0 where replicas exceed cores.
@@ -75,11 +88,16 @@ class Strategy {
   int num_replicas_in_sync() const;
   /// One a replica.
   const std::vector<device::Device>& devices() const;
+  /// Where the variables' home is: the controller, or the first replica's device where every
+  /// replica has its own. TensorFlow: StrategyExtended.parameter_devices.
+  const device::Device& parameter_device() const;
+  /// What device scopes ask in this strategy, and the placement log.
+  device::Placer& placer() const;
 
   /// While it lives, variables, models, metrics and optimizers made on this thread by the free
-  /// functions
-  /// (`variables::make_variable`, `create`, `minimizer`) are this strategy's. The same strategy's
-  /// scope may nest; opening another's inside throws kFailedPrecondition naming both.
+  /// functions (`variables::make_variable`, `get_variable`, `create`, `minimizer`) are this
+  /// strategy's. The same strategy's scope may nest; opening another's inside throws
+  /// kFailedPrecondition naming both.
   class Scope {
    public:
     explicit Scope(Strategy& strategy);
@@ -87,6 +105,7 @@ class Strategy {
    private:
     base::AmbientScope<Strategy> strategy_;
     base::AmbientScope<variables::VariableStore> store_;
+    base::AmbientScope<variables::Graph> graph_;
   };
   Scope scope() { return Scope(*this); }
 
@@ -110,6 +129,30 @@ class Strategy {
     build_replicas([&] { modules.push_back(factory()); });
     std::vector<std::shared_ptr<torch::nn::Module>> plain(modules.begin(), modules.end());
     return Replicated<Module>(std::move(modules), adopt(plain, name));
+  }
+
+  /// A model that is written as a function of layers (Slim style). `function(examples...)` is
+  /// called once, here, on the first replica's component, to make the variables; what it returns,
+  /// its losses and its updates are dropped. In replicas `model(inputs...)` calls it again and
+  /// finds them. A function that takes a `variables::Mode` behind its inputs is told whether it
+  /// trains. The examples must have the inputs' shape but for the number of examples, and lie on
+  /// the first replica's device. Variables depend on the seed and their names alone. Throws what
+  /// the function throws, and kInvalidArgument if it makes no variable.
+  template <class Function, class... Examples>
+  Replicated<FunctionModule<Function>> build(Function function, const Examples&... examples) {
+    return build_named("", std::move(function), examples...);
+  }
+  /// The same, in a variable scope called `name`.
+  template <class Function, class... Examples>
+  Replicated<FunctionModule<Function>> build_named(const std::string& name, Function function,
+                                                   const Examples&... examples) {
+    using Module = FunctionModule<Function>;
+    BuiltFunction built = build_variables(
+        name, [&] { Module::call_function(function, variables::Mode::kTraining, examples...); });
+    std::vector<std::shared_ptr<Module>> modules;
+    for (int replica = 0; replica < num_replicas_in_sync(); ++replica)
+      modules.push_back(std::make_shared<Module>(function, built.scope, variable_store()));
+    return Replicated<Module>(std::move(modules), std::move(built.variables));
   }
 
   /// An optimizer of the trainable variables of `model` (anything with `variables()`), by an update
@@ -184,6 +227,12 @@ class Strategy {
 
  private:
   struct Engine;
+  struct BuiltFunction {
+    variables::VariableScope scope;
+    std::vector<variables::Variable> variables;
+  };
+  BuiltFunction build_variables(const std::string& name, const std::function<void()>& pass);
+  variables::VariableStore& variable_store() const;
   void build_replicas(const std::function<void()>& build_one);
   std::vector<variables::Variable> adopt(
       std::span<const std::shared_ptr<torch::nn::Module>> modules, const std::string& name);

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <utility>
+
+#include "brigade/data/dataset.h"
+#include "brigade/distribute/parallel_optimization.h"
+#include "brigade/train/do_training.h"
+
+namespace brigade::train {
+
+/// Trains `model_fn` on all towers until `dataset`, whose elements are one tower's batches, is used
+/// up: two towers take half as many steps as one for the same data. The function of the tutorial on
+/// in-graph replication; `options.devices` of one device makes it the serial one. Throws as
+/// `create_parallel_optimization` and `do_training`.
+template <class B, class Rule>
+DoTrainingResult parallel_training(distribute::ModelFunction<B> model_fn,
+                                   const data::Dataset<B>& dataset, const Rule& rule,
+                                   distribute::TowerOptions options = {},
+                                   const DoTrainingOptions& loop = {}) {
+  auto walk = std::make_shared<data::Iterator<B>>(dataset.iterator({.seed = options.seed}));
+  auto towers = distribute::create_parallel_optimization<B>(
+      std::move(model_fn), [walk] { return walk->next(); }, rule, std::move(options));
+  return do_training([&] { return towers.update(); }, loop);
+}
+
+}  // namespace brigade::train
