@@ -3,9 +3,13 @@
 #include <ATen/ops/full.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <optional>
+#include <string>
+#include <thread>
 
 #include "brigade/base/error.h"
+#include "brigade/base/strings.h"
 #include "brigade/comm/replica.h"
 
 namespace brigade::variables {
@@ -88,6 +92,85 @@ TEST(VariableStore, WantsDevicesAndAModuleForEach) {
   VariableStore store(devices_of(2), Sharing::kOneStorage);
   const std::vector<std::shared_ptr<torch::nn::Module>> one(1);
   EXPECT_EQ(code_of([&] { store.adopt(one); }), ErrorCode::kInvalidArgument);
+}
+
+TEST(VariableStore, FindsWhatWasMadeByName) {
+  VariableStore store(VariableStoreOptions{});
+  EXPECT_FALSE(store.find("w"));
+  store.create_named(named("w"), {"some"});
+  ASSERT_TRUE(store.find("w"));  // the store keeps it
+  EXPECT_EQ(store.find("w")->name(), "w");
+  EXPECT_FALSE(store.is_free("w"));
+  const Variable other = store.create(named("other"));
+  EXPECT_FALSE(store.find("other"));
+  EXPECT_EQ(code_of([&] { store.create_named(named("other"), {}); }), ErrorCode::kAlreadyExists);
+  EXPECT_EQ(store.variables("some").size(), 1U);
+  EXPECT_TRUE(store.variables("some", "x").empty());
+}
+
+TEST(VariableStore, AnswersManyThreadsAtOnce) {
+  VariableStore store(VariableStoreOptions{});
+  for (int i = 0; i < 50; ++i) store.create_named(named(base::str_cat("v", i)), {"all"});
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong = 0;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 2000; ++i) {
+        const std::string name = base::str_cat("v", i % 50);
+        if (store.find(name)->name() != name) ++wrong;
+        if (i % 500 == 0 && store.variables("all").size() < 50) ++wrong;
+      }
+    });
+  }
+  for (int i = 50; i < 80; ++i) store.create_named(named(base::str_cat("v", i)), {"all"});
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(VariableStore, LaysVariablesBehindOneAnother) {
+  for (const Sharing sharing : {Sharing::kOneStorage, Sharing::kOneCopyEach}) {
+    VariableStore store(devices_of(2), sharing);
+    const Variable a = store.create_named(named("a"), {});
+    const Variable fixed = store.create_named(named("fixed", Trainable::kNo), {});
+    const Variable b = store.create_named(named("b"), {});
+    VariableSpec wide = named("wide");
+    wide.initial = wide.initial.to(at::kDouble);
+    const Variable alone = store.create_named(wide, {});
+    b.assign(at::full({2, 3}, 7.0F));
+    const at::Tensor handle = b.component(1);
+    store.lay_flat();
+    EXPECT_EQ(a.storage(), b.storage());
+    EXPECT_EQ(a.offset(), 0);
+    EXPECT_EQ(b.offset(), a.storage()->next_offset(6));
+    EXPECT_NE(alone.storage(), a.storage());
+    EXPECT_FALSE(fixed.storage());
+    for (int replica = 0; replica < 2; ++replica) {
+      EXPECT_EQ(a.component(replica).sum().item<float>(), 24);
+      EXPECT_EQ(b.component(replica).sum().item<float>(), 42);
+      EXPECT_TRUE(b.component(replica).requires_grad());
+      EXPECT_NO_THROW(b.check_untouched(replica));
+      EXPECT_EQ(b.storage()->buffer(replica).sum().item<float>(), 66);
+    }
+    EXPECT_TRUE(b.component(1).is_same(handle));
+    b.assign(at::full({2, 3}, 1.0F));
+    EXPECT_EQ(b.storage()->buffer(1).sum().item<float>(), 30);
+    const auto before = a.storage();
+    store.lay_flat();
+    EXPECT_EQ(a.storage(), before);
+  }
+}
+
+TEST(VariableStore, PlacesAVariableOnlyWhereDeviceScopesDo) {
+  VariableSpec placed = named("w");
+  placed.device = c10::Device(c10::kCPU);
+  VariableStore by_scopes({.placement = StorePlacement::kDeviceScopes});
+  EXPECT_NO_THROW(by_scopes.create(placed));
+  VariableStore by_strategy(VariableStoreOptions{});
+  EXPECT_EQ(code_of([&] { by_strategy.create(placed); }), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(code_of([] {
+              VariableStore({.devices = devices_of(2), .placement = StorePlacement::kDeviceScopes});
+            }),
+            ErrorCode::kInvalidArgument);
 }
 
 TEST(MakeVariable, GoesToTheOpenStoreAndElsewhereHasOneComponent) {

@@ -1,0 +1,299 @@
+#include "brigade/variables/get_variable.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "brigade/base/error.h"
+#include "brigade/base/random.h"
+#include "brigade/comm/replica.h"
+#include "brigade/variables/collections.h"
+#include "brigade/variables/graph.h"
+
+namespace brigade::variables {
+namespace {
+
+using Names = std::vector<std::string>;
+using testing::HasSubstr;
+
+Error error_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error;
+  }
+  return Error(ErrorCode::kInternal, "nothing was thrown");
+}
+
+ErrorCode code_of(const std::function<void()>& call) {
+  return error_of(call).code();
+}
+
+/// By identity: a handle of the same variable.
+bool are_same(const Variable& a, const Variable& b) {
+  return a.component(0).is_same(b.component(0));
+}
+
+class GetVariable : public testing::Test {
+ protected:
+  Graph graph_;
+  const base::AmbientScope<Graph> opened_{kGraphSlot, &graph_};
+};
+
+TEST_F(GetVariable, NamesByVariableScopesAndNotByNameScopes) {
+  const auto scope = variable_scope("conv1");
+  const auto names = name_scope("op");
+  const Variable weights = get_variable("weights", {{3, 2}});
+  EXPECT_EQ(weights.name(), "conv1/weights");
+  EXPECT_EQ(weights.shape(), at::IntArrayRef({3, 2}));
+  EXPECT_EQ(weights.dtype(), at::kFloat);
+  EXPECT_EQ(weights.trainable(), Trainable::kYes);
+}
+
+TEST_F(GetVariable, RefusesANameThatExistsUnlessItReuses) {
+  const Variable v = get_variable("v", {{1}});
+  EXPECT_EQ(code_of([] { get_variable("v", {{1}}); }), ErrorCode::kAlreadyExists);
+  get_variable_scope().reuse_variables();
+  EXPECT_TRUE(are_same(get_variable("v", {{1}}), v));
+  EXPECT_TRUE(are_same(get_variable("v"), v));
+}
+
+TEST_F(GetVariable, RefusesAMissingNameWhereItReuses) {
+  const auto scope = variable_scope("s", {.reuse = Reuse::kYes});
+  const Error error = error_of([] { get_variable("v", {{1}}); });
+  EXPECT_EQ(error.code(), ErrorCode::kNotFound);
+  EXPECT_THAT(error.what(), HasSubstr("'s/v' does not exist"));
+}
+
+TEST_F(GetVariable, FindsOrMakesUnderAutoReuse) {
+  const auto scope = variable_scope("s", {.reuse = Reuse::kAuto});
+  const Variable made = get_variable("v", {{1}});
+  EXPECT_TRUE(are_same(get_variable("v", {{1}}), made));
+}
+
+TEST_F(GetVariable, RefusesAnotherShapeOrDtypeNamingBoth) {
+  const auto scope = variable_scope("s", {.reuse = Reuse::kAuto});
+  get_variable("v", {{1}});
+  const Error shape = error_of([] { get_variable("v", {{2}}); });
+  EXPECT_EQ(shape.code(), ErrorCode::kInvalidArgument);
+  EXPECT_THAT(shape.what(), HasSubstr("[2] and has shape [1]"));
+  const Error dtype = error_of([] { get_variable("v", {{1}}, {.dtype = at::kDouble}); });
+  EXPECT_EQ(dtype.code(), ErrorCode::kInvalidArgument);
+  EXPECT_THAT(dtype.what(), HasSubstr("Double and has dtype Float"));
+  get_variable("i", {{1}}, {.dtype = at::kLong});
+  EXPECT_EQ(code_of([] { get_variable("i"); }), ErrorCode::kInvalidArgument);
+}
+
+TEST_F(GetVariable, NeedsAShapeWhereTheInitializerBringsNone) {
+  EXPECT_EQ(code_of([] { get_variable("v"); }), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(code_of([] { get_variable("v", {}, {.initializer = ones_initializer()}); }),
+            ErrorCode::kInvalidArgument);
+  EXPECT_EQ(code_of([] { get_variable("", {{1}}); }), ErrorCode::kInvalidArgument);
+}
+
+TEST_F(GetVariable, TakesAValueAsInitializerWithItsShapeAndDtype) {
+  const auto initializer = Initializer::constant_value(at::arange(3, at::kLong));
+  const Variable v = get_variable("v", {}, {.initializer = initializer});
+  EXPECT_EQ(v.dtype(), at::kLong);
+  EXPECT_TRUE(v.read().equal(at::arange(3, at::kLong)));
+  EXPECT_EQ(code_of([&] { get_variable("w", {{3}}, {.initializer = initializer}); }),
+            ErrorCode::kInvalidArgument);
+  EXPECT_EQ(
+      code_of([&] { get_variable("w", {}, {.dtype = at::kFloat, .initializer = initializer}); }),
+      ErrorCode::kInvalidArgument);
+}
+
+TEST_F(GetVariable, BeginsAsGlorotUniformForFloatsAndZerosForOthers) {
+  const Variable floats = get_variable("f", {{20, 10}});
+  const double limit = std::sqrt(6.0 / 30.0);
+  EXPECT_LE(floats.read().abs().max().item<double>(), limit);
+  EXPECT_GT(floats.read().abs().max().item<double>(), limit / 2);
+  EXPECT_EQ(get_variable("i", {{4}}, {.dtype = at::kLong}).read().abs().sum().item<int>(), 0);
+  EXPECT_EQ(get_variable("b", {{4}}, {.dtype = at::kBool}).read().sum().item<int>(), 0);
+  EXPECT_EQ(code_of([] { get_variable("c", {{4}}, {.dtype = at::kComplexFloat}); }),
+            ErrorCode::kInvalidArgument);
+}
+
+TEST_F(GetVariable, TakesDefaultsFromTheScope) {
+  const auto scope = variable_scope("s", {.initializer = ones_initializer(), .dtype = at::kDouble});
+  const Variable v = get_variable("v", {{2}});
+  EXPECT_EQ(v.dtype(), at::kDouble);
+  EXPECT_EQ(v.read().sum().item<double>(), 2.0);
+  const Variable own =
+      get_variable("own", {{2}}, {.dtype = at::kFloat, .initializer = zeros_initializer()});
+  EXPECT_EQ(own.dtype(), at::kFloat);
+  EXPECT_EQ(own.read().sum().item<double>(), 0.0);
+}
+
+TEST_F(GetVariable, IsInItsCollections) {
+  get_variable("a", {{1}});
+  get_variable("b", {{1}}, {.trainable = Trainable::kNo});
+  get_variable("c", {{1}}, {.trainable = Trainable::kNo, .collections = Names{kLocalVariables}});
+  get_variable("d", {{1}}, {.collections = Names{kGlobalVariables, kModelVariables}});
+  const auto names = [](const std::vector<Variable>& variables) {
+    Names result;
+    for (const Variable& variable : variables) result.push_back(variable.name());
+    return result;
+  };
+  EXPECT_EQ(names(global_variables()), (Names{"a", "b", "d"}));
+  EXPECT_EQ(names(trainable_variables()), (Names{"a", "d"}));
+  EXPECT_EQ(names(local_variables()), (Names{"c"}));
+  EXPECT_EQ(names(get_model_variables()), (Names{"d"}));
+}
+
+TEST_F(GetVariable, ChecksSynchronizationAndAggregation) {
+  const VariableOptions on_read = {.synchronization = Synchronization::kOnRead,
+                                   .aggregation = Aggregation::kSum};
+  EXPECT_EQ(get_variable("metric", {{1}}, on_read).trainable(), Trainable::kNo);
+  VariableOptions trained = on_read;
+  trained.trainable = Trainable::kYes;
+  EXPECT_EQ(code_of([&] { get_variable("x", {{1}}, trained); }), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(code_of([] { get_variable("x", {{1}}, {.synchronization = Synchronization::kNone}); }),
+            ErrorCode::kInvalidArgument);
+  EXPECT_EQ(code_of([] {
+              get_variable("x", {{1}}, {.dtype = at::kLong, .aggregation = Aggregation::kMean});
+            }),
+            ErrorCode::kInvalidArgument);
+  EXPECT_EQ(code_of([] { get_variable("a b", {{1}}); }), ErrorCode::kInvalidArgument);
+}
+
+TEST_F(GetVariable, CallsTheInnerGetterFirstAndHandsItTheOuterOne) {
+  Names calls;
+  const auto recording = [&](const std::string& who) {
+    return [&calls, who](const VariableGetter& getter, const GetVariableRequest& request) {
+      calls.push_back(who + " " + request.name);
+      GetVariableRequest next = request;
+      next.name += "_" + who;
+      return getter(next);
+    };
+  };
+  const auto outer = variable_scope("a", {.custom_getter = recording("outer")});
+  const auto inner = variable_scope("b", {.custom_getter = recording("inner")});
+  EXPECT_EQ(get_variable("v", {{1}}).name(), "a/b/v_inner_outer");
+  EXPECT_EQ(calls, (Names{"inner a/b/v", "outer a/b/v_inner"}));
+}
+
+TEST_F(GetVariable, LetsAGetterReplaceTheVariable) {
+  const Variable other = get_variable("other", {{1}});
+  const auto scope = variable_scope(
+      "s",
+      {.custom_getter = [&](const VariableGetter&, const GetVariableRequest&) { return other; }});
+  EXPECT_TRUE(are_same(get_variable("v", {{7}}), other));
+}
+
+TEST_F(GetVariable, RefusesAPartitionerThatCuts) {
+  const auto scope = variable_scope("s", {.partitioner = fixed_size_partitioner(3)});
+  const Error error = error_of([] { get_variable("v", {{10, 2}}); });
+  EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
+  EXPECT_THAT(error.what(), HasSubstr("get_partitioned_variable"));
+  EXPECT_FALSE(graph_.store().find("s/v/part_0"));
+  EXPECT_EQ(get_variable("scalar", {std::vector<std::int64_t>{}}).name(), "s/scalar");
+}
+
+TEST_F(GetVariable, TowersShareVariables) {
+  const auto model = [] {
+    std::vector<Variable> variables;
+    for (int layer = 0; layer < 2; ++layer) {
+      const auto scope = variable_scope(std::nullopt, {.default_name = "conv"});
+      variables.push_back(get_variable("weights", {{2, 2}}));
+    }
+    return variables;
+  };
+  std::vector<std::vector<Variable>> towers;
+  for (int i = 0; i < 2; ++i) {
+    const auto names = name_scope("tower_" + std::to_string(i));
+    const auto root =
+        variable_scope(get_variable_scope(), {.reuse = i > 0 ? Reuse::kYes : Reuse::kInherit});
+    towers.push_back(model());
+  }
+  EXPECT_EQ(towers[0][0].name(), "conv/weights");
+  EXPECT_EQ(towers[0][1].name(), "conv_1/weights");
+  for (int layer = 0; layer < 2; ++layer) {
+    EXPECT_TRUE(are_same(towers[0][layer], towers[1][layer]));
+  }
+  EXPECT_EQ(global_variables().size(), 2U);
+}
+
+TEST(GetVariableOfStores, BeginsByNameAndSeedWhateverTheOrderAndTheDevices) {
+  const auto values = [](std::uint64_t seed, const Names& order, int replicas) {
+    VariableStore store(
+        {.devices = std::vector<c10::Device>(replicas, c10::Device(c10::kCPU)), .seed = seed});
+    Graph graph(store);
+    const auto opened = graph.as_default();
+    for (const std::string& name : order) get_variable(name, {{5}});
+    return store.find("a")->read();
+  };
+  const at::Tensor alone = values(7, {"a"}, 1);
+  EXPECT_TRUE(alone.equal(values(7, {"b", "c", "a"}, 3)));
+  EXPECT_FALSE(alone.equal(values(8, {"a"}, 1)));
+  EXPECT_TRUE(
+      alone.equal(glorot_uniform_initializer()({5}, at::kFloat, base::derive_seed(7, "a", 0, 0))));
+}
+
+TEST(GetVariableOfStores, FindsInReplicasWhateverTheScopeSays) {
+  VariableStore store({.devices = std::vector<c10::Device>(2, c10::Device(c10::kCPU)),
+                       .sharing = Sharing::kOneCopyEach});
+  Graph graph(store);
+  const auto opened = graph.as_default();
+  const Variable v = get_variable("v", {{1}});
+  const comm::Replica replica{.id = 1, .count = 2};
+  const base::AmbientScope<const comm::Replica> place(comm::kReplicaSlot, &replica);
+  EXPECT_TRUE(are_same(get_variable("v", {{1}}), v));
+  EXPECT_TRUE(get_value("v", {{1}}).is_same(v.component(1)));
+  const auto scope = variable_scope("s", {.reuse = Reuse::kAuto});
+  const Error error = error_of([] { get_variable("w", {{1}}); });
+  EXPECT_EQ(error.code(), ErrorCode::kNotFound);
+  EXPECT_THAT(error.what(), HasSubstr("Strategy::build"));
+}
+
+TEST(GetVariableOfStores, RefusesTheNamesOfOtherVariablesOfTheStore) {
+  VariableStore store(VariableStoreOptions{});
+  Graph graph(store);
+  const auto opened = graph.as_default();
+  const Variable by_hand = store.create({.name = "v", .initial = at::full({1}, 2.0F)});
+  EXPECT_EQ(code_of([] { get_variable("v", {{1}}); }), ErrorCode::kAlreadyExists);
+}
+
+TEST(GetVariableOfStores, NeedsAGraph) {
+  EXPECT_EQ(code_of([] { get_variable("v", {{1}}); }), ErrorCode::kFailedPrecondition);
+}
+
+TEST(GetVariablePlacement, AsksDeviceScopesWithTheSizeAndLogs) {
+  std::vector<std::string> lines;
+  auto placer = std::make_shared<device::Placer>(
+      device::PlacementOptions{.log = device::PlacementLog::kOn,
+                               .sink = [&](std::string_view line) { lines.emplace_back(line); }},
+      std::vector<device::Device>{device::Device{}});
+  Graph graph(GraphOptions{.placer = placer});
+  const auto opened = graph.as_default();
+  std::vector<std::string> asked;
+  const auto scope = device::with_device([&](const device::PlacementRequest& request) {
+    asked.push_back(request.name + " " + std::to_string(request.bytes.value_or(-1)));
+    return std::string("/cpu:0");
+  });
+  get_variable("w", {{3, 2}});
+  get_variable_scope().reuse_variables();
+  get_variable("w", {{3, 2}});
+  EXPECT_EQ(asked, (Names{"w 24"}));
+  EXPECT_EQ(lines, (Names{"w: (variable): cpu:0"}));
+}
+
+TEST(GetVariablePlacement, TakesAStrategysDevicesAndLogsThem) {
+  auto placer = std::make_shared<device::Placer>(
+      device::PlacementOptions{.log = device::PlacementLog::kOn, .sink = [](std::string_view) {}},
+      std::vector<device::Device>{device::Device{}});
+  VariableStore store(VariableStoreOptions{});
+  Graph graph(store, {.placer = placer});
+  const auto opened = graph.as_default();
+  const auto scope = device::with_device([](const device::PlacementRequest&) -> std::string {
+    ADD_FAILURE() << "a strategy's variables are not asked for";
+    return "";
+  });
+  get_variable("w", {{3, 2}});
+  EXPECT_EQ(placer->lines(), (Names{"w: (variable): cpu:0"}));
+}
+
+}  // namespace
+}  // namespace brigade::variables

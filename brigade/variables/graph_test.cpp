@@ -1,0 +1,143 @@
+#include "brigade/variables/graph.h"
+
+#include <ATen/ops/scalar_tensor.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "brigade/base/error.h"
+
+namespace brigade::variables {
+namespace {
+
+std::vector<std::string> names_of(const std::vector<NamedTensor>& members) {
+  std::vector<std::string> names;
+  for (const NamedTensor& member : members) names.push_back(member.name);
+  return names;
+}
+
+std::vector<std::string> names_of(const std::vector<UpdateOp>& ops) {
+  std::vector<std::string> names;
+  for (const UpdateOp& op : ops) names.push_back(op.name);
+  return names;
+}
+
+using Names = std::vector<std::string>;
+
+TEST(Graph, MakesNamesUniqueAsTensorFlowWhateverTheirCase) {
+  Graph graph;
+  Names names;
+  for (const char* name : {"a", "A", "a", "a_1", "b", "b_1", "b"}) {
+    names.push_back(graph.unique_name(name));
+  }
+  EXPECT_EQ(names, (Names{"a", "A_1", "a_2", "a_1_1", "b", "b_1", "b_2"}));
+}
+
+TEST(Graph, PutsTheOpenNameScopeBeforeNames) {
+  Graph graph;
+  const auto opened = graph.as_default();
+  const auto tower = name_scope("tower_0");
+  EXPECT_EQ(graph.unique_name("conv"), "tower_0/conv");
+  EXPECT_EQ(graph.unique_name("conv"), "tower_0/conv_1");
+}
+
+TEST(Graph, IsCurrentOnItsThreadWhileItIsDefault) {
+  EXPECT_EQ(current_graph(), nullptr);
+  Graph outer;
+  Graph inner;
+  {
+    const auto first = outer.as_default();
+    {
+      const auto second = inner.as_default();
+      EXPECT_EQ(current_graph(), &inner);
+    }
+    EXPECT_EQ(current_graph(), &outer);
+    std::thread([] { EXPECT_EQ(current_graph(), nullptr); }).join();
+  }
+  EXPECT_EQ(current_graph(), nullptr);
+}
+
+TEST(Graph, IsMissedByName) {
+  try {
+    require_graph("get_variable");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
+    EXPECT_NE(std::string(error.what()).find("get_variable needs an open graph"),
+              std::string::npos);
+  }
+}
+
+TEST(Graph, KeepsLossesInOrderUnderTheirScopes) {
+  Graph graph;
+  const auto opened = graph.as_default();
+  {
+    const auto tower = name_scope("tower_0");
+    graph.add_loss("loss", at::scalar_tensor(1.0));
+    graph.add_loss("loss", at::scalar_tensor(2.0));
+  }
+  {
+    const auto tower = name_scope("tower_1");
+    graph.add_loss("loss", at::scalar_tensor(3.0));
+  }
+  EXPECT_EQ(graph.losses().size(), 3U);
+  const auto first = graph.losses("tower_0/");
+  ASSERT_EQ(first.size(), 2U);
+  EXPECT_EQ(first[1].item<double>(), 2.0);
+  EXPECT_EQ(graph.losses("tower_1/").front().item<double>(), 3.0);
+  EXPECT_TRUE(graph.losses("tower_2").empty());
+}
+
+TEST(Graph, NamesEndPointsUnderTheNameScopeOrWhole) {
+  Graph graph;
+  const auto opened = graph.as_default();
+  const auto net = name_scope("net");
+  graph.add_to_collection("end_points", "conv1", at::scalar_tensor(1.0));
+  graph.add_to_collection("end_points", "conv1", at::scalar_tensor(2.0));
+  graph.add_to_collection("end_points", "Other/fc/", at::scalar_tensor(3.0));
+  EXPECT_EQ(names_of(graph.collection("end_points")),
+            (Names{"net/conv1", "net/conv1", "Other/fc"}));
+  EXPECT_EQ(names_of(graph.collection("end_points", "Other")), (Names{"Other/fc"}));
+  EXPECT_TRUE(graph.collection("others").empty());
+}
+
+TEST(Graph, RunsTheUpdatesOfAScopeOnce) {
+  Graph graph;
+  const auto opened = graph.as_default();
+  int first = 0;
+  int second = 0;
+  {
+    const auto tower = name_scope("tower_0");
+    graph.add_update_op("moving", [&] { ++first; });
+  }
+  {
+    const auto tower = name_scope("tower_1");
+    graph.add_update_op("moving", [&] { ++second; });
+  }
+  EXPECT_EQ(names_of(graph.update_ops()), (Names{"tower_0/moving", "tower_1/moving"}));
+  graph.run_update_ops("tower_0");
+  graph.run_update_ops("tower_0");
+  EXPECT_EQ(first, 1);
+  EXPECT_EQ(second, 0);
+  graph.drop_update_ops();
+  graph.run_update_ops();
+  EXPECT_EQ(second, 0);
+}
+
+TEST(Graph, ByItselfHasAStoreThatDeviceScopesPlace) {
+  Graph graph;
+  EXPECT_EQ(graph.store().placement(), StorePlacement::kDeviceScopes);
+  EXPECT_EQ(graph.store().num_replicas(), 1);
+}
+
+TEST(Graph, ReusesFromTheRootIfToldSo) {
+  Graph graph(GraphOptions{.reuse = Reuse::kYes});
+  const auto opened = graph.as_default();
+  EXPECT_EQ(get_variable_scope().reuse(), Reuse::kYes);
+  Graph fresh;
+  const auto inner = fresh.as_default();
+  EXPECT_EQ(get_variable_scope().reuse(), Reuse::kNo);
+}
+
+}  // namespace
+}  // namespace brigade::variables
