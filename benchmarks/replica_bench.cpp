@@ -41,7 +41,9 @@ int main(int argc, char** argv) {
   brigade::benchmarks::Options options;
   CLI::App app("Brigade's training loop on synthetic batches, one thread a replica");
   app.add_option("--model", options.model)->check(CLI::IsMember({"mnist_cnn", "mlp64"}));
-  app.add_option("--strategy", options.strategy)->check(CLI::IsMember({"one_device", "mirrored"}));
+  app.add_option("--strategy", options.strategy)
+      ->check(
+          CLI::IsMember({"one_device", "mirrored", "central_storage", "central_storage_copies"}));
   app.add_option("--replicas", options.run.replicas)->check(CLI::PositiveNumber);
   app.add_option("--batch", options.batch, "examples a replica and step (default: 128, mlp64: 32)");
   app.add_option("--steps", options.steps,

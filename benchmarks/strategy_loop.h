@@ -8,6 +8,7 @@
 
 #include "benchmarks/bare_models.h"
 #include "benchmarks/workload.h"
+#include "brigade/distribute/central_storage_strategy.h"
 #include "brigade/distribute/mirrored_strategy.h"
 #include "brigade/distribute/one_device_strategy.h"
 #include "brigade/distribute/strategy.h"
@@ -20,14 +21,19 @@
 
 namespace brigade::benchmarks {
 
-/// `one_device` on cpu:0, or `mirrored` on as many logical CPUs as there are replicas.
+/// `one_device` on cpu:0, or `mirrored` or `central_storage` on as many logical CPUs as there are
+/// replicas; `central_storage_copies` has each replica read a copy, as between devices.
 inline std::unique_ptr<distribute::Strategy> make_strategy(const std::string& name, int replicas) {
   std::vector<std::string> devices;
   for (int i = 0; i < replicas; ++i) devices.push_back("cpu:" + std::to_string(i));
   if (name == "mirrored") return std::make_unique<distribute::MirroredStrategy>(devices);
-  if (name != "one_device") {
-    throw std::invalid_argument("--strategy is '" + name + "'; expected one_device or mirrored");
+  if (name == "central_storage" || name == "central_storage_copies") {
+    return std::make_unique<distribute::CentralStorageStrategy>(distribute::CentralStorageOptions{
+        .compute_devices = devices,
+        .caching = name == "central_storage" ? variables::Caching::kWhereNeeded
+                                             : variables::Caching::kAlways});
   }
+  if (name != "one_device") throw std::invalid_argument("--strategy '" + name + "' is not known");
   if (replicas != 1) throw std::invalid_argument("--strategy one_device has one replica");
   return std::make_unique<distribute::OneDeviceStrategy>(devices.front());
 }

@@ -12,13 +12,6 @@
 namespace brigade::distribute {
 namespace {
 
-CentralStorageOptions towers(int count, variables::Caching caching) {
-  return {.compute_devices = cpus(count).devices,
-          .caching = caching,
-          .oversubscription = device::Oversubscription::kAllow,
-          .timeout = std::chrono::seconds(60)};
-}
-
 at::Tensor rows(int first, int count) {
   return at::arange(first * 3, (first + count) * 3, at::kDouble).view({count, 3}).sin();
 }
@@ -30,7 +23,7 @@ at::Tensor mean_loss(const at::Tensor& outputs) {
 TEST(AverageGradients, TowersWrittenByHandTrainAsOneOnTheWholeBatch) {
   for (const auto caching : {variables::Caching::kWhereNeeded, variables::Caching::kAlways}) {
     for (const int count : {1, 2, 3}) {
-      CentralStorageStrategy strategy(towers(count, caching));
+      CentralStorageStrategy strategy(central_cpus(count, caching));
       const auto model = strategy.create<Line>();
       const auto adam = strategy.minimizer(model, optim::Adam{.learning_rate = 0.1});
       MirroredStrategy one(cpus(1));

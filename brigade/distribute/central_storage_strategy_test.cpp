@@ -14,13 +14,6 @@ namespace {
 using variables::Caching;
 using variables::Sharing;
 
-CentralStorageOptions central(int replicas, Caching caching = Caching::kWhereNeeded) {
-  return {.compute_devices = cpus(replicas).devices,
-          .caching = caching,
-          .oversubscription = device::Oversubscription::kAllow,
-          .timeout = std::chrono::seconds(60)};
-}
-
 /// Some steps on batches of uneven shares; the weights.
 std::vector<at::Tensor> trained(Strategy& strategy, std::optional<int> updates = std::nullopt) {
   const auto model = strategy.create<Line>();
@@ -49,7 +42,7 @@ TEST(CentralStorageStrategy, TrainsBitForBitAsMirroredOnCpu) {
     MirroredStrategy mirrored(cpus(replicas));
     const auto expected = trained(mirrored);
     for (const Caching caching : {Caching::kWhereNeeded, Caching::kAlways}) {
-      CentralStorageStrategy strategy(central(replicas, caching));
+      CentralStorageStrategy strategy(central_cpus(replicas, caching));
       const auto ours = trained(strategy);
       for (std::size_t i = 0; i < expected.size(); ++i)
         EXPECT_TRUE(at::equal(ours[i], expected[i])) << i;
@@ -58,7 +51,7 @@ TEST(CentralStorageStrategy, TrainsBitForBitAsMirroredOnCpu) {
 }
 
 TEST(CentralStorageStrategy, ReplicasOnTheControllersDeviceReadItsMemory) {
-  CentralStorageStrategy strategy(central(2));
+  CentralStorageStrategy strategy(central_cpus(2));
   const auto model = strategy.create<Line>();
   EXPECT_EQ(strategy.name(), "central_storage");
   for (const auto& variable : model.variables()) {
@@ -68,7 +61,7 @@ TEST(CentralStorageStrategy, ReplicasOnTheControllersDeviceReadItsMemory) {
 }
 
 TEST(CentralStorageStrategy, CopiesAreFetchedOnceAStep) {
-  CentralStorageStrategy strategy(central(2, Caching::kAlways));
+  CentralStorageStrategy strategy(central_cpus(2, Caching::kAlways));
   const auto model = strategy.create<Line>();
   const auto adam = strategy.minimizer(model, optim::Adam{.learning_rate = 0.1});
   const auto& weight = model.variables()[0];
@@ -82,7 +75,7 @@ TEST(CentralStorageStrategy, CopiesAreFetchedOnceAStep) {
 }
 
 TEST(CentralStorageStrategy, SlotsExistOnce) {
-  CentralStorageStrategy strategy(central(3, Caching::kAlways));
+  CentralStorageStrategy strategy(central_cpus(3, Caching::kAlways));
   const auto model = strategy.create<Line>();
   const auto adam = strategy.minimizer(model, optim::Adam{});
   EXPECT_EQ(adam.state().slot(0, 0, 0).const_data_ptr(),
@@ -100,7 +93,7 @@ TEST(CentralStorageStrategy, WithOneComputeDeviceTheVariablesLieOnIt) {
 
 TEST(CentralStorageStrategy, AssignedValuesReachHomeAndCopies) {
   for (const Caching caching : {Caching::kWhereNeeded, Caching::kAlways}) {
-    CentralStorageStrategy strategy(central(2, caching));
+    CentralStorageStrategy strategy(central_cpus(2, caching));
     const auto scope = strategy.scope();
     const auto variable = variables::make_variable({.name = "v",
                                                     .initial = at::full({2}, 1, at::kDouble),
@@ -130,7 +123,7 @@ struct Normed : torch::nn::Module {
 };
 
 TEST(CentralStorageStrategy, BatchStatisticsAreTheFirstReplicas) {
-  CentralStorageStrategy strategy(central(2));
+  CentralStorageStrategy strategy(central_cpus(2));
   const auto model = strategy.create<Normed>();
   strategy.run([&](ReplicaContext& context) {
     model(at::full({4, 3}, context.replica_id() == 0 ? 10.0 : 1000.0));
@@ -153,7 +146,7 @@ TEST(CentralStorageStrategy, CrossDeviceOpsAreAChoice) {
       std::make_shared<comm::AllReduce>()};
   for (const auto& ops : choices) {
     for (const Caching caching : {Caching::kWhereNeeded, Caching::kAlways}) {
-      CentralStorageOptions options = central(4, caching);
+      CentralStorageOptions options = central_cpus(4, caching);
       options.cross_device_ops = ops;
       CentralStorageStrategy strategy(options);
       const auto ours = trained(strategy);

@@ -1,4 +1,5 @@
-// Both ways to apply gradients, share_applier.cpp and replica_applier.cpp, must do the same.
+// All ways to apply gradients (share_applier.cpp, replica_applier.cpp, controller_applier.cpp) must
+// do the same.
 #include "brigade/distribute/gradient_applier.h"
 
 #include <ATen/ops/arange.h>
@@ -18,7 +19,28 @@
 namespace brigade::distribute {
 namespace {
 
+using variables::Caching;
 using variables::Sharing;
+
+enum class Reduce { kAsItDoes, kByOps };
+
+struct Case {
+  int replicas;
+  Sharing sharing;
+  Caching caching = Caching::kWhereNeeded;
+  ControllerWork work = ControllerWork::kInShares;
+  Reduce reduce = Reduce::kAsItDoes;
+};
+
+void PrintTo(const Case& c, std::ostream* out) {
+  *out << c.replicas
+       << (c.sharing == Sharing::kOneStorage    ? " on one storage"
+           : c.sharing == Sharing::kOneCopyEach ? " with copies"
+                                                : " under a controller")
+       << (c.caching == Caching::kAlways ? ", cached" : "")
+       << (c.work == ControllerWork::kFirstReplica ? ", updated by the first" : "")
+       << (c.reduce == Reduce::kByOps ? ", reduced by cross-device ops" : "");
+}
 
 /// Variables of odd sizes, one of them larger than a block of the share applier, one not trained.
 struct Odd : torch::nn::Module {
@@ -33,22 +55,33 @@ struct Odd : torch::nn::Module {
 };
 
 struct Applied {
-  Applied(int replicas, Sharing sharing, const optim::UpdateRulePtr& rule)
+  Applied(const Case& c, const optim::UpdateRulePtr& rule)
       : group(std::make_shared<comm::LocalGroup>(
-            replicas, comm::LocalGroupOptions{.timeout = std::chrono::seconds(60),
-                                              .spin = std::chrono::microseconds(0)})),
+            c.replicas, comm::LocalGroupOptions{.timeout = std::chrono::seconds(60),
+                                                .spin = std::chrono::microseconds(0)})),
         communicators(comm::make_local_communicators(group)),
-        store(std::vector<c10::Device>(static_cast<std::size_t>(replicas), c10::Device(c10::kCPU)),
-              sharing) {
-    for (int replica = 0; replica < replicas; ++replica) modules.push_back(std::make_shared<Odd>());
+        store(
+            std::vector<c10::Device>(static_cast<std::size_t>(c.replicas), c10::Device(c10::kCPU)),
+            c.sharing, {.caching = c.caching}) {
+    for (int replica = 0; replica < c.replicas; ++replica)
+      modules.push_back(std::make_shared<Odd>());
     variables = store.adopt(modules);
     state = std::make_shared<optim::OptimizerState>(rule, variables,
                                                     std::span<const optim::ParameterGroup>());
+    applier = make_applier(c);
+  }
+
+  std::unique_ptr<GradientApplier> make_applier(const Case& c) const {
+    const auto ops = c.reduce == Reduce::kByOps ? std::make_shared<comm::AllReduce>() : nullptr;
+    if (c.sharing == Sharing::kController)
+      return make_controller_applier(group, state, ops, c.work);
     std::vector<comm::Communicator*> borrowed;
     for (const auto& communicator : communicators) borrowed.push_back(communicator.get());
-    applier = sharing == Sharing::kOneStorage && replicas > 1
-                  ? make_share_applier(group, state)
-                  : make_replica_applier(std::move(borrowed), state);
+    auto made = c.sharing == Sharing::kOneStorage && c.replicas > 1
+                    ? make_share_applier(group, state)
+                    : make_replica_applier(std::move(borrowed), state);
+    if (!ops) return made;
+    return make_reducing_applier(group, state, ops, std::move(made));
   }
 
   template <class Body>
@@ -88,20 +121,11 @@ Row sum_of(const std::vector<Row>& rows) {
   return sums;
 }
 
-struct Case {
-  int replicas;
-  Sharing sharing;
-};
-
-void PrintTo(const Case& c, std::ostream* out) {
-  *out << c.replicas << (c.sharing == Sharing::kOneStorage ? " on one storage" : " with copies");
-}
-
 class AppliedGradients : public ::testing::TestWithParam<Case> {
  protected:
   static optim::UpdateRulePtr rule() { return optim::AdamW{.weight_decay = 0.1}.rule(); }
-  Applied ours_{GetParam().replicas, GetParam().sharing, rule()};
-  Applied reference_{1, Sharing::kOneStorage, rule()};
+  Applied ours_{GetParam(), rule()};
+  Applied reference_{{1, Sharing::kOneStorage}, rule()};
 
   void expect_as_reference() const {
     for (std::size_t i = 0; i < ours_.variables.size(); ++i) {
@@ -181,7 +205,7 @@ TEST_P(AppliedGradients, LeaveNoTraceThatLooksLikeSomebodyElses) {
 }
 
 TEST_P(AppliedGradients, AreTheSameBitsInEveryRun) {
-  Applied again(GetParam().replicas, GetParam().sharing, rule());
+  Applied again(GetParam(), rule());
   for (int step = 0; step < 3; ++step) {
     const auto rows = random_rows(*ours_.state, GetParam().replicas);
     for (Applied* one : {&ours_, &again}) {
@@ -193,12 +217,38 @@ TEST_P(AppliedGradients, AreTheSameBitsInEveryRun) {
     EXPECT_TRUE(at::equal(ours_.variables[i].read(), again.variables[i].read()));
 }
 
-INSTANTIATE_TEST_SUITE_P(Appliers, AppliedGradients,
-                         ::testing::Values(Case{1, Sharing::kOneStorage},
-                                           Case{2, Sharing::kOneStorage},
-                                           Case{3, Sharing::kOneStorage},
-                                           Case{2, Sharing::kOneCopyEach},
-                                           Case{3, Sharing::kOneCopyEach}));
+TEST_P(AppliedGradients, FromOutsideTheyReachEveryReplica) {
+  const auto rows = random_rows(*ours_.state, 1);
+  apply_everywhere(*ours_.state, rows.front());
+  reference_.applier->apply(0, rows.front(), GradientState::kLocal);
+  expect_as_reference();
+  EXPECT_EQ(ours_.state->step(0), 1);
+  for (int replica = 0; replica < GetParam().replicas; ++replica) {
+    for (const auto& variable : ours_.state->variables())
+      EXPECT_NO_THROW(variable.check_untouched(replica)) << variable.name();
+  }
+}
+
+std::vector<Case> cases() {
+  std::vector<Case> all = {{1, Sharing::kOneStorage},
+                           {2, Sharing::kOneStorage},
+                           {3, Sharing::kOneStorage},
+                           {2, Sharing::kOneCopyEach},
+                           {3, Sharing::kOneCopyEach}};
+  for (const Sharing sharing : {Sharing::kOneStorage, Sharing::kOneCopyEach})
+    all.push_back({.replicas = 3, .sharing = sharing, .reduce = Reduce::kByOps});
+  for (const int replicas : {1, 2, 3}) {
+    for (const Caching caching : {Caching::kWhereNeeded, Caching::kAlways}) {
+      for (const auto work : {ControllerWork::kInShares, ControllerWork::kFirstReplica}) {
+        for (const auto reduce : {Reduce::kAsItDoes, Reduce::kByOps})
+          all.push_back({replicas, Sharing::kController, caching, work, reduce});
+      }
+    }
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Appliers, AppliedGradients, ::testing::ValuesIn(cases()));
 
 }  // namespace
 }  // namespace brigade::distribute

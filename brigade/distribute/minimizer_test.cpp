@@ -406,5 +406,238 @@ TEST(Minimizer, AReplicaThatDoesSomethingElseMeanwhileIsAnError) {
   EXPECT_TRUE(at::equal(job.value(0), at::full({3}, 2.0, at::kDouble)));
 }
 
+/// Trains `make(replicas)` strategies on micro-batches cut in the rows of `cuts`, gathered into one
+/// update each round, and one replica on all their rows at once; expects the same weights.
+template <class Step>
+void expect_as_one_batch(const std::vector<std::vector<std::int64_t>>& cuts, const Step& step) {
+  std::int64_t all = 0;
+  for (const auto& cut : cuts) all += ExampleCounts::of(cut).global;
+  Job one(1);
+  Job many(static_cast<int>(cuts.front().size()), {.accumulate = static_cast<int>(cuts.size())});
+  const at::Tensor rows = rows_cut({all})[0];
+  for (int round = 0; round < 3; ++round) {
+    one.run(rows_cut({all}), [&](ReplicaContext&, const at::Tensor& x) { step(one, x, all); });
+    std::int64_t begin = 0;
+    for (const auto& cut : cuts) {
+      std::vector<at::Tensor> shares;
+      for (const std::int64_t size : cut) {
+        shares.push_back(rows.narrow(0, begin, size));
+        begin += size;
+      }
+      many.run(PerReplica<at::Tensor>(std::move(shares), ExampleCounts::of(cut)),
+               [&](ReplicaContext&, const at::Tensor& x) { step(many, x, all); });
+    }
+  }
+  EXPECT_EQ(many.minimizer.updates(), 3);
+  for (std::size_t i = 0; i < one.model.variables().size(); ++i)
+    EXPECT_TRUE(many.value(i).allclose(one.value(i), 1e-12, 1e-14)) << i;
+  EXPECT_FALSE(one.value(0).allclose(at::full({3}, 2.0, at::kDouble))) << "nothing was learned";
+}
+
+const std::vector<std::vector<std::vector<std::int64_t>>> kMicroBatches = {
+    {{2}, {2}},       {{5}, {1}, {3}},          {{2, 2}, {2, 2}},
+    {{3, 2}, {1, 0}}, {{0, 3}, {4, 0}, {1, 1}}, {{1, 1, 0}, {4, 3, 3}, {0, 0, 0}},
+};
+
+TEST(Accumulation, IsOneStepOnTheMicroBatchesTogether) {
+  for (const auto& cuts : kMicroBatches) {
+    expect_as_one_batch(cuts, [](Job& job, const at::Tensor& x, std::int64_t) {
+      job.minimizer.minimize(losses_of(job.model(x)));
+    });
+    expect_as_one_batch(cuts, [](Job& job, const at::Tensor& x, std::int64_t) {
+      job.minimizer.minimize((job.model(x) - 1).square());
+    });
+    expect_as_one_batch(cuts, [](Job& job, const at::Tensor& x, std::int64_t) {
+      job.minimizer.minimize(losses_of(job.model(x)).mean());
+    });
+    expect_as_one_batch(cuts, [](Job& job, const at::Tensor& x, std::int64_t) {
+      job.minimizer.minimize(0.1 * losses_of(job.model(x)), LossScale::kSum);
+    });
+    expect_as_one_batch(cuts, [](Job& job, const at::Tensor& x, std::int64_t all) {
+      job.minimizer.minimize(losses_of(job.model(x)).sum() / static_cast<double>(all),
+                             LossScale::kAlreadyScaled);
+    });
+  }
+}
+
+TEST(Accumulation, CountsLossesAnExampleWhereNoBatchTellsTheirNumber) {
+  Job one(1);
+  Job two(2, {.accumulate = 2});
+  const at::Tensor rows = rows_cut({7})[0];
+  one.strategy.run([&](ReplicaContext&) { one.minimizer.minimize(losses_of(one.model(rows))); });
+  const std::vector<std::vector<std::pair<int, int>>> shares = {{{0, 3}, {3, 1}}, {{4, 1}, {5, 2}}};
+  for (const auto& micro_batch : shares) {
+    two.strategy.run([&](ReplicaContext& context) {
+      const auto [begin, size] = micro_batch[static_cast<std::size_t>(context.replica_id())];
+      two.minimizer.minimize(losses_of(two.model(rows.narrow(0, begin, size))));
+    });
+  }
+  EXPECT_TRUE(two.value(0).allclose(one.value(0), 1e-12));
+}
+
+TEST(Accumulation, UpdatesOnlyInTheLastStepOfAGroup) {
+  Job job(2, {.accumulate = 3});
+  const auto step = [&] {
+    job.run(rows_cut({2, 1}), [&](ReplicaContext&, const at::Tensor& x) {
+      job.minimizer.minimize(losses_of(job.model(x)));
+    });
+  };
+  at::Tensor before = job.value(0);
+  for (int call = 1; call <= 6; ++call) {
+    step();
+    const bool updated = call % 3 == 0;
+    EXPECT_EQ(job.minimizer.is_update_step(), updated) << call;
+    EXPECT_EQ(job.minimizer.micro_batches(), call % 3);
+    EXPECT_EQ(job.minimizer.updates(), call / 3);
+    EXPECT_EQ(job.minimizer.state().step(0), call / 3);
+    EXPECT_EQ(at::equal(job.value(0), before), !updated) << call;
+    before = job.value(0);
+  }
+}
+
+TEST(Accumulation, AFlushAppliesWhatIsLeftAsOneSmallerBatch) {
+  enum class Where { kOutside, kInReplicas };
+  for (const Where where : {Where::kOutside, Where::kInReplicas}) {
+    Job one(1);
+    one.run(rows_cut({5}), [&](ReplicaContext&, const at::Tensor& x) {
+      one.minimizer.minimize(losses_of(one.model(x)));
+    });
+    Job two(2, {.accumulate = 4});
+    const at::Tensor rows = rows_cut({5})[0];
+    const auto feed = [&](std::int64_t begin, std::vector<std::int64_t> sizes) {
+      std::vector<at::Tensor> shares = {rows.narrow(0, begin, sizes[0]),
+                                        rows.narrow(0, begin + sizes[0], sizes[1])};
+      two.run(PerReplica<at::Tensor>(std::move(shares), ExampleCounts::of(sizes)),
+              [&](ReplicaContext&, const at::Tensor& x) {
+                two.minimizer.minimize(losses_of(two.model(x)).mean());
+              });
+    };
+    const auto flush = [&] {
+      if (where == Where::kOutside) return two.minimizer.flush();
+      two.strategy.run([&](ReplicaContext&) { two.minimizer.flush(); });
+    };
+    flush();
+    EXPECT_EQ(two.minimizer.updates(), 0) << "nothing was gathered";
+    feed(0, {3, 1});
+    feed(4, {1, 0});
+    flush();
+    EXPECT_EQ(two.minimizer.updates(), 1);
+    EXPECT_TRUE(two.minimizer.is_update_step());
+    EXPECT_TRUE(two.value(0).allclose(one.value(0), 1e-12, 1e-14));
+    flush();
+    EXPECT_EQ(two.minimizer.updates(), 1);
+    EXPECT_EQ(two.minimizer.state().step(2), 0) << "the unused parameter's";
+  }
+}
+
+TEST(Accumulation, AFlushCountsTheExamplesOfBatchesThatWereNotDistributed) {
+  Job one(1);
+  Job two(2, {.accumulate = 9});
+  const at::Tensor rows = rows_cut({4})[0];
+  one.strategy.run([&](ReplicaContext&) { one.minimizer.minimize(losses_of(one.model(rows))); });
+  two.strategy.run([&](ReplicaContext& context) {
+    const bool first = context.replica_id() == 0;
+    two.minimizer.minimize(losses_of(two.model(rows.narrow(0, first ? 0 : 3, first ? 3 : 1))));
+  });
+  two.minimizer.flush();
+  EXPECT_TRUE(two.value(0).allclose(one.value(0), 1e-12));
+}
+
+TEST(Accumulation, GradientsByHandGoTheirOwnWay) {
+  Job by_hand(2, {.accumulate = 5});
+  Job plain(2);
+  for (Job* job : {&by_hand, &plain}) {
+    job->run(rows_cut({2, 1}), [&](ReplicaContext&, const at::Tensor& x) {
+      const auto local = job->minimizer.compute_gradients(losses_of(job->model(x)));
+      job->minimizer.apply_gradients(job->minimizer.aggregate(local));
+    });
+  }
+  EXPECT_TRUE(at::equal(by_hand.value(0), plain.value(0)));
+  EXPECT_EQ(by_hand.minimizer.updates(), 1);
+  EXPECT_EQ(by_hand.minimizer.micro_batches(), 0);
+}
+
+TEST(Accumulation, AFailedStepCanBeForgotten) {
+  Job job(2, {.accumulate = 3});
+  const auto step = [&](int failing) {
+    job.run(rows_cut({1, 1}), [&](ReplicaContext& context, const at::Tensor& x) {
+      if (context.replica_id() == failing) throw Error(ErrorCode::kInternal, "no luck");
+      job.minimizer.minimize(losses_of(job.model(x)));
+    });
+  };
+  EXPECT_EQ(error_from([&] { step(1); }).code(), ErrorCode::kInternal);
+  const Error uneven = error_from([&] { job.minimizer.flush(); });
+  EXPECT_EQ(uneven.code(), ErrorCode::kFailedPrecondition);
+  EXPECT_TRUE(says(uneven, "discard")) << uneven.what();
+  job.minimizer.discard();
+  EXPECT_EQ(job.minimizer.micro_batches(), 0);
+  step(-1);
+  job.minimizer.flush();
+  EXPECT_EQ(job.minimizer.updates(), 1);
+}
+
+TEST(Accumulation, FrozenVariablesStay) {
+  Job job(2, {.groups = {{.names = {"bias"}, .frozen = optim::Frozen::kYes}}, .accumulate = 2});
+  for (int i = 0; i < 2; ++i) {
+    job.run(rows_cut({2, 1}), [&](ReplicaContext&, const at::Tensor& x) {
+      job.minimizer.minimize(losses_of(job.model(x)));
+    });
+  }
+  EXPECT_TRUE(at::equal(job.value(1), at::zeros({3}, at::kDouble)));
+  EXPECT_FALSE(at::equal(job.value(0), at::full({3}, 2.0, at::kDouble)));
+}
+
+TEST(Accumulation, RefusesLessThanOneMicroBatch) {
+  for (const int wrong : {0, -1}) {
+    EXPECT_EQ(error_from([&] { Job job(1, {.accumulate = wrong}); }).code(),
+              ErrorCode::kInvalidArgument);
+  }
+}
+
+TEST(GlobalStep, CountsUpdatesInEveryReplica) {
+  MirroredStrategy strategy(cpus(2));
+  const auto scope = strategy.scope();
+  const auto model = strategy.create<Line>();
+  const auto global_step = variables::make_variable({.name = "global_step",
+                                                     .initial = at::zeros({}, at::kLong),
+                                                     .trainable = variables::Trainable::kNo});
+  const auto sgd = strategy.minimizer(model, optim::Sgd{.learning_rate = 0.1},
+                                      {.accumulate = 2, .global_step = global_step});
+  const auto step = [&] {
+    strategy.run([&](ReplicaContext&, const at::Tensor& x) { sgd.minimize(losses_of(model(x))); },
+                 rows_cut({2, 1}));
+  };
+  const auto expect = [&](std::int64_t count) {
+    for (const int replica : {0, 1})
+      EXPECT_EQ(global_step.component(replica).item<std::int64_t>(), count) << replica;
+  };
+  step();
+  expect(0);
+  step();
+  expect(1);
+  step();
+  sgd.flush();
+  expect(2);
+  EXPECT_NO_THROW(global_step.check_untouched(0));
+  global_step.assign(at::full({}, 40, at::kLong));
+  step();
+  step();
+  expect(41);
+}
+
+TEST(GlobalStep, MustBeOneIntegerThatIsNotTrained) {
+  MirroredStrategy strategy(cpus(1));
+  const auto scope = strategy.scope();
+  const auto model = strategy.create<Line>();
+  for (const at::Tensor& wrong : {at::zeros({}), at::zeros({2}, at::kLong)}) {
+    const auto variable = variables::make_variable(
+        {.name = "wrong", .initial = wrong, .trainable = variables::Trainable::kNo});
+    EXPECT_EQ(error_from([&] {
+                strategy.minimizer(model, optim::Sgd{}, {.global_step = variable});
+              }).code(),
+              ErrorCode::kInvalidArgument);
+  }
+}
+
 }  // namespace
 }  // namespace brigade::distribute

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "brigade/base/error.h"
+#include "brigade/distribute/central_storage_strategy.h"
 #include "brigade/distribute/mirrored_strategy.h"
 
 namespace brigade::distribute {
@@ -25,6 +26,18 @@ inline MirroredOptions cpus(int replicas, std::uint64_t seed = 0) {
   for (int replica = 0; replica < replicas; ++replica)
     options.devices.push_back("cpu:" + std::to_string(replica));
   return options;
+}
+
+/// For tests: central storage on the same logical CPUs. kAlways has every replica read a copy, as
+/// between devices.
+inline CentralStorageOptions central_cpus(
+    int replicas, variables::Caching caching = variables::Caching::kWhereNeeded,
+    std::uint64_t seed = 0) {
+  return {.compute_devices = cpus(replicas).devices,
+          .caching = caching,
+          .oversubscription = device::Oversubscription::kAllow,
+          .seed = seed,
+          .timeout = std::chrono::seconds(60)};
 }
 
 /// For tests: logical CPUs without names or cores of their own.
