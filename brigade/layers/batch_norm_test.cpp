@@ -1,0 +1,152 @@
+#include "brigade/layers/batch_norm.h"
+
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/ones.h>
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include "brigade/base/error.h"
+#include "brigade/layers/v1/batch_normalization.h"
+#include "brigade/variables/variable_lists.h"
+
+namespace brigade::layers {
+namespace {
+
+using variables::Graph;
+using variables::Mode;
+using variables::Reuse;
+
+at::Tensor sawtooth(std::vector<std::int64_t> shape) {
+  std::int64_t count = 1;
+  for (const auto size : shape) count *= size;
+  return (at::arange(count) * 3 % 7 - 3).to(at::kFloat).view(shape);
+}
+// TensorFlow's [2, 2, 2, 2] with the channels last.
+at::Tensor images() {
+  return sawtooth({2, 2, 2, 2}).permute({0, 3, 1, 2}).contiguous();
+}
+
+at::Tensor read(const std::string& name) {
+  return variables::global_variables(name).at(0).read();
+}
+
+void expect_values(const at::Tensor& found, const std::vector<double>& wanted) {
+  ASSERT_EQ(found.numel(), static_cast<std::int64_t>(wanted.size()));
+  const auto difference = found.to(at::kDouble).flatten() - torch::tensor(wanted, at::kDouble);
+  EXPECT_LT(difference.abs().max().item<double>(), 2e-6) << found;
+}
+
+// The numbers of the next tests are those of TensorFlow 2.21 with tf_slim 1.1.
+TEST(BatchNorm, NormalisesByTheBatchAndMovesItsStatisticsWithTheUpdate) {
+  Graph graph;
+  const auto opened = graph.as_default();
+  const auto result = batch_norm(images(), {.decay = 0.9});
+  expect_values(result.permute({0, 2, 3, 1}).flatten().slice(0, 0, 6),
+                {-1.2394526, 0.0, 1.5935820, -0.5344462, 1.1214095, -1.0688924});
+  expect_values(read("BatchNorm/moving_mean"), {0.0, 0.0});
+  graph.run_update_ops();
+  expect_values(read("BatchNorm/moving_mean"), {-0.0375, 0.0});
+  expect_values(read("BatchNorm/moving_variance"), {1.4125001, 1.3000001});
+  EXPECT_TRUE(graph.update_ops().empty());
+}
+
+TEST(BatchNorm, OfThreeDimensionsFollowsTheBatchsOwnVariance) {
+  Graph graph;
+  const auto opened = graph.as_default();
+  batch_norm(sawtooth({4, 3, 2}).permute({0, 2, 1}), {.decay = 0.9});
+  graph.run_update_ops();
+  expect_values(read("BatchNorm/moving_mean"), {0.025, -0.025});
+  expect_values(read("BatchNorm/moving_variance"), {1.3187500, 1.3187500});
+}
+
+TEST(BatchNorm, OfOneValueHasNoVariance) {
+  Graph graph;
+  const auto opened = graph.as_default();
+  const auto result = batch_norm(sawtooth({1, 2, 1, 1}), {.decay = 0.9});
+  graph.run_update_ops();
+  expect_values(result, {0.0, 0.0});
+  expect_values(read("BatchNorm/moving_mean"), {-0.3, 0.0});
+  expect_values(read("BatchNorm/moving_variance"), {0.9, 0.9});
+}
+
+TEST(BatchNorm, CanMoveItsStatisticsInPlace) {
+  Graph graph;
+  const auto opened = graph.as_default();
+  batch_norm(images(), {.decay = 0.9, .updates = StatisticsUpdate::kInPlace});
+  EXPECT_TRUE(graph.update_ops().empty());
+  expect_values(read("BatchNorm/moving_mean"), {-0.0375, 0.0});
+}
+
+TEST(BatchNorm, EvaluatesByTheMovingStatistics) {
+  Graph graph;
+  const auto opened = graph.as_default();
+  batch_norm(images(), {.updates = StatisticsUpdate::kInPlace, .scope = "bn"});
+  const auto result =
+      batch_norm(images(), {.mode = Mode::kEvaluation, .reuse = Reuse::kYes, .scope = "bn"});
+  const auto mean = read("bn/moving_mean").view({1, 2, 1, 1});
+  const auto variance = read("bn/moving_variance").view({1, 2, 1, 1});
+  EXPECT_TRUE(at::allclose(result, (images() - mean) / (variance + 0.001).sqrt(), 1e-5, 1e-6));
+  EXPECT_TRUE(graph.update_ops().empty());
+}
+
+TEST(BatchNorm, AnEmptyBatchLeavesTheStatisticsAlone) {
+  Graph graph;
+  const auto opened = graph.as_default();
+  const auto result = batch_norm(images().slice(0, 0, 0), {.scope = "bn"});
+  EXPECT_EQ(result.numel(), 0);
+  EXPECT_TRUE(graph.update_ops().empty());
+  result.sum().backward();
+  EXPECT_EQ(read("bn/moving_mean").abs().sum().item<float>(), 0.0F);
+}
+
+TEST(BatchNorm, HasAnOffsetAndAFactorIfAskedTo) {
+  Graph graph;
+  const auto opened = graph.as_default();
+  const auto plain = batch_norm(images(), {.center = Center::kNo, .scope = "plain"});
+  EXPECT_TRUE(variables::trainable_variables().empty());
+  const auto full = batch_norm(images(), {.scale = Scale::kYes, .scope = "full"});
+  ASSERT_EQ(variables::trainable_variables().size(), 2u);
+  EXPECT_TRUE(at::allclose(plain, full));
+  variables::global_variables("full/gamma")[0].assign(at::ones({2}) * 3.0);
+  variables::global_variables("full/beta")[0].assign(at::ones({2}));
+  const auto changed =
+      batch_norm(images(), {.scale = Scale::kYes, .reuse = Reuse::kYes, .scope = "full"});
+  EXPECT_TRUE(at::allclose(changed, plain * 3.0 + 1.0, 1e-5, 1e-6));
+}
+
+TEST(BatchNorm, StatisticsAreEachReplicasOwn) {
+  Graph graph;
+  const auto opened = graph.as_default();
+  batch_norm(images());
+  const auto statistic = variables::global_variables("BatchNorm/moving_mean").at(0);
+  EXPECT_EQ(statistic.synchronization(), variables::Synchronization::kOnRead);
+  EXPECT_EQ(statistic.aggregation(), variables::Aggregation::kMean);
+  EXPECT_EQ(statistic.trainable(), variables::Trainable::kNo);
+}
+
+TEST(BatchNorm, RefusesWhatDoesNotFit) {
+  Graph graph;
+  const auto opened = graph.as_default();
+  EXPECT_THROW(batch_norm(at::ones({3})), Error);
+  EXPECT_THROW(batch_norm(images(), {.decay = 1.5}), Error);
+}
+
+TEST(BatchNormalization, HasTheDefaultsOfTfLayers) {
+  Graph graph;
+  const auto opened = graph.as_default();
+  v1::batch_normalization(images(), {.momentum = 0.9, .mode = Mode::kTraining, .name = "four"});
+  v1::batch_normalization(sawtooth({4, 2}),
+                          {.momentum = 0.9, .mode = Mode::kTraining, .name = "two"});
+  graph.run_update_ops();
+  EXPECT_EQ(variables::trainable_variables("four/").size(), 2u);
+  expect_values(read("four/moving_variance"), {1.4125001, 1.3000001});
+  expect_values(read("two/moving_mean"), {0.075, -0.15});
+  expect_values(read("two/moving_variance"), {1.4187500, 1.0250000});
+  const auto untouched = v1::batch_normalization(sawtooth({4, 2}), {.epsilon = 0.0});
+  EXPECT_TRUE(at::allclose(untouched, sawtooth({4, 2}))) << "evaluation is the default";
+}
+
+}  // namespace
+}  // namespace brigade::layers

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+/// What several layers check on entry. All throw kInvalidArgument, naming `layer`.
+namespace brigade::layers {
+
+/// Unless it is 1 or more.
+void check_outputs(const char* layer, std::int64_t num_outputs);
+
+/// Unless `inputs` is defined and has at least this many dimensions.
+void check_dimensions(const char* layer, const at::Tensor& inputs, std::int64_t at_least);
+
+/// Unless `share` lies in (0, 1].
+void check_keep_prob(const char* layer, double share);
+
+}  // namespace brigade::layers

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "brigade/layers/arg_scope.h"
+#include "brigade/layers/layer_scope.h"
+
+namespace brigade::layers {
+
+/// See `LayerArguments` for what the fields mean.
+struct Conv2dOptions {
+  std::optional<Size2d> stride = std::nullopt;                               ///< default 1
+  std::optional<Padding> padding = std::nullopt;                             ///< default kSame
+  std::optional<Size2d> rate = std::nullopt;                                 ///< default 1
+  std::optional<Activation> activation = std::nullopt;                       ///< default relu
+  std::optional<Normalizer> normalizer = std::nullopt;                       ///< default none
+  std::optional<variables::Initializer> weights_initializer = std::nullopt;  ///< Glorot uniform
+  std::optional<variables::Regularizer> weights_regularizer = std::nullopt;
+  std::optional<variables::Initializer> biases_initializer = std::nullopt;  ///< default zeros
+  std::optional<variables::Regularizer> biases_regularizer = std::nullopt;
+  std::optional<variables::Reuse> reuse = std::nullopt;
+  std::vector<std::string> variables_collections = {};
+  std::vector<std::string> outputs_collections = {};
+  std::optional<variables::Trainable> trainable = std::nullopt;
+  LayerScope scope = {};  ///< default: Conv, Conv_1, ...
+};
+
+/// A convolution of `images` [N, C, H, W] with `num_outputs` kernels, then the normaliser or
+/// biases, then the activation. Variables: weights [num_outputs, C, kernel height, kernel width],
+/// biases [num_outputs]. Computes where the open device scopes say. TensorFlow: slim.conv2d.
+///
+/// Throws kInvalidArgument for images, numbers or a window that do not fit; kFailedPrecondition
+/// without a graph; otherwise as `get_variable`.
+at::Tensor conv2d(const at::Tensor& images, std::int64_t num_outputs, Size2d kernel,
+                  const Conv2dOptions& options = {});
+template <>
+inline constexpr LayerKind kLayerKind<conv2d> = layer_kind<Conv2dOptions>("conv2d");
+
+}  // namespace brigade::layers

@@ -1,0 +1,149 @@
+#include "brigade/layers/conv2d.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/ones.h>
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include <functional>
+#include <string>
+
+#include "brigade/base/error.h"
+#include "brigade/layers/fully_connected.h"
+#include "brigade/layers/separable_conv2d.h"
+#include "brigade/variables/variable_lists.h"
+
+namespace brigade::layers {
+namespace {
+
+using variables::Graph;
+using variables::Initializer;
+
+void expect_refused(const std::function<void()>& call, const std::string& part_of_message) {
+  try {
+    call();
+    ADD_FAILURE() << "nothing was thrown; expected: " << part_of_message;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+    EXPECT_NE(std::string(error.what()).find(part_of_message), std::string::npos) << error.what();
+  }
+}
+
+double sum(const at::Tensor& values) {
+  return values.sum().item<double>();
+}
+
+const Initializer kOnes = variables::ones_initializer();
+const Initializer kMinusHundred = variables::constant_initializer(-100.0);
+
+TEST(Conv2d, AddsBiasesAndEndsInRelu) {
+  Graph graph;
+  const auto opened = graph.as_default();
+  const auto images = at::ones({2, 3, 4, 4}, at::kDouble);
+  const auto all = conv2d(images, 5, 3, {.weights_initializer = kOnes});
+  EXPECT_EQ(all.sizes(), (std::vector<std::int64_t>{2, 5, 4, 4}));
+  EXPECT_EQ(all.scalar_type(), at::kDouble);
+  EXPECT_EQ(all[0][0][0][0].item<double>(), 12.0) << "the corner sees 4 of 9";
+  EXPECT_EQ(all[0][0][1][1].item<double>(), 27.0);
+  const Conv2dOptions cold{.weights_initializer = kOnes, .biases_initializer = kMinusHundred};
+  EXPECT_EQ(sum(conv2d(images, 5, 3, cold)), 0.0);
+  auto linear = cold;
+  linear.activation = nullptr;
+  EXPECT_EQ(conv2d(images, 5, 3, linear)[0][0][1][1].item<double>(), -73.0);
+}
+
+TEST(Conv2d, TakesStrideAndPadding) {
+  Graph graph;
+  const auto opened = graph.as_default();
+  const auto images = at::ones({2, 3, 9, 9});
+  EXPECT_EQ(conv2d(images, 1, 3, {.stride = 2}).size(2), 5);
+  EXPECT_EQ(conv2d(images, 1, 3, {.stride = 2, .padding = Padding::kValid}).size(2), 4);
+  EXPECT_EQ(conv2d(images, 1, {1, 7}, {.padding = Padding::kValid}).size(3), 3);
+  EXPECT_EQ(conv2d(images, 1, 3, {.padding = Padding::kValid, .rate = 2}).size(2), 5);
+}
+
+TEST(Conv2d, ANormaliserTakesThePlaceOfBiases) {
+  Graph graph;
+  const auto opened = graph.as_default();
+  const Normalizer twice = [](const at::Tensor& x) { return x * 2.0; };
+  const auto result =
+      conv2d(at::ones({1, 1, 2, 2}), 1, 1, {.normalizer = twice, .weights_initializer = kOnes});
+  EXPECT_EQ(sum(result), 8.0);
+  EXPECT_EQ(variables::global_variables().size(), 1u);
+}
+
+TEST(Conv2d, ReluDoesNotOverwriteWhatANormaliserKeeps) {
+  Graph graph;
+  const auto opened = graph.as_default();
+  const auto result = conv2d(at::ones({1, 1, 2, 2}), 1, 1,
+                             {.normalizer = [](const at::Tensor& x) { return x.tanh(); }});
+  EXPECT_NO_THROW(result.sum().backward());
+}
+
+TEST(Conv2d, RefusesWhatDoesNotFit) {
+  Graph graph;
+  const auto opened = graph.as_default();
+  const auto images = at::ones({1, 1, 2, 2});
+  expect_refused([&] { conv2d(images, 0, 1); }, "conv2d: the number of outputs is 0");
+  expect_refused([&] { conv2d(images[0], 1, 1); }, "[1, 2, 2]");
+  expect_refused([&] { conv2d(images, 1, 3, {.padding = Padding::kValid}); }, "does not fit");
+  expect_refused([&] { fully_connected(images.flatten(), 1); }, "at least 2 dimensions");
+  expect_refused([&] { separable_conv2d(images, 0, 1); }, "outputs is 0");
+}
+
+// The numbers are TensorFlow 2.21's for the same images, kernels, stride 2 and padding SAME.
+TEST(SeparableConv2d, FiltersChannelsThenMixesThem) {
+  Graph graph;
+  const auto opened = graph.as_default();
+  const auto first = (at::arange(16) * 3 % 7 - 3).to(at::kFloat).view({1, 1, 4, 4});
+  const auto images = at::cat({first, first * -2 + 1}, 1);
+  const auto kernel = (at::arange(9) * 2 % 5 - 1).to(at::kFloat).view({1, 1, 3, 3});
+  const auto depthwise = at::cat({kernel, kernel + 1, kernel * 2, kernel * 2 + 1}, 0);
+  const auto pointwise = (at::arange(12).view({4, 3}).t() - 5).to(at::kFloat).view({3, 4, 1, 1});
+  const auto given = [](const at::Tensor& value) {
+    return Initializer("given", [value](auto, auto, auto) { return value.clone(); });
+  };
+  const auto result = separable_conv2d(images, 3, 3,
+                                       {.depth_multiplier = 2,
+                                        .stride = 2,
+                                        .activation = nullptr,
+                                        .weights_initializer = given(depthwise),
+                                        .pointwise_initializer = given(pointwise)});
+  const auto wanted = torch::tensor(
+      {-346., 209., -51., -25., -404., 268., -57., -29., -462., 327., -63., -33.}, at::kFloat);
+  EXPECT_LT((result.flatten() - wanted).abs().max().item<float>(), 1e-3F) << result;
+}
+
+TEST(SeparableConv2d, WithoutOutputsFiltersOnly) {
+  Graph graph;
+  const auto opened = graph.as_default();
+  const auto result =
+      separable_conv2d(at::ones({1, 2, 4, 4}), std::nullopt, 3, {.depth_multiplier = 3});
+  EXPECT_EQ(result.size(1), 6);
+  EXPECT_EQ(variables::global_variables().size(), 2u);
+}
+
+TEST(FullyConnected, WorksOnTheLastDimension) {
+  Graph graph;
+  const auto opened = graph.as_default();
+  const auto result =
+      fully_connected(at::ones({2, 5, 4}), 3, {.weights_initializer = kOnes, .scope = "fc"});
+  EXPECT_EQ(result.sizes(), (std::vector<std::int64_t>{2, 5, 3}));
+  EXPECT_EQ(result[1][4][2].item<float>(), 4.0F);
+  EXPECT_EQ(variables::global_variables("fc/weights")[0].shape(),
+            (std::vector<std::int64_t>{3, 4}));
+}
+
+TEST(FullyConnected, TakesEmptyBatches) {
+  Graph graph;
+  const auto opened = graph.as_default();
+  const auto result = fully_connected(at::ones({0, 4}), 3, {.scope = "fc"});
+  result.sum().backward();
+  const auto gradient = variables::global_variables("fc/weights")[0].component(0).grad();
+  ASSERT_TRUE(gradient.defined());
+  EXPECT_EQ(sum(gradient), 0.0);
+}
+
+}  // namespace
+}  // namespace brigade::layers

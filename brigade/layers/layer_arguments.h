@@ -1,0 +1,123 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "brigade/layers/activation.h"
+#include "brigade/layers/window.h"
+#include "brigade/variables/initializer.h"
+#include "brigade/variables/mode.h"
+#include "brigade/variables/variable_options.h"
+#include "brigade/variables/variable_scope.h"
+
+namespace brigade::layers {
+
+/// Whether a normalising layer has an offset (`beta`), and whether it has a factor (`gamma`).
+enum class Center { kNo, kYes };
+enum class Scale { kNo, kYes };
+
+/// When batch norm moves its statistics.
+enum class StatisticsUpdate {
+  kUpdateOps,  ///< with the optimizer's update: `Graph::run_update_ops`, which the minimizers call
+  kInPlace,    ///< at once (Slim: updates_collections=None)
+};
+
+/// Every argument of a layer that an `arg_scope` can give a default for. The options of a layer
+/// have those of these that it takes, by the same names, in this order, and mean by them what is
+/// said here. What is left unset comes from the open argument scopes, and then from the layer's own
+/// defaults.
+struct LayerArguments {
+  std::optional<Size2d> stride = std::nullopt;
+  std::optional<Padding> padding = std::nullopt;
+  /// The distance between two elements of the window (dilation).
+  std::optional<Size2d> rate = std::nullopt;
+  /// The share of the elements that dropout keeps.
+  std::optional<double> keep_prob = std::nullopt;
+  /// How much of a moving statistic stays at each update.
+  std::optional<double> decay = std::nullopt;
+  std::optional<Center> center = std::nullopt;
+  std::optional<Scale> scale = std::nullopt;
+  /// Added to the variance.
+  std::optional<double> epsilon = std::nullopt;
+  /// `nullptr`: none.
+  std::optional<Activation> activation = std::nullopt;
+  /// `nullptr`: none. With one, the layer has no biases.
+  std::optional<Normalizer> normalizer = std::nullopt;
+  /// `Initializer()`: the variable scope's.
+  std::optional<variables::Initializer> weights_initializer = std::nullopt;
+  /// `nullptr`: the variable scope's.
+  std::optional<variables::Regularizer> weights_regularizer = std::nullopt;
+  /// `Initializer()`: the layer has no biases.
+  std::optional<variables::Initializer> biases_initializer = std::nullopt;
+  std::optional<variables::Regularizer> biases_regularizer = std::nullopt;
+  std::optional<StatisticsUpdate> updates = std::nullopt;
+  /// Slim: is_training.
+  std::optional<variables::Mode> mode = std::nullopt;
+  std::optional<variables::Reuse> reuse = std::nullopt;
+  /// Collections that the layer's variables are added to, beside the global and the model
+  /// variables.
+  std::vector<std::string> variables_collections = {};
+  /// Collections of the graph that the result is added to, under the name of the layer's scope; see
+  /// `end_points`.
+  std::vector<std::string> outputs_collections = {};
+  std::optional<variables::Trainable> trainable = std::nullopt;
+};
+
+template <class T>
+bool is_set(const std::optional<T>& argument) {
+  return argument.has_value();
+}
+inline bool is_set(const std::vector<std::string>& argument) {
+  return !argument.empty();
+}
+
+/// Calls `visit(name, own, other)` for each of the arguments that `Options` has: `own` is its
+/// field, `other` that of `arguments`, which are `LayerArguments`.
+template <class Options, class Arguments, class Visit>
+void visit_arguments(Options& options, Arguments& arguments, const Visit& visit) {
+  if constexpr (requires { options.stride; }) visit("stride", options.stride, arguments.stride);
+  if constexpr (requires { options.padding; }) visit("padding", options.padding, arguments.padding);
+  if constexpr (requires { options.rate; }) visit("rate", options.rate, arguments.rate);
+  if constexpr (requires { options.keep_prob; })
+    visit("keep_prob", options.keep_prob, arguments.keep_prob);
+  if constexpr (requires { options.decay; }) visit("decay", options.decay, arguments.decay);
+  if constexpr (requires { options.center; }) visit("center", options.center, arguments.center);
+  if constexpr (requires { options.scale; }) visit("scale", options.scale, arguments.scale);
+  if constexpr (requires { options.epsilon; }) visit("epsilon", options.epsilon, arguments.epsilon);
+  if constexpr (requires { options.activation; })
+    visit("activation", options.activation, arguments.activation);
+  if constexpr (requires { options.normalizer; })
+    visit("normalizer", options.normalizer, arguments.normalizer);
+  if constexpr (requires { options.weights_initializer; })
+    visit("weights_initializer", options.weights_initializer, arguments.weights_initializer);
+  if constexpr (requires { options.weights_regularizer; })
+    visit("weights_regularizer", options.weights_regularizer, arguments.weights_regularizer);
+  if constexpr (requires { options.biases_initializer; })
+    visit("biases_initializer", options.biases_initializer, arguments.biases_initializer);
+  if constexpr (requires { options.biases_regularizer; })
+    visit("biases_regularizer", options.biases_regularizer, arguments.biases_regularizer);
+  if constexpr (requires { options.updates; }) visit("updates", options.updates, arguments.updates);
+  if constexpr (requires { options.mode; }) visit("mode", options.mode, arguments.mode);
+  if constexpr (requires { options.reuse; }) visit("reuse", options.reuse, arguments.reuse);
+  if constexpr (requires { options.variables_collections; })
+    visit("variables_collections", options.variables_collections, arguments.variables_collections);
+  if constexpr (requires { options.outputs_collections; })
+    visit("outputs_collections", options.outputs_collections, arguments.outputs_collections);
+  if constexpr (requires { options.trainable; })
+    visit("trainable", options.trainable, arguments.trainable);
+}
+
+/// The names of the arguments that a layer with these options takes.
+template <class Options>
+std::vector<std::string_view> argument_names() {
+  std::vector<std::string_view> names;
+  const Options options;
+  const LayerArguments arguments;
+  visit_arguments(options, arguments,
+                  [&](std::string_view name, const auto&, const auto&) { names.push_back(name); });
+  return names;
+}
+
+}  // namespace brigade::layers

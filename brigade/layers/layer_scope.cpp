@@ -1,0 +1,116 @@
+#include "brigade/layers/layer_scope.h"
+
+#include <utility>
+
+#include "brigade/base/strings.h"
+#include "brigade/variables/collections.h"
+#include "brigade/variables/layer_value.h"
+
+namespace brigade::layers {
+namespace {
+
+using variables::Initializer;
+using variables::VariableOptions;
+
+variables::OpenVariableScope open(const LayerScope& scope, const char* default_name,
+                                  std::optional<variables::Reuse> reuse) {
+  variables::VariableScopeOptions options{.reuse = reuse.value_or(variables::Reuse::kInherit)};
+  if (scope.captured() != nullptr) {
+    return variables::variable_scope(*scope.captured(), std::move(options));
+  }
+  options.default_name = default_name;
+  return variables::variable_scope(scope.name(), std::move(options));
+}
+
+void collect(variables::Graph& graph, const std::vector<std::string>& collections,
+             const at::Tensor& result) {
+  // The name scope ends in a slash, by which the graph knows a whole name.
+  for (const auto& collection : collections) {
+    graph.add_to_collection(collection, graph.name_scope(), result);
+  }
+}
+
+}  // namespace
+
+std::optional<std::string> LayerScope::name() const {
+  if (const auto* name = std::get_if<std::string>(&value_)) return *name;
+  return std::nullopt;
+}
+
+OpenLayer::OpenLayer(const LayerScope& scope, const char* default_name,
+                     std::optional<variables::Reuse> reuse)
+    : graph_(variables::require_graph(default_name)), scope_(open(scope, default_name, reuse)) {}
+
+at::Tensor OpenLayer::place(const char* operation, const at::Tensor& input) const {
+  return variables::place_layer(graph_.name_scope() + operation, input);
+}
+
+at::Tensor OpenLayer::collected(const std::vector<std::string>& collections,
+                                at::Tensor result) const {
+  collect(graph_, collections, result);
+  return result;
+}
+
+OpenOperation::OpenOperation(const std::string& name, const char* default_name)
+    : graph_(variables::current_graph()) {
+  if (graph_ != nullptr) scope_.emplace(*graph_, name.empty() ? default_name : name);
+}
+
+at::Tensor OpenOperation::place(const char* operation, const at::Tensor& input) const {
+  if (graph_ == nullptr) return input;
+  return variables::place_layer(graph_->name_scope() + operation, input);
+}
+
+at::Tensor OpenOperation::collected(const std::vector<std::string>& collections,
+                                    at::Tensor result) const {
+  if (graph_ != nullptr) collect(*graph_, collections, result);
+  return result;
+}
+
+VariableOptions model_variable(const Initializer& initializer,
+                               const std::vector<std::string>& collections,
+                               std::optional<variables::Trainable> trainable,
+                               at::ScalarType dtype) {
+  std::vector<std::string> all = {variables::kGlobalVariables, variables::kModelVariables};
+  all.insert(all.end(), collections.begin(), collections.end());
+  return {.dtype = dtype,
+          .initializer = initializer,
+          .trainable = trainable,
+          .collections = std::move(all)};
+}
+
+at::Tensor get_weights(const char* name, std::vector<std::int64_t> shape, const at::Tensor& like,
+                       const LayerArguments& arguments) {
+  auto options =
+      model_variable(arguments.weights_initializer ? *arguments.weights_initializer
+                                                   : variables::glorot_uniform_initializer(),
+                     arguments.variables_collections, arguments.trainable, like.scalar_type());
+  options.regularizer = arguments.weights_regularizer.value_or(nullptr);
+  return variables::get_value(name, shape, options, like.device());
+}
+
+at::Tensor get_biases(std::int64_t outputs, const at::Tensor& like,
+                      const LayerArguments& arguments) {
+  if (arguments.normalizer && *arguments.normalizer) return {};
+  const auto& given = arguments.biases_initializer;
+  if (given && !*given) return {};
+  auto options =
+      model_variable(given ? *given : variables::zeros_initializer(),
+                     arguments.variables_collections, arguments.trainable, like.scalar_type());
+  options.regularizer = arguments.biases_regularizer.value_or(nullptr);
+  return variables::get_value("biases", {{outputs}}, options, like.device());
+}
+
+at::Tensor finished(const OpenLayer& layer, const LayerArguments& arguments, at::Tensor result) {
+  const Activation activation = arguments.activation.value_or(relu);
+  if (arguments.normalizer && *arguments.normalizer) {
+    // A normaliser may need its result for backward, so nothing may overwrite it.
+    result = (*arguments.normalizer)(result);
+    if (activation) result = activation(result);
+  } else {
+    result = activate(activation, std::move(result));
+  }
+  return layer.collected(arguments.outputs_collections, std::move(result));
+}
+
+}  // namespace brigade::layers

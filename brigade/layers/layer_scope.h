@@ -1,0 +1,89 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "brigade/layers/activation.h"
+#include "brigade/layers/layer_arguments.h"
+#include "brigade/variables/graph.h"
+#include "brigade/variables/name_scope.h"
+#include "brigade/variables/variable_scope.h"
+
+namespace brigade::layers {
+
+/// The `scope` argument of layers with variables: a name ("conv1"), a captured variable scope, or
+/// nothing, which stands for the layer's default name, made unique: Conv, Conv_1, ...
+class LayerScope {
+ public:
+  LayerScope() = default;
+  LayerScope(const char* name) : value_(std::string(name)) {}
+  LayerScope(std::string name) : value_(std::move(name)) {}
+  LayerScope(variables::VariableScope captured) : value_(std::move(captured)) {}
+
+  const variables::VariableScope* captured() const {
+    return std::get_if<variables::VariableScope>(&value_);
+  }
+  std::optional<std::string> name() const;
+
+ private:
+  std::variant<std::monostate, std::string, variables::VariableScope> value_;
+};
+
+/// What a layer says of one of its variables.
+struct LayerVariable {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  variables::VariableOptions options;
+};
+
+/// The variable scope that a layer with variables opens, and what such layers do in it. For layers.
+class OpenLayer {
+ public:
+  /// Throws as `variables::variable_scope`, without a graph kFailedPrecondition.
+  OpenLayer(const LayerScope& scope, const char* default_name,
+            std::optional<variables::Reuse> reuse);
+
+  /// The input where the layer is to compute; see `variables::place_layer`.
+  at::Tensor place(const char* operation, const at::Tensor& input) const;
+  /// Adds the result to the collections under the layer's name.
+  at::Tensor collected(const std::vector<std::string>& collections, at::Tensor result) const;
+
+ private:
+  variables::Graph& graph_;
+  variables::OpenVariableScope scope_;
+};
+
+/// The name scope that a layer without variables opens, if a graph is open. For layers.
+class OpenOperation {
+ public:
+  OpenOperation(const std::string& name, const char* default_name);
+  at::Tensor place(const char* operation, const at::Tensor& input) const;
+  at::Tensor collected(const std::vector<std::string>& collections, at::Tensor result) const;
+
+ private:
+  variables::Graph* graph_;
+  std::optional<variables::NameScope> scope_;
+};
+
+/// Options of a model variable: in the global and the model variables, and in `collections`.
+variables::VariableOptions model_variable(const variables::Initializer& initializer,
+                                          const std::vector<std::string>& collections,
+                                          std::optional<variables::Trainable> trainable,
+                                          at::ScalarType dtype);
+
+/// The weights of a layer, as its options say; Glorot uniform if they say nothing.
+at::Tensor get_weights(const char* name, std::vector<std::int64_t> shape, const at::Tensor& like,
+                       const LayerArguments& arguments);
+/// The biases, or an undefined tensor where a normaliser takes their place or there are none.
+at::Tensor get_biases(std::int64_t outputs, const at::Tensor& like,
+                      const LayerArguments& arguments);
+
+/// Normaliser, activation, collections: how layers end.
+at::Tensor finished(const OpenLayer& layer, const LayerArguments& arguments, at::Tensor result);
+
+}  // namespace brigade::layers

@@ -1,0 +1,106 @@
+#include "brigade/layers/normalization.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/batch_norm.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <utility>
+
+#include "brigade/layers/layer_scope.h"
+#include "brigade/variables/get_variable.h"
+#include "brigade/variables/graph.h"
+#include "brigade/variables/layer_value.h"
+
+namespace brigade::layers {
+namespace {
+
+using variables::Initializer;
+using variables::Variable;
+
+at::Tensor get_parameter(const char* name, const Initializer& initializer, const at::Tensor& like,
+                         const LayerArguments& arguments) {
+  const auto options = model_variable(initializer, arguments.variables_collections,
+                                      arguments.trainable, like.scalar_type());
+  return variables::get_value(name, {{like.size(1)}}, options, like.device());
+}
+
+Variable get_statistic(const char* name, const Initializer& initializer, const at::Tensor& like,
+                       const LayerArguments& arguments) {
+  auto options = model_variable(initializer, arguments.variables_collections,
+                                variables::Trainable::kNo, like.scalar_type());
+  options.synchronization = variables::Synchronization::kOnRead;
+  options.aggregation = variables::Aggregation::kMean;
+  return variables::get_variable(name, {{like.size(1)}}, options);
+}
+
+std::function<void()> move_towards(const Variable& moving, at::Tensor batch, double decay) {
+  return [moving, batch = std::move(batch), decay] {
+    const at::NoGradGuard no_gradients;
+    const auto& before = moving.local();
+    moving.assign(before + (batch.to(before.device()) - before) * (1.0 - decay));
+  };
+}
+
+void update(const MovingStatistics& statistics, const BatchNormStep& step, at::Tensor mean,
+            at::Tensor variance) {
+  auto move_mean = move_towards(statistics.mean, std::move(mean), step.decay);
+  auto move_variance = move_towards(statistics.variance, std::move(variance), step.decay);
+  if (step.updates == StatisticsUpdate::kInPlace) {
+    move_mean();
+    move_variance();
+    return;
+  }
+  auto& graph = variables::require_graph("batch_norm");
+  graph.add_update_op("AssignMovingAvg", std::move(move_mean));
+  graph.add_update_op("AssignMovingAvg", std::move(move_variance));
+}
+
+at::Tensor by_moving_statistics(const at::Tensor& inputs, const MovingStatistics& statistics,
+                                const BatchNormStep& step) {
+  const auto device = inputs.device();
+  return at::batch_norm(inputs, step.gamma, step.beta, statistics.mean.read().to(device),
+                        statistics.variance.read().to(device), /*training=*/false, 0.0,
+                        step.epsilon, /*cudnn_enabled=*/true);
+}
+
+}  // namespace
+
+at::Tensor get_beta(const at::Tensor& like, Center center, const LayerArguments& arguments) {
+  if (center == Center::kNo) return {};
+  return get_parameter("beta", variables::zeros_initializer(), like, arguments);
+}
+
+at::Tensor get_gamma(const at::Tensor& like, Scale scale, const LayerArguments& arguments) {
+  if (scale == Scale::kNo) return {};
+  return get_parameter("gamma", variables::ones_initializer(), like, arguments);
+}
+
+MovingStatistics get_moving_statistics(const at::Tensor& like, const LayerArguments& arguments) {
+  return {get_statistic("moving_mean", variables::zeros_initializer(), like, arguments),
+          get_statistic("moving_variance", variables::ones_initializer(), like, arguments)};
+}
+
+at::Tensor normalized(const at::Tensor& inputs, const MovingStatistics& statistics,
+                      const BatchNormStep& step) {
+  if (step.mode == variables::Mode::kEvaluation || inputs.numel() == 0) {
+    return by_moving_statistics(inputs, statistics, step);
+  }
+  // libtorch moves statistics at once, ours wait for the update: with momentum 1 it gives us the
+  // batch's own.
+  const auto mean =
+      at::zeros({inputs.size(1)}, statistics.mean.local().options().device(inputs.device()));
+  auto variance = at::zeros_like(mean);
+  auto result = at::batch_norm(inputs, step.gamma, step.beta, mean, variance, /*training=*/true,
+                               1.0, step.epsilon, /*cudnn_enabled=*/true);
+  const auto count = inputs.numel() / inputs.size(1);
+  // One value has no variance; libtorch's estimate of it is 0 / 0.
+  if (count == 1) variance.zero_();
+  if (step.variance == BatchNormStep::Variance::kOfBatch && count > 1) {
+    variance.mul_(static_cast<double>(count - 1) / static_cast<double>(count));
+  }
+  update(statistics, step, mean, variance);
+  return result;
+}
+
+}  // namespace brigade::layers

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "brigade/layers/layer_arguments.h"
+#include "brigade/variables/variable.h"
+
+/// What normalising layers share. For layers.
+namespace brigade::layers {
+
+/// The variables beta (zeros) and gamma (ones) [C] of `like` [N, C, ...], or an undefined tensor.
+at::Tensor get_beta(const at::Tensor& like, Center center, const LayerArguments& arguments);
+at::Tensor get_gamma(const at::Tensor& like, Scale scale, const LayerArguments& arguments);
+
+/// How batch norm computes.
+struct BatchNormStep {
+  at::Tensor gamma, beta;
+  double epsilon = 0.001;
+  double decay = 0.999;
+  StatisticsUpdate updates = StatisticsUpdate::kUpdateOps;
+  /// What the moving variance follows: the batch's variance, or an estimate of the distribution's
+  /// (divided by one less; TensorFlow's fused kernels).
+  enum class Variance { kOfBatch, kOfDistribution } variance = Variance::kOfDistribution;
+  variables::Mode mode = variables::Mode::kTraining;
+};
+
+/// The variables moving_mean (zeros) and moving_variance (ones) [C] of `like`, which each replica
+/// keeps for itself and whose mean is what the model has.
+struct MovingStatistics {
+  variables::Variable mean, variance;
+};
+MovingStatistics get_moving_statistics(const at::Tensor& like, const LayerArguments& arguments);
+
+/// `inputs` [N, C, ...] normalised by the batch's statistics, towards which the moving ones then
+/// move; in evaluation by the moving ones. An empty batch leaves them alone.
+at::Tensor normalized(const at::Tensor& inputs, const MovingStatistics& statistics,
+                      const BatchNormStep& step);
+
+}  // namespace brigade::layers

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "brigade/layers/arg_scope.h"
+
+namespace brigade::layers {
+
+/// See `LayerArguments` for what the fields mean.
+struct PoolOptions {
+  std::optional<Size2d> stride = std::nullopt;    ///< default 2
+  std::optional<Padding> padding = std::nullopt;  ///< default kValid
+  std::vector<std::string> outputs_collections = {};
+  std::string scope = {};  ///< default: MaxPool2D or AvgPool2D, made unique
+};
+
+/// The largest element of every `window` of `images` [N, C, H, W]. No variables; works without a
+/// graph too. TensorFlow: slim.max_pool2d. Throws kInvalidArgument for images or a window that do
+/// not fit.
+at::Tensor max_pool2d(const at::Tensor& images, Size2d window, const PoolOptions& options = {});
+template <>
+inline constexpr LayerKind kLayerKind<max_pool2d> = layer_kind<PoolOptions>("max_pool2d");
+
+/// The mean of every window. Under kSame, the mean of those elements that belong to the image, as
+/// in TensorFlow. TensorFlow: slim.avg_pool2d. Otherwise as `max_pool2d`.
+at::Tensor avg_pool2d(const at::Tensor& images, Size2d window, const PoolOptions& options = {});
+template <>
+inline constexpr LayerKind kLayerKind<avg_pool2d> = layer_kind<PoolOptions>("avg_pool2d");
+
+}  // namespace brigade::layers

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "brigade/layers/layer_scope.h"
+
+namespace brigade::layers {
+
+struct RepeatOptions {
+  /// The variable scope around the layers, and the beginning of their names: "conv" makes
+  /// conv/conv_1, conv/conv_2, ... Default: the scope Repeat or Stack, made unique, with repeat_1
+  /// or stack_1, ... in it.
+  std::optional<std::string> scope = std::nullopt;
+};
+
+/// A layer that is applied several times, each time under another name.
+using NamedLayer = std::function<at::Tensor(const at::Tensor& inputs, const std::string& scope)>;
+
+/// The same layer `repetitions` times, one behind the other:
+///
+///   net = repeat(net, 3, [](const auto& x, const auto& scope) {
+///     return conv2d(x, 64, 3, {.scope = scope});
+///   }, {.scope = "conv1"});
+///
+/// TensorFlow: slim.repeat (which without a scope names them for the layer's Python function).
+/// Throws kInvalidArgument for a negative number of repetitions.
+at::Tensor repeat(const at::Tensor& inputs, int repetitions, const NamedLayer& layer,
+                  const RepeatOptions& options = {});
+
+/// A layer for each element of `arguments`, one behind the other, called as `layer(inputs,
+/// argument, scope)`:
+///
+///   net = stack(net, std::vector{256, 128}, [](const auto& x, int units, const auto& scope) {
+///     return fully_connected(x, units, {.scope = scope});
+///   }, {.scope = "fc"});
+///
+/// TensorFlow: slim.stack.
+template <class Argument, class Layer>
+at::Tensor stack(const at::Tensor& inputs, const std::vector<Argument>& arguments,
+                 const Layer& layer, const RepeatOptions& options = {}) {
+  const OpenLayer around(options.scope ? LayerScope(*options.scope) : LayerScope(), "Stack",
+                         std::nullopt);
+  at::Tensor outputs = inputs;
+  int number = 0;
+  for (const auto& argument : arguments) {
+    outputs =
+        layer(outputs, argument, options.scope.value_or("stack") + "_" + std::to_string(++number));
+  }
+  return outputs;
+}
+
+}  // namespace brigade::layers

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "brigade/layers/arg_scope.h"
+#include "brigade/layers/layer_scope.h"
+
+namespace brigade::layers {
+
+/// See `LayerArguments` for what the fields mean.
+struct SeparableConv2dOptions {
+  /// Channels made of each input channel by the first convolution.
+  std::int64_t depth_multiplier = 1;
+  std::optional<Size2d> stride = std::nullopt;                               ///< default 1
+  std::optional<Padding> padding = std::nullopt;                             ///< default kSame
+  std::optional<Size2d> rate = std::nullopt;                                 ///< default 1
+  std::optional<Activation> activation = std::nullopt;                       ///< default relu
+  std::optional<Normalizer> normalizer = std::nullopt;                       ///< default none
+  std::optional<variables::Initializer> weights_initializer = std::nullopt;  ///< Glorot uniform
+  /// Default: `weights_initializer`.
+  variables::Initializer pointwise_initializer = {};
+  std::optional<variables::Regularizer> weights_regularizer = std::nullopt;
+  std::optional<variables::Initializer> biases_initializer = std::nullopt;  ///< default zeros
+  std::optional<variables::Regularizer> biases_regularizer = std::nullopt;
+  std::optional<variables::Reuse> reuse = std::nullopt;
+  std::vector<std::string> variables_collections = {};
+  std::vector<std::string> outputs_collections = {};
+  std::optional<variables::Trainable> trainable = std::nullopt;
+  LayerScope scope = {};  ///< default: SeparableConv2d, SeparableConv2d_1, ...
+};
+
+/// A convolution of each channel of `images` [N, C, H, W] alone, then one by one pixel over all
+/// channels, then the normaliser or biases, then the activation. Without a number of outputs the
+/// second convolution is left out, and C * depth_multiplier channels come out. Variables:
+/// depthwise_weights [C * depth_multiplier, 1, kernel height, kernel width], pointwise_weights
+/// [num_outputs, C * depth_multiplier, 1, 1], biases. TensorFlow: slim.separable_conv2d (whose
+/// depthwise weights are [height, width, C, depth_multiplier], the same numbers in another order).
+///
+/// Throws as `conv2d`.
+at::Tensor separable_conv2d(const at::Tensor& images, std::optional<std::int64_t> num_outputs,
+                            Size2d kernel, const SeparableConv2dOptions& options = {});
+template <>
+inline constexpr LayerKind kLayerKind<separable_conv2d> =
+    layer_kind<SeparableConv2dOptions>("separable_conv2d");
+
+}  // namespace brigade::layers

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+/// The losses that one pass through a model has made, and their sum.
+namespace brigade::layers::v1::losses {
+
+/// Adds a loss to those of the open graph, under the open name scope. TensorFlow:
+/// tf.losses.add_loss. Throws kFailedPrecondition without a graph.
+void add_loss(const at::Tensor& loss, const std::string& name = "loss");
+
+/// The losses of this pass whose name begins with `scope`, such as "tower_0". TensorFlow:
+/// tf.losses.get_losses. Throws kFailedPrecondition without a graph.
+std::vector<at::Tensor> get_losses(std::string_view scope = "");
+
+/// The regularisers' values of all variables whose name begins with `scope`, each once. In a
+/// replica of its own components. TensorFlow: tf.losses.get_regularization_losses.
+std::vector<at::Tensor> get_regularization_losses(std::string_view scope = "");
+/// Their sum; 0 if there are none.
+at::Tensor get_regularization_loss(std::string_view scope = "");
+
+enum class Regularization { kNo, kYes };
+struct TotalLossOptions {
+  Regularization regularization = Regularization::kYes;
+  /// Which losses: those whose name begins with it. Regularisation losses belong to variables,
+  /// which the towers share, and are counted whatever the scope.
+  std::string scope = {};
+};
+/// The sum of the losses and of the regularisation losses, a scalar. Every tower's total holds all
+/// regularisation losses; where the towers' gradients are averaged, as the strategies do, they so
+/// count once. Code that sums the towers adds them to one alone. TensorFlow:
+/// tf.losses.get_total_loss. Throws kFailedPrecondition if there is nothing to sum.
+at::Tensor get_total_loss(const TotalLossOptions& options = {});
+
+}  // namespace brigade::layers::v1::losses

@@ -1,0 +1,174 @@
+#include "brigade/layers/v1/losses.h"
+
+#include <ATen/core/Reduction.h>
+#include <ATen/ops/binary_cross_entropy_with_logits.h>
+#include <ATen/ops/clamp_max.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/log.h>
+#include <ATen/ops/log_softmax.h>
+#include <ATen/ops/relu.h>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+#include "brigade/layers/losses.h"
+
+namespace brigade::layers::v1::losses {
+namespace {
+
+[[noreturn]] void refuse(const std::string& message) {
+  throw Error(ErrorCode::kInvalidArgument, message);
+}
+
+/// The labels in the predictions' dtype, once they are known to have the same shape.
+at::Tensor matched(const char* loss, const at::Tensor& predictions, const at::Tensor& labels) {
+  if (!predictions.defined()) refuse(base::str_cat(loss, ": predictions are an undefined tensor"));
+  if (!labels.defined()) refuse(base::str_cat(loss, ": labels are an undefined tensor"));
+  if (predictions.sizes() != labels.sizes()) {
+    refuse(base::str_cat(loss, ": predictions have shape ", predictions.sizes(),
+                         " and labels have shape ", labels.sizes(), "; expected equal shapes"));
+  }
+  return labels.to(predictions.scalar_type());
+}
+
+void check_smoothing(const char* loss, double smoothing) {
+  if (smoothing >= 0.0 && smoothing < 1.0) return;
+  refuse(base::str_cat(loss, ": label_smoothing is ", smoothing,
+                       "; expected a number from 0 to below 1"));
+}
+
+at::Tensor weighted(const char* name, const at::Tensor& losses, LossOptions options) {
+  if (options.scope.empty()) options.scope = name;
+  return compute_weighted_loss(losses, options);
+}
+
+LossOptions without_smoothing(const SmoothedLossOptions& options) {
+  return {.weights = options.weights,
+          .reduction = options.reduction,
+          .collect = options.collect,
+          .scope = options.scope};
+}
+
+/// How many elements of each example have a weight, [N, 1, ...].
+at::Tensor present(const at::Tensor& like, const at::Tensor& weights,
+                   at::IntArrayRef but_examples) {
+  const auto each = (weights != 0.0).to(like.scalar_type()).expand_as(like);
+  return each.sum(but_examples, /*keepdim=*/true);
+}
+
+/// 0 where nothing is to be divided by.
+at::Tensor divided_if_positive(const at::Tensor& values, const at::Tensor& by) {
+  return values / by.clamp_min(1.0) * (by > 0.0).to(values.scalar_type());
+}
+
+}  // namespace
+
+at::Tensor softmax_cross_entropy(const at::Tensor& logits, const at::Tensor& onehot_labels,
+                                 const SmoothedLossOptions& options) {
+  auto labels = matched("softmax_cross_entropy", logits, onehot_labels);
+  if (logits.dim() != 2) {
+    refuse(base::str_cat("softmax_cross_entropy: logits have shape ", logits.sizes(),
+                         "; expected [examples, classes]"));
+  }
+  const double smoothing = options.label_smoothing;
+  check_smoothing("softmax_cross_entropy", smoothing);
+  if (smoothing > 0.0) {
+    labels = labels * (1.0 - smoothing) + smoothing / static_cast<double>(logits.size(1));
+  }
+  const auto losses = -(labels * at::log_softmax(logits, 1)).sum(1);
+  return weighted("softmax_cross_entropy_loss", losses, without_smoothing(options));
+}
+
+at::Tensor sparse_softmax_cross_entropy(const at::Tensor& logits, const at::Tensor& labels,
+                                        const LossOptions& options) {
+  const auto per_example = layers::losses::sparse_categorical_crossentropy(
+      logits, labels, {.reduction = layers::losses::Reduction::kNone});
+  return weighted("sparse_softmax_cross_entropy_loss", per_example, options);
+}
+
+at::Tensor sigmoid_cross_entropy(const at::Tensor& logits, const at::Tensor& multi_class_labels,
+                                 const SmoothedLossOptions& options) {
+  auto labels = matched("sigmoid_cross_entropy", logits, multi_class_labels);
+  const double smoothing = options.label_smoothing;
+  check_smoothing("sigmoid_cross_entropy", smoothing);
+  if (smoothing > 0.0) labels = labels * (1.0 - smoothing) + 0.5 * smoothing;
+  const auto losses =
+      at::binary_cross_entropy_with_logits(logits, labels, {}, {}, at::Reduction::None);
+  return weighted("sigmoid_cross_entropy_loss", losses, without_smoothing(options));
+}
+
+at::Tensor log_loss(const at::Tensor& predictions, const at::Tensor& labels,
+                    const LossOptions& options, double epsilon) {
+  const auto targets = matched("log_loss", predictions, labels);
+  const auto losses = -targets * at::log(predictions + epsilon) -
+                      (1.0 - targets) * at::log(1.0 - predictions + epsilon);
+  return weighted("log_loss", losses, options);
+}
+
+at::Tensor hinge_loss(const at::Tensor& logits, const at::Tensor& labels,
+                      const LossOptions& options) {
+  const auto signs = matched("hinge_loss", logits, labels) * 2.0 - 1.0;
+  return weighted("hinge_loss", at::relu(1.0 - signs * logits), options);
+}
+
+at::Tensor absolute_difference(const at::Tensor& predictions, const at::Tensor& labels,
+                               const LossOptions& options) {
+  const auto targets = matched("absolute_difference", predictions, labels);
+  return weighted("absolute_difference", (predictions - targets).abs(), options);
+}
+
+at::Tensor mean_squared_error(const at::Tensor& predictions, const at::Tensor& labels,
+                              const LossOptions& options) {
+  const auto targets = matched("mean_squared_error", predictions, labels);
+  return weighted("mean_squared_error", (predictions - targets).square(), options);
+}
+
+at::Tensor huber_loss(const at::Tensor& predictions, const at::Tensor& labels,
+                      const LossOptions& options, double delta) {
+  if (!(delta > 0.0))
+    refuse(base::str_cat("huber_loss: delta is ", delta, "; expected more than 0"));
+  const auto error = (predictions - matched("huber_loss", predictions, labels)).abs();
+  const auto quadratic = at::clamp_max(error, delta);
+  return weighted("huber_loss", 0.5 * quadratic.square() + delta * (error - quadratic), options);
+}
+
+at::Tensor cosine_distance(const at::Tensor& predictions, const at::Tensor& labels,
+                           std::int64_t axis, const LossOptions& options) {
+  const auto targets = matched("cosine_distance", predictions, labels);
+  if (axis < -predictions.dim() || axis >= predictions.dim()) {
+    refuse(base::str_cat("cosine_distance: predictions of shape ", predictions.sizes(),
+                         " have no axis ", axis));
+  }
+  const auto losses = 1.0 - (predictions * targets).sum(axis, /*keepdim=*/true);
+  return weighted("cosine_distance_loss", losses, options);
+}
+
+at::Tensor mean_pairwise_squared_error(const at::Tensor& predictions, const at::Tensor& labels,
+                                       const LossOptions& options) {
+  constexpr auto kName = "mean_pairwise_squared_error";
+  const auto differences = predictions - matched(kName, predictions, labels);
+  if (differences.dim() < 2) {
+    refuse(base::str_cat(kName, ": predictions have shape ", predictions.sizes(),
+                         "; expected [examples, ...]"));
+  }
+  if (const auto* each = options.weights.each();
+      each != nullptr && each->defined() && each->dim() != 0 && each->dim() != differences.dim()) {
+    refuse(base::str_cat(
+        kName, ": weights have shape ", each->sizes(), "; expected [", differences.size(0),
+        ", 1, ...], as many dimensions as predictions of shape ", differences.sizes()));
+  }
+  std::vector<std::int64_t> rest;
+  for (std::int64_t i = 1; i < differences.dim(); ++i) rest.push_back(i);
+  const auto weights = options.weights.all() != nullptr
+                           ? at::full({}, *options.weights.all(), differences.options())
+                           : options.weights.each()->to(differences.options());
+  const auto count = present(differences, weights, rest);
+  const auto squares = differences.square().sum(rest, /*keepdim=*/true);
+  const auto squared_sum = differences.sum(rest, /*keepdim=*/true).square();
+  const auto pairs = 2.0 * divided_if_positive(squares, count - 1.0) -
+                     2.0 * divided_if_positive(squared_sum, count * (count - 1.0));
+  LossOptions summed = options;
+  summed.reduction = Reduction::kSum;
+  return weighted(kName, pairs, summed);
+}
+
+}  // namespace brigade::layers::v1::losses

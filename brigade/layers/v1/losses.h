@@ -1,0 +1,62 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+
+#include "brigade/layers/v1/loss_collection.h"
+#include "brigade/layers/v1/weighted_loss.h"
+
+/// Losses that add themselves to the open graph, so that `get_total_loss` finds them. TensorFlow:
+/// tf.losses and slim.losses. Predictions come first, as in Slim. Without a graph they are plain
+/// functions, and so are those of `layers::losses`, which know reductions over replicas.
+///
+/// All see the calling replica's examples alone; the mean over them is what `minimize(loss)` weighs
+/// by example counts. All throw kInvalidArgument, naming the shapes, if what they get does not fit.
+///
+/// Thread-safety: as the graph: one thread.
+namespace brigade::layers::v1::losses {
+
+struct SmoothedLossOptions {
+  Weights weights = 1.0;
+  /// How much of each label is spread over all classes, from 0 to below 1.
+  double label_smoothing = 0.0;
+  Reduction reduction = Reduction::kSumByNonzeroWeights;
+  Collect collect = Collect::kYes;
+  std::string scope = {};
+};
+
+/// Cross entropy between `logits` [N, classes] and `onehot_labels` of the same shape. One loss an
+/// example: weights are a number or [N].
+at::Tensor softmax_cross_entropy(const at::Tensor& logits, const at::Tensor& onehot_labels,
+                                 const SmoothedLossOptions& options = {});
+/// The same for class numbers `labels` [N] of any integral dtype.
+at::Tensor sparse_softmax_cross_entropy(const at::Tensor& logits, const at::Tensor& labels,
+                                        const LossOptions& options = {});
+/// Cross entropy of independent classes: `multi_class_labels` has a probability for each logit.
+at::Tensor sigmoid_cross_entropy(const at::Tensor& logits, const at::Tensor& multi_class_labels,
+                                 const SmoothedLossOptions& options = {});
+/// -labels * log(predictions + epsilon) - (1 - labels) * log(1 - predictions + epsilon).
+at::Tensor log_loss(const at::Tensor& predictions, const at::Tensor& labels,
+                    const LossOptions& options = {}, double epsilon = 1e-7);
+/// max(0, 1 - logits) for labels of 1, max(0, 1 + logits) for labels of 0.
+at::Tensor hinge_loss(const at::Tensor& logits, const at::Tensor& labels,
+                      const LossOptions& options = {});
+at::Tensor absolute_difference(const at::Tensor& predictions, const at::Tensor& labels,
+                               const LossOptions& options = {});
+at::Tensor mean_squared_error(const at::Tensor& predictions, const at::Tensor& labels,
+                              const LossOptions& options = {});
+/// Half the square of errors up to `delta`, linear beyond.
+at::Tensor huber_loss(const at::Tensor& predictions, const at::Tensor& labels,
+                      const LossOptions& options = {}, double delta = 1.0);
+/// 1 minus the inner product along `axis`, of vectors that have length 1 already.
+at::Tensor cosine_distance(const at::Tensor& predictions, const at::Tensor& labels,
+                           std::int64_t axis, const LossOptions& options = {});
+/// The mean over all pairs of elements of one example of the squared difference between the pair's
+/// difference in `predictions` and in `labels`, both [N, ...]; the sum over the examples. Weights
+/// are a number or [N, 1, ...]; `reduction` is not used.
+at::Tensor mean_pairwise_squared_error(const at::Tensor& predictions, const at::Tensor& labels,
+                                       const LossOptions& options = {});
+
+}  // namespace brigade::layers::v1::losses

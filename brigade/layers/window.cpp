@@ -1,0 +1,132 @@
+#include "brigade/layers/window.h"
+
+#include <ATen/ops/avg_pool2d.h>
+#include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/conv2d.h>
+#include <ATen/ops/max_pool2d.h>
+#include <ATen/ops/ones.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+
+namespace brigade::layers {
+namespace {
+
+[[noreturn]] void refuse(const std::string& message) {
+  throw Error(ErrorCode::kInvalidArgument, message);
+}
+
+std::array<std::int64_t, 2> pair(const Size2d& size) {
+  return {size.height, size.width};
+}
+
+std::int64_t reach(std::int64_t size, std::int64_t rate) {
+  return (size - 1) * rate + 1;
+}
+
+std::int64_t total_margin(std::int64_t image, std::int64_t size, std::int64_t stride,
+                          std::int64_t rate) {
+  const auto steps = (image + stride - 1) / stride;
+  return std::max<std::int64_t>(0, (steps - 1) * stride + reach(size, rate) - image);
+}
+
+at::Tensor padded(const at::Tensor& images, const Margins& margins, double value) {
+  return at::constant_pad_nd(images, {margins.left, margins.right, margins.top, margins.bottom},
+                             value);
+}
+
+// An image of one channel can carry the strides of channels_last and be contiguous all the same;
+// the convolution would then answer in channels_last, and every operation after it take a slower
+// way.
+at::Tensor planes(const at::Tensor& images) {
+  if (images.size(1) != 1 || !images.is_contiguous()) return images;
+  if (images.suggest_memory_format() == at::MemoryFormat::Contiguous) return images;
+  return images.squeeze(1).unsqueeze(1);
+}
+
+/// Whether libtorch's pooling can leave the odd row to its rounding up: the windows that begin
+/// inside the image are then the same as TensorFlow's.
+bool rounds_up(const Window& window, const Margins& margins) {
+  const bool by_height = margins.top == margins.bottom || window.stride.height > 1;
+  const bool by_width = margins.left == margins.right || window.stride.width > 1;
+  return by_height && by_width;
+}
+
+void check_positive(const char* layer, const char* what, const Size2d& size) {
+  if (size.height >= 1 && size.width >= 1) return;
+  refuse(base::str_cat(layer, ": ", what, " is ", size.height, " x ", size.width,
+                       "; expected 1 or more each"));
+}
+
+}  // namespace
+
+Margins margins_of(const Window& window, std::int64_t height, std::int64_t width) {
+  if (window.padding == Padding::kValid) return {};
+  const auto rows =
+      total_margin(height, window.size.height, window.stride.height, window.rate.height);
+  const auto columns =
+      total_margin(width, window.size.width, window.stride.width, window.rate.width);
+  return {rows / 2, rows - rows / 2, columns / 2, columns - columns / 2};
+}
+
+void check_window(const char* layer, const at::Tensor& images, const Window& window) {
+  if (!images.defined()) refuse(base::str_cat(layer, ": images are an undefined tensor"));
+  if (images.dim() != 4) {
+    refuse(base::str_cat(layer, ": images have shape ", images.sizes(),
+                         "; expected [examples, channels, height, width]"));
+  }
+  check_positive(layer, "the window", window.size);
+  check_positive(layer, "stride", window.stride);
+  check_positive(layer, "rate", window.rate);
+  if (window.padding == Padding::kSame) return;
+  const auto height = reach(window.size.height, window.rate.height);
+  const auto width = reach(window.size.width, window.rate.width);
+  if (images.size(2) < height || images.size(3) < width) {
+    refuse(base::str_cat(layer, ": a window of ", height, " x ", width,
+                         " does not fit into images of shape ", images.sizes(),
+                         "; use a smaller one, or Padding::kSame"));
+  }
+}
+
+at::Tensor convolve(const at::Tensor& images, const at::Tensor& weights, const at::Tensor& biases,
+                    const Window& window, std::int64_t groups) {
+  const auto margins = margins_of(window, images.size(2), images.size(3));
+  const auto stride = pair(window.stride), rate = pair(window.rate);
+  if (margins.is_symmetric()) {
+    const std::array<std::int64_t, 2> padding = {margins.top, margins.left};
+    return at::conv2d(planes(images), weights, biases, stride, padding, rate, groups);
+  }
+  const std::array<std::int64_t, 2> no_padding = {0, 0};
+  return at::conv2d(padded(planes(images), margins, 0.0), weights, biases, stride, no_padding, rate,
+                    groups);
+}
+
+at::Tensor max_pool(const at::Tensor& images, const Window& window) {
+  const auto margins = margins_of(window, images.size(2), images.size(3));
+  const auto size = pair(window.size), stride = pair(window.stride);
+  if (!rounds_up(window, margins)) {
+    const auto input = padded(images, margins, -std::numeric_limits<double>::infinity());
+    return at::max_pool2d(input, size, stride);
+  }
+  const std::array<std::int64_t, 2> padding = {margins.top, margins.left};
+  return at::max_pool2d(images, size, stride, padding, {1, 1},
+                        /*ceil_mode=*/!margins.is_symmetric());
+}
+
+at::Tensor average_pool(const at::Tensor& images, const Window& window) {
+  const auto margins = margins_of(window, images.size(2), images.size(3));
+  const auto size = pair(window.size), stride = pair(window.stride);
+  if (!rounds_up(window, margins)) {
+    const auto sums = at::avg_pool2d(padded(images, margins, 0.0), size, stride);
+    const auto inside = at::ones({1, 1, images.size(2), images.size(3)}, images.options());
+    return sums / at::avg_pool2d(padded(inside, margins, 0.0), size, stride);
+  }
+  const std::array<std::int64_t, 2> padding = {margins.top, margins.left};
+  return at::avg_pool2d(images, size, stride, padding, /*ceil_mode=*/!margins.is_symmetric(),
+                        /*count_include_pad=*/false);
+}
+
+}  // namespace brigade::layers

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <array>
+#include <cstdint>
+#include <optional>
+
+namespace brigade::layers {
+
+/// What happens at the edges of an image.
+enum class Padding {
+  kSame,  ///< The result has ceil(size / stride) rows: the image is padded, the odd one at the
+          ///< bottom and right, as in TensorFlow.
+  kValid,  ///< The window stays inside the image.
+};
+
+/// Height and width of a window or step; one number means both.
+struct Size2d {
+  // Conversions, so that `conv2d(x, 64, 3)` and `conv2d(x, 64, {1, 7})` both read well.
+  constexpr Size2d(int both) : height(both), width(both) {}
+  constexpr Size2d(std::int64_t both) : height(both), width(both) {}
+  constexpr Size2d(std::int64_t the_height, std::int64_t the_width)
+      : height(the_height), width(the_width) {}
+
+  std::int64_t height;
+  std::int64_t width;
+};
+
+/// How a window moves over an image, for layers.
+struct Window {
+  Size2d size = 1;
+  Size2d stride = 1;
+  Size2d rate = 1;  ///< the distance between two elements of the window
+  Padding padding = Padding::kSame;
+};
+
+/// Rows and columns that are added on each side.
+struct Margins {
+  std::int64_t top = 0, bottom = 0, left = 0, right = 0;
+  bool is_symmetric() const { return top == bottom && left == right; }
+};
+
+/// TensorFlow's rule for the margins of an image of `height` by `width`. For kValid none.
+Margins margins_of(const Window& window, std::int64_t height, std::int64_t width);
+
+/// Throws kInvalidArgument, naming `layer`, unless `images` are [N, C, H, W], every number of
+/// `window` is positive, and under kValid the window fits into the image.
+void check_window(const char* layer, const at::Tensor& images, const Window& window);
+
+/// The convolution of `images` [N, in, H, W] with `weights` [out, in / groups, kh, kw]. `biases`
+/// may be undefined.
+at::Tensor convolve(const at::Tensor& images, const at::Tensor& weights, const at::Tensor& biases,
+                    const Window& window, std::int64_t groups = 1);
+
+/// The largest element under the window.
+at::Tensor max_pool(const at::Tensor& images, const Window& window);
+/// The mean of those elements under the window that belong to the image.
+at::Tensor average_pool(const at::Tensor& images, const Window& window);
+
+}  // namespace brigade::layers
