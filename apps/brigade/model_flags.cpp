@@ -1,8 +1,11 @@
 #include "apps/brigade/model_flags.h"
 
+#include <ATen/ops/zeros.h>
+
 #include <CLI/CLI.hpp>
 
 #include "apps/brigade/exit_code.h"
+#include "apps/brigade/function_classifier.h"
 #include "brigade/base/strings.h"
 
 namespace brigade::command {
@@ -50,6 +53,10 @@ models::ModelOptions ModelFlags::options() const {
 distribute::Replicated<models::Classifier> ModelFlags::create(
     distribute::Strategy& strategy) const {
   const models::ModelOptions chosen = options();
+  if (models::is_model_function(model)) {
+    return build_classifier(strategy, models::make_model_function(model, chosen),
+                            at::zeros({1, 1, 28, 28}));
+  }
   return strategy.create_from([&] { return models::make_model(model, chosen); });
 }
 

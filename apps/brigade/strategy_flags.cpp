@@ -1,10 +1,12 @@
 #include "apps/brigade/strategy_flags.h"
 
 #include <CLI/CLI.hpp>
+#include <map>
 
 #include "apps/brigade/data_flags.h"
 #include "apps/brigade/exit_code.h"
 #include "brigade/base/strings.h"
+#include "brigade/distribute/central_storage_strategy.h"
 #include "brigade/distribute/mirrored_strategy.h"
 #include "brigade/distribute/one_device_strategy.h"
 
@@ -23,6 +25,11 @@ device::Oversubscription oversubscription(const StrategyFlags& flags) {
                                       : device::Oversubscription::kRefuse;
 }
 
+device::PlacementOptions placement(const StrategyFlags& flags) {
+  return {.log =
+              flags.log_device_placement ? device::PlacementLog::kOn : device::PlacementLog::kOff};
+}
+
 std::unique_ptr<distribute::Strategy> make_one_device(const StrategyFlags& flags) {
   const std::vector<std::string> names = parse_devices(flags.devices);
   if (names.size() > 1) {
@@ -33,7 +40,8 @@ std::unique_ptr<distribute::Strategy> make_one_device(const StrategyFlags& flags
       distribute::OneDeviceOptions{.device = names.empty() ? "" : names.front(),
                                    .threads = flags.threads_per_replica,
                                    .oversubscription = oversubscription(flags),
-                                   .seed = static_cast<std::uint64_t>(flags.seed)});
+                                   .seed = static_cast<std::uint64_t>(flags.seed),
+                                   .placement = placement(flags)});
 }
 
 std::unique_ptr<distribute::Strategy> make_mirrored(const StrategyFlags& flags) {
@@ -41,18 +49,54 @@ std::unique_ptr<distribute::Strategy> make_mirrored(const StrategyFlags& flags) 
       distribute::MirroredOptions{.devices = parse_devices(flags.devices),
                                   .threads_per_replica = flags.threads_per_replica,
                                   .oversubscription = oversubscription(flags),
-                                  .seed = static_cast<std::uint64_t>(flags.seed)});
+                                  .seed = static_cast<std::uint64_t>(flags.seed),
+                                  .placement = placement(flags)});
+}
+
+std::unique_ptr<distribute::Strategy> make_central_storage(const StrategyFlags& flags) {
+  return std::make_unique<distribute::CentralStorageStrategy>(
+      distribute::CentralStorageOptions{.compute_devices = parse_devices(flags.devices),
+                                        .parameter_device = flags.controller,
+                                        .threads_per_replica = flags.threads_per_replica,
+                                        .oversubscription = oversubscription(flags),
+                                        .seed = static_cast<std::uint64_t>(flags.seed),
+                                        .name = flags.strategy,
+                                        .placement = placement(flags)});
+}
+
+using Make = std::unique_ptr<distribute::Strategy> (*)(const StrategyFlags&);
+
+const std::map<std::string, Make>& table() {
+  static const std::map<std::string, Make> strategies = {{"central_storage", make_central_storage},
+                                                         {"mirrored", make_mirrored},
+                                                         {"one_device", make_one_device},
+                                                         {"towers", make_central_storage}};
+  return strategies;
+}
+
+std::vector<std::string> strategy_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, make] : table()) names.push_back(name);
+  return names;
 }
 
 }  // namespace
 
 void StrategyFlags::add_to(CLI::App& app) {
-  app.add_option("--strategy", strategy, "Who runs: one_device, mirrored")
+  app.add_option("--strategy", strategy,
+                 base::str_cat("Who runs: ", base::join(strategy_names(), ", ")))
       ->capture_default_str()
       ->group("Strategy");
   app.add_option("--devices", devices,
-                 "One replica on each: cpu:0,cpu:1 or /gpu:0 (mirrored: every GPU, or else every "
-                 "core; one_device: the first GPU, or else cpu:0)")
+                 "One replica on each: cpu:0,cpu:1 or /gpu:0 (one_device: the first GPU, or else "
+                 "cpu:0; others: every GPU, or else every core)")
+      ->group("Strategy");
+  app.add_option("--controller", controller,
+                 "Where variables live and are updated (central_storage, towers; default cpu:0, or "
+                 "the only device)")
+      ->group("Strategy");
+  app.add_flag("--log-device-placement", log_device_placement,
+               "Log where each variable and layer lies, a line each")
       ->group("Strategy");
   app.add_option("--threads-per-replica", threads_per_replica,
                  "Threads of each replica on CPU; changes the last bits of the weights")
@@ -67,11 +111,19 @@ void StrategyFlags::add_to(CLI::App& app) {
 }
 
 std::unique_ptr<distribute::Strategy> StrategyFlags::make() const {
-  check_choice("strategy", strategy, {"one_device", "mirrored"});
+  check_choice("strategy", strategy, strategy_names());
   check_at_least("--threads-per-replica", threads_per_replica, 1);
   if (seed < 0) throw UsageError(base::str_cat("--seed is ", seed, "; it must be at least 0"));
-  return set_up(
-      [&] { return strategy == "mirrored" ? make_mirrored(*this) : make_one_device(*this); });
+  if (!controller.empty() && !has_controller(*this)) {
+    throw UsageError(base::str_cat("strategy ", strategy,
+                                   " has no controller; leave out --controller, or use --strategy "
+                                   "central_storage or towers"));
+  }
+  return set_up([&] { return table().at(strategy)(*this); });
+}
+
+bool has_controller(const StrategyFlags& flags) {
+  return flags.strategy == "central_storage" || flags.strategy == "towers";
 }
 
 std::vector<std::string> device_names(const distribute::Strategy& strategy) {

@@ -17,6 +17,8 @@ namespace brigade::command {
 struct StrategyFlags {
   std::string strategy = "one_device";
   std::string devices;
+  std::string controller;
+  bool log_device_placement = false;
   int threads_per_replica = 1;
   bool allow_oversubscription = false;
   std::int64_t seed = 0;
@@ -26,6 +28,9 @@ struct StrategyFlags {
   /// work, and what the strategy throws for devices that do not fit.
   std::unique_ptr<distribute::Strategy> make() const;
 };
+
+/// Whether the strategy keeps variables on a controller.
+bool has_controller(const StrategyFlags& flags);
 
 /// The short names of the devices of `strategy`, in replica order.
 std::vector<std::string> device_names(const distribute::Strategy& strategy);

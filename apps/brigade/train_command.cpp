@@ -26,6 +26,8 @@ constexpr const char* kExamples = R"(Examples:
       the MNIST CNN on Fashion-MNIST, one CPU
   brigade train --strategy mirrored --devices cpu:0,cpu:1 --batch-size 128 --epochs 5 --model-dir /tmp/run
       the same on two replicas, 256 examples a step
+  brigade train --strategy towers --devices cpu:0,cpu:1 --controller cpu:0 --accumulate 4 --model-dir /tmp/run
+      in-graph towers around a controller, four batches a step
   brigade train --model mlp --dataset synthetic --steps 100 --optimizer sgd --learning-rate 0.1 --json
       a quick try, without files
 
@@ -69,7 +71,8 @@ class TrainCommand final : public Command {
     const auto total_steps = steps_in_all(flags_, prepared);
     announce(flags_, prepared);
     const Model model = flags_.model.create(*prepared.strategy);
-    const auto minimizer = prepared.strategy->make_minimizer(model.variables(), prepared.rule);
+    const auto minimizer = prepared.strategy->make_minimizer(
+        model.variables(), prepared.rule, {.accumulate = static_cast<int>(flags_.accumulate)});
     const base::SystemClock clock;
     train::Progress progress(std::cerr, clock, progress_options(flags_, total_steps));
     TrainingResult result = run_training({.step = {*prepared.strategy, model, minimizer},

@@ -17,6 +17,11 @@ void TrainFlags::add_to(CLI::App& app) {
   app.add_option("--epochs", epochs, "Passes over the training examples (default 1)")
       ->group("Steps");
   app.add_option("--steps", steps, "Steps, over as many passes as they need")->group("Steps");
+  app.add_option("--accumulate", accumulate,
+                 "Batches whose gradients are gathered for one step: as one batch so many times as "
+                 "large")
+      ->capture_default_str()
+      ->group("Steps");
   app.add_option("--model-dir", model_dir,
                  "Folder for weights.safetensors and run.json; without it the weights are dropped")
       ->group("Output");
@@ -38,6 +43,7 @@ void TrainFlags::check() const {
   if (epochs && steps) throw UsageError("--epochs and --steps exclude each other");
   if (epochs) check_at_least("--epochs", *epochs, 1);
   if (steps) check_at_least("--steps", *steps, 1);
+  check_at_least("--accumulate", accumulate, 1);
   check_choice("value of --eval", eval, {"end", "none"});
   if (log_every && !(*log_every >= 0.0 && *log_every <= 1e6)) {
     throw UsageError(base::str_cat("--log-every is ", *log_every, "; give seconds, 0 to 1000000"));

@@ -21,6 +21,7 @@ struct TrainFlags {
   OptimizerFlags optimizer;
   std::optional<std::int64_t> epochs;
   std::optional<std::int64_t> steps;
+  std::int64_t accumulate = 1;
   std::string model_dir;
   bool overwrite = false;
   std::string eval = "end";

@@ -27,7 +27,11 @@ Json configuration(const TrainFlags& flags, const Prepared& prepared) {
   json["replicas"] = prepared.strategy->num_replicas_in_sync();
   json["devices"] = device_names(*prepared.strategy);
   json["threads_per_replica"] = flags.strategy.threads_per_replica;
+  json["controller"] = has_controller(flags.strategy)
+                           ? Json(prepared.strategy->parameter_device().name.to_string())
+                           : Json(nullptr);
   json["global_batch_size"] = prepared.global_batch;
+  json["accumulate"] = flags.accumulate;
   json["optimizer"] = prepared.rule->name();
   json["learning_rate"] = rates.learning_rate;
   json["weight_decay"] = rates.weight_decay;

@@ -27,7 +27,7 @@ std::optional<std::int64_t> steps_in_all(const TrainFlags& flags, const Prepared
   if (flags.steps) return flags.steps;
   const std::int64_t known = prepared.train->cardinality();
   if (known < 0) return std::nullopt;
-  return known;
+  return (known + flags.accumulate - 1) / flags.accumulate;
 }
 
 }  // namespace brigade::command

@@ -14,6 +14,7 @@ constexpr std::int64_t kWarmupSteps = 10;
 
 std::int64_t warmup_steps(const Training& training) {
   const std::int64_t known = training.steps.value_or(training.batches.cardinality());
+  // Of accumulated batches there are more than steps; then a few more steps count as first ones.
   return known < 0 ? kWarmupSteps : std::min(kWarmupSteps, known / 5);
 }
 
@@ -57,21 +58,40 @@ class Meter {
   std::int64_t steps_ = 0, examples_ = 0, warm_examples_ = 0;
 };
 
+using Losses = std::optional<distribute::PerReplica<at::Tensor>>;
+
+/// One update, of as many batches as are accumulated for it, fewer at the end of the data. Returns
+/// the examples trained on, 0 if there was no batch left; `losses` are the last batch's.
+std::int64_t make_step(const TrainingStep& step,
+                       distribute::DistributedIterator<input::LabeledBatch>& batches,
+                       Losses& losses) {
+  std::int64_t examples = 0;
+  do {
+    const auto batch = batches.next();
+    if (!batch) {
+      step.minimizer.flush();
+      break;
+    }
+    losses = step.run(*batch);
+    examples += batch->examples()->global;
+  } while (!step.minimizer.is_update_step());
+  return examples;
+}
+
 }  // namespace
 
 TrainingResult run_training(const Training& training, train::Progress& progress,
                             const Interrupt& interrupt) {
   auto batches = training.step.strategy.distribute(training.batches).iterator();
-  std::optional<distribute::PerReplica<at::Tensor>> losses;
+  Losses losses;
   Meter meter(warmup_steps(training));
   std::optional<int> signal;
   while (!training.steps || meter.steps() < *training.steps) {
     signal = interrupt.received();
     if (signal) break;
-    const auto batch = batches.next();
-    if (!batch) break;
-    losses = training.step.run(*batch);
-    meter.count(batch->examples()->global);
+    const std::int64_t examples = make_step(training.step, batches, losses);
+    if (examples == 0) break;
+    meter.count(examples);
     if (progress.is_due()) {
       progress.report({meter.steps(), meter.examples(), training.step.mean(*losses)});
     }

@@ -5,50 +5,21 @@
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
 
-#include "brigade/base/error.h"
-#include "brigade/base/strings.h"
 #include "brigade/layers/conv_pool_relu.h"
+#include "brigade/models/mnist_images.h"
 
 namespace brigade::models {
 namespace {
 
-constexpr std::int64_t kSide = 28;
-constexpr std::int64_t kFlattened = 64 * (kSide / 4) * (kSide / 4);
+constexpr std::int64_t kFlattened = 64 * (kMnistSide / 4) * (kMnistSide / 4);
 
 const MnistCnnOptions& checked(const MnistCnnOptions& options) {
-  if (options.classes < 1) {
-    throw Error(ErrorCode::kInvalidArgument,
-                base::str_cat("MnistCnn: classes is ", options.classes, "; expected 1 or more"));
-  }
-  if (!(options.dropout >= 0.0 && options.dropout < 1.0)) {
-    throw Error(ErrorCode::kInvalidArgument,
-                base::str_cat("MnistCnn: dropout is ", options.dropout,
-                              "; expected a share from 0 up to, not including, 1"));
-  }
+  check_mnist_options("MnistCnn", options.classes, options.dropout);
   return options;
 }
 
 torch::nn::Conv2dOptions same_5x5(std::int64_t in, std::int64_t out) {
   return torch::nn::Conv2dOptions(in, out, 5).padding(2);
-}
-
-// [N, 1, 28, 28] with the strides of a plain contiguous tensor. An image of one channel can carry
-// the strides of channels_last and be contiguous all the same; the convolution would then answer in
-// channels_last, and every operation after it would take a slower way.
-at::Tensor planes(const at::Tensor& images) {
-  if (!images.defined()) {
-    throw Error(ErrorCode::kInvalidArgument, "MnistCnn: images are an undefined tensor");
-  }
-  const bool has_channel = images.dim() == 4 && images.size(1) == 1;
-  const bool fits =
-      (has_channel || images.dim() == 3) && images.size(-1) == kSide && images.size(-2) == kSide;
-  if (!fits) {
-    throw Error(ErrorCode::kInvalidArgument,
-                base::str_cat("MnistCnn: images have shape ", images.sizes(),
-                              "; expected [N, 1, 28, 28] or [N, 28, 28]"));
-  }
-  const auto plain = has_channel ? images.squeeze(1) : images;
-  return plain.contiguous().unsqueeze(1);
 }
 
 }  // namespace
@@ -63,7 +34,7 @@ MnistCnn::MnistCnn(const MnistCnnOptions& options)
                               std::make_shared<torch::nn::LinearImpl>(1024, options.classes))) {}
 
 at::Tensor MnistCnn::forward(const at::Tensor& images) {
-  auto x = planes(images);
+  auto x = mnist_planes("MnistCnn", images);
   x = layers::conv_pool_relu(x, conv1_->weight, conv1_->bias);
   x = layers::conv_pool_relu(x, conv2_->weight, conv2_->bias);
   x = dense1_->forward(x.flatten(1));

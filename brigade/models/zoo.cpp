@@ -1,11 +1,13 @@
 #include "brigade/models/zoo.h"
 
 #include <map>
+#include <set>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/models/mlp.h"
 #include "brigade/models/mnist_cnn.h"
+#include "brigade/models/slim_net.h"
 
 namespace brigade::models {
 namespace {
@@ -36,23 +38,59 @@ const std::map<std::string, Make, std::less<>>& table() {
   return models;
 }
 
-}  // namespace
+using MakeFunction = ModelFunction (*)(const ModelOptions&);
 
-std::vector<std::string> model_names() {
-  std::vector<std::string> names;
-  for (const auto& [name, make] : table()) names.push_back(name);
-  return names;
+ModelFunction make_slim_net(const ModelOptions& options) {
+  return [classes = options.classes](const at::Tensor& images, variables::Mode) {
+    return slim_net(images, {.classes = classes});
+  };
 }
 
-std::shared_ptr<Classifier> make_model(std::string_view name, const ModelOptions& options) {
-  const auto found = table().find(name);
-  if (found != table().end()) return found->second(options);
+const std::map<std::string, MakeFunction, std::less<>>& functions() {
+  static const std::map<std::string, MakeFunction, std::less<>> models = {
+      {"slim_net", make_slim_net},
+  };
+  return models;
+}
+
+[[noreturn]] void refuse_name(std::string_view name) {
   const auto names = model_names();
   const auto nearest = base::nearest(name, names);
   throw Error(ErrorCode::kInvalidArgument,
               base::str_cat("no model is called '", name, "'",
                             nearest ? base::str_cat("; did you mean '", *nearest, "'?") : "",
                             " Models: ", base::join(names, ", ")));
+}
+
+}  // namespace
+
+std::vector<std::string> model_names() {
+  std::set<std::string> names;
+  for (const auto& [name, make] : table()) names.insert(name);
+  for (const auto& [name, make] : functions()) names.insert(name);
+  return {names.begin(), names.end()};
+}
+
+bool is_model_function(std::string_view name) {
+  return functions().contains(name);
+}
+
+std::shared_ptr<Classifier> make_model(std::string_view name, const ModelOptions& options) {
+  const auto found = table().find(name);
+  if (found != table().end()) return found->second(options);
+  if (!is_model_function(name)) refuse_name(name);
+  throw Error(ErrorCode::kInvalidArgument,
+              base::str_cat("model ", name,
+                            " is a function of layers: take make_model_function and "
+                            "Strategy::build"));
+}
+
+ModelFunction make_model_function(std::string_view name, const ModelOptions& options) {
+  const auto found = functions().find(name);
+  if (found != functions().end()) return found->second(options);
+  if (!table().contains(name)) refuse_name(name);
+  throw Error(ErrorCode::kInvalidArgument,
+              base::str_cat("model ", name, " is a module: take make_model and Strategy::create"));
 }
 
 }  // namespace brigade::models

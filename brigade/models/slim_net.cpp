@@ -1,0 +1,20 @@
+#include "brigade/models/slim_net.h"
+
+#include "brigade/layers/conv2d.h"
+#include "brigade/layers/flatten.h"
+#include "brigade/layers/fully_connected.h"
+#include "brigade/layers/pooling.h"
+#include "brigade/models/model_scope.h"
+
+namespace brigade::models {
+
+at::Tensor slim_net(const at::Tensor& images, const SlimNetOptions& options) {
+  const ModelScope scope(options.scope, options.reuse);
+  at::Tensor net = layers::conv2d(images, 64, {3, 3}, {.scope = "conv1"});
+  net = layers::max_pool2d(net, {2, 2}, {.scope = "pool1"});
+  net = layers::flatten(net, {.scope = "flatten"});
+  net = layers::fully_connected(net, 256, {.scope = "fc1"});
+  return layers::fully_connected(net, options.classes, {.activation = nullptr, .scope = "fc2"});
+}
+
+}  // namespace brigade::models
