@@ -13,6 +13,7 @@
 #include "brigade/distribute/gradient_accumulator.h"
 #include "brigade/distribute/objective.h"
 #include "brigade/distribute/replica_context.h"
+#include "brigade/variables/graph.h"
 
 namespace brigade::distribute {
 
@@ -102,6 +103,12 @@ void check(const MinimizerOptions& options) {
       base::str_cat("The global step '", step.name(), "' must be one int64 that is not trained."));
 }
 
+/// What the layers of this pass left to be done with the step: batch norm's moving statistics.
+/// Behind backward, which may still read the old ones.
+void run_updates_of_pass() {
+  if (variables::Graph* graph = variables::current_graph()) graph->run_update_ops();
+}
+
 /// The calling replica, or replica 0 for questions from outside.
 std::size_t asking_replica() {
   const comm::Replica* replica = comm::current_replica();
@@ -141,7 +148,10 @@ std::vector<at::Tensor> Minimizer::backward(int replica, const at::Tensor& loss,
                                             double weight) const {
   for (const variables::Variable& variable : state_->variables()) variable.check_untouched(replica);
   std::vector<at::Tensor> values(state_->variables().size());
-  if (!loss.defined()) return values;
+  if (!loss.defined()) {
+    run_updates_of_pass();
+    return values;
+  }
   check_state(loss.requires_grad(),
               "The loss has no graph behind it: it must come from the model's parameters, with "
               "gradients enabled.");
@@ -151,6 +161,7 @@ std::vector<at::Tensor> Minimizer::backward(int replica, const at::Tensor& loss,
       /*create_graph=*/false, /*allow_unused=*/true);
   for (std::size_t k = 0; k < gradients.size(); ++k)
     values[shared_->active[k]] = laid_out(gradients[k]);
+  run_updates_of_pass();
   return values;
 }
 

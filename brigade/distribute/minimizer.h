@@ -57,6 +57,9 @@ class Minimizer {
   /// other than the first one declared, for a scalar mean where the number of examples is not
   /// known, and if other code changed a parameter in place; kInvalidArgument if the loss has not
   /// one value an example.
+  ///
+  /// Then runs the updates that the layers of this pass have collected (`Graph::run_update_ops`:
+  /// batch norm's moving statistics), which TensorFlow leaves to the caller and many forget.
   Gradients compute_gradients(const at::Tensor& loss,
                               LossScale scale = LossScale::kMeanOverExamples) const;
 

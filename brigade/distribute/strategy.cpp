@@ -197,7 +197,26 @@ void Strategy::build_replicas(const std::function<void()>& build_one) {
 
 std::vector<variables::Variable> Strategy::adopt(
     std::span<const std::shared_ptr<torch::nn::Module>> modules, const std::string& name) {
-  return engine_->store.adopt(modules, name);
+  std::vector<variables::Variable> adopted = engine_->store.adopt(modules, name);
+  if (engine_->placer->logs()) log_placement(*modules.front(), adopted);
+  return adopted;
+}
+
+/// The lines of a model that is a module: its variables, and those of its parts that have a forward
+/// of their own.
+void Strategy::log_placement(const torch::nn::Module& model,
+                             std::span<const variables::Variable> adopted) const {
+  std::vector<std::string> replicas;
+  for (const device::Device& device : devices()) replicas.push_back(device.name.to_string());
+  const std::string everywhere = base::join(replicas, " ");
+  const std::string home =
+      engine_->parts.controller ? parameter_device().name.to_string() : everywhere;
+  for (const variables::Variable& variable : adopted) {
+    const bool has_home = variable.trainable() == variables::Trainable::kYes;
+    placer().note(device::PlacedKind::kVariable, variable.name(), has_home ? home : everywhere);
+  }
+  for (const auto& part : model.named_modules("", /*include_self=*/false))
+    placer().note(device::PlacedKind::kLayer, part.key(), everywhere);
 }
 
 Strategy::BuiltFunction Strategy::build_variables(const std::string& name,

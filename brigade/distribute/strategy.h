@@ -236,6 +236,8 @@ class Strategy {
   void build_replicas(const std::function<void()>& build_one);
   std::vector<variables::Variable> adopt(
       std::span<const std::shared_ptr<torch::nn::Module>> modules, const std::string& name);
+  void log_placement(const torch::nn::Module& model,
+                     std::span<const variables::Variable> adopted) const;
   void run_replicas(const std::optional<ExampleCounts>& examples,
                     const std::function<void(ReplicaContext&)>& body);
   std::vector<c10::Device> torch_devices() const;
