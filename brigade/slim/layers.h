@@ -1,0 +1,113 @@
+#pragma once
+
+#include "brigade/layers/arg_scope.h"
+#include "brigade/layers/batch_norm.h"
+#include "brigade/layers/bias_add.h"
+#include "brigade/layers/conv2d.h"
+#include "brigade/layers/dropout.h"
+#include "brigade/layers/end_points.h"
+#include "brigade/layers/flatten.h"
+#include "brigade/layers/fully_connected.h"
+#include "brigade/layers/layer_norm.h"
+#include "brigade/layers/one_hot_encoding.h"
+#include "brigade/layers/pooling.h"
+#include "brigade/layers/regularizers.h"
+#include "brigade/layers/repeat.h"
+#include "brigade/layers/separable_conv2d.h"
+#include "brigade/layers/softmax.h"
+#include "brigade/layers/unit_norm.h"
+#include "brigade/layers/v1/losses.h"
+#include "brigade/variables/collections.h"
+#include "brigade/variables/get_variable.h"
+#include "brigade/variables/initializer.h"
+#include "brigade/variables/variable_scope.h"
+
+/// Layers, losses, regularisers, initialisers and lists of variables under the names that TF-Slim
+/// has for them, so that `slim::conv2d(net, 64, 3, {.scope = "conv1"})` reads as it did there.
+/// Nothing here but names: what they do is said where they are declared.
+namespace brigade::slim {
+
+using layers::arg_scope;
+using layers::arg_scoped_arguments;
+using layers::avg_pool2d;
+using layers::batch_norm;
+using layers::batch_normalizer;
+using layers::bias_add;
+using layers::CapturedArgScope;
+using layers::conv2d;
+using layers::current_arg_scope;
+using layers::dropout;
+using layers::end_points;
+using layers::EndPoints;
+using layers::flatten;
+using layers::fully_connected;
+using layers::layer_norm;
+using layers::max_pool2d;
+using layers::one_hot_encoding;
+using layers::Padding;
+using layers::relu;
+using layers::repeat;
+using layers::separable_conv2d;
+using layers::Size2d;
+using layers::softmax;
+using layers::stack;
+using layers::unit_norm;
+
+using layers::l1_l2_regularizer;
+using layers::l1_regularizer;
+using layers::l2_regularizer;
+using layers::Regularizer;
+using layers::sum_regularizer;
+
+using variables::constant_initializer;
+using variables::Initializer;
+using variables::ones_initializer;
+using variables::random_normal_initializer;
+using variables::random_uniform_initializer;
+using variables::truncated_normal_initializer;
+using variables::variance_scaling_initializer;
+using variables::zeros_initializer;
+/// Glorot's: what layers take for their weights if nothing is said. TensorFlow:
+/// slim.xavier_initializer(uniform=True), and xavier_initializer(uniform=False).
+inline Initializer xavier_initializer() {
+  return variables::glorot_uniform_initializer();
+}
+inline Initializer xavier_normal_initializer() {
+  return variables::glorot_normal_initializer();
+}
+
+using variables::get_global_step;
+using variables::get_model_variables;
+using variables::get_or_create_global_step;
+using variables::get_variables;
+using variables::get_variables_to_restore;
+using variables::local_variables;
+using variables::Mode;
+using variables::Reuse;
+using variables::Variable;
+using variables::variable_scope;
+using variables::VariableOptions;
+/// TensorFlow: slim.get_trainable_variables.
+inline std::vector<Variable> get_trainable_variables(std::string_view scope = "") {
+  return variables::trainable_variables(scope);
+}
+
+/// A variable of the program, as `variables::get_variable`. TensorFlow: slim.variable.
+inline Variable variable(const std::string& name,
+                         const std::optional<std::vector<std::int64_t>>& shape = std::nullopt,
+                         const VariableOptions& options = {}) {
+  return variables::get_variable(name, shape, options);
+}
+/// A variable that inference needs: in the model variables too. TensorFlow: slim.model_variable.
+Variable model_variable(const std::string& name,
+                        const std::optional<std::vector<std::int64_t>>& shape = std::nullopt,
+                        VariableOptions options = {});
+/// The variable of exactly this name. Throws kNotFound, listing the names there are. TensorFlow:
+/// slim.get_unique_variable.
+Variable get_unique_variable(std::string_view name);
+
+/// Losses that add themselves to the pass they are made in, and `get_total_loss`. TensorFlow:
+/// slim.losses.
+namespace losses = layers::v1::losses;
+
+}  // namespace brigade::slim

@@ -1,0 +1,200 @@
+#include "brigade/slim/model_deploy.h"
+
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/zeros.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "brigade/input/tensor_slices.h"
+#include "brigade/layers/batch_norm.h"
+#include "brigade/layers/layer_scope.h"
+#include "brigade/layers/regularizers.h"
+#include "brigade/optim/sgd.h"
+#include "brigade/slim/learning.h"
+#include "brigade/variables/get_variable.h"
+
+namespace brigade::slim::model_deploy {
+namespace {
+
+namespace losses = layers::v1::losses;
+using testing::ElementsAre;
+using variables::get_variable;
+
+const CloneOptions kSlices{.input = CloneInput::kSlices, .timeout = std::chrono::seconds(60)};
+const optim::Sgd kSgd{.learning_rate = 0.1};
+
+at::Tensor rows(std::int64_t first, std::int64_t count) {
+  return at::arange(first * 3, (first + count) * 3, at::kDouble).view({count, 3}).sin();
+}
+
+data::Dataset<at::Tensor> batches(std::int64_t count, std::int64_t size) {
+  return input::from_tensor_slices(rows(0, count)).batch(size);
+}
+
+DeploymentConfig clones(int count) {
+  return DeploymentConfig({.num_clones = count, .clone_on_cpu = CloneOnCpu::kYes});
+}
+
+/// Two losses and a regularised weight.
+void linear_model(const at::Tensor& x) {
+  const variables::VariableOptions decayed{.dtype = at::kDouble,
+                                           .regularizer = layers::l2_regularizer(0.3)};
+  const at::Tensor w = get_variable("w", {{3}}, decayed).local();
+  losses::add_loss((x * w - 1).square().sum(1).mean());
+  losses::add_loss((x * w).sum(1).square().mean() * 0.5, "second");
+}
+
+/// The weight, and the sum of the total losses, after all steps.
+at::Tensor trained(const DeployedModel& model) {
+  at::Tensor sum = at::zeros({1}, at::kDouble);
+  while (const auto loss = model.train_op()) sum += *loss;
+  return at::cat({model.train_op.variables().front().read(), sum});
+}
+
+at::Tensor trained(int count, const CloneOptions& options, std::int64_t rows, std::int64_t batch) {
+  return trained(deploy(clones(count), linear_model, batches(rows, batch), kSgd, options));
+}
+
+TEST(ModelDeploy, ClonesOnSlicesTrainAsOneOnTheWholeAndRegulariseOnce) {
+  const at::Tensor one = trained(1, kSlices, 24, 8);
+  EXPECT_TRUE(at::allclose(one, trained(2, kSlices, 24, 8), 1e-12, 1e-12));
+  EXPECT_TRUE(at::allclose(one, trained(4, kSlices, 24, 8), 1e-12, 1e-12));
+}
+
+TEST(ModelDeploy, AFirstStepIsWhatAPenSays) {
+  const auto model = deploy(clones(2), linear_model, batches(4, 2), kSgd);
+  const at::Tensor w = model.train_op.variables().front().read();
+  const auto loss_of = [&](const at::Tensor& x, const at::Tensor& weight) {
+    return (x * weight - 1).square().sum(1).mean() + (x * weight).sum(1).square().mean() * 0.5;
+  };
+  const at::Tensor leaf = w.clone().requires_grad_();
+  const at::Tensor total =
+      (loss_of(rows(0, 2), leaf) + loss_of(rows(2, 2), leaf)) / 2 + 0.3 * 0.5 * leaf.square().sum();
+  total.backward();
+  const auto loss = model.train_op();
+  ASSERT_TRUE(loss.has_value());
+  EXPECT_NEAR(loss->item<double>(), total.item<double>(), 1e-12);
+  EXPECT_TRUE(
+      at::allclose(model.train_op.variables().front().read(), w - 0.1 * leaf.grad(), 1e-12, 1e-12));
+}
+
+TEST(ModelDeploy, EqualWeightsAreSlimsAndWeightsByExamplesAreExact) {
+  CloneOptions exact = kSlices;
+  exact.weight = CloneWeight::kByExamples;
+  const at::Tensor one = trained(1, kSlices, 10, 5);
+  EXPECT_TRUE(at::allclose(one, trained(3, exact, 10, 5), 1e-12, 1e-12));
+  EXPECT_FALSE(at::allclose(one, trained(3, kSlices, 10, 5), 1e-6, 1e-6));
+}
+
+TEST(ModelDeploy, RegularisationCanBeLeftOut) {
+  CloneOptions plain = kSlices;
+  plain.regularization = losses::Regularization::kNo;
+  const auto loss = [](const CloneOptions& options) {
+    return deploy(clones(2), linear_model, batches(8, 8), kSgd, options).train_op()->item<double>();
+  };
+  EXPECT_GT(loss(kSlices), loss(plain));
+}
+
+TEST(ModelDeploy, AnEndInTheMiddleOfAStepLosesNoBatch) {
+  const auto model = deploy(clones(2), linear_model, batches(12, 4), kSgd);
+  EXPECT_TRUE(model.train_op().has_value());
+  const auto last = model.train_op();  // the second clone has nothing left
+  ASSERT_TRUE(last.has_value());
+  EXPECT_TRUE(std::isfinite(last->item<double>()));
+  EXPECT_FALSE(model.train_op().has_value());
+}
+
+TEST(ModelDeploy, MovingStatisticsAreTheFirstClonesInAllOfThem) {
+  const auto model = deploy(
+      clones(2),
+      [](const at::Tensor& x) {
+        const at::Tensor w = get_variable("w", {{3}}, {.dtype = at::kDouble}).local();
+        losses::add_loss((layers::batch_norm(x, {.decay = 0.5}) * w).square().mean());
+      },
+      batches(8, 4), kSgd);
+  model.train_op();
+  const auto scope = model.strategy().scope();
+  const auto mean = variables::get_variables("model_variables", "BatchNorm/moving_mean").front();
+  const at::Tensor expected = rows(0, 4).mean(0) * 0.5;
+  EXPECT_TRUE(at::allclose(mean.read(), expected, 1e-12, 1e-12));
+  EXPECT_TRUE(at::allclose(mean.component(1), expected, 1e-12, 1e-12));
+}
+
+TEST(ModelDeploy, ClonesKnowTheirScopesAndDevices) {
+  std::vector<std::string> scopes(2);
+  std::vector<std::string> devices(2);
+  const auto model = deploy(
+      clones(2),
+      [&](const at::Tensor& x) {
+        linear_model(x);
+        const auto* context = distribute::current_replica_context();
+        const auto replica = context == nullptr ? 0u : static_cast<unsigned>(context->id);
+        scopes[replica] = variables::require_graph("test").name_scope();
+        devices[replica] = device::requested_device({.name = "layer"});
+      },
+      batches(8, 4), kSgd);
+  model.train_op();
+  EXPECT_THAT(scopes, ElementsAre("clone_0/", "clone_1/"));
+  EXPECT_THAT(devices, ElementsAre("/device:CPU:0", "/device:CPU:1"));
+  ASSERT_EQ(model.clones().size(), 2u);
+  EXPECT_EQ(model.clones()[1].scope, "clone_1/");
+  EXPECT_EQ(model.clones()[1].device, "/device:CPU:0");
+  EXPECT_EQ(model.clones()[1].placed, "cpu:1");
+  EXPECT_EQ(model.strategy().parameter_device().name.to_string(), "cpu:0");
+}
+
+TEST(ModelDeploy, ClonesRunAtTheSameTime) {
+  const auto model = deploy(clones(3),
+                            [](const at::Tensor& x) {
+                              linear_model(x);
+                              // Would wait until its deadline if one clone ran after the other.
+                              if (const auto* context = distribute::current_replica_context())
+                                context->barrier();
+                            },
+                            batches(6, 2), kSgd, {.timeout = std::chrono::seconds(60)});
+  EXPECT_TRUE(model.train_op().has_value());
+}
+
+TEST(ModelDeploy, CreatesTheVariablesBeforeTheOptimizerIsChosen) {
+  auto created = create_clones(clones(2), linear_model, batches(8, 4));
+  const auto scope = created.strategy().scope();
+  ASSERT_EQ(variables::trainable_variables().size(), 1u);
+  variables::trainable_variables().front().assign(at::zeros({3}, at::kDouble));
+  const auto model = optimize_clones(std::move(created), kSgd);
+  EXPECT_NEAR(model.train_op()->item<double>(), 3.0, 1e-12);  // both batches are there
+  EXPECT_FALSE(model.train_op().has_value());
+}
+
+TEST(ModelDeploy, LearningTrainsADeployedModel) {
+  const auto model = deploy(clones(2), linear_model, batches(16, 4), kSgd);
+  EXPECT_TRUE(learning::train(model.train_op, {.log_every_n_steps = 0}).has_value());
+  EXPECT_EQ(model.train_op.global_step(), 2);
+}
+
+ErrorCode refusal(const DeploymentConfig& config, const CloneFunction<at::Tensor>& model_fn) {
+  try {
+    deploy(config, model_fn, batches(4, 4), kSgd).train_op();
+  } catch (const Error& error) {
+    return error.code();
+  }
+  return ErrorCode::kInternal;
+}
+
+TEST(ModelDeploy, RefusesOtherTasksAndModelsWithoutALoss) {
+  EXPECT_EQ(refusal(DeploymentConfig({.num_ps_tasks = 1}), linear_model),
+            ErrorCode::kUnimplemented);
+  EXPECT_EQ(refusal(DeploymentConfig({.replica_id = 1, .num_replicas = 2, .num_ps_tasks = 1}),
+                    linear_model),
+            ErrorCode::kUnimplemented);
+  EXPECT_EQ(refusal(clones(1), [](const at::Tensor&) { get_variable("w", {{3}}); }),
+            ErrorCode::kFailedPrecondition);
+}
+
+}  // namespace
+}  // namespace brigade::slim::model_deploy

@@ -1,0 +1,166 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "brigade/data/dataset.h"
+#include "brigade/distribute/distributed_dataset.h"
+#include "brigade/distribute/strategy.h"
+#include "brigade/slim/share_queue.h"
+#include "brigade/slim/train_step.h"
+
+namespace brigade::slim {
+
+/// One step of training, ready to be made again and again: a batch, the replicas' total losses and
+/// gradients, one update. Made by `create_train_op`. A handle: copies are the same train op.
+///
+/// A step that fails keeps its batch, and the next call takes it again, unless the update was made.
+///
+/// Thread-safety: one thread, outside of replicas.
+class TrainOp {
+ public:
+  using Run = std::function<std::optional<distribute::PerReplica<at::Tensor>>()>;
+  /// For `create_train_op`: `run` makes the replicas' steps on the next batch.
+  TrainOp(std::shared_ptr<const TrainStep> step, Run run)
+      : step_(std::move(step)), run_(std::move(run)) {}
+
+  /// Makes a step: the total loss (a scalar on the first replica's device; over several replicas
+  /// the mean over all their examples, or the sum, as the loss scale says), or nothing at the end
+  /// of the data. Throws what a replica threw, kDataLoss for a loss that is not finite.
+  std::optional<at::Tensor> operator()() const {
+    const auto losses = run_();
+    if (!losses) return std::nullopt;
+    return step_->finish(*losses);
+  }
+
+  /// How many updates were made.
+  std::int64_t global_step() const { return step_->global_step().read().item<std::int64_t>(); }
+  const variables::Variable& global_step_variable() const { return step_->global_step(); }
+  /// What is trained, in the order of its making.
+  const std::vector<variables::Variable>& variables() const { return step_->variables(); }
+  const distribute::Minimizer& optimizer() const { return step_->minimizer(); }
+  distribute::Strategy& strategy() const { return step_->strategy(); }
+
+ private:
+  std::shared_ptr<const TrainStep> step_;
+  Run run_;
+};
+
+/// From one replica's share of a batch to its total loss, a scalar: builds the model and its losses
+/// and ends with `return losses::get_total_loss();`. Called in every step, by the replicas at the
+/// same time.
+template <class B>
+using TotalLossFunction = std::function<at::Tensor(const B& share)>;
+
+/// What a program hands over instead of a dataset: the next global batch at each call, nothing at
+/// the end.
+template <class B>
+using GlobalBatchSource = std::function<std::optional<B>()>;
+
+/// A train op of a model that exists, on batches that are cut for the replicas already. What the
+/// overloads of `create_train_op` come down to.
+template <class B>
+TrainOp make_train_op(std::shared_ptr<const TrainStep> step, TotalLossFunction<B> total_loss,
+                      std::shared_ptr<ShareQueue<B>> queue) {
+  auto run = [step, total_loss = std::move(total_loss),
+              queue = std::move(queue)]() -> std::optional<distribute::PerReplica<at::Tensor>> {
+    const auto* batch = queue->front();
+    if (batch == nullptr) return std::nullopt;
+    const std::int64_t updates = step->minimizer().updates();
+    try {
+      auto losses = step->strategy().run(
+          [&](distribute::ReplicaContext& context, const B& share) {
+            return step->run(context, [&] { return total_loss(share); });
+          },
+          *batch);
+      queue->pop();
+      return losses;
+    } catch (...) {
+      if (step->minimizer().updates() != updates) queue->pop();
+      throw;
+    }
+  };
+  return TrainOp(std::move(step), std::move(run));
+}
+
+/// Everything that trains what `total_loss` computes, on all replicas of `strategy`, with `rule`,
+/// an update rule's options such as `optim::Adam{.learning_rate = 1e-3}`:
+///
+///   auto train_op = slim::learning::create_train_op(
+///       strategy, [](const input::LabeledBatch& share) {
+///         const auto logits = slim_net(share.features);
+///         slim::losses::sparse_softmax_cross_entropy(logits, share.labels);
+///         return slim::losses::get_total_loss();
+///       }, dataset, optim::Sgd{.learning_rate = 0.01}, {.clip_gradient_norm = 1.0});
+///   slim::learning::train(train_op, {.number_of_steps = 1000});
+///
+/// `total_loss` runs once at once, on the first replica's share of the first batch, to make the
+/// variables; those that exist are found. What it trains on is one walk over the dataset, whose
+/// elements are global batches (`repeat` it for more), the first batch included. In each step the
+/// replicas' gradients are summed as the loss scale says, then multiplied, then clipped, so that
+/// any number of replicas makes the update of one. TensorFlow: slim.learning.create_train_op.
+///
+/// The strategy must outlive the result. Throws kOutOfRange for no batch at all; kInvalidArgument
+/// for options that cannot work, scopes without a trainable variable, and multipliers of variables
+/// that are not trained; what `total_loss` throws.
+template <class B, class Rule>
+TrainOp create_train_op(distribute::Strategy& strategy,
+                        std::type_identity_t<TotalLossFunction<B>> total_loss,
+                        const distribute::DistributedDataset<B>& dataset, const Rule& rule,
+                        TrainOpOptions options = {}) {
+  auto queue = std::make_shared<ShareQueue<B>>(
+      [walk = std::make_shared<distribute::DistributedIterator<B>>(dataset.iterator())] {
+        return walk->next();
+      });
+  return create_train_op(strategy, std::move(total_loss), std::move(queue), rule,
+                         std::move(options));
+}
+template <class B, class Rule>
+TrainOp create_train_op(distribute::Strategy& strategy,
+                        std::type_identity_t<TotalLossFunction<B>> total_loss,
+                        const data::Dataset<B>& dataset, const Rule& rule,
+                        TrainOpOptions options = {}) {
+  return create_train_op(strategy, std::move(total_loss), strategy.distribute(dataset), rule,
+                         std::move(options));
+}
+/// On the batches that a function gives: `create_train_op<at::Tensor>(strategy, loss, source,
+/// ...)`.
+template <class B, class Rule>
+TrainOp create_train_op(distribute::Strategy& strategy,
+                        std::type_identity_t<TotalLossFunction<B>> total_loss,
+                        std::type_identity_t<GlobalBatchSource<B>> source, const Rule& rule,
+                        TrainOpOptions options = {}) {
+  auto queue = std::make_shared<ShareQueue<B>>(
+      [&strategy, source = std::move(source)]() -> std::optional<distribute::PerReplica<B>> {
+        std::optional<B> batch = source();
+        if (!batch) return std::nullopt;
+        return cut_for(strategy, *batch);
+      });
+  return create_train_op(strategy, std::move(total_loss), std::move(queue), rule,
+                         std::move(options));
+}
+template <class B, class Rule>
+TrainOp create_train_op(distribute::Strategy& strategy,
+                        std::type_identity_t<TotalLossFunction<B>> total_loss,
+                        std::shared_ptr<ShareQueue<B>> queue, const Rule& rule,
+                        TrainOpOptions options = {}) {
+  const B& first = queue->first_share();
+  run_first_pass(strategy, [&] { total_loss(first); });
+  auto step = std::make_shared<const TrainStep>(strategy, rule.rule(), std::move(options));
+  return make_train_op<B>(std::move(step), std::move(total_loss), std::move(queue));
+}
+
+namespace learning {
+using slim::create_train_op;
+using slim::TrainOp;
+using slim::TrainOpOptions;
+}  // namespace learning
+
+}  // namespace brigade::slim
