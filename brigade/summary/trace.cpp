@@ -1,0 +1,106 @@
+#include "brigade/summary/trace.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+#include "brigade/io/atomic_write.h"
+#include "brigade/summary/utf8.h"
+
+namespace brigade::summary {
+namespace {
+
+using base::str_cat;
+using nlohmann::json;
+
+double microseconds(std::chrono::nanoseconds time) {
+  return std::chrono::duration<double, std::micro>(time).count();
+}
+
+json argument(const std::string& value) {
+  return value;
+}
+json argument(std::int64_t value) {
+  return value;
+}
+json argument(double value) {
+  if (std::isfinite(value)) return value;
+  return str_cat(value);  // JSON has no number for it
+}
+
+void check_event(const TraceEvent& event) {
+  check_utf8(event.name, str_cat("the trace event's name \"", event.name, "\""));
+  const std::string what = str_cat("a text of trace event \"", event.name, "\"");
+  check_utf8(event.category, what);
+  for (const auto& [name, value] : event.args) {
+    check_utf8(name, what);
+    if (const auto* text = std::get_if<std::string>(&value)) check_utf8(*text, what);
+  }
+  check_argument(event.duration.count() >= 0,
+                 str_cat("trace event \"", event.name, "\" took ", event.duration.count(),
+                         " ns; a duration is 0 or more"));
+}
+
+json bar(const TraceEvent& event) {
+  json result = {{"ph", "X"},
+                 {"name", event.name},
+                 {"cat", event.category},
+                 {"ts", microseconds(event.begin)},
+                 {"dur", microseconds(event.duration)},
+                 {"pid", event.replica},
+                 {"tid", event.thread}};
+  for (const auto& [name, value] : event.args) {
+    result["args"][name] = std::visit([](const auto& content) { return argument(content); }, value);
+  }
+  return result;
+}
+
+json label(std::string_view kind, std::int64_t replica, std::int64_t thread,
+           const std::string& name) {
+  check_utf8(name, str_cat("the name \"", name, "\" in a trace"));
+  return {
+      {"ph", "M"}, {"name", kind}, {"pid", replica}, {"tid", thread}, {"args", {{"name", name}}}};
+}
+
+/// Collects one event after the other as text, which takes a small part of the memory of all as
+/// JSON values.
+class TraceText {
+ public:
+  void add(const json& event) {
+    text_ += is_empty_ ? "\n" : ",\n";
+    text_ += event.dump();
+    is_empty_ = false;
+  }
+  std::string finish() && { return std::move(text_) + "\n]}\n"; }
+
+ private:
+  std::string text_ = R"({"displayTimeUnit":"ms","traceEvents":[)";
+  bool is_empty_ = true;
+};
+
+}  // namespace
+
+std::string chrome_trace(std::span<const TraceEvent> events, const TraceNames& names) {
+  TraceText text;
+  for (const auto& [replica, name] : names.replicas) {
+    text.add(label("process_name", replica, 0, name));
+  }
+  for (const auto& [place, name] : names.threads) {
+    text.add(label("thread_name", place.first, place.second, name));
+  }
+  for (const TraceEvent& event : events) {
+    check_event(event);
+    text.add(bar(event));
+  }
+  return std::move(text).finish();
+}
+
+io::Path write_chrome_trace(io::FileSystem& files, const io::Path& directory, std::int64_t step,
+                            std::span<const TraceEvent> events, const TraceNames& names) {
+  io::Path path = directory / str_cat("timeline-", step, ".json");
+  io::atomic_write(files, path, chrome_trace(events, names));
+  return path;
+}
+
+}  // namespace brigade::summary
