@@ -1,0 +1,159 @@
+#include "brigade/optim/clipping.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/clamp.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+
+namespace brigade::optim {
+
+namespace {
+
+// Pieces are summed apart and added in order, whichever thread sums which.
+constexpr std::int64_t kPiece = 1 << 15;
+
+template <class Scalar>
+double sum_of_squares(const Scalar* values, std::int64_t count) {
+  constexpr std::int64_t kLanes =
+      8;  // independent sums: the additions need not wait for each other
+  std::array<double, kLanes> lanes{};
+  std::int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    for (std::int64_t lane = 0; lane < kLanes; ++lane) {
+      const auto value = static_cast<double>(values[i + lane]);
+      lanes[lane] += value * value;
+    }
+  }
+  for (; i < count; ++i) {
+    const auto value = static_cast<double>(values[i]);
+    lanes[0] += value * value;
+  }
+  return std::accumulate(lanes.begin(), lanes.end(), 0.0);
+}
+
+template <class Scalar>
+double sum_of_squares_in_pieces(const at::Tensor& contiguous) {
+  const std::int64_t count = contiguous.numel();
+  const Scalar* values = contiguous.const_data_ptr<Scalar>();
+  std::vector<double> sums(static_cast<std::size_t>((count + kPiece - 1) / kPiece));
+  at::parallel_for(0, static_cast<std::int64_t>(sums.size()), 1,
+                   [&](std::int64_t begin, std::int64_t end) {
+                     for (std::int64_t piece = begin; piece < end; ++piece) {
+                       const std::int64_t first = piece * kPiece;
+                       sums[static_cast<std::size_t>(piece)] =
+                           sum_of_squares(values + first, std::min(kPiece, count - first));
+                     }
+                   });
+  return std::accumulate(sums.begin(), sums.end(), 0.0);
+}
+
+double squared_norm(const at::Tensor& tensor) {
+  // A sparse gradient may name an element twice; only its sum counts.
+  const at::Tensor values = tensor.is_sparse() ? tensor.coalesce().values() : tensor;
+  const at::Tensor dense = values.detach().contiguous();
+  if (dense.is_cpu() && dense.scalar_type() == at::kFloat)
+    return sum_of_squares_in_pieces<float>(dense);
+  const at::Tensor doubles = dense.to(at::kDouble);
+  if (doubles.is_cpu()) return sum_of_squares_in_pieces<double>(doubles);
+  return doubles.square().sum().item<double>();
+}
+
+void check_floating(std::span<const at::Tensor> tensors) {
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (!tensors[i].defined() || tensors[i].is_floating_point()) continue;
+    throw Error(ErrorCode::kInvalidArgument,
+                base::str_cat("Clipping: tensor ", i, " has dtype ", tensors[i].scalar_type(),
+                              "; only floating ones have a norm."));
+  }
+}
+
+/// [tensor]; 0 for undefined ones.
+std::vector<double> squared_norms(std::span<const at::Tensor> tensors) {
+  check_floating(tensors);
+  std::vector<double> squares;
+  for (const at::Tensor& tensor : tensors)
+    squares.push_back(tensor.defined() ? squared_norm(tensor) : 0.0);
+  return squares;
+}
+
+void check_clip_norm(double clip_norm) {
+  check_argument(
+      clip_norm > 0 && std::isfinite(clip_norm),
+      base::str_cat("Clipping: clip_norm is ", clip_norm, " and must be above 0 and finite."));
+}
+
+void check_finite(const std::vector<double>& squares) {
+  for (std::size_t i = 0; i < squares.size(); ++i) {
+    if (std::isfinite(squares[i])) continue;
+    throw Error(ErrorCode::kDataLoss,
+                base::str_cat("Clipping: the norm of tensor ", i, " of ", squares.size(),
+                              " is not finite (", std::sqrt(squares[i]),
+                              "): there is nothing to scale. Lower the learning rate, or look for "
+                              "the step that made it so."));
+  }
+}
+
+at::Tensor scaled(const at::Tensor& tensor, double factor) {
+  if (!tensor.defined() || factor >= 1) return tensor;
+  return tensor.mul(factor);
+}
+
+}  // namespace
+
+std::vector<at::Tensor> clip_by_value(std::span<const at::Tensor> tensors, double low,
+                                      double high) {
+  check_argument(low <= high, base::str_cat("clip_by_value: low is ", low, " and high is ", high,
+                                            "; low must not be above high."));
+  check_floating(tensors);
+  const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> clipped;
+  for (const at::Tensor& tensor : tensors) {
+    if (!tensor.defined()) {
+      clipped.emplace_back();
+      continue;
+    }
+    const at::Tensor dense = tensor.is_sparse() ? tensor.to_dense() : tensor;
+    clipped.push_back(at::clamp(dense, low, high));
+  }
+  return clipped;
+}
+
+std::vector<at::Tensor> clip_by_norm(std::span<const at::Tensor> tensors, double clip_norm) {
+  check_clip_norm(clip_norm);
+  const at::NoGradGuard no_grad;
+  const std::vector<double> squares = squared_norms(tensors);
+  check_finite(squares);
+  std::vector<at::Tensor> clipped;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const double norm = std::sqrt(squares[i]);
+    clipped.push_back(scaled(tensors[i], norm > clip_norm ? clip_norm / norm : 1.0));
+  }
+  return clipped;
+}
+
+ClippedByGlobalNorm clip_by_global_norm(std::span<const at::Tensor> tensors, double clip_norm) {
+  check_clip_norm(clip_norm);
+  const at::NoGradGuard no_grad;
+  const std::vector<double> squares = squared_norms(tensors);
+  check_finite(squares);
+  ClippedByGlobalNorm clipped;
+  clipped.norm = std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0));
+  const double factor = clipped.norm > clip_norm ? clip_norm / clipped.norm : 1.0;
+  for (const at::Tensor& tensor : tensors) clipped.tensors.push_back(scaled(tensor, factor));
+  return clipped;
+}
+
+double global_norm(std::span<const at::Tensor> tensors) {
+  const at::NoGradGuard no_grad;
+  const std::vector<double> squares = squared_norms(tensors);
+  return std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0));
+}
+
+}  // namespace brigade::optim

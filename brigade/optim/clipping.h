@@ -1,0 +1,92 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace brigade::optim {
+
+// Gradients are clipped between `Minimizer::aggregate` and `apply_gradients`: clipping a replica's
+// own part would clip something else in every layout. Undefined tensors, the gradients of
+// parameters that the loss does not depend on, stay undefined and count for nothing. Tensors that
+// need no change are handed on as they are; no tensor's memory is written to. Norms are added up in
+// double in an order of their own, so on CPU their bits do not depend on the number of threads.
+
+/// Each element moved into [low, high]; NaN stays NaN. TensorFlow: tf.clip_by_value. Throws
+/// kInvalidArgument if low > high or one is NaN.
+std::vector<at::Tensor> clip_by_value(std::span<const at::Tensor> tensors, double low, double high);
+
+/// Each tensor, where its own Euclidean norm is above `clip_norm`, scaled down to it. TensorFlow:
+/// tf.clip_by_norm. Throws kInvalidArgument if `clip_norm` is not above 0, and kDataLoss naming the
+/// tensor's index if a norm is not finite: an infinite gradient cannot be scaled, and TensorFlow's
+/// NaN would reach every weight.
+std::vector<at::Tensor> clip_by_norm(std::span<const at::Tensor> tensors, double clip_norm);
+
+/// What `clip_by_global_norm` gives.
+struct ClippedByGlobalNorm {
+  std::vector<at::Tensor> tensors;
+  double norm = 0.0;  ///< before clipping
+};
+
+/// All tensors scaled by the same factor, so that their norm as one long vector is at most
+/// `clip_norm` (Pascanu et al., 2013). TensorFlow: tf.clip_by_global_norm, whose tensors all become
+/// NaN where this throws kDataLoss naming the first tensor whose norm is not finite. Throws
+/// kInvalidArgument if `clip_norm` is not above 0.
+ClippedByGlobalNorm clip_by_global_norm(std::span<const at::Tensor> tensors, double clip_norm);
+
+/// The Euclidean norm of all tensors as one long vector; 0 for none. Not finite if an element is
+/// not: for watching it. TensorFlow: tf.linalg.global_norm.
+double global_norm(std::span<const at::Tensor> tensors);
+
+/// The same for anything whose i-th element may be read and assigned, a `Gradients` for example:
+///
+///   Gradients gradients = adam.aggregate(adam.compute_gradients(loss));
+///   const double norm = clip_by_global_norm_(gradients, 1.0);
+///   adam.apply_gradients(gradients);
+///
+/// Its elements are replaced; nothing is changed if an error is thrown.
+template <class Gradients>
+void clip_by_value_(Gradients& gradients, double low, double high);
+template <class Gradients>
+void clip_by_norm_(Gradients& gradients, double clip_norm);
+/// Returns the norm before clipping.
+template <class Gradients>
+double clip_by_global_norm_(Gradients& gradients, double clip_norm);
+
+namespace internal {
+
+template <class Gradients>
+std::vector<at::Tensor> elements_of(const Gradients& gradients) {
+  std::vector<at::Tensor> elements;
+  for (std::size_t i = 0; i < gradients.size(); ++i) elements.push_back(gradients[i]);
+  return elements;
+}
+
+template <class Gradients>
+void replace_elements(Gradients& gradients, std::vector<at::Tensor> elements) {
+  for (std::size_t i = 0; i < elements.size(); ++i) gradients[i] = std::move(elements[i]);
+}
+
+}  // namespace internal
+
+template <class Gradients>
+void clip_by_value_(Gradients& gradients, double low, double high) {
+  internal::replace_elements(gradients, clip_by_value(internal::elements_of(gradients), low, high));
+}
+
+template <class Gradients>
+void clip_by_norm_(Gradients& gradients, double clip_norm) {
+  internal::replace_elements(gradients, clip_by_norm(internal::elements_of(gradients), clip_norm));
+}
+
+template <class Gradients>
+double clip_by_global_norm_(Gradients& gradients, double clip_norm) {
+  ClippedByGlobalNorm clipped = clip_by_global_norm(internal::elements_of(gradients), clip_norm);
+  internal::replace_elements(gradients, std::move(clipped.tensors));
+  return clipped.norm;
+}
+
+}  // namespace brigade::optim
