@@ -1,0 +1,106 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "brigade/variables/variable.h"
+
+namespace brigade::optim {
+
+/// Whether averages start from zero, with what is missing divided out (as Adam does), rather than
+/// from the variables' first values.
+enum class ZeroDebias { kNo, kYes };
+
+struct MovingAverageOptions {
+  /// How much of the average an update keeps: close to 1, such as 0.999 or 0.9999.
+  double decay = 0.999;
+  ZeroDebias zero_debias = ZeroDebias::kNo;
+  /// What averages are called by: "conv1/weights/ExponentialMovingAverage".
+  std::string name = "ExponentialMovingAverage";
+};
+
+/// Averages of weights over the steps, which often generalise better than the last weights:
+/// average -= (1 - decay) * (average - variable). TensorFlow: tf.train.ExponentialMovingAverage.
+///
+///   ExponentialMovingAverage ema({.decay = 0.999}, trained);
+///   while (...) { strategy.run(step, batch); ema.update(); }
+///   { const AveragedWeights averaged(ema); evaluate(...); }
+///
+/// Kept once, on the device of replica 0, however many replicas there are: float32 for half types,
+/// else the variable's dtype. Variables that are synchronised on read are averaged as they are
+/// read.
+///
+/// Thread-safety: outside of replicas, from one thread.
+class ExponentialMovingAverage {
+ public:
+  /// Averages begin as the variables are now. Throws kInvalidArgument for a decay outside of
+  /// [0, 1], variables that are not floating, and the same one twice.
+  ExponentialMovingAverage(MovingAverageOptions options,
+                           std::span<const variables::Variable> variables);
+  ExponentialMovingAverage(const ExponentialMovingAverage&) = delete;
+  ExponentialMovingAverage& operator=(const ExponentialMovingAverage&) = delete;
+
+  /// Moves the averages towards the variables. With `num_updates`, usually the global step, the
+  /// decay is at most (1 + num_updates) / (10 + num_updates), so that averages follow faster at the
+  /// start. Throws kFailedPrecondition inside replicas and under `AveragedWeights`,
+  /// kInvalidArgument for a negative number.
+  void update(std::optional<std::int64_t> num_updates = std::nullopt);
+
+  /// A copy of the average. Throws kNotFound for other variables, and kFailedPrecondition, with
+  /// zero debias, before the first update.
+  at::Tensor average(const variables::Variable& variable) const;
+  /// The variable's name, a slash and the options' name. Checkpoints have the average under it.
+  std::string average_name(const variables::Variable& variable) const;
+
+  /// Copies of everything to be saved, by name.
+  std::map<std::string, at::Tensor> state() const;
+  /// Goes on from what `state` gave; names of others are ignored. Throws kNotFound naming a tensor
+  /// that is missing and kInvalidArgument for one of another shape or dtype; then nothing has
+  /// changed.
+  void restore(const std::map<std::string, at::Tensor>& state);
+
+  std::span<const variables::Variable> variables() const { return variables_; }
+
+ private:
+  friend class AveragedWeights;
+  std::size_t index_of(const variables::Variable& variable) const;
+  std::string state_name(std::size_t i) const;
+  std::string keep_name() const { return options_.name + "/decay_product"; }
+  at::Tensor average(std::size_t i) const;
+
+  const MovingAverageOptions options_;
+  const std::vector<variables::Variable> variables_;
+  std::vector<at::Tensor> averages_;  // [variable]; with zero debias still biased
+  double decay_product_ = 1.0;        // of all updates so far: what is left of the start
+  bool is_swapped_ = false;
+};
+
+/// As long as it lives, the variables hold their averages; then the trained values are put back,
+/// bit for bit, whatever was written to the variables meanwhile. For evaluating and exporting.
+///
+/// Holds a copy of the variables. The averages must outlive it.
+///
+/// Thread-safety: outside of replicas, from one thread.
+class AveragedWeights {
+ public:
+  /// Throws kFailedPrecondition inside replicas, if the averages are in place already, and as
+  /// `ExponentialMovingAverage::average`.
+  explicit AveragedWeights(ExponentialMovingAverage& averages);
+  ~AveragedWeights();
+  AveragedWeights(const AveragedWeights&) = delete;
+  AveragedWeights& operator=(const AveragedWeights&) = delete;
+
+ private:
+  void put_back() const;
+  ExponentialMovingAverage& averages_;
+  std::vector<std::vector<at::Tensor>> trained_;  // [variable][component that has its own value]
+};
+
+}  // namespace brigade::optim
