@@ -4,6 +4,8 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/device/device_functions.h"
+#include "brigade/machine/device_spec.h"
 
 namespace brigade::slim {
 
@@ -18,6 +20,29 @@ Variable model_variable(const std::string& name,
   return variables::get_variable(name, shape, options);
 }
 
+Variable local_variable(const std::string& name,
+                        const std::optional<std::vector<std::int64_t>>& shape,
+                        VariableOptions options) {
+  options.trainable = variables::Trainable::kNo;
+  options.collections = std::vector<std::string>{variables::kLocalVariables};
+  return variables::get_variable(name, shape, options);
+}
+
+std::vector<Variable> get_variables_by_name(std::string_view name, std::string_view scope) {
+  std::vector<Variable> found = variables::global_variables(scope);
+  std::erase_if(found, [&](const Variable& variable) {
+    return variable.name() != name && !variable.name().ends_with(base::str_cat("/", name));
+  });
+  return found;
+}
+
+std::vector<Variable> get_variables_by_suffix(std::string_view suffix, std::string_view scope) {
+  std::vector<Variable> found = variables::global_variables(scope);
+  std::erase_if(found,
+                [&](const Variable& variable) { return !variable.name().ends_with(suffix); });
+  return found;
+}
+
 Variable get_unique_variable(std::string_view name) {
   std::vector<std::string> names;
   for (const Variable& variable : variables::global_variables()) {
@@ -26,6 +51,25 @@ Variable get_unique_variable(std::string_view name) {
   }
   throw Error(ErrorCode::kNotFound, base::str_cat("There is no variable '", name,
                                                   "'; there are: ", base::join(names, ", "), "."));
+}
+
+device::DeviceFunction variable_device_chooser(const VariableDeviceChooserOptions& options) {
+  check_argument(
+      options.num_tasks >= 0 && options.device_index >= 0,
+      base::str_cat("variable_device_chooser: num_tasks is ", options.num_tasks,
+                    " and device_index ", options.device_index, "; neither may be negative."));
+  machine::DeviceSpec spec{.type = options.device_type, .index = options.device_index};
+  device::PlacementStrategy turns;
+  if (options.num_tasks > 0) {
+    spec.job = options.job_name;
+    turns = device::round_robin_strategy(options.num_tasks);
+  }
+  return [spec, turns](const device::PlacementRequest& request) {
+    if (request.kind != device::PlacedKind::kVariable) return request.inner;
+    machine::DeviceSpec chosen = spec;
+    if (turns) chosen.task = turns(request);
+    return chosen.to_string();
+  };
 }
 
 }  // namespace brigade::slim

@@ -1,5 +1,12 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "brigade/device/device_scope.h"
 #include "brigade/layers/arg_scope.h"
 #include "brigade/layers/batch_norm.h"
 #include "brigade/layers/bias_add.h"
@@ -17,6 +24,7 @@
 #include "brigade/layers/softmax.h"
 #include "brigade/layers/unit_norm.h"
 #include "brigade/layers/v1/losses.h"
+#include "brigade/machine/device_name.h"
 #include "brigade/variables/collections.h"
 #include "brigade/variables/get_variable.h"
 #include "brigade/variables/initializer.h"
@@ -102,9 +110,30 @@ inline Variable variable(const std::string& name,
 Variable model_variable(const std::string& name,
                         const std::optional<std::vector<std::int64_t>>& shape = std::nullopt,
                         VariableOptions options = {});
+/// A counter or the like: in the local variables alone, not trained, and not saved. TensorFlow:
+/// slim.local_variable.
+Variable local_variable(const std::string& name,
+                        const std::optional<std::vector<std::int64_t>>& shape = std::nullopt,
+                        VariableOptions options = {});
+/// Those whose last part of the name is `name` ("weights" of all layers), or whose name ends in
+/// `suffix`; below `scope`. TensorFlow: slim.get_variables_by_name, slim.get_variables_by_suffix.
+std::vector<Variable> get_variables_by_name(std::string_view name, std::string_view scope = "");
+std::vector<Variable> get_variables_by_suffix(std::string_view suffix, std::string_view scope = "");
 /// The variable of exactly this name. Throws kNotFound, listing the names there are. TensorFlow:
 /// slim.get_unique_variable.
 Variable get_unique_variable(std::string_view name);
+
+struct VariableDeviceChooserOptions {
+  /// Tasks that take variables in turn; 0: no cluster.
+  int num_tasks = 0;
+  std::string job_name = "ps";
+  machine::DeviceType device_type = machine::DeviceType::kCpu;
+  int device_index = 0;
+};
+/// Variables on one device, of the tasks in turn if there are some: "/job:ps/task:1/device:CPU:0".
+/// Copies share the turns. For `with_device`. TensorFlow: slim.VariableDeviceChooser. Throws
+/// kInvalidArgument for negative numbers.
+device::DeviceFunction variable_device_chooser(const VariableDeviceChooserOptions& options = {});
 
 /// Losses that add themselves to the pass they are made in, and `get_total_loss`. TensorFlow:
 /// slim.losses.

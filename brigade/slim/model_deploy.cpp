@@ -45,7 +45,9 @@ std::unique_ptr<distribute::Strategy> make_strategy(const DeploymentConfig& conf
 }  // namespace
 
 CloneSet::CloneSet(const DeploymentConfig& config, const CloneOptions& options)
-    : options_(options), strategy_(make_strategy(config, options)) {
+    : options_(options),
+      defaults_(layers::current_arg_scope()),
+      strategy_(make_strategy(config, options)) {
   for (int i = 0; i < config.num_clones(); ++i) {
     const std::string scope = config.clone_scope(i);
     clones_.push_back(
@@ -60,6 +62,7 @@ void CloneSet::run_in_scopes(const std::function<void()>& pass) const {
   const Clone& clone = clones_[context == nullptr ? 0 : static_cast<std::size_t>(context->id)];
   const auto names = variables::name_scope(clone.scope);
   const auto device = device::with_device(clone.placed);
+  const auto defaults = layers::arg_scope(defaults_);
   pass();
 }
 

@@ -14,6 +14,7 @@
 
 #include "brigade/data/dataset.h"
 #include "brigade/distribute/strategy.h"
+#include "brigade/layers/arg_scope.h"
 #include "brigade/layers/v1/loss_collection.h"
 #include "brigade/slim/deployment_config.h"
 #include "brigade/slim/share_queue.h"
@@ -79,6 +80,7 @@ class CloneSet {
  private:
   double weight(const distribute::ReplicaContext* context) const;
   CloneOptions options_;
+  layers::CapturedArgScope defaults_;  // of layers, where the clones were made
   std::unique_ptr<distribute::Strategy> strategy_;
   std::vector<Clone> clones_;
 };

@@ -102,10 +102,11 @@ TrainOp make_train_op(std::shared_ptr<const TrainStep> step, TotalLossFunction<B
 ///   slim::learning::train(train_op, {.number_of_steps = 1000});
 ///
 /// `total_loss` runs once at once, on the first replica's share of the first batch, to make the
-/// variables; those that exist are found. What it trains on is one walk over the dataset, whose
-/// elements are global batches (`repeat` it for more), the first batch included. In each step the
-/// replicas' gradients are summed as the loss scale says, then multiplied, then clipped, so that
-/// any number of replicas makes the update of one. TensorFlow: slim.learning.create_train_op.
+/// variables; those that exist are found. The argument scopes that are open now count in every
+/// step. What it trains on is one walk over the dataset, whose elements are global batches
+/// (`repeat` it for more), the first batch included. In each step the replicas' gradients are
+/// summed as the loss scale says, then multiplied, then clipped, so that any number of replicas
+/// makes the update of one. TensorFlow: slim.learning.create_train_op.
 ///
 /// The strategy must outlive the result. Throws kOutOfRange for no batch at all; kInvalidArgument
 /// for options that cannot work, scopes without a trainable variable, and multipliers of variables

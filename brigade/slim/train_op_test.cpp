@@ -3,6 +3,7 @@
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
@@ -247,6 +248,19 @@ TEST(TrainOp, UpdateOpsRunInAllReplicasInTheFirstOrNot) {
   EXPECT_TRUE(at::allclose(moving_mean(first, UpdateOps::kRunInFirstReplica),
                            rows(0, 2).mean(0) * 0.5, 1e-12));
   EXPECT_TRUE(at::allclose(moving_mean(none, UpdateOps::kSkip), at::zeros({3}, at::kDouble)));
+}
+
+TEST(TrainOp, ArgumentScopesOfItsMakingCountInEveryStep) {
+  MirroredStrategy strategy(cpus(2));
+  const auto train_op = [&] {
+    const auto defaults = layers::arg_scope<layers::batch_norm>({.scale = layers::Scale::kYes});
+    return create_train_op<at::Tensor>(strategy, normalised, batches({4, 4}),
+                                       optim::Sgd{.learning_rate = 0.1});
+  }();
+  train_op();
+  const auto scope = strategy.scope();
+  const auto gamma = variables::trainable_variables("BatchNorm/gamma").front().read();
+  EXPECT_FALSE(gamma.equal(at::ones({3}, at::kDouble)));
 }
 
 /// The code of the error that making the train op and a step of it throws.

@@ -120,6 +120,7 @@ TrainStep::TrainStep(distribute::Strategy& strategy, optim::UpdateRulePtr rule,
                      TrainOpOptions options)
     : strategy_(&strategy),
       options_(std::move(options)),
+      defaults_(layers::current_arg_scope()),
       global_step_(find_global_step(strategy, options_)),
       trained_(find_trained(strategy, options_.variables_to_train)),
       minimizer_((check(options_, trained_),
@@ -132,6 +133,7 @@ TrainStep::TrainStep(distribute::Strategy& strategy, optim::UpdateRulePtr rule,
 at::Tensor TrainStep::run(const distribute::ReplicaContext& context,
                           const std::function<at::Tensor()>& total_loss) const {
   variables::Graph& graph = variables::require_graph("A train op");
+  const auto defaults = layers::arg_scope(defaults_);
   const at::Tensor loss = total_loss();
   check_loss(context, loss);
   const bool skips = options_.update_ops == UpdateOps::kSkip ||

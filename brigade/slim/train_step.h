@@ -13,6 +13,7 @@
 #include "brigade/distribute/per_replica.h"
 #include "brigade/distribute/replica_context.h"
 #include "brigade/distribute/strategy.h"
+#include "brigade/layers/arg_scope.h"
 #include "brigade/optim/parameter_group.h"
 #include "brigade/optim/update_rule.h"
 #include "brigade/variables/variable.h"
@@ -88,6 +89,7 @@ class TrainStep {
 
   distribute::Strategy* strategy_;
   TrainOpOptions options_;
+  layers::CapturedArgScope defaults_;  // of layers, where the train op was made
   variables::Variable global_step_;
   std::vector<variables::Variable> trained_;
   std::vector<variables::Variable> statistics_;  // of replica 0 alone, for all
