@@ -66,7 +66,7 @@ TEST(BatchNorm, OfOneValueHasNoVariance) {
   const auto opened = graph.as_default();
   const auto result = batch_norm(sawtooth({1, 2, 1, 1}), {.decay = 0.9});
   graph.run_update_ops();
-  expect_values(result, {0.0, 0.0});
+  EXPECT_LT(result.abs().max().item<float>(), 1e-5F);
   expect_values(read("BatchNorm/moving_mean"), {-0.3, 0.0});
   expect_values(read("BatchNorm/moving_variance"), {0.9, 0.9});
 }

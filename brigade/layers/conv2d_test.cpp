@@ -30,7 +30,7 @@ void expect_refused(const std::function<void()>& call, const std::string& part_o
   }
 }
 
-double sum(const at::Tensor& values) {
+double total(const at::Tensor& values) {
   return values.sum().item<double>();
 }
 
@@ -47,7 +47,7 @@ TEST(Conv2d, AddsBiasesAndEndsInRelu) {
   EXPECT_EQ(all[0][0][0][0].item<double>(), 12.0) << "the corner sees 4 of 9";
   EXPECT_EQ(all[0][0][1][1].item<double>(), 27.0);
   const Conv2dOptions cold{.weights_initializer = kOnes, .biases_initializer = kMinusHundred};
-  EXPECT_EQ(sum(conv2d(images, 5, 3, cold)), 0.0);
+  EXPECT_EQ(total(conv2d(images, 5, 3, cold)), 0.0);
   auto linear = cold;
   linear.activation = nullptr;
   EXPECT_EQ(conv2d(images, 5, 3, linear)[0][0][1][1].item<double>(), -73.0);
@@ -69,7 +69,7 @@ TEST(Conv2d, ANormaliserTakesThePlaceOfBiases) {
   const Normalizer twice = [](const at::Tensor& x) { return x * 2.0; };
   const auto result =
       conv2d(at::ones({1, 1, 2, 2}), 1, 1, {.normalizer = twice, .weights_initializer = kOnes});
-  EXPECT_EQ(sum(result), 8.0);
+  EXPECT_EQ(total(result), 8.0);
   EXPECT_EQ(variables::global_variables().size(), 1u);
 }
 
@@ -142,7 +142,7 @@ TEST(FullyConnected, TakesEmptyBatches) {
   result.sum().backward();
   const auto gradient = variables::global_variables("fc/weights")[0].component(0).grad();
   ASSERT_TRUE(gradient.defined());
-  EXPECT_EQ(sum(gradient), 0.0);
+  EXPECT_EQ(total(gradient), 0.0);
 }
 
 }  // namespace

@@ -19,8 +19,9 @@ struct PoolOptions {
 };
 
 /// The largest element of every `window` of `images` [N, C, H, W]. No variables; works without a
-/// graph too. TensorFlow: slim.max_pool2d. Throws kInvalidArgument for images or a window that do
-/// not fit.
+/// graph too. Call it as `layers::max_pool2d`: unqualified, libtorch's function of the
+/// same name would be as good a match. TensorFlow: slim.max_pool2d. Throws kInvalidArgument for
+/// images or a window that do not fit.
 at::Tensor max_pool2d(const at::Tensor& images, Size2d window, const PoolOptions& options = {});
 template <>
 inline constexpr LayerKind kLayerKind<max_pool2d> = layer_kind<PoolOptions>("max_pool2d");

@@ -58,14 +58,14 @@ TEST(SlimNames, AreTensorFlowsWithDefaultNames) {
   auto net = conv2d(images(), 8, 3);
   net = conv2d(net, 8, 3, {.scope = "c2"});
   net = separable_conv2d(net, 8, 3);
-  net = max_pool2d(net, 2);
-  net = max_pool2d(net, 2, {.scope = "p2"});
-  net = avg_pool2d(net, 1, {.stride = 1});
-  net = flatten(net);
+  net = layers::max_pool2d(net, 2);
+  net = layers::max_pool2d(net, 2, {.scope = "p2"});
+  net = layers::avg_pool2d(net, 1, {.stride = 1});
+  net = layers::flatten(net);
   net = fully_connected(net, 4);
-  net = dropout(net);
+  net = layers::dropout(net);
   net = fully_connected(net, 4, {.activation = nullptr});
-  net = softmax(net);
+  net = layers::softmax(net);
   EXPECT_EQ(names_of(variables::global_variables()),
             (Names{"tower/Conv/weights", "tower/Conv/BatchNorm/beta",
                    "tower/Conv/BatchNorm/moving_mean", "tower/Conv/BatchNorm/moving_variance",
@@ -97,7 +97,7 @@ TEST(SlimNames, OfRepeatedLayersCount) {
     return fully_connected(x, units, {.scope = scope});
   };
   auto net = repeat(images(), 3, convolution, {.scope = "conv"});
-  net = stack(flatten(net), std::vector{3, 4}, dense, {.scope = "fc"});
+  net = stack(layers::flatten(net), std::vector{3, 4}, dense, {.scope = "fc"});
   net = stack(net, std::vector{5}, dense);
   net = layer_norm(net);
   net = bias_add(net);
@@ -148,7 +148,7 @@ TEST(SlimNames, DeviceScopesAreAskedForLayersAndVariables) {
     asked.push_back(request.name);
     return std::string();
   });
-  fully_connected(flatten(images()), 2, {.scope = "fc"});
+  fully_connected(layers::flatten(images()), 2, {.scope = "fc"});
   EXPECT_EQ(asked, (Names{"Flatten/Reshape", "fc/MatMul", "fc/weights", "fc/biases"}));
 }
 
@@ -160,7 +160,8 @@ TEST(SlimNames, RegularisersAndCollectionsBelongToTheVariable) {
                                           .weights_regularizer = l2_regularizer(0.5),
                                           .variables_collections = {"mine"}});
   const auto net = conv2d(images(), 2, 1, {.trainable = variables::Trainable::kNo, .scope = "a"});
-  fully_connected(flatten(net), 2, {.biases_initializer = variables::Initializer(), .scope = "b"});
+  fully_connected(layers::flatten(net), 2,
+                  {.biases_initializer = variables::Initializer(), .scope = "b"});
   const auto losses = variables::get_regularization_losses();
   ASSERT_EQ(losses.size(), 2u);
   EXPECT_NEAR(losses[0].item<double>(), 0.25 * 6, 1e-6);
@@ -190,7 +191,7 @@ TEST(EndPoints, KeepTheLastOfAName) {
 
 TEST(Layers, NeedAGraphIfTheyHaveVariables) {
   EXPECT_THROW(conv2d(images(), 4, 3), Error);
-  EXPECT_EQ(max_pool2d(images(), 2).size(2), 5) << "others do not";
+  EXPECT_EQ(layers::max_pool2d(images(), 2).size(2), 5) << "others do not";
 }
 
 }  // namespace

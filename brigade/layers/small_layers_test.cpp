@@ -31,38 +31,38 @@ void expect_values(const at::Tensor& found, const std::vector<double>& wanted) {
 }
 
 TEST(Flatten, KeepsTheExamplesApart) {
-  EXPECT_EQ(flatten(at::ones({2, 3, 4})).sizes(), (std::vector<std::int64_t>{2, 12}));
-  EXPECT_THROW(flatten(at::ones({2})), Error);
+  EXPECT_EQ(layers::flatten(at::ones({2, 3, 4})).sizes(), (std::vector<std::int64_t>{2, 12}));
+  EXPECT_THROW(layers::flatten(at::ones({2})), Error);
 }
 
 TEST(Pooling, HasSlimsDefaults) {
   const auto images = sawtooth({1, 1, 5, 5}, 25);
-  expect_values(max_pool2d(images, 2), {1, 3, 2, 3});
-  EXPECT_EQ(avg_pool2d(images, 3).size(2), 2);
-  EXPECT_EQ(avg_pool2d(images, 3, {.padding = Padding::kSame}).size(2), 3);
+  expect_values(layers::max_pool2d(images, 2), {1, 3, 3, 2});
+  EXPECT_EQ(layers::avg_pool2d(images, 3).size(2), 2);
+  EXPECT_EQ(layers::avg_pool2d(images, 3, {.padding = Padding::kSame}).size(2), 3);
   const auto scope = arg_scope<max_pool2d>({.stride = 1});
-  EXPECT_EQ(max_pool2d(images, 2).size(2), 4);
-  EXPECT_EQ(max_pool2d(images, 2, {.stride = 3}).size(2), 2);
+  EXPECT_EQ(layers::max_pool2d(images, 2).size(2), 4);
+  EXPECT_EQ(layers::max_pool2d(images, 2, {.stride = 3}).size(2), 2);
 }
 
 TEST(Dropout, KeepsTheShareAndTheMean) {
   const auto inputs = at::ones({10000});
-  const auto dropped = dropout(inputs, {.keep_prob = 0.8});
+  const auto dropped = layers::dropout(inputs, {.keep_prob = 0.8});
   EXPECT_NEAR(dropped.mean().item<double>(), 1.0, 0.03);
   EXPECT_NEAR((dropped != 0.0).to(at::kFloat).mean().item<double>(), 0.8, 0.03);
-  EXPECT_NEAR((dropout(inputs) != 0.0).to(at::kFloat).mean().item<double>(), 0.5, 0.03);
+  EXPECT_NEAR((layers::dropout(inputs) != 0.0).to(at::kFloat).mean().item<double>(), 0.5, 0.03);
 }
 
 TEST(Dropout, DoesNothingInEvaluation) {
   const auto inputs = at::ones({100});
-  EXPECT_TRUE(dropout(inputs, {.mode = variables::Mode::kEvaluation}).is_same(inputs));
-  EXPECT_TRUE(dropout(inputs, {.keep_prob = 1.0}).is_same(inputs));
-  EXPECT_THROW(dropout(inputs, {.keep_prob = 0.0}), Error);
-  EXPECT_THROW(dropout(inputs, {.keep_prob = 1.5}), Error);
+  EXPECT_TRUE(layers::dropout(inputs, {.mode = variables::Mode::kEvaluation}).is_same(inputs));
+  EXPECT_TRUE(layers::dropout(inputs, {.keep_prob = 1.0}).is_same(inputs));
+  EXPECT_THROW(layers::dropout(inputs, {.keep_prob = 0.0}), Error);
+  EXPECT_THROW(layers::dropout(inputs, {.keep_prob = 1.5}), Error);
 }
 
 TEST(Softmax, IsOverTheLastDimension) {
-  const auto shares = softmax(sawtooth({2, 3, 4}, 24));
+  const auto shares = layers::softmax(sawtooth({2, 3, 4}, 24));
   EXPECT_LT((shares.sum(-1) - 1.0).abs().max().item<float>(), 1e-6F);
 }
 

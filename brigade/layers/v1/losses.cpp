@@ -41,7 +41,9 @@ at::Tensor weighted(const char* name, const at::Tensor& losses, LossOptions opti
   return compute_weighted_loss(losses, options);
 }
 
-LossOptions without_smoothing(const SmoothedLossOptions& options) {
+/// Without what only one loss knows.
+template <class Options>
+LossOptions common(const Options& options) {
   return {.weights = options.weights,
           .reduction = options.reduction,
           .collect = options.collect,
@@ -75,7 +77,7 @@ at::Tensor softmax_cross_entropy(const at::Tensor& logits, const at::Tensor& one
     labels = labels * (1.0 - smoothing) + smoothing / static_cast<double>(logits.size(1));
   }
   const auto losses = -(labels * at::log_softmax(logits, 1)).sum(1);
-  return weighted("softmax_cross_entropy_loss", losses, without_smoothing(options));
+  return weighted("softmax_cross_entropy_loss", losses, common(options));
 }
 
 at::Tensor sparse_softmax_cross_entropy(const at::Tensor& logits, const at::Tensor& labels,
@@ -93,15 +95,16 @@ at::Tensor sigmoid_cross_entropy(const at::Tensor& logits, const at::Tensor& mul
   if (smoothing > 0.0) labels = labels * (1.0 - smoothing) + 0.5 * smoothing;
   const auto losses =
       at::binary_cross_entropy_with_logits(logits, labels, {}, {}, at::Reduction::None);
-  return weighted("sigmoid_cross_entropy_loss", losses, without_smoothing(options));
+  return weighted("sigmoid_cross_entropy_loss", losses, common(options));
 }
 
 at::Tensor log_loss(const at::Tensor& predictions, const at::Tensor& labels,
-                    const LossOptions& options, double epsilon) {
+                    const LogLossOptions& options) {
+  const double epsilon = options.epsilon;
   const auto targets = matched("log_loss", predictions, labels);
   const auto losses = -targets * at::log(predictions + epsilon) -
                       (1.0 - targets) * at::log(1.0 - predictions + epsilon);
-  return weighted("log_loss", losses, options);
+  return weighted("log_loss", losses, common(options));
 }
 
 at::Tensor hinge_loss(const at::Tensor& logits, const at::Tensor& labels,
@@ -123,12 +126,14 @@ at::Tensor mean_squared_error(const at::Tensor& predictions, const at::Tensor& l
 }
 
 at::Tensor huber_loss(const at::Tensor& predictions, const at::Tensor& labels,
-                      const LossOptions& options, double delta) {
+                      const HuberLossOptions& options) {
+  const double delta = options.delta;
   if (!(delta > 0.0))
     refuse(base::str_cat("huber_loss: delta is ", delta, "; expected more than 0"));
   const auto error = (predictions - matched("huber_loss", predictions, labels)).abs();
   const auto quadratic = at::clamp_max(error, delta);
-  return weighted("huber_loss", 0.5 * quadratic.square() + delta * (error - quadratic), options);
+  return weighted("huber_loss", 0.5 * quadratic.square() + delta * (error - quadratic),
+                  common(options));
 }
 
 at::Tensor cosine_distance(const at::Tensor& predictions, const at::Tensor& labels,

@@ -27,6 +27,22 @@ struct SmoothedLossOptions {
   std::string scope = {};
 };
 
+struct LogLossOptions {
+  Weights weights = 1.0;
+  double epsilon = 1e-7;  ///< added to what the logarithm is taken of
+  Reduction reduction = Reduction::kSumByNonzeroWeights;
+  Collect collect = Collect::kYes;
+  std::string scope = {};
+};
+
+struct HuberLossOptions {
+  Weights weights = 1.0;
+  double delta = 1.0;  ///< where the loss becomes linear
+  Reduction reduction = Reduction::kSumByNonzeroWeights;
+  Collect collect = Collect::kYes;
+  std::string scope = {};
+};
+
 /// Cross entropy between `logits` [N, classes] and `onehot_labels` of the same shape. One loss an
 /// example: weights are a number or [N].
 at::Tensor softmax_cross_entropy(const at::Tensor& logits, const at::Tensor& onehot_labels,
@@ -39,7 +55,7 @@ at::Tensor sigmoid_cross_entropy(const at::Tensor& logits, const at::Tensor& mul
                                  const SmoothedLossOptions& options = {});
 /// -labels * log(predictions + epsilon) - (1 - labels) * log(1 - predictions + epsilon).
 at::Tensor log_loss(const at::Tensor& predictions, const at::Tensor& labels,
-                    const LossOptions& options = {}, double epsilon = 1e-7);
+                    const LogLossOptions& options = {});
 /// max(0, 1 - logits) for labels of 1, max(0, 1 + logits) for labels of 0.
 at::Tensor hinge_loss(const at::Tensor& logits, const at::Tensor& labels,
                       const LossOptions& options = {});
@@ -47,9 +63,10 @@ at::Tensor absolute_difference(const at::Tensor& predictions, const at::Tensor& 
                                const LossOptions& options = {});
 at::Tensor mean_squared_error(const at::Tensor& predictions, const at::Tensor& labels,
                               const LossOptions& options = {});
-/// Half the square of errors up to `delta`, linear beyond.
+/// Half the square of errors up to `delta`, linear beyond. Call it as `losses::huber_loss`:
+/// unqualified, libtorch's would be as good a match.
 at::Tensor huber_loss(const at::Tensor& predictions, const at::Tensor& labels,
-                      const LossOptions& options = {}, double delta = 1.0);
+                      const HuberLossOptions& options = {});
 /// 1 minus the inner product along `axis`, of vectors that have length 1 already.
 at::Tensor cosine_distance(const at::Tensor& predictions, const at::Tensor& labels,
                            std::int64_t axis, const LossOptions& options = {});

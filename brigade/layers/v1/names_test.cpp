@@ -35,7 +35,7 @@ TEST(V1Names, AreTensorFlows) {
   const auto opened = graph.as_default();
   auto net = conv2d(images(), 10, 5);
   EXPECT_EQ(net.sizes(), (std::vector<std::int64_t>{1, 10, 6, 6})) << "padding is valid";
-  net = flatten(max_pooling2d(net, 2, 2));
+  net = v1::flatten(max_pooling2d(net, 2, 2));
   net = dense(dense(net, 3), 3);
   net = batch_normalization(dropout(net));
   const auto scope = variable_scope("t");
