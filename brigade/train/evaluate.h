@@ -7,7 +7,8 @@
 #include "brigade/distribute/strategy.h"
 #include "brigade/input/example.h"
 #include "brigade/layers/losses.h"
-#include "brigade/train/metric.h"
+#include "brigade/train/accuracy.h"
+#include "brigade/train/mean.h"
 
 namespace brigade::train {
 

@@ -1,10 +1,11 @@
 #include "brigade/train/metric.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
-#include <sstream>
+#include <algorithm>
+#include <cstring>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
@@ -14,74 +15,90 @@ namespace brigade::train {
 
 namespace {
 
-std::string unique_name(const std::string& wanted) {
+template <class Slots>
+std::string unique_name(const std::string& wanted, const Slots& slots) {
   const variables::VariableStore* store = variables::kStoreSlot.get();
   if (store == nullptr) return wanted;
+  const auto is_free = [&](const std::string& name) {
+    return std::all_of(slots.begin(), slots.end(), [&](const auto& slot) {
+      return store->is_free(base::str_cat(name, "/", slot.name));
+    });
+  };
   std::string name = wanted;
-  for (int suffix = 1; !store->is_free(name + "/total"); ++suffix)
-    name = base::str_cat(wanted, "_", suffix);
+  for (int suffix = 1; !is_free(name); ++suffix) name = base::str_cat(wanted, "_", suffix);
   return name;
 }
 
-variables::Variable make_sum(const std::string& name) {
+variables::Variable make_sum(const std::string& name, at::IntArrayRef shape) {
   return variables::make_variable({.name = name,
-                                   .initial = at::zeros({}, at::kDouble),
+                                   .initial = at::zeros(shape, at::kDouble),
                                    .trainable = variables::Trainable::kNo,
                                    .synchronization = variables::Synchronization::kOnRead,
                                    .aggregation = variables::Aggregation::kSum});
 }
 
-at::Tensor count_of(std::int64_t count, const at::Tensor& like) {
-  return at::scalar_tensor(static_cast<double>(count), like.options().dtype(at::kDouble));
+io::ArrayLeaf to_array(const at::Tensor& doubles) {
+  const at::Tensor here = doubles.cpu().contiguous();
+  io::ArrayLeaf array{.dtype = "F64", .shape = here.sizes().vec(), .bytes = {}};
+  array.bytes.resize(here.nbytes());
+  if (!array.bytes.empty()) std::memcpy(array.bytes.data(), here.const_data_ptr(), here.nbytes());
+  return array;
+}
+
+at::Tensor from_array(const io::ArrayLeaf& array, const variables::Variable& sum) {
+  check_argument(
+      array.dtype == "F64" && at::IntArrayRef(array.shape) == sum.shape(),
+      base::str_cat("The saved state of '", sum.name(), "' is ", array.dtype, " [",
+                    base::join(array.shape, ", "), "]; it must be F64 ", sum.shape(), "."));
+  at::Tensor tensor = at::empty(sum.shape(), at::kDouble);
+  if (!array.bytes.empty())
+    std::memcpy(tensor.mutable_data_ptr(), array.bytes.data(), tensor.nbytes());
+  return tensor;
 }
 
 }  // namespace
 
-Metric::Metric(const std::string& name)
-    : name_(unique_name(name)),
-      total_(make_sum(name_ + "/total")),
-      count_(make_sum(name_ + "/count")) {}
+Metric::Metric(const std::string& name, const std::vector<Slot>& slots)
+    : name_(unique_name(name, slots)) {
+  for (const Slot& slot : slots) {
+    slots_.push_back(slot.name);
+    sums_.push_back(make_sum(base::str_cat(name_, "/", slot.name), slot.shape));
+  }
+}
 
-void Metric::add(const at::Tensor& total, const at::Tensor& count) const {
+void Metric::add(std::size_t i, const at::Tensor& value) const {
   const at::NoGradGuard no_grad;
-  total_.local().add_(total.to(total_.local().device(), at::kDouble));
-  count_.local().add_(count.to(count_.local().device(), at::kDouble));
-}
-
-double Metric::result() const {
-  const double seen = count();
-  return seen == 0 ? 0.0 : total_.read().item<double>() / seen;
-}
-
-double Metric::count() const {
-  return count_.read().item<double>();
+  const at::Tensor& own = sums_[i].local();
+  own.add_(value.to(own.device(), at::kDouble));
 }
 
 void Metric::reset_state() const {
-  total_.assign(at::zeros({}, at::kDouble));
-  count_.assign(at::zeros({}, at::kDouble));
+  for (const variables::Variable& sum : sums_) sum.assign(at::zeros(sum.shape(), at::kDouble));
 }
 
-void Mean::update_state(const at::Tensor& values, const std::optional<at::Tensor>& weights) const {
-  const at::NoGradGuard no_grad;
-  const at::Tensor doubles = values.detach().to(at::kDouble);
-  if (!weights) return add(doubles.sum(), count_of(values.numel(), doubles));
-  const at::Tensor each = weights->detach().to(doubles.device(), at::kDouble).expand_as(doubles);
-  add((doubles * each).sum(), each.sum());
+io::StateTree Metric::save() const {
+  io::StateTree state = io::StateTree::dict();
+  for (std::size_t i = 0; i < sums_.size(); ++i) state[slots_[i]] = to_array(sum(i));
+  return state;
 }
 
-void SparseCategoricalAccuracy::update_state(const at::Tensor& labels,
-                                             const at::Tensor& predictions) const {
-  const at::NoGradGuard no_grad;
-  if (predictions.dim() != 2 || labels.dim() != 1 || labels.size(0) != predictions.size(0)) {
-    std::ostringstream text;
-    text << "SparseCategoricalAccuracy: labels have shape " << labels.sizes() << " and predictions "
-         << predictions.sizes() << "; they must be [N] and [N, classes].";
-    throw Error(ErrorCode::kInvalidArgument, text.str());
+void Metric::restore(const io::StateTree& state) const {
+  std::vector<at::Tensor> saved;
+  for (std::size_t i = 0; i < sums_.size(); ++i)
+    saved.push_back(from_array(state.as_array(slots_[i]), sums_[i]));
+  reset_state();
+  // Whole into the first replica's: an equal part for each would not add up to the same bits.
+  for (std::size_t i = 0; i < sums_.size(); ++i) {
+    sums_[i].component(0).copy_(saved[i]);
+    sums_[i].mark_updated(0);
   }
-  if (labels.numel() == 0) return;
-  const at::Tensor right = predictions.detach().argmax(1).eq(labels).sum();
-  add(right, count_of(labels.size(0), right));
+}
+
+void PredictionMetric::update_state(const at::Tensor& labels, const at::Tensor& predictions,
+                                    const std::optional<at::Tensor>& sample_weight) const {
+  const at::NoGradGuard no_grad;
+  if (labels.numel() == 0 && predictions.numel() == 0) return;
+  update(labels.detach().to(predictions.device()), predictions.detach(), sample_weight);
 }
 
 }  // namespace brigade::train

@@ -5,6 +5,11 @@
 #include <gtest/gtest.h>
 
 #include "brigade/distribute/testing/fixtures.h"
+#include "brigade/io/state_json.h"
+#include "brigade/train/accuracy.h"
+#include "brigade/train/auc.h"
+#include "brigade/train/mean.h"
+#include "brigade/train/testing/measured_data.h"
 
 namespace brigade::train {
 namespace {
@@ -13,61 +18,6 @@ using distribute::cpus;
 using distribute::MirroredStrategy;
 using distribute::PerReplica;
 using distribute::ReplicaContext;
-
-TEST(Mean, IsTheMeanOfAllElementsSeen) {
-  const Mean mean;
-  EXPECT_EQ(mean.result(), 0) << "of nothing, as in Keras";
-  mean.update_state(at::tensor({1.0F, 2.0F}));
-  mean.update_state(at::tensor(6.0F));
-  EXPECT_EQ(mean.result(), 3);
-  EXPECT_EQ(mean.count(), 3);
-}
-
-TEST(Mean, WeightsCountAndAreBroadcast) {
-  const Mean mean;
-  mean.update_state(at::tensor({1.0, 4.0}), at::tensor({3.0, 1.0}));
-  EXPECT_EQ(mean.result(), 7.0 / 4);
-  EXPECT_EQ(mean.count(), 4);
-  mean.reset_state();
-  mean.update_state(at::tensor({1.0, 5.0}), at::tensor(2.0));
-  EXPECT_EQ(mean.result(), 3);
-  EXPECT_EQ(mean.count(), 4);
-}
-
-TEST(Mean, IsExactForManySmallValues) {
-  const Mean mean;  // in float32 the sum would stop at 2^24
-  mean.update_state(at::full({1 << 12, 1 << 12}, 1.0F));
-  mean.update_state(at::full({1 << 12}, 1.0F));
-  EXPECT_EQ(mean.count(), (1 << 24) + (1 << 12));
-  EXPECT_EQ(mean.result(), 1);
-}
-
-TEST(Mean, NothingIsSeenInAnEmptyBatch) {
-  const Mean mean;
-  mean.update_state(at::empty({0}));
-  EXPECT_EQ(mean.count(), 0);
-  EXPECT_EQ(mean.result(), 0);
-}
-
-TEST(SparseCategoricalAccuracy, IsTheShareOfHighestScoresAtTheLabel) {
-  const SparseCategoricalAccuracy accuracy;
-  accuracy.update_state(at::tensor({0, 1, 1}),
-                        at::tensor({9.0, 1.0, 2.0, 3.0, 5.0, 4.0}).view({3, 2}));
-  EXPECT_DOUBLE_EQ(accuracy.result(), 2.0 / 3);
-  EXPECT_EQ(accuracy.count(), 3);
-  accuracy.update_state(at::empty({0}, at::kLong), at::empty({0, 2}));
-  EXPECT_EQ(accuracy.count(), 3);
-}
-
-TEST(SparseCategoricalAccuracy, RefusesOtherShapes) {
-  const SparseCategoricalAccuracy accuracy;
-  const auto code = [&](const at::Tensor& labels, const at::Tensor& predictions) {
-    return distribute::error_from([&] { accuracy.update_state(labels, predictions); }).code();
-  };
-  EXPECT_EQ(code(at::empty({2}, at::kLong), at::empty({3, 2})), ErrorCode::kInvalidArgument);
-  EXPECT_EQ(code(at::empty({2, 1}, at::kLong), at::empty({2, 2})), ErrorCode::kInvalidArgument);
-  EXPECT_EQ(code(at::empty({2}, at::kLong), at::empty({2})), ErrorCode::kInvalidArgument);
-}
 
 TEST(Metric, AddsUpOverReplicasHoweverUneven) {
   MirroredStrategy strategy(cpus(3));
@@ -102,6 +52,7 @@ TEST(Metric, FindsAFreeName) {
   const Mean second("loss");
   EXPECT_EQ(first.name(), "loss");
   EXPECT_EQ(second.name(), "loss_1");
+  EXPECT_EQ(second.variables()[1].name(), "loss_1/count");
 }
 
 TEST(Metric, BuildsNoGraph) {
@@ -109,6 +60,54 @@ TEST(Metric, BuildsNoGraph) {
   mean.update_state(at::tensor({1.0}).set_requires_grad(true) * 2);
   mean.update_state(at::tensor({4.0}).set_requires_grad(true) * 1);
   EXPECT_EQ(mean.result(), 3);
+  const Auc auc;
+  auc.update_state(at::tensor({0, 1}), at::tensor({0.1F, 0.9F}).set_requires_grad(true) * 1);
+  EXPECT_NEAR(auc.result(), 1, 1e-12);
+}
+
+TEST(Metric, GoesOnFromItsStateUnderAnyNumberOfReplicas) {
+  const MeasuredBinary data;
+  const Auc whole;
+  whole.update_state(data.labels, data.predictions, data.weights);
+  const io::StateJson written = io::to_json(whole.save());
+  MirroredStrategy strategy(cpus(3));
+  const auto scope = strategy.scope();
+  const Auc resumed;
+  resumed.restore(io::from_json(written.json, written.arrays));
+  EXPECT_EQ(resumed.result(), whole.result());
+  EXPECT_EQ(resumed.save(), whole.save());
+  resumed.reset_state();
+  EXPECT_EQ(resumed.result(), 0);
+}
+
+TEST(Metric, RefusesTheStateOfAnother) {
+  const Mean mean;
+  mean.update_state(at::tensor({2.0}));
+  const io::StateTree other = Auc({.num_thresholds = 3}).save();
+  EXPECT_EQ(distribute::error_from([&] { mean.restore(other); }).code(),
+            ErrorCode::kInvalidArgument);
+  EXPECT_EQ(distribute::error_from([&] { Auc().restore(other); }).code(),
+            ErrorCode::kInvalidArgument);
+  EXPECT_EQ(mean.result(), 2);
+}
+
+TEST(PredictionMetric, SeesNothingInAnEmptyShare) {
+  const Accuracy accuracy;
+  accuracy.update_state(at::empty({0}, at::kLong), at::empty({0, 10}));
+  accuracy.update_state(at::empty({0, 10}), at::empty({0, 10}), at::empty({0}));
+  EXPECT_EQ(accuracy.count(), 0);
+  const Auc auc;
+  auc.update_state(at::empty({0}), at::empty({0}));
+  EXPECT_EQ(auc.result(), 0);
+}
+
+TEST(PredictionMetric, RefusesWeightsThatFitNothing) {
+  const MeasuredClasses data;
+  const Error error = distribute::error_from([&] {
+    Accuracy().update_state(data.labels, data.predictions, at::tensor({1.0, 2.0}));
+  });
+  EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+  EXPECT_TRUE(distribute::says(error, "weights have shape [2]")) << error.what();
 }
 
 }  // namespace

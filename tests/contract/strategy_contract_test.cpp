@@ -20,7 +20,7 @@
 #include "brigade/input/tensor_slices.h"
 #include "brigade/optim/adam.h"
 #include "brigade/optim/sgd.h"
-#include "brigade/train/metric.h"
+#include "brigade/train/mean.h"
 
 namespace brigade::distribute {
 namespace {

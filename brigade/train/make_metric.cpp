@@ -1,0 +1,88 @@
+#include "brigade/train/make_metric.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+#include "brigade/train/accuracy.h"
+#include "brigade/train/auc.h"
+#include "brigade/train/precision_recall.h"
+#include "brigade/train/regression.h"
+
+namespace brigade::train {
+
+namespace {
+
+using Made = std::unique_ptr<PredictionMetric>;
+
+/// A metric made of its constructor's other arguments, if it has any before the name.
+template <class Kind, auto... kFirst>
+Made make(const std::string& name) {
+  return std::make_unique<Kind>(kFirst..., name);
+}
+
+template <class Kind, class Options>
+Made make_with(const std::string& name) {
+  return std::make_unique<Kind>(Options{}, name);
+}
+
+struct Row {
+  std::string_view name, camel_case, short_name;
+  Made (*make)(const std::string& name);
+};
+
+constexpr auto kTable = std::to_array<Row>({
+    {"accuracy", "Accuracy", "acc", make<Accuracy>},
+    {"auc", "AUC", "Auc", make_with<Auc, AucOptions>},
+    {"binary_accuracy", "BinaryAccuracy", "", make<BinaryAccuracy, 0.5>},
+    {"categorical_accuracy", "CategoricalAccuracy", "", make<CategoricalAccuracy>},
+    {"cosine_similarity", "CosineSimilarity", "", make<CosineSimilarity>},
+    {"mean_absolute_error", "MeanAbsoluteError", "mae", make<MeanAbsoluteError>},
+    {"mean_squared_error", "MeanSquaredError", "mse", make<MeanSquaredError>},
+    {"precision", "Precision", "", make_with<Precision, PrecisionRecallOptions>},
+    {"recall", "Recall", "", make_with<Recall, PrecisionRecallOptions>},
+    {"root_mean_squared_error", "RootMeanSquaredError", "", make<RootMeanSquaredError>},
+    {"sparse_categorical_accuracy", "SparseCategoricalAccuracy", "",
+     make<SparseCategoricalAccuracy>},
+    {"sparse_top_k_categorical_accuracy", "SparseTopKCategoricalAccuracy", "",
+     make<SparseTopKCategoricalAccuracy, 5>},
+    {"top_k_categorical_accuracy", "TopKCategoricalAccuracy", "", make<TopKCategoricalAccuracy, 5>},
+});
+
+std::string upper(std::string_view text) {
+  std::string result(text);
+  std::transform(result.begin(), result.end(), result.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return result;
+}
+
+/// Short names also in capitals: Keras knows "mse" and "MSE".
+bool is_called(const Row& row, std::string_view name) {
+  if (name.empty()) return false;
+  return name == row.name || name == row.camel_case || name == row.short_name ||
+         name == upper(row.short_name);
+}
+
+}  // namespace
+
+std::unique_ptr<PredictionMetric> make_metric(std::string_view name) {
+  const auto* found = std::find_if(kTable.begin(), kTable.end(),
+                                   [&](const Row& row) { return is_called(row, name); });
+  if (found != kTable.end()) return found->make(std::string(name));
+  const std::vector<std::string> names = metric_names();
+  const auto nearest = base::nearest(name, names);
+  throw Error(ErrorCode::kInvalidArgument,
+              base::str_cat("No metric is called '", name, "'",
+                            nearest ? base::str_cat("; did you mean '", *nearest, "'?") : ".",
+                            " Metrics: ", base::join(names, ", "), "."));
+}
+
+std::vector<std::string> metric_names() {
+  std::vector<std::string> names;
+  for (const Row& row : kTable) names.emplace_back(row.name);
+  return names;
+}
+
+}  // namespace brigade::train
