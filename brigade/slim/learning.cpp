@@ -1,7 +1,6 @@
 #include "brigade/slim/learning.h"
 
 #include <chrono>
-#include <cmath>
 #include <cstdio>
 #include <string>
 
@@ -13,7 +12,7 @@ namespace brigade::slim::learning {
 
 namespace {
 
-void check(const TrainOptions& options) {
+void check(const TrainOptions& options, const TrainOp& train_op) {
   check_argument(!options.number_of_steps || *options.number_of_steps > 0,
                  base::str_cat("number_of_steps is ", options.number_of_steps.value_or(0),
                                " and must be positive, or unset to train until the data ends."));
@@ -22,6 +21,10 @@ void check(const TrainOptions& options) {
                                " and must not be negative; 0 logs nothing."));
   check_argument(options.max_retries >= 0, base::str_cat("max_retries is ", options.max_retries,
                                                          " and must not be negative."));
+  check_argument(!options.number_of_steps || options.train_step_fn ||
+                     train_op.count_steps() == CountSteps::kYes,
+                 "number_of_steps would never be reached: the train op does not count the global "
+                 "step, and there is no train_step_fn that might.");
 }
 
 bool may_help_to_retry(const Error& error) {
@@ -41,14 +44,6 @@ TrainStepResult step_with_retries(const TrainOp& train_op, const TrainOptions& o
   }
 }
 
-double value_of(const at::Tensor& loss, std::int64_t step) {
-  const auto value = loss.item<double>();
-  if (std::isfinite(value)) return value;
-  throw Error(ErrorCode::kDataLoss,
-              base::str_cat("The loss at global step ", step, " is ", value,
-                            ": lower the learning rate, or look for a division by zero."));
-}
-
 void log_step(std::int64_t step, double loss, double seconds) {
   char text[96];
   std::snprintf(text, sizeof(text), ": loss = %.4f (%.3f sec/step)", loss, seconds);
@@ -62,7 +57,7 @@ TrainStepResult train_step(const TrainOp& train_op) {
 }
 
 std::optional<double> train(const TrainOp& train_op, const TrainOptions& options) {
-  check(options);
+  check(options, train_op);
   const base::SystemClock system_clock;
   const base::Clock& clock = options.clock != nullptr ? *options.clock : system_clock;
   std::int64_t step = train_op.global_step();
@@ -75,13 +70,13 @@ std::optional<double> train(const TrainOp& train_op, const TrainOptions& options
     loss = result.loss;
     step = train_op.global_step();
     if (options.log_every_n_steps > 0 && step % options.log_every_n_steps == 0) {
-      const double value = value_of(*loss, step);
+      const auto value = loss->item<double>();
       log_step(step, value, std::chrono::duration<double>(clock.now() - begin).count());
     }
     if (result.should_stop == ShouldStop::kYes) break;
   }
   if (!loss) return std::nullopt;
-  return value_of(*loss, step);
+  return loss->item<double>();
 }
 
 }  // namespace brigade::slim::learning

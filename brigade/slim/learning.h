@@ -54,9 +54,9 @@ struct TrainOptions {
 /// Returns the loss of the last step; nothing if there was no step to make. Without checkpoints and
 /// summaries. TensorFlow: slim.learning.train.
 ///
-/// Throws kInvalidArgument for options that cannot work, kDataLoss for a loss that is not finite
-/// (naming the step), and what the train op throws, after `max_retries` where trying again may
-/// help.
+/// Whether a loss may be other than finite is the train op's to say (`CheckNumerics`). Throws
+/// kInvalidArgument for options that cannot work, and what the train op throws, after `max_retries`
+/// where trying again may help.
 std::optional<double> train(const TrainOp& train_op, const TrainOptions& options = {});
 
 }  // namespace brigade::slim::learning

@@ -42,6 +42,7 @@ class TrainOp {
 
   /// How many updates were made.
   std::int64_t global_step() const { return step_->global_step().read().item<std::int64_t>(); }
+  CountSteps count_steps() const { return step_->count_steps(); }
   const variables::Variable& global_step_variable() const { return step_->global_step(); }
   /// What is trained, in the order of its making.
   const std::vector<variables::Variable>& variables() const { return step_->variables(); }

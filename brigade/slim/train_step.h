@@ -80,6 +80,7 @@ class TrainStep {
 
   distribute::Strategy& strategy() const { return *strategy_; }
   const variables::Variable& global_step() const { return global_step_; }
+  CountSteps count_steps() const { return options_.count_steps; }
   const std::vector<variables::Variable>& variables() const { return trained_; }
   const distribute::Minimizer& minimizer() const { return minimizer_; }
 
