@@ -215,6 +215,38 @@ TEST_P(StrategyContract, TrainsAsOneReplicaOnTheWholeBatch) {
   compare(optim::Adam{.learning_rate = 0.1});
 }
 
+TEST_P(StrategyContract, AccumulatesMicroBatchesToOneLargeOne) {
+  // Seven rows: at once, and as micro-batches of three, three and one, which some replicas miss.
+  const auto train = [](Strategy& strategy, std::int64_t batch, int accumulate) {
+    const auto model = strategy.create<Line>();
+    const auto adam =
+        strategy.minimizer(model, optim::Adam{.learning_rate = 0.1}, {.accumulate = accumulate});
+    const auto rows = input::from_tensor_slices(at::arange(21, at::kDouble).view({7, 3}).sin());
+    for (int epoch = 0; epoch < 3; ++epoch) {
+      for (const auto& share : strategy.distribute(rows.batch(batch))) {
+        strategy.run(
+            [&](ReplicaContext&, const at::Tensor& x) {
+              adam.minimize((model(x) - 1).square().sum(1).mean());
+            },
+            share);
+      }
+      adam.flush();
+    }
+    EXPECT_EQ(adam.updates(), 3);
+    std::vector<at::Tensor> weights;
+    for (const auto& variable : model.variables()) weights.push_back(variable.read());
+    return weights;
+  };
+  OneDeviceStrategy one("cpu:0");
+  const auto expected = train(one, 7, 1);
+  for (const int accumulate : {3, 5}) {  // the second is flushed
+    strategy_ = GetParam().make();
+    const auto ours = train(*strategy_, 3, accumulate);
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      EXPECT_TRUE(ours[i].allclose(expected[i], 1e-10, 1e-14)) << i;
+  }
+}
+
 TEST_P(StrategyContract, LossesReduceToTheMeanOverTheGlobalBatch) {
   for (const auto& batch : strategy_->distribute(batches())) {
     const auto means =
@@ -254,12 +286,39 @@ TEST_P(StrategyContract, RandomNumbersRepeatFromRunToRun) {
   EXPECT_EQ(drawn(*GetParam().make()), first);
 }
 
+std::vector<std::pair<std::string, std::shared_ptr<const comm::CrossDeviceOps>>>
+cross_device_ops() {
+  return {{"ReductionToOneDevice", std::make_shared<comm::ReductionToOneDevice>()},
+          {"HierarchicalCopy", std::make_shared<comm::HierarchicalCopyAllReduce>(
+                                   comm::HierarchicalCopyOptions{.num_packs = 2, .group_size = 2})},
+          {"AllReduce", std::make_shared<comm::AllReduce>()}};
+}
+
 std::vector<Kind> kinds() {
   std::vector<Kind> all = {
       {"OneDevice", 1, [] { return std::make_unique<OneDeviceStrategy>("cpu:0"); }}};
   for (int replicas = 1; replicas <= 4; ++replicas) {
     all.push_back({"Mirrored", replicas,
                    [replicas] { return std::make_unique<MirroredStrategy>(cpus(replicas)); }});
+    all.push_back({"CentralStorage", replicas, [replicas] {
+                     return std::make_unique<CentralStorageStrategy>(central_cpus(replicas));
+                   }});
+    all.push_back({"CentralStorageCached", replicas, [replicas] {
+                     return std::make_unique<CentralStorageStrategy>(
+                         central_cpus(replicas, variables::Caching::kAlways));
+                   }});
+  }
+  for (const auto& [name, ops] : cross_device_ops()) {
+    all.push_back({"MirroredBy" + name, 3, [ops] {
+                     MirroredOptions options = cpus(3);
+                     options.cross_device_ops = ops;
+                     return std::make_unique<MirroredStrategy>(options);
+                   }});
+    all.push_back({"CentralStorageBy" + name, 3, [ops] {
+                     CentralStorageOptions options = central_cpus(3);
+                     options.cross_device_ops = ops;
+                     return std::make_unique<CentralStorageStrategy>(options);
+                   }});
   }
   return all;
 }

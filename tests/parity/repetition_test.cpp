@@ -33,10 +33,10 @@ struct Dropped : torch::nn::Module {
 };
 
 /// Two epochs of training with dropout, a random order, and a random crop in parallel maps.
-std::string hash_after_training(int replicas, std::uint64_t seed, std::int64_t parallelism) {
-  MirroredStrategy strategy(distribute::cpus(replicas, seed));
+std::string hash_after_training(distribute::Strategy& strategy, std::int64_t parallelism,
+                                int accumulate = 1) {
   const auto model = strategy.create<Dropped>();
-  const auto adam = strategy.minimizer(model, optim::Adam{});
+  const auto adam = strategy.minimizer(model, optim::Adam{}, {.accumulate = accumulate});
   const auto images = examples(60)
                           .shuffle(40)
                           .map(
@@ -65,6 +65,11 @@ std::string hash_after_training(int replicas, std::uint64_t seed, std::int64_t p
   return checkpoint::weights_sha256(weights);
 }
 
+std::string hash_after_training(int replicas, std::uint64_t seed, std::int64_t parallelism) {
+  MirroredStrategy strategy(distribute::cpus(replicas, seed));
+  return hash_after_training(strategy, parallelism);
+}
+
 TEST(Repetition, DropoutCropsAndParallelMapsGiveTheSameBits) {
   const std::string first = hash_after_training(2, 1, 2);
   for (const std::int64_t parallelism : {2, 1, 3})
@@ -73,6 +78,26 @@ TEST(Repetition, DropoutCropsAndParallelMapsGiveTheSameBits) {
 
 TEST(Repetition, AlsoWhereReplicasShareCores) {
   EXPECT_EQ(hash_after_training(4, 1, 2), hash_after_training(4, 1, 2));
+}
+
+TEST(Repetition, AControllerGivesMirroredsBitsOnCpu) {
+  const std::string expected = hash_after_training(3, 1, 2);
+  for (const auto caching : {variables::Caching::kWhereNeeded, variables::Caching::kAlways}) {
+    for (int run = 0; run < 2; ++run) {
+      distribute::CentralStorageStrategy strategy(distribute::central_cpus(3, caching, 1));
+      EXPECT_EQ(hash_after_training(strategy, 2), expected);
+    }
+  }
+}
+
+TEST(Repetition, AccumulationGivesTheSameBits) {
+  const auto accumulated = [] {
+    MirroredStrategy strategy(distribute::cpus(2, 1));
+    return hash_after_training(strategy, 2, 3);
+  };
+  const std::string first = accumulated();
+  EXPECT_EQ(accumulated(), first);
+  EXPECT_NE(hash_after_training(2, 1, 2), first);
 }
 
 TEST(Repetition, AnotherSeedOrLayoutGivesOthers) {

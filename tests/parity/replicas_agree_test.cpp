@@ -2,6 +2,8 @@
 #include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -16,6 +18,7 @@
 namespace brigade::parity {
 namespace {
 
+using distribute::CentralStorageStrategy;
 using distribute::MirroredStrategy;
 using distribute::ReplicaContext;
 using distribute::Replicated;
@@ -38,23 +41,51 @@ std::vector<at::Tensor> read_all(const Replicated<Model>& model) {
   return values;
 }
 
-/// `steps` steps on `replicas` replicas, in float64.
+using MakeStrategy = std::function<std::unique_ptr<distribute::Strategy>(int replicas)>;
+
+std::unique_ptr<distribute::Strategy> mirrored(int replicas) {
+  return std::make_unique<MirroredStrategy>(distribute::cpus(replicas));
+}
+std::unique_ptr<distribute::Strategy> central(int replicas) {
+  return std::make_unique<CentralStorageStrategy>(distribute::central_cpus(replicas));
+}
+/// As with replicas on other devices than their controller.
+std::unique_ptr<distribute::Strategy> central_with_copies(int replicas) {
+  return std::make_unique<CentralStorageStrategy>(
+      distribute::central_cpus(replicas, variables::Caching::kAlways));
+}
+MakeStrategy central_by(std::shared_ptr<const comm::CrossDeviceOps> ops) {
+  return [ops](int replicas) {
+    distribute::CentralStorageOptions options = distribute::central_cpus(replicas);
+    options.cross_device_ops = ops;
+    return std::make_unique<CentralStorageStrategy>(options);
+  };
+}
+
+/// How the examples come to an update.
+struct Cut {
+  std::int64_t batch = kGlobalBatch;
+  int accumulate = 1;
+};
+
+/// `steps` updates on `replicas` replicas, in float64.
 template <class Model, class Rule>
-Weights trained(int replicas, int steps, const Rule& rule) {
-  MirroredStrategy strategy(distribute::cpus(replicas));
+Weights trained(const MakeStrategy& make, int replicas, int steps, const Rule& rule,
+                const Cut& cut = {}) {
+  const auto owned = make(replicas);
+  distribute::Strategy& strategy = *owned;
   EXPECT_EQ(strategy.num_replicas_in_sync(), replicas);
   const auto model = strategy.create_from([] {
     auto module = std::make_shared<Model>();
     module->to(at::kDouble);
     return module;
   });
-  const auto minimizer = strategy.minimizer(model, rule);
+  const auto minimizer = strategy.minimizer(model, rule, {.accumulate = cut.accumulate});
   Weights weights{.before = read_all(model)};
   for (const auto& variable : model.variables()) weights.names.push_back(variable.name());
-  const auto batches = strategy.distribute(double_examples(kExamples).batch(kGlobalBatch).repeat());
-  int step = 0;
+  const auto batches = strategy.distribute(double_examples(kExamples).batch(cut.batch).repeat());
   for (const auto& batch : batches) {
-    if (step++ == steps) break;
+    if (minimizer.updates() == steps) break;
     strategy.run(
         [&](ReplicaContext&, const input::LabeledBatch& share) {
           minimizer.minimize(
@@ -66,19 +97,24 @@ Weights trained(int replicas, int steps, const Rule& rule) {
   return weights;
 }
 
+void expect_same(const Weights& many, const Weights& one, double tolerance, int replicas) {
+  ASSERT_EQ(many.names, one.names);
+  for (std::size_t i = 0; i < one.names.size(); ++i) {
+    ASSERT_TRUE(many.before[i].equal(one.before[i])) << one.names[i];
+    const double travelled = (one.after[i] - one.before[i]).norm().item<double>();
+    const double apart = (many.after[i] - one.after[i]).norm().item<double>();
+    EXPECT_GT(travelled, 0) << one.names[i] << " was not trained";
+    EXPECT_LE(apart, tolerance * travelled) << one.names[i] << " on " << replicas << " replicas";
+  }
+}
+
 template <class Model, class Rule>
-void expect_agreement(int steps, const Rule& rule, double tolerance) {
-  const Weights one = trained<Model>(1, steps, rule);
-  for (const int replicas : {2, 3, 4}) {
-    const Weights many = trained<Model>(replicas, steps, rule);
-    ASSERT_EQ(many.names, one.names);
-    for (std::size_t i = 0; i < one.names.size(); ++i) {
-      ASSERT_TRUE(many.before[i].equal(one.before[i])) << one.names[i];
-      const double travelled = (one.after[i] - one.before[i]).norm().template item<double>();
-      const double apart = (many.after[i] - one.after[i]).norm().template item<double>();
-      EXPECT_GT(travelled, 0) << one.names[i] << " was not trained";
-      EXPECT_LE(apart, tolerance * travelled) << one.names[i] << " on " << replicas << " replicas";
-    }
+void expect_agreement(int steps, const Rule& rule, double tolerance,
+                      const std::vector<MakeStrategy>& strategies = {mirrored}) {
+  const Weights one = trained<Model>(mirrored, 1, steps, rule);
+  for (const MakeStrategy& make : strategies) {
+    for (const int replicas : {2, 3, 4})
+      expect_same(trained<Model>(make, replicas, steps, rule), one, tolerance, replicas);
   }
 }
 
@@ -95,6 +131,32 @@ TEST(ReplicasAgree, MomentumInFloat64) {
 TEST(ReplicasAgree, AdamInFloat64) {
   expect_agreement<models::Mlp>(50, optim::Adam{.learning_rate = 1e-3}, 1e-8);
   expect_agreement<models::Mlp>(50, optim::AdamW{.learning_rate = 1e-3}, 1e-8);
+}
+
+TEST(ReplicasAgree, UnderAControllerInFloat64) {
+  expect_agreement<models::MnistCnn>(10, optim::Sgd{.learning_rate = 0.05}, 1e-10,
+                                     {central, central_with_copies});
+  expect_agreement<models::Mlp>(50, optim::Adam{.learning_rate = 1e-3}, 1e-8,
+                                {central, central_with_copies});
+}
+
+TEST(ReplicasAgree, WhicheverWayGradientsAreAddedUp) {
+  expect_agreement<models::Mlp>(
+      20, optim::Sgd{.learning_rate = 0.02, .momentum = 0.9}, 1e-10,
+      {central_by(std::make_shared<comm::ReductionToOneDevice>()),
+       central_by(std::make_shared<comm::HierarchicalCopyAllReduce>(
+           comm::HierarchicalCopyOptions{.num_packs = 2, .group_size = 2})),
+       central_by(std::make_shared<comm::AllReduce>())});
+}
+
+TEST(ReplicasAgree, MicroBatchesOfFourFourAndTwoWithOneBatchOfTen) {
+  const optim::Sgd rule{.learning_rate = 0.02, .momentum = 0.9};
+  const Weights one = trained<models::Mlp>(mirrored, 1, 20, rule, {.batch = kExamples});
+  for (const MakeStrategy& make : {MakeStrategy(mirrored), MakeStrategy(central_with_copies)}) {
+    for (const int replicas : {1, 2, 3, 4})
+      expect_same(trained<models::Mlp>(make, replicas, 20, rule, {.accumulate = 3}), one, 1e-10,
+                  replicas);
+  }
 }
 
 /// The whole gradient of the first step in float32, as the replicas agree on it.
