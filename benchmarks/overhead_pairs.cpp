@@ -11,6 +11,7 @@
 #include "benchmarks/measure.h"
 #include "benchmarks/stats.h"
 #include "benchmarks/strategy_loop.h"
+#include "benchmarks/tower_loop.h"
 #include "benchmarks/workload.h"
 
 namespace brigade::benchmarks {
@@ -94,6 +95,12 @@ void measure(const Options& options) {
   const auto two = [&] {
     return std::make_unique<StrategyLoop>(workload, "mirrored", 2, batch_size);
   };
+  const auto central = [&] {
+    return std::make_unique<StrategyLoop>(workload, "central_storage", 2, batch_size);
+  };
+  const auto towers = [&] { return std::make_unique<TowerLoop>(2, batch_size); };
+  if (options.comparison == "central_storage") print(options, compare(central, two, options));
+  if (options.comparison == "towers") print(options, compare(towers, two, options));
   if (options.comparison == "one_device") print(options, compare(one, bare, options));
   if (options.comparison == "two_replicas") print(options, compare(two, one, options));
   if (options.comparison == "same") print(options, compare(bare, bare, options));
@@ -107,9 +114,9 @@ int main(int argc, char** argv) {
   CLI::App app("Compares two training loops within one process, blocks in turns");
   app.add_option("--comparison", options.comparison,
                  "one_device: OneDeviceStrategy over a bare loop; two_replicas: a step of two over "
-                 "a step of one; "
+                 "a step of one; central_storage, towers: a step of two replicas over Mirrored's; "
                  "same: the bare loop over itself, to see what the method cannot tell apart")
-      ->check(CLI::IsMember({"one_device", "two_replicas", "same"}));
+      ->check(CLI::IsMember({"one_device", "two_replicas", "central_storage", "towers", "same"}));
   app.add_option("--model", options.model)->check(CLI::IsMember({"mnist_cnn", "mlp64"}));
   app.add_option("--batch", options.batch, "examples a replica and step (default: 128, mlp64: 32)");
   app.add_option("--pairs", options.pairs)->check(CLI::PositiveNumber);

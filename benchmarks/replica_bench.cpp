@@ -6,6 +6,7 @@
 #include "benchmarks/measure.h"
 #include "benchmarks/report.h"
 #include "benchmarks/strategy_loop.h"
+#include "benchmarks/tower_loop.h"
 #include "benchmarks/workload.h"
 
 namespace brigade::benchmarks {
@@ -21,17 +22,27 @@ struct Options {
   Run run{.name = "brigade", .replicas = 2};
 };
 
-void measure(Options options) {
-  at::set_num_threads(1);
-  const auto workload = parse_workload(options.model);
-  options.run.batch_size = options.batch > 0 ? options.batch : default_batch(workload);
-  StrategyLoop loop(workload, options.strategy, options.run.replicas, options.run.batch_size);
+template <class Loop>
+void time(Loop&& loop, Options& options) {
   if (options.steps > 0) {
     options.run.steps_per_block = options.steps;
     options.seconds = 0;
   }
+  options.run.memory_by_device = loop.memory_by_device();
   report(options.run,
          time_blocks(loop, options.run.steps_per_block, options.warm_up_seconds, options.seconds));
+}
+
+void measure(Options options) {
+  at::set_num_threads(1);
+  const auto workload = parse_workload(options.model);
+  options.run.batch_size = options.batch > 0 ? options.batch : default_batch(workload);
+  if (options.strategy == "towers") {
+    time(TowerLoop(options.run.replicas, options.run.batch_size), options);
+  } else {
+    time(StrategyLoop(workload, options.strategy, options.run.replicas, options.run.batch_size),
+         options);
+  }
 }
 
 }  // namespace
@@ -42,8 +53,8 @@ int main(int argc, char** argv) {
   CLI::App app("Brigade's training loop on synthetic batches, one thread a replica");
   app.add_option("--model", options.model)->check(CLI::IsMember({"mnist_cnn", "mlp64"}));
   app.add_option("--strategy", options.strategy)
-      ->check(
-          CLI::IsMember({"one_device", "mirrored", "central_storage", "central_storage_copies"}));
+      ->check(CLI::IsMember(
+          {"one_device", "mirrored", "central_storage", "central_storage_copies", "towers"}));
   app.add_option("--replicas", options.run.replicas)->check(CLI::PositiveNumber);
   app.add_option("--batch", options.batch, "examples a replica and step (default: 128, mlp64: 32)");
   app.add_option("--steps", options.steps,

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <iostream>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,8 @@ struct Run {
   int replicas = 1;
   std::int64_t batch_size = 128;
   int steps_per_block = 5;
+  /// MiB of variables and optimizer slots.
+  std::map<std::string, double> memory_by_device = {};
 };
 
 /// Prints the one JSON line that bench.py reads, with the same fields as peers/measure.py.
@@ -27,7 +30,13 @@ inline void report(const Run& run, const std::vector<double>& block_seconds) {
             << ", \"best_images_per_second\": " << images / best
             << ", \"step_microseconds\": " << block / run.steps_per_block * 1e6
             << ", \"blocks\": " << block_seconds.size() << ", \"peak_rss_mib\": " << peak_rss_mib()
-            << "}" << std::endl;
+            << ", \"memory_by_device\": {";
+  const char* comma = "";
+  for (const auto& [device, mebibytes] : run.memory_by_device) {
+    std::cout << comma << "\"" << device << "\": " << mebibytes;
+    comma = ", ";
+  }
+  std::cout << "}}" << std::endl;
 }
 
 }  // namespace brigade::benchmarks

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "benchmarks/bare_models.h"
+#include "benchmarks/memory_by_device.h"
 #include "benchmarks/workload.h"
 #include "brigade/distribute/central_storage_strategy.h"
 #include "brigade/distribute/mirrored_strategy.h"
@@ -57,6 +58,10 @@ class StrategyLoop {
     for (int i = 0; i < steps; ++i) step_(batches_[position_++ % batches_.size()]);
   }
 
+  std::map<std::string, double> memory_by_device() const {
+    return benchmarks::memory_by_device(minimizer_->state());
+  }
+
  private:
   using Batches = distribute::PerReplica<input::LabeledBatch>;
 
@@ -81,6 +86,7 @@ class StrategyLoop {
   template <class Model, class Optimizer>
   std::function<void(const Batches&)> make_step(Model model, const Optimizer& optimizer) {
     auto minimizer = strategy_->minimizer(model, optimizer);
+    minimizer_ = minimizer;
     return [this, model = std::move(model),
             minimizer = std::move(minimizer)](const Batches& batches) mutable {
       strategy_->run(
@@ -96,6 +102,7 @@ class StrategyLoop {
 
   std::unique_ptr<distribute::Strategy> strategy_;
   std::vector<Batches> batches_;
+  std::optional<distribute::Minimizer> minimizer_;
   std::function<void(const Batches&)> step_;  // holds the model and its optimizer
   std::size_t position_ = 0;
 };

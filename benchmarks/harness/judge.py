@@ -14,6 +14,7 @@ def summarise(rows, runs):
                 "images_per_second": estimate([run["images_per_second"] for run in mine]),
                 "step_microseconds": estimate([run["step_microseconds"] for run in mine]),
                 "peak_rss_mib": max(run["peak_rss_mib"] for run in mine),
+                "memory_by_device": mine[0].get("memory_by_device", {}),
             }
     return found
 

@@ -22,8 +22,8 @@ class Row:
     preload: bool = False
 
 
-def _ours(id, label, replicas, model="mnist_cnn"):
-    strategy = "one_device" if replicas == 1 else "mirrored"
+def _ours(id, label, replicas, model="mnist_cnn", strategy=None):
+    strategy = strategy or ("one_device" if replicas == 1 else "mirrored")
     return Row(id, label, ["replica_bench", "--model", model, "--strategy", strategy, "--replicas", replicas], model)
 
 
@@ -51,6 +51,9 @@ MIRRORED = [["--intra", "1"], ["--intra", "2"], ["--intra", "2", "--inter", "2"]
 ROWS = [
     _ours("ours_1", "Brigade, OneDeviceStrategy", 1),
     _ours("ours_2", "Brigade, MirroredStrategy", 2),
+    _ours("central_2", "Brigade, CentralStorageStrategy", 2, strategy="central_storage"),
+    _ours("central_copies_2", "the same, each replica with a copy", 2, strategy="central_storage_copies"),
+    _ours("towers_2", "Brigade, towers around a CPU controller", 2, strategy="towers"),
     _bare("bare", "bare libtorch loop, same tuning", "libtorch"),
     _bare("bare_ours", "bare loop over Brigade's model", "brigade"),
     _bare("bare_ours_2", "two such loops that share nothing", "brigade", copies=2),
@@ -75,6 +78,8 @@ PAIRS = {
     "one_device/mnist_cnn": "OneDeviceStrategy's step over the bare loop's, MNIST CNN",
     "one_device/mlp64": "OneDeviceStrategy's step over the bare loop's, MLP",
     "two_replicas/mnist_cnn": "two replicas' step over one replica's, MNIST CNN",
+    "central_storage/mnist_cnn": "CentralStorageStrategy's step over Mirrored's, two replicas",
+    "towers/mnist_cnn": "two towers' step over Mirrored's, a function model",
     "two_replicas/mlp64": "two replicas' step over one replica's, MLP",
 }
 
@@ -104,6 +109,9 @@ BARS = [
     Bar("ddp", "1.5 x PyTorch DDP as shipped", 1.5, rows=("ours_2", "ddp_2")),
     Bar("ddp_preloaded", "1.15 x PyTorch DDP with our tuning preloaded", 1.15, rows=("ours_2", "ddp_2_preloaded")),
     Bar("tensorflow", "1.05 x TensorFlow MirroredStrategy", 1.05, rows=("ours_2", "tf_2")),
+    Bar("central_storage", "central storage reaches 90 % of Mirrored", 0.9, pair="central_storage/mnist_cnn",
+        inverse=True),
+    Bar("towers", "towers reach 90 % of Mirrored", 0.9, pair="towers/mnist_cnn", inverse=True),
     Bar("mlp", "MLP: two replicas' step costs at most 1.3 x one's", 1.3, at_most=True, pair="two_replicas/mlp64"),
     Bar("one_device", "OneDeviceStrategy adds at most 1 % to a bare loop", 1.01, at_most=True,
         pair="one_device/mnist_cnn"),

@@ -3,8 +3,12 @@
 from harness.rows import HEADINGS
 
 
+def _memory(by_device):
+    return "" if not by_device else "  " + ", ".join(f"{device} {size:.1f}" for device, size in by_device.items())
+
+
 def _rows(results, model):
-    lines = [f"{HEADINGS[model]:<52} {'images/s':>9} {'min - max':>17} {'step us':>9} {'peak MiB':>9}"]
+    lines = [f"{HEADINGS[model]:<52} {'images/s':>9} {'min - max':>17} {'step us':>9} {'peak MiB':>9}  variables and slots, MiB"]
     for id, row in results["rows"].items():
         if row["model"] != model:
             continue
@@ -12,7 +16,8 @@ def _rows(results, model):
         label = f"{row['label']}, {row['replicas']} replica{'s' if row['replicas'] > 1 else ''}"
         spread = f"{rate['min']:.0f} - {rate['max']:.0f}"
         lines.append(f"  {label:<50} {rate['median']:>9.0f} {spread:>17} "
-                     f"{row['step_microseconds']['median']:>9.0f} {row['peak_rss_mib']:>9.0f}")
+                     f"{row['step_microseconds']['median']:>9.0f} {row['peak_rss_mib']:>9.0f}"
+                     f"{_memory(row.get('memory_by_device'))}")
     for id, entry in results["skipped"].items():
         if entry["model"] == model:
             lines.append(f"  {entry['label']:<50} skipped: {entry['why']}")
