@@ -87,7 +87,13 @@ std::vector<c10::Device> VariableStore::devices_of(const VariableSpec& spec) con
 
 Variable VariableStore::create_named(const VariableSpec& spec, std::vector<std::string> collections,
                                      Regularizer regularizer) {
-  Variable variable = create(spec);
+  VariableSpec chosen = spec;
+  // On a controller there is one truth: of batch statistics, those of replica 0.
+  if (sharing_ == Sharing::kController && spec.synchronization == Synchronization::kOnRead &&
+      spec.aggregation == Aggregation::kMean) {
+    chosen.aggregation = Aggregation::kOnlyFirstReplica;
+  }
+  Variable variable = create(chosen);
   const std::unique_lock lock(mutex_);
   named_index_[spec.name] = named_.size();
   named_.push_back({variable, std::move(collections), std::move(regularizer)});

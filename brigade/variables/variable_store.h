@@ -81,7 +81,9 @@ class VariableStore {
   std::vector<Variable> adopt(std::span<const std::shared_ptr<torch::nn::Module>> replicas,
                               const std::string& prefix = "");
 
-  /// Makes a variable that `find` finds: it lives as long as the store. Throws as `create`.
+  /// Makes a variable that `find` finds: it lives as long as the store. On a controller a mean that
+  /// is taken on read (batch statistics) becomes replica 0's value, as with towers. Throws as
+  /// `create`.
   Variable create_named(const VariableSpec& spec, std::vector<std::string> collections,
                         Regularizer regularizer = {});
 
