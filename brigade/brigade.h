@@ -17,8 +17,6 @@
 #include "brigade/device/placement.h"
 #include "brigade/distribute/average_gradients.h"
 #include "brigade/distribute/central_storage_strategy.h"
-#include "brigade/distribute/average_gradients.h"
-#include "brigade/distribute/central_storage_strategy.h"
 #include "brigade/distribute/mirrored_strategy.h"
 #include "brigade/distribute/one_device_strategy.h"
 #include "brigade/distribute/parallel_optimization.h"
@@ -28,6 +26,12 @@
 #include "brigade/input/synthetic.h"
 #include "brigade/input/tensor_slices.h"
 #include "brigade/layers/losses.h"
+#include "brigade/layers/v1/batch_normalization.h"
+#include "brigade/layers/v1/convolution.h"
+#include "brigade/layers/v1/core.h"
+#include "brigade/layers/v1/loss_collection.h"
+#include "brigade/layers/v1/losses.h"
+#include "brigade/layers/v1/pooling.h"
 #include "brigade/models/mlp.h"
 #include "brigade/models/mnist_cnn.h"
 #include "brigade/models/mnist_cnn_function.h"
@@ -54,6 +58,7 @@
 #include "brigade/train/parallel_training.h"
 #include "brigade/train/precision_recall.h"
 #include "brigade/train/regression.h"
+#include "brigade/variables/colocation.h"
 #include "brigade/variables/get_variable.h"
 #include "brigade/variables/graph.h"
 #include "brigade/variables/variable_scope.h"
@@ -97,6 +102,7 @@ using distribute::TowerOptions;
 using train::do_training;
 using train::parallel_training;
 using variables::Aggregation;
+using variables::colocate_with;
 using variables::get_or_create_global_step;
 using variables::get_variable;
 using variables::get_variable_scope;

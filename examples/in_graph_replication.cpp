@@ -1,0 +1,148 @@
+// The tutorial on in-graph replication, complete: one model function, trained on one device and on
+// towers around a controller. First with the library's function, then with the tutorial's own
+// function, written out from the same parts.
+//
+//   example_in_graph_replication [FOLDER [EXAMPLES [TOWERS]]]
+#include <brigade/brigade.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace bg = brigade;
+namespace layers = bg::layers::v1;  // TensorFlow 1's tf.layers
+
+namespace {
+
+using Batch = bg::input::LabeledBatch;
+
+constexpr std::int64_t kBatchSize = 128;
+constexpr int kEpochs = 2;
+
+/// A simple model to classify 28x28 grey images: the logits [N, num_classes].
+at::Tensor core_model(const at::Tensor& input_img, std::int64_t num_classes = 10) {
+  const auto same = bg::layers::Padding::kSame;
+  const auto relu = bg::layers::relu;
+  at::Tensor net = input_img.reshape({-1, 1, 28, 28});
+  net = layers::conv2d(net, 32, {5, 5}, {.padding = same, .activation = relu, .name = "conv_1"});
+  net = layers::max_pooling2d(net, {2, 2}, {2, 2});
+  net = layers::conv2d(net, 64, {5, 5}, {.padding = same, .activation = relu, .name = "conv_2"});
+  net = layers::max_pooling2d(net, {2, 2}, {2, 2});
+  net = net.reshape({-1, 64 * 7 * 7});
+  net = layers::dense(net, 1024, {.activation = relu, .name = "dense_1"});
+  return layers::dense(net, num_classes, {.name = "dense_2"});
+}
+
+/// Takes a function that gives the input, so that each tower can have a batch of its own.
+at::Tensor training_model(const bg::InputFunction<Batch>& input_fn) {
+  const Batch inputs = input_fn();
+  return bg::losses::sparse_softmax_cross_entropy(core_model(inputs.features), inputs.labels);
+}
+
+bg::data::Dataset<Batch> training_dataset(const std::string& folder, std::int64_t examples) {
+  return bg::input::fashion_mnist(folder)
+      .take(static_cast<std::size_t>(examples))
+      .repeat(kEpochs)
+      .shuffle(10'000)
+      .batch(kBatchSize);
+}
+
+/// The tutorial's own create_parallel_optimization, from its parts: towers that compute gradients,
+/// their average, and one update on the controller. `update()` is a step.
+class HandWrittenOptimization {
+ public:
+  HandWrittenOptimization(std::vector<std::string> devices, const bg::data::Dataset<Batch>& dataset,
+                          const std::string& controller = "/cpu:0")
+      : towers_({.compute_devices = std::move(devices),
+                 .parameter_device = controller,
+                 .oversubscription = bg::device::Oversubscription::kAllow}),
+        batches_(towers_.distribute_from_function([&](const auto&) { return dataset; }).iterator()),
+        next_(batches_.next()),
+        model_(towers_.build(training_model, input_of((*next_)[0]))),
+        optimizer_(towers_.minimizer(model_, bg::optim::Adam{.learning_rate = 1e-3})) {}
+
+  std::optional<at::Tensor> update() {
+    const auto batch = std::exchange(next_, std::nullopt);
+    if (!batch) return std::nullopt;
+    next_ = batches_.next();
+    std::vector<at::Tensor> losses(batch->size());
+    const auto tower_grads = towers_.run(
+        [&](bg::ReplicaContext& tower, const Batch& own) {
+          const int id = tower.replica_id();
+          const auto name = bg::name_scope("tower_" + std::to_string(id));
+          const auto device =
+              bg::with_device(bg::assign_to_device(tower.device().name.to_string(), "/cpu:0"));
+          const at::Tensor loss = model_(input_of(own));
+          losses[static_cast<std::size_t>(id)] = loss.detach();
+          return optimizer_.compute_gradients(loss, bg::LossScale::kAlreadyScaled);
+        },
+        *batch);
+    optimizer_.apply_gradients(bg::average_gradients(tower_grads));
+    return towers_.reduce(bg::ReduceOp::kMean,
+                          bg::PerReplica<at::Tensor>(losses, batch->examples()));
+  }
+
+ private:
+  static bg::InputFunction<Batch> input_of(const Batch& batch) {
+    return [batch] { return batch; };
+  }
+
+  bg::CentralStorageStrategy towers_;
+  bg::distribute::DistributedIterator<Batch> batches_;
+  std::optional<bg::PerReplica<Batch>> next_;
+  bg::Replicated<bg::distribute::FunctionModule<decltype(&training_model)>> model_;
+  bg::Minimizer optimizer_;
+};
+
+bg::train::DoTrainingOptions printing() {
+  return {.log_every = 10, .report = [](std::int64_t step, double loss) {
+            std::cout << "Step " << step << " with loss " << loss << "\n";
+          }};
+}
+
+void check(bool holds, const std::string& claim) {
+  if (holds) return;
+  std::cerr << "This does not hold: " << claim << "\n";
+  std::exit(1);
+}
+
+void check_training(const bg::train::DoTrainingResult& result, const std::string& which) {
+  std::cout << "Final loss: " << *result.final_loss << " after " << result.steps << " steps\n";
+  check(std::abs(*result.first_loss - std::log(10.0)) < 0.1,
+        which + ": the first loss is near ln 10");
+  check(*result.final_loss < 0.75 * *result.first_loss, which + ": the loss falls");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string folder = argc > 1 ? argv[1] : bg::input::kFashionMnistDirectory;
+  const std::int64_t examples = argc > 2 ? std::atoll(argv[2]) : 60'000;
+  const int tower_count = argc > 3 ? std::atoi(argv[3]) : 2;
+  const auto dataset = training_dataset(folder, examples);
+  const bg::optim::Adam adam{.learning_rate = 1e-3};
+  bg::TowerOptions towers{.oversubscription = bg::device::Oversubscription::kAllow};
+  for (int i = 0; i < tower_count; ++i) towers.devices.push_back("/cpu:" + std::to_string(i));
+
+  std::cout << "Serial training\n";
+  const auto serial = bg::parallel_training<Batch>(training_model, dataset, adam,
+                                                   {.devices = {"/cpu:0"}}, printing());
+  check_training(serial, "serial training");
+
+  std::cout << "Parallel training, " << tower_count << " towers\n";
+  const auto parallel =
+      bg::parallel_training<Batch>(training_model, dataset, adam, towers, printing());
+  check_training(parallel, "parallel training");
+  check(parallel.steps == (serial.steps + tower_count - 1) / tower_count,
+        "two towers take half the steps of one");
+
+  std::cout << "Parallel training, written out\n";
+  HandWrittenOptimization by_hand(towers.devices, dataset);
+  const auto written = bg::do_training([&] { return by_hand.update(); }, printing());
+  check_training(written, "the hand-written optimization");
+  check(written.steps == parallel.steps, "both take the same steps");
+}
