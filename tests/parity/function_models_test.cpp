@@ -1,0 +1,155 @@
+// Law 1 for models written as functions of layers, under every strategy that trains them: N
+// replicas on a split batch give what one replica gives on the whole batch, with batch norm in eval
+// mode too.
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "brigade/distribute/testing/fixtures.h"
+#include "brigade/layers/batch_norm.h"
+#include "brigade/layers/conv2d.h"
+#include "brigade/layers/flatten.h"
+#include "brigade/layers/fully_connected.h"
+#include "brigade/layers/losses.h"
+#include "brigade/layers/pooling.h"
+#include "brigade/layers/regularizers.h"
+#include "brigade/layers/v1/loss_collection.h"
+#include "brigade/optim/sgd.h"
+#include "tests/parity/examples.h"
+
+namespace brigade::parity {
+namespace {
+
+using distribute::Strategy;
+
+constexpr std::int64_t kExamples = 10;
+constexpr std::int64_t kGlobalBatch = 4;  // batches of 4, 4 and 2: uneven, and empty shares of four
+
+/// A convolution with batch norm on its moving statistics, and a regularised classifier.
+at::Tensor model(const at::Tensor& images) {
+  const auto defaults = layers::arg_scope<layers::conv2d, layers::fully_connected>(
+      {.weights_regularizer = layers::l2_regularizer(1e-2)});
+  const auto evaluation =
+      layers::arg_scope<layers::batch_norm>({.mode = variables::Mode::kEvaluation});
+  at::Tensor net = layers::conv2d(images, 4, {3, 3}, {.scope = "conv1"});
+  net = layers::batch_norm(net, {.scale = layers::Scale::kYes});
+  net = layers::max_pool2d(net, {4, 4}, {.stride = {{4, 4}}});
+  return layers::fully_connected(layers::flatten(net), 10, {.activation = nullptr});
+}
+
+std::vector<at::Tensor> values(std::span<const variables::Variable> variables) {
+  std::vector<at::Tensor> all;
+  for (const auto& variable : variables) all.push_back(variable.read());
+  return all;
+}
+
+/// All variables after `epochs` passes, in float64.
+std::vector<at::Tensor> trained(Strategy& strategy, int epochs) {
+  const auto net = strategy.build(model, at::ones({1, 1, 28, 28}, at::kDouble));
+  for (const auto& variable : net.variables()) {
+    // Statistics that do something.
+    if (variable.name().find("moving_mean") != std::string::npos)
+      variable.assign(at::full(variable.shape(), 0.25, at::kDouble));
+  }
+  const auto sgd = strategy.minimizer(net, optim::Sgd{.learning_rate = 0.05});
+  for (int epoch = 0; epoch < epochs; ++epoch) {
+    for (const auto& batch : strategy.distribute(double_examples(kExamples).batch(kGlobalBatch))) {
+      strategy.run(
+          [&](distribute::ReplicaContext&, const input::LabeledBatch& share) {
+            const at::Tensor logits = net(share.features);
+            sgd.minimize(layers::losses::sparse_softmax_cross_entropy(logits, share.labels) +
+                         layers::v1::losses::get_regularization_loss());
+          },
+          batch);
+    }
+  }
+  return values(net.variables());
+}
+
+using Make = std::function<std::unique_ptr<Strategy>(int)>;
+struct Case {
+  std::string name;
+  Make make;
+};
+
+class FunctionModels : public ::testing::TestWithParam<Case> {};
+
+TEST_P(FunctionModels, NReplicasTrainAsOne) {
+  const auto one = GetParam().make(1);
+  const std::vector<at::Tensor> start = trained(*one, 0);
+  const auto another = GetParam().make(1);
+  const std::vector<at::Tensor> alone = trained(*another, 3);
+  for (int replicas = 2; replicas <= 4; ++replicas) {
+    const auto strategy = GetParam().make(replicas);
+    const std::vector<at::Tensor> together = trained(*strategy, 3);
+    ASSERT_EQ(alone.size(), together.size());
+    for (std::size_t i = 0; i < alone.size(); ++i) {
+      const double travelled = (alone[i] - start[i]).abs().max().item<double>();
+      const double apart = (alone[i] - together[i]).abs().max().item<double>();
+      EXPECT_LE(apart, 1e-10 * travelled) << "variable " << i << ", " << replicas << " replicas";
+    }
+  }
+}
+
+TEST_P(FunctionModels, BeginWithTheSameWeightsWhateverTheStrategy) {
+  const auto mirrored = std::make_unique<distribute::MirroredStrategy>(distribute::cpus(2));
+  const auto other = GetParam().make(3);
+  const auto a = trained(*mirrored, 0);
+  const auto b = trained(*other, 0);
+  ASSERT_EQ(a.size(), b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) EXPECT_TRUE(a[i].equal(b[i]));
+}
+
+/// The moving mean of a batch norm over batches whose mean is the replica's number plus one.
+double moving_mean_after_a_step(Strategy& strategy) {
+  const auto net = strategy.build(
+      [](const at::Tensor& x) { return layers::batch_norm(x, {.decay = 0.5, .scope = "bn"}); },
+      at::ones({2, 3}, at::kDouble));
+  const auto sgd = strategy.minimizer(net, optim::Sgd{.learning_rate = 0.1});
+  strategy.run([&](distribute::ReplicaContext& replica) {
+    const auto x = at::full({2, 3}, 1.0 + replica.replica_id(), at::kDouble);
+    sgd.minimize(net(x).sum(), distribute::LossScale::kSum);
+  });
+  for (const auto& variable : net.variables()) {
+    if (variable.name() == "bn/moving_mean") return variable.read()[0].item<double>();
+  }
+  return -1.0;
+}
+
+// From 0 half way to a batch mean of 1, 2 or 3 (the replicas').
+TEST(BatchNormInReplicas, UnderMirroredTheMovingMeanIsTheReplicasMean) {
+  distribute::MirroredStrategy strategy(distribute::cpus(3));
+  EXPECT_DOUBLE_EQ(moving_mean_after_a_step(strategy), 1.0);
+}
+
+TEST(BatchNormInReplicas, OnAControllerTheFirstReplicasCounts) {
+  distribute::CentralStorageStrategy strategy(distribute::central_cpus(3));
+  EXPECT_DOUBLE_EQ(moving_mean_after_a_step(strategy), 0.5);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Strategies, FunctionModels,
+    ::testing::Values(Case{"Mirrored",
+                           [](int replicas) {
+                             return std::make_unique<distribute::MirroredStrategy>(
+                                 distribute::cpus(replicas));
+                           }},
+                      Case{"CentralStorage",
+                           [](int replicas) {
+                             return std::make_unique<distribute::CentralStorageStrategy>(
+                                 distribute::central_cpus(replicas));
+                           }},
+                      Case{"CentralStorageWithCopies",
+                           [](int replicas) {
+                             return std::make_unique<distribute::CentralStorageStrategy>(
+                                 distribute::central_cpus(replicas, variables::Caching::kAlways));
+                           }}),
+    [](const auto& tested) { return tested.param.name; });
+
+}  // namespace
+}  // namespace brigade::parity
