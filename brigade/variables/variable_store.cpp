@@ -89,8 +89,8 @@ Variable VariableStore::create_named(const VariableSpec& spec, std::vector<std::
                                      Regularizer regularizer) {
   VariableSpec chosen = spec;
   // On a controller there is one truth: of batch statistics, those of replica 0.
-  if (sharing_ == Sharing::kController && spec.synchronization == Synchronization::kOnRead &&
-      spec.aggregation == Aggregation::kMean) {
+  if (options_.sharing == Sharing::kController &&
+      spec.synchronization == Synchronization::kOnRead && spec.aggregation == Aggregation::kMean) {
     chosen.aggregation = Aggregation::kOnlyFirstReplica;
   }
   Variable variable = create(chosen);
