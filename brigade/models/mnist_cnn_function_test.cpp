@@ -26,6 +26,16 @@ TEST(MnistCnnFunction, ItsVariablesHaveTheNamesOfTensorFlowsLayers) {
                                       "dense_2/kernel", "dense_2/bias"}));
 }
 
+TEST(MnistCnnFunction, ItsOperationsHaveTensorFlowsNames) {
+  const auto placer = silent_placer();
+  variables::Graph graph({.placer = placer});
+  const auto opened = graph.as_default();
+  mnist_cnn(at::rand({1, 28, 28}));
+  EXPECT_EQ(operation_names(*placer),
+            (std::vector<std::string>{"conv_1/Conv2D", "conv_2/Conv2D", "dense_1/MatMul",
+                                      "dense_2/MatMul"}));
+}
+
 TEST(MnistCnnFunction, ComputesWhatTheModuleComputesWithTheSameWeights) {
   variables::Graph graph;
   const auto opened = graph.as_default();

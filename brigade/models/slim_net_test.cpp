@@ -21,6 +21,18 @@ TEST(SlimNet, ItsVariablesHaveTheNamesOfTheSlimTutorial) {
                                       "fc2/weights", "fc2/biases"}));
 }
 
+TEST(SlimNet, ItsOperationsHaveTensorFlowsNamesInATowersScope) {
+  const auto placer = silent_placer();
+  variables::Graph graph({.placer = placer});
+  const auto opened = graph.as_default();
+  const auto tower = variables::name_scope("tower_0");
+  slim_net(at::rand({1, 1, 28, 28}));
+  EXPECT_EQ(operation_names(*placer),
+            (std::vector<std::string>{"tower_0/conv1/Conv2D", "tower_0/pool1/MaxPool",
+                                      "tower_0/flatten/Reshape", "tower_0/fc1/MatMul",
+                                      "tower_0/fc2/MatMul"}));
+}
+
 TEST(SlimNet, ReuseAndScopeShareAndSeparateWeights) {
   variables::Graph graph;
   const auto opened = graph.as_default();
