@@ -1,0 +1,310 @@
+#include "brigade/checkpoint/pickle.h"
+
+#include <bit>
+#include <cstring>
+#include <map>
+#include <set>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+
+namespace brigade::checkpoint {
+namespace {
+
+using Kind = PickleValue::Kind;
+
+constexpr PickleIndex kMark = 0xffffffff;
+constexpr std::string_view kOrderedDict = "collections OrderedDict";
+constexpr std::string_view kTensor = "torch._utils _rebuild_tensor_v2";
+constexpr std::string_view kParameter = "torch._utils _rebuild_parameter";
+constexpr std::string_view kSize = "torch Size";
+
+// Storages are told apart by whoever knows dtypes.
+bool is_allowed(std::string_view global) {
+  return global == kOrderedDict || global == kTensor || global == kParameter || global == kSize ||
+         (global.starts_with("torch ") && global.ends_with("Storage")) ||
+         global == "torch.storage UntypedStorage";
+}
+
+std::string hex_of(unsigned char byte) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  return {'0', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
+}
+
+/// The machine that a pickle is a program for, without the instructions that could do anything.
+class Machine {
+ public:
+  Machine(std::string_view bytes, std::string_view file) : bytes_(bytes), file_(file) {}
+
+  Pickle run() {
+    while (!is_done_) step(static_cast<unsigned char>(take(1).front()));
+    return std::move(pickle_);
+  }
+
+ private:
+  template <class... T>
+  [[noreturn]] void fail(const T&... pieces) const {
+    throw Error(ErrorCode::kDataLoss, base::str_cat(file_, ": not a sound pickle: ", pieces...));
+  }
+  template <class... T>
+  [[noreturn]] void refuse(const T&... pieces) const {
+    throw Error(ErrorCode::kInvalidArgument,
+                base::str_cat(file_, ": ", pieces...,
+                              "; only state dicts of tensors can be read, and no code is run"));
+  }
+
+  void step(unsigned char code) {
+    switch (code) {
+      case 0x80:  // PROTO
+        return check_protocol(static_cast<unsigned char>(take(1).front()));
+      case 0x95:  // FRAME
+        take(8);
+        return;
+      case '.':
+        return finish();
+      case '(':
+        return stack_.push_back(kMark);
+      case 'N':
+        return push({.kind = Kind::kNone});
+      case 0x88:
+        return push({.kind = Kind::kBool, .number = 1});
+      case 0x89:
+        return push({.kind = Kind::kBool, .number = 0});
+      case 'J':
+        return push({.kind = Kind::kInt, .number = number<std::int32_t>()});
+      case 'K':
+        return push({.kind = Kind::kInt, .number = number<std::uint8_t>()});
+      case 'M':
+        return push({.kind = Kind::kInt, .number = number<std::uint16_t>()});
+      case 0x8a:  // LONG1
+        return push({.kind = Kind::kInt, .number = long_number(number<std::uint8_t>())});
+      case 'G':
+        return push({.kind = Kind::kFloat, .real = real()});
+      case 'X':
+      case 'T':
+        return push_text(number<std::uint32_t>());
+      case 'U':
+      case 0x8c:  // SHORT_BINUNICODE
+        return push_text(number<std::uint8_t>());
+      default:
+        return step_with_containers(code);
+    }
+  }
+
+  void step_with_containers(unsigned char code) {
+    switch (code) {
+      case ')':
+        return push({.kind = Kind::kTuple});
+      case ']':
+        return push({.kind = Kind::kList});
+      case '}':
+        return push({.kind = Kind::kDict});
+      case 't':
+        return push({.kind = Kind::kTuple, .items = pop_to_mark()});
+      case 0x85:
+      case 0x86:
+      case 0x87:
+        return push({.kind = Kind::kTuple, .items = pop_last(code - 0x84u)});
+      case 'a':
+        return extend(Kind::kList, pop_last(1));
+      case 'e':
+        return extend(Kind::kList, pop_to_mark());
+      case 's':
+        return extend(Kind::kDict, pop_last(2));
+      case 'u':
+        return extend(Kind::kDict, pop_to_mark());
+      default:
+        return step_with_memo(code);
+    }
+  }
+
+  void step_with_memo(unsigned char code) {
+    switch (code) {
+      case 'q':
+        return memorise(number<std::uint8_t>());
+      case 'r':
+        return memorise(number<std::uint32_t>());
+      case 0x94:  // MEMOIZE
+        return memorise(static_cast<std::uint32_t>(memo_.size()));
+      case 'h':
+        return recall(number<std::uint8_t>());
+      case 'j':
+        return recall(number<std::uint32_t>());
+      case 'c':
+        return push_global();
+      case 0x93: {  // STACK_GLOBAL
+        const auto names = pop_last(2);
+        return push_global(text_of(names[0]), text_of(names[1]));
+      }
+      case 'R':
+        return reduce();
+      case 'b':
+        return build();
+      case 'Q':
+        return push({.kind = Kind::kStorage, .items = items_of(pop(), Kind::kTuple)});
+      default:
+        refuse("the pickle has the instruction ", hex_of(code), " at byte ", position_ - 1);
+    }
+  }
+
+  std::string_view take(std::uint64_t bytes) {
+    if (bytes > bytes_.size() - position_) fail("it ends too early (was it cut short?)");
+    const auto piece = bytes_.substr(position_, bytes);
+    position_ += bytes;
+    return piece;
+  }
+  template <class Number>
+  Number number() {
+    Number value;
+    std::memcpy(&value, take(sizeof value).data(), sizeof value);
+    return value;
+  }
+  double real() {  // big-endian
+    std::uint64_t bits = 0;
+    for (const char byte : take(8)) bits = bits << 8 | static_cast<unsigned char>(byte);
+    return std::bit_cast<double>(bits);
+  }
+  std::int64_t long_number(std::size_t bytes) {
+    if (bytes > 8) fail("an integer has ", bytes, " bytes; expected at most 8");
+    const auto piece = take(bytes);
+    std::uint64_t value = 0;
+    for (std::size_t i = 0; i < bytes; ++i) {
+      value |= static_cast<std::uint64_t>(static_cast<unsigned char>(piece[i])) << (8 * i);
+    }
+    const bool is_negative = bytes > 0 && (piece.back() & 0x80) != 0;
+    if (is_negative && bytes < 8) value |= ~std::uint64_t{0} << (8 * bytes);
+    return static_cast<std::int64_t>(value);
+  }
+  std::string_view line() {
+    const auto end = bytes_.find('\n', position_);
+    if (end == std::string_view::npos) fail("a name has no end");
+    const auto text = take(end - position_);
+    take(1);
+    return text;
+  }
+
+  void check_protocol(unsigned char protocol) const {
+    if (protocol < 2 || protocol > 5) fail("its protocol is ", int{protocol});
+  }
+
+  void push(PickleValue value) {
+    stack_.push_back(static_cast<PickleIndex>(pickle_.values.size()));
+    pickle_.values.push_back(std::move(value));
+  }
+  void push_text(std::uint64_t bytes) {
+    push({.kind = Kind::kString, .text = std::string(take(bytes))});
+  }
+  void push_global() {
+    const auto module = line();
+    push_global(module, line());
+  }
+  void push_global(std::string_view module, std::string_view name) {
+    std::string global = base::str_cat(module, " ", name);
+    if (!is_allowed(global)) refuse("the pickle asks for '", module, ".", name, "'");
+    push({.kind = Kind::kGlobal, .text = std::move(global)});
+  }
+
+  PickleIndex pop() { return pop_last(1).front(); }
+  std::vector<PickleIndex> pop_last(std::size_t count) {
+    if (stack_.size() < count) fail("its stack is empty");
+    const auto first = stack_.end() - static_cast<std::ptrdiff_t>(count);
+    std::vector<PickleIndex> items(first, stack_.end());
+    for (const PickleIndex each : items) {
+      if (each == kMark) fail("a mark stands where a value should");
+    }
+    stack_.erase(first, stack_.end());
+    return items;
+  }
+  std::vector<PickleIndex> pop_to_mark() {
+    std::size_t count = 0;
+    while (count < stack_.size() && stack_[stack_.size() - 1 - count] != kMark) ++count;
+    if (count == stack_.size()) fail("a mark is missing");
+    auto items = pop_last(count);
+    stack_.pop_back();
+    return items;
+  }
+  PickleValue& top(Kind kind) {
+    if (stack_.empty() || stack_.back() == kMark) fail("its stack is empty");
+    PickleValue& value = pickle_.values[stack_.back()];
+    if (value.kind != kind) fail("a value is not of the kind that an instruction needs");
+    return value;
+  }
+  const std::vector<PickleIndex>& items_of(PickleIndex index, Kind kind) const {
+    const PickleValue& value = pickle_.values[index];
+    if (value.kind != kind) fail("a value is not of the kind that an instruction needs");
+    return value.items;
+  }
+  const std::string& text_of(PickleIndex index) const {
+    const PickleValue& value = pickle_.values[index];
+    if (value.kind != Kind::kString) fail("a name is no string");
+    return value.text;
+  }
+
+  void extend(Kind kind, const std::vector<PickleIndex>& items) {
+    if (kind == Kind::kDict && items.size() % 2 != 0) fail("a key has no value");
+    PickleValue& value = top(kind);
+    value.items.insert(value.items.end(), items.begin(), items.end());
+  }
+
+  void memorise(std::uint32_t place) {
+    if (stack_.empty() || stack_.back() == kMark) fail("nothing is there to be remembered");
+    memo_[place] = stack_.back();
+  }
+  void recall(std::uint32_t place) {
+    const auto found = memo_.find(place);
+    if (found == memo_.end()) fail("it recalls what was not remembered");
+    stack_.push_back(found->second);
+  }
+
+  void reduce() {
+    const auto call = pop_last(2);
+    const std::vector<PickleIndex> arguments = items_of(call[1], Kind::kTuple);
+    if (pickle_.values[call[0]].kind != Kind::kGlobal)
+      refuse("the pickle calls what is no function");
+    const std::string function = pickle_.values[call[0]].text;
+    if (function == kOrderedDict && arguments.empty()) {
+      push({.kind = Kind::kDict});
+    } else if (function == kTensor && arguments.size() >= 6) {
+      push({.kind = Kind::kTensor, .items = arguments});
+    } else if (function == kParameter && arguments.size() == 3) {
+      if (pickle_.values[arguments[0]].kind != Kind::kTensor) fail("a parameter holds no tensor");
+      stack_.push_back(arguments[0]);
+    } else if (function == kSize && arguments.size() == 1) {
+      const PickleValue& sizes = pickle_.values[arguments[0]];
+      if (sizes.kind != Kind::kTuple && sizes.kind != Kind::kList) fail("a size is no list");
+      push({.kind = Kind::kTuple, .items = std::vector<PickleIndex>(sizes.items)});
+    } else {
+      refuse("the pickle calls '", function, "' with ", arguments.size(), " arguments");
+    }
+  }
+
+  // Attributes of a dict (`_metadata` of a state dict) are no tensors.
+  void build() {
+    pop();
+    if (stack_.empty() || stack_.back() == kMark ||
+        pickle_.values[stack_.back()].kind != Kind::kDict) {
+      refuse("the pickle sets the attributes of something other than a dict");
+    }
+  }
+
+  void finish() {
+    pickle_.root = pop();
+    is_done_ = true;
+  }
+
+  std::string_view bytes_;
+  std::string_view file_;
+  std::size_t position_ = 0;
+  Pickle pickle_;
+  std::vector<PickleIndex> stack_;
+  std::map<std::uint32_t, PickleIndex> memo_;
+  bool is_done_ = false;
+};
+
+}  // namespace
+
+Pickle parse_pickle(std::string_view bytes, std::string_view file) {
+  return Machine(bytes, file).run();
+}
+
+}  // namespace brigade::checkpoint

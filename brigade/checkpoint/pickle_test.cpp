@@ -1,0 +1,85 @@
+#include "brigade/checkpoint/pickle.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "brigade/checkpoint/testing/sample.h"
+
+namespace brigade::checkpoint {
+namespace {
+
+using std::string_literals::operator""s;
+using testing::caught;
+using Kind = PickleValue::Kind;
+
+Pickle parse(const std::string& program) {
+  return parse_pickle("\x80\x02" + program, "file.pt");
+}
+
+testing::Caught refused(const std::string& program) {
+  return caught([&] { parse(program); });
+}
+
+TEST(Pickle, ReadsPlainValues) {
+  // [None, True, 7, 513, -2, 1.5, "ab"]
+  const Pickle pickle = parse(
+      "](N\x88K\x07M\x01\x02J\xfe\xff\xff\xffG\x3f\xf8\0\0\0\0\0\0X\x02\0\0\0"
+      "abe."s);
+  const PickleValue& list = pickle.at(pickle.root);
+  ASSERT_EQ(list.kind, Kind::kList);
+  ASSERT_EQ(list.items.size(), 7u);
+  EXPECT_EQ(pickle.at(list.items[0]).kind, Kind::kNone);
+  EXPECT_EQ(pickle.at(list.items[1]).number, 1);
+  EXPECT_EQ(pickle.at(list.items[2]).number, 7);
+  EXPECT_EQ(pickle.at(list.items[3]).number, 513);
+  EXPECT_EQ(pickle.at(list.items[4]).number, -2);
+  EXPECT_EQ(pickle.at(list.items[5]).real, 1.5);
+  EXPECT_EQ(pickle.at(list.items[6]).text, "ab");
+}
+
+TEST(Pickle, ReadsLongIntegers) {
+  EXPECT_EQ(parse("\x8a\x06\0\0\0\0\0\x01."s).at(0).number, std::int64_t{1} << 40);
+  EXPECT_EQ(parse("\x8a\x01\xff."s).at(0).number, -1);
+  EXPECT_EQ(parse("\x8a\0."s).at(0).number, 0);
+  EXPECT_EQ(refused("\x8a\x09\0\0\0\0\0\0\0\0\0."s).code, ErrorCode::kDataLoss);
+}
+
+TEST(Pickle, SharesWhatIsRemembered) {
+  const Pickle pickle = parse("]q\0h\0a."s);  // a list that holds itself
+  EXPECT_EQ(pickle.at(pickle.root).items, (std::vector<PickleIndex>{pickle.root}));
+}
+
+TEST(Pickle, RunsNoCodeAndNamesWhatItRefuses) {
+  const auto system = refused("cos\nsystem\nX\x02\0\0\0ls\x85R."s);
+  EXPECT_EQ(system.code, ErrorCode::kInvalidArgument);
+  EXPECT_NE(system.message.find("'os.system'"), std::string::npos) << system.message;
+  EXPECT_NE(refused("c__builtin__\neval\n."s).message.find("eval"), std::string::npos);
+  EXPECT_EQ(refused("X\x02\0\0\0osX\x06\0\0\0system\x93."s).code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(refused("ctorch.storage\n_load_from_bytes\n."s).code, ErrorCode::kInvalidArgument);
+  // The instructions that call or import in other ways: INST, OBJ, NEWOBJ, NEWOBJ_EX, EXT1, PERSID.
+  for (const char code : {'i', 'o', '\x81', '\x92', '\x82', 'P'}) {
+    const auto error = refused("(N"s + code + "os\nsystem\n.");
+    EXPECT_EQ(error.code, ErrorCode::kInvalidArgument) << code;
+    EXPECT_NE(error.message.find("instruction 0x"), std::string::npos) << error.message;
+  }
+  // A storage is no function, a dict's type takes no arguments, a list has no attributes.
+  EXPECT_EQ(refused("ctorch\nFloatStorage\n)R."s).code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(refused("ccollections\nOrderedDict\n]\x85R."s).code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(refused("]}b."s).code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(refused("N)R."s).code, ErrorCode::kInvalidArgument);
+}
+
+TEST(Pickle, RefusesBrokenPrograms) {
+  for (const std::string& program :
+       {""s,     "N"s,      "."s,        "(."s,   "t."s,         "e."s,
+        "a."s,   "]a."s,    "Na."s,      "NNa."s, "}Ns."s,       "}(Nu."s,
+        "](NN"s, "q\0."s,   "(q\0."s,    "h\0."s, "N\x85\x86."s, "X\xff\xff\xff\xff."s,
+        "cos"s,  "cos\nx"s, "R."s,       "NR."s,  "b."s,         "Q."s,
+        "NQ."s,  "(\x85."s, "\x80\x09."s}) {
+    EXPECT_EQ(refused(program).code, ErrorCode::kDataLoss) << ::testing::PrintToString(program);
+  }
+}
+
+}  // namespace
+}  // namespace brigade::checkpoint

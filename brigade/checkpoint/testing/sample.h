@@ -1,0 +1,50 @@
+#pragma once
+
+#include <ATen/ops/full.h>
+#include <ATen/ops/tensor.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+
+#include "brigade/base/error.h"
+#include "brigade/checkpoint/contents.h"
+#include "brigade/io/file_system.h"
+
+namespace brigade::checkpoint::testing {
+
+/// Small contents of every kind, all different for every step.
+inline Contents sample(std::int64_t step) {
+  const double value = static_cast<double>(step);
+  Contents contents;
+  contents.tensors = {{"conv1/weights/adam/m", at::full({2, 3}, value, at::kFloat)},
+                      {"conv1/weights/adam/v", at::full({2, 3}, value + 0.5, at::kDouble)},
+                      {"step", at::full({}, step, at::kLong)}};
+  contents.state["position"] = step;
+  contents.state["buffer"] = io::StateTree(io::StateTree::Bytes(4, static_cast<std::byte>(step)));
+  contents.metrics = {{"accuracy", 1 / (1 + value)}};
+  contents.metadata = {{"strategy", "mirrored"}};
+  return contents;
+}
+
+/// What an error says, and its code: both are part of what is promised.
+struct Caught {
+  ErrorCode code = ErrorCode::kInternal;
+  std::string message = "(nothing was thrown)";
+};
+inline Caught caught(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return {error.code(), error.what()};
+  }
+  return {};
+}
+
+inline void write_file(io::FileSystem& files, const io::Path& path, std::string_view text) {
+  const auto file = files.create(path, io::CreateMode::kTruncate);
+  file->write(io::as_bytes(text));
+  file->close();
+}
+
+}  // namespace brigade::checkpoint::testing

@@ -1,0 +1,180 @@
+#include "brigade/checkpoint/torch_import.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/equal.h>
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+
+#include "brigade/checkpoint/dtypes.h"
+#include "brigade/checkpoint/testing/sample.h"
+#include "brigade/io/memory_file_system.h"
+
+namespace brigade::checkpoint {
+namespace {
+
+using testing::caught;
+
+// Written by testing/make_torch_files.py.
+io::Path file(const std::string& name) {
+  return io::Path(BRIGADE_CHECKPOINT_TEST_DATA) / (name + ".pt");
+}
+
+SafetensorsFile read(const std::string& name) {
+  return {.tensors = read_torch(*io::posix_file_system(), file(name)).tensors, .metadata = {}};
+}
+
+testing::Caught refused(const std::string& name) {
+  return caught([&] { read(name); });
+}
+
+/// Reads bytes as a file; whatever they are, the answer must be tensors or an Error.
+bool is_read(io::MemoryFileSystem& files, std::string_view bytes) {
+  testing::write_file(files, "/f.pt", bytes);
+  try {
+    for (const NamedTensor& each : read_torch(files, "/f.pt").tensors) {
+      each.tensor.contiguous();  // touches every element
+    }
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+TEST(TorchImport, ReadsEveryDtype) {
+  const SafetensorsFile found = read("dtypes");
+  EXPECT_EQ(found.tensors.size(), 10u);
+  for (const NamedTensor& each : found.tensors) {
+    EXPECT_EQ(dtype_of(each.tensor.scalar_type())->name, each.name);
+    const auto expected = each.name == "bool" ? at::tensor({1, 0, 1}) : at::tensor({1, 2, 3});
+    EXPECT_TRUE(at::equal(each.tensor.to(at::kLong), expected.to(at::kLong).view({1, 3})));
+  }
+}
+
+TEST(TorchImport, ReadsViewsOfOneStorage) {
+  const SafetensorsFile found = read("views");
+  const at::Tensor whole = at::arange(6, at::kFloat);
+  EXPECT_TRUE(at::equal(found.at("whole"), whole));
+  EXPECT_TRUE(at::equal(found.at("transposed"), whole.view({2, 3}).t()));
+  EXPECT_TRUE(at::equal(found.at("last"), whole.slice(0, 4)));
+  EXPECT_TRUE(at::equal(found.at("strided"), whole.slice(0, 0, 6, 2)));
+  EXPECT_EQ(found.at("scalar").item<float>(), 5);
+  EXPECT_EQ(found.at("empty").sizes(), at::IntArrayRef({0, 3}));
+  EXPECT_TRUE(found.at("whole").is_alias_of(found.at("last")));
+}
+
+TEST(TorchImport, ReadsTheStateDictOfAModel) {
+  const SafetensorsFile found = read("model");
+  EXPECT_EQ(found.tensors.size(), 7u);
+  EXPECT_EQ(found.at("conv.weight").sizes(), at::IntArrayRef({2, 1, 3, 3}));
+  EXPECT_TRUE(at::equal(found.at("conv.bias"), at::full({2}, 2.0)));
+  EXPECT_EQ(found.at("norm.num_batches_tracked").scalar_type(), at::kLong);
+}
+
+TEST(TorchImport, FlattensWhatIsNestedAndListsWhatIsNoTensor) {
+  const TorchFile file_found = read_torch(*io::posix_file_system(), file("nested"));
+  const SafetensorsFile found{.tensors = file_found.tensors, .metadata = {}};
+  EXPECT_TRUE(at::equal(found.at("model.w"), at::full({2}, 1.0)));
+  EXPECT_EQ(found.at("optimizer.state.0.exp_avg").sizes(), at::IntArrayRef({2, 1, 3, 3}));
+  EXPECT_EQ(found.at("optimizer.state.0.step").item<float>(), 1);
+  EXPECT_EQ(found.at("list.1.0").item<float>(), 1);
+  const auto& left_out = file_found.left_out;
+  for (const char* name : {"epoch", "name", "none", "big", "optimizer.param_groups.0.lr"}) {
+    EXPECT_EQ(std::count(left_out.begin(), left_out.end(), name), 1) << name;
+  }
+}
+
+TEST(TorchImport, ABareTensorIsCalledTensor) {
+  EXPECT_TRUE(at::equal(read("bare").at("tensor"), at::tensor({1.5F, 2.5F})));
+}
+
+TEST(TorchImport, RefusesWhatItDoesNotReadByName) {
+  const auto code = refused("code");
+  EXPECT_EQ(code.code, ErrorCode::kInvalidArgument);
+  EXPECT_NE(code.message.find("torch.device"), std::string::npos) << code.message;
+  const auto complex = refused("complex");
+  EXPECT_EQ(complex.code, ErrorCode::kUnimplemented);
+  EXPECT_NE(complex.message.find("ComplexFloatStorage"), std::string::npos) << complex.message;
+  EXPECT_EQ(refused("legacy").code, ErrorCode::kUnimplemented);
+  const auto expanded = refused("expanded");
+  EXPECT_EQ(expanded.code, ErrorCode::kDataLoss);
+  EXPECT_NE(expanded.message.find("contiguous()"), std::string::npos) << expanded.message;
+  EXPECT_EQ(refused("absent").code, ErrorCode::kNotFound);
+}
+
+TEST(TorchImport, CutShortAnywhereIsRefused) {
+  io::MemoryFileSystem files;
+  for (const char* name : {"views", "bare"}) {
+    const std::string bytes = io::posix_file_system()->read(file(name));
+    for (std::size_t size = 0; size < bytes.size(); ++size) {
+      ASSERT_FALSE(is_read(files, std::string_view(bytes).substr(0, size))) << name << " " << size;
+    }
+  }
+}
+
+TEST(TorchImport, AChangedByteAnywhereIsSurvived) {
+  io::MemoryFileSystem files;
+  const std::string bytes = io::posix_file_system()->read(file("views"));
+  for (std::size_t at = 0; at < bytes.size(); ++at) {
+    for (const int flip : {0x01, 0x80, 0xff}) {
+      std::string broken = bytes;
+      broken[at] = static_cast<char>(broken[at] ^ flip);
+      is_read(files, broken);
+    }
+  }
+}
+
+// The sums would stop most changes at once: these have the right ones.
+std::string with_right_sums(std::string bytes);
+
+TEST(TorchImport, RandomPicklesAreSurvived) {
+  const std::string bytes = io::posix_file_system()->read(file("nested"));
+  const std::size_t begin = bytes.find("\x80\x02}");
+  ASSERT_NE(begin, std::string::npos);
+  const std::size_t end = bytes.find("PK", begin);
+  for (std::uint32_t seed = 0; seed < 2000; ++seed) {
+    std::mt19937 random(seed);
+    std::string broken = bytes;
+    for (std::uint32_t change = 0; change <= seed % 4; ++change) {
+      const std::size_t at = begin + random() % (end - begin);
+      // Other bytes of the file are likelier to be instructions than any byte.
+      broken[at] =
+          seed % 2 == 0 ? static_cast<char>(random()) : bytes[begin + random() % (end - begin)];
+    }
+    io::MemoryFileSystem files;
+    SCOPED_TRACE(seed);
+    is_read(files, with_right_sums(std::move(broken)));
+  }
+}
+
+std::uint32_t crc32_of(std::string_view bytes) {
+  std::uint32_t sum = 0xffffffff;
+  for (const char byte : bytes) {
+    sum ^= static_cast<unsigned char>(byte);
+    for (int bit = 0; bit < 8; ++bit) sum = (sum >> 1) ^ ((sum & 1) != 0 ? 0xedb88320u : 0);
+  }
+  return ~sum;
+}
+
+// Of the pickle alone: it is the first entry, and the first of the directory.
+std::string with_right_sums(std::string bytes) {
+  std::uint16_t name = 0;
+  std::uint16_t extra = 0;
+  std::uint32_t size = 0;
+  const std::size_t central = bytes.find("PK\1\2");
+  std::memcpy(&name, bytes.data() + 26, 2);
+  std::memcpy(&extra, bytes.data() + 28, 2);
+  std::memcpy(&size, bytes.data() + central + 24, 4);
+  const std::uint32_t sum = crc32_of(std::string_view(bytes).substr(30u + name + extra, size));
+  std::memcpy(bytes.data() + central + 16, &sum, 4);
+  return bytes;
+}
+
+TEST(TorchImport, TheSumsOfTheFuzzAreRight) {
+  const std::string bytes = io::posix_file_system()->read(file("nested"));
+  EXPECT_EQ(with_right_sums(bytes), bytes);
+}
+
+}  // namespace
+}  // namespace brigade::checkpoint
