@@ -1,0 +1,186 @@
+#include "brigade/checkpoint/restore.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "brigade/base/ambient.h"
+#include "brigade/base/error.h"
+#include "brigade/base/log.h"
+#include "brigade/base/strings.h"
+
+namespace brigade::checkpoint {
+namespace {
+
+using base::str_cat;
+using variables::Variable;
+
+std::string form_of(at::ScalarType dtype, at::IntArrayRef shape) {
+  return str_cat(at::toString(dtype), " [", base::join(shape, ", "), "]");
+}
+
+bool lies_in(const std::string& name, std::string_view scope) {
+  if (!std::string_view(name).starts_with(scope)) return false;
+  const bool scope_ends = scope.ends_with('/') || scope.ends_with('.');
+  return name.size() == scope.size() || scope_ends || name[scope.size()] == '/' ||
+         name[scope.size()] == '.';
+}
+
+bool lies_in_any(const std::string& name, const std::vector<std::string>& scopes) {
+  return std::any_of(scopes.begin(), scopes.end(),
+                     [&](const std::string& scope) { return lies_in(name, scope); });
+}
+
+void check_scopes(const std::vector<std::string>& scopes, std::span<const Variable> variables) {
+  for (const std::string& scope : scopes) {
+    const bool is_used = std::any_of(variables.begin(), variables.end(), [&](const Variable& each) {
+      return lies_in(each.name(), scope);
+    });
+    if (is_used) continue;
+    std::vector<std::string> names;
+    for (const Variable& each : variables) names.push_back(each.name());
+    const auto nearest = base::nearest(scope, names);
+    throw Error(ErrorCode::kInvalidArgument,
+                str_cat("restore: no variable lies in the scope '", scope, "'",
+                        nearest ? str_cat("; did you mean '", *nearest, "'?") : ""));
+  }
+}
+
+std::vector<Variable> chosen(std::span<const Variable> variables, const RestoreOptions& options) {
+  check_scopes(options.include, variables);
+  check_scopes(options.exclude, variables);
+  std::vector<Variable> result;
+  for (const Variable& each : variables) {
+    const bool is_in = options.include.empty() || lies_in_any(each.name(), options.include);
+    if (is_in && !lies_in_any(each.name(), options.exclude)) result.push_back(each);
+  }
+  check_argument(!result.empty(), "restore: there is no variable to restore");
+  return result;
+}
+
+/// Names under which a variable may be stored, the likeliest first.
+std::vector<std::string> stored_names(const Variable& variable, const RestoreOptions& options) {
+  for (const Rename& each : options.renames) {
+    if (const auto name = each.apply(variable.name())) return {*name};
+  }
+  std::vector<std::string> names = {variable.name()};
+  names.insert(names.end(), variable.aliases().begin(), variable.aliases().end());
+  return names;
+}
+
+using Stored = std::map<std::string_view, const at::Tensor*>;
+
+struct Match {
+  const Variable* variable;
+  std::string stored;
+  at::Tensor value;
+};
+
+/// What will be done, all of it checked.
+struct Plan {
+  std::vector<Match> matches;
+  RestoreReport report;
+};
+
+std::string missing_message(const Variable& variable, std::string_view stored_name,
+                            std::string_view source) {
+  return str_cat(
+      "Checkpoint is missing variable [", variable.name(), "]",
+      stored_name == variable.name() ? "" : str_cat(", to be found as '", stored_name, "'"), " (",
+      source, ")");
+}
+
+at::Tensor checked(const Variable& variable, const at::Tensor& value, std::string_view stored_name,
+                   const RestoreOptions& options, std::string_view source) {
+  const bool is_reshaped = options.shapes == Shapes::kReshape && value.numel() == variable.numel();
+  if (value.scalar_type() == variable.dtype() && (is_reshaped || value.sizes() == variable.shape()))
+    return value.reshape(variable.shape());
+  throw Error(ErrorCode::kInvalidArgument,
+              str_cat("restore: variable '", variable.name(), "' is ",
+                      form_of(variable.dtype(), variable.shape()), " and '", stored_name, "' in ",
+                      source, " is ", form_of(value.scalar_type(), value.sizes())));
+}
+
+Plan make_plan(const Stored& stored, std::string_view source, std::span<const Variable> wanted,
+               const RestoreOptions& options) {
+  Plan plan;
+  std::set<std::string_view> unused;
+  for (const auto& [name, tensor] : stored) unused.insert(name);
+  for (const Variable& variable : wanted) {
+    const auto names = stored_names(variable, options);
+    const auto name = std::find_if(names.begin(), names.end(),
+                                   [&](const std::string& each) { return stored.contains(each); });
+    if (name == names.end()) {
+      const std::string message = missing_message(variable, names.front(), source);
+      if (options.missing == Missing::kRefuse) throw Error(ErrorCode::kNotFound, message);
+      base::log_warning(message);
+      plan.report.missing_in_checkpoint.push_back(variable.name());
+      continue;
+    }
+    plan.matches.push_back(
+        {&variable, *name, checked(variable, *stored.at(*name), *name, options, source)});
+    plan.report.restored.push_back({variable.name(), *name});
+    unused.erase(*name);
+  }
+  plan.report.unused_in_checkpoint.assign(unused.begin(), unused.end());
+  return plan;
+}
+
+}  // namespace
+
+Rename Rename::name(std::string variable, std::string stored) {
+  return {Kind::kName, std::move(variable), std::move(stored)};
+}
+
+Rename Rename::prefix(std::string variables, std::string stored) {
+  return {Kind::kPrefix, std::move(variables), std::move(stored)};
+}
+
+Rename Rename::pattern(std::string expression, std::string replacement) {
+  try {
+    std::regex{expression};
+  } catch (const std::regex_error& error) {
+    throw Error(ErrorCode::kInvalidArgument,
+                str_cat("Rename: '", expression, "' is no regular expression: ", error.what()));
+  }
+  return {Kind::kPattern, std::move(expression), std::move(replacement)};
+}
+
+std::optional<std::string> Rename::apply(const std::string& variable) const {
+  switch (kind_) {
+    case Kind::kName:
+      return variable == from_ ? std::optional(to_) : std::nullopt;
+    case Kind::kPrefix:
+      if (!variable.starts_with(from_)) return std::nullopt;
+      return to_ + variable.substr(from_.size());
+    case Kind::kPattern:
+      break;
+  }
+  std::smatch match;
+  if (!std::regex_match(variable, match, std::regex(from_))) return std::nullopt;
+  return match.format(to_);
+}
+
+RestoreReport restore_variables(std::span<const NamedTensor> tensors, std::string_view source,
+                                std::span<const Variable> variables,
+                                const RestoreOptions& options) {
+  const auto replica = static_cast<std::size_t>(base::AmbientIndex::kReplica);
+  check_state(base::ambient().places[replica] == nullptr,
+              "restore: called inside a replica; call it outside of Strategy::run");
+  Stored stored;
+  for (const NamedTensor& each : tensors) stored.emplace(each.name, &each.tensor);
+  const std::vector<Variable> wanted = chosen(variables, options);
+  Plan plan = make_plan(stored, source, wanted, options);
+  for (const Match& each : plan.matches) each.variable->assign(each.value);
+  return std::move(plan.report);
+}
+
+RestoreReport restore_variables(const Checkpoint& checkpoint, std::span<const Variable> variables,
+                                const RestoreOptions& options) {
+  return restore_variables(checkpoint.tensors(), checkpoint.path().string(), variables, options);
+}
+
+}  // namespace brigade::checkpoint

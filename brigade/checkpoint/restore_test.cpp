@@ -1,0 +1,190 @@
+#include "brigade/checkpoint/restore.h"
+
+#include <ATen/ops/equal.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "brigade/base/log.h"
+#include "brigade/checkpoint/saver.h"
+#include "brigade/checkpoint/testing/sample.h"
+#include "brigade/io/memory_file_system.h"
+#include "brigade/variables/variable_store.h"
+
+namespace brigade::checkpoint {
+namespace {
+
+using testing::caught;
+using variables::Aggregation;
+using variables::Sharing;
+using variables::Synchronization;
+using variables::Trainable;
+using variables::Variable;
+using variables::VariableStore;
+
+VariableStore store_of(int replicas, Sharing sharing = Sharing::kOneCopyEach) {
+  return VariableStore(
+      std::vector<c10::Device>(static_cast<std::size_t>(replicas), c10::Device(c10::kCPU)),
+      sharing);
+}
+
+Variable weights(VariableStore& store, const std::string& name, double value,
+                 at::IntArrayRef shape = {2, 3}) {
+  return store.create({.name = name, .initial = at::full(shape, value, at::kFloat)});
+}
+
+Variable sum_on_read(VariableStore& store, const std::string& name, double value) {
+  return store.create({.name = name,
+                       .initial = at::full({}, value, at::kFloat),
+                       .trainable = Trainable::kNo,
+                       .synchronization = Synchronization::kOnRead,
+                       .aggregation = Aggregation::kSum});
+}
+
+double value_of(const Variable& variable) {
+  return variable.read().reshape({-1})[0].item<double>();
+}
+
+std::vector<NamedTensor> stored(const std::vector<std::pair<std::string, double>>& values) {
+  std::vector<NamedTensor> tensors;
+  for (const auto& [name, value] : values) {
+    tensors.push_back({name, at::full({2, 3}, value, at::kFloat)});
+  }
+  return tensors;
+}
+
+class RestoreTest : public ::testing::Test {
+ protected:
+  RestoreReport restore(const std::vector<NamedTensor>& tensors,
+                        const std::vector<Variable>& variables,
+                        const RestoreOptions& options = {}) {
+    return restore_variables(tensors, "the file", variables, options);
+  }
+  VariableStore store_ = store_of(1, Sharing::kOneStorage);
+};
+
+TEST(Restore, AnyNumberOfReplicasLoadsWhatAnyOtherSaved) {
+  for (const int saving : {1, 2, 3}) {
+    for (const int loading : {1, 2, 4}) {
+      const auto files = std::make_shared<io::MemoryFileSystem>();
+      VariableStore before = store_of(saving);
+      const std::vector<Variable> saved = {weights(before, "w", 5), sum_on_read(before, "seen", 0)};
+      for (int i = 0; i < saving; ++i) saved[1].component(i).fill_(10 + i);
+      const double sum = value_of(saved[1]);
+      Saver saver(files, {.directory = "/run"});
+      saver.save(1, {.variables = saved});
+      saver.close();
+      VariableStore after =
+          store_of(loading, loading == 2 ? Sharing::kOneStorage : Sharing::kOneCopyEach);
+      const std::vector<Variable> loaded = {weights(after, "w", 0), sum_on_read(after, "seen", 0)};
+      const auto report = restore_variables(Checkpoint::open(files, "/run/ckpt-1"), loaded);
+      EXPECT_EQ(report.restored.size(), 2u);
+      EXPECT_FLOAT_EQ(static_cast<float>(value_of(loaded[1])), static_cast<float>(sum));
+      for (int i = 0; i < loading; ++i) {
+        EXPECT_EQ(loaded[0].component(i).detach()[0][0].item<double>(), 5);
+        EXPECT_FLOAT_EQ(loaded[1].component(i).item<float>(), static_cast<float>(sum / loading));
+      }
+    }
+  }
+}
+
+TEST_F(RestoreTest, ReportsWhatWasUnused) {
+  const auto report = restore(stored({{"a", 1}, {"b", 2}}), {weights(store_, "a", 0)});
+  ASSERT_EQ(report.restored.size(), 1u);
+  EXPECT_EQ(report.restored[0].variable, "a");
+  EXPECT_EQ(report.unused_in_checkpoint, (std::vector<std::string>{"b"}));
+}
+
+TEST_F(RestoreTest, AMissingVariableIsRefusedAndNothingIsChanged) {
+  const std::vector<Variable> variables = {weights(store_, "a", 0), weights(store_, "x", 0)};
+  const auto error = caught([&] { restore(stored({{"a", 1}}), variables); });
+  EXPECT_EQ(error.code, ErrorCode::kNotFound);
+  EXPECT_NE(error.message.find("Checkpoint is missing variable [x]"), std::string::npos)
+      << error.message;
+  EXPECT_EQ(value_of(variables[0]), 0);
+}
+
+TEST_F(RestoreTest, OrSkippedWithAWarning) {
+  std::string log;
+  base::set_log_sink([&](base::LogLevel, std::string_view message) { log += message; });
+  const std::vector<Variable> variables = {weights(store_, "a", 0), weights(store_, "x", 7)};
+  const auto report = restore(stored({{"a", 1}}), variables, {.missing = Missing::kSkip});
+  base::set_log_sink({});
+  EXPECT_EQ(report.missing_in_checkpoint, (std::vector<std::string>{"x"}));
+  EXPECT_EQ(value_of(variables[0]), 1);
+  EXPECT_EQ(value_of(variables[1]), 7);
+  EXPECT_NE(log.find("[x]"), std::string::npos) << log;
+}
+
+TEST_F(RestoreTest, AnotherShapeOrDtypeIsRefusedNamingBoth) {
+  const std::vector<Variable> variables = {weights(store_, "a", 0),
+                                           weights(store_, "b", 0, {3, 2})};
+  const auto shape = caught([&] { restore(stored({{"a", 1}, {"b", 1}}), variables); });
+  EXPECT_EQ(shape.code, ErrorCode::kInvalidArgument);
+  EXPECT_NE(shape.message.find("[3, 2]"), std::string::npos) << shape.message;
+  EXPECT_NE(shape.message.find("[2, 3]"), std::string::npos) << shape.message;
+  EXPECT_EQ(value_of(variables[0]), 0);
+  const std::vector<NamedTensor> doubles = {{"a", at::full({2, 3}, 1, at::kDouble)}};
+  const auto dtype = caught([&] { restore(doubles, {variables[0]}); });
+  EXPECT_EQ(dtype.code, ErrorCode::kInvalidArgument);
+  EXPECT_NE(dtype.message.find("Double"), std::string::npos) << dtype.message;
+}
+
+TEST_F(RestoreTest, ReshapesIfAsked) {
+  const std::vector<Variable> variables = {weights(store_, "b", 0, {3, 2})};
+  restore(stored({{"b", 4}}), variables, {.shapes = Shapes::kReshape});
+  EXPECT_EQ(value_of(variables[0]), 4);
+  const std::vector<NamedTensor> larger = {{"b", at::full({7}, 1, at::kFloat)}};
+  EXPECT_EQ(caught([&] { restore(larger, variables, {.shapes = Shapes::kReshape}); }).code,
+            ErrorCode::kInvalidArgument);
+}
+
+TEST_F(RestoreTest, ScopesChoose) {
+  const std::vector<Variable> variables = {weights(store_, "net/conv1/w", 0),
+                                           weights(store_, "net/conv10/w", 0),
+                                           weights(store_, "net/fc.w", 0)};
+  const auto tensors = stored({{"net/conv1/w", 1}, {"net/conv10/w", 2}, {"net/fc.w", 3}});
+  restore(tensors, variables, {.include = {"net/conv1"}});
+  EXPECT_EQ(value_of(variables[0]), 1);
+  EXPECT_EQ(value_of(variables[1]), 0);
+  restore(tensors, variables, {.include = {"net"}, .exclude = {"net/conv10/w"}});
+  EXPECT_EQ(value_of(variables[1]), 0);
+  EXPECT_EQ(value_of(variables[2]), 3);
+  restore(tensors, {variables[1], variables[2]}, {.exclude = {"net/fc"}});
+  EXPECT_EQ(value_of(variables[1]), 2);
+}
+
+TEST_F(RestoreTest, AScopeThatHoldsNothingIsRefused) {
+  const std::vector<Variable> variables = {weights(store_, "conv1", 0)};
+  const auto error = caught([&] { restore({}, variables, {.include = {"conv2"}}); });
+  EXPECT_EQ(error.code, ErrorCode::kInvalidArgument);
+  EXPECT_NE(error.message.find("did you mean 'conv1'"), std::string::npos) << error.message;
+  EXPECT_EQ(caught([&] { restore({}, {}); }).code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(caught([&] { restore({}, variables, {.exclude = {"conv1"}}); }).code,
+            ErrorCode::kInvalidArgument);
+}
+
+TEST_F(RestoreTest, RenamesByTheFirstRuleThatFits) {
+  const std::vector<Variable> variables = {
+      weights(store_, "encoder/layer_0/w", 0), weights(store_, "encoder/layer_1/w", 0),
+      weights(store_, "head/w", 0), weights(store_, "other", 0)};
+  const auto tensors = stored({{"bert.0.w", 1}, {"bert.1.w", 2}, {"top/w", 3}, {"same", 4}});
+  const auto report =
+      restore(tensors, variables,
+              {.renames = {Rename::pattern(R"(encoder/layer_(\d+)/(.*))", "bert.$1.$2"),
+                           Rename::prefix("head/", "top/"), Rename::name("other", "same")}});
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(value_of(variables[i]), i + 1);
+  EXPECT_EQ(report.restored[0].stored, "bert.0.w");
+  EXPECT_TRUE(report.unused_in_checkpoint.empty());
+  EXPECT_EQ(caught([] { Rename::pattern("(", ""); }).code, ErrorCode::kInvalidArgument);
+}
+
+TEST_F(RestoreTest, AMissingRenamedVariableSaysWhereItLooked) {
+  const auto error = caught([&] {
+    restore(stored({{"a", 1}}), {weights(store_, "x", 0)}, {.renames = {Rename::name("x", "y")}});
+  });
+  EXPECT_NE(error.message.find("[x], to be found as 'y'"), std::string::npos) << error.message;
+}
+
+}  // namespace
+}  // namespace brigade::checkpoint
