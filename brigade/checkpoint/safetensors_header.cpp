@@ -179,12 +179,14 @@ SafetensorsHeader parse_safetensors_header(std::string_view json, std::uint64_t 
 std::string write_safetensors_header(const SafetensorsHeader& header) {
   nlohmann::ordered_json root = nlohmann::ordered_json::object();
   if (!header.metadata.empty()) root[std::string(kMetadata)] = header.metadata;
+  // Names are different: `root[name]` would look through all that are there, for each.
+  auto& entries = root.get_ref<nlohmann::ordered_json::object_t&>();
   for (const auto& each : header.tensors) {
     nlohmann::ordered_json entry;
     entry["dtype"] = each.dtype.safetensors;
     entry["shape"] = each.shape;
     entry["data_offsets"] = {each.begin, each.end};
-    root[each.name] = std::move(entry);
+    entries.emplace_back(each.name, std::move(entry));
   }
   try {
     auto text = root.dump();

@@ -1,0 +1,94 @@
+#include "brigade/checkpoint/contents.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+
+#include <cstring>
+#include <set>
+
+#include "brigade/base/ambient.h"
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+#include "brigade/checkpoint/dtypes.h"
+
+namespace brigade::checkpoint {
+namespace {
+
+bool is_in_replica() {
+  const auto index = static_cast<std::size_t>(base::AmbientIndex::kReplica);
+  return base::ambient().places[index] != nullptr;
+}
+
+void check_holdable(const NamedTensor& named) {
+  const at::Tensor& tensor = named.tensor;
+  check_argument(!named.name.empty() && named.name != "__metadata__",
+                 base::str_cat("save: a tensor cannot be called '", named.name, "'"));
+  check_argument(tensor.defined(), base::str_cat("save: tensor '", named.name, "' is undefined"));
+  check_argument(
+      tensor.layout() == at::kStrided && dtype_of(tensor.scalar_type()).has_value(),
+      base::str_cat("save: tensor '", named.name, "' is ", at::toString(tensor.scalar_type()), ", ",
+                    tensor.layout(), "; a checkpoint holds dense tensors of ", shared_dtypes()));
+}
+
+void check_unique(const std::vector<NamedTensor>& tensors, std::string_view what) {
+  std::set<std::string_view> names;
+  for (const NamedTensor& each : tensors) {
+    check_argument(names.insert(each.name).second,
+                   base::str_cat("save: two ", what, " are called '", each.name, "'"));
+  }
+}
+
+/// Contiguous, on the CPU, in memory of its own.
+at::Tensor own_copy(const at::Tensor& tensor) {
+  const at::Tensor plain = tensor.detach().cpu().resolve_neg().contiguous();
+  return plain.is_alias_of(tensor) ? plain.clone() : plain;
+}
+
+at::Tensor own_copy(const variables::Variable& variable) {
+  const at::Tensor value = variable.read();  // a copy already, but for corner cases
+  return value.is_cpu() && value.is_contiguous() && !value.is_alias_of(variable.local())
+             ? value
+             : own_copy(value);
+}
+
+at::Tensor tensor_of(const io::ArrayLeaf& array) {
+  const auto dtype = dtype_named(array.dtype);
+  check_argument(dtype.has_value(), base::str_cat("save: a state array has the dtype ", array.dtype,
+                                                  "; a checkpoint holds ", shared_dtypes()));
+  auto tensor = at::empty(array.shape, at::TensorOptions().dtype(dtype->type));
+  if (!array.bytes.empty()) {
+    std::memcpy(tensor.mutable_data_ptr(), array.bytes.data(), array.bytes.size());
+  }
+  return tensor;
+}
+
+}  // namespace
+
+Snapshot take_snapshot(std::int64_t step, const Contents& contents) {
+  check_argument(step >= 0, base::str_cat("save: the step is ", step, "; expected 0 or more"));
+  check_state(!is_in_replica(),
+              "save: called inside a replica, which sees only its own components; call it outside "
+              "of Strategy::run");
+  const at::NoGradGuard no_grad;
+  Snapshot snapshot{.step = step};
+  auto state = io::to_json(contents.state);
+  snapshot.state = std::move(state.json);
+  snapshot.metrics = contents.metrics;
+  snapshot.metadata = contents.metadata;
+  for (const variables::Variable& each : contents.variables) {
+    snapshot.variables.push_back({each.name(), own_copy(each)});
+    check_holdable(snapshot.variables.back());
+  }
+  for (const NamedTensor& each : contents.tensors) {
+    check_holdable(each);
+    snapshot.tensors.push_back({each.name, own_copy(each.tensor)});
+  }
+  for (const auto& [name, array] : state.arrays) {
+    snapshot.arrays.push_back({name, tensor_of(array)});
+  }
+  check_unique(snapshot.variables, "variables");
+  check_unique(snapshot.tensors, "tensors");
+  return snapshot;
+}
+
+}  // namespace brigade::checkpoint

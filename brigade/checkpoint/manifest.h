@@ -1,0 +1,84 @@
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "brigade/checkpoint/dtypes.h"
+#include "brigade/checkpoint/safetensors_stream.h"
+
+namespace brigade::checkpoint {
+
+/// The three name spaces of a checkpoint.
+enum class Section {
+  kVariables,  ///< the values of variables, by their names
+  kTensors,    ///< what else the caller saves as tensors: optimizer slots, moving averages
+  kState,      ///< arrays and bytes of the state tree, under the names that `io::to_json` gives
+};
+inline constexpr std::array kSections{Section::kVariables, Section::kTensors, Section::kState};
+
+/// "variables", "tensors" or "state": also how the section's files begin.
+std::string_view to_string(Section section);
+
+struct ManifestFile {
+  std::string name;  ///< Within the checkpoint's folder.
+  Seal seal;
+  friend bool operator==(const ManifestFile&, const ManifestFile&) = default;
+};
+
+struct ManifestTensor {
+  std::size_t file = 0;  ///< Index into Manifest::files.
+  Dtype dtype;
+  std::vector<std::int64_t> shape;
+  std::uint64_t bytes() const;
+};
+
+/// What decides whether `SaverOptions::keep_every` keeps a checkpoint for ever. Saved, because the
+/// checkpoints from which it was counted may be gone.
+struct KeptMark {
+  bool is_kept = false;                   ///< This one is kept for ever.
+  std::int64_t last_step = 0;             ///< The newest one kept up to here; 0 before the first.
+  std::chrono::milliseconds last_time{};  ///< Its time; before the first, when saving began.
+  friend bool operator==(const KeptMark&, const KeptMark&) = default;
+};
+
+/// The file that commits a checkpoint: what belongs to it, and everything that is no tensor. A
+/// folder is a checkpoint if and only if its manifest is whole. docs/formats.md gives the bytes.
+struct Manifest {
+  std::int64_t number = 1;  ///< Counts the saves of a directory: the highest is the newest.
+  std::int64_t step = 0;
+  std::chrono::milliseconds time{};  ///< Since 1970, UTC.
+  std::vector<ManifestFile> files;
+  std::array<std::map<std::string, ManifestTensor>, kSections.size()> tensors;  ///< [Section]
+  std::map<std::string, double> metrics;
+  std::map<std::string, std::string> metadata;
+  KeptMark kept;
+  std::string state = "null";  ///< JSON, as `io::to_json` writes it.
+
+  const std::map<std::string, ManifestTensor>& section(Section which) const {
+    return tensors[static_cast<std::size_t>(which)];
+  }
+  /// Of all files.
+  std::uint64_t bytes() const;
+};
+
+/// The version that `write_manifest` writes. `parse_manifest` reads it and all before it.
+inline constexpr int kManifestVersion = 1;
+
+/// The manifest's name in a checkpoint's folder.
+inline constexpr std::string_view kManifestName = "manifest.json";
+
+/// The text of the file. Throws kInvalidArgument for text that is not UTF-8.
+std::string write_manifest(const Manifest& manifest);
+
+/// Reads the text of a manifest and proves it sound: its sum, every key and type, file names that
+/// stay in the folder, sizes that do not overflow and fit in their files. Throws kDataLoss naming
+/// `file` and the place otherwise, kUnimplemented for a version that is newer than this build.
+/// Thread-safety: a pure function.
+Manifest parse_manifest(std::string_view text, std::string_view file);
+
+}  // namespace brigade::checkpoint

@@ -1,0 +1,237 @@
+#include "brigade/checkpoint/saver.h"
+
+#include <algorithm>
+#include <exception>
+#include <optional>
+#include <utility>
+
+#include "brigade/base/error.h"
+#include "brigade/base/log.h"
+#include "brigade/base/strings.h"
+#include "brigade/checkpoint/checkpoint_directory.h"
+#include "brigade/checkpoint/checkpoint_writer.h"
+#include "brigade/checkpoint/retention.h"
+#include "brigade/concurrency/thread_pool.h"
+#include "brigade/io/atomic_write.h"
+
+namespace brigade::checkpoint {
+namespace {
+
+constexpr std::string_view kRemovingEnd = ".removing";
+
+struct Known {
+  io::Path path;
+  std::int64_t step = 0;
+  Candidate candidate;
+};
+
+Known known_of(const io::Path& path, const Manifest& manifest) {
+  return {.path = path,
+          .step = manifest.step,
+          .candidate = {.number = manifest.number,
+                        .is_kept = manifest.kept.is_kept,
+                        .metrics = manifest.metrics}};
+}
+
+bool is_left_behind(std::string_view name) {
+  const bool is_pointer = name.starts_with(base::str_cat(".", kLatestName, "."));
+  return name.starts_with(kTemporaryPrefix) || (is_pointer && name.ends_with(".tmp"));
+}
+
+}  // namespace
+
+// All but `submit` and `finish` runs in one thread at a time: the caller's, or the pool's while the
+// caller leaves it alone.
+class Saver::Writer {
+ public:
+  Writer(std::shared_ptr<io::FileSystem> files, SaverOptions options,
+         std::shared_ptr<const base::Clock> clock)
+      : files_(std::move(files)), options_(std::move(options)), clock_(std::move(clock)) {
+    check_argument(files_ != nullptr, "Saver: needs a file system");
+    validate(options_);
+    if (clock_ == nullptr) clock_ = std::make_shared<base::SystemClock>();
+    prepare_directory();
+    remove_left_behind();
+    kept_.last_time = now();
+    read_directory();
+    if (options_.writing == Writing::kBackground) {
+      pool_ = std::make_unique<concurrency::ThreadPool>(
+          concurrency::ThreadPoolOptions{.threads = 1, .name = "saver"});
+    }
+  }
+  ~Writer() {
+    try {
+      close();
+    } catch (const std::exception& error) {
+      base::log_error(base::str_cat("a checkpoint could not be saved: ", error.what()));
+    }
+  }
+
+  void save(std::int64_t step, const Contents& contents) {
+    check_state(!is_closed_, "Saver: save after close");
+    wait();
+    auto snapshot = std::make_shared<const Snapshot>(take_snapshot(step, contents));
+    if (pool_ == nullptr) return write(*snapshot);
+    pool_->submit([this, snapshot = std::move(snapshot)]() mutable {
+      try {
+        write(*snapshot);
+      } catch (...) {
+        error_ = std::current_exception();
+      }
+      snapshot.reset();  // freed here, not by the training's thread
+    });
+  }
+
+  void wait() {
+    settle();
+    if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+  }
+  void close() {
+    is_closed_ = true;
+    settle();
+    pool_.reset();
+    wait();
+  }
+  std::vector<io::Path> checkpoints() {
+    settle();
+    std::vector<io::Path> paths;
+    for (const Known& each : known_) paths.push_back(each.path);
+    return paths;
+  }
+
+ private:
+  // A disk has no deadline to offer: a write ends or fails when the system says so.
+  void settle() {
+    if (pool_ != nullptr) pool_->wait_idle({});
+  }
+
+  void prepare_directory() {
+    if (files_->exists(options_.directory)) return;
+    files_->create_directories(options_.directory);
+    const io::Path above = options_.directory.parent_path();
+    files_->sync_directory(above.empty() ? io::Path(".") : above);
+  }
+
+  void remove_left_behind() {
+    for (const std::string& name : files_->list(options_.directory)) {
+      if (!is_left_behind(name)) continue;
+      const io::Path path = options_.directory / name;
+      const auto info = files_->info(path);
+      if (info && info->kind == io::FileKind::kDirectory) {
+        remove_folder(*files_, path);
+      } else {
+        files_->remove(path);
+      }
+    }
+  }
+
+  void read_directory() {
+    known_.clear();
+    broken_.clear();
+    for (const DirectoryEntry& each : list_checkpoints(*files_, options_.directory)) {
+      if (!each.manifest) {
+        broken_.push_back({.path = each.path, .step = each.step, .candidate = {}});
+        base::log_warning(base::str_cat(each.path, " is no whole checkpoint: ", each.reason));
+        continue;
+      }
+      known_.push_back(known_of(each.path, *each.manifest));
+      number_ = std::max(number_, each.manifest->number);
+      kept_ = each.manifest->kept;
+    }
+  }
+
+  std::chrono::milliseconds now() const {
+    const auto since_1970 = clock_->wall_time().time_since_epoch();
+    return std::max(std::chrono::duration_cast<std::chrono::milliseconds>(since_1970),
+                    std::chrono::milliseconds(0));
+  }
+
+  void write(const Snapshot& snapshot) {
+    // What a failed write has left (it may have failed when the checkpoint had its name already).
+    if (std::exchange(is_unsure_, true)) read_directory();
+    const auto time = now();
+    // Counted first: what fails may be whole all the same, and must stay the older one.
+    const WriteRequest request{.directory = options_.directory,
+                               .number = ++number_,
+                               .time = time,
+                               .kept = next_mark(kept_, snapshot.step, time, options_.keep_every),
+                               .shards = options_.shards};
+    const Written written = write_checkpoint(*files_, snapshot, request);
+    kept_ = request.kept;
+    known_.push_back(known_of(written.path, written.manifest));
+    io::atomic_write(*files_, options_.directory / kLatestName,
+                     base::str_cat(written.path.filename(), "\n"));
+    remove(outdated());
+    is_unsure_ = false;
+  }
+
+  // What the newest checkpoint replaces, and what no rule keeps.
+  std::vector<io::Path> outdated() const {
+    const Known& newest = known_.back();
+    std::vector<io::Path> paths;
+    std::vector<Candidate> candidates;
+    for (const Known& each : known_) {
+      const bool is_replaced = each.step == newest.step && each.path != newest.path;
+      if (is_replaced) paths.push_back(each.path);
+      if (!is_replaced) candidates.push_back(each.candidate);
+    }
+    for (const Known& each : broken_) {
+      if (each.step == newest.step) paths.push_back(each.path);
+    }
+    for (const std::int64_t number : to_remove(candidates, options_)) {
+      for (const Known& each : known_) {
+        if (each.candidate.number == number) paths.push_back(each.path);
+      }
+    }
+    return paths;
+  }
+
+  // They lose their names first, for good: half a checkpoint is never seen.
+  void remove(const std::vector<io::Path>& paths) {
+    if (paths.empty()) return;
+    std::vector<io::Path> hidden;
+    for (const io::Path& path : paths) {
+      hidden.push_back(options_.directory /
+                       base::str_cat(".", path.filename().string(), kRemovingEnd));
+      remove_folder(*files_, hidden.back());  // of a removal that failed
+      if (files_->exists(path)) files_->rename(path, hidden.back());
+      const auto is_it = [&](const Known& each) { return each.path == path; };
+      std::erase_if(known_, is_it);
+      std::erase_if(broken_, is_it);
+    }
+    files_->sync_directory(options_.directory);
+    for (const io::Path& each : hidden) remove_folder(*files_, each);
+  }
+
+  std::shared_ptr<io::FileSystem> files_;
+  SaverOptions options_;
+  std::shared_ptr<const base::Clock> clock_;
+  std::vector<Known> known_;   // whole, oldest first
+  std::vector<Known> broken_;  // found when the saver was made
+  std::int64_t number_ = 0;    // of the newest
+  KeptMark kept_;              // of the newest
+  std::exception_ptr error_;   // of the write in the background
+  bool is_unsure_ = false;     // a write has failed: known_ may not be what is there
+  bool is_closed_ = false;
+  std::unique_ptr<concurrency::ThreadPool> pool_;  // last: its thread uses all above
+};
+
+Saver::Saver(std::shared_ptr<io::FileSystem> files, SaverOptions options,
+             std::shared_ptr<const base::Clock> clock)
+    : writer_(std::make_unique<Writer>(std::move(files), std::move(options), std::move(clock))) {}
+Saver::~Saver() = default;
+
+void Saver::save(std::int64_t step, const Contents& contents) {
+  writer_->save(step, contents);
+}
+void Saver::wait() {
+  writer_->wait();
+}
+void Saver::close() {
+  writer_->close();
+}
+std::vector<io::Path> Saver::checkpoints() {
+  return writer_->checkpoints();
+}
+
+}  // namespace brigade::checkpoint
