@@ -1,0 +1,176 @@
+#include "brigade/models/layer_shapes.h"
+
+#include <functional>
+#include <numeric>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+
+namespace brigade::models {
+namespace {
+
+using layers::Padding;
+using layers::Size2d;
+
+template <class... Functions>
+struct Overloaded : Functions... {
+  using Functions::operator()...;
+};
+
+std::int64_t product(const ExampleShape& shape) {
+  return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
+}
+
+void check(bool holds, const std::string& name, const std::string& text) {
+  if (!holds) throw Error(ErrorCode::kInvalidArgument, base::str_cat("Layer ", name, ": ", text));
+}
+
+void check_positive(const std::string& name, std::string_view field, std::int64_t value) {
+  check(value > 0, name, base::str_cat(field, " is ", value, " and must be at least 1."));
+}
+
+struct Windowed {
+  Size2d size, stride, rate;
+  Padding padding;
+};
+
+std::int64_t along(std::int64_t size, std::int64_t window, std::int64_t stride, std::int64_t rate,
+                   Padding padding) {
+  if (padding == Padding::kSame) return (size + stride - 1) / stride;
+  const std::int64_t reach = (window - 1) * rate + 1;
+  return size < reach ? 0 : (size - reach) / stride + 1;
+}
+
+ExampleShape windowed(const std::string& name, const ExampleShape& input, std::int64_t channels,
+                      const Windowed& window) {
+  check(input.size() == 3, name,
+        base::str_cat("its input is ", shape_text(input),
+                      " and must be images [N, channels, height, width]."));
+  for (const auto& [field, size] :
+       {std::pair("the window", window.size), std::pair("strides", window.stride),
+        std::pair("dilation_rate", window.rate)}) {
+    check_positive(name, field, size.height);
+    check_positive(name, field, size.width);
+  }
+  const ExampleShape result = {
+      channels,
+      along(input[1], window.size.height, window.stride.height, window.rate.height, window.padding),
+      along(input[2], window.size.width, window.stride.width, window.rate.width, window.padding)};
+  check(result[1] > 0 && result[2] > 0, name,
+        base::str_cat("its window of ", window.size.height, "x", window.size.width,
+                      " does not fit into its input ", shape_text(input),
+                      ": use fewer layers, or padding kSame."));
+  return result;
+}
+
+template <class Pool>
+ExampleShape pooled(const Pool& pool, const std::string& name, const ExampleShape& input) {
+  return windowed(name, input, input.empty() ? 0 : input[0],
+                  {pool.pool_size, pool.strides.value_or(pool.pool_size), Size2d(1), pool.padding});
+}
+
+ExampleShape dense(const Dense& layer, const std::string& name, ExampleShape shape) {
+  check_positive(name, "units", layer.units);
+  check(!shape.empty(), name, "its input has no values, only examples.");
+  shape.back() = layer.units;
+  return shape;
+}
+
+template <class Weighted>
+std::int64_t biases(const Weighted& layer, std::int64_t outputs) {
+  return layer.use_bias == layers::v1::UseBias::kYes ? outputs : 0;
+}
+
+}  // namespace
+
+std::string_view type_name(const Layer& layer) {
+  return std::visit(
+      Overloaded{[](const Dense&) { return "Dense"; }, [](const Conv2D&) { return "Conv2D"; },
+                 [](const MaxPooling2D&) { return "MaxPooling2D"; },
+                 [](const AveragePooling2D&) { return "AveragePooling2D"; },
+                 [](const Flatten&) { return "Flatten"; }, [](const Dropout&) { return "Dropout"; },
+                 [](const BatchNormalization&) { return "BatchNormalization"; },
+                 [](const Activation&) { return "Activation"; }, [](const ReLU&) { return "ReLU"; },
+                 [](const Softmax&) { return "Softmax"; }},
+      layer);
+}
+
+std::string_view default_name(const Layer& layer) {
+  return std::visit(
+      Overloaded{[](const Dense&) { return "dense"; }, [](const Conv2D&) { return "conv2d"; },
+                 [](const MaxPooling2D&) { return "max_pooling2d"; },
+                 [](const AveragePooling2D&) { return "average_pooling2d"; },
+                 [](const Flatten&) { return "flatten"; }, [](const Dropout&) { return "dropout"; },
+                 [](const BatchNormalization&) { return "batch_normalization"; },
+                 [](const Activation&) { return "activation"; },
+                 [](const ReLU&) { return "re_lu"; }, [](const Softmax&) { return "softmax"; }},
+      layer);
+}
+
+const std::string& given_name(const Layer& layer) {
+  return std::visit([](const auto& any) -> const std::string& { return any.name; }, layer);
+}
+
+std::string_view activation_name(const Layer& layer) {
+  return std::visit(
+      Overloaded{[](const Dense& d) -> std::string_view { return d.activation.name(); },
+                 [](const Conv2D& c) -> std::string_view { return c.activation.name(); },
+                 [](const Activation& a) -> std::string_view { return a.activation.name(); },
+                 [](const ReLU&) -> std::string_view { return "relu"; },
+                 [](const Softmax&) -> std::string_view { return "softmax"; },
+                 [](const auto&) -> std::string_view { return "linear"; }},
+      layer);
+}
+
+ExampleShape output_shape(const Layer& layer, const std::string& name, const ExampleShape& input) {
+  return std::visit(
+      Overloaded{[&](const Dense& any) { return dense(any, name, input); },
+                 [&](const Conv2D& conv) {
+                   check_positive(name, "filters", conv.filters);
+                   return windowed(
+                       name, input, conv.filters,
+                       {conv.kernel_size, conv.strides, conv.dilation_rate, conv.padding});
+                 },
+                 [&](const MaxPooling2D& pool) { return pooled(pool, name, input); },
+                 [&](const AveragePooling2D& pool) { return pooled(pool, name, input); },
+                 [&](const Flatten&) { return ExampleShape{product(input)}; },
+                 [&](const Dropout& dropout) {
+                   check(dropout.rate >= 0.0 && dropout.rate < 1.0, name,
+                         base::str_cat("rate is ", dropout.rate, " and must lie in [0, 1)."));
+                   return input;
+                 },
+                 [&](const BatchNormalization&) {
+                   check(!input.empty(), name, "its input has no channels, only examples.");
+                   return input;
+                 },
+                 [&](const auto&) { return input; }},
+      layer);
+}
+
+ParameterCount parameter_count(const Layer& layer, const ExampleShape& input) {
+  return std::visit(
+      Overloaded{
+          [&](const Dense& any) {
+            return ParameterCount{.trainable = input.back() * any.units + biases(any, any.units)};
+          },
+          [&](const Conv2D& conv) {
+            return ParameterCount{.trainable = conv.filters * input[0] * conv.kernel_size.height *
+                                                   conv.kernel_size.width +
+                                               biases(conv, conv.filters)};
+          },
+          [&](const BatchNormalization& norm) {
+            const std::int64_t vectors = (norm.center == layers::Center::kYes ? 1 : 0) +
+                                         (norm.scale == layers::Scale::kYes ? 1 : 0);
+            return ParameterCount{.trainable = vectors * input[0], .other = 2 * input[0]};
+          },
+          [](const auto&) { return ParameterCount{}; }},
+      layer);
+}
+
+std::string shape_text(const ExampleShape& shape) {
+  std::string text = "(None";
+  for (const std::int64_t size : shape) text += base::str_cat(", ", size);
+  return text + ")";
+}
+
+}  // namespace brigade::models

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "brigade/models/sequential_layers.h"
+
+/// What is known of the layers of a `Sequential` before any data comes. Thread-safety: pure
+/// functions.
+namespace brigade::models {
+
+/// The shape of one example, without the number of examples.
+using ExampleShape = std::vector<std::int64_t>;
+
+/// "Conv2D".
+std::string_view type_name(const Layer& layer);
+/// What a layer of this type is called by default: "conv2d".
+std::string_view default_name(const Layer& layer);
+/// The name it was given; empty for none.
+const std::string& given_name(const Layer& layer);
+/// The layer's activation, by name; "linear" for layers that have none.
+std::string_view activation_name(const Layer& layer);
+
+/// What `layer`, called `name`, makes of an example of shape `input`. Throws kInvalidArgument,
+/// naming the layer and the shape, if it cannot take it, and for sizes that are not positive.
+ExampleShape output_shape(const Layer& layer, const std::string& name, const ExampleShape& input);
+
+struct ParameterCount {
+  std::int64_t trainable = 0;
+  std::int64_t other = 0;
+};
+ParameterCount parameter_count(const Layer& layer, const ExampleShape& input);
+
+/// "(None, 32, 26, 26)".
+std::string shape_text(const ExampleShape& shape);
+
+}  // namespace brigade::models

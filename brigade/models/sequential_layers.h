@@ -1,0 +1,101 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "brigade/layers/layer_arguments.h"
+#include "brigade/layers/v1/convolution.h"
+#include "brigade/layers/window.h"
+#include "brigade/models/named_activation.h"
+#include "brigade/variables/initializer.h"
+#include "brigade/variables/variable_options.h"
+
+/// The layers of a `Sequential`, as data, under Keras's names and with its defaults. Images are [N,
+/// C, H, W]. A layer without a name is called after its type: conv2d, conv2d_1, ...
+namespace brigade::models {
+
+/// activation(inputs * kernel + bias) along the last dimension. Variables: kernel [units, in], bias
+/// [units].
+struct Dense {
+  std::int64_t units = 0;  ///< must be set
+  NamedActivation activation = {};
+  layers::v1::UseBias use_bias = layers::v1::UseBias::kYes;
+  variables::Initializer kernel_initializer = {};  ///< default: Glorot uniform
+  variables::Initializer bias_initializer = {};    ///< default: zeros
+  variables::Regularizer kernel_regularizer = {};
+  variables::Regularizer bias_regularizer = {};
+  std::string name = {};
+};
+
+/// activation(convolution + bias). Variables: kernel [filters, C, height, width], bias [filters].
+struct Conv2D {
+  std::int64_t filters = 0;        ///< must be set
+  layers::Size2d kernel_size = 0;  ///< must be set
+  layers::Size2d strides = 1;
+  layers::Padding padding = layers::Padding::kValid;
+  layers::Size2d dilation_rate = 1;
+  NamedActivation activation = {};
+  layers::v1::UseBias use_bias = layers::v1::UseBias::kYes;
+  variables::Initializer kernel_initializer = {};  ///< default: Glorot uniform
+  variables::Initializer bias_initializer = {};    ///< default: zeros
+  variables::Regularizer kernel_regularizer = {};
+  variables::Regularizer bias_regularizer = {};
+  std::string name = {};
+};
+
+struct MaxPooling2D {
+  layers::Size2d pool_size = 2;
+  std::optional<layers::Size2d> strides = std::nullopt;  ///< default: pool_size
+  layers::Padding padding = layers::Padding::kValid;
+  std::string name = {};
+};
+
+struct AveragePooling2D {
+  layers::Size2d pool_size = 2;
+  std::optional<layers::Size2d> strides = std::nullopt;  ///< default: pool_size
+  layers::Padding padding = layers::Padding::kValid;
+  std::string name = {};
+};
+
+/// [N, ...] becomes [N, values].
+struct Flatten {
+  std::string name = {};
+};
+
+/// In training sets a share `rate` of the values to 0 and scales the rest up.
+struct Dropout {
+  double rate = 0.5;  ///< from 0 to below 1
+  std::string name = {};
+};
+
+/// Normalises each channel (dimension 1): in training by the batch, else by moving statistics.
+/// Under several replicas each normalises by its own share, as in Keras. Variables: gamma, beta,
+/// moving_mean, moving_variance.
+struct BatchNormalization {
+  double momentum = 0.99;
+  double epsilon = 0.001;
+  layers::Center center = layers::Center::kYes;
+  layers::Scale scale = layers::Scale::kYes;
+  std::string name = {};
+};
+
+struct Activation {
+  NamedActivation activation = {};
+  std::string name = {};
+};
+
+struct ReLU {
+  std::string name = {};
+};
+
+/// Over the last dimension.
+struct Softmax {
+  std::string name = {};
+};
+
+using Layer = std::variant<Dense, Conv2D, MaxPooling2D, AveragePooling2D, Flatten, Dropout,
+                           BatchNormalization, Activation, ReLU, Softmax>;
+
+}  // namespace brigade::models
