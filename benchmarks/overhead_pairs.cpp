@@ -98,8 +98,14 @@ void measure(const Options& options) {
   const auto central = [&] {
     return std::make_unique<StrategyLoop>(workload, "central_storage", 2, batch_size);
   };
+  const auto measured = [&] {
+    auto loop = two();
+    loop->measure_steps();
+    return loop;
+  };
   const auto towers = [&] { return std::make_unique<TowerLoop>(2, batch_size); };
   if (options.comparison == "central_storage") print(options, compare(central, two, options));
+  if (options.comparison == "measured") print(options, compare(measured, two, options));
   if (options.comparison == "towers") print(options, compare(towers, two, options));
   if (options.comparison == "one_device") print(options, compare(one, bare, options));
   if (options.comparison == "two_replicas") print(options, compare(two, one, options));
@@ -112,11 +118,14 @@ void measure(const Options& options) {
 int main(int argc, char** argv) {
   brigade::benchmarks::Options options;
   CLI::App app("Compares two training loops within one process, blocks in turns");
-  app.add_option("--comparison", options.comparison,
-                 "one_device: OneDeviceStrategy over a bare loop; two_replicas: a step of two over "
-                 "a step of one; central_storage, towers: a step of two replicas over Mirrored's; "
-                 "same: the bare loop over itself, to see what the method cannot tell apart")
-      ->check(CLI::IsMember({"one_device", "two_replicas", "central_storage", "towers", "same"}));
+  app.add_option(
+         "--comparison", options.comparison,
+         "one_device: OneDeviceStrategy over a bare loop; two_replicas: a step of two over "
+         "a step of one; measured: a step of two replicas whose shares are measured over one "
+         "without; central_storage, towers: a step of two replicas over Mirrored's; "
+         "same: the bare loop over itself, to see what the method cannot tell apart")
+      ->check(CLI::IsMember(
+          {"one_device", "two_replicas", "measured", "central_storage", "towers", "same"}));
   app.add_option("--model", options.model)->check(CLI::IsMember({"mnist_cnn", "mlp64"}));
   app.add_option("--batch", options.batch, "examples a replica and step (default: 128, mlp64: 32)");
   app.add_option("--pairs", options.pairs)->check(CLI::PositiveNumber);

@@ -58,6 +58,9 @@ class StrategyLoop {
     for (int i = 0; i < steps; ++i) step_(batches_[position_++ % batches_.size()]);
   }
 
+  /// Has the strategy measure what steps spend their time on.
+  void measure_steps() { strategy_->measure_steps(distribute::StepMeasuring::kOn); }
+
   std::map<std::string, double> memory_by_device() const {
     return benchmarks::memory_by_device(minimizer_->state());
   }

@@ -25,7 +25,8 @@ LocalGroup::LocalGroup(int world_size, LocalGroupOptions options)
       fences_(world_size),
       devices_(world_size),
       calls_(world_size),
-      call_counts_(world_size, 0) {}
+      call_counts_(world_size, 0),
+      clocks_(world_size, nullptr) {}
 
 void LocalGroup::publish(int rank, CollectiveCall call, std::span<const at::Tensor> tensors) {
   published_[rank] = tensors;
@@ -46,8 +47,13 @@ void LocalGroup::withdraw_after_failure(int rank) noexcept {
 
 void LocalGroup::meet(int rank) {
   announce(rank, {.name = "barrier"});
-  barrier_.arrive_and_wait(rank);
+  wait_for_all(rank);
   check_same_call(rank);
+}
+
+void LocalGroup::wait_for_all(int rank) {
+  const PhaseScope waiting(clock(rank), StepPhase::kWait);
+  barrier_.arrive_and_wait(rank);
 }
 
 void LocalGroup::announce(int rank, CollectiveCall call) {
@@ -78,7 +84,7 @@ void LocalGroup::reset() {
 void LocalGroup::fence_meeting(int rank) {
   const std::optional<c10::Device> device = devices_[rank];
   if (device) fences_[rank].record(*device);
-  barrier_.arrive_and_wait(rank);
+  wait_for_all(rank);
   for (int other = 0; other < world_size(); ++other) {
     if (other == rank) continue;
     if (device) fences_[other].wait(*device);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "brigade/comm/communicator.h"
+#include "brigade/comm/step_clock.h"
 #include "brigade/comm/stream_fence.h"
 #include "brigade/concurrency/barrier.h"
 
@@ -53,6 +54,7 @@ class LocalGroup {
   template <class Body>
   void exchange(int rank, CollectiveCall call, std::span<const at::Tensor> tensors,
                 const Body& body) {
+    const PhaseScope communication(clock(rank), StepPhase::kCommunication);
     publish(rank, call, tensors);
     try {
       body();
@@ -74,11 +76,19 @@ class LocalGroup {
   /// Forgets aborts and leaves: the group can be used again.
   void reset();
 
+  /// Counts on `clock`, which is rank `rank`'s, what the rank spends in here: waiting for others,
+  /// and, in `exchange`, communication where `body` enters no other phase. Null, as at first:
+  /// measures nothing. While the rank is in no call.
+  void measure(int rank, StepClock* clock) { clocks_[rank] = clock; }
+  /// What `measure` was given; for the rank's own thread.
+  StepClock* clock(int rank) const { return clocks_[rank]; }
+
  private:
   void publish(int rank, CollectiveCall call, std::span<const at::Tensor> tensors);
   void withdraw(int rank) { fence_meeting(rank); }
   void withdraw_after_failure(int rank) noexcept;
   void fence_meeting(int rank);
+  void wait_for_all(int rank);
   void announce(int rank, CollectiveCall call);
   void check_same_call(int rank);
 
@@ -91,6 +101,7 @@ class LocalGroup {
   /// compare.
   std::vector<std::array<CollectiveCall, 2>> calls_;
   std::vector<std::uint64_t> call_counts_;  // [rank], its rank's alone
+  std::vector<StepClock*> clocks_;          // [rank], borrowed, its rank's alone
 };
 
 /// One communicator a rank over `group`, which they share. Works on CPU and CUDA tensors; a

@@ -9,6 +9,7 @@
 #include "brigade/distribute/cross_replica_call.h"
 #include "brigade/distribute/gradient_applier.h"
 #include "brigade/distribute/gradient_presence.h"
+#include "brigade/distribute/replica_context.h"
 
 namespace brigade::distribute {
 
@@ -48,6 +49,7 @@ void mark_updated(const optim::OptimizerState& state, const std::vector<bool>& k
 
 void apply_to_master(optim::OptimizerState& state, int master, const std::vector<bool>& known,
                      std::span<const at::Tensor> sums) {
+  const comm::PhaseScope update(current_step_clock(), comm::StepPhase::kUpdate);
   const at::AutoDispatchBelowADInplaceOrView
       below;  // versions are bumped by hand, see mark_updated
   for (const optim::UpdateRun& run : state.runs(known)) state.apply_whole(master, run, sums);
@@ -209,6 +211,7 @@ class ControllerApplier final : public GradientApplier {
 
   void apply(int replica, std::span<const at::Tensor> gradients, GradientState state) override {
     inner_->apply(replica, on_controller(replica, gradients, state), state);
+    const comm::PhaseScope communication(current_step_clock(), comm::StepPhase::kCommunication);
     for (const auto& storage : state_->storages()) storage->refresh(replica);
   }
 
@@ -225,6 +228,7 @@ class ControllerApplier final : public GradientApplier {
     const at::NoGradGuard no_grad;
     const bool stays = state == GradientState::kLocal && lands_ == Lands::kNo;
     if (!to_cpu_ || stays) return gradients;
+    const comm::PhaseScope communication(current_step_clock(), comm::StepPhase::kCommunication);
     return landings_[static_cast<std::size_t>(replica)].bring(gradients);
   }
 

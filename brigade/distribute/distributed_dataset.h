@@ -11,6 +11,7 @@
 
 #include "brigade/data/dataset.h"
 #include "brigade/distribute/per_replica.h"
+#include "brigade/distribute/step_meter.h"
 #include "brigade/input/split.h"
 #include "brigade/input/structure.h"  // how batches of tensors come apart
 #include "brigade/input/to_device.h"
@@ -33,12 +34,18 @@ enum class BatchKind { kGlobal, kPerReplica };
 template <class B>
 class DistributedIterator {
  public:
-  DistributedIterator(data::Iterator<B> iterator, std::vector<c10::Device> devices, BatchKind kind)
-      : iterator_(std::move(iterator)), devices_(std::move(devices)), kind_(kind) {}
+  /// The time in `next` is added to `meter`, where there is one.
+  DistributedIterator(data::Iterator<B> iterator, std::vector<c10::Device> devices, BatchKind kind,
+                      std::shared_ptr<StepMeter> meter = nullptr)
+      : iterator_(std::move(iterator)),
+        devices_(std::move(devices)),
+        kind_(kind),
+        meter_(std::move(meter)) {}
 
   /// The replicas' shares of the next global batch, with their counts of examples, or nothing at
   /// the end.
   std::optional<PerReplica<B>> next() {
+    const StepMeter::InputScope waiting_for_input(meter_.get());
     std::vector<B> shares = kind_ == BatchKind::kGlobal ? cut_next() : collect_next();
     if (shares.empty()) return std::nullopt;
     std::vector<std::int64_t> counts;
@@ -80,6 +87,7 @@ class DistributedIterator {
   data::Iterator<B> iterator_;
   std::vector<c10::Device> devices_;
   BatchKind kind_;
+  std::shared_ptr<StepMeter> meter_;
 };
 
 /// A dataset whose batches arrive cut for the replicas of a strategy. Made by
@@ -91,17 +99,18 @@ template <class B>
 class DistributedDataset {
  public:
   DistributedDataset(data::Dataset<B> dataset, std::vector<c10::Device> devices, std::uint64_t seed,
-                     BatchKind kind)
+                     BatchKind kind, std::shared_ptr<StepMeter> meter = nullptr)
       : dataset_(std::move(dataset)),
         devices_(std::move(devices)),
         seed_(seed),
         kind_(kind),
+        meter_(std::move(meter)),
         next_epoch_(std::make_shared<std::atomic<std::uint64_t>>(0)) {}
 
   /// A walk over the next epoch.
   DistributedIterator<B> iterator() const {
-    return {dataset_.iterator({.seed = seed_, .epoch = next_epoch_->fetch_add(1)}), devices_,
-            kind_};
+    return {dataset_.iterator({.seed = seed_, .epoch = next_epoch_->fetch_add(1)}), devices_, kind_,
+            meter_};
   }
 
   /// Global batches in one epoch, or data::kInfinite, or data::kUnknown.
@@ -137,6 +146,7 @@ class DistributedDataset {
   std::vector<c10::Device> devices_;
   std::uint64_t seed_;
   BatchKind kind_;
+  std::shared_ptr<StepMeter> meter_;
   std::shared_ptr<std::atomic<std::uint64_t>> next_epoch_;
 };
 

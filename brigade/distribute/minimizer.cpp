@@ -189,6 +189,7 @@ void Minimizer::apply_gradients(const Gradients& gradients) const {
 
 void Minimizer::apply_in(int replica, std::span<const at::Tensor> values,
                          GradientState state) const {
+  const comm::PhaseScope update(current_step_clock(), comm::StepPhase::kUpdate);
   shared_->applier->apply(replica, values, state);
   shared_->count_update(replica);
 }

@@ -4,6 +4,7 @@
 
 #include "brigade/distribute/gradient_applier.h"
 #include "brigade/distribute/gradient_presence.h"
+#include "brigade/distribute/replica_context.h"
 
 namespace brigade::distribute {
 
@@ -38,6 +39,7 @@ class ReplicaApplier final : public GradientApplier {
 
   std::vector<at::Tensor> aggregate(int replica, std::span<const at::Tensor> gradients) override {
     const at::NoGradGuard no_grad;
+    const comm::PhaseScope communication(current_step_clock(), comm::StepPhase::kCommunication);
     comm::Communicator& communicator = *communicators_[replica];
     const std::vector<bool> known = present_anywhere(communicator, gradients);
     std::vector<at::Tensor> sums(gradients.size());

@@ -40,17 +40,20 @@ void refuse_gradients_on_a_shared_card(const at::Tensor& value, const Strategy& 
 
 at::Tensor ReplicaContext::all_reduce(comm::ReduceOp op, const at::Tensor& value) const {
   refuse_gradients_on_a_shared_card(value, strategy_, "all_reduce");
+  const comm::PhaseScope communication(clock(), comm::StepPhase::kCommunication);
   return comm::differentiable_all_reduce(*communicator, value, op);
 }
 
 at::Tensor ReplicaContext::all_gather(const at::Tensor& value, std::int64_t axis) const {
   refuse_gradients_on_a_shared_card(value, strategy_, "all_gather");
+  const comm::PhaseScope communication(clock(), comm::StepPhase::kCommunication);
   return comm::differentiable_all_gather(*communicator, value, axis);
 }
 
 void ReplicaContext::merge_call(const std::function<void(Strategy&)>& function) const {
   barrier();
   if (id == 0) {
+    const comm::PhaseScope for_all(clock(), comm::StepPhase::kCommunication);
     const base::AmbientScope<const comm::Replica> cross_replica(comm::kReplicaSlot, nullptr);
     // An exception leaves this replica, and the runner releases the others with its text.
     function(strategy_);
@@ -60,6 +63,11 @@ void ReplicaContext::merge_call(const std::function<void(Strategy&)>& function) 
 
 const ReplicaContext* current_replica_context() {
   return static_cast<const ReplicaContext*>(comm::current_replica());
+}
+
+comm::StepClock* current_step_clock() {
+  const ReplicaContext* context = current_replica_context();
+  return context ? context->clock() : nullptr;
 }
 
 bool in_cross_replica_context() {

@@ -59,6 +59,9 @@ class ReplicaContext : public comm::Replica {
   /// Returns when every replica has come.
   void barrier() const { communicator->barrier(); }
 
+  /// What measures this replica's step; null if nothing does (Strategy::measure_steps).
+  comm::StepClock* clock() const { return group_.clock(id); }
+
  private:
   Strategy& strategy_;
   const device::Device& device_;
@@ -69,6 +72,10 @@ class ReplicaContext : public comm::Replica {
 /// The replica context of the calling thread, or null outside of `Strategy::run` (TensorFlow:
 /// get_replica_context).
 const ReplicaContext* current_replica_context();
+
+/// The clock of the replica that the calling thread runs; null outside of replicas and where steps
+/// are not measured.
+comm::StepClock* current_step_clock();
 
 /// Whether the calling thread runs no replica (TensorFlow: in_cross_replica_context).
 bool in_cross_replica_context();

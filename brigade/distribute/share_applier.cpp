@@ -45,6 +45,7 @@ class ShareApplier final : public GradientApplier {
     std::vector<bool> known;
     group_->exchange(replica, {.name = call}, gradients, [&] {
       known = known_anywhere();
+      const comm::PhaseScope update(group_->clock(replica), comm::StepPhase::kUpdate);
       for (const optim::UpdateRun& run : state_->runs(known)) {
         const Range share = share_of(run, replica, group_->world_size());
         for (std::int64_t at = share.begin; at < share.end; at += kBlock) {
@@ -84,8 +85,14 @@ class ShareApplier final : public GradientApplier {
   void apply_block(int replica, const optim::UpdateRun& run, Range block, GradientState state) {
     const at::Tensor& sum =
         scratch(replica, block.end - block.begin, state_->storages()[run.storage]->dtype());
-    for (std::size_t i = run.first; i < run.last; ++i) add_variable(replica, i, block, sum, state);
+    add_block(replica, run, block, sum, state);
     state_->apply(replica, run, block.begin, block.end, sum);
+  }
+
+  void add_block(int replica, const optim::UpdateRun& run, Range block, const at::Tensor& sum,
+                 GradientState state) {
+    const comm::PhaseScope communication(group_->clock(replica), comm::StepPhase::kCommunication);
+    for (std::size_t i = run.first; i < run.last; ++i) add_variable(replica, i, block, sum, state);
   }
 
   /// Adds the part of variable `i` that lies in `block` to its place in `sum`, and zeros to the gap

@@ -70,6 +70,7 @@ struct Strategy::Engine {
         group(std::make_shared<comm::LocalGroup>(
             runner.replicas(),
             comm::LocalGroupOptions{.timeout = parts.timeout, .spin = parts.spin})),
+        meter(std::make_shared<StepMeter>(runner.replicas())),
         communicators(make_communicators(group, parts.devices)),
         store(store_options(parts)),
         placer(make_placer(parts)),
@@ -104,9 +105,23 @@ struct Strategy::Engine {
     return make_reducing_applier(group, state, parts.cross_device_ops, std::move(applier));
   }
 
+  void begin_measuring() {
+    meter->begin_step();
+    for (int replica = 0; replica < runner.replicas(); ++replica)
+      group->measure(replica, meter->clock(replica));
+  }
+
+  void check_idle(std::string_view call) const {
+    check_state(in_cross_replica_context() && !running,
+                base::str_cat("Strategy::", call,
+                              " was called while replicas run: their clocks "
+                              "are their own until Strategy::run returns."));
+  }
+
   const StrategyParts parts;
   ReplicaRunner runner;
   const std::shared_ptr<comm::LocalGroup> group;
+  const std::shared_ptr<StepMeter> meter;                                // datasets hold it too
   const std::vector<std::unique_ptr<comm::Communicator>> communicators;  // [replica]
   variables::VariableStore store;
   const std::shared_ptr<device::Placer> placer;
@@ -270,12 +285,14 @@ void Strategy::run_replicas(const std::optional<ExampleCounts>& examples,
   FirstFailure failure;
 
   engine.running = true;
+  engine.begin_measuring();
   for (ReplicaStream& stream : engine.streams) stream.fork();
   engine.runner.run([&](int replica) {
     // Replica 0 runs on the caller's thread, whose state is in place.
     std::optional<at::ThreadLocalStateGuard> torch_state;
     if (replica > 0) torch_state.emplace(*callers_state);
     const base::AmbientInstall ambient(callers_ambient);
+    const StepMeter::ReplicaScope measured(*engine.meter, replica);
     ReplicaContext context(engine.place(replica), *this, engine.parts.devices[replica], step,
                            *engine.group);
     const base::AmbientScope<const comm::Replica> place(comm::kReplicaSlot, &context);
@@ -298,6 +315,26 @@ void Strategy::run_replicas(const std::optional<ExampleCounts>& examples,
   engine.running = false;
   ++engine.step;
   failure.rethrow(*this);
+  engine.meter->finish_step();
+}
+
+void Strategy::measure_steps(StepMeasuring measuring) {
+  engine_->check_idle("measure_steps");
+  engine_->meter->measure(measuring);
+}
+
+std::vector<StepTimes> Strategy::step_times() const {
+  engine_->check_idle("step_times");
+  return engine_->meter->times();
+}
+
+void Strategy::reset_step_times() {
+  engine_->check_idle("reset_step_times");
+  engine_->meter->reset();
+}
+
+std::shared_ptr<StepMeter> Strategy::step_meter() const {
+  return engine_->meter;
 }
 
 }  // namespace brigade::distribute

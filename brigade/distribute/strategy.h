@@ -24,6 +24,7 @@
 #include "brigade/distribute/per_replica.h"
 #include "brigade/distribute/replica_context.h"
 #include "brigade/distribute/replicated.h"
+#include "brigade/distribute/step_meter.h"
 #include "brigade/variables/variable_store.h"
 
 namespace brigade::distribute {
@@ -203,7 +204,7 @@ class Strategy {
   /// The dataset, whose elements are global batches, cut for the replicas.
   template <class B>
   DistributedDataset<B> distribute(const data::Dataset<B>& dataset) const {
-    return {dataset, torch_devices(), seed(), BatchKind::kGlobal};
+    return {dataset, torch_devices(), seed(), BatchKind::kGlobal, step_meter()};
   }
   /// The dataset that `make` returns, called once for this process. Its elements are one replica's
   /// batch each; replicas take them in turn. TensorFlow: distribute_datasets_from_function.
@@ -212,7 +213,7 @@ class Strategy {
     const InputContext context{.num_replicas_in_sync = num_replicas_in_sync()};
     auto dataset = make(context);
     return DistributedDataset<typename decltype(dataset)::Element>(
-        std::move(dataset), torch_devices(), seed(), BatchKind::kPerReplica);
+        std::move(dataset), torch_devices(), seed(), BatchKind::kPerReplica, step_meter());
   }
 
   std::uint64_t seed() const;
@@ -221,6 +222,15 @@ class Strategy {
   std::uint64_t step() const;
   /// For resuming: the next `run` draws what it would have drawn as run number `step`.
   void set_step(std::uint64_t step);
+
+  /// Measures from the next step on what steps spend their time on, or ends that. Off at first, and
+  /// then it costs nothing; on, two reads of the clock
+  /// for each phase entered. Outside of `run`.
+  void measure_steps(StepMeasuring measuring);
+  /// On what each replica spent the steps that were measured since the last `reset_step_times`;
+  /// steps that failed are left out. Outside of `run`.
+  std::vector<StepTimes> step_times() const;
+  void reset_step_times();
 
  protected:
   explicit Strategy(StrategyParts parts);
@@ -241,6 +251,7 @@ class Strategy {
   void run_replicas(const std::optional<ExampleCounts>& examples,
                     const std::function<void(ReplicaContext&)>& body);
   std::vector<c10::Device> torch_devices() const;
+  std::shared_ptr<StepMeter> step_meter() const;
 
   std::unique_ptr<Engine> engine_;
 };

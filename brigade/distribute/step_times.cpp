@@ -1,0 +1,66 @@
+#include "brigade/distribute/step_times.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "brigade/base/strings.h"
+
+namespace brigade::distribute {
+
+namespace {
+
+using comm::StepPhase;
+
+// More than this between two replicas, and people want to see each.
+constexpr double kMuch = 0.1;
+
+bool differ_much(std::span<const StepTimes> replicas) {
+  return std::any_of(comm::kStepPhases.begin(), comm::kStepPhases.end(), [&](StepPhase phase) {
+    const auto [least, most] = std::minmax_element(
+        replicas.begin(), replicas.end(),
+        [&](const auto& a, const auto& b) { return a.share(phase) < b.share(phase); });
+    return most->share(phase) - least->share(phase) > kMuch;
+  });
+}
+
+StepTimes sum_of(std::span<const StepTimes> replicas) {
+  StepTimes sum;
+  for (const StepTimes& replica : replicas) {
+    for (std::size_t i = 0; i < sum.phases.size(); ++i) sum.phases[i] += replica.phases[i];
+  }
+  return sum;
+}
+
+std::string shares_of(const StepTimes& times) {
+  std::string text;
+  for (const StepPhase phase : comm::kStepPhases) {
+    text += base::str_cat(text.empty() ? "" : ", ", phase, " ",
+                          std::lround(100.0 * times.share(phase)), " %");
+  }
+  return text;
+}
+
+}  // namespace
+
+std::chrono::nanoseconds StepTimes::total() const {
+  std::chrono::nanoseconds sum{};
+  for (const std::chrono::nanoseconds phase : phases) sum += phase;
+  return sum;
+}
+
+double StepTimes::share(StepPhase phase) const {
+  const auto whole = static_cast<double>(total().count());
+  return whole > 0.0 ? static_cast<double>(spent(phase).count()) / whole : 0.0;
+}
+
+std::string describe_shares(std::span<const StepTimes> replicas) {
+  if (sum_of(replicas).total().count() == 0) return "";
+  std::string text = "shares of a step  ";
+  if (!differ_much(replicas)) return text + shares_of(sum_of(replicas));
+  for (std::size_t i = 0; i < replicas.size(); ++i) {
+    text += base::str_cat(i == 0 ? "" : "; ", "replica ", i, ": ", shares_of(replicas[i]));
+  }
+  return text;
+}
+
+}  // namespace brigade::distribute

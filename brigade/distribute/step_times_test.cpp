@@ -1,0 +1,195 @@
+#include "brigade/distribute/step_times.h"
+
+#include <ATen/ops/ones.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <ostream>
+
+#include "brigade/distribute/one_device_strategy.h"
+#include "brigade/distribute/testing/fixtures.h"
+#include "brigade/input/tensor_slices.h"
+#include "brigade/optim/adam.h"
+
+namespace brigade::distribute {
+namespace {
+
+using comm::StepPhase;
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
+
+void spend(nanoseconds time) {
+  const auto until = std::chrono::steady_clock::now() + time;
+  while (std::chrono::steady_clock::now() < until) {
+  }
+}
+
+StepTimes times_of(int input, int compute, int wait, int communication, int update) {
+  StepTimes times{.steps = 1};
+  times.phases = {nanoseconds(input), nanoseconds(compute), nanoseconds(wait),
+                  nanoseconds(communication), nanoseconds(update)};
+  return times;
+}
+
+double sum_of_shares(const StepTimes& times) {
+  return std::accumulate(comm::kStepPhases.begin(), comm::kStepPhases.end(), 0.0,
+                         [&](double sum, StepPhase phase) { return sum + times.share(phase); });
+}
+
+struct Case {
+  std::string name;
+  std::function<std::unique_ptr<Strategy>()> make;
+  bool has_peers = true;
+};
+void PrintTo(const Case& c, std::ostream* out) {
+  *out << c.name;
+}
+
+std::unique_ptr<Strategy> central(variables::Caching caching,
+                                  std::shared_ptr<const comm::CrossDeviceOps> ops = nullptr) {
+  CentralStorageOptions options = central_cpus(2, caching);
+  options.cross_device_ops = std::move(ops);
+  return std::make_unique<CentralStorageStrategy>(options);
+}
+
+class EveryStrategy : public testing::TestWithParam<Case> {
+ protected:
+  std::unique_ptr<Strategy> strategy_ = GetParam().make();
+  Replicated<Line> model_ = strategy_->create<Line>();
+  Minimizer minimizer_ = strategy_->minimizer(model_, optim::Adam{});
+
+  void train(int steps, const std::function<void(ReplicaContext&)>& before = {}) {
+    const auto batches = input::from_tensor_slices(at::ones({4 * steps, 3}, at::kDouble)).batch(4);
+    for (const auto& batch : strategy_->distribute(batches)) {
+      strategy_->run(
+          [&](ReplicaContext& context, const at::Tensor& share) {
+            if (before) before(context);
+            minimizer_.minimize(model_(share).sum(1));
+          },
+          batch);
+    }
+  }
+};
+
+class StrategyOfTwo : public EveryStrategy {};
+
+TEST_P(EveryStrategy, SharesOfAStepAddUpToOneInEachReplica) {
+  strategy_->measure_steps(StepMeasuring::kOn);
+  train(3);
+  const std::vector<StepTimes> replicas = strategy_->step_times();
+  ASSERT_EQ(static_cast<int>(replicas.size()), strategy_->num_replicas_in_sync());
+  for (const StepTimes& times : replicas) {
+    EXPECT_EQ(times.steps, 3);
+    EXPECT_NEAR(sum_of_shares(times), 1.0, 1e-9);
+    EXPECT_EQ(times.total(), replicas.front().total()) << "a step takes all replicas as long";
+    EXPECT_GT(times.share(StepPhase::kInput), 0.0);
+    EXPECT_GT(times.share(StepPhase::kCompute), 0.0);
+    EXPECT_EQ(times.share(StepPhase::kWait) > 0.0, GetParam().has_peers);
+    EXPECT_EQ(times.share(StepPhase::kCommunication) > 0.0, GetParam().has_peers);
+  }
+  EXPECT_GT(replicas.front().share(StepPhase::kUpdate), 0.0);
+}
+
+TEST_P(StrategyOfTwo, TheOthersWaitForASlowReplica) {
+  train(1);  // memory is touched, threads are awake
+  strategy_->measure_steps(StepMeasuring::kOn);
+  for (const int slow : {0, 1}) {
+    strategy_->reset_step_times();
+    train(2, [&](ReplicaContext& context) {
+      if (context.replica_id() == slow) spend(milliseconds(60));
+    });
+    const std::vector<StepTimes> replicas = strategy_->step_times();
+    EXPECT_GT(replicas[slow].share(StepPhase::kCompute), 0.5) << describe_shares(replicas);
+    EXPECT_GT(replicas[1 - slow].share(StepPhase::kWait), 0.5) << describe_shares(replicas);
+    EXPECT_LT(replicas[slow].share(StepPhase::kWait), 0.5) << describe_shares(replicas);
+  }
+}
+
+TEST_P(EveryStrategy, NothingIsMeasuredUnlessAskedFor) {
+  train(2);
+  EXPECT_EQ(strategy_->step_times().front().steps, 0);
+  EXPECT_EQ(strategy_->step_times().front().total(), nanoseconds(0));
+}
+
+const std::vector<Case> kOfTwo{
+    {"mirrored", [] { return std::make_unique<MirroredStrategy>(cpus(2)); }},
+    {"mirrored, reduced by cross-device ops",
+     [] {
+       MirroredOptions options = cpus(2);
+       options.cross_device_ops = std::make_shared<comm::AllReduce>();
+       return std::make_unique<MirroredStrategy>(options);
+     }},
+    {"central storage", [] { return central(variables::Caching::kWhereNeeded); }},
+    {"central storage, cached", [] { return central(variables::Caching::kAlways); }},
+    {"central storage, reduced by cross-device ops",
+     [] {
+       return central(variables::Caching::kAlways, std::make_shared<comm::ReductionToOneDevice>());
+     }},
+};
+
+INSTANTIATE_TEST_SUITE_P(
+    OneDevice, EveryStrategy,
+    testing::Values(
+        Case{"one device", [] { return std::make_unique<OneDeviceStrategy>("cpu:0"); }, false},
+        Case{"central storage of one",
+             [] { return std::make_unique<CentralStorageStrategy>(central_cpus(1)); }, false}));
+INSTANTIATE_TEST_SUITE_P(OfTwo, EveryStrategy, testing::ValuesIn(kOfTwo));
+INSTANTIATE_TEST_SUITE_P(OfTwo, StrategyOfTwo, testing::ValuesIn(kOfTwo));
+
+TEST(StepTimes, AStepThatFailedDoesNotCount) {
+  MirroredStrategy strategy(cpus(2));
+  strategy.measure_steps(StepMeasuring::kOn);
+  EXPECT_THROW(strategy.run([](ReplicaContext& context) {
+    if (context.replica_id() == 1) throw Error(ErrorCode::kDataLoss, "torn page");
+    context.barrier();
+  }),
+               Error);
+  EXPECT_EQ(strategy.step_times()[0].steps, 0);
+  strategy.run([](ReplicaContext& context) { context.barrier(); });
+  EXPECT_EQ(strategy.step_times()[1].steps, 1);
+}
+
+TEST(StepTimes, WhatAMergeCallDoesForAllIsCommunicationAndTheOthersWait) {
+  MirroredStrategy strategy(cpus(2));
+  strategy.measure_steps(StepMeasuring::kOn);
+  strategy.run([](ReplicaContext& context) {
+    context.merge_call([](Strategy&) { spend(milliseconds(60)); });
+  });
+  const std::vector<StepTimes> replicas = strategy.step_times();
+  EXPECT_GT(replicas[0].share(StepPhase::kCommunication), 0.5) << describe_shares(replicas);
+  EXPECT_GT(replicas[1].share(StepPhase::kWait), 0.5) << describe_shares(replicas);
+}
+
+TEST(StepTimes, AreNotReadWhileReplicasRun) {
+  MirroredStrategy strategy(cpus(2));
+  strategy.run([&](ReplicaContext& context) {
+    EXPECT_EQ(error_from([&] { strategy.step_times(); }).code(), ErrorCode::kFailedPrecondition);
+    context.merge_call([](Strategy& merged) {
+      EXPECT_EQ(error_from([&] { merged.measure_steps(StepMeasuring::kOn); }).code(),
+                ErrorCode::kFailedPrecondition);
+    });
+  });
+}
+
+TEST(DescribeShares, IsOneLineForReplicasThatAreAlike) {
+  const std::vector<StepTimes> replicas{times_of(10, 900, 30, 20, 40),
+                                        times_of(10, 880, 50, 20, 40)};
+  EXPECT_EQ(describe_shares(replicas),
+            "shares of a step  input 1 %, compute 89 %, wait 4 %, communication 2 %, update 4 %");
+}
+
+TEST(DescribeShares, NamesReplicasThatDifferMuch) {
+  const std::vector<StepTimes> replicas{times_of(0, 90, 0, 0, 10), times_of(0, 50, 40, 0, 10)};
+  EXPECT_EQ(
+      describe_shares(replicas),
+      "shares of a step  replica 0: input 0 %, compute 90 %, wait 0 %, communication 0 %, update "
+      "10 %; replica 1: input 0 %, compute 50 %, wait 40 %, communication 0 %, update 10 %");
+}
+
+TEST(DescribeShares, IsEmptyIfNothingWasMeasured) {
+  EXPECT_EQ(describe_shares(std::vector<StepTimes>(2)), "");
+  EXPECT_EQ(StepTimes{}.share(StepPhase::kCompute), 0.0);
+}
+
+}  // namespace
+}  // namespace brigade::distribute
