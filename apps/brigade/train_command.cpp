@@ -82,6 +82,7 @@ class TrainCommand final : public Command {
     const auto weights = weights_of(model.variables());
     if (prepared.directory) prepared.directory->save_weights(weights);
     if (result.signal) tell_interrupted(result, total_steps, prepared);
+    tell_shares(result);
     warn_of_divergence(result);
     std::optional<train::EvaluationResult> evaluation;
     if (prepared.test && !result.signal) {

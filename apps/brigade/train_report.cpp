@@ -16,6 +16,18 @@ Json number_or_null(const std::optional<T>& value) {
   return value ? Json(*value) : Json(nullptr);
 }
 
+/// [replica]: {"input": 0.01, ...}; an empty list if no step was measured.
+Json shares_json(const std::vector<distribute::StepTimes>& replicas) {
+  Json all = Json::array();
+  for (const distribute::StepTimes& times : replicas) {
+    if (times.steps == 0) continue;
+    Json& shares = all.emplace_back(Json::object());
+    for (const comm::StepPhase phase : comm::kStepPhases)
+      shares[std::string(to_string(phase))] = times.share(phase);
+  }
+  return all;
+}
+
 }  // namespace
 
 Json configuration(const TrainFlags& flags, const Prepared& prepared) {
@@ -53,6 +65,7 @@ Json result_json(const TrainingResult& result,
   json["warmup_steps"] = result.warmup_steps;
   json["examples_per_second_total"] = result.examples_per_second_total;
   json["seconds"] = result.seconds;
+  json["step_shares"] = shares_json(result.step_times);
   json["final_loss"] = number_or_null(result.final_loss);
   json["eval_accuracy"] = evaluation ? Json(evaluation->accuracy) : Json(nullptr);
   json["eval_loss"] = evaluation ? Json(evaluation->loss) : Json(nullptr);
@@ -107,6 +120,11 @@ void tell_interrupted(const TrainingResult& result, std::optional<std::int64_t> 
   } else {
     std::cerr << "; without --model-dir the weights are dropped" << std::endl;
   }
+}
+
+void tell_shares(const TrainingResult& result) {
+  const std::string shares = distribute::describe_shares(result.step_times);
+  if (!shares.empty()) std::cerr << shares << std::endl;
 }
 
 void warn_of_divergence(const TrainingResult& result) {

@@ -31,6 +31,9 @@ void announce(const TrainFlags& flags, const Prepared& prepared);
 void tell_interrupted(const TrainingResult& result, std::optional<std::int64_t> total_steps,
                       const Prepared& prepared);
 
+/// Says on standard error on what the steps spent their time.
+void tell_shares(const TrainingResult& result);
+
 /// Warns on standard error if the training ran off to infinity.
 void warn_of_divergence(const TrainingResult& result);
 

@@ -31,6 +31,8 @@ class Meter {
     warm_examples_ = examples_;
   }
 
+  /// Whether the step counted last was the last of the first ones.
+  bool has_just_warmed_up() const { return warmup_ > 0 && steps_ == warmup_; }
   std::int64_t steps() const { return steps_; }
   std::int64_t examples() const { return examples_; }
 
@@ -82,21 +84,27 @@ std::int64_t make_step(const TrainingStep& step,
 
 TrainingResult run_training(const Training& training, train::Progress& progress,
                             const Interrupt& interrupt) {
-  auto batches = training.step.strategy.distribute(training.batches).iterator();
+  distribute::Strategy& strategy = training.step.strategy;
+  auto batches = strategy.distribute(training.batches).iterator();
   Losses losses;
   Meter meter(warmup_steps(training));
   std::optional<int> signal;
+  strategy.reset_step_times();
+  strategy.measure_steps(distribute::StepMeasuring::kOn);
   while (!training.steps || meter.steps() < *training.steps) {
     signal = interrupt.received();
     if (signal) break;
     const std::int64_t examples = make_step(training.step, batches, losses);
     if (examples == 0) break;
     meter.count(examples);
+    if (meter.has_just_warmed_up()) strategy.reset_step_times();
     if (progress.is_due()) {
       progress.report({meter.steps(), meter.examples(), training.step.mean(*losses)});
     }
   }
+  strategy.measure_steps(distribute::StepMeasuring::kOff);
   TrainingResult result = meter.result();
+  result.step_times = strategy.step_times();
   result.signal = signal ? signal : interrupt.received();
   if (losses) result.final_loss = training.step.mean(*losses);
   if (losses) progress.report({meter.steps(), meter.examples(), *result.final_loss});

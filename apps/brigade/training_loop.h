@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "apps/brigade/interrupt.h"
 #include "apps/brigade/training_step.h"
 #include "brigade/data/dataset.h"
+#include "brigade/distribute/step_times.h"
 #include "brigade/input/example.h"
 #include "brigade/train/progress.h"
 
@@ -29,6 +31,8 @@ struct TrainingResult {
   double examples_per_second_total = 0.0;
   std::optional<double> final_loss;  ///< mean over the last global batch; unset without a step
   std::optional<int> signal;         ///< what ended it early
+  /// [replica]: on what the steps behind the warm-up spent their time.
+  std::vector<distribute::StepTimes> step_times;
 };
 
 /// Trains until the end, or until the step in which a signal came is finished.
