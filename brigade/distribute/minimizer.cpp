@@ -275,4 +275,14 @@ void Minimizer::set_learning_rate(double rate) const {
   state_->set_learning_rate(rate);
 }
 
+std::vector<std::string> Minimizer::restore(std::string_view name,
+                                            const optim::SavedOptimizer& saved,
+                                            optim::MissingSlots missing) const {
+  check_state(in_cross_replica_context(),
+              "Restore an optimizer outside of Strategy::run: it is all replicas' own.");
+  std::vector<std::string> lacking = state_->restore(name, saved, missing);
+  discard();
+  return lacking;
+}
+
 }  // namespace brigade::distribute

@@ -6,6 +6,8 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "brigade/distribute/gradients.h"
@@ -96,6 +98,12 @@ class Minimizer {
   void set_learning_rate(double rate) const;
 
   const optim::OptimizerState& state() const { return *state_; }
+
+  /// Puts back what `state().save(name)` gave (see `OptimizerState::restore`), and forgets what was
+  /// gathered. Outside of `run` only.
+  std::vector<std::string> restore(
+      std::string_view name, const optim::SavedOptimizer& saved,
+      optim::MissingSlots missing = optim::MissingSlots::kRefuse) const;
 
  private:
   struct Shared;

@@ -5,9 +5,12 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "brigade/optim/parameter_group.h"
+#include "brigade/optim/saved_optimizer.h"
 #include "brigade/optim/update_rule.h"
 #include "brigade/variables/variable.h"
 
@@ -69,6 +72,20 @@ class OptimizerState {
   /// Variable `variable`'s slot tensor in replica `replica`, in the variable's shape, as an alias.
   at::Tensor slot(std::size_t variable, std::size_t slot, int replica) const;
 
+  /// Everything that is remembered, for a checkpoint that knows this optimizer as `name`. The slots
+  /// are aliases of replica 0's: copy them before the next update.
+  SavedOptimizer save(std::string_view name) const;
+  /// Whether `restore` would take it, and which variables it lacks. Throws kInvalidArgument, naming
+  /// both, for slots of another rule (another learning rate is none) or of another shape or dtype,
+  /// and as `missing` says.
+  std::vector<std::string> check(std::string_view name, const SavedOptimizer& saved,
+                                 MissingSlots missing = MissingSlots::kRefuse) const;
+  /// Goes on from what was saved, whatever strategy and however many replicas saved it. The
+  /// learning rate is the saved one, unless the rule was made with another rate since: then the
+  /// program's counts. Throws as `check`, and then nothing has changed. Returns what it returns.
+  std::vector<std::string> restore(std::string_view name, const SavedOptimizer& saved,
+                                   MissingSlots missing = MissingSlots::kRefuse);
+
  private:
   struct Views {  // of one range, kept from step to step
     std::size_t storage;
@@ -80,6 +97,7 @@ class OptimizerState {
     std::size_t next = 0;  // where to look first
   };
   void add_storage(const variables::Variable& variable);
+  std::string slot_name(std::string_view name, std::size_t slot, std::size_t variable) const;
   Hyperparameters hyperparameters(std::size_t variable) const;
   bool continues(const UpdateRun& run, std::size_t variable) const;
   const at::Tensor& slot_buffer(std::size_t storage, std::size_t slot, int replica) const;
