@@ -79,10 +79,10 @@ class TrainCommand final : public Command {
                                           .batches = *prepared.train,
                                           .steps = flags_.steps},
                                          progress, interrupt);
+    tell_shares(result);
     const auto weights = weights_of(model.variables());
     if (prepared.directory) prepared.directory->save_weights(weights);
     if (result.signal) tell_interrupted(result, total_steps, prepared);
-    tell_shares(result);
     warn_of_divergence(result);
     std::optional<train::EvaluationResult> evaluation;
     if (prepared.test && !result.signal) {
