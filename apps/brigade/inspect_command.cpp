@@ -1,0 +1,194 @@
+#include "apps/brigade/inspect_command.h"
+
+#include <CLI/CLI.hpp>
+#include <ctime>
+#include <nlohmann/json.hpp>
+
+#include "apps/brigade/exit_code.h"
+#include "apps/brigade/report.h"
+#include "brigade/base/strings.h"
+#include "brigade/checkpoint/inspect.h"
+
+namespace brigade::command {
+namespace {
+
+using checkpoint::Comparison;
+using checkpoint::InspectedTensor;
+using checkpoint::Inspection;
+using checkpoint::Section;
+using checkpoint::TensorDifference;
+
+constexpr const char* kExamples = R"(Examples:
+  brigade inspect /tmp/run
+      the newest whole checkpoint of a directory
+  brigade inspect /tmp/run/ckpt-500 --json
+      one checkpoint, for programs
+  brigade inspect /tmp/run/ckpt-500 weights.safetensors
+      how they differ: exit code 0 if they are equal, 1 if not)";
+
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  return base::str_cat("[", base::join(shape, ", "), "]");
+}
+
+// Variables are what people look for: only other names say whose they are.
+std::string full_name(Section section, const std::string& name) {
+  return section == Section::kVariables ? name : base::str_cat(section, ":", name);
+}
+
+std::string line_of(const InspectedTensor& tensor) {
+  return base::str_cat("  ", full_name(tensor.section, tensor.name), "  ", tensor.dtype, " ",
+                       shape_text(tensor.shape), "\n");
+}
+
+std::string time_text(std::int64_t milliseconds) {
+  const auto seconds = static_cast<std::time_t>(milliseconds / 1000);
+  std::tm parts{};
+  char text[64];
+  if (gmtime_r(&seconds, &parts) == nullptr ||
+      std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &parts) == 0) {
+    return base::str_cat(milliseconds, " ms since 1970");
+  }
+  return text;
+}
+
+Json json_of(const InspectedTensor& tensor) {
+  Json json;
+  json["section"] = to_string(tensor.section);
+  json["name"] = tensor.name;
+  json["dtype"] = tensor.dtype;
+  json["shape"] = tensor.shape;
+  json["bytes"] = tensor.bytes;
+  return json;
+}
+
+template <class T>
+Json optional(const std::optional<T>& value) {
+  return value ? Json(*value) : Json();
+}
+
+Json json_of(const Inspection& seen) {
+  Json json;
+  json["path"] = seen.path.string();
+  json["format"] = seen.format;
+  json["step"] = optional(seen.step);
+  json["number"] = optional(seen.number);
+  json["time_ms"] = optional(seen.time_ms);
+  json["bytes"] = seen.bytes;
+  json["metrics"] = seen.metrics;
+  json["metadata"] = seen.metadata;
+  json["tensors"] = Json::array();
+  for (const InspectedTensor& each : seen.tensors) json["tensors"].push_back(json_of(each));
+  return json;
+}
+
+Json json_of(const TensorDifference& difference) {
+  Json json;
+  json["section"] = to_string(difference.section);
+  json["name"] = difference.name;
+  json["a"] = difference.a;
+  json["b"] = difference.b;
+  return json;
+}
+
+Json json_of(const Comparison& found) {
+  Json json;
+  json["equal"] = found.is_equal();
+  json["a"] = found.a.path.string();
+  json["b"] = found.b.path.string();
+  json["equal_tensors"] = found.equal;
+  json["step_differs"] = found.step_differs;
+  json["state_differs"] = found.state_differs;
+  for (const char* key : {"only_in_a", "only_in_b", "form_differs", "value_differs"}) {
+    json[key] = Json::array();
+  }
+  for (const auto& each : found.only_in_a) json["only_in_a"].push_back(json_of(each));
+  for (const auto& each : found.only_in_b) json["only_in_b"].push_back(json_of(each));
+  for (const auto& each : found.form_differs) json["form_differs"].push_back(json_of(each));
+  for (const TensorDifference& each : found.value_differs) {
+    Json entry = json_of(each);
+    entry["max_abs_difference"] = each.max_abs_difference;
+    entry["differing"] = each.differing;
+    json["value_differs"].push_back(std::move(entry));
+  }
+  return json;
+}
+
+std::string text_of(const Inspection& seen) {
+  std::string text = base::str_cat(seen.path, ": ", seen.format, ", ", seen.tensors.size(),
+                                   " tensors, ", base::human_bytes(seen.bytes), "\n");
+  if (seen.step) text += base::str_cat("step       ", *seen.step, "\n");
+  if (seen.time_ms) text += base::str_cat("saved      ", time_text(*seen.time_ms), "\n");
+  for (const auto& [name, value] : seen.metrics) {
+    text += base::str_cat("metric     ", name, " ", value, "\n");
+  }
+  for (const auto& [name, value] : seen.metadata) {
+    text += base::str_cat("metadata   ", name, " ", value, "\n");
+  }
+  for (const InspectedTensor& each : seen.tensors) text += line_of(each);
+  return text;
+}
+
+std::string text_of(const Comparison& found) {
+  if (found.is_equal()) return base::str_cat("equal: ", found.equal, " tensors\n");
+  std::string text;
+  if (found.step_differs) {
+    text += base::str_cat("steps differ: ", *found.a.step, " and ", *found.b.step, "\n");
+  }
+  if (found.state_differs) text += "states differ\n";
+  const auto list = [&](std::string_view title, const std::vector<InspectedTensor>& tensors) {
+    if (!tensors.empty()) text += base::str_cat(title, "\n");
+    for (const InspectedTensor& each : tensors) text += line_of(each);
+  };
+  list(base::str_cat("only in ", found.a.path, ":"), found.only_in_a);
+  list(base::str_cat("only in ", found.b.path, ":"), found.only_in_b);
+  if (!found.form_differs.empty()) text += "shape or dtype differs:\n";
+  for (const TensorDifference& each : found.form_differs) {
+    text += base::str_cat("  ", full_name(each.section, each.name), "  ", each.a, " and ", each.b,
+                          "\n");
+  }
+  if (!found.value_differs.empty()) text += "values differ:\n";
+  for (const TensorDifference& each : found.value_differs) {
+    text += base::str_cat("  ", full_name(each.section, each.name), "  ", each.a, "  ",
+                          each.differing, " elements, by at most ", each.max_abs_difference, "\n");
+  }
+  return text + base::str_cat("equal: ", found.equal, " tensors\n");
+}
+
+class InspectCommand final : public Command {
+ public:
+  explicit InspectCommand(CLI::App& parent)
+      : parser_(*parent.add_subcommand("inspect", "Show what a checkpoint holds, or compare two")) {
+    parser_.add_option("PATH", path_, "A checkpoint, a directory of checkpoints, or a file")
+        ->required();
+    parser_.add_option("OTHER", other_, "Another one, to be compared with");
+    parser_.add_flag("--json", json_, "Write one JSON object to standard output");
+    parser_.footer(kExamples);
+  }
+  const CLI::App& parser() const override { return parser_; }
+
+  int run() override {
+    const auto files = io::posix_file_system();
+    if (other_.empty()) {
+      const Inspection seen = set_up([&] { return checkpoint::inspect(files, path_); });
+      json_ ? print_json(json_of(seen)) : print_text(text_of(seen));
+      return kDone;
+    }
+    const Comparison found = set_up([&] { return checkpoint::compare(files, path_, other_); });
+    json_ ? print_json(json_of(found)) : print_text(text_of(found));
+    return found.is_equal() ? kDone : kFailed;
+  }
+
+ private:
+  CLI::App& parser_;
+  std::string path_;
+  std::string other_;
+  bool json_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_inspect_command(CLI::App& parent) {
+  return std::make_unique<InspectCommand>(parent);
+}
+
+}  // namespace brigade::command
