@@ -1,0 +1,84 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "brigade/distribute/strategy.h"
+#include "brigade/variables/mode.h"
+
+/// What a `Model` is made of; for its sources and templates only.
+namespace brigade::train::internal {
+
+/// A network that a strategy has made, whatever it was written as.
+class Network {
+ public:
+  virtual ~Network() = default;
+  /// In a replica its own pass.
+  virtual at::Tensor forward(const at::Tensor& inputs) const = 0;
+  virtual void set_mode(variables::Mode mode) const = 0;
+  virtual const std::vector<variables::Variable>& variables() const = 0;
+};
+
+template <class Module>
+class ReplicatedNetwork final : public Network {
+ public:
+  explicit ReplicatedNetwork(distribute::Replicated<Module> model) : model_(std::move(model)) {}
+  at::Tensor forward(const at::Tensor& inputs) const override { return model_(inputs); }
+  void set_mode(variables::Mode mode) const override {
+    if (mode == variables::Mode::kTraining) {
+      model_.train();
+    } else {
+      model_.eval();
+    }
+  }
+  const std::vector<variables::Variable>& variables() const override { return model_.variables(); }
+
+ private:
+  distribute::Replicated<Module> model_;
+};
+
+template <class Module>
+std::unique_ptr<Network> make_network(distribute::Replicated<Module> model) {
+  return std::make_unique<ReplicatedNetwork<Module>>(std::move(model));
+}
+
+/// How a network comes to be, and how it is described.
+struct NetworkSource {
+  /// `example`, a few inputs on the first replica's device, shows the shapes.
+  std::function<std::unique_ptr<Network>(distribute::Strategy&, const std::string& name,
+                                         const at::Tensor& example)>
+      make;
+  /// A table by layers, given the shape of an example if it is known; empty if it cannot say.
+  std::function<std::string(const std::optional<std::vector<std::int64_t>>& input_shape)> summary;
+};
+
+/// A network that is written as a function of layers.
+template <class Function>
+NetworkSource source_of_function(Function function) {
+  NetworkSource source;
+  source.make = [function](distribute::Strategy& strategy, const std::string& name,
+                           const at::Tensor& example) {
+    return make_network(strategy.build_named(name, function, example));
+  };
+  if constexpr (requires { function.summary(std::optional<std::vector<std::int64_t>>()); })
+    source.summary = [function](const auto& input_shape) { return function.summary(input_shape); };
+  return source;
+}
+
+/// A network that is a torch::nn::Module, from a function that makes one.
+template <class Factory>
+NetworkSource source_of_module(Factory factory) {
+  NetworkSource source;
+  source.make = [factory](distribute::Strategy& strategy, const std::string& name,
+                          const at::Tensor&) {
+    return make_network(strategy.create_from(factory, name));
+  };
+  return source;
+}
+
+}  // namespace brigade::train::internal
