@@ -2,6 +2,8 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -51,7 +53,8 @@ struct SessionOptions {
   io::Path summary_dir = {};
 
   Resume resume = Resume::kAuto;
-  /// Begins with this checkpoint, whatever `checkpoint_dir` holds.
+  /// Begins with this checkpoint, or the newest whole one of this directory, whatever
+  /// `checkpoint_dir` holds. Throws kNotFound if there is none.
   std::optional<io::Path> resume_from = std::nullopt;
   TrainingRestoreOptions restore = {};
 
@@ -106,7 +109,8 @@ class MonitoredTrainingSession {
   /// outlive the session.
   explicit MonitoredTrainingSession(TrainingState& state, SessionOptions options = {},
                                     SessionEnvironment environment = {});
-  /// Closes; an error is logged: call `close` to see it.
+  /// Closes; an error is logged: call `close` to see it. If an error of the program passes, hooks
+  /// end as after an error of a step: nothing is saved.
   ~MonitoredTrainingSession();
   MonitoredTrainingSession(const MonitoredTrainingSession&) = delete;
   MonitoredTrainingSession& operator=(const MonitoredTrainingSession&) = delete;
@@ -140,15 +144,18 @@ class MonitoredTrainingSession {
   void make_hooks();
   void start();
   void wait_until_ready();
+  void check_ready();
   void initialise();
+  checkpoint::Checkpoint open_checkpoint(const io::Path& path);
+  std::optional<checkpoint::Checkpoint> find_latest(const io::Path& path);
   bool restore_latest();
   void restore(const checkpoint::Checkpoint& checkpoint);
   void create_session();
   std::optional<StepValues> try_run(const StepFunction& step);
   bool recover(const std::exception_ptr& error);
   void fail(const std::exception_ptr& error);
-  void end_hooks();
 
+  const base::SystemClock system_clock_;
   SessionOptions options_;
   std::unique_ptr<summary::SummaryWriter> summaries_;
   SessionContext context_;
@@ -159,7 +166,8 @@ class MonitoredTrainingSession {
   concurrency::CancelRegistration on_cancel_;
   std::int64_t furthest_step_ = 0;  // reached before the last recovery
   int recoveries_in_a_row_ = 0;
-  bool has_begun_ = false;
+  const int exceptions_at_start_;
+  std::size_t begun_ = 0;  // hooks whose `begin` was called
   bool is_closed_ = false;
 };
 

@@ -6,6 +6,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "brigade/base/clock.h"
 #include "brigade/concurrency/cancel_token.h"
@@ -49,8 +50,8 @@ class SessionContext {
   bool should_stop() const { return stop_ != Stop::kNo; }
   AtStop at_stop() const;
 
-  /// Whether this run of the program went on from a checkpoint.
-  bool is_restored() const { return is_restored_; }
+  /// The checkpoint from which the state was restored last, or nothing.
+  const std::optional<io::Path>& restored_from() const { return restored_from_; }
   /// Whether the session ends because of an error: then the state may be half of a step's, and must
   /// not be saved.
   bool has_failed() const { return error_ != nullptr; }
@@ -70,6 +71,7 @@ class SessionContext {
  private:
   friend class MonitoredTrainingSession;
   enum class Stop { kNo, kSave, kDiscard };
+  const base::SystemClock system_clock_;
   TrainingState& state_;
   SessionEnvironment environment_;
   summary::SummaryWriter* summaries_;
@@ -77,7 +79,7 @@ class SessionContext {
   concurrency::CancelToken cancel_;
   std::atomic<Stop> stop_{Stop::kNo};
   std::exception_ptr error_;
-  bool is_restored_ = false;
+  std::optional<io::Path> restored_from_;
   int recoveries_ = 0;
 };
 

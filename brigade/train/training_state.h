@@ -59,8 +59,8 @@ struct TrainingRestoreReport {
   std::vector<std::string> restored;
   std::vector<std::string> missing_in_checkpoint;
   std::vector<std::string> unused_in_checkpoint;
-  /// What keeps the run from going on bit for bit as it would have: another number of replicas,
-  /// another seed, another schedule. Each a sentence; they are logged as warnings, too.
+  /// What keeps the run from going on bit for bit as it would have: another number of replicas or
+  /// strategy, another seed, another schedule. Each a sentence; they are logged as warnings, too.
   std::vector<std::string> differences;
 };
 
@@ -76,9 +76,10 @@ struct TrainingRestoreReport {
 ///   state.add_iterator("train", batches);
 ///   saver.save(state.global_step(), state.contents());
 ///
-/// On the same number of replicas what is restored is bit for bit what was saved, statistics that
-/// each replica keeps for itself included. On another number variables, optimizers and metrics
-/// have the same values; each replica's own statistics begin as their aggregate.
+/// On the same number of replicas of the same strategy what is restored is bit for bit what was
+/// saved, statistics that each replica keeps for itself included. On another number variables,
+/// optimizers and metrics have the same values; each replica's own statistics begin as their
+/// aggregate.
 ///
 /// It holds references to what was added by reference, which must outlive it.
 ///
@@ -115,6 +116,8 @@ class TrainingState {
   void add_metric(const Metric& metric);
   void add_averages(const std::string& name, optim::ExponentialMovingAverage& averages);
   void add_part(Part part);
+  /// For a hook that has ended. Nothing happens if there is no such part.
+  void remove_part(const std::string& name);
 
   /// Steps made. Whoever runs the steps counts them: a session does.
   std::int64_t global_step() const;

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "brigade/io/file_system.h"
+#include "brigade/train/every.h"
+#include "brigade/train/hook.h"
+#include "brigade/train/step_timer.h"
+
+namespace brigade::train {
+
+/// Both included; the first step of a training is 1.
+struct StepRange {
+  std::int64_t first = 1;
+  std::int64_t last = 1;
+};
+
+struct ProfilerHookOptions {
+  /// Where `timeline-<step>.json` goes; made if missing.
+  io::Path directory;
+  /// One trace of all these steps, under the last one's number.
+  std::optional<StepRange> steps = std::nullopt;
+  /// A trace of a single step each time.
+  Every every = {};
+};
+
+/// Writes what steps spend their time on, as a Chrome trace (ui.perfetto.dev draws it): the step,
+/// the hooks, saving, and whatever the program measures with `MonitoredTrainingSession::spans`.
+class ProfilerHook final : public SessionRunHook {
+ public:
+  /// Throws kInvalidArgument without a directory, for an empty range, and without either kind of
+  /// steps.
+  explicit ProfilerHook(ProfilerHookOptions options);
+  void begin(SessionContext& context) override;
+  void before_run(SessionContext& context) override;
+  void after_run(SessionContext& context, const StepValues& values) override;
+  /// Writes a range that the training's end has cut short.
+  void end(SessionContext& context) override;
+
+ private:
+  void write(SessionContext& context);
+  ProfilerHookOptions options_;
+  std::optional<StepTimer> timer_;
+  bool is_recording_ = false;
+  std::int64_t last_ = 0;  // of the recording under way
+};
+
+}  // namespace brigade::train

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <optional>
+
+#include "brigade/train/every.h"
+#include "brigade/train/hook.h"
+#include "brigade/train/scaffold.h"
+#include "brigade/train/step_timer.h"
+
+namespace brigade::train {
+
+struct SummarySaverHookOptions {
+  /// The first step always is.
+  Every every = {.steps = 100};
+  /// Writes them. Empty: each value of the step that is one number, under its name.
+  SummaryFunction summaries = {};
+};
+
+/// Writes summaries of steps into the session's event file. Two kinds of them at two rates are two
+/// hooks.
+class SummarySaverHook final : public SessionRunHook {
+ public:
+  explicit SummarySaverHook(SummarySaverHookOptions options = {});
+  /// Throws kFailedPrecondition if the session has no place for summaries.
+  void begin(SessionContext& context) override;
+  void after_run(SessionContext& context, const StepValues& values) override;
+  void end(SessionContext& context) override;
+
+ private:
+  SummarySaverHookOptions options_;
+  std::optional<StepTimer> timer_;
+};
+
+}  // namespace brigade::train

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <ATen/ops/zeros.h>
+#include <torch/nn/module.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "brigade/base/clock.h"
+#include "brigade/base/log.h"
+#include "brigade/distribute/testing/fixtures.h"
+#include "brigade/io/memory_file_system.h"
+#include "brigade/train/session.h"
+
+namespace brigade::train {
+
+/// For tests: keeps what is logged while it lives.
+class LogOf {
+ public:
+  LogOf() {
+    base::set_log_sink(
+        [this](base::LogLevel, std::string_view line) { lines_.emplace_back(line); });
+  }
+  ~LogOf() { base::set_log_sink({}); }
+  LogOf(const LogOf&) = delete;
+  LogOf& operator=(const LogOf&) = delete;
+  const std::vector<std::string>& lines() const { return lines_; }
+  bool has(std::string_view text) const {
+    for (const std::string& line : lines_) {
+      if (line.find(text) != std::string::npos) return true;
+    }
+    return false;
+  }
+
+ private:
+  std::vector<std::string> lines_;
+};
+
+/// For tests: a training whose only weight counts the steps, in memory and on a clock that stands
+/// still. Made anew, it is a new process.
+struct SmallTraining {
+  explicit SmallTraining(
+      std::shared_ptr<io::FileSystem> the_files = std::make_shared<io::MemoryFileSystem>())
+      : files(std::move(the_files)),
+        strategy(distribute::cpus(1)),
+        model(strategy.create<Weight>()),
+        state(strategy) {
+    state.add_model(model);
+  }
+
+  struct Weight : torch::nn::Module {
+    Weight() { value = register_parameter("value", at::zeros({1}, at::kDouble)); }
+    at::Tensor value;
+  };
+
+  SessionEnvironment environment() {
+    return {.files = files, .clock = &clock, .wait = [this](auto time, const auto&) {
+              clock.advance(time);
+            }};
+  }
+  double value() const { return model->value.item<double>(); }
+  /// A step adds one to the weight and says so.
+  StepValues step() {
+    model.variables()[0].assign(model->value.detach() + 1);
+    return {{"loss", model->value}};
+  }
+  MonitoredTrainingSession::StepFunction step_function() {
+    return [this] { return std::optional(step()); };
+  }
+  /// Runs until the session stops, or `most` steps.
+  void run(MonitoredTrainingSession& session, int most = 1000) {
+    for (int i = 0; i < most && !session.should_stop(); ++i) session.run(step_function());
+  }
+
+  std::shared_ptr<io::FileSystem> files;
+  base::ManualClock clock;
+  distribute::MirroredStrategy strategy;
+  distribute::Replicated<Weight> model;
+  TrainingState state;
+};
+
+}  // namespace brigade::train

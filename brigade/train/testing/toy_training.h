@@ -1,0 +1,113 @@
+#pragma once
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/dropout.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/rand.h>
+#include <ATen/ops/relu.h>
+#include <ATen/ops/zeros.h>
+#include <torch/nn/module.h>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "brigade/checkpoint/weights_hash.h"
+#include "brigade/distribute/strategy.h"
+#include "brigade/input/synthetic.h"
+#include "brigade/layers/losses.h"
+#include "brigade/optim/adam.h"
+#include "brigade/train/accuracy.h"
+#include "brigade/train/step_values.h"
+#include "brigade/train/training_state.h"
+
+namespace brigade::train {
+
+/// For tests: a small net with everything that must be saved: weights, dropout, and a statistic
+/// that each replica keeps for itself.
+struct ToyNet : torch::nn::Module {
+  explicit ToyNet(std::int64_t width = 8) {
+    hidden = register_parameter("hidden", at::rand({width, 4}) - 0.5);
+    out = register_parameter("out", at::rand({3, width}) - 0.5);
+    mean = register_buffer("mean", at::zeros({width}));
+  }
+  at::Tensor forward(const at::Tensor& features) {
+    at::Tensor values = at::relu(at::linear(features.flatten(1), hidden));
+    if (is_training() && values.size(0) > 0) {
+      const at::NoGradGuard no_grad;
+      mean.mul_(0.9).add_(values.detach().mean(0), 0.1);
+    }
+    return at::linear(at::dropout(values, 0.3, is_training()), out);
+  }
+  at::Tensor hidden, out, mean;
+};
+
+/// For tests: a whole training, as a process makes it anew at each start: 5 batches of 7 in an
+/// epoch, shuffled, 4 epochs.
+struct ToyTraining {
+  explicit ToyTraining(distribute::Strategy& the_strategy,
+                       const optim::Adam& rule = {.learning_rate = 0.05}, std::int64_t width = 8)
+      : strategy(the_strategy),
+        model(strategy.create<ToyNet>(width)),
+        adam(strategy.minimizer(model, rule)),
+        batches(strategy
+                    .distribute(input::synthetic(35, {4}, 3)
+                                    .shuffle(data::ShuffleOptions{.buffer_size = 20})
+                                    .repeat(4)
+                                    .batch(7))
+                    .iterator()),
+        accuracy(make_accuracy()),
+        state(strategy) {
+    state.add_model(model);
+    state.add_optimizer("adam", adam);
+    state.add_iterator("train", batches);
+    state.add_metric(accuracy);
+  }
+
+  std::optional<StepValues> step() {
+    const auto batch = batches.next();
+    if (!batch) return std::nullopt;
+    const auto losses = strategy.run(
+        [&](distribute::ReplicaContext&, const input::LabeledBatch& share) {
+          const at::Tensor logits = model(share.features);
+          const at::Tensor loss =
+              layers::losses::sparse_categorical_crossentropy(logits, share.labels);
+          adam.minimize(loss);
+          accuracy.update_state(share.labels, logits.detach());
+          return loss.detach();
+        },
+        *batch);
+    return StepValues{{"loss", strategy.reduce_mean_over_examples(losses)}};
+  }
+
+  /// As a loop without a session makes them.
+  void steps(int count) {
+    for (int i = 0; i < count; ++i) {
+      step();
+      state.advance();
+    }
+  }
+
+  std::string weights() const {
+    std::vector<checkpoint::NamedTensor> values;
+    for (const auto& variable : model.variables())
+      values.push_back({variable.name(), variable.read()});
+    return checkpoint::weights_sha256(values);
+  }
+
+  SparseCategoricalAccuracy make_accuracy() {
+    const auto scope = strategy.scope();
+    return SparseCategoricalAccuracy("accuracy");
+  }
+
+  distribute::Strategy& strategy;
+  distribute::Replicated<ToyNet> model;
+  distribute::Minimizer adam;
+  distribute::DistributedIterator<input::LabeledBatch> batches;
+  SparseCategoricalAccuracy accuracy;
+  TrainingState state;
+};
+
+}  // namespace brigade::train
