@@ -20,6 +20,7 @@
 #include "brigade/train/learning_rate_scheduler.h"
 #include "brigade/train/model_checkpoint.h"
 #include "brigade/train/reduce_lr_on_plateau.h"
+#include "brigade/train/stop_at_step_hook.h"
 #include "brigade/train/tensor_board.h"
 #include "brigade/train/terminate_on_nan.h"
 #include "brigade/train/testing/tiny_model.h"
@@ -96,6 +97,27 @@ TEST(EarlyStopping, HigherIsBetterForAccuracies) {
   const History history = ScriptedFit("val_accuracy", {.1, .3, .2, .25, .5, .4, .4, .6})
                               .run({EarlyStopping{.monitor = "val_accuracy", .patience = 2}});
   EXPECT_EQ(history.epochs.size(), 4u);
+}
+
+// Interrupted behind each epoch and gone on with from the checkpoint, by new callbacks.
+TEST(EarlyStopping, WaitsOnAfterARestart) {
+  for (const std::int64_t stop : {1, 2, 3, 4}) {
+    const Folder folder;
+    SessionOptions session = quiet_session();
+    session.checkpoint_dir = folder.path();
+    session.save_checkpoints = {.steps = 100};
+    const EarlyStopping options{.patience = 3, .restore_best_weights = RestoreBestWeights::kYes};
+    const Values values = {3, 1, 2, 2, 2, 2, 2};
+    ScriptedFit whole("val_loss", values);
+    whole.run({options});
+    SessionOptions first = session;
+    first.hooks = {std::make_shared<StopAtStepHook>(StopAtStep{.num_steps = stop})};
+    ScriptedFit("val_loss", values).run({options}, first);
+    ScriptedFit rest("val_loss", values);
+    EXPECT_EQ(rest.run({options}, session).epochs.back(), 4) << stop;
+    EXPECT_TRUE(at::equal(rest.model().variables()[0].read(), whole.model().variables()[0].read()))
+        << stop;
+  }
 }
 
 TEST(EarlyStopping, GivesTheBestEpochsWeightsBack) {

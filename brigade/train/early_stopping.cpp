@@ -2,7 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <vector>
+#include <map>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
@@ -16,10 +16,13 @@ class EarlyStoppingCallback final : public Callback {
       : options_(std::move(options)),
         monitor_("EarlyStopping", options_.monitor, options_.mode, options_.min_delta) {}
 
-  void on_train_begin(FitContext&) override {
+  void on_train_begin(FitContext& fit) override {
     wait_ = 0;
     best_.reset();
     best_weights_.clear();
+    fit.add_part({.name = "early_stopping",
+                  .save = [this] { return save(); },
+                  .restore = [this](const PartState& state) { restore(state); }});
   }
 
   void on_epoch_end(FitContext& fit) override {
@@ -41,8 +44,10 @@ class EarlyStoppingCallback final : public Callback {
   }
 
   void on_train_end(FitContext& fit) override {
-    for (std::size_t i = 0; i < best_weights_.size(); ++i)
-      fit.variables()[i].assign(best_weights_[i]);
+    for (const variables::Variable& variable : fit.variables()) {
+      const auto found = best_weights_.find(variable.name());
+      if (found != best_weights_.end()) variable.assign(found->second);
+    }
     best_weights_.clear();
   }
 
@@ -51,14 +56,28 @@ class EarlyStoppingCallback final : public Callback {
     if (options_.restore_best_weights == RestoreBestWeights::kNo) return;
     best_weights_.clear();
     for (const variables::Variable& variable : fit.variables())
-      best_weights_.push_back(variable.read().clone());
+      best_weights_[variable.name()] = variable.read().clone();
+  }
+
+  PartState save() const {
+    PartState state{.tree = io::StateTree::dict(), .tensors = best_weights_};
+    state.tree["wait"] = wait_;
+    state.tree["best"] = saved_best(best_);
+    return state;
+  }
+
+  void restore(const PartState& state) {
+    const std::int64_t wait = state.tree.at("wait").as_int64();
+    best_ = restored_best(state.tree.at("best"));
+    best_weights_ = state.tensors;
+    wait_ = wait;
   }
 
   const EarlyStopping options_;
   const Monitor monitor_;
   std::int64_t wait_ = 0;  // epochs since the last improvement
   std::optional<double> best_;
-  std::vector<at::Tensor> best_weights_;
+  std::map<std::string, at::Tensor> best_weights_;  // by variable
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -58,6 +59,10 @@ class FitContext {
   bool should_stop() const { return !stop_reason_.empty(); }
   const std::string& stop_reason() const { return stop_reason_; }
 
+  /// Puts what a callback remembers into every checkpoint: `part` as for `TrainingState`, its name
+  /// made unique, and skipped where a checkpoint lacks it. In `on_train_begin`, before anything is
+  /// restored. The callback must outlive the fit, which holds it.
+  void add_part(Part part);
   /// Everything that a checkpoint holds; its global step counts on from fit to fit.
   TrainingState& state() const { return state_; }
   /// The model's.
@@ -73,6 +78,7 @@ class FitContext {
   StepValues step_values_;
   Logs logs_;
   std::string stop_reason_;
+  std::map<std::string, int> part_names_;  // and how often each was given
 };
 
 }  // namespace brigade::train

@@ -14,7 +14,10 @@ class ModelCheckpointCallback final : public Callback {
       monitor_.emplace("ModelCheckpoint", options_.monitor, options_.mode);
   }
 
-  void on_train_begin(FitContext&) override {
+  void on_train_begin(FitContext& fit) override {
+    fit.add_part({.name = "model_checkpoint",
+                  .save = [this] { return state(); },
+                  .restore = [this](const PartState& saved) { restore(saved); }});
     saver_ = std::make_unique<checkpoint::Saver>(
         io::posix_file_system(),
         checkpoint::SaverOptions{.directory = options_.directory, .keep_last = options_.keep_last});
@@ -43,6 +46,19 @@ class ModelCheckpointCallback final : public Callback {
   }
 
  private:
+  PartState state() const {
+    PartState saved{.tree = io::StateTree::dict()};
+    saved.tree["batches"] = batches_;
+    saved.tree["best"] = saved_best(best_);
+    return saved;
+  }
+
+  void restore(const PartState& saved) {
+    const std::int64_t batches = saved.tree.at("batches").as_int64();
+    best_ = restored_best(saved.tree.at("best"));
+    batches_ = batches;
+  }
+
   void save(FitContext& fit) {
     checkpoint::Contents contents = fit.state().contents();
     for (const auto& [name, value] : fit.logs()) contents.metrics[name] = value;

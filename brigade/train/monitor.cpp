@@ -55,4 +55,15 @@ bool Monitor::is_improvement(double current, const std::optional<double>& refere
   return is_lower_better_ ? current + min_delta_ < *reference : current - min_delta_ > *reference;
 }
 
+io::StateTree saved_best(const std::optional<double>& best) {
+  io::StateTree list = io::StateTree::list();
+  if (best) list.push_back(*best);
+  return list;
+}
+
+std::optional<double> restored_best(const io::StateTree& tree) {
+  const auto& list = tree.as_list();
+  return list.empty() ? std::nullopt : std::optional(list.front().as_double());
+}
+
 }  // namespace brigade::train

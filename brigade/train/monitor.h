@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "brigade/io/state_tree.h"
 #include "brigade/train/history.h"
 
 namespace brigade::train {
@@ -35,5 +36,9 @@ class Monitor {
   bool is_lower_better_;
   double min_delta_;
 };
+
+/// The best value so far, in a state tree and back.
+io::StateTree saved_best(const std::optional<double>& best);
+std::optional<double> restored_best(const io::StateTree& tree);
 
 }  // namespace brigade::train

@@ -16,10 +16,13 @@ class ReduceLROnPlateauCallback final : public Callback {
       : options_(std::move(options)),
         monitor_("ReduceLROnPlateau", options_.monitor, options_.mode, options_.min_delta) {}
 
-  void on_train_begin(FitContext&) override {
+  void on_train_begin(FitContext& fit) override {
     best_.reset();
     wait_ = 0;
     cooldown_ = 0;
+    fit.add_part({.name = "reduce_lr_on_plateau",
+                  .save = [this] { return save(); },
+                  .restore = [this](const PartState& state) { restore(state); }});
   }
 
   void on_epoch_end(FitContext& fit) override {
@@ -39,6 +42,22 @@ class ReduceLROnPlateauCallback final : public Callback {
   }
 
  private:
+  PartState save() const {
+    PartState state{.tree = io::StateTree::dict()};
+    state.tree["wait"] = wait_;
+    state.tree["cooldown"] = cooldown_;
+    state.tree["best"] = saved_best(best_);
+    return state;
+  }
+
+  void restore(const PartState& state) {
+    const std::int64_t wait = state.tree.at("wait").as_int64();
+    const std::int64_t cooldown = state.tree.at("cooldown").as_int64();
+    best_ = restored_best(state.tree.at("best"));
+    wait_ = wait;
+    cooldown_ = cooldown;
+  }
+
   void reduce(FitContext& fit) {
     const double before = fit.learning_rate();
     if (before <= options_.min_lr) return;

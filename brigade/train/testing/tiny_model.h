@@ -40,11 +40,13 @@ class ScriptedFit {
     model_.compile({.optimizer = optim::Sgd{.learning_rate = 0.5}, .loss = "mse"});
   }
 
-  History run(const std::vector<CallbackPtr>& callbacks) {
+  History run(const std::vector<CallbackPtr>& callbacks,
+              const SessionOptions& session = quiet_session()) {
     FitOptions options{.epochs = static_cast<std::int64_t>(values_.size()),
                        .batch_size = 4,
                        .callbacks = {std::make_shared<Script>(name_, values_)},
-                       .verbose = Verbose::kSilent};
+                       .verbose = Verbose::kSilent,
+                       .session = session};
     for (const CallbackPtr& callback : callbacks) options.callbacks.push_back(callback);
     return model_.fit(line_data(4), options);
   }
