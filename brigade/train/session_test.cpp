@@ -11,6 +11,7 @@
 #include "brigade/train/stop_at_step_hook.h"
 #include "brigade/train/testing/small_session.h"
 #include "brigade/train/testing/toy_training.h"
+#include "brigade/variables/variable_store.h"
 
 namespace brigade::train {
 namespace {
@@ -378,6 +379,48 @@ TEST(Session, RefusesOptionsWithoutMeaning) {
                 MonitoredTrainingSession(training.state, options, training.environment());
               }).code(),
               ErrorCode::kInvalidArgument);
+  }
+}
+
+TEST(Session, SavesBetweenUpdatesAndNotBetweenTheirMicroBatches) {
+  const LogOf log;
+  const auto files = std::make_shared<io::MemoryFileSystem>();
+  MirroredStrategy strategy(cpus(2));
+  ToyTraining training(strategy, {}, 8, {.accumulate = 3});
+  SessionOptions options = saving(7, 2);
+  options.scaffold.saver.keep_last = 0;
+  MonitoredTrainingSession session(training.state, options, {.files = files});
+  while (!session.should_stop()) session.run([&] { return training.step(); });
+  session.close();
+  std::vector<std::int64_t> steps;
+  for (const io::Path& path : checkpoint::checkpoint_paths(*files, "/run"))
+    steps.push_back(checkpoint::Checkpoint::open(files, path).step());
+  EXPECT_EQ(steps, (std::vector<std::int64_t>{0, 3, 6}));
+  EXPECT_TRUE(log.has("between two micro-batches"));
+}
+
+TEST(Session, AVariableMayCountTheSteps) {
+  const auto files = std::make_shared<io::MemoryFileSystem>();
+  for (const std::int64_t last_step : {2, 4}) {
+    MirroredStrategy strategy(cpus(2));
+    const variables::Variable counter = [&] {
+      const auto scope = strategy.scope();
+      return variables::make_variable({.name = "global_step",
+                                       .initial = at::zeros({}, at::kLong),
+                                       .trainable = variables::Trainable::kNo});
+    }();
+    ToyTraining training(strategy, {}, 8, {.accumulate = 2, .global_step = counter});
+    training.state.count_by(counter);
+    MonitoredTrainingSession session(training.state, saving(last_step, 1), {.files = files});
+    EXPECT_EQ(training.state.global_step(), last_step - 2);
+    int batches = 0;
+    while (!session.should_stop()) {
+      session.run([&] { return training.step(); });
+      ++batches;
+    }
+    session.close();
+    EXPECT_EQ(batches, 4);
+    EXPECT_EQ(training.adam.state().step(0), last_step);
   }
 }
 

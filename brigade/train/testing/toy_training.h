@@ -48,10 +48,11 @@ struct ToyNet : torch::nn::Module {
 /// epoch, shuffled, 4 epochs.
 struct ToyTraining {
   explicit ToyTraining(distribute::Strategy& the_strategy,
-                       const optim::Adam& rule = {.learning_rate = 0.05}, std::int64_t width = 8)
+                       const optim::Adam& rule = {.learning_rate = 0.05}, std::int64_t width = 8,
+                       const distribute::MinimizerOptions& options = {})
       : strategy(the_strategy),
         model(strategy.create<ToyNet>(width)),
-        adam(strategy.minimizer(model, rule)),
+        adam(strategy.minimizer(model, rule, options)),
         batches(strategy
                     .distribute(input::synthetic(35, {4}, 3)
                                     .shuffle(data::ShuffleOptions{.buffer_size = 20})
