@@ -20,10 +20,10 @@ using checkpoint::TensorDifference;
 
 constexpr const char* kExamples = R"(Examples:
   brigade inspect /tmp/run
-      the newest whole checkpoint of a directory
-  brigade inspect /tmp/run/ckpt-500 --json
+      the newest whole checkpoint of a model directory
+  brigade inspect /tmp/run/checkpoints/ckpt-500 --json
       one checkpoint, for programs
-  brigade inspect /tmp/run/ckpt-500 weights.safetensors
+  brigade inspect /tmp/run/checkpoints/ckpt-500 weights.safetensors
       how they differ: exit code 0 if they are equal, 1 if not)";
 
 std::string shape_text(const std::vector<std::int64_t>& shape) {
@@ -154,11 +154,19 @@ std::string text_of(const Comparison& found) {
   return text + base::str_cat("equal: ", found.equal, " tensors\n");
 }
 
+/// A model directory stands for the checkpoints in it.
+io::Path meant_by(const io::FileSystem& files, const std::string& path) {
+  const io::Path inside = io::Path(path) / "checkpoints";
+  return files.exists(inside) ? inside : io::Path(path);
+}
+
 class InspectCommand final : public Command {
  public:
   explicit InspectCommand(CLI::App& parent)
       : parser_(*parent.add_subcommand("inspect", "Show what a checkpoint holds, or compare two")) {
-    parser_.add_option("PATH", path_, "A checkpoint, a directory of checkpoints, or a file")
+    parser_
+        .add_option("PATH", path_,
+                    "A checkpoint, a model directory, a directory of checkpoints, or a file")
         ->required();
     parser_.add_option("OTHER", other_, "Another one, to be compared with");
     parser_.add_flag("--json", json_, "Write one JSON object to standard output");
@@ -169,11 +177,14 @@ class InspectCommand final : public Command {
   int run() override {
     const auto files = io::posix_file_system();
     if (other_.empty()) {
-      const Inspection seen = set_up([&] { return checkpoint::inspect(files, path_); });
+      const Inspection seen =
+          set_up([&] { return checkpoint::inspect(files, meant_by(*files, path_)); });
       json_ ? print_json(json_of(seen)) : print_text(text_of(seen));
       return kDone;
     }
-    const Comparison found = set_up([&] { return checkpoint::compare(files, path_, other_); });
+    const Comparison found = set_up([&] {
+      return checkpoint::compare(files, meant_by(*files, path_), meant_by(*files, other_));
+    });
     json_ ? print_json(json_of(found)) : print_text(text_of(found));
     return found.is_equal() ? kDone : kFailed;
   }

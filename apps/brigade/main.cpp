@@ -11,6 +11,7 @@
 #include "apps/brigade/devices_command.h"
 #include "apps/brigade/evaluate_command.h"
 #include "apps/brigade/exit_code.h"
+#include "apps/brigade/inspect_command.h"
 #include "apps/brigade/train_command.h"
 #include "brigade/base/strings.h"
 
@@ -84,6 +85,7 @@ int run(int argc, char** argv) {
   Commands commands;
   commands.push_back(make_train_command(app));
   commands.push_back(make_evaluate_command(app));
+  commands.push_back(make_inspect_command(app));
   commands.push_back(make_bench_command(app));
   commands.push_back(make_devices_command(app));
   check_command_name(argc, argv, commands);

@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <nlohmann/json.hpp>
+#include <set>
 #include <system_error>
 
 #include "brigade/base/error.h"
@@ -36,6 +38,34 @@ void check_writable(const io::FileSystem& files, const io::Path& directory) {
   }
 }
 
+bool is_finished(const Json& run) {
+  const Json& result = run["result"];
+  return result.is_object() && !result.value("interrupted", false);
+}
+
+/// Everything that the trained weights depend on, beyond the last bits, must be as it was.
+void check_same(const io::Path& directory, const Json& was, const Json& is) {
+  static const std::set<std::string> kMayDiffer = {"strategy", "devices", "replicas", "controller",
+                                                   "threads_per_replica"};
+  for (const auto& [key, value] : is.items()) {
+    if (kMayDiffer.contains(key) || !was.contains(key) || was[key] == value) continue;
+    throw Error(ErrorCode::kInvalidArgument,
+                base::str_cat("the model directory ", directory, " holds another training: ", key,
+                              " was ", was[key].dump(), " and is ", value.dump(),
+                              "; give the same flags, choose another --model-dir, or replace it "
+                              "with --overwrite"));
+  }
+}
+
+void remove_all(io::FileSystem& files, const io::Path& path) {
+  const auto info = files.info(path);
+  if (!info) return;
+  if (info->kind == io::FileKind::kDirectory) {
+    for (const std::string& name : files.list(path)) remove_all(files, path / name);
+  }
+  files.remove(path);
+}
+
 }  // namespace
 
 RunDirectory::RunDirectory(std::shared_ptr<io::FileSystem> files, io::Path path)
@@ -49,20 +79,43 @@ io::Path RunDirectory::run_path() const {
   return path_ / "run.json";
 }
 
-void RunDirectory::check(Overwrite overwrite) const {
-  check_writable(*files_, path_);
-  if (overwrite == Overwrite::kYes) return;
-  for (const io::Path& file : {run_path(), weights_path()}) {
-    if (!files_->exists(file)) continue;
-    throw Error(ErrorCode::kAlreadyExists,
-                base::str_cat("the model directory ", path_, " holds a run (", file.filename(),
-                              "); choose another --model-dir, or replace it with --overwrite"));
-  }
+Json RunDirectory::held_run() const {
+  if (!files_->exists(run_path())) return nullptr;
+  Json run = Json::parse(files_->read(run_path()), nullptr, /*allow_exceptions=*/false);
+  if (run.is_object() && run.contains("configuration") && run.contains("result")) return run;
+  throw Error(ErrorCode::kDataLoss,
+              base::str_cat(run_path(),
+                            " is no run.json; choose another --model-dir, or replace it "
+                            "with --overwrite"));
 }
 
-void RunDirectory::claim(std::string_view run_json) {
+void RunDirectory::check(HeldRun held) const {
+  check_writable(*files_, path_);
+  if (held == HeldRun::kReplace) return;
+  const Json run = held_run();
+  const bool has_weights = files_->exists(weights_path());
+  if (run.is_null() && !has_weights) return;
+  if (!run.is_null() && (held == HeldRun::kGoOnFinished || !is_finished(run))) return;
+  throw Error(ErrorCode::kAlreadyExists,
+              base::str_cat("the model directory ", path_,
+                            " holds a run that is finished; choose "
+                            "another --model-dir, go on with more steps with --resume, or replace "
+                            "it with --overwrite"));
+}
+
+void RunDirectory::open(HeldRun held, const Json& configuration, std::string_view run_json) {
+  const Json run = held == HeldRun::kReplace ? Json(nullptr) : held_run();
+  if (!run.is_null()) check_same(path_, run["configuration"], configuration);
   files_->create_directories(path_);
+  if (run.is_null()) remove_run();
   write_run(run_json);
+}
+
+void RunDirectory::remove_run() {
+  remove_all(*files_, path_ / "checkpoints");
+  for (const std::string& name : files_->list(path_)) {
+    if (name.starts_with("events.out.tfevents.")) files_->remove(path_ / name);
+  }
   files_->remove(weights_path());
 }
 

@@ -31,8 +31,8 @@ constexpr const char* kExamples = R"(Examples:
   brigade train --model mlp --dataset synthetic --steps 100 --optimizer sgd --learning-rate 0.1 --json
       a quick try, without files
 
-SIGINT (Ctrl-C) and SIGTERM end the training after the current step; the weights are saved. A second
-one ends it at once. Exit codes: 0 done, 1 failed, 2 wrong usage or input, 130 SIGINT, 75 SIGTERM.)";
+SIGINT (Ctrl-C) and SIGTERM end the training after the current step; everything is saved. A second one
+ends it at once. The same command again goes on where it was, as it does after a crash. Exit codes: 0 done, 1 failed, 2 wrong usage or input, 130 SIGINT, 75 SIGTERM.)";
 
 constexpr double kSecondsBetweenLines = 5.0;
 constexpr double kSecondsBetweenRewrites = 0.5;
@@ -60,7 +60,8 @@ class TrainCommand final : public Command {
     Prepared prepared = set_up([&] { return prepare(flags_); });
     const Json config = configuration(flags_, prepared);
     if (prepared.directory) {
-      set_up([&] { prepared.directory->claim(run_json(config, nullptr)); });
+      set_up(
+          [&] { prepared.directory->open(flags_.held_run(), config, run_json(config, nullptr)); });
     }
     return train(prepared, config);
   }
@@ -75,10 +76,13 @@ class TrainCommand final : public Command {
         model.variables(), prepared.rule, {.accumulate = static_cast<int>(flags_.accumulate)});
     const base::SystemClock clock;
     train::Progress progress(std::cerr, clock, progress_options(flags_, total_steps));
-    TrainingResult result = run_training({.step = {*prepared.strategy, model, minimizer},
-                                          .batches = *prepared.train,
-                                          .steps = flags_.steps},
-                                         progress, interrupt);
+    TrainingResult result =
+        run_training({.step = {*prepared.strategy, model, minimizer},
+                      .batches = *prepared.train,
+                      .steps = flags_.steps,
+                      .optimizer = std::string(prepared.rule->name()),
+                      .session = flags_.checkpoints.session_options(flags_.model_dir)},
+                     progress, interrupt);
     tell_shares(result);
     const auto weights = weights_of(model.variables());
     if (prepared.directory) prepared.directory->save_weights(weights);

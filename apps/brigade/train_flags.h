@@ -4,9 +4,11 @@
 #include <optional>
 #include <string>
 
+#include "apps/brigade/checkpoint_flags.h"
 #include "apps/brigade/data_flags.h"
 #include "apps/brigade/model_flags.h"
 #include "apps/brigade/optimizer_flags.h"
+#include "apps/brigade/run_directory.h"
 #include "apps/brigade/strategy_flags.h"
 
 namespace brigade::command {
@@ -24,6 +26,8 @@ struct TrainFlags {
   std::int64_t accumulate = 1;
   std::string model_dir;
   bool overwrite = false;
+  bool resume = false;
+  CheckpointFlags checkpoints;
   std::string eval = "end";
   std::optional<double> log_every;
   bool json = false;
@@ -31,6 +35,8 @@ struct TrainFlags {
   void add_to(CLI::App& app);
   /// Throws UsageError for flags that cannot work, alone or together. Reads no file.
   void check() const;
+  /// What is done with a run that the model directory holds.
+  HeldRun held_run() const;
 };
 
 }  // namespace brigade::command

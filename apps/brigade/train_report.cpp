@@ -60,6 +60,7 @@ Json result_json(const TrainingResult& result,
                  const std::string& weights_sha256) {
   Json json;
   json["steps"] = result.steps;
+  json["first_step"] = result.first_step;
   json["examples"] = result.examples;
   json["examples_per_second"] = result.examples_per_second;
   json["warmup_steps"] = result.warmup_steps;

@@ -8,7 +8,7 @@ Prepared prepare(const TrainFlags& flags) {
   prepared.rule = flags.optimizer.rule();
   if (!flags.model_dir.empty()) {
     prepared.directory.emplace(io::posix_file_system(), flags.model_dir);
-    prepared.directory->check(flags.overwrite ? Overwrite::kYes : Overwrite::kNo);
+    prepared.directory->check(flags.held_run());
   }
   prepared.strategy = flags.strategy.make();
   prepared.global_batch = flags.batch.global_size(prepared.strategy->num_replicas_in_sync());

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "apps/brigade/interrupt.h"
@@ -10,21 +11,27 @@
 #include "brigade/distribute/step_times.h"
 #include "brigade/input/example.h"
 #include "brigade/train/progress.h"
+#include "brigade/train/session.h"
 
 namespace brigade::command {
 
 /// What is trained, on what, and for how long.
 struct Training {
   TrainingStep step;
-  /// Global batches; the training ends with them, or after `steps`.
+  /// Global batches; the training ends with them, or at step `steps`.
   data::Dataset<input::LabeledBatch> batches;
   std::optional<std::int64_t> steps;
+  /// Under which its slots are saved.
+  std::string optimizer;
+  /// Checkpoints and summaries.
+  train::SessionOptions session;
 };
 
 /// What became of it.
 struct TrainingResult {
-  std::int64_t steps = 0;
-  std::int64_t examples = 0;
+  std::int64_t steps = 0;            ///< made so far, in earlier processes too
+  std::int64_t examples = 0;         ///< trained on so far, in earlier processes too
+  std::int64_t first_step = 0;       ///< where this process began
   double seconds = 0.0;              ///< of the loop: input, steps and progress
   std::int64_t warmup_steps = 0;     ///< first steps that `examples_per_second` leaves out
   double examples_per_second = 0.0;  ///< behind the first steps, in which memory is first touched
@@ -35,7 +42,8 @@ struct TrainingResult {
   std::vector<distribute::StepTimes> step_times;
 };
 
-/// Trains until the end, or until the step in which a signal came is finished.
+/// Trains from the newest whole checkpoint, if there is one, until the end, or until the step in
+/// which a signal came is finished; then the state is saved.
 TrainingResult run_training(const Training& training, train::Progress& progress,
                             const Interrupt& interrupt);
 
