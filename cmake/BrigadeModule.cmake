@@ -52,6 +52,8 @@ function(brigade_test name)
     target_link_libraries(${name}_tests PRIVATE brigade_torch)
     brigade_use_torch_pch(${name}_tests)
   endif()
+  # Tests are compiled more often than they are run: a quarter of their compile time is the optimizer's.
+  target_compile_options(${name}_tests PRIVATE $<$<CONFIG:Release>:-O1>)
   add_test(NAME ${name} COMMAND ${name}_tests)
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABEL}" TIMEOUT ${ARG_TIMEOUT})
 endfunction()
