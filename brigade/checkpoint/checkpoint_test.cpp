@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "brigade/base/environment.h"
 #include "brigade/checkpoint/saver.h"
 #include "brigade/checkpoint/testing/sample.h"
 #include "brigade/io/memory_file_system.h"
@@ -153,7 +154,11 @@ TEST(GoldenCheckpoint, IsWhatIsWritten) {
 }
 
 // How the golden files came to be; to be run once for each new version of the format.
-TEST(GoldenCheckpoint, DISABLED_Write) {
+TEST(GoldenCheckpoint, Write) {
+  if (!base::environment("BRIGADE_WRITE_GOLDEN")) {
+    GTEST_SKIP()
+        << "writes new golden files; set BRIGADE_WRITE_GOLDEN for a new version of the format";
+  }
   save_golden(io::posix_file_system(), ::testing::TempDir() + "brigade-golden");
 }
 
