@@ -73,6 +73,7 @@
 #include "brigade/train/regression.h"
 #include "brigade/train/session.h"
 #include "brigade/train/step_counter_hook.h"
+#include "brigade/train/step_shares_hook.h"
 #include "brigade/train/stop_at_step_hook.h"
 #include "brigade/train/summary_saver_hook.h"
 #include "brigade/train/tensor_board.h"
@@ -158,6 +159,7 @@ using train::SessionContext;
 using train::SessionOptions;
 using train::SessionRunHook;
 using train::StepCounterHook;
+using train::StepSharesHook;
 using train::StepValues;
 using train::StopAtStep;
 using train::StopAtStepHook;

@@ -15,9 +15,11 @@
 #include "brigade/train/nan_hook.h"
 #include "brigade/train/profiler_hook.h"
 #include "brigade/train/step_counter_hook.h"
+#include "brigade/train/step_shares_hook.h"
 #include "brigade/train/stop_at_step_hook.h"
 #include "brigade/train/summary_saver_hook.h"
 #include "brigade/train/testing/small_session.h"
+#include "brigade/train/testing/toy_training.h"
 
 namespace brigade::train {
 namespace {
@@ -157,6 +159,63 @@ TEST(StepCounterHook, LogsStepsASecond) {
   EXPECT_EQ(log.lines(), (std::vector<std::string>{"global_step/sec: 1", "global_step/sec: 1"}));
 }
 
+TEST(StepSharesHook, TellsOnWhatEachReplicaSpendsItsSteps) {
+  const LogOf log;
+  distribute::MirroredStrategy strategy(distribute::cpus(2));
+  ToyTraining training(strategy);
+  const auto files = std::make_shared<io::MemoryFileSystem>();
+  MonitoredTrainingSession session(
+      training.state,
+      {.hooks = {std::make_shared<StepSharesHook>(Every{.steps = 3}),
+                 std::make_shared<StopAtStepHook>(StopAtStep{.last_step = 4})},
+       .save_summaries = {},
+       .log_step_count = {},
+       .summary_dir = "/summaries"},
+      {.files = files});
+  while (!session.should_stop()) session.run([&] { return training.step(); });
+  session.close();
+  EXPECT_TRUE(log.has("shares of a step"));
+  const std::vector<std::string> scalars = scalars_in(*files, "/summaries");
+  ASSERT_EQ(scalars.size(), 10u);  // five phases of two replicas, once
+  EXPECT_EQ(scalars.back(), "step_shares/replica_1/update@3");
+}
+
+/// Counts steps over all processes.
+class Counter final : public SessionRunHook {
+ public:
+  void begin(SessionContext& context) override {
+    context.state().add_part(
+        {.name = "hook/counter",
+         .save = [this] { return PartState{.tree = count, .tensors = {}}; },
+         .restore = [this](const PartState& saved) { count = saved.tree.as_int64(); },
+         .missing = checkpoint::Missing::kSkip});
+  }
+  void after_run(SessionContext&, const StepValues&) override { ++count; }
+  void end(SessionContext& context) override { context.state().remove_part("hook/counter"); }
+  std::int64_t count = 0;
+};
+
+TEST(Hook, KeepsStateInTheCheckpoint) {
+  const auto files = std::make_shared<io::MemoryFileSystem>();
+  const auto run = [&](const std::shared_ptr<SessionRunHook>& hook, AtStop at_stop) {
+    SmallTraining training(files);
+    MonitoredTrainingSession session(
+        training.state,
+        {.checkpoint_dir = "/run", .hooks = {hook}, .save_checkpoints = {.steps = 2}},
+        training.environment());
+    training.run(session, 3);
+    session.request_stop(at_stop);
+    session.close();
+  };
+  run(std::make_shared<StepCounterHook>(), AtStop::kSave);  // a checkpoint that lacks the part
+  const auto first = std::make_shared<Counter>();
+  run(first, AtStop::kDiscard);
+  EXPECT_EQ(first->count, 3);
+  const auto second = std::make_shared<Counter>();
+  run(second, AtStop::kSave);
+  EXPECT_EQ(second->count, 5) << "two from the checkpoint of the first one's second step";
+}
+
 TEST(StopAtStepHook, CountsFromTheBeginningOfTheRun) {
   SmallTraining training;
   training.state.set_global_step(5);
@@ -205,11 +264,11 @@ TEST(LoggingHook, NamesTheValuesThereAre) {
   EXPECT_TRUE(says(error, "loss")) << error.what();
 }
 
-void run_to_nan(SmallTraining& training, NanHookOptions options) {
+void run_to_nan(SmallTraining& training, NanHookOptions options, std::int64_t save_every = 100) {
   MonitoredTrainingSession session(training.state,
                                    {.checkpoint_dir = "/run",
                                     .hooks = {std::make_shared<NanHook>(std::move(options))},
-                                    .save_checkpoints = {.steps = 100},
+                                    .save_checkpoints = {.steps = save_every},
                                     .save_summaries = {},
                                     .log_step_count = {}},
                                    training.environment());
@@ -235,6 +294,9 @@ TEST(NanHook, FailsOrStopsAndNothingSpoiltIsSaved) {
   run_to_nan(stopping, {.then = NanHookOptions::Then::kStop});
   EXPECT_EQ(stopping.value(), 3);
   EXPECT_EQ(steps_in(*stopping.files, "/run"), (std::vector<std::int64_t>{0}));
+  SmallTraining saving;
+  EXPECT_THROW(run_to_nan(saving, {}, 1), Error);
+  EXPECT_EQ(steps_in(*saving.files, "/run"), (std::vector<std::int64_t>{0, 1, 2}));
   SmallTraining seldom;
   run_to_nan(seldom, {.then = NanHookOptions::Then::kStop, .every_steps = 5});
   EXPECT_EQ(seldom.value(), 5);

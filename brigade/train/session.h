@@ -89,7 +89,9 @@ struct SessionOptions {
 /// TrainingState), as long as each step draws its data from iterators that the state knows.
 ///
 /// Hooks of a chief, in order: chief_only_hooks, StepCounterHook, SummarySaverHook,
-/// CheckpointSaverHook, hooks. Of a worker: hooks.
+/// CheckpointSaverHook, hooks. Of a worker: hooks. The saver's `after_run` alone comes behind all
+/// others', so that a checkpoint holds what they remember of its step and none is written of a step
+/// that they refused.
 ///
 /// Differs from TensorFlow: a training that is resumed at its last step makes no further one;
 /// `end` of every hook is called also after an error; times and steps may both be set; recovery is

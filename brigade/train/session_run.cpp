@@ -4,6 +4,7 @@
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
+#include "brigade/train/checkpoint_saver_hook.h"
 #include "brigade/train/session.h"
 
 namespace brigade::train {
@@ -65,7 +66,11 @@ std::optional<StepValues> MonitoredTrainingSession::try_run(const StepFunction& 
   }
   state.advance();
   spans().measure("after_run", "hook", [&] {
-    for (const auto& hook : hooks_) hook->after_run(context_, *values);
+    for (const auto& hook : hooks_) {
+      if (hook != saver_) hook->after_run(context_, *values);
+    }
+    // Last, so that it saves what the others remember of this step, and nothing that they refused.
+    if (saver_) saver_->after_run(context_, *values);
   });
   if (context_.global_step() > furthest_step_) recoveries_in_a_row_ = 0;
   return values;
@@ -74,6 +79,9 @@ std::optional<StepValues> MonitoredTrainingSession::try_run(const StepFunction& 
 // An error of the recovery itself is logged: the first one is what people must see.
 bool MonitoredTrainingSession::recover(const std::exception_ptr& error) {
   if (!is_recoverable(error) || options_.checkpoint_dir.empty()) return false;
+  // What lies there is another run's, unless this one saves.
+  const bool began_elsewhere = options_.resume == Resume::kNever || options_.resume_from;
+  if (began_elsewhere && !saver_) return false;
   if (recoveries_in_a_row_ >= options_.max_recoveries) {
     base::log_error(base::str_cat("Gave up after ", std::int64_t{recoveries_in_a_row_},
                                   " recoveries without getting further than step ", furthest_step_,
