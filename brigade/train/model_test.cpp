@@ -114,6 +114,41 @@ TEST(Model, EveryStrategyGivesTheSameHistory) {
   }
 }
 
+// Histories of Keras 3 (TensorFlow 2.21) for the same layer, data and batches, in float64.
+TEST(Model, HasKerassHistory) {
+  struct Case {
+    OptimizerChoice optimizer;
+    double tolerance;  // Keras adds Adam's epsilon at another place
+    std::map<std::string, std::vector<double>> history;
+  };
+  for (const auto& [optimizer, tolerance, history] : std::vector<Case>{
+           {optim::Sgd{.learning_rate = 0.1},
+            1e-9,
+            {{"loss", {2.600373525289264, 0.9094600764093936, 0.34283532257303684}},
+             {"mae", {1.3172056780615822, 0.7952473015497799, 0.4954365858159046}},
+             {"val_loss", {1.088705872453285, 0.412193177808348, 0.1629522293330488}},
+             {"val_mae", {0.8269928501286283, 0.5329271796493177, 0.3431118195151789}}}},
+           {"adam",
+            1e-6,
+            {{"loss", {3.636125063974841, 3.6154291683466195, 3.594824213630898}},
+             {"mae", {1.572365987925636, 1.568189650769797, 1.5640182743485065}},
+             {"val_loss", {3.1411349740637506, 3.123483645326474, 3.10590407914648}},
+             {"val_mae", {1.331862782097942, 1.3286459999624625, 1.3254316069505085}}}}}) {
+    distribute::MirroredStrategy strategy(distribute::cpus(2));
+    Model model(strategy, line());
+    model.compile({.optimizer = optimizer, .loss = "mse", .metrics = {"mae"}});
+    FitOptions options = quiet(3);
+    options.batch_size = 10;
+    options.shuffle = Shuffle::kNo;
+    options.validation_data = line_data(11);
+    const History seen = model.fit(line_data(37), options);
+    for (const auto& [name, values] : history) {
+      for (std::size_t epoch = 0; epoch < values.size(); ++epoch)
+        EXPECT_NEAR(seen.at(name)[epoch], values[epoch], tolerance) << name << " of " << epoch;
+    }
+  }
+}
+
 TEST(Model, EvaluateAndPredictSeeEveryExampleOnceAndInOrder) {
   for (const auto& strategy : strategies()) {
     Model model(*strategy, line());
@@ -239,7 +274,8 @@ struct Trained {
   std::vector<at::Tensor> weights;
 };
 
-Trained train_to_the_end(const SessionOptions& session) {
+Trained train_to_the_end(const SessionOptions& session,
+                         std::optional<std::int64_t> steps_per_epoch) {
   distribute::MirroredStrategy strategy(distribute::cpus(2));
   Model model(strategy, line());
   model.compile(
@@ -247,30 +283,44 @@ Trained train_to_the_end(const SessionOptions& session) {
   FitOptions options = quiet(3);
   options.batch_size = 10;
   options.session = session;
+  options.steps_per_epoch = steps_per_epoch;
   Trained trained{.history = model.fit(line_data(37), options)};
   for (const auto& variable : model.variables()) trained.weights.push_back(variable.read());
   return trained;
 }
 
-// 4 steps an epoch; stopped behind every one of the 12.
+/// Three epochs that are stopped behind step `stop` and gone on with, beside three that are not.
+void expect_exact_resumption(std::int64_t stop, std::optional<std::int64_t> steps_per_epoch) {
+  const Trained whole = train_to_the_end(quiet_session(), steps_per_epoch);
+  const Folder folder;
+  SessionOptions session = quiet_session();
+  session.checkpoint_dir = folder.path;
+  session.save_checkpoints = {.steps = 100};
+  SessionOptions first = session;
+  first.hooks = {std::make_shared<StopAtStepHook>(StopAtStep{.num_steps = stop})};
+  const Trained half = train_to_the_end(first, steps_per_epoch);
+  const std::int64_t steps = steps_per_epoch.value_or(4);  // 37 examples, 10 a batch
+  EXPECT_EQ(half.history.epochs.size(), static_cast<std::size_t>(stop / steps));
+  EXPECT_NE(half.history.stop_reason, "");
+  const Trained rest = train_to_the_end(session, steps_per_epoch);
+  EXPECT_EQ(rest.history.epochs.size(), 3 - half.history.epochs.size());
+  for (const char* name : {"loss", "mae"})
+    EXPECT_EQ(rest.history.at(name).back(), whole.history.at(name).back()) << name;
+  for (std::size_t i = 0; i < whole.weights.size(); ++i)
+    EXPECT_TRUE(at::equal(rest.weights[i], whole.weights[i]));
+}
+
 TEST(Model, AFitThatIsStoppedAnywhereGoesOnAsIfItHadNotBeen) {
-  const Trained whole = train_to_the_end(quiet_session());
-  for (const std::int64_t stop : {1, 3, 4, 6, 8, 11}) {
-    const Folder folder;
-    SessionOptions session = quiet_session();
-    session.checkpoint_dir = folder.path;
-    session.save_checkpoints = {.steps = 100};
-    SessionOptions first = session;
-    first.hooks = {std::make_shared<StopAtStepHook>(StopAtStep{.num_steps = stop})};
-    const Trained half = train_to_the_end(first);
-    EXPECT_EQ(half.history.epochs.size(), static_cast<std::size_t>(stop / 4)) << stop;
-    EXPECT_NE(half.history.stop_reason, "");
-    const Trained rest = train_to_the_end(session);
-    for (std::size_t i = 0; i < whole.weights.size(); ++i)
-      EXPECT_TRUE(at::equal(rest.weights[i], whole.weights[i])) << stop;
-    for (const char* name : {"loss", "mae"})
-      EXPECT_EQ(rest.history.at(name).back(), whole.history.at(name).back()) << stop;
-    EXPECT_EQ(rest.history.epochs.size(), 3 - half.history.epochs.size());
+  for (const std::int64_t stop : {1, 4, 6, 8, 11}) {
+    SCOPED_TRACE(stop);
+    expect_exact_resumption(stop, std::nullopt);
+  }
+}
+
+TEST(Model, AFitByStepsGoesOnInTheMiddleOfAPass) {
+  for (const std::int64_t stop : {1, 3, 4, 5}) {
+    SCOPED_TRACE(stop);
+    expect_exact_resumption(stop, 2);
   }
 }
 
