@@ -73,8 +73,11 @@ TEST_P(EpochWalkTest, GoesOnExactlyWhereItWasSavedHoweverFarItLooked) {
     EpochWalk second = walk();
     second.restore(state);
     const double expected = sum(*whole.next());
-    EXPECT_EQ(sum(*second.next()), expected) << before;
-    EXPECT_EQ(sum(*first.next()), expected) << before;
+    for (EpochWalk* walk_on : {&first, &second}) {
+      const auto batch = walk_on->next();
+      ASSERT_TRUE(batch) << before;
+      EXPECT_EQ(sum(*batch), expected) << before;
+    }
     EXPECT_EQ(second.has_next(), before < 2);
   }
 }
