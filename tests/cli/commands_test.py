@@ -128,14 +128,15 @@ class Failures(CommandTest):
         self.assertEqual(result.stderr, "brigade: error: cannot write to standard output\n")
 
     def test_weights_that_cannot_be_saved(self):
-        limit = 64 * 1024  # enough for run.json, too little for the weights
+        limit = 64 * 1024  # enough for run.json, too little for a checkpoint
         result = subprocess.run([COMMAND, "train", *MLP, "--steps", "1", "--eval", "none", "--model-dir", self.model_dir],
                                 capture_output=True, text=True, timeout=DEADLINE,
                                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
         self.assertEqual(result.returncode, 1, result.stderr)
-        self.assertIn("weights.safetensors", result.stderr.splitlines()[-1])
+        self.assertIn("variables-00001-of-00001.safetensors", result.stderr.splitlines()[-1])
         self.assertTrue(result.stderr.splitlines()[-1].startswith("brigade: error: "))
-        self.assertEqual(os.listdir(self.model_dir), ["run.json"])
+        self.assertNotIn("weights.safetensors", os.listdir(self.model_dir))
+        self.assertNotIn("ckpt-1", os.listdir(self.model_dir / "checkpoints"))
 
     def test_a_loss_that_is_not_finite_is_null_and_warned_of(self):
         result = run("train", *MLP, "--optimizer", "sgd", "--learning-rate", "1e30", "--steps", "6", "--eval", "none",
