@@ -13,8 +13,8 @@
 /// is in the model changes a value.
 ///
 /// Weights are laid out as libtorch's: [outputs, inputs, window...]. An initialiser that asks for
-/// the number of inputs (`fan_in`) takes dimension 1 times the window, for outputs dimension 0 times
-/// the window; with one dimension both are its size, with none 1.
+/// the number of inputs (`fan_in`) takes dimension 1 times the window, for outputs dimension 0
+/// times the window; with one dimension both are its size, with none 1.
 ///
 /// Thread-safety: pure functions.
 namespace brigade::variables {
@@ -78,8 +78,8 @@ Initializer glorot_normal_initializer();
 /// He et al., 2015: variance scaling with scale 2 and the inputs.
 Initializer he_uniform_initializer();
 Initializer he_normal_initializer();
-/// Saxe et al., 2014: rows or columns (the fewer) orthonormal, times `gain`, of the variable seen as
-/// a matrix [dimension 0, the rest]. At least two dimensions.
+/// Saxe et al., 2014: rows or columns (the fewer) orthonormal, times `gain`, of the variable seen
+/// as a matrix [dimension 0, the rest]. At least two dimensions.
 Initializer orthogonal_initializer(double gain = 1.0);
 
 }  // namespace brigade::variables

@@ -8,8 +8,8 @@
 
 namespace brigade::variables {
 
-/// Says into how many parts each axis of a variable is cut; at most one axis into more than one. The
-/// result has one number a dimension. Empty: the variable stays whole.
+/// Says into how many parts each axis of a variable is cut; at most one axis into more than one.
+/// The result has one number a dimension. Empty: the variable stays whole.
 using Partitioner =
     std::function<std::vector<std::int64_t>(at::IntArrayRef shape, at::ScalarType dtype)>;
 
@@ -36,8 +36,8 @@ struct MinMaxOptions {
 /// As many parts as keep each above a size. TensorFlow: min_max_variable_partitioner.
 Partitioner min_max_variable_partitioner(const MinMaxOptions& options);
 
-/// Sizes of `parts` parts of `size` elements: they differ by at most one, larger ones first (10 in 3
-/// is 4, 3, 3), as TensorFlow's "div".
+/// Sizes of `parts` parts of `size` elements: they differ by at most one, larger ones first (10 in
+/// 3 is 4, 3, 3), as TensorFlow's "div".
 std::vector<std::int64_t> part_sizes(std::int64_t size, std::int64_t parts);
 
 }  // namespace brigade::variables
