@@ -1,4 +1,5 @@
 """Controllers, towers, accumulation and the placement log of `brigade train`."""
+import json
 import unittest
 
 from brigade_process import MLP, SMALL, CommandTest, run
@@ -28,11 +29,22 @@ class Towers(CommandTest):
         self.assertEqual(report["controller"], "cpu:1")
 
     def test_accumulated_batches_are_one_step(self):
-        one = self.train(*MLP, "--batch-size", "64", "--epochs", "1", "--optimizer", "sgd", "--shuffle-buffer", "1")
-        four = self.train(*MLP, "--batch-size", "16", "--accumulate", "4", "--epochs", "1", "--optimizer", "sgd",
-                          "--shuffle-buffer", "1")
-        self.assertEqual((four["steps"], four["examples"], four["accumulate"]), (4, 256, 4))
+        def weights(name, *flags):
+            report = self.train(*MLP, *flags, "--epochs", "1", "--optimizer", "sgd", "--learning-rate", "0.1",
+                                "--shuffle-buffer", "1", "--model-dir", self.folder / name)
+            return report, self.folder / name / "weights.safetensors"
+
+        def apart(a, b):
+            found = json.loads(run("inspect", a, b, "--json").stdout)
+            return max((entry["max_abs_difference"] for entry in found["value_differs"]), default=0.0)
+
+        one, large = weights("large", "--batch-size", "64")
+        four, gathered = weights("gathered", "--batch-size", "16", "--accumulate", "4")
+        _, small = weights("small", "--batch-size", "16")
         self.assertEqual((one["steps"], one["examples"]), (4, 256))
+        self.assertEqual((four["steps"], four["examples"], four["accumulate"]), (4, 256, 4))
+        self.assertLess(apart(large, gathered), 1e-5)
+        self.assertGreater(apart(large, small), 1e-3)  # what a step a batch would have done
 
     def test_an_unfinished_group_counts_too(self):
         report = self.train(*MLP, "--accumulate", "3", "--epochs", "1")
