@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/checkpoint/strict_json.h"
 
 namespace brigade::checkpoint {
 namespace {
@@ -52,27 +52,8 @@ class Parser {
   }
 
   json parse_json(std::string_view text) const {
-    std::vector<std::set<std::string>> keys;  // of every object that is open
-    std::size_t depth = 0;
-    const auto watch = [&](int, json::parse_event_t event, json& value) {
-      using Event = json::parse_event_t;
-      if (event == Event::object_start || event == Event::array_start) {
-        if (++depth > kDeepest) fail("the header is nested too deeply");
-        if (event == Event::object_start) keys.emplace_back();
-      } else if (event == Event::object_end || event == Event::array_end) {
-        --depth;
-        if (event == Event::object_end) keys.pop_back();
-      } else if (event == Event::key) {
-        const auto& key = value.get_ref<const std::string&>();
-        if (!keys.back().insert(key).second) fail("the key '", key, "' occurs twice");
-      }
-      return true;
-    };
-    try {
-      return json::parse(text, watch);
-    } catch (const json::exception& error) {
-      fail("the header is not JSON: ", error.what());
-    }
+    return parse_strict_json(text, kDeepest,
+                             [this](const std::string& why) { fail("the header: ", why); });
   }
 
   std::map<std::string, std::string> metadata(const json& value) const {
