@@ -83,40 +83,45 @@ std::int64_t make_step(const TrainingStep& step,
   return examples;
 }
 
+train::SessionOptions session_options(const Training& training, const Losses& losses) {
+  train::SessionOptions options = training.session;
+  // Asked for only where it is written: reading the loss waits for the devices.
+  options.scaffold.summaries = [&](summary::SummaryWriter& writer, std::int64_t step,
+                                   const train::StepValues&) {
+    if (losses) writer.scalar("loss", training.step.mean(*losses), step);
+  };
+  if (training.steps) {
+    options.hooks.push_back(
+        std::make_shared<train::StopAtStepHook>(train::StopAtStep{.last_step = *training.steps}));
+  }
+  return options;
+}
+
+/// A count that goes on from checkpoint to checkpoint.
+train::Part counted(const std::string& name, std::int64_t& count) {
+  return {.name = name,
+          .save = [&count] { return train::PartState{.tree = io::StateTree(count)}; },
+          .restore = [&count](const train::PartState& saved) { count = saved.tree.as_int64(); }};
+}
+
 }  // namespace
 
 TrainingResult run_training(const Training& training, train::Progress& progress,
                             const Interrupt& interrupt) {
   distribute::Strategy& strategy = training.step.strategy;
   auto batches = strategy.distribute(training.batches).iterator();
-  std::int64_t earlier_examples = 0;
+  std::int64_t examples = 0;  // in earlier processes too, as the global step
   Losses losses;
-  std::optional<Meter> meter;
-
   train::TrainingState state(strategy);
   state.add_model(training.step.model);
   state.add_optimizer(training.optimizer, training.step.minimizer);
   state.add_iterator("train", batches);
-  state.add_part({.name = "examples",
-                  .save =
-                      [&] {
-                        const std::int64_t now = meter ? meter->examples() : 0;
-                        return train::PartState{.tree = io::StateTree(earlier_examples + now)};
-                      },
-                  .restore =
-                      [&](const train::PartState& saved) {
-                        earlier_examples = saved.tree.as_int64();
-                        meter.reset();
-                      }});
-  train::SessionOptions options = training.session;
-  if (training.steps) {
-    options.hooks.push_back(
-        std::make_shared<train::StopAtStepHook>(train::StopAtStep{.last_step = *training.steps}));
-  }
-  train::MonitoredTrainingSession session(state, options);
+  state.add_part(counted("examples", examples));
+  train::MonitoredTrainingSession session(state, session_options(training, losses));
+
   const std::int64_t first_step = state.global_step();
   if (first_step > 0) base::log_info(base::str_cat("going on from step ", first_step));
-  meter.emplace(warmup_steps(training));
+  Meter meter(warmup_steps(training));
   std::optional<int> signal;
   strategy.reset_step_times();
   strategy.measure_steps(distribute::StepMeasuring::kOn);
@@ -127,28 +132,23 @@ TrainingResult run_training(const Training& training, train::Progress& progress,
       break;
     }
     session.run([&]() -> std::optional<train::StepValues> {
-      const std::int64_t examples = make_step(training.step, batches, losses);
-      if (examples == 0) return std::nullopt;
-      meter->count(examples);
-      if (meter->has_just_warmed_up()) strategy.reset_step_times();
-      train::StepValues values;
-      // Reading the loss waits for the devices: only where somebody looks.
-      const bool is_summarised =
-          options.save_summaries.steps && meter->steps() % *options.save_summaries.steps <= 1;
-      if (is_summarised) values.set("loss", training.step.mean(*losses));
-      return values;
+      const std::int64_t taken = make_step(training.step, batches, losses);
+      if (taken == 0) return std::nullopt;
+      examples += taken;
+      meter.count(taken);
+      if (meter.has_just_warmed_up()) strategy.reset_step_times();
+      return train::StepValues{};
     });
     if (losses && progress.is_due()) {
-      progress.report(
-          {state.global_step(), earlier_examples + meter->examples(), training.step.mean(*losses)});
+      progress.report({state.global_step(), examples, training.step.mean(*losses)});
     }
   }
   strategy.measure_steps(distribute::StepMeasuring::kOff);
-  TrainingResult result = meter->result();
+  TrainingResult result = meter.result();
   result.step_times = strategy.step_times();
   result.first_step = first_step;
   result.steps = state.global_step();
-  result.examples += earlier_examples;
+  result.examples = examples;
   result.signal = signal ? signal : interrupt.received();
   if (losses) result.final_loss = training.step.mean(*losses);
   if (losses) progress.report({result.steps, result.examples, *result.final_loss});

@@ -1,11 +1,15 @@
 """What the commands write: reports, files, help."""
 import json
 import os
+import pathlib
 import pty
 import resource
 import subprocess
+import sys
 import unittest
 
+sys.path.insert(1, str(pathlib.Path(__file__).resolve().parent.parent / "summary"))
+import event_files
 from brigade_process import COMMAND, DEADLINE, MLP, TWO_REPLICAS, CommandTest, run
 
 KEYS = {"model", "strategy", "replicas", "devices", "steps", "examples", "examples_per_second", "seconds", "final_loss",
@@ -27,6 +31,20 @@ class Train(CommandTest):
         stored = json.loads((self.model_dir / "run.json").read_text())
         self.assertEqual(stored["result"]["weights_sha256"], report["weights_sha256"])
         self.assertEqual(stored["configuration"]["model"], "mlp")
+
+    def test_writes_the_loss_for_tensorboard(self):
+        report = self.succeed("train", *MLP, "--steps", "7", "--summary-steps", "3", "--eval", "none", "--model-dir",
+                              self.model_dir, "--json")
+        [path] = self.model_dir.glob("events.out.tfevents.*")
+        points = {}
+        for record in event_files.records(path.read_bytes())[0]:
+            event = event_files.fields(record)
+            for summary in event.get(5, []):
+                for value in map(event_files.fields, event_files.fields(summary).get(1, [])):
+                    if value[1] == [b"loss"]:
+                        points[event[2][0]] = value[2][0]
+        self.assertEqual(sorted(points), [1, 4, 7])
+        self.assertAlmostEqual(points[7], report["final_loss"], places=5)
 
     def test_an_uneven_end_loses_no_example(self):
         report = self.succeed("train", *MLP, *TWO_REPLICAS, "--train-examples", "67", "--epochs", "1", "--json")
