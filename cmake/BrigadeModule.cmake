@@ -82,11 +82,13 @@ function(brigade_compile_headers folder torch)
   endif()
 endfunction()
 
-# brigade_python_test(<name> <label> <module>): a unittest module of this folder, run by ctest. Standard library only.
+# brigade_python_test(<name> <label> <module>): a unittest module of this folder, run by ctest. Standard library only, and
+# what tools/install_python.py installs, if it is there.
 function(brigade_python_test name label module)
   find_package(Python3 REQUIRED COMPONENTS Interpreter)
   add_test(NAME ${name}
            COMMAND ${Python3_EXECUTABLE} -B -m unittest -v ${module}
            WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
-  set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 60)
+  set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 60
+    ENVIRONMENT_MODIFICATION "PYTHONPATH=path_list_append:${PROJECT_SOURCE_DIR}/.deps/python")
 endfunction()

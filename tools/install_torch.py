@@ -6,6 +6,7 @@ usage: install_torch.py DEPS
 The PyPI wheel is a CUDA build of 530 MB; its CPU library still names libcudart and libcupti, which come from two small
 wheels. Everything is unpacked beside its place and renamed at the end, so an interrupted run leaves nothing that looks whole.
 """
+import contextlib
 import fcntl
 import pathlib
 import re
@@ -92,15 +93,22 @@ def install(deps):
         site.rename(deps / "site")
 
 
+@contextlib.contextmanager
+def locked(deps):
+    """Makes the folder, keeps other installers out of it, and removes what one that was killed has left."""
+    deps.mkdir(parents=True, exist_ok=True)
+    with open(deps / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # two `./dev` at once: the second waits, then finds it done
+        for left_over in deps.glob("unpacking-*"):
+            shutil.rmtree(left_over, ignore_errors=True)
+        yield
+
+
 def main():
     if len(sys.argv) != 2:
         raise SystemExit(__doc__)
     deps = pathlib.Path(sys.argv[1])
-    deps.mkdir(parents=True, exist_ok=True)
-    with open(deps / "lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # two `./dev` at once: the second waits, then finds it done
-        for left_over in deps.glob("unpacking-*"):  # of a run that was killed
-            shutil.rmtree(left_over, ignore_errors=True)
+    with locked(deps):
         if not is_complete(deps / "site"):
             try:
                 install(deps)

@@ -67,7 +67,7 @@ class Reader(unittest.TestCase):
         self.assertEqual(values["step"], (120,))
         self.assertEqual(values["state/buffer"], (120,) * 4)
 
-    @unittest.skipIf(safetensors is None, "the package safetensors is not installed")
+    @unittest.skipIf(safetensors is None, "the package safetensors is not installed (tools/install_python.py)")
     def test_the_package_reads_every_file(self):
         for file in self.manifest["files"]:
             data = (GOLDEN / file["name"]).read_bytes()

@@ -1,7 +1,9 @@
 """The scripts in tools/ that ./dev relies on."""
 import contextlib
 import io
+import os
 import pathlib
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -9,6 +11,7 @@ from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
 import demo
+import install_python
 import install_torch
 import list_skips
 
@@ -47,6 +50,29 @@ class InstallTorch(unittest.TestCase):
         self.assertTrue(wanted("nvidia/cu13/lib/libcudart.so.13"))
         self.assertFalse(wanted("torch/lib/libtorch_cuda.so"))
         self.assertFalse(wanted("nvidia/cu13/lib/libcudart_static.a"))
+
+
+class InstallPython(unittest.TestCase):
+    def run_main(self, folder, result):
+        with mock.patch.object(sys, "argv", ["install_python.py", folder]), \
+                mock.patch.object(subprocess, "run", side_effect=result) as run, \
+                contextlib.redirect_stderr(io.StringIO()) as said:
+            install_python.main()
+        return run.call_count, said.getvalue()
+
+    def test_without_network_it_says_what_is_lost_and_goes_on(self):
+        with tempfile.TemporaryDirectory() as folder:
+            calls, said = self.run_main(folder, subprocess.CalledProcessError(1, "pip"))
+            self.assertEqual((1, ["lock"]), (calls, os.listdir(folder)))
+            self.assertIn("will be skipped", said)
+
+    def test_installs_once_and_again_for_other_versions(self):
+        with tempfile.TemporaryDirectory() as folder:
+            made = lambda command, **_: pathlib.Path(command[command.index("--target") + 1]).mkdir()
+            self.assertEqual(1, self.run_main(folder, made)[0])
+            self.assertEqual(0, self.run_main(folder, made)[0])
+            (pathlib.Path(folder) / "python" / install_python.STAMP).write_text("cpython-27\n")
+            self.assertEqual(1, self.run_main(folder, made)[0])
 
 
 class ListSkips(unittest.TestCase):
