@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "brigade/cluster/environment.h"
 #include "brigade/io/file_system.h"
 
 namespace brigade::cluster {
@@ -26,8 +27,10 @@ class ClusterKey {
   /// From a file that only its owner may read. Throws kNotFound; kPermissionDenied, saying `chmod
   /// 600`, if others may read it.
   static ClusterKey read(const io::Path& path);
-  /// From BRIGADE_CLUSTER_KEY, or the file that BRIGADE_CLUSTER_KEY_FILE names; unset without both.
-  static std::optional<ClusterKey> from_environment();
+  /// From BRIGADE_CLUSTER_KEY, else from the file that BRIGADE_CLUSTER_KEY_FILE names; nothing
+  /// without both.
+  static std::optional<ClusterKey> from_environment(
+      const Environment& environment = process_environment());
 
   std::string to_hex() const;
   /// 32 bytes for one purpose ("rendezvous token", "tls ca"), by HKDF-SHA-256: knowing them tells

@@ -71,6 +71,11 @@ class Membership {
   virtual void leave() noexcept = 0;
 };
 
+/// "/job:worker/task:1 (rank 1, pid 4711 on host a)".
+std::string to_string(const Member& member);
+/// The same, followed by " was lost: ..." with the reason.
+std::string to_string(const LostMember& lost);
+
 /// Throws kUnavailable, "/job:worker/task:1 (rank 1, pid 4711 on host a) was lost: ...", if a
 /// member is lost; `what` says what is given up.
 void throw_if_lost(const Membership& membership, std::string_view what);

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace brigade::cluster {
+
+/// A host and a port, as "host:port" names them.
+///
+/// Thread-safety: a value.
+struct Address {
+  /// A name or an IP address; an IPv6 address without its brackets.
+  std::string host;
+  int port = 0;
+
+  friend bool operator==(const Address&, const Address&) = default;
+};
+
+/// Whether port 0, "any that is free", may stand in an address.
+enum class PortZero { kRefused, kAllowed };
+
+/// Reads "host:port" or "[::1]:port". Throws kInvalidArgument, quoting the text and saying what is
+/// wrong with it: no port, a port that is not a number from 1 to 65535, no host, brackets missing
+/// around an IPv6 address, characters that no host has.
+Address parse_address(std::string_view text, PortZero port_zero = PortZero::kRefused);
+
+/// "host:port", with brackets around an IPv6 address.
+std::string to_string(const Address& address);
+
+}  // namespace brigade::cluster

@@ -1,0 +1,180 @@
+#include "brigade/cluster/cluster_key.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <openssl/core_names.h>
+#include <openssl/evp.h>
+#include <openssl/kdf.h>
+#include <openssl/params.h>
+#include <openssl/rand.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <memory>
+#include <system_error>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+
+namespace brigade::cluster {
+namespace {
+
+constexpr const char* kKeyVariable = "BRIGADE_CLUSTER_KEY";
+constexpr const char* kFileVariable = "BRIGADE_CLUSTER_KEY_FILE";
+constexpr std::string_view kHowToMakeOne = "make one with: brigade launch --new-key > cluster.key";
+
+int digit_of(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+[[noreturn]] void refuse_file(const io::Path& path, int error) {
+  const std::string reason = std::generic_category().message(error);
+  const ErrorCode code = error == ENOENT                     ? ErrorCode::kNotFound
+                         : error == EACCES || error == EPERM ? ErrorCode::kPermissionDenied
+                                                             : ErrorCode::kUnavailable;
+  throw Error(code, base::str_cat("The cluster key's file ", path, " cannot be read: ", reason,
+                                  "; ", kHowToMakeOne));
+}
+
+// The descriptor that is read is the one that is asked, so nobody can exchange the file in between.
+void check_private(int fd, const io::Path& path) {
+  struct stat info = {};
+  if (::fstat(fd, &info) != 0) refuse_file(path, errno);
+  if (!S_ISREG(info.st_mode)) {
+    throw Error(ErrorCode::kInvalidArgument,
+                base::str_cat("The cluster key's file ", path, " is not a regular file."));
+  }
+  if ((info.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+    throw Error(ErrorCode::kPermissionDenied,
+                base::str_cat("The cluster key's file ", path,
+                              " is open to others than its owner; run: chmod 600 ", path));
+  }
+}
+
+// More than a key needs; a larger file holds something else.
+std::string read_beginning(int fd, const io::Path& path) {
+  std::array<char, 1024> buffer{};
+  std::string text;
+  while (text.size() < buffer.size()) {
+    const ssize_t count = ::read(fd, buffer.data(), buffer.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) refuse_file(path, errno);
+    if (count == 0) break;
+    text.append(buffer.data(), static_cast<std::size_t>(count));
+  }
+  return text;
+}
+
+// An error that says where the key came from.
+ClusterKey parse_from(std::string_view text, std::string_view where) {
+  try {
+    return ClusterKey::parse(text);
+  } catch (const Error& error) {
+    throw Error(error.code(), base::str_cat("In ", where, ": ", error.what()));
+  }
+}
+
+void check(bool done, std::string_view what) {
+  if (!done) throw Error(ErrorCode::kInternal, base::str_cat("libcrypto fails: ", what, "."));
+}
+
+}  // namespace
+
+ClusterKey ClusterKey::generate() {
+  std::array<std::uint8_t, 32> bytes{};
+  check(RAND_bytes(bytes.data(), static_cast<int>(bytes.size())) == 1, "random bytes");
+  return ClusterKey(bytes);
+}
+
+ClusterKey ClusterKey::parse(std::string_view text) {
+  const std::string_view digits = base::trim(text);
+  std::array<std::uint8_t, 32> bytes{};
+  bool is_valid = digits.size() == 2 * bytes.size();
+  for (std::size_t i = 0; is_valid && i < bytes.size(); ++i) {
+    const int high = digit_of(digits[2 * i]);
+    const int low = digit_of(digits[2 * i + 1]);
+    is_valid = high >= 0 && low >= 0;
+    bytes[i] = static_cast<std::uint8_t>(is_valid ? high * 16 + low : 0);
+  }
+  if (is_valid) return ClusterKey(bytes);
+  throw Error(ErrorCode::kInvalidArgument,
+              base::str_cat("A cluster key is 64 hexadecimal digits; this text has ", digits.size(),
+                            " characters, or others among them; ", kHowToMakeOne));
+}
+
+ClusterKey ClusterKey::read(const io::Path& path) {
+  // Without O_NONBLOCK a named pipe would be waited for.
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (file.get() < 0) refuse_file(path, errno);
+  check_private(file.get(), path);
+  return parse_from(read_beginning(file.get(), path), path.string());
+}
+
+std::optional<ClusterKey> ClusterKey::from_environment(const Environment& environment) {
+  if (const auto text = environment(kKeyVariable)) return parse_from(*text, kKeyVariable);
+  if (const auto path = environment(kFileVariable)) return read(*path);
+  return std::nullopt;
+}
+
+std::string ClusterKey::to_hex() const {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string text;
+  for (const std::uint8_t byte : bytes_) {
+    text += kDigits[byte >> 4];
+    text += kDigits[byte & 15];
+  }
+  return text;
+}
+
+std::array<std::uint8_t, 32> ClusterKey::derive(std::string_view purpose) const {
+  const std::unique_ptr<EVP_KDF, void (*)(EVP_KDF*)> hkdf(EVP_KDF_fetch(nullptr, "HKDF", nullptr),
+                                                          EVP_KDF_free);
+  check(hkdf != nullptr, "HKDF");
+  const std::unique_ptr<EVP_KDF_CTX, void (*)(EVP_KDF_CTX*)> context(EVP_KDF_CTX_new(hkdf.get()),
+                                                                     EVP_KDF_CTX_free);
+  // OpenSSL takes inputs by pointers to what it does not change.
+  char digest[] = "SHA256";
+  std::string salt = "brigade cluster key";
+  std::string info(purpose);
+  std::array<std::uint8_t, 32> key = bytes_;
+  const std::array<OSSL_PARAM, 5> parameters = {
+      OSSL_PARAM_construct_utf8_string(OSSL_KDF_PARAM_DIGEST, digest, 0),
+      OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_KEY, key.data(), key.size()),
+      OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_SALT, salt.data(), salt.size()),
+      OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_INFO, info.data(), info.size()),
+      OSSL_PARAM_construct_end()};
+  std::array<std::uint8_t, 32> derived{};
+  check(context != nullptr &&
+            EVP_KDF_derive(context.get(), derived.data(), derived.size(), parameters.data()) == 1,
+        "HKDF");
+  return derived;
+}
+
+bool is_loopback(std::string_view host) {
+  const std::string name(host);
+  in_addr ipv4 = {};
+  if (inet_pton(AF_INET, name.c_str(), &ipv4) == 1) return (ntohl(ipv4.s_addr) >> 24) == 127;
+  in6_addr ipv6 = {};
+  if (inet_pton(AF_INET6, name.c_str(), &ipv6) == 1) return IN6_IS_ADDR_LOOPBACK(&ipv6);
+  return name == "localhost";
+}
+
+}  // namespace brigade::cluster

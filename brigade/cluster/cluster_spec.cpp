@@ -1,0 +1,141 @@
+#include "brigade/cluster/cluster_spec.h"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+#include "brigade/cluster/address.h"
+
+namespace brigade::cluster {
+namespace {
+
+using Jobs = std::map<std::string, ClusterSpec::Tasks>;
+
+[[noreturn]] void refuse(const std::string& why) {
+  throw Error(ErrorCode::kInvalidArgument, "The cluster is not valid: " + why);
+}
+
+// Host names do not mind the case of letters.
+std::string key_of(const Address& address) {
+  std::string text = to_string(address);
+  for (char& c : text) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return text;
+}
+
+std::string checked_address(const Task& task, const std::string& address) {
+  try {
+    return key_of(parse_address(address));
+  } catch (const Error& error) {
+    refuse(base::str_cat("of ", task, ", ", error.what()));
+  }
+}
+
+void check_tasks(const std::string& job, const ClusterSpec::Tasks& tasks,
+                 std::map<std::string, Task>& taken) {
+  for (const auto& [index, address] : tasks) {
+    const Task task{job, index};
+    if (index < 0) refuse(base::str_cat("the index of ", task, " is negative."));
+    const auto [other, is_new] = taken.emplace(checked_address(task, address), task);
+    if (!is_new) {
+      refuse(base::str_cat(other->second, " and ", task, " have the same address, ", address,
+                           "; give each task a port of its own."));
+    }
+  }
+}
+
+Jobs checked(Jobs jobs) {
+  std::map<std::string, Task> taken;
+  for (const auto& [job, tasks] : jobs) {
+    if (job.empty()) refuse("a job has no name.");
+    if (job.find('/') != std::string::npos) {
+      refuse(base::str_cat("the job's name '", job, "' has a '/' in it."));
+    }
+    if (tasks.empty()) refuse(base::str_cat("the job '", job, "' has no tasks; leave it out."));
+    check_tasks(job, tasks, taken);
+  }
+  return jobs;
+}
+
+Jobs numbered(const std::map<std::string, std::vector<std::string>>& jobs) {
+  Jobs result;
+  for (const auto& [job, addresses] : jobs) {
+    ClusterSpec::Tasks& tasks = result[job];
+    for (const std::string& address : addresses) {
+      tasks.emplace(static_cast<int>(tasks.size()), address);
+    }
+  }
+  return result;
+}
+
+bool is_dense(const ClusterSpec::Tasks& tasks) {
+  return !tasks.empty() && tasks.rbegin()->first == static_cast<int>(tasks.size()) - 1;
+}
+
+}  // namespace
+
+ClusterSpec::ClusterSpec(std::map<std::string, Tasks> jobs) : jobs_(checked(std::move(jobs))) {}
+
+ClusterSpec::ClusterSpec(const std::map<std::string, std::vector<std::string>>& jobs)
+    : ClusterSpec(numbered(jobs)) {}
+
+std::vector<std::string> ClusterSpec::jobs() const {
+  std::vector<std::string> names;
+  for (const auto& [job, tasks] : jobs_) names.push_back(job);
+  return names;
+}
+
+bool ClusterSpec::has(const Task& task) const {
+  const auto job = jobs_.find(task.job);
+  return job != jobs_.end() && job->second.contains(task.index);
+}
+
+int ClusterSpec::num_tasks(std::string_view job) const {
+  const auto found = jobs_.find(std::string(job));
+  return found == jobs_.end() ? 0 : static_cast<int>(found->second.size());
+}
+
+std::vector<int> ClusterSpec::task_indices(std::string_view job) const {
+  const auto found = jobs_.find(std::string(job));
+  if (found == jobs_.end()) {
+    throw Error(ErrorCode::kNotFound, base::str_cat("No such job in the cluster: '", job,
+                                                    "'; there is ", base::join(jobs(), ", "), "."));
+  }
+  std::vector<int> indices;
+  for (const auto& [index, address] : found->second) indices.push_back(index);
+  return indices;
+}
+
+const std::string& ClusterSpec::task_address(const Task& task) const {
+  if (has(task)) return jobs_.at(task.job).at(task.index);
+  throw Error(ErrorCode::kNotFound,
+              base::str_cat("No task with index ", task.index, " in the job '", task.job,
+                            "'; its tasks are ", base::join(task_indices(task.job), ", "), "."));
+}
+
+std::vector<Task> ClusterSpec::training_tasks() const {
+  std::vector<Task> tasks;
+  for (const char* job : {"chief", "worker"}) {
+    if (num_tasks(job) == 0) continue;
+    for (const int index : task_indices(job)) tasks.push_back({job, index});
+  }
+  return tasks;
+}
+
+std::string ClusterSpec::to_json() const {
+  nlohmann::json json = nlohmann::json::object();
+  for (const auto& [job, tasks] : jobs_) {
+    for (const auto& [index, address] : tasks) {
+      if (is_dense(tasks)) {
+        json[job].push_back(address);
+      } else {
+        json[job][std::to_string(index)] = address;
+      }
+    }
+  }
+  return json.dump();
+}
+
+}  // namespace brigade::cluster

@@ -1,0 +1,23 @@
+#include "brigade/cluster/membership.h"
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+
+namespace brigade::cluster {
+
+std::string to_string(const Member& member) {
+  return base::str_cat(member.task, " (rank ", member.rank, ", pid ", member.pid, " on host ",
+                       member.host, ")");
+}
+
+std::string to_string(const LostMember& lost) {
+  return base::str_cat(lost.member, " was lost: ", lost.reason);
+}
+
+void throw_if_lost(const Membership& membership, std::string_view what) {
+  const auto lost = membership.lost();
+  if (!lost) return;
+  throw Error(ErrorCode::kUnavailable, base::str_cat(*lost, "; ", what, " is given up."));
+}
+
+}  // namespace brigade::cluster

@@ -1,0 +1,143 @@
+#include <openssl/bio.h>
+#include <openssl/ec.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/rand.h>
+#include <openssl/x509.h>
+#include <openssl/x509v3.h>
+
+#include <memory>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+#include "brigade/cluster/cluster_key.h"
+
+namespace brigade::cluster {
+namespace {
+
+// Whoever has the key is a member whatever the time is: hosts whose clocks disagree must still
+// understand each other, and every member has to make the same authority.
+constexpr const char* kNotBefore = "20200101000000Z";
+constexpr const char* kNotAfter = "21200101000000Z";
+
+template <class T, void (*Free)(T*)>
+struct Freed {
+  void operator()(T* pointer) const { Free(pointer); }
+};
+using Key = std::unique_ptr<EVP_PKEY, Freed<EVP_PKEY, EVP_PKEY_free>>;
+using Certificate = std::unique_ptr<X509, Freed<X509, X509_free>>;
+using Extension = std::unique_ptr<X509_EXTENSION, Freed<X509_EXTENSION, X509_EXTENSION_free>>;
+using Number = std::unique_ptr<BIGNUM, Freed<BIGNUM, BN_free>>;
+using Memory = std::unique_ptr<BIO, Freed<BIO, BIO_free_all>>;
+
+void check(bool done, std::string_view what) {
+  if (!done) throw Error(ErrorCode::kInternal, base::str_cat("libcrypto fails: ", what, "."));
+}
+
+// Ed25519 signs the same bytes in the same way each time, so all members' authorities are equal.
+Key authority_key(const ClusterKey& key) {
+  const auto seed = key.derive("tls ca");
+  Key made(EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, nullptr, seed.data(), seed.size()));
+  check(made != nullptr, "the authority's key");
+  return made;
+}
+
+Key new_key() {
+  Key made(EVP_EC_gen("P-256"));
+  check(made != nullptr, "a new key");
+  return made;
+}
+
+enum class Serial { kOne, kRandom };
+
+void set_serial(X509& certificate, Serial serial) {
+  if (serial == Serial::kOne) {
+    check(ASN1_INTEGER_set(X509_get_serialNumber(&certificate), 1) == 1, "a serial number");
+    return;
+  }
+  const Number number(BN_new());
+  constexpr int kBits = 127;  // positive in the 16 bytes it takes
+  check(number && BN_rand(number.get(), kBits, BN_RAND_TOP_ONE, BN_RAND_BOTTOM_ANY) == 1 &&
+            BN_to_ASN1_INTEGER(number.get(), X509_get_serialNumber(&certificate)) != nullptr,
+        "a serial number");
+}
+
+void set_common_name(X509_NAME* name, const char* text) {
+  check(X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC,
+                                   reinterpret_cast<const unsigned char*>(text), -1, -1, 0) == 1,
+        "a name");
+}
+
+Certificate blank(const char* name, EVP_PKEY& key, Serial serial) {
+  Certificate made(X509_new());
+  check(made && X509_set_version(made.get(), X509_VERSION_3) == 1, "a certificate");
+  set_serial(*made, serial);
+  set_common_name(X509_get_subject_name(made.get()), name);
+  check(ASN1_TIME_set_string(X509_getm_notBefore(made.get()), kNotBefore) == 1 &&
+            ASN1_TIME_set_string_X509(X509_getm_notAfter(made.get()), kNotAfter) == 1,
+        "a certificate's dates");
+  check(X509_set_pubkey(made.get(), &key) == 1, "a certificate's key");
+  return made;
+}
+
+void add_extension(X509& certificate, X509& issuer, int kind, const char* value) {
+  X509V3_CTX context;
+  X509V3_set_ctx(&context, &issuer, &certificate, nullptr, nullptr, 0);
+  const Extension made(X509V3_EXT_conf_nid(nullptr, &context, kind, value));
+  check(made && X509_add_ext(&certificate, made.get(), -1) == 1, "a certificate's extension");
+}
+
+Certificate make_authority(EVP_PKEY& key) {
+  Certificate made = blank("Brigade cluster authority", key, Serial::kOne);
+  set_common_name(X509_get_issuer_name(made.get()), "Brigade cluster authority");
+  add_extension(*made, *made, NID_basic_constraints, "critical,CA:TRUE,pathlen:0");
+  add_extension(*made, *made, NID_key_usage, "critical,keyCertSign,cRLSign");
+  add_extension(*made, *made, NID_subject_key_identifier, "hash");
+  check(X509_sign(made.get(), &key, nullptr) > 0, "the authority's signature");
+  return made;
+}
+
+Certificate make_member(EVP_PKEY& key, X509& authority, EVP_PKEY& authority_key) {
+  Certificate made = blank(kTlsName, key, Serial::kRandom);
+  check(X509_set_issuer_name(made.get(), X509_get_subject_name(&authority)) == 1, "an issuer");
+  add_extension(*made, authority, NID_basic_constraints, "critical,CA:FALSE");
+  add_extension(*made, authority, NID_key_usage, "critical,digitalSignature");
+  add_extension(*made, authority, NID_ext_key_usage, "serverAuth,clientAuth");
+  const std::string name = base::str_cat("DNS:", kTlsName);
+  add_extension(*made, authority, NID_subject_alt_name, name.c_str());
+  add_extension(*made, authority, NID_subject_key_identifier, "hash");
+  add_extension(*made, authority, NID_authority_key_identifier, "keyid:always");
+  check(X509_sign(made.get(), &authority_key, nullptr) > 0, "a member's signature");
+  return made;
+}
+
+template <class Write>
+std::string as_pem(const Write& write) {
+  const Memory memory(BIO_new(BIO_s_mem()));
+  check(memory && write(memory.get()) == 1, "PEM");
+  char* text = nullptr;
+  const long size = BIO_get_mem_data(memory.get(), &text);
+  return {text, static_cast<std::size_t>(size)};
+}
+
+std::string pem_of(X509& certificate) {
+  return as_pem([&](BIO* bio) { return PEM_write_bio_X509(bio, &certificate); });
+}
+
+std::string pem_of(EVP_PKEY& key) {
+  return as_pem([&](BIO* bio) {
+    return PEM_write_bio_PKCS8PrivateKey(bio, &key, nullptr, nullptr, 0, nullptr, nullptr);
+  });
+}
+
+}  // namespace
+
+TlsIdentity make_tls_identity(const ClusterKey& key) {
+  const Key root = authority_key(key);
+  const Certificate authority = make_authority(*root);
+  const Key own = new_key();
+  const Certificate certificate = make_member(*own, *authority, *root);
+  return {pem_of(*authority), pem_of(*certificate), pem_of(*own)};
+}
+
+}  // namespace brigade::cluster
