@@ -2,6 +2,7 @@
 //   event_file_sample all DIR      one of every kind of summary
 //   event_file_sample forever DIR  scalars 0, 1, 2, ... until it is killed; after each flush it
 //   prints how many are in the file
+#include <cmath>
 #include <cstdint>
 #include <iostream>
 #include <numeric>
@@ -36,6 +37,14 @@ void write_images(SummaryWriter& summaries) {
   }
 }
 
+/// Values of many magnitudes and both signs, which any other program can make exactly, too.
+std::vector<double> spread() {
+  std::vector<double> values;
+  for (int i = 0; i < 2000; ++i)
+    values.push_back(std::ldexp((i * 7919 % 1000 - 500) / 64.0, i % 40 - 20));
+  return values;
+}
+
 void write_all(SummaryWriter& summaries) {
   summaries.session_start(0);
   summaries.graph(sample_graph());
@@ -46,6 +55,7 @@ void write_all(SummaryWriter& summaries) {
   summaries.scalars(shares, 2);
   const std::vector<double> values = {-1.5, 0.0, 0.5, 0.5, 3.0, 1e30, -1e-13};
   summaries.histogram("weights", values, 3);
+  summaries.histogram("spread", spread(), 3);
   summaries.histogram("ranges", Histogram{0, 2, 3, 4, 5.5, {1, 2}, {1, 2}}, 3);
   write_images(summaries);
   summaries.text("note", "# gr\xc3\xbc\xc3\x9f *dich*", 5);
