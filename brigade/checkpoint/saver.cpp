@@ -105,11 +105,22 @@ class Saver::Writer {
     if (pool_ != nullptr) pool_->wait_idle({});
   }
 
+  // A checkpoint is lost with any folder above it, and who made those may not have synced them.
   void prepare_directory() {
-    if (files_->exists(options_.directory)) return;
     files_->create_directories(options_.directory);
-    const io::Path above = options_.directory.parent_path();
-    files_->sync_directory(above.empty() ? io::Path(".") : above);
+    for (io::Path path = options_.directory; path.has_relative_path();) {
+      path = path.parent_path();
+      sync_if_allowed(path.empty() ? io::Path(".") : path);
+    }
+  }
+
+  // Where we may not look, we have made nothing.
+  void sync_if_allowed(const io::Path& directory) {
+    try {
+      files_->sync_directory(directory);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kPermissionDenied) throw;
+    }
   }
 
   void remove_left_behind() {
