@@ -7,7 +7,6 @@
 #include "brigade/base/strings.h"
 #include "brigade/checkpoint/checkpoint_directory.h"
 #include "brigade/io/faulty_file_system.h"
-#include "brigade/summary/event_file_reader.h"
 #include "brigade/train/checkpoint_saver_hook.h"
 #include "brigade/train/final_ops_hook.h"
 #include "brigade/train/global_step_waiter_hook.h"
@@ -19,6 +18,7 @@
 #include "brigade/train/stop_at_step_hook.h"
 #include "brigade/train/summary_saver_hook.h"
 #include "brigade/train/testing/small_session.h"
+#include "brigade/train/testing/summaries_in.h"
 #include "brigade/train/testing/toy_training.h"
 
 namespace brigade::train {
@@ -49,21 +49,6 @@ std::vector<std::int64_t> steps_in(const io::FileSystem& files, const io::Path& 
   for (const io::Path& path : checkpoint::checkpoint_paths(files, directory))
     steps.push_back(checkpoint::read_manifest(files, path).step);
   return steps;
-}
-
-/// Scalars of all event files in a folder: "tag@step".
-std::vector<std::string> scalars_in(const io::FileSystem& files, const io::Path& folder) {
-  std::vector<std::string> found;
-  for (const io::Path& path : summary::event_files(files, folder)) {
-    summary::EventFileReader reader(files, path);
-    while (const auto event = reader.next()) {
-      const auto* summary = std::get_if<summary::Summary>(&event->content);
-      if (summary == nullptr) continue;
-      for (const summary::TaggedValue& each : summary->values)
-        found.push_back(base::str_cat(each.tag, "@", event->step));
-    }
-  }
-  return found;
 }
 
 std::shared_ptr<CheckpointSaverHook> saver(

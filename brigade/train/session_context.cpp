@@ -1,31 +1,16 @@
 #include "brigade/train/session_context.h"
 
 #include "brigade/base/error.h"
-#include "brigade/concurrency/mutex.h"
+#include "brigade/train/interruptible_wait.h"
 
 namespace brigade::train {
 
 namespace {
 
-void wait_in_real_time(std::chrono::milliseconds time, const concurrency::CancelToken& cancel) {
-  concurrency::Mutex mutex;
-  concurrency::Condition changed;
-  bool is_cancelled = false;
-  const auto registration = cancel.on_cancel([&] {
-    const concurrency::MutexLock lock(mutex);
-    is_cancelled = true;
-    changed.notify_all();
-  });
-  const auto deadline = std::chrono::steady_clock::now() + time;
-  const concurrency::MutexLock lock(mutex);
-  while (!is_cancelled && std::chrono::steady_clock::now() < deadline)
-    changed.wait_until(mutex, deadline);
-}
-
 SessionEnvironment completed(SessionEnvironment environment, const base::Clock& system_clock) {
   check_argument(environment.files != nullptr, "SessionEnvironment::files is null.");
   if (environment.clock == nullptr) environment.clock = &system_clock;
-  if (!environment.wait) environment.wait = wait_in_real_time;
+  if (!environment.wait) environment.wait = interruptible_wait;
   return environment;
 }
 
