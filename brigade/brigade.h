@@ -45,6 +45,8 @@
 #include "brigade/optim/moving_average.h"
 #include "brigade/optim/sgd.h"
 #include "brigade/optim/warm_up.h"
+#include "brigade/slim/assign_from_checkpoint.h"
+#include "brigade/slim/evaluation.h"
 #include "brigade/slim/layers.h"
 #include "brigade/slim/learning.h"
 #include "brigade/slim/model_deploy.h"
@@ -52,10 +54,13 @@
 #include "brigade/train/accuracy.h"
 #include "brigade/train/auc.h"
 #include "brigade/train/checkpoint_saver_hook.h"
+#include "brigade/train/checkpoints_iterator.h"
 #include "brigade/train/csv_logger.h"
 #include "brigade/train/do_training.h"
 #include "brigade/train/early_stopping.h"
 #include "brigade/train/evaluate.h"
+#include "brigade/train/evaluation.h"
+#include "brigade/train/evaluation_loop.h"
 #include "brigade/train/final_ops_hook.h"
 #include "brigade/train/global_step_waiter_hook.h"
 #include "brigade/train/learning_rate_scheduler.h"
@@ -74,7 +79,9 @@
 #include "brigade/train/session.h"
 #include "brigade/train/step_counter_hook.h"
 #include "brigade/train/step_shares_hook.h"
+#include "brigade/train/stop_after_n_evals_hook.h"
 #include "brigade/train/stop_at_step_hook.h"
+#include "brigade/train/summary_at_end_hook.h"
 #include "brigade/train/summary_saver_hook.h"
 #include "brigade/train/tensor_board.h"
 #include "brigade/train/terminate_on_nan.h"
@@ -134,6 +141,7 @@ using models::Softmax;
 using train::AtStop;
 using train::Callback;
 using train::CheckpointSaverHook;
+using train::CheckpointsIterator;
 using train::CsvLogger;
 using train::do_training;
 using train::EarlyStopping;
@@ -161,8 +169,10 @@ using train::SessionRunHook;
 using train::StepCounterHook;
 using train::StepSharesHook;
 using train::StepValues;
+using train::StopAfterNEvalsHook;
 using train::StopAtStep;
 using train::StopAtStepHook;
+using train::SummaryAtEndHook;
 using train::SummarySaverHook;
 using train::TensorBoard;
 using train::TerminateOnNaN;

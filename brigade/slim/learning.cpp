@@ -1,12 +1,19 @@
 #include "brigade/slim/learning.h"
 
+#include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
+#include <limits>
+#include <memory>
 #include <string>
 
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
+#include "brigade/train/global_step_waiter_hook.h"
+#include "brigade/train/stop_at_step_hook.h"
+#include "brigade/variables/variable_lists.h"
 
 namespace brigade::slim::learning {
 
@@ -25,6 +32,12 @@ void check(const TrainOptions& options, const TrainOp& train_op) {
                      train_op.count_steps() == CountSteps::kYes,
                  "number_of_steps would never be reached: the train op does not count the global "
                  "step, and there is no train_step_fn that might.");
+  check_argument(options.startup_delay_steps >= 0,
+                 base::str_cat("startup_delay_steps is ", options.startup_delay_steps,
+                               " and must not be negative."));
+  check_argument(options.startup_delay_steps == 0 || options.sync_optimizer == SyncOptimizer::kNo,
+                 "startup_delay_steps must be 0 with a sync_optimizer: its workers wait for each "
+                 "other.");
 }
 
 bool may_help_to_retry(const Error& error) {
@@ -44,11 +57,108 @@ TrainStepResult step_with_retries(const TrainOp& train_op, const TrainOptions& o
   }
 }
 
+bool counts_steps(const TrainOp& train_op, const TrainOptions& options) {
+  return train_op.count_steps() == CountSteps::kYes || options.train_step_fn;
+}
+
+/// What a checkpoint holds of the training.
+void describe(const TrainOp& train_op, const TrainOptions& options, train::TrainingState& state) {
+  const auto scope = train_op.strategy().scope();
+  state.add_variables(variables::global_variables());
+  state.add_optimizer("optimizer", train_op.optimizer());
+  if (counts_steps(train_op, options)) state.count_by(train_op.global_step_variable());
+  if (train_op.data_position()) state.add_iterator("data", train_op.data_position());
+  if (options.add_to_state) options.add_to_state(state);
+}
+
+train::Every every(const std::optional<std::chrono::milliseconds>& time) {
+  return {.time = time};
+}
+
+train::SessionOptions session_options(const TrainOptions& options) {
+  train::SessionOptions session{.checkpoint_dir = options.logdir,
+                                .role = options.role,
+                                .scaffold = {.init = options.init_fn,
+                                             .saver = options.saver,
+                                             .summaries = options.summary_op},
+                                .save_checkpoints = every(options.save_interval_secs),
+                                .save_summaries = every(options.save_summaries_secs),
+                                .log_step_count = every(options.save_summaries_secs),
+                                .max_recoveries = options.max_retries,
+                                .cancel = options.cancel};
+  if (options.logdir.empty()) session.log_step_count = {};
+  if (options.number_of_steps) {
+    session.hooks.push_back(std::make_shared<train::StopAtStepHook>(
+        train::StopAtStep{.last_step = options.number_of_steps}));
+  }
+  if (options.startup_delay_steps > 0 && options.role == train::SessionRole::kWorker) {
+    session.hooks.push_back(
+        std::make_shared<train::GlobalStepWaiterHook>(train::GlobalStepWaiterOptions{
+            .wait_until_step = std::min(
+                options.startup_delay_steps,
+                options.number_of_steps.value_or(std::numeric_limits<std::int64_t>::max()))}));
+  }
+  session.hooks.insert(session.hooks.end(), options.hooks.begin(), options.hooks.end());
+  return session;
+}
+
 void log_step(std::int64_t step, double loss, double seconds) {
   char text[96];
   std::snprintf(text, sizeof(text), ": loss = %.4f (%.3f sec/step)", loss, seconds);
   base::log_info(base::str_cat("global step ", step, text));
 }
+
+/// One call of `train`.
+class Training {
+ public:
+  Training(const TrainOp& train_op, const TrainOptions& options)
+      : train_op_(train_op),
+        options_(options),
+        clock_(options.clock != nullptr ? *options.clock : system_clock_),
+        state_(train_op.strategy()) {
+    describe(train_op, options, state_);
+  }
+
+  std::optional<double> run() {
+    train::MonitoredTrainingSession session(state_, session_options(options_),
+                                            {.files = options_.files, .clock = &clock_});
+    while (!session.should_stop()) {
+      session.run([&] { return step(session); });
+    }
+    session.close();
+    if (!loss_) return std::nullopt;
+    return loss_->item<double>();
+  }
+
+ private:
+  std::optional<train::StepValues> step(train::MonitoredTrainingSession& session) {
+    const auto begin = clock_.now();
+    const TrainStepResult result = attempt();
+    if (!result.loss) return std::nullopt;
+    loss_ = result.loss;
+    const std::int64_t step = train_op_.global_step();
+    if (options_.log_every_n_steps > 0 && step % options_.log_every_n_steps == 0) {
+      const auto value = loss_->item<double>();
+      log_step(step, value, std::chrono::duration<double>(clock_.now() - begin).count());
+    }
+    if (result.should_stop == ShouldStop::kYes) session.request_stop();
+    return train::StepValues{{"loss", *loss_}};
+  }
+
+  // A session that has checkpoints tries again from the last one.
+  TrainStepResult attempt() const {
+    const bool is_saved = !options_.logdir.empty() && options_.save_interval_secs;
+    if (!is_saved) return step_with_retries(train_op_, options_);
+    return options_.train_step_fn ? options_.train_step_fn(train_op_) : train_step(train_op_);
+  }
+
+  const base::SystemClock system_clock_;
+  const TrainOp& train_op_;
+  const TrainOptions& options_;
+  const base::Clock& clock_;
+  train::TrainingState state_;
+  std::optional<at::Tensor> loss_;
+};
 
 }  // namespace
 
@@ -58,25 +168,7 @@ TrainStepResult train_step(const TrainOp& train_op) {
 
 std::optional<double> train(const TrainOp& train_op, const TrainOptions& options) {
   check(options, train_op);
-  const base::SystemClock system_clock;
-  const base::Clock& clock = options.clock != nullptr ? *options.clock : system_clock;
-  std::int64_t step = train_op.global_step();
-  std::optional<at::Tensor> loss;
-  while (!options.cancel.is_cancelled() &&
-         (!options.number_of_steps || step < *options.number_of_steps)) {
-    const auto begin = clock.now();
-    const TrainStepResult result = step_with_retries(train_op, options);
-    if (!result.loss) break;
-    loss = result.loss;
-    step = train_op.global_step();
-    if (options.log_every_n_steps > 0 && step % options.log_every_n_steps == 0) {
-      const auto value = loss->item<double>();
-      log_step(step, value, std::chrono::duration<double>(clock.now() - begin).count());
-    }
-    if (result.should_stop == ShouldStop::kYes) break;
-  }
-  if (!loss) return std::nullopt;
-  return loss->item<double>();
+  return Training(train_op, options).run();
 }
 
 }  // namespace brigade::slim::learning

@@ -126,10 +126,7 @@ Clones<B> create_clones(const DeploymentConfig& config,
                          ? set->strategy().distribute(dataset)
                          : set->strategy().distribute_from_function(
                                [&](const distribute::InputContext&) { return dataset; });
-  auto queue = std::make_shared<ShareQueue<B>>(
-      [walk = std::make_shared<distribute::DistributedIterator<B>>(distributed.iterator())] {
-        return walk->next();
-      });
+  auto queue = make_share_queue(distributed);
   const B& first = queue->first_share();
   run_first_pass(set->strategy(), [&] { set->run_in_scopes([&] { model_fn(first); }); });
   return {.set = std::move(set), .model_fn = std::move(model_fn), .queue = std::move(queue)};

@@ -2,18 +2,31 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "brigade/base/error.h"
+#include "brigade/distribute/distributed_dataset.h"
 #include "brigade/distribute/per_replica.h"
 #include "brigade/distribute/strategy.h"
 #include "brigade/input/split.h"
 #include "brigade/input/structure.h"
 #include "brigade/input/to_device.h"
+#include "brigade/io/state_tree.h"
 
 namespace brigade::slim {
+
+/// How the place in the data is saved and gone back to (see data::Iterator). Both are empty where
+/// the data cannot say.
+///
+/// Thread-safety: that of the data.
+struct DataPosition {
+  std::function<io::StateTree()> save = {};
+  std::function<void(const io::StateTree&)> restore = {};
+  explicit operator bool() const { return save && restore; }
+};
 
 /// The batches of a training, cut for its replicas, one after the other. The one in front stays
 /// until it was used, so that the pass that makes the variables may see it first, and a step that
@@ -25,12 +38,15 @@ class ShareQueue {
  public:
   using Shares = distribute::PerReplica<B>;
 
-  /// `next` gives the next batch at each call, nothing at the end.
-  explicit ShareQueue(std::function<std::optional<Shares>()> next) : next_(std::move(next)) {}
+  /// `next` gives the next batch at each call, nothing at the end; `position` is where it stands.
+  explicit ShareQueue(std::function<std::optional<Shares>()> next, DataPosition position = {})
+      : next_(std::move(next)), position_(std::move(position)) {}
 
   /// The batch in front; null at the end of the data.
   const Shares* front() {
-    if (!front_) front_ = next_();
+    if (front_) return &*front_;
+    if (position_) before_ = position_.save();
+    front_ = next_();
     return front_ ? &*front_ : nullptr;
   }
   void pop() { front_.reset(); }
@@ -42,10 +58,34 @@ class ShareQueue {
     return (*front_)[0];
   }
 
+  bool knows_position() const { return static_cast<bool>(position_); }
+  /// Where the batch in front is the next one. Throws kFailedPrecondition if the data cannot say.
+  io::StateTree save() const {
+    check_state(knows_position(), "This data cannot say where it stands.");
+    return front_ ? before_ : position_.save();
+  }
+  void restore(const io::StateTree& state) {
+    check_state(knows_position(), "This data cannot be set to a place.");
+    position_.restore(state);
+    front_.reset();
+  }
+
  private:
   std::function<std::optional<Shares>()> next_;
+  DataPosition position_;
   std::optional<Shares> front_;
+  io::StateTree before_;  // where the data stood before the batch in front
 };
+
+/// Over one walk through a dataset.
+template <class B>
+std::shared_ptr<ShareQueue<B>> make_share_queue(const distribute::DistributedDataset<B>& dataset) {
+  auto walk = std::make_shared<distribute::DistributedIterator<B>>(dataset.iterator());
+  return std::make_shared<ShareQueue<B>>(
+      [walk] { return walk->next(); },
+      DataPosition{.save = [walk] { return walk->save(); },
+                   .restore = [walk](const io::StateTree& state) { walk->restore(state); }});
+}
 
 /// A global batch as the replicas' shares, on their devices.
 template <class B>

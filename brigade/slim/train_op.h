@@ -27,9 +27,10 @@ namespace brigade::slim {
 class TrainOp {
  public:
   using Run = std::function<std::optional<distribute::PerReplica<at::Tensor>>()>;
-  /// For `create_train_op`: `run` makes the replicas' steps on the next batch.
-  TrainOp(std::shared_ptr<const TrainStep> step, Run run)
-      : step_(std::move(step)), run_(std::move(run)) {}
+  /// For `create_train_op`: `run` makes the replicas' steps on the next batch, `position` is where
+  /// the data stands.
+  TrainOp(std::shared_ptr<const TrainStep> step, Run run, DataPosition position = {})
+      : step_(std::move(step)), run_(std::move(run)), position_(std::move(position)) {}
 
   /// Makes a step: the total loss (a scalar on the first replica's device; over several replicas
   /// the mean over all their examples, or the sum, as the loss scale says), or nothing at the end
@@ -48,10 +49,13 @@ class TrainOp {
   const std::vector<variables::Variable>& variables() const { return step_->variables(); }
   const distribute::Minimizer& optimizer() const { return step_->minimizer(); }
   distribute::Strategy& strategy() const { return step_->strategy(); }
+  /// Where the data stands; empty if its batches come from a function.
+  const DataPosition& data_position() const { return position_; }
 
  private:
   std::shared_ptr<const TrainStep> step_;
   Run run_;
+  DataPosition position_;
 };
 
 /// From one replica's share of a batch to its total loss, a scalar: builds the model and its losses
@@ -70,6 +74,11 @@ using GlobalBatchSource = std::function<std::optional<B>()>;
 template <class B>
 TrainOp make_train_op(std::shared_ptr<const TrainStep> step, TotalLossFunction<B> total_loss,
                       std::shared_ptr<ShareQueue<B>> queue) {
+  DataPosition position;
+  if (queue->knows_position()) {
+    position.save = [queue] { return queue->save(); };
+    position.restore = [queue](const io::StateTree& state) { queue->restore(state); };
+  }
   auto run = [step, total_loss = std::move(total_loss),
               queue = std::move(queue)]() -> std::optional<distribute::PerReplica<at::Tensor>> {
     const auto* batch = queue->front();
@@ -88,7 +97,7 @@ TrainOp make_train_op(std::shared_ptr<const TrainStep> step, TotalLossFunction<B
       throw;
     }
   };
-  return TrainOp(std::move(step), std::move(run));
+  return TrainOp(std::move(step), std::move(run), std::move(position));
 }
 
 /// Everything that trains what `total_loss` computes, on all replicas of `strategy`, with `rule`,
@@ -117,11 +126,7 @@ TrainOp create_train_op(distribute::Strategy& strategy,
                         std::type_identity_t<TotalLossFunction<B>> total_loss,
                         const distribute::DistributedDataset<B>& dataset, const Rule& rule,
                         TrainOpOptions options = {}) {
-  auto queue = std::make_shared<ShareQueue<B>>(
-      [walk = std::make_shared<distribute::DistributedIterator<B>>(dataset.iterator())] {
-        return walk->next();
-      });
-  return create_train_op(strategy, std::move(total_loss), std::move(queue), rule,
+  return create_train_op(strategy, std::move(total_loss), make_share_queue(dataset), rule,
                          std::move(options));
 }
 template <class B, class Rule>

@@ -1,0 +1,135 @@
+#include "brigade/slim/assign_from_checkpoint.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "brigade/base/error.h"
+#include "brigade/base/log.h"
+#include "brigade/base/strings.h"
+#include "brigade/checkpoint/checkpoint.h"
+#include "brigade/checkpoint/safetensors_stream.h"
+#include "brigade/checkpoint/torch_import.h"
+
+namespace brigade::slim {
+
+using base::str_cat;
+using checkpoint::Checkpoint;
+using checkpoint::NamedTensor;
+using checkpoint::RestoreOptions;
+using variables::Variable;
+
+namespace {
+
+Checkpoint open_directory(const std::shared_ptr<io::FileSystem>& files, const io::Path& path) {
+  if (files->exists(path / checkpoint::kManifestName)) return Checkpoint::open(files, path);
+  checkpoint::LatestWhole latest = checkpoint::find_latest_whole(files, path);
+  for (const auto& broken : latest.broken) {
+    base::log_warning(
+        str_cat("Passed over the broken checkpoint ", broken.path.string(), ": ", broken.reason));
+  }
+  if (latest.checkpoint) return std::move(*latest.checkpoint);
+  throw Error(ErrorCode::kNotFound, str_cat("There is no whole checkpoint at ", path.string()));
+}
+
+std::vector<NamedTensor> read_model(const std::shared_ptr<io::FileSystem>& files,
+                                    const io::Path& path) {
+  check_argument(files != nullptr, "AssignOptions::files is null.");
+  const auto info = files->info(path);
+  if (!info)
+    throw Error(ErrorCode::kNotFound, str_cat("There is nothing to assign at ", path.string()));
+  if (info->kind == io::FileKind::kDirectory) return open_directory(files, path).tensors();
+  if (checkpoint::is_torch_file(*files, path)) return checkpoint::read_torch(*files, path).tensors;
+  return checkpoint::read_safetensors_stream(*files, path, std::nullopt).tensors;
+}
+
+RestoreOptions restore_options(const AssignOptions& options) {
+  return {.missing = options.ignore_missing_vars == IgnoreMissingVars::kYes
+                         ? checkpoint::Missing::kSkip
+                         : checkpoint::Missing::kRefuse,
+          .shapes = options.reshape_variables == ReshapeVariables::kYes
+                        ? checkpoint::Shapes::kReshape
+                        : checkpoint::Shapes::kEqual};
+}
+
+/// The variables, and under which other names they lie there.
+struct Wanted {
+  std::vector<Variable> variables;
+  std::vector<checkpoint::Rename> renames;
+};
+
+Wanted wanted(const VariablesByName& var_list) {
+  Wanted result;
+  for (const auto& [stored, variable] : var_list) {
+    result.variables.push_back(variable);
+    result.renames.push_back(checkpoint::Rename::name(variable.name(), stored));
+  }
+  return result;
+}
+
+Wanted wanted(std::span<const Variable> var_list) {
+  return {.variables = {var_list.begin(), var_list.end()}, .renames = {}};
+}
+
+checkpoint::RestoreReport assign(const io::Path& model_path, const Wanted& wanted,
+                                 const AssignOptions& options) {
+  check_argument(!wanted.variables.empty(), "assign_from_checkpoint: var_list is empty.");
+  RestoreOptions restore = restore_options(options);
+  restore.renames = wanted.renames;
+  return checkpoint::restore_variables(read_model(options.files, model_path), model_path.string(),
+                                       wanted.variables, restore);
+}
+
+bool has_any(const std::vector<NamedTensor>& stored, const Wanted& wanted) {
+  const auto has = [&](const std::string& name) {
+    return std::ranges::any_of(stored, [&](const NamedTensor& each) { return each.name == name; });
+  };
+  if (wanted.renames.empty()) {
+    return std::ranges::any_of(wanted.variables, [&](const Variable& variable) {
+      return has(variable.name()) || std::ranges::any_of(variable.aliases(), has);
+    });
+  }
+  for (std::size_t i = 0; i < wanted.variables.size(); ++i) {
+    if (has(*wanted.renames[i].apply(wanted.variables[i].name()))) return true;
+  }
+  return false;
+}
+
+InitFunction assign_fn(const io::Path& model_path, const Wanted& wanted,
+                       const AssignOptions& options) {
+  check_argument(!wanted.variables.empty(), "assign_from_checkpoint_fn: var_list is empty.");
+  if (options.ignore_missing_vars == IgnoreMissingVars::kYes &&
+      !has_any(read_model(options.files, model_path), wanted)) {
+    base::log_warning(
+        str_cat("assign_from_checkpoint_fn: no variables to restore in ", model_path.string()));
+    return {};
+  }
+  return [=](train::TrainingState&) { assign(model_path, wanted, options); };
+}
+
+}  // namespace
+
+checkpoint::RestoreReport assign_from_checkpoint(const io::Path& model_path,
+                                                 std::span<const Variable> var_list,
+                                                 const AssignOptions& options) {
+  return assign(model_path, wanted(var_list), options);
+}
+
+checkpoint::RestoreReport assign_from_checkpoint(const io::Path& model_path,
+                                                 const VariablesByName& var_list,
+                                                 const AssignOptions& options) {
+  return assign(model_path, wanted(var_list), options);
+}
+
+InitFunction assign_from_checkpoint_fn(const io::Path& model_path,
+                                       std::span<const Variable> var_list,
+                                       const AssignOptions& options) {
+  return assign_fn(model_path, wanted(var_list), options);
+}
+
+InitFunction assign_from_checkpoint_fn(const io::Path& model_path, const VariablesByName& var_list,
+                                       const AssignOptions& options) {
+  return assign_fn(model_path, wanted(var_list), options);
+}
+
+}  // namespace brigade::slim

@@ -1,0 +1,154 @@
+#include "brigade/slim/assign_from_checkpoint.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/full.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "brigade/checkpoint/safetensors.h"
+#include "brigade/checkpoint/saver.h"
+#include "brigade/distribute/testing/fixtures.h"
+#include "brigade/io/memory_file_system.h"
+#include "brigade/slim/layers.h"
+#include "brigade/train/testing/small_session.h"
+
+namespace brigade::slim {
+namespace {
+
+using distribute::cpus;
+using distribute::error_from;
+using distribute::says;
+using variables::Variable;
+
+/// Variables net/conv/weights, net/conv/biases and net/logits/weights, zeros, on two replicas; and
+/// a checkpoint whose values are 1, 2, 3.
+class AssignFromCheckpoint : public testing::Test {
+ protected:
+  AssignFromCheckpoint() : scope_(strategy_.scope()) {
+    make("net/conv/weights", {2, 3});
+    make("net/conv/biases", {3});
+    make("net/logits/weights", {4});
+    options_.files = files_;
+  }
+
+  Variable make(const std::string& name, const std::vector<std::int64_t>& shape) {
+    return model_variable(name, shape, {.initializer = variables::zeros_initializer()});
+  }
+
+  /// Saves what the variables are when each has its number, and sets them to zero again.
+  void save() {
+    double number = 0;
+    for (const Variable& each : all()) each.assign(at::full(each.shape(), ++number));
+    checkpoint::Saver(files_, {.directory = "/run"}).save(5, {.variables = all()});
+    for (const Variable& each : all()) each.assign(at::zeros(each.shape()));
+  }
+
+  std::vector<Variable> all() const { return get_model_variables(); }
+  /// The first elements.
+  std::vector<double> values() const {
+    std::vector<double> firsts;
+    for (const Variable& each : all()) firsts.push_back(each.read().flatten()[0].item<double>());
+    return firsts;
+  }
+  using Values = std::vector<double>;
+
+  std::shared_ptr<io::MemoryFileSystem> files_ = std::make_shared<io::MemoryFileSystem>();
+  distribute::MirroredStrategy strategy_{cpus(2)};
+  decltype(strategy_.scope()) scope_;
+  AssignOptions options_;
+};
+
+TEST_F(AssignFromCheckpoint, TakesADirectoryACheckpointAndAFile) {
+  save();
+  assign_from_checkpoint("/run", all(), options_);
+  EXPECT_EQ(values(), (Values{1, 2, 3}));
+  for (const Variable& each : all()) each.assign(at::zeros(each.shape()));
+  assign_from_checkpoint("/run/ckpt-5", all(), options_);
+  EXPECT_EQ(values(), (Values{1, 2, 3}));
+  const std::vector<checkpoint::NamedTensor> file = {{"net/conv/biases", at::full({3}, 9.0f)}};
+  checkpoint::save_safetensors(*files_, "/biases.safetensors", file);
+  assign_from_checkpoint("/biases.safetensors", get_model_variables("net/conv/biases"), options_);
+  EXPECT_EQ(values(), (Values{1, 9, 3}));
+}
+
+TEST_F(AssignFromCheckpoint, OnlyTheVariablesThatAreIncludedAndNotExcluded) {
+  save();
+  const std::vector<std::string> include = {"net"}, exclude = {"net/logits", "net/conv/biases"};
+  assign_from_checkpoint("/run", get_variables_to_restore(include, exclude), options_);
+  EXPECT_EQ(values(), (Values{1, 0, 0}));
+}
+
+TEST_F(AssignFromCheckpoint, TakesNamesOfTheCheckpoint) {
+  save();
+  assign_from_checkpoint("/run",
+                         VariablesByName{{"net/conv/biases", make("other/biases", {3})},
+                                         {"net/logits/weights", all()[2]}},
+                         options_);
+  EXPECT_EQ(values(), (Values{0, 0, 3, 2}));
+}
+
+TEST_F(AssignFromCheckpoint, WhatIsMissingIsAnErrorOrKeepsItsValue) {
+  save();
+  make("net/new/weights", {2}).assign(at::full({2}, 8.0));
+  const Error error = error_from([&] { assign_from_checkpoint("/run", all(), options_); });
+  EXPECT_EQ(error.code(), ErrorCode::kNotFound);
+  EXPECT_TRUE(says(error, "Checkpoint is missing variable [net/new/weights]"));
+  EXPECT_EQ(values(), (Values{0, 0, 0, 8})) << "nothing is assigned";
+
+  const train::LogOf log;
+  options_.ignore_missing_vars = IgnoreMissingVars::kYes;
+  const auto report = assign_from_checkpoint("/run", all(), options_);
+  EXPECT_EQ(values(), (Values{1, 2, 3, 8}));
+  EXPECT_EQ(report.missing_in_checkpoint, std::vector<std::string>{"net/new/weights"});
+  EXPECT_TRUE(log.has("Checkpoint is missing variable [net/new/weights]"));
+}
+
+TEST_F(AssignFromCheckpoint, ReshapesOnlyIfToldSo) {
+  save();
+  const VariablesByName flat = {{"net/conv/weights", make("flat", {6})}};
+  EXPECT_EQ(error_from([&] { assign_from_checkpoint("/run", flat, options_); }).code(),
+            ErrorCode::kInvalidArgument);
+  options_.reshape_variables = ReshapeVariables::kYes;
+  assign_from_checkpoint("/run", flat, options_);
+  EXPECT_EQ(values().back(), 1);
+}
+
+TEST_F(AssignFromCheckpoint, RefusesEmptyListsAndPathsWithNothing) {
+  save();
+  const auto code_of = [](const std::function<void()>& call) { return error_from(call).code(); };
+  EXPECT_EQ(code_of([&] { assign_from_checkpoint("/run", std::vector<Variable>(), options_); }),
+            ErrorCode::kInvalidArgument);
+  EXPECT_EQ(code_of([&] { assign_from_checkpoint_fn("/run", VariablesByName(), options_); }),
+            ErrorCode::kInvalidArgument);
+  EXPECT_EQ(code_of([&] { assign_from_checkpoint("/nowhere", all(), options_); }),
+            ErrorCode::kNotFound);
+  files_->create_directories("/empty");
+  EXPECT_EQ(code_of([&] { assign_from_checkpoint("/empty", all(), options_); }),
+            ErrorCode::kNotFound);
+}
+
+TEST_F(AssignFromCheckpoint, TheFunctionAssignsWhenItIsCalled) {
+  save();
+  const InitFunction assign = assign_from_checkpoint_fn("/run", all(), options_);
+  EXPECT_EQ(values(), (Values{0, 0, 0}));
+  train::TrainingState state(strategy_);
+  assign(state);
+  EXPECT_EQ(values(), (Values{1, 2, 3}));
+}
+
+TEST_F(AssignFromCheckpoint, ThereIsNoFunctionWhereNothingIsFound) {
+  save();
+  const train::LogOf log;
+  options_.ignore_missing_vars = IgnoreMissingVars::kYes;
+  const std::vector<Variable> unknown = {make("unknown", {1})};
+  EXPECT_FALSE(assign_from_checkpoint_fn("/run", unknown, options_));
+  EXPECT_TRUE(log.has("no variables to restore"));
+  EXPECT_TRUE(assign_from_checkpoint_fn("/run", all(), options_));
+  EXPECT_FALSE(assign_from_checkpoint_fn("/run", VariablesByName{{"x", all()[0]}}, options_));
+}
+
+}  // namespace
+}  // namespace brigade::slim

@@ -1,0 +1,87 @@
+#include "brigade/slim/evaluation.h"
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+#include "brigade/train/evaluation_loop.h"
+#include "brigade/train/stop_after_n_evals_hook.h"
+#include "brigade/variables/variable_lists.h"
+
+namespace brigade::slim::evaluation {
+
+namespace {
+
+std::vector<variables::Variable> variables_of(distribute::Strategy& strategy,
+                                              const EvaluationOptions& options) {
+  const auto scope = strategy.scope();
+  std::vector<variables::Variable> found =
+      options.variables_to_restore ? *options.variables_to_restore : variables::global_variables();
+  check_argument(!found.empty(),
+                 "There is nothing to restore: the strategy has no variable that was made by name. "
+                 "Call the model once before.");
+  return found;
+}
+
+train::Evaluation evaluation_of(const EvaluationOptions& options) {
+  train::Evaluation evaluation{.begin = options.initial_op,
+                               .step = options.eval_op,
+                               .metrics = options.metrics,
+                               .final_values = options.final_op};
+  if (!evaluation.step) evaluation.step = [] { return std::optional<StepValues>(); };
+  return evaluation;
+}
+
+train::EvaluationOptions train_options(const EvaluationOptions& options, const io::Path& logdir) {
+  train::EvaluationOptions result{.restore = options.restore,
+                                  .hooks = options.hooks,
+                                  .summary_dir = logdir,
+                                  .cancel = options.cancel,
+                                  .environment = options.environment};
+  result.hooks.push_back(std::make_shared<train::StopAfterNEvalsHook>(options.num_evals));
+  return result;
+}
+
+}  // namespace
+
+Evaluated evaluate_once(distribute::Strategy& strategy, const io::Path& checkpoint_path,
+                        const io::Path& logdir, const EvaluationOptions& options) {
+  train::TrainingState state(strategy);
+  state.add_variables(variables_of(strategy, options));
+  return train::evaluate_once(state, checkpoint_path, evaluation_of(options),
+                              train_options(options, logdir));
+}
+
+std::optional<Evaluated> evaluation_loop(distribute::Strategy& strategy,
+                                         const io::Path& checkpoint_dir, const io::Path& logdir,
+                                         const EvaluationLoopOptions& options) {
+  train::TrainingState state(strategy);
+  state.add_variables(variables_of(strategy, options.evaluation));
+  return train::evaluation_loop(state, checkpoint_dir, evaluation_of(options.evaluation),
+                                {.each = train_options(options.evaluation, logdir),
+                                 .interval = options.eval_interval_secs,
+                                 .timeout = options.timeout,
+                                 .timeout_fn = options.timeout_fn,
+                                 .poll = options.seconds_to_sleep,
+                                 .max_number_of_evaluations = options.max_number_of_evaluations});
+}
+
+std::optional<checkpoint::Checkpoint> wait_for_new_checkpoint(
+    const io::Path& checkpoint_dir, const std::optional<checkpoint::Checkpoint>& last_checkpoint,
+    const WaitOptions& options) {
+  return train::wait_for_new_checkpoint(checkpoint_dir, last_checkpoint,
+                                        {.timeout = options.timeout,
+                                         .poll = options.seconds_to_sleep,
+                                         .cancel = options.cancel,
+                                         .environment = options.environment});
+}
+
+train::CheckpointsIterator checkpoints_iterator(const io::Path& checkpoint_dir,
+                                                const CheckpointsIteratorOptions& options) {
+  return train::CheckpointsIterator(checkpoint_dir, {.min_interval = options.min_interval_secs,
+                                                     .timeout = options.timeout,
+                                                     .timeout_fn = options.timeout_fn,
+                                                     .poll = options.seconds_to_sleep,
+                                                     .cancel = options.cancel,
+                                                     .environment = options.environment});
+}
+
+}  // namespace brigade::slim::evaluation
