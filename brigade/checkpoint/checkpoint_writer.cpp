@@ -17,6 +17,7 @@ struct Shard {
   Section section;
   std::string name;
   std::vector<NamedTensor> tensors;
+  std::unique_ptr<io::WritableFile> file;  // while it is being written
   Seal seal;
   std::exception_ptr error;
 };
@@ -51,24 +52,36 @@ std::vector<Shard> spread(Section section, const std::vector<NamedTensor>& tenso
 }
 
 void write_shard(io::FileSystem& files, const io::Path& folder, Shard& shard) {
-  const auto file = files.create(folder / shard.name, io::CreateMode::kExclusive);
-  shard.seal = stream_safetensors(*file, shard.tensors, {{"format", "pt"}});
-  file->sync();
-  file->close();
+  shard.file = files.create(folder / shard.name, io::CreateMode::kExclusive);
+  shard.seal = stream_safetensors(*shard.file, shard.tensors, {{"format", "pt"}});
 }
 
-/// Shard i, i + lanes, i + 2 lanes, ... by thread i, the caller's being thread 0.
+void finish_shard(Shard& shard) {
+  shard.file->sync();
+  shard.file->close();
+  shard.file.reset();
+}
+
+/// Shard i, i + lanes, i + 2 lanes, ... by thread i, the caller's being thread 0. A lane syncs when
+/// all of its files are written: the disk is busy with the first meanwhile, and one commit of the
+/// file system's journal serves them all.
 void write_shards(io::FileSystem& files, const io::Path& folder, std::vector<Shard>& shards,
                   std::size_t lanes) {
-  const auto run_lane = [&](std::size_t lane) {
+  const auto each_of_lane = [&](std::size_t lane, const auto& call) {
     for (std::size_t i = lane; i < shards.size(); i += lanes) {
       try {
-        write_shard(files, folder, shards[i]);
+        call(shards[i]);
       } catch (...) {
         shards[i].error = std::current_exception();
-        return;
+        return false;
       }
     }
+    return true;
+  };
+  const auto run_lane = [&](std::size_t lane) {
+    const bool is_written =
+        each_of_lane(lane, [&](Shard& shard) { write_shard(files, folder, shard); });
+    if (is_written) each_of_lane(lane, finish_shard);
   };
   {
     std::vector<std::jthread> threads;

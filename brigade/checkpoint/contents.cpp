@@ -38,17 +38,19 @@ void check_unique(const std::vector<NamedTensor>& tensors, std::string_view what
   }
 }
 
-/// Contiguous, on the CPU, in memory of its own.
-at::Tensor own_copy(const at::Tensor& tensor) {
+at::Tensor held(const at::Tensor& tensor, SnapshotMemory memory) {
   const at::Tensor plain = tensor.detach().cpu().resolve_neg().contiguous();
-  return plain.is_alias_of(tensor) ? plain.clone() : plain;
+  const bool is_done = memory == SnapshotMemory::kShared || !plain.is_alias_of(tensor);
+  return is_done ? plain : plain.clone();
 }
 
-at::Tensor own_copy(const variables::Variable& variable) {
+at::Tensor held(const variables::Variable& variable, SnapshotMemory memory) {
+  const bool is_as_it_lies = variable.synchronization() != variables::Synchronization::kOnRead;
+  if (memory == SnapshotMemory::kShared && is_as_it_lies) return held(variable.local(), memory);
   const at::Tensor value = variable.read();  // a copy already, but for corner cases
   return value.is_cpu() && value.is_contiguous() && !value.is_alias_of(variable.local())
              ? value
-             : own_copy(value);
+             : held(value, memory);
 }
 
 at::Tensor tensor_of(const io::ArrayLeaf& array) {
@@ -64,7 +66,7 @@ at::Tensor tensor_of(const io::ArrayLeaf& array) {
 
 }  // namespace
 
-Snapshot take_snapshot(std::int64_t step, const Contents& contents) {
+Snapshot take_snapshot(std::int64_t step, const Contents& contents, SnapshotMemory memory) {
   check_argument(step >= 0, base::str_cat("save: the step is ", step, "; expected 0 or more"));
   check_state(!is_in_replica(),
               "save: called inside a replica, which sees only its own components; call it outside "
@@ -76,12 +78,12 @@ Snapshot take_snapshot(std::int64_t step, const Contents& contents) {
   snapshot.metrics = contents.metrics;
   snapshot.metadata = contents.metadata;
   for (const variables::Variable& each : contents.variables) {
-    snapshot.variables.push_back({each.name(), own_copy(each)});
+    snapshot.variables.push_back({each.name(), held(each, memory)});
     check_holdable(snapshot.variables.back());
   }
   for (const NamedTensor& each : contents.tensors) {
     check_holdable(each);
-    snapshot.tensors.push_back({each.name, own_copy(each.tensor)});
+    snapshot.tensors.push_back({each.name, held(each.tensor, memory)});
   }
   for (const auto& [name, array] : state.arrays) {
     snapshot.arrays.push_back({name, tensor_of(array)});

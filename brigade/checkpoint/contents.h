@@ -28,7 +28,7 @@ struct Contents {
   std::map<std::string, std::string> metadata;
 };
 
-/// A copy of `Contents` that nobody else changes, on the CPU.
+/// `Contents` on the CPU, contiguous.
 struct Snapshot {
   std::int64_t step = 0;
   std::vector<NamedTensor> variables, tensors, arrays;  ///< One for each Section.
@@ -37,9 +37,15 @@ struct Snapshot {
   std::map<std::string, std::string> metadata;
 };
 
-/// Copies. Throws kInvalidArgument, naming the thing, for what no checkpoint can hold (a step below
-/// 0, a name twice, a tensor that safetensors does not hold, text that is not UTF-8), and
+/// Where a snapshot's tensors lie.
+enum class SnapshotMemory {
+  kOwn,     ///< In copies: training may go on.
+  kShared,  ///< Where they are, if they lie so already: nobody may change them while it is used.
+};
+
+/// Throws kInvalidArgument, naming the thing, for what no checkpoint can hold (a step below 0, a
+/// name twice, a tensor that safetensors does not hold, text that is not UTF-8), and
 /// kFailedPrecondition inside a replica.
-Snapshot take_snapshot(std::int64_t step, const Contents& contents);
+Snapshot take_snapshot(std::int64_t step, const Contents& contents, SnapshotMemory memory);
 
 }  // namespace brigade::checkpoint

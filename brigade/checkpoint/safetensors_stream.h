@@ -12,7 +12,7 @@
 namespace brigade::checkpoint {
 
 /// What a file's content is known by. CRC-32C finds broken bytes, not forged ones, and takes a
-/// seventh of the time of SHA-256 (docs/formats.md).
+/// small part of the time of SHA-256 (docs/formats.md).
 struct Seal {
   std::uint64_t bytes = 0;
   std::uint32_t crc32c = 0;

@@ -70,8 +70,9 @@ class Saver::Writer {
   void save(std::int64_t step, const Contents& contents) {
     check_state(!is_closed_, "Saver: save after close");
     wait();
-    auto snapshot = std::make_shared<const Snapshot>(take_snapshot(step, contents));
-    if (pool_ == nullptr) return write(*snapshot);
+    if (pool_ == nullptr) return write(take_snapshot(step, contents, SnapshotMemory::kShared));
+    auto snapshot =
+        std::make_shared<const Snapshot>(take_snapshot(step, contents, SnapshotMemory::kOwn));
     pool_->submit([this, snapshot = std::move(snapshot)]() mutable {
       try {
         write(*snapshot);
@@ -170,9 +171,9 @@ class Saver::Writer {
     const Written written = write_checkpoint(*files_, snapshot, request);
     kept_ = request.kept;
     known_.push_back(known_of(written.path, written.manifest));
-    io::atomic_write(*files_, options_.directory / kLatestName,
+    io::replace_file(*files_, options_.directory / kLatestName,
                      base::str_cat(written.path.filename(), "\n"));
-    remove(outdated());
+    remove(outdated());  // which makes the new `latest` last, too
     is_unsure_ = false;
   }
 
@@ -197,9 +198,8 @@ class Saver::Writer {
     return paths;
   }
 
-  // They lose their names first, for good: half a checkpoint is never seen.
+  // They lose their names first, for good: half a checkpoint is never seen. Syncs the directory.
   void remove(const std::vector<io::Path>& paths) {
-    if (paths.empty()) return;
     std::vector<io::Path> hidden;
     for (const io::Path& path : paths) {
       hidden.push_back(options_.directory /

@@ -39,8 +39,8 @@ class Saver {
   Saver(const Saver&) = delete;
   Saver& operator=(const Saver&) = delete;
 
-  /// Copies `contents` and saves them as the checkpoint of `step`; with Writing::kBackground it
-  /// returns once everything is copied. Waits first for the write before, and throws its error if
+  /// Saves `contents` as the checkpoint of `step`; with Writing::kBackground it copies them and
+  /// returns. Waits first for the write before, and throws its error if
   /// it failed (nothing is saved then; the call may be repeated). A step that is saved already is
   /// replaced once the new one is on the disk. Must not be called inside a replica. Throws
   /// kInvalidArgument for what a checkpoint cannot hold, kFailedPrecondition after `close`.

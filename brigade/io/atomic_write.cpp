@@ -59,19 +59,28 @@ class Temporary {
   bool is_done_ = false;
 };
 
-}  // namespace
-
-void atomic_write(FileSystem& files, const Path& path, std::span<const std::byte> bytes) {
+void replace(FileSystem& files, const Path& path, std::span<const std::byte> bytes,
+             std::string_view call) {
   check_argument(path.has_filename() && path.filename() != "." && path.filename() != "..",
-                 str_cat("atomic_write: \"", path, "\" names no file"));
+                 str_cat(call, ": \"", path, "\" names no file"));
   Temporary temporary(files, path);
   temporary.fill(bytes);
   temporary.become(path);
+}
+
+}  // namespace
+
+void atomic_write(FileSystem& files, const Path& path, std::span<const std::byte> bytes) {
+  replace(files, path, bytes, "atomic_write");
   files.sync_directory(path.parent_path());
 }
 
 void atomic_write(FileSystem& files, const Path& path, std::string_view text) {
   atomic_write(files, path, as_bytes(text));
+}
+
+void replace_file(FileSystem& files, const Path& path, std::string_view text) {
+  replace(files, path, as_bytes(text), "replace_file");
 }
 
 }  // namespace brigade::io

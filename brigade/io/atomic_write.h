@@ -21,4 +21,8 @@ namespace brigade::io {
 void atomic_write(FileSystem& files, const Path& path, std::span<const std::byte> bytes);
 void atomic_write(FileSystem& files, const Path& path, std::string_view text);
 
+/// The same without the last sync, for a caller who syncs the folder anyway: until then a crash of
+/// the machine may bring the old file back.
+void replace_file(FileSystem& files, const Path& path, std::string_view text);
+
 }  // namespace brigade::io

@@ -42,6 +42,17 @@ TEST(Crc32c, TablesAndInstructionAgreeOnEveryLengthAndStart) {
   }
 }
 
+TEST(Crc32c, TablesAndInstructionAgreeOnWhatTakesSeveralLanes) {
+  constexpr std::size_t kLanes = 3 * 2048;
+  const std::string bytes = noise(3 * kLanes + 20);
+  for (const std::size_t lanes : {kLanes, 2 * kLanes, 3 * kLanes}) {
+    for (std::size_t size = lanes - 9; size <= lanes + 9; ++size) {
+      const auto piece = as_bytes(bytes).subspan(1, size);
+      ASSERT_EQ(extend_crc32c(7, piece), extend_crc32c_by_table(7, piece)) << size;
+    }
+  }
+}
+
 TEST(Crc32c, PiecesGiveTheSumOfTheWhole) {
   const std::string bytes = noise(100);
   for (std::size_t cut = 0; cut <= bytes.size(); ++cut) {
