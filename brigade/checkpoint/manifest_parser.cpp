@@ -7,9 +7,9 @@
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/checkpoint/manifest.h"
-#include "brigade/checkpoint/strict_json.h"
 #include "brigade/io/crc32c.h"
 #include "brigade/io/state_json.h"
+#include "brigade/io/strict_json.h"
 
 namespace brigade::checkpoint {
 namespace {
@@ -78,7 +78,7 @@ class Parser {
   }
 
   json parse_json(std::string_view text) const {
-    return parse_strict_json(text, kDeepest, [this](const std::string& why) { fail(why); });
+    return io::parse_strict_json(text, kDeepest, [this](const std::string& why) { fail(why); });
   }
 
   void check_version(const json& root) const {

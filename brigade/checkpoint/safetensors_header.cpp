@@ -6,7 +6,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/checkpoint/strict_json.h"
+#include "brigade/io/strict_json.h"
 
 namespace brigade::checkpoint {
 namespace {
@@ -52,8 +52,8 @@ class Parser {
   }
 
   json parse_json(std::string_view text) const {
-    return parse_strict_json(text, kDeepest,
-                             [this](const std::string& why) { fail("the header: ", why); });
+    return io::parse_strict_json(text, kDeepest,
+                                 [this](const std::string& why) { fail("the header: ", why); });
   }
 
   std::map<std::string, std::string> metadata(const json& value) const {

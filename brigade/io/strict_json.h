@@ -6,12 +6,12 @@
 #include <string>
 #include <string_view>
 
-namespace brigade::checkpoint {
+namespace brigade::io {
 
 /// JSON from a file that nobody vouches for: `text` as a value, with no key twice in an object and
 /// nothing nested more than `deepest` levels. Otherwise calls `fail`, which must throw, with what
-/// is wrong. Thread-safety: a pure function.
+/// is wrong, and for a syntax error with its line and column. Thread-safety: a pure function.
 nlohmann::json parse_strict_json(std::string_view text, std::size_t deepest,
                                  const std::function<void(const std::string& why)>& fail);
 
-}  // namespace brigade::checkpoint
+}  // namespace brigade::io

@@ -1,4 +1,4 @@
-#include "brigade/checkpoint/strict_json.h"
+#include "brigade/io/strict_json.h"
 
 #include <set>
 #include <vector>
@@ -6,7 +6,18 @@
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 
-namespace brigade::checkpoint {
+namespace brigade::io {
+namespace {
+
+// "[json.exception.parse_error.101] parse error at line 1, column 9: syntax error ..." without the
+// library's own name for it.
+std::string_view position_and_reason(std::string_view what) {
+  constexpr std::string_view kBegin = "parse error at ";
+  const std::size_t begin = what.find(kBegin);
+  return begin == std::string_view::npos ? what : what.substr(begin + kBegin.size());
+}
+
+}  // namespace
 
 nlohmann::json parse_strict_json(std::string_view text, std::size_t deepest,
                                  const std::function<void(const std::string& why)>& fail) {
@@ -29,9 +40,9 @@ nlohmann::json parse_strict_json(std::string_view text, std::size_t deepest,
   try {
     return nlohmann::json::parse(text, watch);
   } catch (const nlohmann::json::exception& error) {
-    fail(base::str_cat("it is not JSON: ", error.what()));
+    fail(base::str_cat("it is not JSON: ", position_and_reason(error.what())));
   }
   throw Error(ErrorCode::kInternal, "parse_strict_json: `fail` must throw.");
 }
 
-}  // namespace brigade::checkpoint
+}  // namespace brigade::io
