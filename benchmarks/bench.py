@@ -13,10 +13,12 @@ import pathlib
 import platform
 import signal
 import sys
+import tempfile
 
-from harness import judge, table
-from harness.rows import BARS, PAIRS, ROWS
+from harness import judge, table, turns
+from harness.rows import BARS, PAIRS, ROWS, TURNS
 from harness.running import RunFailed, run_for_json
+from harness.turns import Told
 from harness.venv import Venv
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -26,8 +28,8 @@ def parse_arguments():
     parser = argparse.ArgumentParser(prog="./dev bench", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="about 3 minutes instead of about 15, and rougher")
-    parser.add_argument("--rows", help="only these, by id and separated by commas ('pairs' for the pairs); "
-                        "--list names them")
+    parser.add_argument("--rows", help="only these, by id and separated by commas ('pairs' for the pairs, "
+                        "'turns' for what is measured in turns with a peer); --list names them")
     parser.add_argument("--list", action="store_true", help="name the rows and stop")
     parser.add_argument("--rounds", type=int, help="rounds over all rows (default: 5, quick: 2)")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build" / "bench" / "results.json")
@@ -35,7 +37,7 @@ def parse_arguments():
     parser.add_argument("--venv", type=pathlib.Path, default=ROOT / ".deps" / "bench-venv")
     parser.add_argument("--no-install", action="store_true", help="leave out peers that are not installed")
     options = parser.parse_args()
-    known = [row.id for row in ROWS] + ["pairs"]
+    known = [row.id for row in ROWS] + ["pairs", "turns"]
     options.rows = options.rows.split(",") if options.rows else known
     unknown = [id for id in options.rows if id not in known]
     if unknown:
@@ -141,28 +143,40 @@ class Bench:
                 say(f"round {number} of {self.options.rounds}: {row.id} {run['images_per_second']:.0f} images/s")
 
     def run_pairs(self):
-        if "pairs" not in self.options.rows:
-            return
-        for name, text in PAIRS.items():
-            comparison, model = name.split("/")
-            pairs, steps = self.pairs_and_steps(comparison, model)
-            try:
-                found = run_for_json([self.binary("overhead_pairs"), "--comparison", comparison, "--model", model,
-                                      "--pairs", pairs, "--steps", steps], 300)[-1]
-            except RunFailed as error:
-                say(f"pairs {name}: skipped: {error}")
-                self.skipped[name] = {"label": text, "model": "pairs", "why": str(error)}
-                continue
-            self.pairs[name] = {**found, "text": text}
-            say(f"pairs {name}: {found['median']:.4f} [{found['low']:.4f}, {found['high']:.4f}]")
+        for name, pair in PAIRS.items() if "pairs" in self.options.rows else ():
+            pairs, steps = pair.quick if self.options.quick else pair.full
+            command = [self.binary(pair.command[0]), *pair.command[1:], "--pairs", pairs, "--steps", steps]
+            with self.scratch() as folder:
+                if pair.writes:
+                    command += ["--directory", folder]
+                self.compare(name, pair.text, lambda: run_for_json(command, 300)[-1])
 
-    def pairs_and_steps(self, comparison, model):
-        """How many pairs of blocks, and steps a block."""
-        if model == "mlp64":
-            return 100, 20  # a block costs milliseconds
-        if self.options.quick:
-            return 20, 5
-        return 30, 20 if comparison == "one_device" else 10
+    def run_turns(self):
+        for name, entry in TURNS.items() if "turns" in self.options.rows else ():
+            self.compare(name, entry.text, lambda: self.take_turns(entry))
+
+    def take_turns(self, entry):
+        self.venv.provide(entry.module, not self.options.no_install, say)
+        with self.scratch() as folder:
+            where = ["--directory", folder]
+            with (Told([self.binary(entry.ours[0]), *entry.ours[1:], *where], 60) as ours,
+                  Told([self.venv.python, *entry.theirs, *where], 60) as theirs):
+                return turns.compare(ours, theirs, entry.word, entry.quick if self.options.quick else entry.full)
+
+    def compare(self, name, text, measure):
+        try:
+            found = measure()
+        except RunFailed as error:
+            say(f"{name}: skipped: {error}")
+            self.skipped[name] = {"label": text, "model": "pairs", "why": str(error)}
+            return
+        self.pairs[name] = {**found, "text": text}
+        say(f"{name}: {found['median']:.4f} [{found['low']:.4f}, {found['high']:.4f}]")
+
+    def scratch(self):
+        """A folder on the disk that the results go to, for programs that write."""
+        self.options.out.parent.mkdir(parents=True, exist_ok=True)
+        return tempfile.TemporaryDirectory(prefix="scratch-", dir=self.options.out.parent)
 
     def results(self, machine):
         why = json.loads((ROOT / "benchmarks" / "why.json").read_text())
@@ -187,6 +201,7 @@ def main():
     bench.settle()
     bench.run_rounds()
     bench.run_pairs()
+    bench.run_turns()
     results = bench.results(machine)
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps(results, indent=2) + "\n")

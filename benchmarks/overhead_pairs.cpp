@@ -3,12 +3,11 @@
 #include <ATen/Parallel.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <memory>
 
 #include "benchmarks/bare_loop.h"
 #include "benchmarks/bare_models.h"
-#include "benchmarks/measure.h"
+#include "benchmarks/pairs.h"
 #include "benchmarks/stats.h"
 #include "benchmarks/strategy_loop.h"
 #include "benchmarks/tower_loop.h"
@@ -21,65 +20,17 @@ struct Options {
   std::string comparison = "one_device";
   std::string model = "mnist_cnn";
   std::int64_t batch = 0;
-  int pairs = 30;
-  int steps = 20;
+  PairOptions pairs;
 };
-
-struct Ratios {
-  std::vector<double> wall;
-  std::vector<double> cpu;
-};
-
-/// Adds `pairs` ratios of the subject's cost over the base's. Every other pair starts with the
-/// subject, so that drift favours neither.
-template <class Subject, class Base>
-void compare_built(Subject& subject, Base& base, int pairs, int steps, Ratios& ratios) {
-  for (int i = 0; i < 2; ++i) {  // warm both up: caches, thread pools, chosen kernels
-    subject.run(steps);
-    base.run(steps);
-  }
-  for (int pair = 0; pair < pairs; ++pair) {
-    Cost over, under;
-    if (pair % 2 == 0) {
-      under = cost_of_block(base, steps);
-      over = cost_of_block(subject, steps);
-    } else {
-      over = cost_of_block(subject, steps);
-      under = cost_of_block(base, steps);
-    }
-    ratios.wall.push_back(over.wall_seconds / under.wall_seconds);
-    ratios.cpu.push_back(over.cpu_seconds / under.cpu_seconds);
-  }
-}
-
-/// Ratios over several builds of both loops, each built first in turns: where a loop's memory
-/// happens to lie is worth a few per cent and would otherwise count as a difference.
-template <class MakeSubject, class MakeBase>
-Ratios compare(const MakeSubject& make_subject, const MakeBase& make_base, const Options& options) {
-  constexpr int kPairsABuild = 5;
-  Ratios ratios;
-  for (int done = 0; done < options.pairs; done += kPairsABuild) {
-    const int pairs = std::min(kPairsABuild, options.pairs - done);
-    if (done / kPairsABuild % 2 == 0) {
-      auto subject = make_subject();
-      auto base = make_base();
-      compare_built(*subject, *base, pairs, options.steps, ratios);
-    } else {
-      auto base = make_base();
-      auto subject = make_subject();
-      compare_built(*subject, *base, pairs, options.steps, ratios);
-    }
-  }
-  return ratios;
-}
 
 void print(const Options& options, const Ratios& ratios) {
   const auto wall = estimate(ratios.wall), cpu = estimate(ratios.cpu);
   std::cout << "{\"comparison\": \"" << options.comparison << "\", \"model\": \"" << options.model
-            << "\", \"pairs\": " << options.pairs << ", \"steps_per_block\": " << options.steps
-            << ", \"median\": " << wall.median << ", \"low\": " << wall.low
-            << ", \"high\": " << wall.high << ", \"cpu_median\": " << cpu.median
-            << ", \"cpu_low\": " << cpu.low << ", \"cpu_high\": " << cpu.high << "}" << std::endl;
+            << "\", \"pairs\": " << options.pairs.pairs
+            << ", \"steps_per_block\": " << options.pairs.steps << ", \"median\": " << wall.median
+            << ", \"low\": " << wall.low << ", \"high\": " << wall.high
+            << ", \"cpu_median\": " << cpu.median << ", \"cpu_low\": " << cpu.low
+            << ", \"cpu_high\": " << cpu.high << "}" << std::endl;
 }
 
 void measure(const Options& options) {
@@ -104,12 +55,12 @@ void measure(const Options& options) {
     return loop;
   };
   const auto towers = [&] { return std::make_unique<TowerLoop>(2, batch_size); };
-  if (options.comparison == "central_storage") print(options, compare(central, two, options));
-  if (options.comparison == "measured") print(options, compare(measured, two, options));
-  if (options.comparison == "towers") print(options, compare(towers, two, options));
-  if (options.comparison == "one_device") print(options, compare(one, bare, options));
-  if (options.comparison == "two_replicas") print(options, compare(two, one, options));
-  if (options.comparison == "same") print(options, compare(bare, bare, options));
+  if (options.comparison == "central_storage") print(options, compare(central, two, options.pairs));
+  if (options.comparison == "measured") print(options, compare(measured, two, options.pairs));
+  if (options.comparison == "towers") print(options, compare(towers, two, options.pairs));
+  if (options.comparison == "one_device") print(options, compare(one, bare, options.pairs));
+  if (options.comparison == "two_replicas") print(options, compare(two, one, options.pairs));
+  if (options.comparison == "same") print(options, compare(bare, bare, options.pairs));
 }
 
 }  // namespace
@@ -128,8 +79,8 @@ int main(int argc, char** argv) {
           {"one_device", "two_replicas", "measured", "central_storage", "towers", "same"}));
   app.add_option("--model", options.model)->check(CLI::IsMember({"mnist_cnn", "mlp64"}));
   app.add_option("--batch", options.batch, "examples a replica and step (default: 128, mlp64: 32)");
-  app.add_option("--pairs", options.pairs)->check(CLI::PositiveNumber);
-  app.add_option("--steps", options.steps, "steps a block")->check(CLI::PositiveNumber);
+  app.add_option("--pairs", options.pairs.pairs)->check(CLI::PositiveNumber);
+  app.add_option("--steps", options.pairs.steps, "steps a block")->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);
   try {
     brigade::benchmarks::measure(options);

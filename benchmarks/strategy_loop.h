@@ -55,8 +55,16 @@ class StrategyLoop {
   }
 
   void run(int steps) {
-    for (int i = 0; i < steps; ++i) step_(batches_[position_++ % batches_.size()]);
+    for (int i = 0; i < steps; ++i) step();
   }
+  /// One step; the replicas' losses.
+  distribute::PerReplica<at::Tensor> step() {
+    return step_(batches_[position_++ % batches_.size()]);
+  }
+
+  distribute::Strategy& strategy() const { return *strategy_; }
+  const std::vector<variables::Variable>& variables() const { return variables_; }
+  const distribute::Minimizer& minimizer() const { return *minimizer_; }
 
   /// Has the strategy measure what steps spend their time on.
   void measure_steps() { strategy_->measure_steps(distribute::StepMeasuring::kOn); }
@@ -86,13 +94,16 @@ class StrategyLoop {
     return batches;
   }
 
+  using Step = std::function<distribute::PerReplica<at::Tensor>(const Batches&)>;
+
   template <class Model, class Optimizer>
-  std::function<void(const Batches&)> make_step(Model model, const Optimizer& optimizer) {
+  Step make_step(Model model, const Optimizer& optimizer) {
     auto minimizer = strategy_->minimizer(model, optimizer);
     minimizer_ = minimizer;
+    variables_ = model.variables();
     return [this, model = std::move(model),
             minimizer = std::move(minimizer)](const Batches& batches) mutable {
-      strategy_->run(
+      return strategy_->run(
           [&](distribute::ReplicaContext&, const input::LabeledBatch& batch) {
             auto loss =
                 layers::losses::sparse_softmax_cross_entropy(model(batch.features), batch.labels);
@@ -106,7 +117,8 @@ class StrategyLoop {
   std::unique_ptr<distribute::Strategy> strategy_;
   std::vector<Batches> batches_;
   std::optional<distribute::Minimizer> minimizer_;
-  std::function<void(const Batches&)> step_;  // holds the model and its optimizer
+  std::vector<variables::Variable> variables_;
+  Step step_;  // holds the model and its optimizer
   std::size_t position_ = 0;
 };
 

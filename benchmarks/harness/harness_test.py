@@ -10,8 +10,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 from harness.estimate import estimate, order_statistic
 from harness.judge import judge
-from harness.rows import BARS, PAIRS, ROWS, Bar
+from harness.rows import BARS, PAIRS, ROWS, TURNS, Bar
 from harness.running import RunFailed, run, run_for_json
+from harness.turns import Told, compare
 
 
 def runs(**rates):
@@ -58,7 +59,7 @@ class Judge(unittest.TestCase):
     def test_bars_name_rows_and_pairs_that_exist(self):
         known = {row.id for row in ROWS}
         for bar in BARS:
-            self.assertTrue(bar.pair in PAIRS if bar.pair else set(bar.rows) <= known, bar.id)
+            self.assertTrue(bar.pair in {**PAIRS, **TURNS} if bar.pair else set(bar.rows) <= known, bar.id)
 
 
 class Running(unittest.TestCase):
@@ -81,6 +82,25 @@ class Running(unittest.TestCase):
 
     def test_reads_figures_among_other_lines(self):
         self.assertEqual(run_for_json(["sh", "-c", "echo hello; echo '{\"a\": 1}'"], 10), [{"a": 1}])
+
+
+class Turns(unittest.TestCase):
+    def test_compares_block_by_block(self):
+        slow = ["sh", "-c", "while read word; do echo '{\"seconds\": 3}'; done"]
+        fast = ["sh", "-c", "echo starting; while read word; do echo '{\"seconds\": 2}'; done"]
+        with Told(slow, 10) as ours, Told(fast, 10) as theirs:
+            found = compare(ours, theirs, "save", 4)
+        self.assertEqual((found["median"], found["pairs"], found["ours_milliseconds"]), (1.5, 4, 3000))
+
+    def test_says_what_the_program_said_last(self):
+        with Told(["sh", "-c", "read word; echo no such word; exit 1"], 10) as told:
+            with self.assertRaisesRegex(RunFailed, "no such word"):
+                told.seconds("x")
+
+    def test_gives_up_at_the_deadline(self):
+        with Told(["sh", "-c", "sleep 100"], 0.2) as told:
+            with self.assertRaisesRegex(RunFailed, "no answer within"):
+                told.seconds("x")
 
 
 if __name__ == "__main__":

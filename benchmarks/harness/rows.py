@@ -73,20 +73,80 @@ ROWS = [
 HEADINGS = {"mnist_cnn": "MNIST CNN, batch 128 a replica, Adam",
             "mlp64": "MLP of four layers of 64, batch 32 a replica, SGD"}
 
-# Comparisons within one process, blocks of 20 steps in turns: the only way to see differences of a few per cent.
+@dataclasses.dataclass
+class Pair:
+    """A program that compares two things within one process, a block of the one and a block of the other in turns: the
+    only way to see differences of a few per cent."""
+
+    text: str
+    command: list
+    # Pairs of blocks, and steps (for sums: pieces) a block.
+    full: tuple = (30, 10)
+    quick: tuple = (20, 5)
+    # Whether it needs a folder on the disk.
+    writes: bool = False
+
+
+def _overhead(text, comparison, model="mnist_cnn", **more):
+    return Pair(text, ["overhead_pairs", "--comparison", comparison, "--model", model], **more)
+
+
+def _session(text, comparison, replicas, model="mnist_cnn", **more):
+    return Pair(text, ["session_pairs", "--comparison", comparison, "--model", model, "--replicas", replicas],
+                writes=True, **more)
+
+
+SHORT_STEPS = {"full": (100, 20), "quick": (100, 20)}  # a block costs milliseconds
+
 PAIRS = {
-    "one_device/mnist_cnn": "OneDeviceStrategy's step over the bare loop's, MNIST CNN",
-    "one_device/mlp64": "OneDeviceStrategy's step over the bare loop's, MLP",
-    "two_replicas/mnist_cnn": "two replicas' step over one replica's, MNIST CNN",
-    "central_storage/mnist_cnn": "CentralStorageStrategy's step over Mirrored's, two replicas",
-    "towers/mnist_cnn": "two towers' step over Mirrored's, a function model",
-    "two_replicas/mlp64": "two replicas' step over one replica's, MLP",
+    "one_device/mnist_cnn": _overhead("OneDeviceStrategy's step over the bare loop's, MNIST CNN", "one_device",
+                                      full=(30, 20)),
+    "one_device/mlp64": _overhead("OneDeviceStrategy's step over the bare loop's, MLP", "one_device", "mlp64",
+                                  **SHORT_STEPS),
+    "two_replicas/mnist_cnn": _overhead("two replicas' step over one replica's, MNIST CNN", "two_replicas"),
+    "central_storage/mnist_cnn": _overhead("CentralStorageStrategy's step over Mirrored's, two replicas",
+                                           "central_storage"),
+    "towers/mnist_cnn": _overhead("two towers' step over Mirrored's, a function model", "towers"),
+    "two_replicas/mlp64": _overhead("two replicas' step over one replica's, MLP", "two_replicas", "mlp64",
+                                    **SHORT_STEPS),
+    "checkpoints/mnist_cnn": _session("100 steps with a background save over without, one replica", "checkpoints", 1,
+                                      quick=(12, 10)),
+    "checkpoints_2/mnist_cnn": _session("the same, two replicas", "checkpoints", 2, quick=(12, 10)),
+    "hooks/mnist_cnn": _session("a step with all default hooks over without, one replica", "hooks", 1),
+    "hooks_2/mnist_cnn": _session("the same, two replicas", "hooks", 2),
+    "hooks/mlp64": _session("the same, MLP, one replica", "hooks", 1, "mlp64", full=(100, 100), quick=(100, 100)),
+    "checksums": Pair("CRC-32C's time over SHA-256's", ["checksum_pairs"], (30, 100), (30, 100)),
+}
+
+
+@dataclasses.dataclass
+class Turns:
+    """What our program and a peer's do each time they are told a word (harness/turns.py), and in how many pairs."""
+
+    text: str
+    word: str
+    ours: list
+    theirs: list
+    module: str
+    full: int = 30
+    quick: int = 12
+
+
+def _checkpoint(text, word, *theirs):
+    return Turns(text, word, ["checkpoint_speed"], [PEERS / "pytorch_checkpoint.py", *theirs], "torch")
+
+
+TURNS = {
+    "save": _checkpoint("saving to the disk over torch.save and fsync", "save"),
+    "save_no_crc": _checkpoint("the same, PyTorch's checksums turned off", "save", "--no-crc"),
+    "load": _checkpoint("loading all tensors over torch.load", "load"),
+    "restore": _checkpoint("the same until model and optimizer have them", "restore"),
 }
 
 
 @dataclasses.dataclass
 class Bar:
-    """A figure that must reach a limit: a ratio of two rows' images a second, or a pair's ratio."""
+    """A figure that must reach a limit: a ratio of two rows' images a second, or the ratio of a pair or of turns."""
 
     id: str
     text: str
@@ -115,4 +175,11 @@ BARS = [
     Bar("mlp", "MLP: two replicas' step costs at most 1.3 x one's", 1.3, at_most=True, pair="two_replicas/mlp64"),
     Bar("one_device", "OneDeviceStrategy adds at most 1 % to a bare loop", 1.01, at_most=True,
         pair="one_device/mnist_cnn"),
+    Bar("checkpoints", "background saves each 100 steps add at most 1 %", 1.01, at_most=True,
+        pair="checkpoints/mnist_cnn"),
+    Bar("checkpoints_2", "the same, two replicas", 1.01, at_most=True, pair="checkpoints_2/mnist_cnn"),
+    Bar("hooks", "all default hooks together add at most 1 %", 1.01, at_most=True, pair="hooks/mnist_cnn"),
+    Bar("hooks_2", "the same, two replicas", 1.01, at_most=True, pair="hooks_2/mnist_cnn"),
+    Bar("save", "saving is no slower than torch.save and fsync", 1.0, at_most=True, pair="save", interval=True),
+    Bar("load", "loading is no slower than torch.load", 1.0, at_most=True, pair="load", interval=True),
 ]

@@ -24,12 +24,26 @@ def _rows(results, model):
     return lines
 
 
+def _interval(of, prefix=""):
+    return f"{of[prefix + 'median']:.4f} [{of[prefix + 'low']:.4f}, {of[prefix + 'high']:.4f}]"
+
+
 def _pairs(results):
     lines = ["In pairs within one process (ratio of medians, 95 % interval; the same of CPU time)"]
-    for name, pair in results["pairs"].items():
-        lines.append(f"  {pair['text']:<58} {pair['median']:.4f} [{pair['low']:.4f}, {pair['high']:.4f}]   "
-                     f"CPU {pair['cpu_median']:.4f} [{pair['cpu_low']:.4f}, {pair['cpu_high']:.4f}], "
-                     f"{pair['pairs']} pairs")
+    for pair in results["pairs"].values():
+        if "cpu_median" in pair:
+            save = f", a save takes {pair['save_milliseconds']:.1f} ms of a step" if "save_milliseconds" in pair else ""
+            lines.append(f"  {pair['text']:<62} {_interval(pair)}   CPU {_interval(pair, 'cpu_')}, "
+                         f"{pair['pairs']} pairs{save}")
+    return lines if len(lines) > 1 else []
+
+
+def _turns(results):
+    lines = ["In turns with a peer's process (ratio of medians, 95 % interval): MNIST CNN with Adam's slots, warm cache"]
+    for pair in results["pairs"].values():
+        if "ours_milliseconds" in pair:
+            lines.append(f"  {pair['text']:<62} {_interval(pair)}   {pair['ours_milliseconds']:.1f} ms and "
+                         f"{pair['theirs_milliseconds']:.1f} ms, {pair['pairs']} pairs")
     return lines if len(lines) > 1 else []
 
 
@@ -56,5 +70,5 @@ def render(results):
         head.append(f"The machine was busy before we began (load {machine['load_before']:.1f}): these figures are rough.")
     models = {row["model"] for row in results["rows"].values()} | {s["model"] for s in results["skipped"].values()}
     parts = [head] + [_rows(results, model) for model in HEADINGS if model in models]
-    parts += [_pairs(results), _bars(results)]
+    parts += [_pairs(results), _turns(results), _bars(results)]
     return "\n\n".join("\n".join(part) for part in parts if part)

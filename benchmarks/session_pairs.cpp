@@ -1,0 +1,132 @@
+// What a session adds to a step, in pairs: blocks of steps with and without it in turns within one
+// process. Prints one JSON line.
+#include <ATen/Parallel.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+
+#include "benchmarks/pairs.h"
+#include "benchmarks/session_loop.h"
+#include "benchmarks/stats.h"
+#include "benchmarks/workload.h"
+#include "brigade/train/logging_hook.h"
+#include "brigade/train/nan_hook.h"
+#include "brigade/train/stop_at_step_hook.h"
+
+namespace brigade::benchmarks {
+namespace {
+
+/// So often a training saves: what a save costs is told as a share of this many steps.
+constexpr int kStepsBetweenSaves = 100;
+
+struct Options {
+  std::string comparison = "checkpoints";
+  std::string model = "mnist_cnn";
+  int replicas = 1;
+  std::int64_t batch = 0;
+  PairOptions pairs{.pairs = 30, .steps = 10};
+  std::string directory = ".";
+};
+
+LoopParts parts_of(const Options& options) {
+  const auto workload = parse_workload(options.model);
+  return {.workload = workload,
+          .replicas = options.replicas,
+          .batch_size = options.batch > 0 ? options.batch : default_batch(workload),
+          .directory = options.directory};
+}
+
+/// Blocks with one save each over blocks without.
+Ratios compare_saving(const Options& options, std::vector<double>& save_seconds) {
+  const auto parts = parts_of(options);
+  const int every = options.pairs.steps;
+  const auto saving = [&] { return std::make_unique<SavingLoop>(parts, every, save_seconds); };
+  const auto not_saving = [&] {
+    return std::make_unique<SessionLoop>(parts, [](const auto&) {
+      return train::SessionOptions{
+          .save_checkpoints = {}, .save_summaries = {}, .log_step_count = {}};
+    });
+  };
+  Ratios ratios = compare(saving, not_saving, options.pairs);
+  const double share = static_cast<double>(every) / kStepsBetweenSaves;
+  for (auto* each : {&ratios.wall, &ratios.cpu}) {
+    for (double& ratio : *each) ratio = 1 + (ratio - 1) * share;
+  }
+  return ratios;
+}
+
+/// What a session has by default, with the hooks that most programs add; what is due by steps is
+/// due once a block. Over the same steps without a session.
+Ratios compare_hooks(const Options& options) {
+  const auto parts = parts_of(options);
+  const train::Every every{.steps = options.pairs.steps};
+  const auto with_hooks = [&] {
+    return std::make_unique<SessionLoop>(parts, [&](const auto& folder) {
+      return train::SessionOptions{
+          .checkpoint_dir = folder,
+          .hooks = {std::make_shared<train::StopAtStepHook>(
+                        train::StopAtStep{.last_step = 1'000'000'000}),
+                    std::make_shared<train::LoggingHook>(train::LoggingHookOptions{.every = every}),
+                    std::make_shared<train::NanHook>()},
+          .save_summaries = every,
+          .log_step_count = every};
+    });
+  };
+  const auto bare = [&] {
+    return std::make_unique<LossLoop>(parts.workload, parts.replicas, parts.batch_size);
+  };
+  return compare(with_hooks, bare, options.pairs);
+}
+
+void print(const Options& options, const Ratios& ratios, const std::vector<double>& save_seconds) {
+  const auto wall = estimate(ratios.wall), cpu = estimate(ratios.cpu);
+  std::cout << "{\"comparison\": \"" << options.comparison << "\", \"model\": \"" << options.model
+            << "\", \"replicas\": " << options.replicas << ", \"pairs\": " << options.pairs.pairs
+            << ", \"steps_per_block\": " << options.pairs.steps << ", \"median\": " << wall.median
+            << ", \"low\": " << wall.low << ", \"high\": " << wall.high
+            << ", \"cpu_median\": " << cpu.median << ", \"cpu_low\": " << cpu.low
+            << ", \"cpu_high\": " << cpu.high;
+  if (!save_seconds.empty()) {
+    const auto save = estimate(save_seconds);
+    std::cout << ", \"save_milliseconds\": " << 1e3 * save.median;
+  }
+  std::cout << "}" << std::endl;
+}
+
+void measure(const Options& options) {
+  at::set_num_threads(1);
+  std::vector<double> save_seconds;
+  const auto ratios = options.comparison == "hooks" ? compare_hooks(options)
+                                                    : compare_saving(options, save_seconds);
+  print(options, ratios, save_seconds);
+}
+
+}  // namespace
+}  // namespace brigade::benchmarks
+
+int main(int argc, char** argv) {
+  brigade::benchmarks::Options options;
+  CLI::App app("What a session adds to a step: blocks with and without it within one process");
+  app.add_option(
+         "--comparison", options.comparison,
+         "checkpoints: blocks with one save in the background each over blocks without; the excess "
+         "is told as a share of 100 steps, whatever --steps is. hooks: a session with the default "
+         "hooks, logging and the NaN guard, due once a block, over the same loop without a session")
+      ->check(CLI::IsMember({"checkpoints", "hooks"}));
+  app.add_option("--model", options.model)->check(CLI::IsMember({"mnist_cnn", "mlp64"}));
+  app.add_option("--replicas", options.replicas)->check(CLI::PositiveNumber);
+  app.add_option("--batch", options.batch, "examples a replica and step (default: 128, mlp64: 32)");
+  app.add_option("--pairs", options.pairs.pairs)->check(CLI::PositiveNumber);
+  app.add_option("--steps", options.pairs.steps, "steps a block")->check(CLI::PositiveNumber);
+  app.add_option("--directory", options.directory, "where folders for checkpoints are made")
+      ->check(CLI::ExistingDirectory);
+  CLI11_PARSE(app, argc, argv);
+  try {
+    brigade::benchmarks::measure(options);
+  } catch (const std::exception& error) {
+    std::cerr << "session_pairs: " << error.what() << "\n";
+    return 1;
+  }
+}
