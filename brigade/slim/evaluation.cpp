@@ -22,12 +22,10 @@ std::vector<variables::Variable> variables_of(distribute::Strategy& strategy,
 }
 
 train::Evaluation evaluation_of(const EvaluationOptions& options) {
-  train::Evaluation evaluation{.begin = options.initial_op,
-                               .step = options.eval_op,
-                               .metrics = options.metrics,
-                               .final_values = options.final_op};
-  if (!evaluation.step) evaluation.step = [] { return std::optional<StepValues>(); };
-  return evaluation;
+  return {.begin = options.initial_op,
+          .step = options.eval_op,
+          .metrics = options.metrics,
+          .final_values = options.final_op};
 }
 
 train::EvaluationOptions train_options(const EvaluationOptions& options, const io::Path& logdir) {

@@ -88,7 +88,8 @@ SessionOptions session_of(const Checkpoint& checkpoint, const Evaluation& evalua
 }
 
 void check(const Evaluation& evaluation) {
-  check_argument(static_cast<bool>(evaluation.step), "Evaluation::step is not set.");
+  check_argument(evaluation.step || evaluation.final_values,
+                 "Evaluation: neither step nor final_values is set.");
   for (const Metric* metric : evaluation.metrics)
     check_argument(metric != nullptr, "A metric of an evaluation is null.");
 }
@@ -114,7 +115,7 @@ Evaluated evaluate_once(TrainingState& state, const Checkpoint& checkpoint,
   while (!session.should_stop()) {
     session.run([&] {
       options.cancel.throw_if_cancelled("an evaluation");
-      return evaluation.step();
+      return evaluation.step ? evaluation.step() : std::nullopt;
     });
   }
   session.close();

@@ -22,8 +22,8 @@ struct Evaluation {
   /// Called when the values are restored, before the first batch: puts models into evaluation mode,
   /// begins a walk over the data. TensorFlow: initial_op.
   std::function<void()> begin = {};
-  /// One batch; nothing at the end of the data. Hooks see what it returns. Must be set.
-  /// TensorFlow: eval_op.
+  /// One batch; nothing at the end of the data. Hooks see what it returns. Empty: everything is
+  /// left to `final_values`. TensorFlow: eval_op.
   MonitoredTrainingSession::StepFunction step = {};
   /// Reset before the first batch; their results are among those of the evaluation, by their names.
   /// They must outlive it.
@@ -68,7 +68,7 @@ struct Evaluated {
 /// that hold nothing but variables will do. Steps do not count, and no graph is built. TensorFlow:
 /// evaluation.evaluate_once.
 ///
-/// Throws kInvalidArgument for an evaluation without a step, and for two results of one name;
+/// Throws kInvalidArgument for an evaluation of nothing, and for two results of one name;
 /// kCancelled; what `TrainingState::restore`, the functions and the hooks throw.
 Evaluated evaluate_once(TrainingState& state, const checkpoint::Checkpoint& checkpoint,
                         const Evaluation& evaluation, const EvaluationOptions& options = {});

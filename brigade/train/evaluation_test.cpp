@@ -315,7 +315,7 @@ TEST(EvaluateOnce, RefusesWhatCannotWork) {
   Counting counting(1);
   EXPECT_EQ(code_of(counting.evaluation()), ErrorCode::kNotFound) << "no checkpoint";
   save(training.files, 7, {.variables = {training.model.variables()[0]}});
-  EXPECT_EQ(code_of({}), ErrorCode::kInvalidArgument) << "no step";
+  EXPECT_EQ(code_of({}), ErrorCode::kInvalidArgument) << "nothing to do";
   const Mean seen("seen");
   Evaluation twice = counting.evaluation();
   twice.metrics = {&seen};
