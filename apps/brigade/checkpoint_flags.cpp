@@ -4,58 +4,71 @@
 
 #include "apps/brigade/data_flags.h"
 #include "apps/brigade/exit_code.h"
+#include "apps/brigade/interval_flag.h"
 #include "brigade/base/strings.h"
 
 namespace brigade::command {
 
 namespace {
 
-constexpr std::chrono::seconds kUsualInterval{600};
-
-std::chrono::milliseconds milliseconds(double seconds) {
-  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1e3));
-}
+constexpr const char* kGroup = "Model directory";
+constexpr const char* kSaveEvery = "10m";
+constexpr std::int64_t kKeepLast = 5;
 
 }  // namespace
 
 void CheckpointFlags::add_to(CLI::App& app) {
-  app.add_option("--save-checkpoints-steps", save_steps, "Save every so many steps")
-      ->group("Output");
-  app.add_option("--save-checkpoints-secs", save_seconds,
-                 "Save every so many seconds (default 600, unless steps are given)")
-      ->group("Output");
-  app.add_option("--keep-checkpoints", keep, "How many checkpoints stay")
+  app.add_option("--model-dir", model_dir,
+                 "Folder for checkpoints, event files, run.json and weights.safetensors. Without "
+                 "it the weights are dropped")
+      ->group(kGroup);
+  add_interval(app, "--save-every", save_every,
+               base::str_cat("Save a checkpoint every 500steps, 100s, or both as 100s,500steps; "
+                             "also at the start and the end (default ",
+                             kSaveEvery, ")"))
+      ->group(kGroup);
+  app.add_option(
+         "--keep-last", keep_last,
+         base::str_cat("How many of the newest checkpoints stay; 0: all (default ", kKeepLast, ")"))
+      ->group(kGroup);
+  app.add_option("--resume", resume,
+                 "auto: go on with the run in the model directory, if there is one; never: refuse "
+                 "it; PATH: begin with that checkpoint, or the newest of that model directory")
       ->capture_default_str()
-      ->group("Output");
-  app.add_option("--summary-steps", summary_steps,
-                 "Steps between the loss's points in TensorBoard; 0: no event files")
-      ->capture_default_str()
-      ->group("Output");
+      ->option_text("auto|never|PATH")
+      ->group(kGroup);
+  app.add_flag("--overwrite", overwrite, "Replace the run that the model directory holds")
+      ->group(kGroup);
 }
 
 void CheckpointFlags::check() const {
-  if (save_steps) check_at_least("--save-checkpoints-steps", *save_steps, 1);
-  if (save_seconds && !(*save_seconds > 0.0 && *save_seconds <= 1e6)) {
-    throw UsageError(base::str_cat("--save-checkpoints-secs is ", *save_seconds,
-                                   "; give seconds, more than 0 and up to 1000000"));
+  if (save_every) parse_interval("--save-every", *save_every, Never::kRefused);
+  if (keep_last) check_at_least("--keep-last", *keep_last, 0);
+  if (resume.empty()) {
+    throw UsageError("--resume is ''; give auto, never, or the path of a checkpoint");
   }
-  check_at_least("--keep-checkpoints", keep, 1);
-  check_at_least("--summary-steps", summary_steps, 0);
+  if (!model_dir.empty()) return;
+  if (save_every) throw UsageError("--save-every needs --model-dir, where checkpoints lie");
+  if (keep_last) throw UsageError("--keep-last needs --model-dir, where checkpoints lie");
 }
 
-train::SessionOptions CheckpointFlags::session_options(const io::Path& model_dir) const {
+HeldRun CheckpointFlags::held_run() const {
+  if (overwrite) return HeldRun::kReplace;
+  return resume == "never" ? HeldRun::kRefuse : HeldRun::kGoOn;
+}
+
+std::optional<io::Path> CheckpointFlags::resume_path() const {
+  if (resume == "auto" || resume == "never") return std::nullopt;
+  return resume;
+}
+
+train::SessionOptions CheckpointFlags::session_options() const {
   train::SessionOptions options{.save_checkpoints = {}, .save_summaries = {}, .log_step_count = {}};
   if (model_dir.empty()) return options;
-  options.checkpoint_dir = model_dir / "checkpoints";
-  options.scaffold.saver.keep_last = static_cast<int>(keep);
-  options.save_checkpoints.steps = save_steps;
-  if (save_seconds) options.save_checkpoints.time = milliseconds(*save_seconds);
-  if (options.save_checkpoints.is_never()) options.save_checkpoints.time = kUsualInterval;
-  if (summary_steps > 0) {
-    options.summary_dir = model_dir;
-    options.save_summaries.steps = summary_steps;
-    options.log_step_count.steps = summary_steps;
-  }
+  options.checkpoint_dir = checkpoints_in(model_dir);
+  options.scaffold.saver.keep_last = static_cast<std::size_t>(keep_last.value_or(kKeepLast));
+  options.save_checkpoints =
+      parse_interval("--save-every", save_every.value_or(kSaveEvery), Never::kRefused);
   return options;
 }
 

@@ -2,7 +2,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
+#include "apps/brigade/run_directory.h"
 #include "brigade/train/session.h"
 
 namespace CLI {
@@ -11,18 +13,24 @@ class App;
 
 namespace brigade::command {
 
-/// The flags that say how often a training is saved and reported while it goes on.
+/// The flags that say where a training is kept, how often it is saved, and what it goes on from.
 struct CheckpointFlags {
-  std::optional<std::int64_t> save_steps;
-  std::optional<double> save_seconds;
-  std::int64_t keep = 5;
-  std::int64_t summary_steps = 100;
+  std::string model_dir;
+  std::optional<std::string> save_every;
+  std::optional<std::int64_t> keep_last;
+  std::string resume = "auto";
+  bool overwrite = false;
 
   void add_to(CLI::App& app);
   /// Throws UsageError.
   void check() const;
-  /// Checkpoints every ten minutes if nothing is said; event files beside them.
-  train::SessionOptions session_options(const io::Path& model_dir) const;
+  /// What is done with a run that the model directory holds.
+  HeldRun held_run() const;
+  /// The checkpoint, or the run, that `--resume` names.
+  std::optional<io::Path> resume_path() const;
+  /// Checkpoints every ten minutes if nothing is said; none without a model directory. Nothing is
+  /// logged or written beside them.
+  train::SessionOptions session_options() const;
 };
 
 }  // namespace brigade::command

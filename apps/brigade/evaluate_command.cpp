@@ -10,6 +10,7 @@
 #include "apps/brigade/model_flags.h"
 #include "apps/brigade/report.h"
 #include "apps/brigade/run_directory.h"
+#include "apps/brigade/stored_flags.h"
 #include "apps/brigade/strategy_flags.h"
 #include "apps/brigade/weights.h"
 #include "brigade/base/strings.h"
@@ -21,15 +22,21 @@ namespace {
 
 constexpr const char* kExamples = R"(Examples:
   brigade evaluate --model-dir /tmp/run
-      the MNIST CNN saved there, on Fashion-MNIST's test split
-  brigade evaluate --model mlp --dataset synthetic --model-dir /tmp/run --strategy mirrored --json
-      another model, on every core, for programs)";
+      the model saved there, on the test split of the data that it was trained on
+  brigade evaluate --model-dir /tmp/run --strategy mirrored --json
+      the same on every core, for programs
+  brigade evaluate --model-dir /tmp/run --dataset mnist --data-dir /data/mnist
+      on other data)";
 
 class EvaluateCommand final : public Command {
  public:
   explicit EvaluateCommand(CLI::App& parent)
       : parser_(*parent.add_subcommand("evaluate", "Evaluate saved weights on the test split")) {
-    parser_.add_option("--model-dir", model_dir_, "Folder with weights.safetensors")->required();
+    parser_
+        .add_option("--model-dir", model_dir_,
+                    "Folder with weights.safetensors; what its run.json says of the model and the "
+                    "data counts where no flag says it")
+        ->required();
     parser_.add_flag("--json", json_, "Write one JSON object to standard output");
     model_.add_to(parser_);
     data_.add_to(parser_);
@@ -40,6 +47,7 @@ class EvaluateCommand final : public Command {
   const CLI::App& parser() const override { return parser_; }
 
   int run() override {
+    fill_in(set_up([&] { return directory().configuration(); }), parser_, model_, data_);
     check_flags();
     const auto weights = set_up([&] { return directory().read_weights(); });
     const auto strategy = strategy_.make();

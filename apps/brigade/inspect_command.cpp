@@ -6,6 +6,7 @@
 
 #include "apps/brigade/exit_code.h"
 #include "apps/brigade/report.h"
+#include "apps/brigade/whole_checkpoint.h"
 #include "brigade/base/strings.h"
 #include "brigade/checkpoint/inspect.h"
 
@@ -152,12 +153,6 @@ std::string text_of(const Comparison& found) {
                           each.differing, " elements, by at most ", each.max_abs_difference, "\n");
   }
   return text + base::str_cat("equal: ", found.equal, " tensors\n");
-}
-
-/// A model directory stands for the checkpoints in it.
-io::Path meant_by(const io::FileSystem& files, const std::string& path) {
-  const io::Path inside = io::Path(path) / "checkpoints";
-  return files.exists(inside) ? inside : io::Path(path);
 }
 
 class InspectCommand final : public Command {

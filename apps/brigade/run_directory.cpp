@@ -38,15 +38,10 @@ void check_writable(const io::FileSystem& files, const io::Path& directory) {
   }
 }
 
-bool is_finished(const Json& run) {
-  const Json& result = run["result"];
-  return result.is_object() && !result.value("interrupted", false);
-}
-
 /// Everything that the trained weights depend on, beyond the last bits, must be as it was.
 void check_same(const io::Path& directory, const Json& was, const Json& is) {
-  static const std::set<std::string> kMayDiffer = {"strategy", "devices", "replicas", "controller",
-                                                   "threads_per_replica"};
+  static const std::set<std::string> kMayDiffer = {"strategy",   "devices",  "replicas",
+                                                   "controller", "data_dir", "threads_per_replica"};
   for (const auto& [key, value] : is.items()) {
     if (kMayDiffer.contains(key) || !was.contains(key) || was[key] == value) continue;
     throw Error(ErrorCode::kInvalidArgument,
@@ -66,7 +61,26 @@ void remove_all(io::FileSystem& files, const io::Path& path) {
   files.remove(path);
 }
 
+void remove_beginning_with(io::FileSystem& files, const io::Path& folder, std::string_view prefix) {
+  if (!files.exists(folder)) return;
+  for (const std::string& name : files.list(folder)) {
+    if (name.starts_with(prefix)) files.remove(folder / name);
+  }
+}
+
 }  // namespace
+
+io::Path checkpoints_in(const io::Path& model_dir) {
+  return model_dir / "checkpoints";
+}
+
+io::Path evaluations_in(const io::Path& model_dir) {
+  return model_dir / "eval";
+}
+
+io::Path profile_in(const io::Path& model_dir) {
+  return model_dir / "profile";
+}
 
 RunDirectory::RunDirectory(std::shared_ptr<io::FileSystem> files, io::Path path)
     : files_(std::move(files)), path_(std::move(path)) {}
@@ -85,22 +99,45 @@ Json RunDirectory::held_run() const {
   if (run.is_object() && run.contains("configuration") && run.contains("result")) return run;
   throw Error(ErrorCode::kDataLoss,
               base::str_cat(run_path(),
-                            " is no run.json; choose another --model-dir, or replace it "
-                            "with --overwrite"));
+                            " is no run.json; choose another --model-dir, or train anew with "
+                            "--overwrite"));
 }
 
 void RunDirectory::check(HeldRun held) const {
   check_writable(*files_, path_);
   if (held == HeldRun::kReplace) return;
+  const bool has_run = !held_run().is_null();
+  const bool has_parts = files_->exists(weights_path()) || files_->exists(checkpoints_in(path_));
+  if (has_run ? held == HeldRun::kGoOn : !has_parts) return;
+  throw Error(
+      ErrorCode::kAlreadyExists,
+      base::str_cat(
+          "the model directory ", path_, " holds ",
+          has_run ? "a run, and --resume is never" : "weights or checkpoints, but no run.json",
+          "; choose another --model-dir", has_run ? ", go on with it with --resume auto," : "",
+          " or replace it with --overwrite"));
+}
+
+Json RunDirectory::configuration() const {
   const Json run = held_run();
-  const bool has_weights = files_->exists(weights_path());
-  if (run.is_null() && !has_weights) return;
-  if (!run.is_null() && (held == HeldRun::kGoOnFinished || !is_finished(run))) return;
-  throw Error(ErrorCode::kAlreadyExists,
-              base::str_cat("the model directory ", path_,
-                            " holds a run that is finished; choose "
-                            "another --model-dir, go on with more steps with --resume, or replace "
-                            "it with --overwrite"));
+  return run.is_null() ? Json(nullptr) : run["configuration"];
+}
+
+Json RunDirectory::finished(const Json& configuration, const std::optional<Length>& length) const {
+  const Json run = held_run();
+  if (run.is_null() || !run["result"].is_object() || !length) return nullptr;
+  check_same(path_, run["configuration"], configuration);
+  const Json& result = run["result"];
+  const std::int64_t made = result.value(length->unit, std::int64_t{0});
+  if (made > length->count) {
+    throw Error(ErrorCode::kInvalidArgument,
+                base::str_cat("the run in the model directory ", path_, " has ", made, " ",
+                              length->unit, " behind it, and only ", length->count,
+                              " are asked for; ask for more, choose another --model-dir, or "
+                              "replace it with --overwrite"));
+  }
+  const bool is_whole = !result.value("interrupted", false) && files_->exists(weights_path());
+  return is_whole && made == length->count ? result : Json(nullptr);
 }
 
 void RunDirectory::open(HeldRun held, const Json& configuration, std::string_view run_json) {
@@ -112,10 +149,11 @@ void RunDirectory::open(HeldRun held, const Json& configuration, std::string_vie
 }
 
 void RunDirectory::remove_run() {
-  remove_all(*files_, path_ / "checkpoints");
-  for (const std::string& name : files_->list(path_)) {
-    if (name.starts_with("events.out.tfevents.")) files_->remove(path_ / name);
-  }
+  constexpr std::string_view kEventFiles = "events.out.tfevents.";
+  remove_all(*files_, checkpoints_in(path_));
+  remove_beginning_with(*files_, path_, kEventFiles);
+  remove_beginning_with(*files_, evaluations_in(path_), kEventFiles);
+  remove_beginning_with(*files_, profile_in(path_), "timeline-");
   files_->remove(weights_path());
 }
 
@@ -123,8 +161,10 @@ void RunDirectory::write_run(std::string_view run_json) {
   io::atomic_write(*files_, run_path(), run_json);
 }
 
-void RunDirectory::save_weights(std::span<const checkpoint::NamedTensor> weights) {
-  checkpoint::save_safetensors(*files_, weights_path(), weights, {{"writer", "brigade"}});
+void RunDirectory::save_weights(std::span<const checkpoint::NamedTensor> weights,
+                                std::int64_t step) {
+  checkpoint::save_safetensors(*files_, weights_path(), weights,
+                               {{"step", std::to_string(step)}, {"writer", "brigade"}});
 }
 
 checkpoint::SafetensorsFile RunDirectory::read_weights() const {

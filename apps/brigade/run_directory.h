@@ -1,7 +1,10 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "apps/brigade/report.h"
@@ -12,13 +15,25 @@ namespace brigade::command {
 
 /// What is done with a run that a directory holds.
 enum class HeldRun {
-  kGoOn,          ///< one that did not finish is gone on with, if it is the same training
-  kGoOnFinished,  ///< a finished one too
-  kReplace        ///< it is removed
+  kGoOn,    ///< it is gone on with, if it is the same training
+  kRefuse,  ///< it is an error
+  kReplace  ///< it is removed
 };
 
-/// The folder of one training run: `run.json`, its configuration and result, `checkpoints/` and
-/// event files while it goes on, and `weights.safetensors`, the weights at its end.
+/// How long a training is: so many "steps" or "examples" in all.
+struct Length {
+  std::string unit;
+  std::int64_t count = 0;
+};
+
+/// Where things lie in a model directory.
+io::Path checkpoints_in(const io::Path& model_dir);
+io::Path evaluations_in(const io::Path& model_dir);
+io::Path profile_in(const io::Path& model_dir);
+
+/// The folder of one training run: `run.json`, its configuration and result, `checkpoints/`,
+/// event files (those of evaluations in `eval/`) and `profile/` while it goes on, and
+/// `weights.safetensors`, the weights where it ended or was stopped.
 ///
 /// Thread-safety: one thread at a time.
 class RunDirectory {
@@ -29,9 +44,18 @@ class RunDirectory {
   io::Path weights_path() const;
 
   /// Throws kPermissionDenied or kInvalidArgument if the folder cannot be written, kAlreadyExists
-  /// if it holds a run that `held` says nothing of: a finished one, or weights alone. Changes
+  /// if it holds a run and `held` is kRefuse, or something of a run without its run.json. Changes
   /// nothing.
   void check(HeldRun held) const;
+
+  /// The configuration of the run that it holds; null if there is none. Throws kDataLoss if its
+  /// run.json is broken.
+  Json configuration() const;
+
+  /// The result of the run that it holds, if that is one of `configuration` and has just this
+  /// length; else null, and there is something to train. Throws kInvalidArgument if it is longer,
+  /// and as `open`.
+  Json finished(const Json& configuration, const std::optional<Length>& length) const;
 
   /// Makes the folder ready for the training of `configuration` (an object of JSON), whose run.json
   /// without a result is `run_json`: empty, or with the checkpoints that it goes on from. Throws
@@ -42,8 +66,8 @@ class RunDirectory {
   /// Replaces `run.json`.
   void write_run(std::string_view run_json);
 
-  /// Replaces the weights.
-  void save_weights(std::span<const checkpoint::NamedTensor> weights);
+  /// Replaces the weights by those of `step`.
+  void save_weights(std::span<const checkpoint::NamedTensor> weights, std::int64_t step);
 
   /// Reads the weights. Throws kNotFound, naming the path and the command that writes it, if there
   /// are none.

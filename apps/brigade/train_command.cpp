@@ -7,7 +7,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "apps/brigade/evaluation.h"
+#include "apps/brigade/evaluation_hook.h"
 #include "apps/brigade/exit_code.h"
 #include "apps/brigade/interrupt.h"
 #include "apps/brigade/report.h"
@@ -28,11 +28,18 @@ constexpr const char* kExamples = R"(Examples:
       the same on two replicas, 256 examples a step
   brigade train --strategy towers --devices cpu:0,cpu:1 --controller cpu:0 --accumulate 4 --model-dir /tmp/run
       in-graph towers around a controller, four batches a step
+  brigade train --model-dir /tmp/run --epochs 5 --save-every 100s,500steps --keep-last 3 --eval-every 200steps
+      saved every 100 seconds and every 500 steps; the accuracy on the test split every 200 steps
+  brigade train --model-dir /tmp/other --epochs 9 --resume /tmp/run/checkpoints/ckpt-500
+      another run that begins with that checkpoint
+  brigade train --model-dir /tmp/run --steps 100 --summaries-every 10steps --profile-steps 20:30
+      the loss every 10 steps for TensorBoard, and a trace of steps 20 to 30 for ui.perfetto.dev
   brigade train --model mlp --dataset synthetic --steps 100 --optimizer sgd --learning-rate 0.1 --json
       a quick try, without files
 
 SIGINT (Ctrl-C) and SIGTERM end the training after the current step; everything is saved. A second one
-ends it at once. The same command again goes on where it was, as it does after a crash. Exit codes: 0 done, 1 failed, 2 wrong usage or input, 130 SIGINT, 75 SIGTERM.)";
+ends it at once. The same command again goes on where it was, as it does after a crash; with more steps
+or epochs a finished run goes on, too. Exit codes: 0 done, 1 failed, 2 wrong usage or input, 130 SIGINT, 75 SIGTERM.)";
 
 constexpr double kSecondsBetweenLines = 5.0;
 constexpr double kSecondsBetweenRewrites = 0.5;
@@ -41,7 +48,7 @@ train::ProgressOptions progress_options(const TrainFlags& flags,
                                         std::optional<std::int64_t> total_steps) {
   const bool on_terminal = ::isatty(STDERR_FILENO) == 1;
   const double usual = on_terminal ? kSecondsBetweenRewrites : kSecondsBetweenLines;
-  const auto interval = std::chrono::duration<double>(flags.log_every.value_or(usual));
+  const auto interval = std::chrono::duration<double>(flags.watch.log_every.value_or(usual));
   return {.total_steps = total_steps,
           .interval = std::chrono::duration_cast<std::chrono::milliseconds>(interval),
           .form = on_terminal ? train::ProgressForm::kRewrite : train::ProgressForm::kLines};
@@ -60,13 +67,28 @@ class TrainCommand final : public Command {
     Prepared prepared = set_up([&] { return prepare(flags_); });
     const Json config = configuration(flags_, prepared);
     if (prepared.directory) {
-      set_up(
-          [&] { prepared.directory->open(flags_.held_run(), config, run_json(config, nullptr)); });
+      const Json stored = set_up([&] { return open(prepared, config); });
+      if (!stored.is_null()) {
+        tell_finished(stored, prepared);
+        write(config, stored);
+        return kDone;
+      }
     }
     return train(prepared, config);
   }
 
  private:
+  /// The result, if the run that the directory holds is finished; else makes it ready.
+  Json open(Prepared& prepared, const Json& config) const {
+    const HeldRun held = flags_.checkpoints.held_run();
+    if (held != HeldRun::kReplace) {
+      Json stored = prepared.directory->finished(config, prepared.length);
+      if (!stored.is_null()) return stored;
+    }
+    prepared.directory->open(held, config, run_json(config, nullptr));
+    return nullptr;
+  }
+
   int train(Prepared& prepared, const Json& config) const {
     const Interrupt interrupt;
     const auto total_steps = steps_in_all(flags_, prepared);
@@ -74,46 +96,79 @@ class TrainCommand final : public Command {
     const Model model = flags_.model.create(*prepared.strategy);
     const auto minimizer = prepared.strategy->make_minimizer(
         model.variables(), prepared.rule, {.accumulate = static_cast<int>(flags_.accumulate)});
+    const auto evaluation = evaluation_of(prepared, model, interrupt);
     const base::SystemClock clock;
     train::Progress progress(std::cerr, clock, progress_options(flags_, total_steps));
-    TrainingResult result =
-        run_training({.step = {*prepared.strategy, model, minimizer},
-                      .batches = *prepared.train,
-                      .steps = flags_.steps,
-                      .optimizer = std::string(prepared.rule->name()),
-                      .session = flags_.checkpoints.session_options(flags_.model_dir)},
-                     progress, interrupt);
+    TrainingResult result = run_training({.step = {*prepared.strategy, model, minimizer},
+                                          .batches = *prepared.train,
+                                          .steps = flags_.steps,
+                                          .optimizer = std::string(prepared.rule->name()),
+                                          .session = session_options(prepared, evaluation),
+                                          .evaluation = evaluation},
+                                         progress, interrupt);
     tell_shares(result);
     const auto weights = weights_of(model.variables());
-    if (prepared.directory) prepared.directory->save_weights(weights);
+    if (prepared.directory) prepared.directory->save_weights(weights, result.steps);
     if (result.signal) tell_interrupted(result, total_steps, prepared);
     warn_of_divergence(result);
-    std::optional<train::EvaluationResult> evaluation;
-    if (prepared.test && !result.signal) {
-      evaluation =
-          evaluate_unless_interrupted(*prepared.strategy, model, *prepared.test, interrupt);
-      if (!evaluation) {
+    std::optional<train::EvaluationResult> at_end;
+    if (flags_.watch.evaluates_at_end() && !result.signal) {
+      at_end = evaluation->evaluate(result.steps);
+      if (!at_end) {
         result.signal = interrupt.received();
         tell_interrupted(result, total_steps, prepared);
       }
     }
-    return finish(prepared, config,
-                  result_json(result, evaluation, checkpoint::weights_sha256(weights)),
-                  result.signal);
+    return finish(
+        prepared, config,
+        result_json(result, at_end, evaluations(evaluation), checkpoint::weights_sha256(weights)),
+        result.signal);
+  }
+
+  /// Null if the test split is not asked for.
+  std::shared_ptr<EvaluationHook> evaluation_of(const Prepared& prepared, const Model& model,
+                                                const Interrupt& interrupt) const {
+    if (!prepared.test) return nullptr;
+    const io::Path model_dir = flags_.checkpoints.model_dir;
+    return std::make_shared<EvaluationHook>(EvaluationHook::Options{
+        .strategy = *prepared.strategy,
+        .model = model,
+        .batches = *prepared.test,
+        .interrupt = interrupt,
+        .every = flags_.watch.evaluations(),
+        .directory = model_dir.empty() ? io::Path() : evaluations_in(model_dir)});
+  }
+
+  train::SessionOptions session_options(const Prepared& prepared,
+                                        const std::shared_ptr<EvaluationHook>& evaluation) const {
+    train::SessionOptions options = flags_.checkpoints.session_options();
+    flags_.watch.add_to(options, flags_.checkpoints.model_dir);
+    options.resume_from = prepared.resume_from;
+    if (!flags_.watch.evaluations().is_never()) options.hooks.push_back(evaluation);
+    return options;
+  }
+
+  /// Those on the way; that of the end alone has keys of its own.
+  std::map<std::int64_t, train::EvaluationResult> evaluations(
+      const std::shared_ptr<EvaluationHook>& evaluation) const {
+    if (flags_.watch.evaluations().is_never()) return {};
+    return evaluation->results();
   }
 
   int finish(Prepared& prepared, const Json& config, const Json& result,
              std::optional<int> signal) const {
     if (prepared.directory) prepared.directory->write_run(run_json(config, result));
-    if (flags_.json) {
-      Json all = config;
-      all.update(result);
-      all["model_dir"] = flags_.model_dir.empty() ? Json(nullptr) : Json(flags_.model_dir);
-      print_json(all);
-    } else {
-      print_text(summary(result));
-    }
+    write(config, result);
     return signal ? exit_code_after(*signal) : kDone;
+  }
+
+  void write(const Json& config, const Json& result) const {
+    if (!flags_.json) return print_text(summary(result));
+    const std::string& model_dir = flags_.checkpoints.model_dir;
+    Json all = config;
+    all.update(result);
+    all["model_dir"] = model_dir.empty() ? Json(nullptr) : Json(model_dir);
+    print_json(all);
   }
 
   CLI::App& parser_;

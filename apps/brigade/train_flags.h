@@ -8,8 +8,8 @@
 #include "apps/brigade/data_flags.h"
 #include "apps/brigade/model_flags.h"
 #include "apps/brigade/optimizer_flags.h"
-#include "apps/brigade/run_directory.h"
 #include "apps/brigade/strategy_flags.h"
+#include "apps/brigade/watch_flags.h"
 
 namespace brigade::command {
 
@@ -24,19 +24,13 @@ struct TrainFlags {
   std::optional<std::int64_t> epochs;
   std::optional<std::int64_t> steps;
   std::int64_t accumulate = 1;
-  std::string model_dir;
-  bool overwrite = false;
-  bool resume = false;
   CheckpointFlags checkpoints;
-  std::string eval = "end";
-  std::optional<double> log_every;
+  WatchFlags watch;
   bool json = false;
 
   void add_to(CLI::App& app);
   /// Throws UsageError for flags that cannot work, alone or together. Reads no file.
   void check() const;
-  /// What is done with a run that the model directory holds.
-  HeldRun held_run() const;
 };
 
 }  // namespace brigade::command

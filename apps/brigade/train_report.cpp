@@ -1,6 +1,7 @@
 #include "apps/brigade/train_report.h"
 
 #include <cmath>
+#include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -28,13 +29,30 @@ Json shares_json(const std::vector<distribute::StepTimes>& replicas) {
   return all;
 }
 
+Json evaluations_json(const std::map<std::int64_t, train::EvaluationResult>& evaluations) {
+  Json all = Json::array();
+  for (const auto& [step, result] : evaluations) {
+    Json& one = all.emplace_back(Json::object());
+    one["step"] = step;
+    one["accuracy"] = result.accuracy;
+    one["loss"] = result.loss;
+    one["examples"] = result.examples;
+  }
+  return all;
+}
+
 }  // namespace
 
 Json configuration(const TrainFlags& flags, const Prepared& prepared) {
   const optim::Hyperparameters rates = prepared.rule->defaults();
   Json json;
   json["model"] = flags.model.model;
+  json["hidden"] = flags.model.model == "mlp" ? Json(flags.model.options().hidden) : Json(nullptr);
   json["dataset"] = flags.data.dataset;
+  json["data_dir"] = flags.data.data_dir.empty()
+                         ? Json(nullptr)
+                         : Json(std::filesystem::absolute(flags.data.data_dir).string());
+  json["train_examples"] = number_or_null(flags.data.train_examples);
   json["strategy"] = prepared.strategy->name();
   json["replicas"] = prepared.strategy->num_replicas_in_sync();
   json["devices"] = device_names(*prepared.strategy);
@@ -52,11 +70,14 @@ Json configuration(const TrainFlags& flags, const Prepared& prepared) {
   json["augment"] = flags.pipeline.augment;
   json["shuffle_buffer"] = flags.pipeline.shuffle_buffer;
   json["seed"] = flags.strategy.seed;
+  json["started_from"] =
+      prepared.started_from.empty() ? Json(nullptr) : Json(prepared.started_from);
   return json;
 }
 
 Json result_json(const TrainingResult& result,
                  const std::optional<train::EvaluationResult>& evaluation,
+                 const std::map<std::int64_t, train::EvaluationResult>& evaluations,
                  const std::string& weights_sha256) {
   Json json;
   json["steps"] = result.steps;
@@ -71,6 +92,7 @@ Json result_json(const TrainingResult& result,
   json["eval_accuracy"] = evaluation ? Json(evaluation->accuracy) : Json(nullptr);
   json["eval_loss"] = evaluation ? Json(evaluation->loss) : Json(nullptr);
   json["eval_examples"] = evaluation ? evaluation->examples : 0;
+  json["evaluations"] = evaluations_json(evaluations);
   json["weights_sha256"] = weights_sha256;
   json["peak_memory_bytes"] = peak_memory();
   json["tuning"] = tuning::report().describe();
@@ -121,6 +143,12 @@ void tell_interrupted(const TrainingResult& result, std::optional<std::int64_t> 
   } else {
     std::cerr << "; without --model-dir the weights are dropped" << std::endl;
   }
+}
+
+void tell_finished(const Json& result, const Prepared& prepared) {
+  std::cerr << "brigade: the run in " << prepared.directory->path().string()
+            << " is finished, after step " << result["steps"].get<std::int64_t>()
+            << "; go on with more --steps or --epochs, or train anew with --overwrite" << std::endl;
 }
 
 void tell_shares(const TrainingResult& result) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -13,9 +15,10 @@ namespace brigade::command {
 /// What was asked for, with defaults filled in.
 Json configuration(const TrainFlags& flags, const Prepared& prepared);
 
-/// What came out. docs/command.md says what each key is.
+/// What came out: at the end, and on the way by step. docs/command.md says what each key is.
 Json result_json(const TrainingResult& result,
                  const std::optional<train::EvaluationResult>& evaluation,
+                 const std::map<std::int64_t, train::EvaluationResult>& evaluations,
                  const std::string& weights_sha256);
 
 /// The text of a run.json; `result` is null until there is one.
@@ -30,6 +33,9 @@ void announce(const TrainFlags& flags, const Prepared& prepared);
 /// Says on standard error where a signal stopped the training, and what became of the weights.
 void tell_interrupted(const TrainingResult& result, std::optional<std::int64_t> total_steps,
                       const Prepared& prepared);
+
+/// Says on standard error that there is nothing to train, and what to do to train on.
+void tell_finished(const Json& result, const Prepared& prepared);
 
 /// Says on standard error on what the steps spent their time.
 void tell_shares(const TrainingResult& result);

@@ -23,6 +23,13 @@ struct Prepared {
   std::int64_t global_batch = 0;
   std::optional<Batches> train;
   std::optional<Batches> test;
+  /// What the training is asked to be in all, if that is known.
+  std::optional<Length> length;
+  /// What the run began with when it was new, as an absolute path (`--resume PATH`); empty:
+  /// nothing.
+  std::string started_from;
+  /// The checkpoint of another run to begin with; unset: as the model directory has it.
+  std::optional<io::Path> resume_from;
 };
 
 /// Checks the flags and the model directory, makes the strategy and reads the data, the quick

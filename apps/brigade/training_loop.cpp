@@ -34,6 +34,12 @@ class Meter {
     warm_examples_ = examples_;
   }
 
+  /// As if so much time had not passed.
+  void leave_out(Clock::duration time) {
+    begin_ += time;
+    if (steps_ >= warmup_) warm_ += time;
+  }
+
   /// Whether the step counted last was the last of the first ones.
   bool has_just_warmed_up() const { return warmup_ > 0 && steps_ == warmup_; }
   std::int64_t steps() const { return steps_; }
@@ -69,15 +75,16 @@ using Losses = std::optional<distribute::PerReplica<at::Tensor>>;
 /// the examples trained on, 0 if there was no batch left; `losses` are the last batch's.
 std::int64_t make_step(const TrainingStep& step,
                        distribute::DistributedIterator<input::LabeledBatch>& batches,
-                       Losses& losses) {
+                       Losses& losses, train::Spans& spans) {
   std::int64_t examples = 0;
   do {
-    const auto batch = batches.next();
+    const auto batch = spans.measure("next batch", "input", [&] { return batches.next(); });
     if (!batch) {
       step.minimizer.flush();
       break;
     }
-    losses = step.run(*batch);
+    losses =
+        spans.measure("forward, backward, update", "compute", [&] { return step.run(*batch); });
     examples += batch->examples()->global;
   } while (!step.minimizer.is_update_step());
   return examples;
@@ -125,20 +132,25 @@ TrainingResult run_training(const Training& training, train::Progress& progress,
   std::optional<int> signal;
   strategy.reset_step_times();
   strategy.measure_steps(distribute::StepMeasuring::kOn);
+  const auto evaluation_time = [&] {
+    return training.evaluation ? training.evaluation->time() : Clock::duration::zero();
+  };
   while (!session.should_stop()) {
     signal = interrupt.received();
     if (signal) {
       session.request_stop();
       break;
     }
+    const auto evaluated_before = evaluation_time();
     session.run([&]() -> std::optional<train::StepValues> {
-      const std::int64_t taken = make_step(training.step, batches, losses);
+      const std::int64_t taken = make_step(training.step, batches, losses, session.spans());
       if (taken == 0) return std::nullopt;
       examples += taken;
       meter.count(taken);
       if (meter.has_just_warmed_up()) strategy.reset_step_times();
       return train::StepValues{};
     });
+    meter.leave_out(evaluation_time() - evaluated_before);
     if (losses && progress.is_due()) {
       progress.report({state.global_step(), examples, training.step.mean(*losses)});
     }

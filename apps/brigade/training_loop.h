@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "apps/brigade/evaluation_hook.h"
 #include "apps/brigade/interrupt.h"
 #include "apps/brigade/training_step.h"
 #include "brigade/data/dataset.h"
@@ -23,8 +25,10 @@ struct Training {
   std::optional<std::int64_t> steps;
   /// Under which its slots are saved.
   std::string optimizer;
-  /// Checkpoints and summaries.
+  /// Checkpoints, summaries and hooks.
   train::SessionOptions session;
+  /// Among the hooks, or null: its time is none of the training's.
+  std::shared_ptr<EvaluationHook> evaluation;
 };
 
 /// What became of it.
@@ -32,7 +36,7 @@ struct TrainingResult {
   std::int64_t steps = 0;            ///< made so far, in earlier processes too
   std::int64_t examples = 0;         ///< trained on so far, in earlier processes too
   std::int64_t first_step = 0;       ///< where this process began
-  double seconds = 0.0;              ///< of the loop: input, steps and progress
+  double seconds = 0.0;              ///< of the loop: input, steps, saving, progress; no evaluation
   std::int64_t warmup_steps = 0;     ///< first steps that `examples_per_second` leaves out
   double examples_per_second = 0.0;  ///< behind the first steps, in which memory is first touched
   double examples_per_second_total = 0.0;

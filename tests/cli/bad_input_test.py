@@ -179,12 +179,110 @@ class ModelDirectory(CommandTest):
         self.refuse("train", *MLP, "--model-dir", closed / "run", saying=["Permission denied", "--model-dir"])
 
     def test_that_holds_a_run(self):
-        self.succeed("train", *MLP, "--steps", "1", "--eval", "none", "--model-dir", self.model_dir, "--json")
+        self.succeed("train", *MLP, "--steps", "3", "--eval", "none", "--model-dir", self.model_dir, "--json")
         before = (self.model_dir / "weights.safetensors").read_bytes()
-        self.refuse("train", *MLP, "--model-dir", self.model_dir, saying=[str(self.model_dir), "holds a run", "--overwrite"])
+        self.refuse("train", *MLP, "--resume", "never", "--model-dir", self.model_dir,
+                    saying=[str(self.model_dir), "holds a run", "--resume auto", "--overwrite"])
+        self.refuse("train", *MLP, "--steps", "2", "--model-dir", self.model_dir,
+                    saying=[str(self.model_dir), "has 3 steps behind it", "only 2", "--overwrite"])
         self.assertEqual((self.model_dir / "weights.safetensors").read_bytes(), before)
         self.succeed("train", *MLP, "--steps", "2", "--eval", "none", "--model-dir", self.model_dir, "--overwrite", "--json")
         self.assertNotEqual((self.model_dir / "weights.safetensors").read_bytes(), before)
+
+
+    def test_that_holds_something_else(self):
+        (self.model_dir / "checkpoints").mkdir(parents=True)
+        (self.model_dir / "checkpoints" / "mine").write_text("")
+        self.refuse("train", *MLP, "--model-dir", self.model_dir, saying=["no run.json", "--overwrite"])
+        self.assertTrue((self.model_dir / "checkpoints" / "mine").exists())
+
+    def test_with_a_broken_run_json(self):
+        self.model_dir.mkdir()
+        (self.model_dir / "run.json").write_text("{")
+        self.refuse("train", *MLP, "--model-dir", self.model_dir, saying=["run.json is no run.json", "--overwrite"])
+        self.refuse("evaluate", "--model-dir", self.model_dir, saying=["run.json is no run.json"])
+
+    def test_is_needed_for_what_lies_in_it(self):
+        for flag, value in (("--save-every", "5steps"), ("--keep-last", "2"), ("--summaries-every", "5steps"),
+                            ("--profile-steps", "1:2")):
+            with self.subTest(flag=flag):
+                self.refuse("train", *MLP, flag, value, saying=[f"{flag} needs --model-dir"])
+
+
+class Intervals(CommandTest):
+    def test_that_cannot_be(self):
+        values = ("5", "s", "steps", "0s", "0steps", "-5s", "1.5steps", "5 minutes", "1e3s", "nans", "99999999999h",
+                  "99999999999999999999steps", "always")
+        for flag, value in (*(("--save-every", value) for value in values), ("--summaries-every", "5"), ("--eval-every", "5")):
+            with self.subTest(flag=flag, value=value):
+                self.refuse_training(f"{flag}={value}", saying=[f"{flag} is '{value}'", "500steps", "100s", "10m", "2h"])
+
+    def test_that_say_one_thing_twice(self):
+        self.refuse_training("--save-every", "5s,1m", saying=["'5s,1m'", "a time twice"])
+        self.refuse_training("--save-every", "5steps", "--save-every", "6steps", saying=["'5steps,6steps'", "steps twice"])
+
+    def test_that_may_not_be_never(self):
+        self.refuse_training("--save-every", "never", saying=["--save-every is 'never'"])
+        self.refuse_training("--eval-every", "never,5s", saying=["'never,5s'", "or never"])
+
+    def test_are_taken_in_every_unit(self):
+        for value in ("2steps", "0.5s", "1.5m", "2h"):
+            with self.subTest(value=value):
+                self.succeed("train", *MLP, "--steps", "1", "--eval", "none", "--json", "--model-dir", self.model_dir,
+                             "--overwrite", "--save-every", value, "--summaries-every", value, "--eval-every", value)
+
+
+class Watching(CommandTest):
+    def test_profile_steps(self):
+        for value in ("5", "0:3", "4:3", "a:b", "1:2:3", ":", "1:", "-1:4"):
+            with self.subTest(value=value):
+                self.refuse_training(f"--profile-steps={value}", saying=[f"--profile-steps is '{value}'", "10:20"])
+        self.refuse_training(*MLP, "--steps", "9", "--profile-steps", "10:12", saying=["begins with step 10", "ends with step 9"])
+
+    def test_keep_last(self):
+        self.refuse_training("--keep-last", "-1", saying=["--keep-last is -1", "at least 0"])
+
+    def test_eval(self):
+        self.refuse_training("--eval", "begin", saying=["'begin'", "end, none"])
+
+
+class ResumePath(CommandTest):
+    def refuse_path(self, path, *arguments, saying):
+        self.refuse_training(*MLP, *arguments, "--resume", path, saying=saying)
+
+    def test_missing(self):
+        self.refuse_path(self.folder / "none", saying=["there is no checkpoint", str(self.folder / "none"), "auto, never"])
+        self.refuse_path("atuo", saying=["there is no checkpoint at", "atuo", "auto, never"])
+        self.refuse_path("", saying=["--resume is ''"])
+
+    def test_empty_folder(self):
+        self.refuse_path(self.folder, saying=["there is no whole checkpoint", str(self.folder)])
+
+    def test_weights_alone(self):
+        other = self.folder / "other"
+        self.succeed("train", *MLP, "--steps", "3", "--eval", "none", "--json", "--model-dir", other)
+        self.refuse_path(other / "weights.safetensors", saying=["weights.safetensors is a file", "model directory"])
+
+    def test_not_whole(self):
+        other = self.folder / "other"
+        self.succeed("train", *MLP, "--steps", "3", "--eval", "none", "--json", "--model-dir", other)
+        for checkpoint in (other / "checkpoints").glob("ckpt-*"):
+            tensors = next(checkpoint.glob("*.safetensors"))
+            tensors.write_bytes(tensors.read_bytes()[:-1] + b"?")
+            self.refuse_path(checkpoint, saying=[checkpoint.name])
+        self.refuse_path(other, saying=["there is no whole checkpoint", str(other)])
+
+    def test_in_what_is_replaced(self):
+        self.succeed("train", *MLP, "--steps", "3", "--eval", "none", "--json", "--model-dir", self.model_dir)
+        checkpoint = self.model_dir / "checkpoints" / "ckpt-3"
+        self.refuse("train", *MLP, "--overwrite", "--model-dir", self.model_dir, "--resume", checkpoint,
+                    saying=["--overwrite clears", "another --model-dir"])
+        self.assertTrue(checkpoint.exists())
+
+    def test_beside_another_run(self):
+        self.succeed("train", *MLP, "--steps", "3", "--eval", "none", "--json", "--model-dir", self.model_dir)
+        self.refuse("train", *MLP, "--steps", "5", "--model-dir", self.model_dir, "--resume",
+                    self.model_dir / "checkpoints" / "ckpt-0", saying=["another training", "started_from", "--overwrite"])
 
 
 class Weights(CommandTest):

@@ -1,15 +1,11 @@
 """What the commands write: reports, files, help."""
 import json
 import os
-import pathlib
 import pty
 import resource
 import subprocess
-import sys
 import unittest
 
-sys.path.insert(1, str(pathlib.Path(__file__).resolve().parent.parent / "summary"))
-import event_files
 from brigade_process import COMMAND, DEADLINE, MLP, TWO_REPLICAS, CommandTest, run
 
 KEYS = {"model", "strategy", "replicas", "devices", "steps", "examples", "examples_per_second", "seconds", "final_loss",
@@ -31,20 +27,6 @@ class Train(CommandTest):
         stored = json.loads((self.model_dir / "run.json").read_text())
         self.assertEqual(stored["result"]["weights_sha256"], report["weights_sha256"])
         self.assertEqual(stored["configuration"]["model"], "mlp")
-
-    def test_writes_the_loss_for_tensorboard(self):
-        report = self.succeed("train", *MLP, "--steps", "7", "--summary-steps", "3", "--eval", "none", "--model-dir",
-                              self.model_dir, "--json")
-        [path] = self.model_dir.glob("events.out.tfevents.*")
-        points = {}
-        for record in event_files.records(path.read_bytes())[0]:
-            event = event_files.fields(record)
-            for summary in event.get(5, []):
-                for value in map(event_files.fields, event_files.fields(summary).get(1, [])):
-                    if value[1] == [b"loss"]:
-                        points[event[2][0]] = value[2][0]
-        self.assertEqual(sorted(points), [1, 4, 7])
-        self.assertAlmostEqual(points[7], report["final_loss"], places=5)
 
     def test_an_uneven_end_loses_no_example(self):
         report = self.succeed("train", *MLP, *TWO_REPLICAS, "--train-examples", "67", "--epochs", "1", "--json")
@@ -93,6 +75,18 @@ class Evaluate(CommandTest):
                 self.assertAlmostEqual(report["eval_loss"], trained["eval_loss"], places=5)
                 self.assertEqual(report["weights_sha256"], trained["weights_sha256"])
                 self.assertEqual(report["examples"], trained["eval_examples"])
+
+    def test_takes_from_the_run_what_no_flag_says(self):
+        shape = ("--model", "mlp", "--hidden", "20,10", "--dataset", "synthetic", "--train-examples", "300")
+        trained = self.succeed("train", *shape, "--epochs", "2", "--model-dir", self.model_dir, "--json")
+        for flags in ((), ("--model", "mlp"), ("--train-examples", "300"), shape):
+            with self.subTest(flags=flags):
+                report = self.succeed("evaluate", *flags, "--model-dir", self.model_dir, "--json")
+                self.assertEqual((report["eval_accuracy"], report["weights_sha256"]),
+                                 (trained["eval_accuracy"], trained["weights_sha256"]))
+        other = self.succeed("evaluate", "--train-examples", "200", "--model-dir", self.model_dir, "--json")
+        self.assertNotEqual(other["eval_loss"], trained["eval_loss"])
+        self.refuse("evaluate", "--hidden", "20,20", "--model-dir", self.model_dir, saying=["dense2.weight"])
 
     def test_prints_for_people(self):
         self.succeed("train", *MLP, "--steps", "2", "--model-dir", self.model_dir, "--eval", "none", "--json")

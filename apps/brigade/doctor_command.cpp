@@ -1,0 +1,209 @@
+#include "apps/brigade/doctor_command.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+
+#include "apps/brigade/exit_code.h"
+#include "apps/brigade/report.h"
+#include "brigade/base/strings.h"
+#include "brigade/cluster/address.h"
+#include "brigade/cluster/address_check.h"
+#include "brigade/cluster/cluster_key.h"
+#include "brigade/cluster/resolver.h"
+#include "brigade/device/device.h"
+
+namespace brigade::command {
+namespace {
+
+constexpr const char* kExamples = R"(Examples:
+  brigade doctor
+      what the environment says of a cluster, whether there is a key, cores and GPUs
+  brigade doctor --cluster 'chief=a:2222;worker=b:2222,c:2222' --task worker:0
+      the same, and tries every address: who listens, which host is unknown or silent
+  brigade doctor --cluster cluster.json --json
+      with the cluster from a file in TF_CONFIG's form
+
+Exit codes: 0 nothing is wrong, 1 something is, 2 the flags or the cluster in them cannot be read.)";
+
+struct Flags {
+  cluster::ResolveOptions cluster;
+  double timeout_seconds = 5;
+  bool json = false;
+};
+
+// What was found so far: for programs, for people, and what is wrong.
+struct Findings {
+  Json json = Json::object();
+  std::string text = {};
+  std::vector<std::string> problems = {};
+
+  void line(const std::string& name, const std::string& value) {
+    constexpr std::size_t kWidth = 14;
+    text += name + std::string(kWidth - std::min(kWidth - 1, name.size()), ' ') + value + "\n";
+  }
+};
+
+Json json_of(const cluster::ClusterConfig& config) {
+  Json json;
+  json["source"] = config.source;
+  json["task"] = to_string(config.task);
+  json["rank"] = config.rank;
+  json["world_size"] = config.world_size;
+  json["rendezvous"] = config.rendezvous;
+  json["generation"] = config.generation;
+  return json;
+}
+
+std::string text_of(const cluster::ClusterConfig& config) {
+  if (config.world_size == 1) return base::str_cat("one process alone (", config.source, ")");
+  const std::string place = config.rank < 0
+                                ? std::string("outside of the training")
+                                : base::str_cat("rank ", config.rank, " of ", config.world_size);
+  return base::str_cat(config.task, ", ", place, ", meeting at ", config.rendezvous, " (",
+                       config.source, ")");
+}
+
+// The cluster whose addresses are to be tried.
+cluster::ClusterSpec look_at_cluster(const Flags& flags, Findings& findings) {
+  const auto environment = cluster::process_environment();
+  findings.json["sources"] = cluster::cluster_sources(environment);
+  // What the flags say wrongly ends the command; of the environment it is a finding.
+  cluster::DescribedCluster given;
+  if (!flags.cluster.cluster.empty()) {
+    given = set_up([&] { return cluster::parse_cluster(flags.cluster.cluster); });
+  }
+  const bool can_be_placed = given.cluster.is_empty() || given.task || !flags.cluster.task.empty();
+  if (!can_be_placed) {
+    findings.json["cluster"] = nullptr;
+    findings.line("cluster", "from --cluster; give --task to say which of its tasks this is");
+    return given.cluster;
+  }
+  try {
+    const auto config = cluster::resolve_cluster(environment, flags.cluster);
+    findings.json["cluster"] = json_of(config);
+    findings.line("cluster", text_of(config));
+    return config.cluster;
+  } catch (const Error& error) {
+    if (!flags.cluster.cluster.empty() || !flags.cluster.task.empty()) {
+      throw UsageError(error.what());
+    }
+    findings.json["cluster"] = nullptr;
+    findings.line("cluster", "cannot be told");
+    findings.problems.emplace_back(error.what());
+    return {};
+  }
+}
+
+void look_at_key(const cluster::ClusterSpec& cluster, Findings& findings) {
+  std::string state = "none";
+  try {
+    if (cluster::ClusterKey::from_environment()) state = "found";
+  } catch (const Error& error) {
+    state = "unusable";
+    findings.problems.emplace_back(error.what());
+  }
+  findings.json["key"] = state;
+  findings.line("cluster key", state);
+  if (state != "none") return;
+  for (const auto& [job, tasks] : cluster.as_map()) {
+    for (const auto& [index, address] : tasks) {
+      if (cluster::is_loopback(cluster::parse_address(address).host)) continue;
+      findings.problems.push_back(base::str_cat(
+          address, " is beyond this machine, which needs a cluster key; make one with `brigade ",
+          "launch --new-key` and name its file in BRIGADE_CLUSTER_KEY_FILE."));
+      return;
+    }
+  }
+}
+
+Json json_of(const cluster::AddressReport& report) {
+  Json json;
+  json["task"] = to_string(report.task);
+  json["address"] = report.address;
+  json["state"] = to_string(report.reachability);
+  json["port"] = report.port ? Json(to_string(*report.port)) : Json(nullptr);
+  json["detail"] = report.detail;
+  return json;
+}
+
+std::string text_of(const cluster::AddressReport& report) {
+  std::string text = base::str_cat(report.address, "  ", report.reachability);
+  if (report.reachability == cluster::Reachability::kRefused) text += " (nothing listens yet)";
+  if (report.port) text += base::str_cat(", on this host, port ", *report.port);
+  if (!report.detail.empty()) text += base::str_cat(": ", report.detail);
+  return text;
+}
+
+void try_addresses(const cluster::ClusterSpec& cluster, const Flags& flags, Findings& findings) {
+  const auto timeout =
+      std::chrono::milliseconds(static_cast<std::int64_t>(flags.timeout_seconds * 1000));
+  findings.json["addresses"] = Json::array();
+  for (const auto& report : cluster::check_addresses(cluster, timeout)) {
+    findings.json["addresses"].push_back(json_of(report));
+    findings.line("  " + report.task.job + ":" + std::to_string(report.task.index),
+                  text_of(report));
+    if (report.is_good()) continue;
+    findings.problems.push_back(base::str_cat(report.task, ": ", text_of(report), "."));
+  }
+}
+
+void look_at_machine(Findings& findings) {
+  const device::Hardware hardware = device::discover_hardware();
+  findings.json["usable_cores"] = hardware.topology.usable_cores();
+  findings.json["gpus"] = hardware.gpu_cards;
+  findings.line("cores", std::to_string(hardware.topology.usable_cores()));
+  findings.line("GPUs", base::str_cat(hardware.gpu_cards));
+}
+
+class DoctorCommand final : public Command {
+ public:
+  explicit DoctorCommand(CLI::App& parent)
+      : parser_(*parent.add_subcommand("doctor", "Check a cluster, its addresses and its key")) {
+    parser_.add_option("--cluster", flags_.cluster.cluster,
+                       "job=host:port,...;job=..., or JSON in TF_CONFIG's form, or a file with it");
+    parser_.add_option("--task", flags_.cluster.task,
+                       "Which task of the cluster this process is: worker:1");
+    parser_
+        .add_option("--timeout", flags_.timeout_seconds, "Seconds that all addresses together get")
+        ->capture_default_str();
+    parser_.add_flag("--json", flags_.json, "Write one JSON object to standard output");
+    parser_.footer(kExamples);
+  }
+  const CLI::App& parser() const override { return parser_; }
+
+  int run() override {
+    constexpr double kShortest = 0.001;
+    constexpr double kLongest = 3600;
+    if (!(flags_.timeout_seconds >= kShortest && flags_.timeout_seconds <= kLongest)) {
+      throw UsageError("--timeout is a number of seconds from 0.001 to 3600.");
+    }
+    Findings findings;
+    const cluster::ClusterSpec cluster = look_at_cluster(flags_, findings);
+    try_addresses(cluster, flags_, findings);
+    look_at_key(cluster, findings);
+    look_at_machine(findings);
+    findings.json["problems"] = findings.problems;
+    for (const std::string& problem : findings.problems) findings.line("PROBLEM", problem);
+    if (flags_.json) {
+      print_json(findings.json);
+    } else {
+      print_text(findings.text);
+    }
+    return findings.problems.empty() ? kDone : kFailed;
+  }
+
+ private:
+  CLI::App& parser_;
+  Flags flags_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_doctor_command(CLI::App& parent) {
+  return std::make_unique<DoctorCommand>(parent);
+}
+
+}  // namespace brigade::command

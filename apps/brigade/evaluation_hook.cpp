@@ -1,0 +1,116 @@
+#include "apps/brigade/evaluation_hook.h"
+
+#include <array>
+
+#include "apps/brigade/evaluation.h"
+#include "apps/brigade/report.h"
+#include "brigade/base/log.h"
+#include "brigade/base/strings.h"
+
+namespace brigade::command {
+namespace {
+
+/// While it lives, runs of the strategy are none of the training's: they are not measured, and
+/// random numbers go on afterwards as if they had not been.
+class Aside {
+ public:
+  explicit Aside(distribute::Strategy& strategy) : strategy_(strategy), step_(strategy.step()) {
+    strategy_.measure_steps(distribute::StepMeasuring::kOff);
+  }
+  ~Aside() {
+    strategy_.set_step(step_);
+    strategy_.measure_steps(distribute::StepMeasuring::kOn);
+  }
+  Aside(const Aside&) = delete;
+  Aside& operator=(const Aside&) = delete;
+
+ private:
+  distribute::Strategy& strategy_;
+  std::uint64_t step_;
+};
+
+}  // namespace
+
+EvaluationHook::EvaluationHook(Options options) : options_(std::move(options)) {}
+
+void EvaluationHook::begin(train::SessionContext& context) {
+  timer_.emplace(train::Every{.time = options_.every.time}, clock_);
+  context.state().add_part(part());
+  if (options_.directory.empty()) return;
+  summaries_ =
+      std::make_unique<summary::SummaryWriter>(context.files(), options_.directory, clock_);
+}
+
+void EvaluationHook::after_create_session(train::SessionContext& context) {
+  const std::int64_t step = context.global_step();
+  results_.erase(results_.upper_bound(step), results_.end());
+  timer_->mark(step);
+  if (summaries_) summaries_->session_start(step + 1);
+  // A signal may have come in the evaluation that was due at the checkpoint's step.
+  if (step > 0 && is_due_by_steps(step)) evaluate(step);
+}
+
+void EvaluationHook::after_run(train::SessionContext& context, const train::StepValues&) {
+  const std::int64_t step = context.global_step();
+  if (!is_due_by_steps(step) && !timer_->is_due(step)) return;
+  evaluate(step);
+  timer_->mark(step);
+}
+
+bool EvaluationHook::is_due_by_steps(std::int64_t step) const {
+  return options_.every.steps && step % *options_.every.steps == 0;
+}
+
+std::optional<train::EvaluationResult> EvaluationHook::evaluate(std::int64_t step) {
+  if (const auto known = results_.find(step); known != results_.end()) return known->second;
+  const auto begin = std::chrono::steady_clock::now();
+  const Aside aside(options_.strategy);
+  const auto result = evaluate_unless_interrupted(options_.strategy, options_.model,
+                                                  options_.batches, options_.interrupt);
+  time_ += std::chrono::steady_clock::now() - begin;
+  if (result) write(step, *result);
+  return result;
+}
+
+void EvaluationHook::write(std::int64_t step, const train::EvaluationResult& result) {
+  results_[step] = result;
+  base::log_info(base::str_cat("evaluation at step ", step, ": accuracy ",
+                               fixed(100 * result.accuracy, 2), " %, loss ",
+                               fixed(result.loss, 4)));
+  if (!summaries_) return;
+  const std::array<summary::TaggedScalar, 2> figures{
+      {{.tag = "loss", .value = result.loss}, {.tag = "accuracy", .value = result.accuracy}}};
+  summaries_->scalars(figures, step);
+  summaries_->flush();
+}
+
+train::Part EvaluationHook::part() {
+  const auto save = [this] {
+    io::StateTree all = io::StateTree::list();
+    for (const auto& [step, result] : results_) {
+      io::StateTree one;
+      one["step"] = step;
+      one["loss"] = result.loss;
+      one["accuracy"] = result.accuracy;
+      one["examples"] = result.examples;
+      all.push_back(std::move(one));
+    }
+    return train::PartState{.tree = std::move(all)};
+  };
+  const auto restore = [this](const train::PartState& saved) {
+    std::map<std::int64_t, train::EvaluationResult> results;
+    for (const io::StateTree& one : saved.tree.as_list()) {
+      results[one.as_int64("step")] = {.loss = one.as_double("loss"),
+                                       .accuracy = one.as_double("accuracy"),
+                                       .examples = one.as_int64("examples")};
+    }
+    results_ = std::move(results);
+  };
+  // A run may be evaluated only from some step on.
+  return {.name = "evaluations",
+          .save = save,
+          .restore = restore,
+          .missing = checkpoint::Missing::kSkip};
+}
+
+}  // namespace brigade::command

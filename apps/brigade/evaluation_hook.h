@@ -1,0 +1,64 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "apps/brigade/interrupt.h"
+#include "apps/brigade/training_step.h"
+#include "brigade/base/clock.h"
+#include "brigade/data/dataset.h"
+#include "brigade/summary/summary_writer.h"
+#include "brigade/train/evaluate.h"
+#include "brigade/train/every.h"
+#include "brigade/train/hook.h"
+#include "brigade/train/step_timer.h"
+
+namespace brigade::command {
+
+/// Evaluates a model while it is trained, without a trace in the training: the weights are those
+/// that it would have had without. By steps it is due at multiples of them, so a run that was
+/// killed and goes on is evaluated where the unbroken one is. What came out is in the checkpoints.
+/// Borrows all but the batches.
+class EvaluationHook final : public train::SessionRunHook {
+ public:
+  struct Options {
+    distribute::Strategy& strategy;
+    const Model& model;
+    data::Dataset<input::LabeledBatch> batches;
+    const Interrupt& interrupt;
+    train::Every every = {};
+    /// Where event files go; empty: nowhere.
+    io::Path directory = {};
+  };
+  explicit EvaluationHook(Options options);
+
+  void begin(train::SessionContext& context) override;
+  void after_create_session(train::SessionContext& context) override;
+  void after_run(train::SessionContext& context, const train::StepValues& values) override;
+
+  /// The result at `step`, which the model has reached; an evaluation unless there was one at this
+  /// step. Nothing if a signal came meanwhile.
+  std::optional<train::EvaluationResult> evaluate(std::int64_t step);
+
+  /// By step, also those of earlier processes of the run.
+  const std::map<std::int64_t, train::EvaluationResult>& results() const { return results_; }
+  /// What evaluations have taken in this process.
+  std::chrono::steady_clock::duration time() const { return time_; }
+
+ private:
+  bool is_due_by_steps(std::int64_t step) const;
+  void write(std::int64_t step, const train::EvaluationResult& result);
+  train::Part part();
+
+  Options options_;
+  const base::SystemClock clock_;
+  std::optional<train::StepTimer> timer_;
+  std::unique_ptr<summary::SummaryWriter> summaries_;
+  std::map<std::int64_t, train::EvaluationResult> results_;
+  std::chrono::steady_clock::duration time_{0};
+};
+
+}  // namespace brigade::command

@@ -1,0 +1,85 @@
+"""What `brigade doctor` says of the environment, of a cluster's addresses and of its key."""
+import json
+import os
+import socket
+import subprocess
+import unittest
+
+from brigade_process import COMMAND, DEADLINE, CommandTest
+
+CLUSTER_VARIABLES = ("TF_CONFIG", "RANK", "WORLD_SIZE", "MASTER_ADDR", "BRIGADE_RENDEZVOUS", "BRIGADE_CLUSTER_KEY",
+                     "BRIGADE_CLUSTER_KEY_FILE", "OMPI_COMM_WORLD_RANK", "SLURM_STEP_NODELIST",
+                     "BRIGADE_KUBERNETES_COMPLETIONS")
+
+
+def doctor(*arguments, **variables):
+    """Runs `brigade doctor` with these variables and no others that describe a cluster."""
+    environment = {name: value for name, value in os.environ.items() if name not in CLUSTER_VARIABLES}
+    return subprocess.run([COMMAND, "doctor", *map(str, arguments)], capture_output=True, text=True, timeout=DEADLINE,
+                          stdin=subprocess.DEVNULL, env={**environment, **variables})
+
+
+class Doctor(CommandTest):
+    def examine(self, *arguments, status=0, **variables):
+        result = doctor("--json", *arguments, **variables)
+        self.assertEqual(result.returncode, status, result.stdout + result.stderr)
+        return json.loads(result.stdout)
+
+    def listener(self):
+        """A socket that listens on this machine, and its port."""
+        taken = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(taken.close)
+        return taken.getsockname()[1]
+
+    def free_port(self):
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            return taken.getsockname()[1]
+
+    def test_without_a_cluster_all_is_well(self):
+        found = self.examine()
+        self.assertEqual(found["cluster"]["world_size"], 1)
+        self.assertEqual(found["cluster"]["source"], "no cluster described")
+        self.assertEqual((found["addresses"], found["key"], found["problems"]), ([], "none", []))
+        self.assertGreaterEqual(found["usable_cores"], 1)
+
+    def test_tells_what_tf_config_means_and_tries_its_addresses(self):
+        busy, free = self.listener(), self.free_port()
+        config = {"cluster": {"worker": [f"127.0.0.1:{busy}", f"127.0.0.1:{free}"]}, "task": {"type": "worker", "index": 1}}
+        found = self.examine(TF_CONFIG=json.dumps(config), RANK="0")
+        self.assertEqual((found["cluster"]["source"], found["cluster"]["rank"]), ("TF_CONFIG", 1))
+        self.assertEqual(found["cluster"]["task"], "/job:worker/task:1")
+        self.assertEqual(found["sources"], ["TF_CONFIG", "torchrun"])
+        self.assertEqual([(a["state"], a["port"]) for a in found["addresses"]], [("reachable", "taken"), ("refused", "free")])
+
+    def test_a_wrong_environment_is_a_finding(self):
+        found = self.examine(status=1, TF_CONFIG='{"cluster": ')
+        self.assertIn("TF_CONFIG: it is not JSON: line 1, column 13", found["problems"][0])
+
+    def test_finds_an_unknown_host_and_a_missing_key(self):
+        found = self.examine("--cluster", "worker=no-such-host.invalid:1", "--timeout", "2", status=1)
+        self.assertIn(found["addresses"][0]["state"], ("no such host", "timed out"))
+        self.assertTrue(any("needs a cluster key" in problem for problem in found["problems"]), found["problems"])
+
+    def test_looks_at_the_permissions_of_the_key(self):
+        key = self.folder / "key"
+        key.write_text("00" * 32)
+        key.chmod(0o644)
+        found = self.examine(status=1, BRIGADE_CLUSTER_KEY_FILE=str(key))
+        self.assertIn(f"chmod 600 {key}", found["problems"][0])
+        key.chmod(0o600)
+        self.assertEqual(self.examine(BRIGADE_CLUSTER_KEY_FILE=str(key))["key"], "found")
+
+    def test_shows_it_to_people(self):
+        result = doctor("--cluster", f"worker=127.0.0.1:{self.free_port()}", "--task", "worker:0")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("refused (nothing listens yet), on this host, port free", result.stdout)
+
+    def test_refuses_a_cluster_that_is_none(self):
+        self.refuse("doctor", "--cluster", "worker=a", saying=["'a' is not an address"])
+        self.refuse("doctor", "--cluster", "/nowhere/cluster.json", saying=["/nowhere/cluster.json"])
+        self.refuse("doctor", "--cluster", "worker=a:1,b:1", "--task", "worker:2", saying=["out of range"])
+        self.refuse("doctor", "--timeout", "0", saying=["--timeout"])
+
+
+if __name__ == "__main__":
+    unittest.main()
