@@ -1,6 +1,7 @@
 #include "brigade/io/strict_json.h"
 
-#include <set>
+#include <cstdint>
+#include <unordered_set>
 #include <vector>
 
 #include "brigade/base/error.h"
@@ -17,31 +18,62 @@ std::string_view position_and_reason(std::string_view what) {
   return begin == std::string_view::npos ? what : what.substr(begin + kBegin.size());
 }
 
+/// Follows the text without making anything of it. `nlohmann::json::parse` with a callback would do
+/// as well, but takes time in the square of an object's size.
+class Watch final : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  Watch(std::size_t deepest, const std::function<void(const std::string& why)>& fail)
+      : deepest_(deepest), fail_(fail) {}
+
+  bool start_object(std::size_t) override {
+    keys_.emplace_back();
+    return deeper();
+  }
+  bool end_object() override {
+    keys_.pop_back();
+    --depth_;
+    return true;
+  }
+  bool start_array(std::size_t) override { return deeper(); }
+  bool end_array() override {
+    --depth_;
+    return true;
+  }
+  bool key(std::string& key) override {
+    if (!keys_.back().insert(key).second) fail_(base::str_cat("the key '", key, "' occurs twice"));
+    return true;
+  }
+  bool parse_error(std::size_t, const std::string&,
+                   const nlohmann::json::exception& error) override {
+    fail_(base::str_cat("it is not JSON: ", position_and_reason(error.what())));
+    return false;
+  }
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(std::int64_t) override { return true; }
+  bool number_unsigned(std::uint64_t) override { return true; }
+  bool number_float(double, const std::string&) override { return true; }
+  bool string(std::string&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+
+ private:
+  bool deeper() {
+    if (++depth_ > deepest_) fail_("it is nested too deeply");
+    return true;
+  }
+  std::size_t deepest_;
+  const std::function<void(const std::string& why)>& fail_;
+  std::size_t depth_ = 0;
+  std::vector<std::unordered_set<std::string>> keys_;  // of every object that is open
+};
+
 }  // namespace
 
 nlohmann::json parse_strict_json(std::string_view text, std::size_t deepest,
                                  const std::function<void(const std::string& why)>& fail) {
-  std::vector<std::set<std::string>> keys;  // of every object that is open
-  std::size_t depth = 0;
-  const auto watch = [&](int, nlohmann::json::parse_event_t event, nlohmann::json& value) {
-    using Event = nlohmann::json::parse_event_t;
-    if (event == Event::object_start || event == Event::array_start) {
-      if (++depth > deepest) fail("it is nested too deeply");
-      if (event == Event::object_start) keys.emplace_back();
-    } else if (event == Event::object_end || event == Event::array_end) {
-      --depth;
-      if (event == Event::object_end) keys.pop_back();
-    } else if (event == Event::key) {
-      const auto& key = value.get_ref<const std::string&>();
-      if (!keys.back().insert(key).second) fail(base::str_cat("the key '", key, "' occurs twice"));
-    }
-    return true;
-  };
-  try {
-    return nlohmann::json::parse(text, watch);
-  } catch (const nlohmann::json::exception& error) {
-    fail(base::str_cat("it is not JSON: ", position_and_reason(error.what())));
-  }
+  Watch watch(deepest, fail);
+  if (nlohmann::json::sax_parse(text, &watch)) return nlohmann::json::parse(text);
   throw Error(ErrorCode::kInternal, "parse_strict_json: `fail` must throw.");
 }
 

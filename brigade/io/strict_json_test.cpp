@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <stdexcept>
+#include <string>
 
 namespace brigade::io {
 namespace {
@@ -36,6 +37,14 @@ TEST(StrictJson, RefusesAKeyThatOccursTwiceInOneObject) {
 TEST(StrictJson, RefusesWhatIsNestedTooDeeply) {
   EXPECT_EQ(refusal("[[[1]]]"), "none");
   EXPECT_EQ(refusal("[[[[1]]]]"), "it is nested too deeply");
+}
+
+// In a time that grows with their number, not with its square: files of strangers have many.
+TEST(StrictJson, TakesAHundredThousandEntries) {
+  std::string text = "{";
+  for (int i = 0; i < 100'000; ++i) text += "\"v" + std::to_string(i) + "\": {\"a\": [1]},";
+  EXPECT_EQ(refusal(text + "\"last\": 1}"), "none");
+  EXPECT_EQ(refusal(text + "\"v7\": 1}"), "the key 'v7' occurs twice");
 }
 
 }  // namespace
