@@ -1,12 +1,16 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "brigade/io/file_system.h"
+#include "brigade/summary/trace.h"
 #include "brigade/train/every.h"
 #include "brigade/train/hook.h"
+#include "brigade/train/operation_recorder.h"
 #include "brigade/train/step_timer.h"
 
 namespace brigade::train {
@@ -27,7 +31,10 @@ struct ProfilerHookOptions {
 };
 
 /// Writes what steps spend their time on, as a Chrome trace (ui.perfetto.dev draws it): the step,
-/// the hooks, saving, and whatever the program measures with `MonitoredTrainingSession::spans`.
+/// the hooks, saving, whatever the program measures with `MonitoredTrainingSession::spans`, and
+/// libtorch's operations, each replica's in rows of its own. If the session writes summaries,
+/// TensorBoard gets the times of the last such step for the nodes of the model's graph, as
+/// "step_<step>". Steps that are not recorded cost nothing.
 class ProfilerHook final : public SessionRunHook {
  public:
   /// Throws kInvalidArgument without a directory, for an empty range, and without either kind of
@@ -40,11 +47,17 @@ class ProfilerHook final : public SessionRunHook {
   void end(SessionContext& context) override;
 
  private:
+  void take_operations();
   void write(SessionContext& context);
+  void write_timings(SessionContext& context);
   ProfilerHookOptions options_;
   std::optional<StepTimer> timer_;
   bool is_recording_ = false;
   std::int64_t last_ = 0;  // of the recording under way
+  std::optional<OperationRecorder> operations_;
+  OperationRecord last_step_;
+  std::vector<summary::TraceEvent> events_;                              // operations of its steps
+  std::map<std::pair<std::int64_t, std::uint64_t>, std::int64_t> rows_;  // by replica and thread
 };
 
 }  // namespace brigade::train

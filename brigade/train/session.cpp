@@ -96,8 +96,10 @@ void MonitoredTrainingSession::make_hooks() {
     if (!options_.log_step_count.is_never())
       hooks_.push_back(std::make_shared<StepCounterHook>(options_.log_step_count));
     if (summaries_ && !options_.save_summaries.is_never()) {
-      hooks_.push_back(std::make_shared<SummarySaverHook>(SummarySaverHookOptions{
-          .every = options_.save_summaries, .summaries = options_.scaffold.summaries}));
+      hooks_.push_back(std::make_shared<SummarySaverHook>(
+          SummarySaverHookOptions{.every = options_.save_summaries,
+                                  .summaries = options_.scaffold.summaries,
+                                  .graph = WriteGraph::kYes}));
     }
     if (!options_.checkpoint_dir.empty() && !options_.save_checkpoints.is_never()) {
       CheckpointSaverHookOptions saving{.saver = options_.scaffold.saver,

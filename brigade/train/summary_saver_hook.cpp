@@ -1,25 +1,12 @@
 #include "brigade/train/summary_saver_hook.h"
 
-#include <vector>
-
 #include "brigade/base/error.h"
+#include "brigade/train/number_summaries.h"
 
 namespace brigade::train {
 
-namespace {
-
-void write_numbers(summary::SummaryWriter& summaries, std::int64_t step, const StepValues& values) {
-  const std::vector<std::string> names = values.names();
-  std::vector<summary::TaggedScalar> scalars;
-  for (const std::string& name : names) {
-    if (values.tensor(name).numel() == 1) scalars.push_back({name, values.number(name)});
-  }
-  if (!scalars.empty()) summaries.scalars(scalars, step);
-}
-
-}  // namespace
-
-SummarySaverHook::SummarySaverHook(SummarySaverHookOptions options) : options_(std::move(options)) {
+SummarySaverHook::SummarySaverHook(SummarySaverHookOptions options)
+    : options_(std::move(options)), graph_(options_.graph) {
   if (!options_.summaries) options_.summaries = write_numbers;
 }
 
@@ -30,13 +17,19 @@ void SummarySaverHook::begin(SessionContext& context) {
   timer_.emplace(options_.every, context.clock());
 }
 
+void SummarySaverHook::before_run(SessionContext& context) {
+  graph_.before_step(context.clock());
+}
+
 void SummarySaverHook::after_run(SessionContext& context, const StepValues& values) {
+  graph_.after_step(*context.summaries(), context.state());
   if (!timer_->is_due(context.global_step())) return;
   options_.summaries(*context.summaries(), context.global_step(), values);
   timer_->mark(context.global_step());
 }
 
 void SummarySaverHook::end(SessionContext& context) {
+  graph_.stop();
   if (timer_) context.summaries()->flush();
 }
 

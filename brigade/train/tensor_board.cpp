@@ -16,14 +16,18 @@ constexpr std::string_view kValidation = "val_";
 
 class TensorBoardCallback final : public Callback {
  public:
-  explicit TensorBoardCallback(TensorBoard options) : options_(std::move(options)) {}
+  explicit TensorBoardCallback(TensorBoard options)
+      : options_(std::move(options)), graph_(options_.write_graph) {}
 
   void on_train_begin(FitContext&) override {
     training_ = writer("train");
     validation_.reset();
   }
 
+  void on_train_batch_begin(FitContext&) override { graph_.before_step(clock_); }
+
   void on_train_batch_end(FitContext& fit) override {
+    graph_.after_step(*training_, fit.state());
     if (options_.update_freq != UpdateFrequency::kBatch) return;
     training_->scalar("batch_loss", fit.step_values().number("loss"), fit.state().global_step());
   }
@@ -44,6 +48,7 @@ class TensorBoardCallback final : public Callback {
   }
 
   void on_train_end(FitContext&) override {
+    graph_.stop();
     training_->close();
     if (validation_) validation_->close();
   }
@@ -66,6 +71,7 @@ class TensorBoardCallback final : public Callback {
 
   const TensorBoard options_;
   base::SystemClock clock_;
+  GraphWriter graph_;
   std::unique_ptr<summary::SummaryWriter> training_, validation_;
 };
 

@@ -5,6 +5,7 @@
 
 #include "brigade/io/file_system.h"
 #include "brigade/train/callback.h"
+#include "brigade/train/graph_writer.h"
 
 namespace brigade::train {
 
@@ -22,6 +23,8 @@ struct TensorBoard {
   UpdateFrequency update_freq = UpdateFrequency::kEpoch;
   /// Every so many epochs the distribution of each variable; 0: never.
   std::int64_t histogram_freq = 0;
+  /// The model's graph, behind the first batch.
+  WriteGraph write_graph = WriteGraph::kYes;
 
   /// Throws kInvalidArgument without a folder, and for a negative `histogram_freq`.
   std::shared_ptr<Callback> callback() const;
