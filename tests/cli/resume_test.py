@@ -103,12 +103,13 @@ class Resume(CommandTest):
                 self.assertEqual((report["steps"], report["examples"], report["weights_sha256"]),
                                  (wanted["steps"], wanted["examples"], wanted["weights_sha256"]))
 
-    def test_epochs_whose_ends_are_uneven_are_finished_when_all_examples_were_seen(self):
+    def test_more_epochs_behind_an_uneven_end_begin_where_a_whole_batch_would_have_ended(self):
         base = ("train", *MLP, "--train-examples", "67", "--eval", "none", "--json", "--model-dir", self.model_dir)
-        self.succeed(*base, "--epochs", "1")
+        self.succeed(*base, "--epochs", "1")  # four batches of 16, and one of 3
         report = self.succeed(*base, "--epochs", "2")
-        self.assertEqual((report["first_step"], report["examples"]), (5, 134))
-        self.assertEqual(self.succeed(*base, "--epochs", "2"), report)
+        self.assertEqual((report["first_step"], report["steps"], report["examples"]), (5, 9, 67 + 2 * 67 - 5 * 16))
+        again = self.succeed(*base, "--epochs", "2")
+        self.assertEqual((again["steps"], again["weights_sha256"]), (9, report["weights_sha256"]))
 
 
 class SaveEvery(CommandTest):
