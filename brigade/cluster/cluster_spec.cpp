@@ -40,8 +40,10 @@ void check_tasks(const std::string& job, const ClusterSpec::Tasks& tasks,
     if (index < 0) refuse(base::str_cat("the index of ", task, " is negative."));
     const auto [other, is_new] = taken.emplace(checked_address(task, address), task);
     if (!is_new) {
+      const bool both_lead = other->second == Task{"chief", 0} && task == Task{"worker", 0};
       refuse(base::str_cat(other->second, " and ", task, " have the same address, ", address,
-                           "; give each task a port of its own."));
+                           both_lead ? "; the chief is itself the first worker: list it once."
+                                     : "; give each task a port of its own."));
     }
   }
 }

@@ -1,0 +1,244 @@
+#include "brigade/cluster/address_check.h"
+
+#include <netdb.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <map>
+#include <memory>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+#include "brigade/cluster/address.h"
+
+namespace brigade::cluster {
+namespace {
+
+using Deadline = std::chrono::steady_clock::time_point;
+using Endpoint = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
+
+class Socket {
+ public:
+  explicit Socket(int fd) : fd_(fd) {}
+  ~Socket() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Socket(const Socket&) = delete;
+  Socket& operator=(const Socket&) = delete;
+  int fd() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+Socket open_socket(const addrinfo& endpoint) {
+  return Socket(::socket(endpoint.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+}
+
+// `ip` is a number already, so nothing is asked.
+Endpoint endpoint_of(const std::string& ip, int port) {
+  addrinfo hints = {};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
+  addrinfo* list = nullptr;
+  if (getaddrinfo(ip.c_str(), std::to_string(port).c_str(), &hints, &list) != 0) list = nullptr;
+  return {list, freeaddrinfo};
+}
+
+// Only an address of this host can be bound; which tells that it is one.
+std::optional<PortState> port_state(const addrinfo& endpoint) {
+  const Socket socket = open_socket(endpoint);
+  const int on = 1;  // as servers do, so that the ends of former connections do not count
+  ::setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (::bind(socket.fd(), endpoint.ai_addr, endpoint.ai_addrlen) == 0) return PortState::kFree;
+  if (errno == EADDRINUSE) return PortState::kTaken;
+  if (errno == EACCES) return PortState::kForbidden;
+  return std::nullopt;
+}
+
+struct Outcome {
+  Reachability reachability = Reachability::kTimedOut;
+  std::string detail = {};
+};
+
+Outcome outcome_of(int error) {
+  if (error == 0) return {Reachability::kReachable};
+  if (error == ECONNREFUSED) return {Reachability::kRefused};
+  if (error == ETIMEDOUT) return {Reachability::kTimedOut};
+  return {Reachability::kUnreachable, std::generic_category().message(error)};
+}
+
+// One connection on its way.
+struct Attempt {
+  std::size_t report;
+  Socket socket;
+};
+
+// From the best news to the worst: a host with several addresses needs one that works.
+int badness(Reachability reachability) {
+  switch (reachability) {
+    case Reachability::kReachable:
+      return 0;
+    case Reachability::kRefused:
+      return 1;
+    case Reachability::kTimedOut:
+      return 2;
+    case Reachability::kUnreachable:
+      return 3;
+    case Reachability::kNoSuchHost:
+      return 4;
+  }
+  return 5;
+}
+
+class Checker {
+ public:
+  explicit Checker(const ClusterSpec& cluster) {
+    for (const auto& [job, tasks] : cluster.as_map()) {
+      for (const auto& [index, address] : tasks) {
+        reports_.push_back({.task = {job, index}, .address = address});
+      }
+    }
+    is_settled_.resize(reports_.size(), false);
+  }
+
+  std::set<std::string> hosts() const {
+    std::set<std::string> hosts;
+    for (const AddressReport& report : reports_) hosts.insert(parse_address(report.address).host);
+    return hosts;
+  }
+
+  void start(const std::map<std::string, HostAddresses>& known) {
+    for (std::size_t i = 0; i < reports_.size(); ++i) {
+      const Address address = parse_address(reports_[i].address);
+      const auto found = known.find(address.host);
+      if (found == known.end()) {
+        reports_[i].detail = "its name was not looked up in time";
+      } else if (found->second.addresses.empty()) {
+        settle(i, {Reachability::kNoSuchHost, found->second.failure});
+      } else {
+        for (const std::string& ip : found->second.addresses) connect(i, ip, address.port);
+      }
+    }
+  }
+
+  void wait_until(Deadline deadline) {
+    while (!attempts_.empty()) {
+      std::vector<pollfd> watched;
+      for (const Attempt& attempt : attempts_) watched.push_back({attempt.socket.fd(), POLLOUT, 0});
+      const auto left =
+          std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+      if (left.count() < 0) return;
+      const int ready = ::poll(watched.data(), watched.size(), static_cast<int>(left.count()));
+      if (ready < 0 && errno != EINTR) return;
+      if (ready == 0) return;
+      if (ready > 0) finish(watched);
+    }
+  }
+
+  std::vector<AddressReport> reports() && { return std::move(reports_); }
+
+ private:
+  void connect(std::size_t report, const std::string& ip, int port) {
+    const Endpoint endpoint = endpoint_of(ip, port);
+    if (!endpoint) return settle(report, {Reachability::kUnreachable, "it is no IP address"});
+    if (const auto state = port_state(*endpoint)) note_port(reports_[report], *state);
+    Socket socket = open_socket(*endpoint);
+    const bool is_done =
+        socket.fd() >= 0 && ::connect(socket.fd(), endpoint->ai_addr, endpoint->ai_addrlen) == 0;
+    if (is_done) return settle(report, outcome_of(0));
+    if (errno != EINPROGRESS) return settle(report, outcome_of(errno));
+    attempts_.push_back({report, std::move(socket)});
+  }
+
+  static void note_port(AddressReport& report, PortState state) {
+    if (report.port.value_or(PortState::kFree) == PortState::kFree) report.port = state;
+  }
+
+  void settle(std::size_t report, const Outcome& outcome) {
+    AddressReport& told = reports_[report];
+    const bool is_news =
+        !is_settled_[report] || badness(outcome.reachability) < badness(told.reachability);
+    if (!is_news) return;
+    is_settled_[report] = true;
+    told.reachability = outcome.reachability;
+    told.detail = outcome.detail;
+  }
+
+  void finish(const std::vector<pollfd>& watched) {
+    std::vector<Attempt> open;
+    for (std::size_t i = 0; i < watched.size(); ++i) {
+      if (watched[i].revents == 0) {
+        open.push_back(std::move(attempts_[i]));
+        continue;
+      }
+      int error = 0;
+      socklen_t size = sizeof error;
+      ::getsockopt(watched[i].fd, SOL_SOCKET, SO_ERROR, &error, &size);
+      settle(attempts_[i].report, outcome_of(error));
+    }
+    attempts_.swap(open);
+  }
+
+  std::vector<AddressReport> reports_;
+  std::vector<bool> is_settled_;
+  std::vector<Attempt> attempts_;
+};
+
+}  // namespace
+
+std::string_view to_string(Reachability reachability) {
+  switch (reachability) {
+    case Reachability::kReachable:
+      return "reachable";
+    case Reachability::kRefused:
+      return "refused";
+    case Reachability::kNoSuchHost:
+      return "no such host";
+    case Reachability::kTimedOut:
+      return "timed out";
+    case Reachability::kUnreachable:
+      return "unreachable";
+  }
+  throw Error(ErrorCode::kInternal, "A reachability without a name.");
+}
+
+std::string_view to_string(PortState state) {
+  switch (state) {
+    case PortState::kFree:
+      return "free";
+    case PortState::kTaken:
+      return "taken";
+    case PortState::kForbidden:
+      return "forbidden";
+  }
+  throw Error(ErrorCode::kInternal, "A port's state without a name.");
+}
+
+bool AddressReport::is_good() const {
+  if (reachability == Reachability::kReachable) return true;
+  return reachability == Reachability::kRefused &&
+         port.value_or(PortState::kFree) == PortState::kFree;
+}
+
+std::vector<AddressReport> check_addresses(const ClusterSpec& cluster,
+                                           std::chrono::milliseconds timeout,
+                                           const HostLookup& lookup) {
+  check_argument(timeout.count() > 0 && timeout <= std::chrono::hours(1),
+                 base::str_cat("The timeout of a check is from 1 ms to an hour, not ",
+                               timeout.count(), " ms."));
+  const Deadline deadline = std::chrono::steady_clock::now() + timeout;
+  Checker checker(cluster);
+  // Half the time is for names, so that one that hangs leaves time to try the others' addresses.
+  checker.start(look_up(checker.hosts(), timeout / 2, lookup));
+  checker.wait_until(deadline);
+  return std::move(checker).reports();
+}
+
+}  // namespace brigade::cluster

@@ -1,0 +1,50 @@
+#include "brigade/cluster/address.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "brigade/cluster/testing/refusal.h"
+
+namespace brigade::cluster {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::refusal;
+
+std::string why_not(const char* text) {
+  return refusal([&] { parse_address(text); });
+}
+
+TEST(Address, ReadsWhatItWrites) {
+  for (const char* text :
+       {"worker0.example.org:2222", "10.0.0.1:1", "a_b-c:65535", "[::1]:80", "[fe80::1%eth0]:80"}) {
+    EXPECT_EQ(to_string(parse_address(text)), text);
+  }
+  EXPECT_EQ(parse_address("[::1]:80").host, "::1");
+}
+
+TEST(Address, SaysWhatIsWrong) {
+  EXPECT_EQ(why_not("a"),
+            "INVALID_ARGUMENT: 'a' is not an address: it has no port; write host:port, or "
+            "[IPv6]:port, as in worker0.example.org:2222.");
+  EXPECT_THAT(why_not(""), HasSubstr("it has no port"));
+  EXPECT_THAT(why_not("a:"), HasSubstr("it has no port"));
+  EXPECT_THAT(why_not("[::1]"), HasSubstr("it has no port"));
+  EXPECT_THAT(why_not(":1"), HasSubstr("it has no host"));
+  EXPECT_THAT(why_not("[]:1"), HasSubstr("it has no host"));
+  EXPECT_THAT(why_not("a:0"), HasSubstr("its port '0' is not a number from 1 to 65535"));
+  EXPECT_THAT(why_not("a:65536"), HasSubstr("its port '65536' is not a number"));
+  EXPECT_THAT(why_not("a:-1"), HasSubstr("its port '-1' is not a number"));
+  EXPECT_THAT(why_not("a:99999999999999999999"), HasSubstr("is not a number"));
+  EXPECT_THAT(why_not("::1:80"), HasSubstr("an IPv6 address stands in brackets"));
+  EXPECT_THAT(why_not("[::1:80"), HasSubstr("a ']' is missing"));
+  EXPECT_THAT(why_not("a b:1"), HasSubstr("no host has the character ' '"));
+  EXPECT_THAT(why_not("grpc://a:1"), HasSubstr("a protocol does not belong to it"));
+}
+
+TEST(Address, PortZeroIsForThoseWhoListen) {
+  EXPECT_EQ(parse_address("127.0.0.1:0", PortZero::kAllowed).port, 0);
+}
+
+}  // namespace
+}  // namespace brigade::cluster

@@ -1,0 +1,18 @@
+#pragma once
+
+namespace brigade::cluster {
+
+/// What `brigade launch` tells the processes that it starts, by the names of environment variables;
+/// the resolver reads the same ones. All but the first two are torchrun's, so that other programs
+/// understand them too.
+inline constexpr const char* kRendezvousVariable = "BRIGADE_RENDEZVOUS";  ///< "host:port"
+inline constexpr const char* kGenerationVariable = "BRIGADE_GENERATION";  ///< 0, then 1 a restart
+inline constexpr const char* kRankVariable = "RANK";
+inline constexpr const char* kWorldSizeVariable = "WORLD_SIZE";
+inline constexpr const char* kLocalRankVariable = "LOCAL_RANK";
+inline constexpr const char* kLocalWorldSizeVariable = "LOCAL_WORLD_SIZE";
+/// Where rank 0 is reached, for programs that meet by PyTorch's own means.
+inline constexpr const char* kMasterAddressVariable = "MASTER_ADDR";
+inline constexpr const char* kMasterPortVariable = "MASTER_PORT";
+
+}  // namespace brigade::cluster

@@ -1,0 +1,99 @@
+#include "brigade/cluster/resolver.h"
+
+#include <array>
+#include <utility>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+#include "brigade/cluster/cluster_flags.h"
+#include "brigade/cluster/kubernetes.h"
+#include "brigade/cluster/launch_environment.h"
+#include "brigade/cluster/launched.h"
+#include "brigade/cluster/open_mpi.h"
+#include "brigade/cluster/slurm.h"
+#include "brigade/cluster/task_place.h"
+#include "brigade/cluster/tf_config.h"
+#include "brigade/cluster/torchrun.h"
+#include "brigade/cluster/variable_reader.h"
+#include "brigade/io/file_system.h"
+
+namespace brigade::cluster {
+namespace {
+
+struct Source {
+  const char* variable;  // without it the source is not there
+  const char* name;
+  std::optional<ClusterConfig> (*resolve)(const Environment&);
+};
+
+// In the order in which they are asked.
+constexpr std::array<Source, 6> kSources = {{
+    {kRendezvousVariable, "brigade launch", resolve_launched},
+    {"TF_CONFIG", "TF_CONFIG", resolve_tf_config},
+    {kRankVariable, "torchrun", resolve_torchrun},
+    {kKubernetesCompletionsVariable, "Kubernetes", resolve_kubernetes},
+    {"OMPI_COMM_WORLD_RANK", "Open MPI", resolve_open_mpi},
+    {"SLURM_STEP_NODELIST", "Slurm", resolve_slurm},
+}};
+
+bool is_json(std::string_view text) {
+  return base::trim(text).starts_with('{');
+}
+
+bool is_flag(std::string_view text) {
+  return text.find('=') != std::string_view::npos;
+}
+
+std::string name_of(const std::string& cluster) {
+  return is_json(cluster) || is_flag(cluster) ? "the cluster flag"
+                                              : base::str_cat("the file ", cluster);
+}
+
+ClusterConfig resolve_flags(const ResolveOptions& options) {
+  DescribedCluster described = parse_cluster(options.cluster);
+  const std::string source = name_of(options.cluster);
+  check_argument(!described.cluster.is_empty(), base::str_cat(source, ": it has no \"cluster\"."));
+  if (!options.task.empty()) described.task = parse_task_flag(options.task);
+  return place_task(std::move(described), source);
+}
+
+// A rank that was forgotten would make every process train alone.
+void check_nothing_is_half_there(const Environment& environment) {
+  const VariableReader variables(environment, "the torchrun environment");
+  const auto size = variables.number(kWorldSizeVariable, 1);
+  if (size && *size > 1 && variables.has(kMasterAddressVariable)) {
+    variables.required_text(kRankVariable);
+  }
+}
+
+}  // namespace
+
+DescribedCluster parse_cluster(const std::string& text) {
+  if (is_json(text)) return parse_cluster_json(text, name_of(text));
+  if (is_flag(text)) return {.cluster = parse_cluster_flag(text)};
+  return parse_cluster_json(io::posix_file_system()->read(text), name_of(text));
+}
+
+ClusterConfig resolve_cluster(const Environment& environment, const ResolveOptions& options) {
+  if (!options.cluster.empty()) return resolve_flags(options);
+  check_argument(options.task.empty(),
+                 base::str_cat("The task '", options.task,
+                               "' is given without a cluster; give the cluster's addresses too."));
+  for (const Source& source : kSources) {
+    if (auto config = source.resolve(environment)) return *std::move(config);
+  }
+  check_nothing_is_half_there(environment);
+  ClusterConfig alone;
+  alone.source = kNoCluster;
+  return alone;
+}
+
+std::vector<std::string> cluster_sources(const Environment& environment) {
+  std::vector<std::string> names;
+  for (const Source& source : kSources) {
+    if (environment(source.variable)) names.emplace_back(source.name);
+  }
+  return names;
+}
+
+}  // namespace brigade::cluster

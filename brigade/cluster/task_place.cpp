@@ -1,0 +1,90 @@
+#include "brigade/cluster/task_place.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <utility>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+
+namespace brigade::cluster {
+namespace {
+
+constexpr std::array<std::string_view, 4> kJobs = {"chief", "worker", "ps", "evaluator"};
+
+class Placer {
+ public:
+  Placer(const ClusterSpec& cluster, std::string_view source)
+      : cluster_(cluster), source_(source) {}
+
+  void check_jobs() const {
+    for (const std::string& job : cluster_.jobs()) check_job(job, "the cluster has");
+    for (const char* job : {"chief", "evaluator"}) {
+      const int count = cluster_.num_tasks(job);
+      if (count > 1)
+        fail(base::str_cat("there are ", count, " tasks '", job, "'; only one may be."));
+    }
+    if (cluster_.training_tasks().empty()) {
+      fail("the cluster has neither a chief nor a worker, so nobody trains.");
+    }
+  }
+
+  Task task(const std::optional<Task>& said) const {
+    if (!said) return only_task();
+    check_job(said->job, "this process's task is of");
+    const bool may_stand_outside = said->job == "evaluator" && cluster_.num_tasks("evaluator") == 0;
+    if (may_stand_outside || cluster_.has(*said)) return *said;
+    if (cluster_.num_tasks(said->job) == 0) {
+      fail(base::str_cat("this process is ", *said, ", but the cluster has no '", said->job,
+                         "'; its jobs are ", base::join(cluster_.jobs(), ", "), "."));
+    }
+    fail(base::str_cat("this process is ", *said, ", but that index is out of range; '", said->job,
+                       "' has ", base::join(cluster_.task_indices(said->job), ", "), "."));
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& why) const {
+    throw Error(ErrorCode::kInvalidArgument, base::str_cat(source_, ": ", why));
+  }
+
+  void check_job(const std::string& job, std::string_view what) const {
+    if (std::find(kJobs.begin(), kJobs.end(), job) != kJobs.end()) return;
+    const std::string_view hint =
+        job == "master" ? " What TensorFlow 1 called 'master' is the chief." : "";
+    fail(base::str_cat(what, " an unknown type '", job, "'; known are ", base::join(kJobs, ", "),
+                       ".", hint));
+  }
+
+  Task only_task() const {
+    int count = 0;
+    for (const std::string& job : cluster_.jobs()) count += cluster_.num_tasks(job);
+    if (count == 1) return cluster_.training_tasks().front();
+    fail(base::str_cat("the cluster has ", count, " tasks, but nothing says which of them this ",
+                       "process is; add a task with its type and index."));
+  }
+
+  const ClusterSpec& cluster_;
+  std::string_view source_;
+};
+
+}  // namespace
+
+ClusterConfig place_task(DescribedCluster described, std::string_view source) {
+  const Placer placer(described.cluster, source);
+  placer.check_jobs();
+  ClusterConfig config;
+  config.task = placer.task(described.task);
+  const std::vector<Task> training = described.cluster.training_tasks();
+  const auto place = std::find(training.begin(), training.end(), config.task);
+  config.rank = place == training.end() ? -1 : static_cast<int>(place - training.begin());
+  config.world_size = static_cast<int>(training.size());
+  if (config.world_size > 1) {
+    config.rendezvous = described.cluster.task_address(training.front());
+  }
+  config.source = source;
+  config.cluster = std::move(described.cluster);
+  return config;
+}
+
+}  // namespace brigade::cluster

@@ -1,0 +1,93 @@
+#include "brigade/cluster/task_place.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "brigade/cluster/testing/refusal.h"
+
+namespace brigade::cluster {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::refusal;
+using Jobs = std::map<std::string, std::vector<std::string>>;
+
+const Jobs kFull = {
+    {"chief", {"c:1"}}, {"worker", {"a:1", "b:1"}}, {"evaluator", {"e:1"}}, {"ps", {"p:1", "q:1"}}};
+
+ClusterConfig place(const Jobs& jobs, const std::optional<Task>& task) {
+  return place_task({ClusterSpec(jobs), task}, "TF_CONFIG");
+}
+
+std::string why_not(const Jobs& jobs, const std::optional<Task>& task) {
+  return refusal([&] { place(jobs, task); });
+}
+
+// The ranks and counts are those of TensorFlow 2.21's multi_worker_util.
+TEST(TaskPlace, ChiefHasRankZeroAndWorkersFollow) {
+  EXPECT_EQ(place(kFull, Task{"chief", 0}).rank, 0);
+  EXPECT_TRUE(place(kFull, Task{"chief", 0}).is_chief());
+  EXPECT_EQ(place(kFull, Task{"worker", 0}).rank, 1);
+  EXPECT_FALSE(place(kFull, Task{"worker", 0}).is_chief());
+  EXPECT_EQ(place(kFull, Task{"worker", 1}).rank, 2);
+  const ClusterConfig config = place(kFull, Task{"worker", 1});
+  EXPECT_EQ(config.world_size, 3);
+  EXPECT_EQ(config.rendezvous, "c:1");
+  EXPECT_EQ(config.source, "TF_CONFIG");
+  EXPECT_EQ(config.cluster, ClusterSpec(kFull));
+}
+
+TEST(TaskPlace, WithoutAChiefWorkerZeroIsIt) {
+  const ClusterConfig config = place({{"worker", {"a:1", "b:1"}}}, Task{"worker", 0});
+  EXPECT_TRUE(config.is_chief());
+  EXPECT_EQ(config.rendezvous, "a:1");
+}
+
+TEST(TaskPlace, ServersAndEvaluatorsDoNotTrain) {
+  EXPECT_EQ(place(kFull, Task{"ps", 1}).rank, -1);
+  EXPECT_EQ(place(kFull, Task{"evaluator", 0}).rank, -1);
+  const ClusterConfig outside = place({{"worker", {"a:1", "b:1"}}}, Task{"evaluator", 0});
+  EXPECT_EQ(outside.rank, -1);
+  EXPECT_EQ(outside.world_size, 2);
+  EXPECT_TRUE(outside.is_evaluator());
+  EXPECT_FALSE(outside.is_chief());
+}
+
+TEST(TaskPlace, OneTaskNeedsNoMeetingPointAndNotBeNamed) {
+  const ClusterConfig config = place({{"chief", {"a:1"}}}, std::nullopt);
+  EXPECT_EQ(config.task, (Task{"chief", 0}));
+  EXPECT_EQ(config.world_size, 1);
+  EXPECT_EQ(config.rendezvous, "");
+}
+
+TEST(TaskPlace, SaysWhichTaskIsWrong) {
+  const Jobs two = {{"worker", {"a:1", "b:1"}}};
+  EXPECT_EQ(why_not(two, Task{"worker", 2}),
+            "INVALID_ARGUMENT: TF_CONFIG: this process is /job:worker/task:2, but that index is "
+            "out of range; 'worker' has 0, 1.");
+  EXPECT_EQ(why_not(two, Task{"chief", 0}),
+            "INVALID_ARGUMENT: TF_CONFIG: this process is /job:chief/task:0, but the cluster has "
+            "no 'chief'; its jobs are worker.");
+  EXPECT_EQ(
+      why_not(two, Task{"wroker", 0}),
+      "INVALID_ARGUMENT: TF_CONFIG: this process's task is of an unknown type 'wroker'; known "
+      "are chief, worker, ps, evaluator.");
+  EXPECT_THAT(why_not(two, std::nullopt),
+              HasSubstr("the cluster has 2 tasks, but nothing says which of them this process is"));
+}
+
+TEST(TaskPlace, SaysWhatIsWrongWithTheCluster) {
+  const Task task{"worker", 0};
+  EXPECT_THAT(why_not({{"chief", {"a:1", "b:1"}}}, task),
+              HasSubstr("there are 2 tasks 'chief'; only one may be"));
+  EXPECT_THAT(why_not({{"worker", {"a:1"}}, {"evaluator", {"b:1", "c:1"}}}, task),
+              HasSubstr("there are 2 tasks 'evaluator'; only one may be"));
+  EXPECT_THAT(why_not({{"ps", {"a:1"}}}, Task{"ps", 0}), HasSubstr("nobody trains"));
+  EXPECT_THAT(why_not({{"trainer", {"a:1"}}}, task),
+              HasSubstr("the cluster has an unknown type 'trainer'"));
+  EXPECT_THAT(why_not({{"master", {"a:1"}}, {"worker", {"b:1"}}}, task),
+              HasSubstr("What TensorFlow 1 called 'master' is the chief."));
+}
+
+}  // namespace
+}  // namespace brigade::cluster

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "brigade/cluster/address.h"
+#include "brigade/cluster/cluster_config.h"
+#include "brigade/cluster/environment.h"
+
+namespace brigade::cluster {
+
+/// Reads the variables of one source, with messages that name the variable, its value and the
+/// source. All throw kInvalidArgument.
+///
+/// Thread-safety: one thread at a time. Lives no longer than the environment that it borrows.
+class VariableReader {
+ public:
+  /// `source` as in "the torchrun environment".
+  VariableReader(const Environment& environment, std::string source)
+      : environment_(environment), source_(std::move(source)) {}
+
+  const std::string& source() const { return source_; }
+  bool has(const std::string& name) const { return environment_(name).has_value(); }
+  std::optional<std::string> text(const std::string& name) const { return environment_(name); }
+  /// Throws if it is missing or empty.
+  std::string required_text(const std::string& name) const;
+  /// A whole number from `lowest` on; throws for anything else.
+  std::optional<int> number(const std::string& name, int lowest) const;
+  /// Throws if it is missing too.
+  int required_number(const std::string& name, int lowest) const;
+  /// A rank and a size, the one below the other, into `config`; rank 0 is worker 0.
+  void read_rank(ClusterConfig& config, const std::string& rank, const std::string& size) const;
+  /// The same among the processes of one host, which may both be missing.
+  void read_local_rank(ClusterConfig& config, const std::string& rank,
+                       const std::string& size) const;
+  /// An address, "host:port", as it stands; throws unless it is one.
+  std::string required_address(const std::string& name) const;
+  /// MASTER_ADDR and MASTER_PORT; throws if the port is missing and there is no default.
+  Address required_master(std::optional<int> default_port = std::nullopt) const;
+  /// Throws with `why`, naming the source.
+  [[noreturn]] void refuse(std::string_view why) const;
+
+ private:
+  const Environment& environment_;
+  std::string source_;
+};
+
+/// A port for whoever shares no port but a name (a batch job's number): 15000 to 24999, the same
+/// for the same name. Below the ports that systems give out by themselves.
+int port_of_job(std::string_view name);
+
+}  // namespace brigade::cluster
