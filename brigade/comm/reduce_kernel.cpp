@@ -98,4 +98,18 @@ at::Tensor combine_in_order(std::span<const at::Tensor> inputs, ReduceOp op) {
   return result;
 }
 
+void combine_range(std::span<const at::Tensor> inputs, ReduceOp op, std::int64_t begin,
+                   std::int64_t end, const at::Tensor& output) {
+  const bool adds = op == ReduceOp::kSum || op == ReduceOp::kMean;
+  const at::ScalarType dtype = output.scalar_type();
+  if (adds && (dtype == at::kFloat || dtype == at::kDouble)) {
+    add_in_order(inputs, begin, end, output, 0);
+    if (op == ReduceOp::kMean) output.div_(static_cast<double>(inputs.size()));
+    return;
+  }
+  std::vector<at::Tensor> ranges;
+  for (const at::Tensor& input : inputs) ranges.push_back(input.narrow(0, begin, end - begin));
+  output.copy_(combine_in_order(ranges, op));
+}
+
 }  // namespace brigade::comm

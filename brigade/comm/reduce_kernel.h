@@ -20,4 +20,9 @@ void add_in_order(std::span<const at::Tensor> inputs, std::int64_t begin, std::i
 /// tensor.
 at::Tensor combine_in_order(std::span<const at::Tensor> inputs, ReduceOp op);
 
+/// Combines the elements [begin, end) of flat CPU tensors (same dtype and size) in order with `op`
+/// into `output`, which has end - begin elements. The same bits as `combine_in_order`.
+void combine_range(std::span<const at::Tensor> inputs, ReduceOp op, std::int64_t begin,
+                   std::int64_t end, const at::Tensor& output);
+
 }  // namespace brigade::comm

@@ -12,6 +12,9 @@
 
 #include "brigade/base/error.h"
 #include "brigade/comm/communicator.h"
+#include "brigade/comm/gloo.h"
+#include "brigade/comm/testing/hierarchy_threads.h"
+#include "brigade/comm/testing/process_threads.h"
 #include "brigade/comm/testing/rank_threads.h"
 
 namespace brigade::comm {
@@ -196,9 +199,30 @@ TEST_P(CommunicatorContract, UnequalCountsOfCallsAreAnErrorAndNotAHang) {
   EXPECT_TRUE(thrown[0]);
 }
 
+using Body = std::function<void(Communicator&)>;
+
+/// Ranks that are processes, over this transport.
+Implementation between_processes(std::string name, Transport transport, int world) {
+  const CommunicationOptions options{.transport = transport, .timeout = std::chrono::seconds(60)};
+  return {std::move(name),
+          [options](int size, const Body& body) { return run_processes(size, options, body); },
+          world};
+}
+
+/// Ranks in two processes, the second with one more where they are odd.
+std::vector<std::exception_ptr> run_two_processes(int world, const Body& body) {
+  if (world == 1) return run_hierarchy({1}, body);
+  return run_hierarchy({world / 2, world - world / 2}, body);
+}
+
 std::vector<Implementation> implementations() {
   std::vector<Implementation> all;
-  for (int world = 1; world <= 4; ++world) all.push_back({"Local", run_ranks, world});
+  for (int world = 1; world <= 4; ++world) {
+    all.push_back({"Local", run_ranks, world});
+    all.push_back(between_processes("SharedMemory", Transport::kSharedMemory, world));
+    if (gloo_is_built_in()) all.push_back(between_processes("Gloo", Transport::kGloo, world));
+    all.push_back({"Hierarchical", run_two_processes, world});
+  }
   return all;
 }
 

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include "brigade/cluster/membership.h"
+
+namespace brigade::comm {
+
+/// A membership's store in the form in which c10d's backends take one, so that c10d opens no store
+/// of its own. Values travel as hexadecimal text.
+///
+/// Thread-safety: all functions from any thread.
+class C10dStore final : public c10d::Store {
+ public:
+  /// All keys get `prefix` in front. Waits for keys end after `timeout`.
+  C10dStore(std::shared_ptr<cluster::Membership> membership, std::string prefix,
+            std::chrono::milliseconds timeout);
+
+  using c10d::Store::set;
+  c10::intrusive_ptr<c10d::Store> clone() override;
+  void set(const std::string& key, const std::vector<std::uint8_t>& value) override;
+  std::vector<std::uint8_t> get(const std::string& key) override;
+  std::int64_t add(const std::string& key, std::int64_t value) override;
+  bool check(const std::vector<std::string>& keys) override;
+  void wait(const std::vector<std::string>& keys) override;
+  void wait(const std::vector<std::string>& keys,
+            const std::chrono::milliseconds& timeout) override;
+  /// Keys stay for as long as the membership does: false.
+  bool deleteKey(const std::string& key) override;
+  /// Not known: throws.
+  std::int64_t getNumKeys() override;
+
+ private:
+  const std::shared_ptr<cluster::Membership> membership_;
+  const std::string prefix_;
+};
+
+}  // namespace brigade::comm

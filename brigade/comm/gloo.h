@@ -1,0 +1,23 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "brigade/cluster/membership.h"
+#include "brigade/comm/process_communicator.h"
+#include "brigade/comm/process_link.h"
+
+namespace brigade::comm {
+
+/// Whether this program was built with Gloo's headers (decided when it is configured).
+bool gloo_is_built_in();
+
+/// The link over c10d's Gloo: TCP, or TLS where the environment has a cluster key
+/// (cluster::ClusterKey). The processes find each other through the membership's store, under keys
+/// that begin with `name`; those of one host by way of the loopback interface. Throws
+/// kPermissionDenied between hosts without a key, kUnimplemented without Gloo.
+std::unique_ptr<ProcessLink> make_gloo_link(std::shared_ptr<cluster::Membership> membership,
+                                            const std::string& name,
+                                            const CommunicationOptions& options);
+
+}  // namespace brigade::comm

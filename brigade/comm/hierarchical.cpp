@@ -1,0 +1,193 @@
+#include "brigade/comm/hierarchical.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+
+namespace brigade::comm {
+
+int ProcessPlace::num_replicas() const {
+  return std::accumulate(replicas.begin(), replicas.end(), 0);
+}
+
+int ProcessPlace::first_replica() const {
+  return std::accumulate(replicas.begin(), replicas.begin() + process, 0);
+}
+
+namespace {
+
+class DoneWork final : public Work {
+ public:
+  void wait() override {}
+};
+
+/// Where a replica lives.
+struct Home {
+  int process = 0;
+  int local_rank = 0;
+};
+
+class HierarchicalCommunicator final : public Communicator {
+ public:
+  HierarchicalCommunicator(std::shared_ptr<LocalGroup> group, std::unique_ptr<Communicator> local,
+                           std::shared_ptr<Communicator> across, ProcessPlace place)
+      : group_(std::move(group)),
+        local_(std::move(local)),
+        across_(std::move(across)),
+        place_(std::move(place)) {}
+
+  int rank() const override { return place_.first_replica() + local_->rank(); }
+  int world_size() const override { return place_.num_replicas(); }
+
+  std::unique_ptr<Work> all_reduce(std::span<const at::Tensor> tensors, ReduceOp op) override {
+    const at::NoGradGuard no_grad;
+    check_mean(tensors, op);
+    // The mean is one division of the sum over all, as between threads alone.
+    const ReduceOp part = op == ReduceOp::kMean ? ReduceOp::kSum : op;
+    local_->all_reduce(tensors, part)->wait();
+    lead([&] {
+      across_->all_reduce(tensors, part)->wait();
+      if (op != ReduceOp::kMean) return;
+      for (const at::Tensor& tensor : tensors)
+        tensor.detach().div_(static_cast<double>(world_size()));
+    });
+    return local_->broadcast(tensors, 0);
+  }
+
+  std::unique_ptr<Work> broadcast(std::span<const at::Tensor> tensors, int root) override {
+    const at::NoGradGuard no_grad;
+    const Home home = home_of(root);
+    const bool starts_here = home.process == place_.process;
+    if (starts_here) local_->broadcast(tensors, home.local_rank)->wait();
+    lead([&] { across_->broadcast(tensors, home.process)->wait(); });
+    if (starts_here) return std::make_unique<DoneWork>();
+    return local_->broadcast(tensors, 0);
+  }
+
+  std::vector<at::Tensor> all_gather(const at::Tensor& tensor) override {
+    const at::NoGradGuard no_grad;
+    std::vector<at::Tensor> gathered = local_->all_gather(tensor);
+    lead([&] { gathered = gather_across(gathered); });
+    hand_out(gathered, tensor.device());
+    return gathered;
+  }
+
+  void barrier() override {
+    local_->barrier();
+    lead([&] { across_->barrier(); });
+    local_->barrier();
+  }
+
+ private:
+  /// Runs `exchange` on the thread that speaks for this process, and releases its siblings if that
+  /// fails: they wait for what it brings.
+  template <class Exchange>
+  void lead(const Exchange& exchange) {
+    if (local_->rank() != 0) return;
+    const PhaseScope communication(group_->clock(0), StepPhase::kCommunication);
+    try {
+      exchange();
+    } catch (const std::exception& error) {
+      group_->abort(0, std::string(base::without_stack_trace(error.what())));
+      throw;
+    }
+  }
+
+  void check_mean(std::span<const at::Tensor> tensors, ReduceOp op) {
+    if (op != ReduceOp::kMean) return;
+    for (const at::Tensor& tensor : tensors) {
+      if (tensor.is_floating_point()) continue;
+      const std::string message =
+          base::str_cat("all_reduce: the mean needs a floating tensor and got one of ",
+                        tensor.scalar_type(), "; convert it, or use the sum.");
+      group_->abort(local_->rank(), message);
+      throw Error(ErrorCode::kInvalidArgument, message);
+    }
+  }
+
+  Home home_of(int replica) const {
+    check_argument(replica >= 0 && replica < world_size(),
+                   base::str_cat("broadcast: root ", replica, " is not a rank; ranks are 0 to ",
+                                 world_size() - 1, "."));
+    Home home{.local_rank = replica};
+    while (home.local_rank >= place_.replicas[home.process])
+      home.local_rank -= place_.replicas[home.process++];
+    return home;
+  }
+
+  /// All replicas' tensors, of this process's. One round takes one replica of each process.
+  std::vector<at::Tensor> gather_across(const std::vector<at::Tensor>& mine) {
+    const int rounds = *std::max_element(place_.replicas.begin(), place_.replicas.end());
+    std::vector<std::vector<at::Tensor>> by_round;
+    for (int round = 0; round < rounds; ++round) {
+      const bool has_one = round < static_cast<int>(mine.size());
+      by_round.push_back(
+          across_->all_gather(has_one ? mine[round] : at::empty({0}, mine[0].options())));
+    }
+    std::vector<at::Tensor> all;
+    for (std::size_t process = 0; process < place_.replicas.size(); ++process) {
+      for (int replica = 0; replica < place_.replicas[process]; ++replica)
+        all.push_back(by_round[replica][process]);
+    }
+    return all;
+  }
+
+  /// Replica 0 has the whole; the others get copies.
+  void hand_out(std::vector<at::Tensor>& gathered, c10::Device device) {
+    const bool leads = local_->rank() == 0;
+    const std::span<const at::Tensor> shown =
+        leads ? std::span<const at::Tensor>(gathered) : std::span<const at::Tensor>();
+    std::vector<at::Tensor> copies;
+    group_->exchange(local_->rank(), {.name = "all_gather across processes"}, shown, [&] {
+      if (leads) return;
+      for (const at::Tensor& tensor : group_->published(0))
+        copies.push_back(tensor.to(tensor.options().device(device), /*non_blocking=*/false,
+                                   /*copy=*/true));
+    });
+    if (!leads) gathered = std::move(copies);
+  }
+
+  const std::shared_ptr<LocalGroup> group_;
+  const std::unique_ptr<Communicator> local_;
+  const std::shared_ptr<Communicator> across_;
+  const ProcessPlace place_;
+};
+
+void check_place(const LocalGroup& group, const Communicator& across, const ProcessPlace& place) {
+  const int processes = static_cast<int>(place.replicas.size());
+  check_argument(place.process >= 0 && place.process < processes,
+                 base::str_cat("Process ", place.process, " is not among ", processes, "."));
+  for (const int count : place.replicas) {
+    check_argument(count >= 1,
+                   base::str_cat("A process has at least one replica, not ", count, "."));
+  }
+  check_argument(
+      place.replicas[place.process] == group.world_size(),
+      base::str_cat("Process ", place.process, " is said to have ", place.replicas[place.process],
+                    " replicas and has ", group.world_size(), "."));
+  check_argument(across.world_size() == processes && across.rank() == place.process,
+                 base::str_cat("The communicator between processes is rank ", across.rank(), " of ",
+                               across.world_size(), " where process ", place.process, " of ",
+                               processes, " was expected."));
+}
+
+}  // namespace
+
+std::vector<std::unique_ptr<Communicator>> make_hierarchical_communicators(
+    std::shared_ptr<LocalGroup> group, std::vector<std::unique_ptr<Communicator>> local,
+    std::shared_ptr<Communicator> across, const ProcessPlace& place) {
+  if (place.replicas.size() == 1) return local;
+  check_place(*group, *across, place);
+  std::vector<std::unique_ptr<Communicator>> all;
+  for (auto& one : local) {
+    all.push_back(std::make_unique<HierarchicalCommunicator>(group, std::move(one), across, place));
+  }
+  return all;
+}
+
+}  // namespace brigade::comm

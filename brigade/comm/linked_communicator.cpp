@@ -1,0 +1,276 @@
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/from_blob.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "brigade/base/strings.h"
+#include "brigade/comm/process_link.h"
+
+namespace brigade::comm {
+
+namespace {
+
+class DoneWork final : public Work {
+ public:
+  void wait() override {}
+};
+
+/// A buffer that `make_buffer` gave out. The memory is the tensors'; it may be gone.
+struct KnownBuffer {
+  std::uint64_t number = 0;
+  std::weak_ptr<void> memory;
+  std::byte* own = nullptr;
+  std::int64_t bytes = 0;
+  std::vector<std::byte*> parts;
+};
+
+/// Where in a known buffer a tensor begins.
+struct Place {
+  const KnownBuffer* buffer = nullptr;
+  std::int64_t offset = 0;
+};
+
+/// Tensors in the form in which links take them.
+struct FlatForm {
+  std::vector<FlatTensor> tensors;
+  std::vector<Place> places;
+  /// Those that had to be copied, to be copied back.
+  struct Copy {
+    at::Tensor original;
+    at::Tensor flat;
+  };
+  std::vector<Copy> copies;
+
+  void copy_back() const {
+    for (const Copy& copy : copies) copy.original.copy_(copy.flat.view(copy.original.sizes()));
+  }
+};
+
+class LinkedCommunicator final : public ProcessCommunicator {
+ public:
+  LinkedCommunicator(std::unique_ptr<ProcessLink> link, int rank, int world_size, WireType wire)
+      : link_(std::move(link)), rank_(rank), world_size_(world_size), wire_(wire) {}
+
+  int rank() const override { return rank_; }
+  int world_size() const override { return world_size_; }
+  Transport transport() const override { return link_->transport(); }
+  Traffic traffic() const override {
+    return {.collectives = collectives_, .bytes_sent = link_->bytes_sent()};
+  }
+
+  std::unique_ptr<Work> all_reduce(std::span<const at::Tensor> tensors, ReduceOp op) override {
+    attempt([&] {
+      check_reduction(tensors, op);
+      FlatForm flat = flatten(tensors);
+      agree(reduction(op), tensors, 0, flat);
+      if (wire_ != WireType::kFull && (op == ReduceOp::kSum || op == ReduceOp::kMean))
+        narrow_buffers(flat);
+      link_->reduce(flat.tensors, op);
+      flat.copy_back();
+    });
+    return std::make_unique<DoneWork>();
+  }
+
+  std::unique_ptr<Work> broadcast(std::span<const at::Tensor> tensors, int root) override {
+    attempt([&] {
+      check_argument(root >= 0 && root < world_size_,
+                     base::str_cat("broadcast: root ", root, " is not a rank; ranks are 0 to ",
+                                   world_size_ - 1, "."));
+      check_layouts("broadcast", tensors);
+      FlatForm flat = flatten(tensors);
+      agree(Collective::kBroadcast, tensors, root, flat);
+      link_->broadcast(flat.tensors, root);
+      if (rank_ != root) flat.copy_back();
+    });
+    return std::make_unique<DoneWork>();
+  }
+
+  std::vector<at::Tensor> all_gather(const at::Tensor& tensor) override {
+    std::vector<at::Tensor> gathered;
+    attempt([&] {
+      check_layouts("all_gather", {&tensor, 1});
+      const auto headers = exchange(gather_header(tensor), {&tensor, 1});
+      gathered = link_->all_gather(tensor.detach().cpu().contiguous(), headers);
+      for (at::Tensor& part : gathered) part = part.to(tensor.device());
+    });
+    return gathered;
+  }
+
+  void barrier() override {
+    attempt([&] { exchange(header_of(Collective::kBarrier, {}), {}); });
+  }
+
+  at::Tensor make_buffer(std::int64_t numel, at::ScalarType dtype) override {
+    at::Tensor made;
+    attempt([&] {
+      check_argument(numel >= 0,
+                     base::str_cat("make_buffer: ", numel, " elements; at least 0 are needed."));
+      // A view that is never read: only its shape is compared.
+      std::byte nothing[16] = {};
+      const at::Tensor shape = at::from_blob(nothing, at::IntArrayRef({numel}),
+                                             at::IntArrayRef({0}), at::TensorOptions(dtype));
+      exchange(header_of(Collective::kMakeBuffer, {&shape, 1}), {&shape, 1});
+      const auto bytes = numel * static_cast<std::int64_t>(shape.element_size());
+      const LinkBuffer buffer = link_->make_buffer(std::max<std::int64_t>(bytes, 1));
+      know(buffer, bytes);
+      made = at::from_blob(
+          buffer.own, {numel}, [memory = buffer.memory](void*) {}, at::TensorOptions(dtype));
+    });
+    return made;
+  }
+
+ private:
+  /// Runs one collective. The first failure releases the peers, and every later call throws it.
+  template <class Body>
+  void attempt(const Body& body) {
+    const at::NoGradGuard no_grad;
+    if (failure_) {
+      throw Error(failure_->code(),
+                  base::str_cat(failure_->what(),
+                                " (This was an earlier call; after an error make a communicator of "
+                                "the next membership.)"));
+    }
+    try {
+      body();
+      ++collectives_;
+    } catch (const Error& error) {
+      fail(error);
+      throw;
+    } catch (const std::exception& error) {
+      fail(Error(ErrorCode::kInternal, std::string(base::without_stack_trace(error.what()))));
+      throw;
+    }
+  }
+  void fail(const Error& error) {
+    failure_ = error;
+    link_->give_up(error);
+  }
+
+  static void check_layouts(std::string_view what, std::span<const at::Tensor> tensors) {
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      check_argument(tensors[i].defined(),
+                     base::str_cat(what, ": tensor ", i, " is undefined; bring zeros instead."));
+      check_argument(tensors[i].layout() == at::kStrided,
+                     base::str_cat(what, ": tensor ", i, " is sparse; make it dense."));
+    }
+  }
+
+  static void check_reduction(std::span<const at::Tensor> tensors, ReduceOp op) {
+    check_layouts("all_reduce", tensors);
+    if (op != ReduceOp::kMean) return;
+    for (const at::Tensor& tensor : tensors) {
+      check_argument(tensor.is_floating_point(),
+                     base::str_cat("all_reduce: the mean needs a floating tensor and got ",
+                                   shape_of(tensor), "; convert it, or use the sum."));
+    }
+  }
+
+  std::span<const CallHeader> exchange(const CallHeader& mine,
+                                       std::span<const at::Tensor> tensors) {
+    const auto headers = link_->exchange(mine);
+    if (const auto other = first_mismatch(headers, rank_)) refuse(headers, *other, tensors);
+    return headers;
+  }
+
+  /// Every rank sees some other that differs, so all come here and tell each other what they have.
+  [[noreturn]] void refuse(std::span<const CallHeader> seen, int other,
+                           std::span<const at::Tensor> tensors) {
+    const std::vector<CallHeader> headers(seen.begin(), seen.end());
+    const auto shapes = link_->exchange_texts(shapes_of(tensors, ProcessLink::kMaxText));
+    const bool same_call =
+        headers[rank_].call == headers[other].call && headers[rank_].root == headers[other].root;
+    throw Error(same_call ? ErrorCode::kInvalidArgument : ErrorCode::kFailedPrecondition,
+                describe_mismatch(headers, rank_, other, shapes));
+  }
+
+  /// Exchanges headers, and fills `parts` where all ranks' tensors lie at the same places of shared
+  /// buffers.
+  void agree(Collective call, std::span<const at::Tensor> tensors, int root, FlatForm& flat) {
+    CallHeader mine = header_of(call, tensors, root);
+    mine.places = digest_of(flat.places);
+    const auto headers = exchange(mine, tensors);
+    const bool shared =
+        mine.places != 0 && std::all_of(headers.begin(), headers.end(), [&](const auto& header) {
+          return header.places == mine.places;
+        });
+    if (!shared) return;
+    for (std::size_t i = 0; i < flat.tensors.size(); ++i) {
+      FlatTensor& tensor = flat.tensors[i];
+      for (std::byte* part : flat.places[i].buffer->parts)
+        tensor.parts.push_back(at::from_blob(part + flat.places[i].offset, {tensor.values.numel()},
+                                             tensor.values.options()));
+    }
+  }
+
+  static std::uint64_t digest_of(std::span<const Place> places) {
+    std::uint64_t digest = 1;
+    for (const Place& place : places) {
+      if (!place.buffer || place.buffer->parts.empty()) return 0;
+      digest =
+          mix(mix(digest, place.buffer->number), static_cast<std::uint64_t>(place.offset)) | 1U;
+    }
+    return digest;
+  }
+
+  FlatForm flatten(std::span<const at::Tensor> tensors) {
+    FlatForm form;
+    for (const at::Tensor& given : tensors) {
+      if (given.numel() == 0) continue;
+      const at::Tensor tensor = given.detach();
+      const bool is_flat = tensor.is_cpu() && tensor.is_contiguous();
+      const at::Tensor flat =
+          is_flat ? tensor.view(-1) : tensor.contiguous().to(at::kCPU, false, !is_flat).view(-1);
+      if (!is_flat) form.copies.push_back({tensor, flat});
+      form.tensors.push_back({.values = flat});
+      form.places.push_back(is_flat ? place_of(flat) : Place{});
+    }
+    return form;
+  }
+
+  Place place_of(const at::Tensor& flat) {
+    const auto* begin = static_cast<const std::byte*>(flat.const_data_ptr());
+    for (const KnownBuffer& buffer : buffers_) {
+      if (begin < buffer.own || begin >= buffer.own + buffer.bytes) continue;
+      if (buffer.memory.expired()) continue;
+      return {&buffer, begin - buffer.own};
+    }
+    return {};
+  }
+
+  void narrow_buffers(FlatForm& flat) const {
+    for (std::size_t i = 0; i < flat.tensors.size(); ++i) {
+      const at::ScalarType dtype = flat.tensors[i].values.scalar_type();
+      flat.tensors[i].narrow =
+          flat.places[i].buffer && (dtype == at::kFloat || dtype == at::kDouble);
+    }
+  }
+
+  void know(const LinkBuffer& buffer, std::int64_t bytes) {
+    std::erase_if(buffers_, [](const KnownBuffer& known) { return known.memory.expired(); });
+    buffers_.push_back({.number = ++buffers_made_,
+                        .memory = buffer.memory,
+                        .own = buffer.own,
+                        .bytes = bytes,
+                        .parts = buffer.parts});
+  }
+
+  const std::unique_ptr<ProcessLink> link_;
+  const int rank_;
+  const int world_size_;
+  const WireType wire_;
+  std::optional<Error> failure_;
+  std::int64_t collectives_ = 0;
+  std::vector<KnownBuffer> buffers_;
+  std::uint64_t buffers_made_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<ProcessCommunicator> make_linked_communicator(std::unique_ptr<ProcessLink> link,
+                                                              int rank, int world_size,
+                                                              WireType wire) {
+  return std::make_unique<LinkedCommunicator>(std::move(link), rank, world_size, wire);
+}
+
+}  // namespace brigade::comm

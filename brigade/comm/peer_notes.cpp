@@ -1,0 +1,109 @@
+#include "brigade/comm/peer_notes.h"
+
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include "brigade/base/strings.h"
+
+namespace brigade::comm {
+
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+/// Members wait for the same one at about the same time.
+constexpr milliseconds kMoment{100};
+/// The membership needs up to its peer timeout to know that somebody is gone.
+constexpr milliseconds kPatience = std::chrono::seconds(10);
+constexpr milliseconds kPause{20};
+
+}  // namespace
+
+PeerNotes::PeerNotes(std::shared_ptr<cluster::Membership> membership, std::string name)
+    : membership_(std::move(membership)), name_(std::move(name)) {}
+
+std::string PeerNotes::key(std::string_view note, int rank) const {
+  return base::str_cat(name_, "/", note, "/", rank);
+}
+
+std::string PeerNotes::who_is_late() {
+  try {
+    membership_->add(key("calls", membership_->self().rank), calls_ - told_calls_);
+    told_calls_ = calls_;
+    std::this_thread::sleep_for(kMoment);
+    return late_members();
+  } catch (const Error& error) {
+    return base::str_cat("a member (who, is not known: ", error.what(), ")");
+  }
+}
+
+std::string PeerNotes::late_members() {
+  std::vector<std::string> late;
+  for (const cluster::Member& member : membership_->members()) {
+    if (member.rank != membership_->self().rank && count(key("calls", member.rank)) < calls_)
+      late.push_back(base::str_cat(member));
+  }
+  return late.empty() ? "the network, though all have come" : base::join(late, ", ");
+}
+
+void PeerNotes::leave() noexcept {
+  if (has_given_up_) return;  // the others shall hear the reason
+  try {
+    membership_->add(key("left", membership_->self().rank), 1);
+  } catch (const std::exception&) {  // whoever asks finds the store gone
+  }
+}
+
+void PeerNotes::give_up(const Error& reason) noexcept {
+  has_given_up_ = true;
+  const int rank = membership_->self().rank;
+  try {
+    membership_->set(key("reason", rank),
+                     base::str_cat(static_cast<int>(reason.code()), " ", reason.what()));
+    membership_->add(key("given_up", rank), 1);
+  } catch (const std::exception&) {
+  }
+}
+
+std::optional<Error> PeerNotes::known_reason(std::string_view what) {
+  cluster::throw_if_lost(*membership_, what);
+  for (const cluster::Member& member : membership_->members()) {
+    if (member.rank == membership_->self().rank) continue;
+    if (count(key("given_up", member.rank)) > 0) {
+      const std::string note = membership_->get(key("reason", member.rank), kPatience);
+      const std::size_t space = note.find(' ');
+      const auto code = base::parse_int(std::string_view(note).substr(0, space));
+      const std::string reason = note.substr(std::min(space, note.size() - 1) + 1);
+      // A lost member is nobody's fault here; other reasons are the other rank's.
+      if (code == static_cast<int>(ErrorCode::kUnavailable))
+        return Error(ErrorCode::kUnavailable, reason);
+      return Error(ErrorCode::kAborted, base::str_cat(member, " gave up: ", reason));
+    }
+    if (count(key("left", member.rank)) > 0) {
+      return Error(ErrorCode::kFailedPrecondition,
+                   base::str_cat(what, " waits for ", member,
+                                 ", which has already left: every process must make the same "
+                                 "collective calls."));
+    }
+  }
+  return std::nullopt;
+}
+
+Error PeerNotes::explain(std::string_view what, std::string_view text) {
+  const auto until = steady_clock::now() + kPatience;
+  try {
+    do {
+      if (auto reason = known_reason(what)) return *reason;
+      std::this_thread::sleep_for(kPause);
+    } while (steady_clock::now() < until);
+  } catch (const Error& error) {  // a member is lost, or with it the store
+    return error;
+  }
+  return Error(ErrorCode::kUnavailable,
+               base::str_cat(what, ": a connection broke (", text,
+                             "), though the membership knows of nobody who is lost."));
+}
+
+}  // namespace brigade::comm

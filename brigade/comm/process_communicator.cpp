@@ -1,0 +1,126 @@
+#include "brigade/comm/process_communicator.h"
+
+#include <algorithm>
+
+#include "brigade/base/error.h"
+#include "brigade/base/log.h"
+#include "brigade/base/strings.h"
+#include "brigade/comm/gloo.h"
+#include "brigade/comm/mpi.h"
+#include "brigade/comm/process_link.h"
+#include "brigade/comm/shared_memory.h"
+
+namespace brigade::comm {
+
+std::string_view to_string(Transport transport) {
+  switch (transport) {
+    case Transport::kAuto:
+      return "auto";
+    case Transport::kSharedMemory:
+      return "shared_memory";
+    case Transport::kGloo:
+      return "gloo";
+    case Transport::kMpi:
+      return "mpi";
+  }
+  return "unknown";
+}
+
+Transport parse_transport(std::string_view text) {
+  if (text == "tcp") return Transport::kGloo;
+  for (const Transport transport :
+       {Transport::kAuto, Transport::kSharedMemory, Transport::kGloo, Transport::kMpi}) {
+    if (text == to_string(transport)) return transport;
+  }
+  throw Error(ErrorCode::kInvalidArgument,
+              base::str_cat("'", text,
+                            "' is not a transport; there are auto, shared_memory, gloo (or tcp) "
+                            "and mpi."));
+}
+
+namespace {
+
+void check_options(const CommunicationOptions& options) {
+  check_argument(options.timeout.count() > 0,
+                 base::str_cat("CommunicationOptions::timeout is ", options.timeout.count(),
+                               " ms; it must be positive."));
+  check_argument(options.slow_after.count() > 0,
+                 base::str_cat("CommunicationOptions::slow_after is ", options.slow_after.count(),
+                               " ms; it must be positive."));
+  check_argument(options.bytes_per_pack >= 0,
+                 base::str_cat("CommunicationOptions::bytes_per_pack is ", options.bytes_per_pack,
+                               "; it must be 0 or more."));
+}
+
+/// The first member on another host than rank 0.
+const cluster::Member* first_elsewhere(const cluster::Membership& membership) {
+  const auto& members = membership.members();
+  const auto found = std::find_if(members.begin(), members.end(), [&](const auto& member) {
+    return member.host != members.front().host;
+  });
+  return found == members.end() ? nullptr : &*found;
+}
+
+void check_one_host(const cluster::Membership& membership) {
+  const cluster::Member* const elsewhere = first_elsewhere(membership);
+  if (!elsewhere) return;
+  throw Error(ErrorCode::kInvalidArgument,
+              base::str_cat("The transport 'shared_memory' needs all processes on one host, but ",
+                            membership.members().front(), " and ", *elsewhere,
+                            " are on two; use 'auto' or 'gloo'."));
+}
+
+/// Shared memory on one host, unless its processes cannot see each other (containers with process
+/// namespaces of their own); then, and between hosts, Gloo. All members decide alike.
+std::unique_ptr<ProcessLink> make_best_link(const std::shared_ptr<cluster::Membership>& membership,
+                                            const std::string& name,
+                                            const CommunicationOptions& options) {
+  if (first_elsewhere(*membership)) return make_gloo_link(membership, name, options);
+  try {
+    return make_shared_memory_link(membership, name, options);
+  } catch (const Error& error) {
+    const bool can_go_on = error.code() == ErrorCode::kUnavailable && !membership->lost();
+    if (!can_go_on || !gloo_is_built_in()) throw;
+    base::log_warning(base::str_cat("Gloo is used in place of shared memory: ", error.what()));
+    return make_gloo_link(membership, name, options);
+  }
+}
+
+std::unique_ptr<ProcessLink> make_link(const std::shared_ptr<cluster::Membership>& membership,
+                                       const std::string& name,
+                                       const CommunicationOptions& options) {
+  switch (options.transport) {
+    case Transport::kAuto:
+      break;
+    case Transport::kSharedMemory:
+      check_one_host(*membership);
+      return make_shared_memory_link(membership, name, options);
+    case Transport::kGloo:
+      return make_gloo_link(membership, name, options);
+    case Transport::kMpi:
+      return make_mpi_link(membership, name, options);
+  }
+  return make_best_link(membership, name, options);
+}
+
+}  // namespace
+
+std::unique_ptr<ProcessCommunicator> make_process_communicator(
+    std::shared_ptr<cluster::Membership> membership, const CommunicationOptions& options) {
+  check_options(options);
+  const int rank = membership->self().rank;
+  const int world_size = static_cast<int>(membership->members().size());
+  if (options.transport == Transport::kMpi) make_mpi_link(membership, "", options);
+  if (world_size == 1) {
+    const Transport transport =
+        options.transport == Transport::kAuto ? Transport::kSharedMemory : options.transport;
+    return make_linked_communicator(make_single_link(transport), rank, world_size, options.wire);
+  }
+  // The n-th communicators of all members belong together.
+  const std::int64_t number = membership->add(base::str_cat("comm/count/", rank), 1);
+  const std::string name = base::str_cat("comm/", membership->generation(), "/", number);
+  return make_linked_communicator(make_link(membership, name, options), rank, world_size,
+                                  options.wire);
+}
+
+}  // namespace brigade::comm

@@ -1,0 +1,404 @@
+// What communicators between processes do beyond the contract of every Communicator, which
+// tests/contract holds. The processes are threads over a membership in memory.
+#include "brigade/comm/process_communicator.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+
+#include "brigade/base/error.h"
+#include "brigade/base/log.h"
+#include "brigade/comm/local_group.h"
+#include "brigade/comm/testing/process_threads.h"
+#include "brigade/comm/testing/rank_threads.h"
+
+namespace brigade::comm {
+namespace {
+
+constexpr std::int64_t kLarge = 700'003;  // several chunks, and no multiple of anything
+
+CommunicationOptions over(Transport transport) {
+  return {.transport = transport, .timeout = std::chrono::seconds(60)};
+}
+
+/// Values whose sums depend on the order of additions.
+at::Tensor values_of(int rank, std::int64_t size, at::ScalarType dtype = at::kFloat) {
+  return at::arange(size, at::kDouble).mul(0.37 + rank).sin().mul(rank == 1 ? 1e4 : 1).to(dtype);
+}
+
+/// Error of the call; nothing if it did not throw one.
+std::optional<Error> error_of(const std::exception_ptr& thrown) {
+  try {
+    if (thrown) std::rethrow_exception(thrown);
+  } catch (const Error& error) {
+    return error;
+  }
+  return std::nullopt;
+}
+
+bool mentions(const std::optional<Error>& error, std::string_view text) {
+  return error && std::string_view(error->what()).find(text) != std::string_view::npos;
+}
+
+TEST(Transport, IsReadAsItIsWritten) {
+  for (const Transport transport :
+       {Transport::kAuto, Transport::kSharedMemory, Transport::kGloo, Transport::kMpi})
+    EXPECT_EQ(parse_transport(to_string(transport)), transport);
+  EXPECT_EQ(parse_transport("tcp"), Transport::kGloo);
+  EXPECT_THROW(parse_transport("pigeon"), Error);
+}
+
+TEST(ProcessCommunicator, SharedMemoryBetweenHostsIsRefused) {
+  const auto memberships = cluster::testing::make_in_memory_memberships(2, {"a", "b"});
+  try {
+    make_process_communicator(memberships[0], over(Transport::kSharedMemory));
+    FAIL() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+    EXPECT_NE(std::string(error.what()).find("host b"), std::string::npos) << error.what();
+  }
+}
+
+TEST(ProcessCommunicator, OptionsThatCannotWorkAreRefused) {
+  const auto membership = cluster::testing::make_in_memory_memberships(1)[0];
+  using std::chrono::milliseconds;
+  EXPECT_THROW(make_process_communicator(membership, {.bytes_per_pack = -1}), Error);
+  EXPECT_THROW(make_process_communicator(membership, {.timeout = milliseconds(0)}), Error);
+  EXPECT_THROW(make_process_communicator(membership, {.slow_after = milliseconds(-1)}), Error);
+}
+
+class OfProcesses : public ::testing::TestWithParam<Transport> {
+ protected:
+  void run(int world_size, const std::function<void(ProcessCommunicator&)>& body) const {
+    run_processes_successfully(world_size, over(GetParam()), body);
+  }
+};
+
+TEST_P(OfProcesses, SayTheirTransport) {
+  run(2, [](ProcessCommunicator& communicator) {
+    EXPECT_EQ(communicator.transport(), GetParam());
+    communicator.barrier();
+  });
+}
+
+TEST_P(OfProcesses, GiveTheBitsOfThreadsInEveryDtypeAndOperation) {
+  for (const at::ScalarType dtype :
+       {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16, at::kLong}) {
+    for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kMean, ReduceOp::kMax, ReduceOp::kMin}) {
+      if (op == ReduceOp::kMean && dtype == at::kLong) continue;
+      at::Tensor expected;
+      run_ranks_successfully(3, [&](Communicator& communicator) {
+        const at::Tensor tensor = values_of(communicator.rank(), 40'001, dtype);
+        communicator.all_reduce({&tensor, 1}, op)->wait();
+        if (communicator.rank() == 0) expected = tensor;
+      });
+      run(3, [&](ProcessCommunicator& communicator) {
+        const at::Tensor tensor = values_of(communicator.rank(), 40'001, dtype);
+        communicator.all_reduce({&tensor, 1}, op)->wait();
+        EXPECT_TRUE(at::equal(tensor, expected)) << dtype << " " << to_string(op);
+      });
+    }
+  }
+}
+
+TEST_P(OfProcesses, GiveTheSameBitsFromBuffersTensorsAndPacks) {
+  const at::Tensor expected = (values_of(0, kLarge) + values_of(1, kLarge)) + values_of(2, kLarge);
+  run(3, [&](ProcessCommunicator& communicator) {
+    const at::Tensor mine = values_of(communicator.rank(), kLarge);
+    const at::Tensor buffer = communicator.make_buffer(kLarge, at::kFloat);
+    buffer.copy_(mine);
+    communicator.all_reduce({&buffer, 1}, ReduceOp::kSum)->wait();
+    EXPECT_TRUE(at::equal(buffer, expected));
+
+    const at::Tensor whole = mine.clone();
+    communicator.all_reduce({&whole, 1}, ReduceOp::kSum)->wait();
+    EXPECT_TRUE(at::equal(whole, expected));
+
+    for (const std::int64_t pack : {100'000, 400'001}) {
+      const at::Tensor packs = mine.clone();
+      for (std::int64_t at = 0; at < kLarge; at += pack) {
+        const at::Tensor part = packs.narrow(0, at, std::min(pack, kLarge - at));
+        communicator.all_reduce({&part, 1}, ReduceOp::kSum)->wait();
+      }
+      EXPECT_TRUE(at::equal(packs, expected)) << pack;
+    }
+  });
+}
+
+TEST_P(OfProcesses, ManyTensorsInBuffersAreReducedAtOnce) {
+  run(2, [](ProcessCommunicator& communicator) {
+    const at::Tensor a = communicator.make_buffer(1000, at::kFloat);
+    const at::Tensor b = communicator.make_buffer(10, at::kDouble);
+    EXPECT_EQ(a.sum().item<double>(), 0);
+    a.fill_(communicator.rank() + 1);
+    b.fill_(communicator.rank() + 5);
+    const std::vector<at::Tensor> tensors = {a.narrow(0, 10, 90), b, a.narrow(0, 500, 500)};
+    communicator.all_reduce(tensors, ReduceOp::kMean)->wait();
+    EXPECT_EQ(a[0].item<double>(), communicator.rank() + 1);
+    EXPECT_EQ(a[10].item<double>(), 1.5);
+    EXPECT_EQ(a[100].item<double>(), communicator.rank() + 1);
+    EXPECT_EQ(a[999].item<double>(), 1.5);
+    EXPECT_EQ(b[9].item<double>(), 5.5);
+  });
+}
+
+TEST_P(OfProcesses, BuffersOfOneRankMeetTensorsOfAnother) {
+  run(2, [](ProcessCommunicator& communicator) {
+    at::Tensor buffer = communicator.make_buffer(kLarge, at::kFloat);
+    const at::Tensor tensor =
+        communicator.rank() == 0 ? buffer.fill_(1.0) : at::full({kLarge}, 2.0F);
+    communicator.all_reduce({&tensor, 1}, ReduceOp::kSum)->wait();
+    EXPECT_EQ(tensor.min().item<float>(), 3);
+    EXPECT_EQ(tensor.max().item<float>(), 3);
+    // Elsewhere in the buffer on each rank.
+    const at::Tensor part = buffer.narrow(0, 10 * communicator.rank(), 100);
+    part.fill_(communicator.rank() + 1.0);
+    communicator.all_reduce({&part, 1}, ReduceOp::kSum)->wait();
+    EXPECT_EQ(part.sum().item<float>(), 300);
+  });
+}
+
+TEST_P(OfProcesses, ABufferLivesAsLongAsItsTensorsAndDiesWithThem) {
+  run(2, [](ProcessCommunicator& communicator) {
+    for (int round = 0; round < 5; ++round) {
+      at::Tensor view = communicator.make_buffer(1000, at::kFloat).narrow(0, 3, 7);
+      view.fill_(round + communicator.rank());
+      communicator.all_reduce({&view, 1}, ReduceOp::kSum)->wait();
+      EXPECT_EQ(view.sum().item<float>(), 7 * (2 * round + 1));
+    }
+    EXPECT_EQ(communicator.make_buffer(0, at::kFloat).numel(), 0);
+  });
+}
+
+TEST_P(OfProcesses, ReduceBroadcastAndGatherWhatIsNotContiguous) {
+  run(2, [](ProcessCommunicator& communicator) {
+    const int rank = communicator.rank();
+    const at::Tensor storage = at::full({4, 6}, rank + 1.0);
+    const at::Tensor columns = storage.narrow(1, 1, 2);
+    communicator.all_reduce({&columns, 1}, ReduceOp::kSum)->wait();
+    EXPECT_EQ(storage.sum().item<double>(), 8 * 3 + 16 * (rank + 1));
+    const at::Tensor other = storage.narrow(1, 5, 1);
+    communicator.broadcast({&other, 1}, 1)->wait();
+    EXPECT_EQ(other.sum().item<double>(), 8);
+    EXPECT_EQ(communicator.all_gather(columns)[1 - rank].sum().item<double>(), 24);
+    const at::Tensor leaf = at::full({3}, 2.0).set_requires_grad(true);
+    communicator.all_reduce({&leaf, 1}, ReduceOp::kMean)->wait();
+    EXPECT_EQ(leaf.sum().item<double>(), 6);
+  });
+}
+
+TEST_P(OfProcesses, LargeBroadcastsAndUnevenGathersGoInChunks) {
+  run(3, [](ProcessCommunicator& communicator) {
+    const int rank = communicator.rank();
+    const std::vector<at::Tensor> tensors = {at::full({3, kLarge / 3}, rank, at::kDouble),
+                                             at::full({7}, rank, at::kInt)};
+    communicator.broadcast(tensors, 2)->wait();
+    EXPECT_EQ(tensors[0].min().item<double>(), 2);
+    EXPECT_EQ(tensors[1].min().item<int>(), 2);
+    const at::Tensor buffer = communicator.make_buffer(1000, at::kFloat);
+    buffer.fill_(rank);
+    communicator.broadcast({&buffer, 1}, 1)->wait();
+    EXPECT_EQ(buffer.sum().item<float>(), 1000);
+    const auto all = communicator.all_gather(values_of(rank, 300'000 * rank));
+    for (int other = 0; other < 3; ++other)
+      EXPECT_TRUE(at::equal(all[other], values_of(other, 300'000 * other)));
+  });
+}
+
+TEST_P(OfProcesses, AnErrorNamesBothShapesOrBothCallsOnEveryRank) {
+  const auto expect_all = [](const std::vector<std::exception_ptr>& thrown, ErrorCode code,
+                             std::string_view one, std::string_view other) {
+    for (const auto& each : thrown) {
+      const auto error = error_of(each);
+      ASSERT_TRUE(error);
+      EXPECT_EQ(error->code(), code) << error->what();
+      EXPECT_TRUE(mentions(error, one) && mentions(error, other)) << error->what();
+    }
+  };
+  expect_all(run_processes(2, over(GetParam()),
+                           [](ProcessCommunicator& communicator) {
+                             const std::vector<at::Tensor> tensors = {
+                                 at::full({1}, 1.0F), at::full({2 + communicator.rank()}, 1.0F)};
+                             communicator.all_reduce(tensors, ReduceOp::kSum)->wait();
+                           }),
+             ErrorCode::kInvalidArgument, "tensor 1 is Float[", "and Float[");
+  expect_all(run_processes(2, over(GetParam()),
+                           [](ProcessCommunicator& communicator) {
+                             communicator.make_buffer(
+                                 4, communicator.rank() == 0 ? at::kFloat : at::kLong);
+                           }),
+             ErrorCode::kInvalidArgument, "Float[4]", "Long[4]");
+  expect_all(run_processes(2, over(GetParam()),
+                           [](ProcessCommunicator& communicator) {
+                             if (communicator.rank() == 0) return communicator.barrier();
+                             communicator.all_gather(at::full({1}, 1));
+                           }),
+             ErrorCode::kFailedPrecondition, "barrier", "all_gather");
+}
+
+TEST_P(OfProcesses, WhoRefusesACallReleasesTheOthersWithItsReason) {
+  const auto thrown = run_processes(2, over(GetParam()), [](ProcessCommunicator& communicator) {
+    const at::Tensor tensor = at::full({2}, 1, communicator.rank() == 0 ? at::kFloat : at::kLong);
+    try {
+      communicator.all_reduce({&tensor, 1}, ReduceOp::kMean)->wait();
+    } catch (const Error& error) {
+      if (communicator.rank() == 0) throw;
+      // Does not end: only what it said to the others can release them.
+      EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+    }
+  });
+  const auto error = error_of(thrown[0]);
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->code(), ErrorCode::kAborted);
+  EXPECT_TRUE(mentions(error, "/task:1") && mentions(error, "Long[2]")) << error->what();
+}
+
+TEST_P(OfProcesses, AfterAFailureOneKeepsThrowingAndOneOfTheNextMembershipWorks) {
+  run_processes(2, over(GetParam()), [](ProcessCommunicator& communicator) {
+    EXPECT_THROW(communicator.broadcast({}, communicator.rank()), Error);
+    EXPECT_THROW(communicator.barrier(), Error);
+  });
+  run(2, [](ProcessCommunicator& communicator) { communicator.barrier(); });
+}
+
+TEST_P(OfProcesses, ALostMemberReleasesWhoWaitsAndIsNamed) {
+  const auto memberships = cluster::testing::make_in_memory_memberships(3);
+  std::vector<std::optional<Error>> errors(3);
+  std::atomic<int> waiting = 0;
+  std::vector<std::thread> threads;
+  const auto start = std::chrono::steady_clock::now();
+  for (int rank = 0; rank < 3; ++rank) {
+    threads.emplace_back([&, rank] {
+      const auto communicator = make_process_communicator(memberships[rank], over(GetParam()));
+      const at::Tensor tensor = communicator->make_buffer(kLarge, at::kFloat);
+      ++waiting;
+      if (rank == 1) {  // as if stopped: it holds its communicator and does nothing
+        while (waiting < 4) std::this_thread::yield();
+        return;
+      }
+      try {
+        for (;;) communicator->all_reduce({&tensor, 1}, ReduceOp::kSum)->wait();
+      } catch (const Error& error) {
+        errors[rank] = error;
+      }
+    });
+  }
+  while (waiting < 3) std::this_thread::yield();
+  cluster::testing::lose(*memberships[0], 1, "it was stopped");
+  threads[0].join();
+  threads[2].join();
+  ++waiting;
+  threads[1].join();
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
+  for (const int rank : {0, 2}) {
+    ASSERT_TRUE(errors[rank]);
+    EXPECT_EQ(errors[rank]->code(), ErrorCode::kUnavailable) << errors[rank]->what();
+    EXPECT_TRUE(mentions(errors[rank], "/task:1") && mentions(errors[rank], "it was stopped"))
+        << errors[rank]->what();
+  }
+}
+
+TEST_P(OfProcesses, WhoDoesNotComeInTimeIsNamed) {
+  CommunicationOptions options = over(GetParam());
+  options.timeout = std::chrono::milliseconds(300);
+  std::atomic<bool> is_over = false;
+  const auto thrown = run_processes(2, options, [&](ProcessCommunicator& communicator) {
+    if (communicator.rank() == 1) {
+      while (!is_over) std::this_thread::yield();
+      return;
+    }
+    try {
+      communicator.barrier();
+    } catch (...) {
+      is_over = true;
+      throw;
+    }
+  });
+  const auto error = error_of(thrown[0]);
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->code(), ErrorCode::kDeadlineExceeded) << error->what();
+  EXPECT_TRUE(mentions(error, "/task:1")) << error->what();
+}
+
+TEST_P(OfProcesses, WhoHasLeftIsNotWaitedFor) {
+  const auto thrown = run_processes(2, over(GetParam()), [](ProcessCommunicator& communicator) {
+    communicator.barrier();
+    if (communicator.rank() == 0) communicator.barrier();
+  });
+  const auto error = error_of(thrown[0]);
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->code(), ErrorCode::kFailedPrecondition) << error->what();
+  EXPECT_TRUE(mentions(error, "/task:1")) << error->what();
+}
+
+TEST_P(OfProcesses, ASlowPeerIsReportedOnceByName) {
+  std::mutex mutex;
+  std::vector<std::string> messages;
+  std::atomic<bool> was_reported = false;
+  base::set_log_sink([&](base::LogLevel, std::string_view text) {
+    const std::lock_guard lock(mutex);
+    messages.emplace_back(text);
+    was_reported = true;
+  });
+  CommunicationOptions options = over(GetParam());
+  options.slow_after = std::chrono::milliseconds(20);
+  run_processes_successfully(2, options, [&](ProcessCommunicator& communicator) {
+    if (communicator.rank() == 1) {
+      const auto enough = std::chrono::steady_clock::now() + std::chrono::milliseconds(250);
+      while (!was_reported || std::chrono::steady_clock::now() < enough) std::this_thread::yield();
+    }
+    communicator.barrier();
+  });
+  base::set_log_sink({});
+  ASSERT_EQ(messages.size(), 1);
+  EXPECT_NE(messages[0].find("/task:1"), std::string::npos) << messages[0];
+  EXPECT_EQ(messages[0].find("/task:0"), std::string::npos) << messages[0];
+}
+
+TEST_P(OfProcesses, NarrowWiresRoundPartsAndSumsAndAddInFull) {
+  for (const WireType wire : {WireType::kBFloat16, WireType::kFloat16}) {
+    const at::ScalarType dtype = wire == WireType::kBFloat16 ? at::kBFloat16 : at::kHalf;
+    const auto narrowed = [&](const at::Tensor& tensor) { return tensor.to(dtype).to(at::kFloat); };
+    const at::Tensor expected =
+        narrowed(((narrowed(values_of(0, kLarge)) + narrowed(values_of(1, kLarge))) +
+                  narrowed(values_of(2, kLarge)))
+                     .div(3.0));
+    CommunicationOptions options = over(GetParam());
+    options.wire = wire;
+    run_processes_successfully(3, options, [&](ProcessCommunicator& communicator) {
+      const at::Tensor buffer = communicator.make_buffer(kLarge, at::kFloat);
+      buffer.copy_(values_of(communicator.rank(), kLarge));
+      communicator.all_reduce({&buffer, 1}, ReduceOp::kMean)->wait();
+      EXPECT_TRUE(at::equal(buffer, expected));
+      // What is no gradient pack is not narrowed: counts and metrics stay exact.
+      const at::Tensor count = at::full({1}, 100'001.0F);
+      communicator.all_reduce({&count, 1}, ReduceOp::kSum)->wait();
+      EXPECT_EQ(count.item<float>(), 300'003);
+    });
+  }
+}
+
+TEST_P(OfProcesses, CountWhatTheySend) {
+  run(2, [](ProcessCommunicator& communicator) {
+    const Traffic before = communicator.traffic();
+    const at::Tensor tensor = at::full({1 << 20}, 1.0F);
+    communicator.all_reduce({&tensor, 1}, ReduceOp::kSum)->wait();
+    const Traffic after = communicator.traffic();
+    EXPECT_EQ(after.collectives, before.collectives + 1);
+    EXPECT_EQ(after.bytes_sent - before.bytes_sent, 4 << 20);  // 2 (W - 1) / W of 4 MiB
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, OfProcesses,
+                         ::testing::Values(Transport::kSharedMemory, Transport::kGloo),
+                         [](const auto& instance) {
+                           return std::string(to_string(instance.param));
+                         });
+
+}  // namespace
+}  // namespace brigade::comm
