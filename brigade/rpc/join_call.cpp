@@ -1,0 +1,130 @@
+#include "brigade/rpc/join_call.h"
+
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+
+#include <thread>
+#include <utility>
+
+#include "brigade/concurrency/mutex.h"
+#include "brigade/rpc/proto/rendezvous.grpc.pb.h"
+#include "brigade/rpc/wire.h"
+
+namespace brigade::rpc {
+namespace {
+
+bool contains(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+Closure closure_of(const grpc::Status& status) {
+  const std::string text = status.error_message();
+  switch (status.error_code()) {
+    case grpc::StatusCode::OK:
+    case grpc::StatusCode::CANCELLED:
+      return {Closure::Kind::kEnded, text};
+    case grpc::StatusCode::UNIMPLEMENTED:
+      return {Closure::Kind::kStranger, text};
+    default:
+      break;
+  }
+  // gRPC tells a failed handshake from a refused connection in its text alone.
+  const bool is_tls = contains(text, "handshake") || contains(text, "CERTIFICATE") ||
+                      contains(text, "SSL_ERROR") || contains(text, "Peer name");
+  return {is_tls ? Closure::Kind::kRefusedTls : Closure::Kind::kUnavailable, text};
+}
+
+class GrpcJoinCall final : public JoinCall {
+ public:
+  GrpcJoinCall(std::shared_ptr<grpc::Channel> channel, const Hello& hello, Handlers handlers)
+      : stub_(proto::Rendezvous::NewStub(std::move(channel))),
+        handlers_(std::move(handlers)),
+        thread_([this, hello] { run(hello); }) {}
+
+  ~GrpcJoinCall() override {
+    context_.TryCancel();
+    thread_.join();
+  }
+
+  void beat() override {
+    proto::FromMember message;
+    message.mutable_beat();
+    write(message);
+  }
+
+  void leave() override {
+    proto::FromMember message;
+    message.mutable_leave();
+    write(message);
+  }
+
+  void cancel() override { context_.TryCancel(); }
+
+ private:
+  void run(const Hello& hello) {
+    // Connects, which may take its time: hence here.
+    auto stream = stub_->Join(&context_);
+    {
+      const concurrency::MutexLock lock(mutex_);
+      stream_ = stream.get();
+    }
+    write(to_proto(hello));
+    proto::ToMember message;
+    while (stream->Read(&message)) handle(message);
+    {
+      const concurrency::MutexLock lock(mutex_);
+      stream_ = nullptr;
+    }
+    handlers_.on_close(closure_of(stream->Finish()));
+  }
+
+  void write(const proto::FromMember& message) {
+    const concurrency::MutexLock lock(mutex_);
+    if (stream_ != nullptr) stream_->Write(message);  // a failure shows in Read
+  }
+
+  void handle(const proto::ToMember& message) {
+    switch (message.kind_case()) {
+      case proto::ToMember::kWelcome:
+        return handlers_.on_event(welcome_of(message.welcome()));
+      case proto::ToMember::kAllJoined:
+        return handlers_.on_event(joined_of(message.all_joined()));
+      case proto::ToMember::kHeard:
+        return handlers_.on_event(Heard{});
+      case proto::ToMember::kLost:
+        return handlers_.on_event(from_proto(message.lost()));
+      case proto::ToMember::kEnd:
+        return handlers_.on_end(from_proto(message.end()));
+      case proto::ToMember::KIND_NOT_SET:
+        return;
+    }
+  }
+
+  static Welcome welcome_of(const proto::Welcome& welcome) {
+    return {welcome.member_id(), std::chrono::milliseconds(welcome.peer_timeout_ms()),
+            from_proto(welcome.host())};
+  }
+
+  static AllJoined joined_of(const proto::AllJoined& joined) {
+    AllJoined event;
+    for (const auto& member : joined.members()) event.members.push_back(from_proto(member));
+    return event;
+  }
+
+  std::unique_ptr<proto::Rendezvous::Stub> stub_;
+  const Handlers handlers_;
+  grpc::ClientContext context_;
+  concurrency::Mutex mutex_;  // one writer at a time
+  grpc::ClientReaderWriter<proto::FromMember, proto::ToMember>* stream_ BRIGADE_GUARDED_BY(mutex_) =
+      nullptr;
+  std::jthread thread_;
+};
+
+}  // namespace
+
+std::unique_ptr<JoinCall> start_join_call(std::shared_ptr<grpc::Channel> channel,
+                                          const Hello& hello, JoinCall::Handlers handlers) {
+  return std::make_unique<GrpcJoinCall>(std::move(channel), hello, std::move(handlers));
+}
+
+}  // namespace brigade::rpc

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "brigade/rpc/protocol.h"
+
+namespace grpc {
+class Channel;
+}
+
+namespace brigade::rpc {
+
+/// How a Join call ended, as far as the connection can tell.
+struct Closure {
+  enum class Kind {
+    kEnded,        ///< regularly, by either side
+    kUnavailable,  ///< no connection, or a broken one
+    kRefusedTls,   ///< the other side's certificate is not from this key, or it has none
+    kStranger      ///< something answers that is no rendezvous
+  } kind = Kind::kEnded;
+  std::string text = {};
+};
+
+/// A member's end of one Join call, on a thread of its own: says hello, hears events. The handlers
+/// are called on that thread, `on_close` last.
+///
+/// Thread-safety: `beat`, `leave`, `cancel` from any thread.
+class JoinCall {
+ public:
+  struct Handlers {
+    std::function<void(const Event&)> on_event;
+    std::function<void(const Ending&)> on_end;
+    std::function<void(const Closure&)> on_close;
+  };
+  virtual ~JoinCall() = default;  // cancels, and waits for the thread
+  virtual void beat() = 0;
+  virtual void leave() = 0;
+  virtual void cancel() = 0;
+};
+
+std::unique_ptr<JoinCall> start_join_call(std::shared_ptr<grpc::Channel> channel,
+                                          const Hello& hello, JoinCall::Handlers handlers);
+
+}  // namespace brigade::rpc

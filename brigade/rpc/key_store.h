@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "brigade/rpc/waiting.h"
+
+namespace brigade::rpc {
+
+/// Keys with values, and the calls that wait for keys nobody has set yet.
+///
+/// Thread-safety: none; RendezvousState guards it.
+class KeyStore {
+ public:
+  /// Stores the value; returns the calls that waited for it, which are to be answered.
+  std::vector<Waiting> set(std::string_view key, std::string_view value);
+  std::optional<std::string> find(std::string_view key) const;
+  /// Adds to the number that the key holds as decimal text (0 if unset), into `sum`. Throws
+  /// kFailedPrecondition if the value is no number.
+  struct Added {
+    std::int64_t sum;
+    std::vector<Waiting> released;
+  };
+  Added add(std::string_view key, std::int64_t delta);
+
+  void wait_for(std::string_view key, Waiting waiting);
+  /// Takes out the calls that `is_over` says so of.
+  std::vector<Waiting> take_if(const std::function<bool(const Waiting&)>& is_over);
+  /// Of the calls that wait, the earliest deadline.
+  std::optional<TimePoint> next_deadline() const;
+  void clear() { values_.clear(), waiting_.clear(); }
+
+ private:
+  std::map<std::string, std::string, std::less<>> values_;
+  std::multimap<std::string, Waiting, std::less<>> waiting_;
+};
+
+}  // namespace brigade::rpc

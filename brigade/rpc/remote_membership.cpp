@@ -1,0 +1,287 @@
+#include "brigade/rpc/remote_membership.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+#include "brigade/rpc/remote.h"
+#include "brigade/rpc/rendezvous_state.h"
+#include "brigade/rpc/start_report.h"
+
+namespace brigade::rpc {
+namespace {
+
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+constexpr milliseconds kFarewellTime{500};
+// The meeting point keeps the start's deadline; a member waits a little longer for its word.
+constexpr milliseconds kGrace{2000};
+// After a connection broke, the news of who is lost is on its way.
+constexpr milliseconds kNewsTime{1000};
+
+Hello hello_of(const cluster::ClusterConfig& config, const cluster::Member& self,
+               milliseconds start_timeout, Clock::time_point deadline) {
+  const auto left = std::chrono::duration_cast<milliseconds>(deadline - Clock::now());
+  return {.member = self,
+          .world_size = config.world_size,
+          .generation = config.generation,
+          .start_timeout = start_timeout,
+          .waited = start_timeout - left};
+}
+
+Error lost_error(const cluster::LostMember& lost, std::string_view what) {
+  return Error(ErrorCode::kUnavailable, base::str_cat(lost, "; ", what, " is given up."));
+}
+
+}  // namespace
+
+RemoteMembership::RemoteMembership(const cluster::ClusterConfig& config, const JoinOptions& options,
+                                   TimePoint deadline,
+                                   const std::shared_ptr<grpc::Channel>& channel)
+    : config_(config),
+      options_(options),
+      deadline_(deadline),
+      self_(this_process(config.rank, config.task)),
+      calls_(make_store_calls(channel, lost_token_, options.peer_timeout + kNewsTime)),
+      call_(start_join_call(channel, hello_of(config, self_, options.start_timeout, deadline),
+                            handlers())),
+      beats_([this] { send_beats(); }) {}
+
+RemoteMembership::~RemoteMembership() {
+  leave();
+  beats_.join();
+  call_.reset();
+}
+
+JoinCall::Handlers RemoteMembership::handlers() {
+  return {.on_event = [this](const Event& event) { on_event(event); },
+          .on_end = [this](const Ending& ending) { on_end(ending); },
+          .on_close = [this](const Closure& closure) { on_close(closure); }};
+}
+
+void RemoteMembership::on_event(const Event& event) {
+  if (const auto* lost = std::get_if<cluster::LostMember>(&event)) return lose(*lost);
+  const concurrency::MutexLock lock(mutex_);
+  heard_at_ = Clock::now();
+  if (const auto* welcome = std::get_if<Welcome>(&event)) welcome_ = *welcome;
+  if (const auto* joined = std::get_if<AllJoined>(&event)) {
+    members_ = joined->members;
+    is_started_ = true;
+  }
+  changed_.notify_all();
+}
+
+void RemoteMembership::on_end(const Ending& ending) {
+  std::optional<cluster::LostMember> lost;
+  {
+    const concurrency::MutexLock lock(mutex_);
+    ending_ = ending;
+    // Whoever blocks on a peer of an ended generation has to be woken as if one were lost.
+    const bool is_generation_over = is_started_ && ending.error;
+    if (is_generation_over) lost = cluster::LostMember{welcome_->host, ending.error->what()};
+    changed_.notify_all();
+  }
+  if (lost) lose(*lost);
+}
+
+void RemoteMembership::on_close(const Closure& closure) {
+  std::optional<cluster::LostMember> lost;
+  {
+    const concurrency::MutexLock lock(mutex_);
+    closure_ = closure;
+    if (welcome_ && !ending_ && !has_left_) {
+      lost = cluster::LostMember{welcome_->host, "its connection was closed"};
+    }
+    changed_.notify_all();
+  }
+  if (lost) lose(*lost);
+}
+
+void RemoteMembership::lose(const cluster::LostMember& lost) {
+  {
+    const concurrency::MutexLock lock(mutex_);
+    if (lost_) return;
+    lost_ = lost;
+    changed_.notify_all();
+  }
+  lost_token_.cancel();
+}
+
+void RemoteMembership::send_beats() {
+  for (;;) {
+    {
+      const concurrency::MutexLock lock(mutex_);
+      const milliseconds timeout = welcome_
+                                       ? std::min(options_.peer_timeout, welcome_->peer_timeout)
+                                       : options_.peer_timeout;
+      const TimePoint slept_at = Clock::now();
+      const bool was_welcome = welcome_.has_value();
+      while (!is_over() && was_welcome == welcome_.has_value() &&
+             Clock::now() < slept_at + timeout / 4) {
+        changed_.wait_until(mutex_, slept_at + timeout / 4);
+      }
+      if (is_over()) return;
+      if (!welcome_) continue;
+      if (is_host_silent(slept_at, timeout / 4)) break;
+    }
+    call_->beat();
+  }
+  cluster::Member host;
+  {
+    const concurrency::MutexLock lock(mutex_);
+    host = welcome_->host;
+  }
+  lose({host, base::str_cat("it has not been heard of for ", in_seconds(options_.peer_timeout))});
+  call_->cancel();
+}
+
+bool RemoteMembership::is_host_silent(TimePoint slept_at, milliseconds interval) {
+  const TimePoint now = Clock::now();
+  // Who was stopped for a while has heard nothing for that reason; the host knows who is lost.
+  if (now - slept_at > interval + options_.peer_timeout / 2) heard_at_ = now;
+  return now - heard_at_ > options_.peer_timeout;
+}
+
+std::optional<std::string> RemoteMembership::wait_for_start() {
+  const auto wake = options_.cancel.on_cancel([this] {
+    const concurrency::MutexLock lock(mutex_);
+    changed_.notify_all();
+  });
+  const concurrency::MutexLock lock(mutex_);
+  while (!is_started_) {
+    if (auto problem = start_problem()) return problem;
+    options_.cancel.throw_if_cancelled("The start of the cluster");
+    const TimePoint latest = welcome_ ? deadline_ + kGrace : deadline_;
+    if (Clock::now() >= latest) {
+      if (!welcome_) return "it did not answer";
+      throw_start_timeout();
+    }
+    changed_.wait_until(mutex_, latest);
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> RemoteMembership::start_problem() {
+  if (lost_) throw lost_error(*lost_, "the start");
+  if (!ending_) return closure_problem();
+  if (!ending_->error) {
+    throw Error(ErrorCode::kUnavailable,
+                base::str_cat(describe_host(config_), " has left before everybody had come."));
+  }
+  if (!ending_->missing.empty()) {
+    throw Error(ErrorCode::kDeadlineExceeded,
+                missing_text(config_, ending_->missing, ending_->waited));
+  }
+  if (!ending_->may_retry) throw *ending_->error;
+  return ending_->error->what();
+}
+
+std::optional<std::string> RemoteMembership::closure_problem() const {
+  if (!closure_) return std::nullopt;
+  switch (closure_->kind) {
+    case Closure::Kind::kRefusedTls:
+      throw Error(ErrorCode::kPermissionDenied,
+                  base::str_cat("The cluster key of this process differs from that of ",
+                                describe_host(config_), ", or only one of the two has one (",
+                                closure_->text, ")."));
+    case Closure::Kind::kStranger:
+      throw Error(ErrorCode::kFailedPrecondition,
+                  base::str_cat("What answers for ", describe_host(config_),
+                                " is no meeting point of Brigade's (", closure_->text, ")."));
+    case Closure::Kind::kEnded:
+    case Closure::Kind::kUnavailable:
+      break;
+  }
+  return closure_->text.empty() ? "the connection was closed" : closure_->text;
+}
+
+void RemoteMembership::throw_start_timeout() const {
+  throw Error(ErrorCode::kDeadlineExceeded,
+              base::str_cat(describe_host(config_), " did not complete the start within ",
+                            in_seconds(options_.start_timeout), "."));
+}
+
+template <class Call>
+auto RemoteMembership::guarded(std::string_view what, const Call& call) {
+  throw_if_over(what);
+  try {
+    return call();
+  } catch (const ConnectionError& error) {
+    throw_connection_error(what, error);
+  }
+}
+
+void RemoteMembership::throw_if_over(std::string_view what) const {
+  const concurrency::MutexLock lock(mutex_);
+  check_state(!has_left_, "This process has left its membership.");
+  const bool is_failed = ending_ && ending_->error;
+  if (is_failed && ending_->error->code() == ErrorCode::kAborted) throw *ending_->error;
+  if (lost_) throw lost_error(*lost_, what);
+  if (ending_) {
+    throw Error(ErrorCode::kUnavailable, base::str_cat(welcome_->host,
+                                                       ", where the meeting point "
+                                                       "was, has left; ",
+                                                       what, " is given up."));
+  }
+}
+
+void RemoteMembership::throw_connection_error(std::string_view what, const ConnectionError& error) {
+  {
+    const TimePoint latest = Clock::now() + kNewsTime;
+    const concurrency::MutexLock lock(mutex_);
+    while (!lost_ && !is_over() && Clock::now() < latest) changed_.wait_until(mutex_, latest);
+  }
+  throw_if_over(what);
+  throw Error(ErrorCode::kUnavailable,
+              base::str_cat(describe_host(config_), " could not be reached (", error.what(), "); ",
+                            what, " is given up."));
+}
+
+void RemoteMembership::set(std::string_view key, std::string_view value) {
+  guarded(base::str_cat("setting key '", key, "'"), [&] { calls_->set(id(), key, value); });
+}
+
+std::string RemoteMembership::get(std::string_view key, milliseconds timeout) {
+  return guarded(base::str_cat("key '", key, "'"), [&] { return calls_->get(id(), key, timeout); });
+}
+
+std::int64_t RemoteMembership::add(std::string_view key, std::int64_t delta) {
+  return guarded(base::str_cat("adding to key '", key, "'"),
+                 [&] { return calls_->add(id(), key, delta); });
+}
+
+void RemoteMembership::barrier(std::string_view name, milliseconds timeout) {
+  guarded(base::str_cat("barrier '", name, "'"), [&] { calls_->barrier(id(), name, timeout); });
+}
+
+MemberId RemoteMembership::id() const {
+  const concurrency::MutexLock lock(mutex_);
+  return welcome_->id;
+}
+
+std::optional<cluster::LostMember> RemoteMembership::lost() const {
+  const concurrency::MutexLock lock(mutex_);
+  return lost_;
+}
+
+void RemoteMembership::leave() noexcept {
+  {
+    const concurrency::MutexLock lock(mutex_);
+    if (has_left_) return;
+    has_left_ = true;
+    changed_.notify_all();
+    if (closure_ || !welcome_) return;
+  }
+  call_->leave();
+  {
+    // The word must have arrived before the connection ends, or it is a loss to the others.
+    const TimePoint latest = Clock::now() + kFarewellTime;
+    const concurrency::MutexLock lock(mutex_);
+    while (!closure_ && Clock::now() < latest) changed_.wait_until(mutex_, latest);
+  }
+  call_->cancel();
+}
+
+}  // namespace brigade::rpc

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "brigade/cluster/cluster_config.h"
+#include "brigade/cluster/membership.h"
+#include "brigade/concurrency/mutex.h"
+#include "brigade/rpc/join_call.h"
+#include "brigade/rpc/rendezvous.h"
+#include "brigade/rpc/store_calls.h"
+
+namespace brigade::rpc {
+
+/// A membership over a connection to the meeting point: one attempt to join, and if it succeeds,
+/// what lasts until somebody is lost or leaves. Two threads: one hears events (JoinCall), one sends
+/// beats and watches that they are answered.
+///
+/// Thread-safety: as Membership says; the destructor must not run in a callback of `lost_token`.
+class RemoteMembership final : public cluster::Membership {
+ public:
+  using TimePoint = std::chrono::steady_clock::time_point;
+
+  RemoteMembership(const cluster::ClusterConfig& config, const JoinOptions& options,
+                   TimePoint deadline, const std::shared_ptr<grpc::Channel>& channel);
+  ~RemoteMembership() override;
+
+  /// Returns nothing when everybody has come, or why another attempt may do better. Throws as
+  /// `join` says.
+  std::optional<std::string> wait_for_start();
+  /// Takes the server over: it ends after this membership.
+  void own(std::unique_ptr<RendezvousServer> server) { server_ = std::move(server); }
+
+  const cluster::Member& self() const override { return self_; }
+  const std::vector<cluster::Member>& members() const override { return members_; }
+  int generation() const override { return config_.generation; }
+  void set(std::string_view key, std::string_view value) override;
+  std::string get(std::string_view key, std::chrono::milliseconds timeout) override;
+  std::int64_t add(std::string_view key, std::int64_t delta) override;
+  void barrier(std::string_view name, std::chrono::milliseconds timeout) override;
+  std::optional<cluster::LostMember> lost() const override;
+  concurrency::CancelToken lost_token() const override { return lost_token_; }
+  void leave() noexcept override;
+
+ private:
+  JoinCall::Handlers handlers();
+  void on_event(const Event& event);
+  void on_end(const Ending& ending);
+  void on_close(const Closure& closure);
+  void lose(const cluster::LostMember& lost);
+
+  void send_beats();
+  bool is_host_silent(TimePoint slept_at, std::chrono::milliseconds interval)
+      BRIGADE_REQUIRES(mutex_);
+  bool is_over() const BRIGADE_REQUIRES(mutex_) { return has_left_ || closure_ || ending_; }
+
+  std::optional<std::string> start_problem() BRIGADE_REQUIRES(mutex_);
+  std::optional<std::string> closure_problem() const BRIGADE_REQUIRES(mutex_);
+  [[noreturn]] void throw_start_timeout() const;
+  MemberId id() const BRIGADE_EXCLUDES(mutex_);
+  void throw_if_over(std::string_view what) const BRIGADE_EXCLUDES(mutex_);
+  [[noreturn]] void throw_connection_error(std::string_view what, const ConnectionError& error);
+  template <class Call>
+  auto guarded(std::string_view what, const Call& call);
+
+  const cluster::ClusterConfig config_;
+  const JoinOptions options_;
+  const TimePoint deadline_;
+  const cluster::Member self_;
+  const concurrency::CancelToken lost_token_;
+
+  mutable concurrency::Mutex mutex_;
+  concurrency::Condition changed_;
+  std::optional<Welcome> welcome_ BRIGADE_GUARDED_BY(mutex_);
+  std::optional<cluster::LostMember> lost_ BRIGADE_GUARDED_BY(mutex_);
+  std::optional<Ending> ending_ BRIGADE_GUARDED_BY(mutex_);    // what the meeting point said last
+  std::optional<Closure> closure_ BRIGADE_GUARDED_BY(mutex_);  // the connection's end
+  bool has_left_ BRIGADE_GUARDED_BY(mutex_) = false;
+  bool is_started_ BRIGADE_GUARDED_BY(mutex_) = false;
+  TimePoint heard_at_ BRIGADE_GUARDED_BY(mutex_);
+  std::vector<cluster::Member> members_;  // written once, before is_started_
+
+  std::unique_ptr<RendezvousServer> server_;
+  std::unique_ptr<StoreCalls> calls_;
+  std::unique_ptr<JoinCall> call_;
+  std::jthread beats_;
+};
+
+}  // namespace brigade::rpc

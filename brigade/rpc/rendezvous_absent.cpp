@@ -1,0 +1,31 @@
+// Stands in for rendezvous_server.cpp and rendezvous_membership.cpp where the program is configured
+// without gRPC.
+#include "brigade/base/error.h"
+#include "brigade/rpc/remote.h"
+
+namespace brigade::rpc {
+namespace {
+
+[[noreturn]] void refuse() {
+  throw Error(ErrorCode::kUnimplemented,
+              "gRPC is not built into this program, so it knows no cluster of more than one "
+              "process: install libgrpc++-dev and protobuf-compiler-grpc and configure again.");
+}
+
+}  // namespace
+
+bool is_built_in() {
+  return false;
+}
+
+std::unique_ptr<RendezvousServer> make_remote_server(const RendezvousServerOptions&,
+                                                     const cluster::Member&) {
+  refuse();
+}
+
+std::shared_ptr<cluster::Membership> join_remote(const cluster::ClusterConfig&,
+                                                 const JoinOptions&) {
+  refuse();
+}
+
+}  // namespace brigade::rpc

@@ -1,0 +1,86 @@
+#include <algorithm>
+#include <utility>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+#include "brigade/cluster/address.h"
+#include "brigade/concurrency/mutex.h"
+#include "brigade/rpc/channel.h"
+#include "brigade/rpc/endpoint.h"
+#include "brigade/rpc/remote.h"
+#include "brigade/rpc/remote_membership.h"
+#include "brigade/rpc/rendezvous_state.h"
+#include "brigade/rpc/start_report.h"
+
+namespace brigade::rpc {
+namespace {
+
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+constexpr milliseconds kFirstPause{20};
+constexpr milliseconds kLongestPause{300};
+
+std::unique_ptr<RendezvousServer> serve_if_first(const cluster::ClusterConfig& config,
+                                                 const JoinOptions& options) {
+  const bool is_ours = config.rank == 0 && config.rendezvous_host ==
+                                               cluster::ClusterConfig::RendezvousHost::kFirstMember;
+  if (!is_ours) return nullptr;
+  return make_remote_server({.address = config.rendezvous,
+                             .key = options.key,
+                             .world_size = config.world_size,
+                             .generation = config.generation,
+                             .peer_timeout = options.peer_timeout},
+                            this_process(config.rank, config.task));
+}
+
+/// Waits between two attempts, not beyond the deadline; a cancelled token ends it.
+void pause(milliseconds time, Clock::time_point deadline, const concurrency::CancelToken& cancel) {
+  concurrency::Mutex mutex;
+  concurrency::Condition changed;
+  const auto wake = cancel.on_cancel([&] {
+    const concurrency::MutexLock lock(mutex);
+    changed.notify_all();
+  });
+  const auto until = std::min(Clock::now() + time, deadline);
+  const concurrency::MutexLock lock(mutex);
+  while (!cancel.is_cancelled() && Clock::now() < until) changed.wait_until(mutex, until);
+}
+
+[[noreturn]] void throw_unreachable(const cluster::ClusterConfig& config,
+                                    const JoinOptions& options, const std::string& last_problem) {
+  throw Error(ErrorCode::kDeadlineExceeded,
+              base::str_cat(describe_host(config), " could not be reached within ",
+                            in_seconds(options.start_timeout),
+                            "; see whether it was started, and whether all processes have the same "
+                            "cluster key (",
+                            last_problem, ")."));
+}
+
+}  // namespace
+
+std::shared_ptr<cluster::Membership> join_remote(const cluster::ClusterConfig& config,
+                                                 const JoinOptions& options) {
+  const auto deadline =
+      Clock::now() + std::min<milliseconds>(options.start_timeout, std::chrono::hours(24 * 365));
+  auto server = serve_if_first(config, options);
+  const auto address = cluster::parse_address(config.rendezvous);
+  const auto channel =
+      make_channel(server ? connect_to_self_text(address) : connect_text(address), options.key);
+  milliseconds next_pause = kFirstPause;
+  for (;;) {
+    auto membership = std::make_shared<RemoteMembership>(config, options, deadline, channel);
+    const auto problem = membership->wait_for_start();
+    if (!problem) {
+      membership->own(std::move(server));
+      return membership;
+    }
+    membership.reset();
+    pause(next_pause, deadline, options.cancel);
+    options.cancel.throw_if_cancelled("The start of the cluster");
+    if (Clock::now() >= deadline) throw_unreachable(config, options, *problem);
+    next_pause = std::min(next_pause * 2, kLongestPause);
+  }
+}
+
+}  // namespace brigade::rpc

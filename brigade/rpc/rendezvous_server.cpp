@@ -1,0 +1,291 @@
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+
+#include <deque>
+#include <thread>
+#include <utility>
+
+#include "brigade/base/clock.h"
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+#include "brigade/cluster/address.h"
+#include "brigade/concurrency/mutex.h"
+#include "brigade/rpc/channel.h"
+#include "brigade/rpc/endpoint.h"
+#include "brigade/rpc/proto/rendezvous.grpc.pb.h"
+#include "brigade/rpc/remote.h"
+#include "brigade/rpc/rendezvous_state.h"
+#include "brigade/rpc/wire.h"
+
+namespace brigade::rpc {
+namespace {
+
+// For a server that ends: what its members were told last reaches their connections in a moment;
+// whoever takes longer, or never said anything, is cut off.
+constexpr std::chrono::milliseconds kFarewellTime{300};
+
+/// The server's end of a Join call. gRPC calls the On... functions; it lives until the last of them
+/// (OnDone). Operations are started without a lock: gRPC may call back before they return.
+class JoinStream final : public grpc::ServerBidiReactor<proto::FromMember, proto::ToMember>,
+                         public Listener {
+ public:
+  explicit JoinStream(RendezvousState& state) : state_(state) {}
+
+  static JoinStream* open(RendezvousState& state) {
+    auto stream = std::make_shared<JoinStream>(state);
+    stream->self_ = stream;
+    stream->StartRead(&stream->incoming_);
+    return stream.get();
+  }
+
+  void on_event(const Event& event) override { send(to_proto(event), Last::kNo); }
+  void on_end(const Ending& ending) override { send(to_proto(ending), Last::kYes); }
+
+ private:
+  enum class Last { kNo, kYes };
+
+  void send(proto::ToMember message, Last last) {
+    {
+      const concurrency::MutexLock lock(mutex_);
+      if (is_ending_) return;
+      is_ending_ = last == Last::kYes;
+      outgoing_.push_back(std::move(message));
+      if (std::exchange(is_writing_, true)) return;
+    }
+    write_next();
+  }
+
+  void write_next() {
+    const proto::ToMember* next = nullptr;
+    {
+      const concurrency::MutexLock lock(mutex_);
+      next = &outgoing_.front();  // stays where it is while others are added behind it
+    }
+    StartWrite(next);
+  }
+
+  void OnWriteDone(bool ok) override {
+    enum class Then { kNothing, kWrite, kFinish } then = Then::kNothing;
+    {
+      const concurrency::MutexLock lock(mutex_);
+      outgoing_.pop_front();
+      if (!ok) outgoing_.clear();
+      if (!outgoing_.empty()) {
+        then = Then::kWrite;
+      } else {
+        is_writing_ = false;
+        if (is_ending_ && !std::exchange(is_finished_, true)) then = Then::kFinish;
+      }
+    }
+    if (then == Then::kWrite) write_next();
+    if (then == Then::kFinish) Finish(grpc::Status::OK);
+  }
+
+  void OnReadDone(bool ok) override {
+    if (!ok) {
+      if (id_) state_.disconnect(*id_);
+      finish_without_words();
+      return;
+    }
+    handle();
+    {
+      const concurrency::MutexLock lock(mutex_);
+      if (is_finished_) return;
+    }
+    StartRead(&incoming_);
+  }
+
+  void handle() {
+    if (incoming_.has_hello() && !id_) {
+      id_ = state_.join(from_proto(incoming_.hello()), self_);
+    } else if (incoming_.has_beat() && id_) {
+      state_.beat(*id_);
+    } else if (incoming_.has_leave() && id_) {
+      state_.leave(*id_);
+    } else {
+      if (id_) state_.disconnect(*id_);
+      on_end({.error = Error(ErrorCode::kInvalidArgument,
+                             "A member says hello once, and before everything else.")});
+    }
+  }
+
+  void finish_without_words() {
+    {
+      const concurrency::MutexLock lock(mutex_);
+      is_ending_ = true;
+      if (is_writing_) return;  // OnWriteDone finishes
+      if (std::exchange(is_finished_, true)) return;
+    }
+    Finish(grpc::Status::OK);
+  }
+
+  void OnDone() override { const auto last_reference = std::move(self_); }
+
+  RendezvousState& state_;
+  std::shared_ptr<JoinStream> self_;
+  // Touched only between reads, which are one at a time.
+  proto::FromMember incoming_;
+  std::optional<MemberId> id_;
+
+  concurrency::Mutex mutex_;
+  std::deque<proto::ToMember> outgoing_ BRIGADE_GUARDED_BY(mutex_);  // the first is being written
+  bool is_writing_ BRIGADE_GUARDED_BY(mutex_) = false;
+  bool is_ending_ BRIGADE_GUARDED_BY(mutex_) = false;    // nothing more is accepted
+  bool is_finished_ BRIGADE_GUARDED_BY(mutex_) = false;  // Finish was called
+};
+
+class Service final : public proto::Rendezvous::CallbackService {
+ public:
+  explicit Service(RendezvousState& state) : state_(state) {}
+
+  grpc::ServerBidiReactor<proto::FromMember, proto::ToMember>* Join(
+      grpc::CallbackServerContext*) override {
+    return JoinStream::open(state_);
+  }
+
+  grpc::ServerUnaryReactor* Set(grpc::CallbackServerContext* context,
+                                const proto::SetRequest* request, proto::SetReply*) override {
+    return answer_now(context,
+                      [&] { state_.set(request->member_id(), request->key(), request->value()); });
+  }
+
+  grpc::ServerUnaryReactor* Add(grpc::CallbackServerContext* context,
+                                const proto::AddRequest* request, proto::AddReply* reply) override {
+    return answer_now(context, [&] {
+      reply->set_sum(state_.add(request->member_id(), request->key(), request->delta()));
+    });
+  }
+
+  grpc::ServerUnaryReactor* Get(grpc::CallbackServerContext* context,
+                                const proto::GetRequest* request, proto::GetReply* reply) override {
+    auto* reactor = context->DefaultReactor();
+    state_.get(request->member_id(), request->key(),
+               std::chrono::milliseconds(request->timeout_ms()),
+               [reactor, reply](const Outcome& outcome) {
+                 reply->set_value(outcome.value);
+                 reactor->Finish(status_of(outcome));
+               });
+    return reactor;
+  }
+
+  grpc::ServerUnaryReactor* Barrier(grpc::CallbackServerContext* context,
+                                    const proto::BarrierRequest* request,
+                                    proto::BarrierReply*) override {
+    auto* reactor = context->DefaultReactor();
+    state_.barrier(request->member_id(), request->name(),
+                   std::chrono::milliseconds(request->timeout_ms()),
+                   [reactor](const Outcome& outcome) { reactor->Finish(status_of(outcome)); });
+    return reactor;
+  }
+
+ private:
+  static grpc::Status status_of(const Outcome& outcome) {
+    return outcome.error ? to_status(*outcome.error) : grpc::Status::OK;
+  }
+
+  template <class Call>
+  static grpc::ServerUnaryReactor* answer_now(grpc::CallbackServerContext* context,
+                                              const Call& call) {
+    auto* reactor = context->DefaultReactor();
+    try {
+      call();
+      reactor->Finish(grpc::Status::OK);
+    } catch (const Error& error) {
+      reactor->Finish(to_status(error));
+    }
+    return reactor;
+  }
+
+  RendezvousState& state_;
+};
+
+class Server final : public RendezvousServer {
+ public:
+  Server(const RendezvousServerOptions& options, const cluster::Member& host)
+      : address_(cluster::parse_address(options.address, cluster::PortZero::kAllowed)),
+        state_({.world_size = options.world_size,
+                .generation = options.generation,
+                .peer_timeout = options.peer_timeout,
+                .host = host,
+                .on_lost = options.on_lost,
+                .on_earlier_deadline = [this] { wake(); }},
+               clock_),
+        service_(state_) {
+    const std::string text = listen_text(address_);
+    probe_listen(text);
+    grpc::ServerBuilder builder;
+    int port = 0;
+    builder.AddListeningPort(text, make_server_credentials(options.key), &port);
+    builder.RegisterService(&service_);
+    builder.SetMaxReceiveMessageSize(kLargestMessage);
+    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+    server_ = builder.BuildAndStart();
+    if (!server_ || port == 0) {
+      throw Error(ErrorCode::kUnavailable,
+                  base::str_cat("Cannot listen on ", text,
+                                ": another program has the port, or this machine has no such "
+                                "address."));
+    }
+    address_.port = port;
+    watcher_ = std::jthread([this] { watch(); });
+  }
+
+  ~Server() override {
+    {
+      const concurrency::MutexLock lock(mutex_);
+      is_ending_ = true;
+      changed_.notify_all();
+    }
+    watcher_.join();
+    state_.close();
+    server_->Shutdown(std::chrono::system_clock::now() + kFarewellTime);
+  }
+
+  std::string address() const override { return cluster::to_string(address_); }
+
+  void begin_generation(int generation, int world_size) override {
+    state_.begin_generation(generation, world_size);
+  }
+
+ private:
+  void wake() {
+    const concurrency::MutexLock lock(mutex_);
+    is_awake_ = true;
+    changed_.notify_all();
+  }
+
+  void watch() {
+    for (;;) {
+      const TimePoint next = state_.tick();
+      const concurrency::MutexLock lock(mutex_);
+      while (!is_ending_ && !is_awake_ && clock_.now() < next) changed_.wait_until(mutex_, next);
+      if (is_ending_) return;
+      is_awake_ = false;
+    }
+  }
+
+  cluster::Address address_;
+  base::SystemClock clock_;
+  concurrency::Mutex mutex_;
+  concurrency::Condition changed_;
+  bool is_awake_ BRIGADE_GUARDED_BY(mutex_) = false;
+  bool is_ending_ BRIGADE_GUARDED_BY(mutex_) = false;
+  RendezvousState state_;
+  Service service_;
+  std::unique_ptr<grpc::Server> server_;
+  std::jthread watcher_;  // calls state_.tick() when it is due
+};
+
+}  // namespace
+
+bool is_built_in() {
+  return true;
+}
+
+std::unique_ptr<RendezvousServer> make_remote_server(const RendezvousServerOptions& options,
+                                                     const cluster::Member& host) {
+  return std::make_unique<Server>(options, host);
+}
+
+}  // namespace brigade::rpc

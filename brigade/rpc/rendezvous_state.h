@@ -1,0 +1,127 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "brigade/base/clock.h"
+#include "brigade/concurrency/mutex.h"
+#include "brigade/rpc/barrier_book.h"
+#include "brigade/rpc/key_store.h"
+#include "brigade/rpc/outbox.h"
+#include "brigade/rpc/protocol.h"
+
+namespace brigade::rpc {
+
+struct RendezvousStateOptions {
+  int world_size = 1;
+  int generation = 0;
+  std::chrono::milliseconds peer_timeout = std::chrono::seconds(10);
+  /// Whose process this is.
+  cluster::Member host = {};
+  /// Called for each member that is lost, without a lock. Must not block.
+  std::function<void(const cluster::LostMember&)> on_lost = {};
+  /// Called, without a lock, when `tick` is due earlier than it last said.
+  std::function<void()> on_earlier_deadline = {};
+};
+
+/// What the meeting point of a job knows: members, keys, barriers, deadlines. It neither waits nor
+/// has threads: calls that must wait are answered later, through their `Reply`, by whichever call
+/// brings the answer, and `tick` brings those that time brings. So tests need neither sockets nor
+/// time.
+///
+/// Thread-safety: all functions from any thread. Replies and listeners are called without a lock,
+/// in the order of what they tell.
+class RendezvousState {
+ public:
+  /// The clock must outlive the state.
+  RendezvousState(RendezvousStateOptions options, const base::Clock& clock);
+
+  /// Accepts a process, or refuses it: then the listener hears its end, with the reason, and
+  /// nothing is returned.
+  std::optional<MemberId> join(const Hello& hello, std::shared_ptr<Listener> listener);
+  void beat(MemberId id);
+  /// The member ends as planned.
+  void leave(MemberId id);
+  /// Its connection is gone; a loss unless it has left.
+  void disconnect(MemberId id);
+
+  /// These throw kUnavailable for a member that is lost, kAborted for one of an earlier generation,
+  /// kInvalidArgument for keys and values that are too large.
+  void set(MemberId id, std::string_view key, std::string_view value);
+  std::int64_t add(MemberId id, std::string_view key, std::int64_t delta);
+
+  /// These answer, now or later, and never throw.
+  void get(MemberId id, std::string_view key, std::chrono::milliseconds timeout, Reply reply);
+  void barrier(MemberId id, std::string_view name, std::chrono::milliseconds timeout, Reply reply);
+
+  void begin_generation(int generation, int world_size);
+  /// Everybody's membership ends as planned.
+  void close();
+
+  /// Does what is due by now: losses, deadlines. Returns when it is due next. A `tick` that comes
+  /// much too late shows that this process itself stood still; its members are not to blame then.
+  TimePoint tick();
+
+ private:
+  struct Entry {
+    cluster::Member member;
+    std::shared_ptr<Listener> listener;
+    TimePoint heard_at;
+    enum class Presence { kPresent, kLeft, kLost } presence = Presence::kPresent;
+  };
+  using IsOver = std::function<bool(const Waiting&)>;
+  using ErrorFor = std::function<Error(const Waiting&)>;
+
+  std::optional<Ending> refusal(const Hello& hello) const BRIGADE_REQUIRES(mutex_);
+  std::optional<Ending> rank_refusal(const Hello& hello) const BRIGADE_REQUIRES(mutex_);
+  void begin_run() BRIGADE_REQUIRES(mutex_);
+  void fail_start(const Ending& ending) BRIGADE_REQUIRES(mutex_);
+  void time_out_start() BRIGADE_REQUIRES(mutex_);
+  void lose(Entry& entry, const std::string& reason) BRIGADE_REQUIRES(mutex_);
+  void lose_silent_members(TimePoint now) BRIGADE_REQUIRES(mutex_);
+  void forgive_own_standstill(TimePoint now) BRIGADE_REQUIRES(mutex_);
+  void end_all(const Ending& ending, const Error& for_waiting) BRIGADE_REQUIRES(mutex_);
+  void require_present(MemberId id) const BRIGADE_REQUIRES(mutex_);
+  void require_nobody_gone(std::string_view what) const BRIGADE_REQUIRES(mutex_);
+  std::size_t num_present() const BRIGADE_REQUIRES(mutex_);
+  Waiting waiting_call(MemberId id, std::string what, std::chrono::milliseconds timeout,
+                       Reply reply) BRIGADE_REQUIRES(mutex_);
+
+  void tell(const Entry& entry, const Event& event) BRIGADE_REQUIRES(mutex_);
+  void tell_end(const Entry& entry, const Ending& ending) BRIGADE_REQUIRES(mutex_);
+  void answer(const std::vector<Waiting>& calls, const Outcome& outcome) BRIGADE_REQUIRES(mutex_);
+  void fail_waiting(const IsOver& is_over, const ErrorFor& error) BRIGADE_REQUIRES(mutex_);
+  void fail_barriers(const IsOver& is_over, const ErrorFor& error) BRIGADE_REQUIRES(mutex_);
+  void fail_keys(const IsOver& is_over, const ErrorFor& error) BRIGADE_REQUIRES(mutex_);
+  void wake_before(TimePoint deadline) BRIGADE_REQUIRES(mutex_);
+
+  const RendezvousStateOptions options_;
+  const base::Clock& clock_;
+  Outbox outbox_;
+  concurrency::Mutex mutex_;
+  int world_size_ BRIGADE_GUARDED_BY(mutex_);
+  int generation_ BRIGADE_GUARDED_BY(mutex_);
+  bool is_closed_ BRIGADE_GUARDED_BY(mutex_) = false;
+  bool is_started_ BRIGADE_GUARDED_BY(mutex_) = false;
+  MemberId last_id_ BRIGADE_GUARDED_BY(mutex_) = 0;
+  std::map<MemberId, Entry> entries_ BRIGADE_GUARDED_BY(mutex_);  // of this generation
+  KeyStore keys_ BRIGADE_GUARDED_BY(mutex_);
+  BarrierBook barriers_ BRIGADE_GUARDED_BY(mutex_);
+  std::optional<cluster::LostMember> lost_ BRIGADE_GUARDED_BY(mutex_);  // the first
+  std::optional<Ending> start_failure_ BRIGADE_GUARDED_BY(mutex_);
+  std::optional<TimePoint> start_deadline_ BRIGADE_GUARDED_BY(mutex_);
+  std::chrono::milliseconds start_timeout_ BRIGADE_GUARDED_BY(mutex_){0};  // of that deadline
+  TimePoint last_tick_ BRIGADE_GUARDED_BY(mutex_);
+  TimePoint next_tick_ BRIGADE_GUARDED_BY(mutex_);
+};
+
+/// "10 s", "0.25 s".
+std::string in_seconds(std::chrono::milliseconds time);
+
+}  // namespace brigade::rpc

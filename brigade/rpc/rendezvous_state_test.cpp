@@ -1,0 +1,351 @@
+#include "brigade/rpc/rendezvous_state.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+namespace brigade::rpc {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class Ear final : public Listener {
+ public:
+  void on_event(const Event& event) override { events.push_back(event); }
+  void on_end(const Ending& ending) override { endings.push_back(ending); }
+
+  template <class Kind>
+  std::vector<Kind> all() const {
+    std::vector<Kind> found;
+    for (const Event& event : events) {
+      if (const auto* kind = std::get_if<Kind>(&event)) found.push_back(*kind);
+    }
+    return found;
+  }
+  std::string end_text() const {
+    return endings.size() == 1 && endings[0].error ? endings[0].error->what() : "";
+  }
+  ErrorCode end_code() const { return endings.at(0).error.value().code(); }
+
+  std::vector<Event> events;
+  std::vector<Ending> endings;
+};
+
+cluster::Member member(int rank) {
+  return {rank, {"worker", rank}, "host-" + std::to_string(rank), 100 + rank};
+}
+
+Hello hello(int rank, int world_size = 2) {
+  return {.member = member(rank), .world_size = world_size, .start_timeout = seconds(30)};
+}
+
+struct Meeting {
+  explicit Meeting(int world_size, int host_rank = -1)
+      : state({.world_size = world_size,
+               .peer_timeout = seconds(10),
+               .host = {host_rank, {"launcher", 0}, "front", 1},
+               .on_lost = [this](const auto& member_lost) { lost.push_back(member_lost); }},
+              clock) {
+    for (int rank = 0; rank < world_size; ++rank) ears.push_back(std::make_shared<Ear>());
+  }
+  MemberId join(int rank) {
+    return state.join(hello(rank, static_cast<int>(ears.size())), ears.at(rank)).value();
+  }
+  std::vector<MemberId> join_all() {
+    std::vector<MemberId> ids;
+    for (int rank = 0; rank < static_cast<int>(ears.size()); ++rank) ids.push_back(join(rank));
+    return ids;
+  }
+  /// Lets time pass as the server's watcher sees it: in small steps.
+  void pass(seconds time) {
+    for (int second = 0; second < time.count(); ++second) {
+      clock.advance(seconds(1));
+      state.tick();
+    }
+  }
+  Reply into(std::vector<Outcome>& outcomes) {
+    return [&outcomes](const Outcome& outcome) { outcomes.push_back(outcome); };
+  }
+
+  base::ManualClock clock;
+  std::vector<cluster::LostMember> lost;
+  RendezvousState state;
+  std::vector<std::shared_ptr<Ear>> ears;
+};
+
+TEST(RendezvousState, TellsEverybodyWhoCame) {
+  Meeting meeting(2);
+  meeting.join(1);
+  EXPECT_TRUE(meeting.ears[1]->all<AllJoined>().empty());
+  meeting.join(0);
+  for (const auto& ear : meeting.ears) {
+    ASSERT_EQ(ear->all<AllJoined>().size(), 1u);
+    EXPECT_EQ(ear->all<AllJoined>()[0].members, (std::vector{member(0), member(1)}));
+    EXPECT_EQ(ear->all<Welcome>()[0].peer_timeout, seconds(10));
+  }
+}
+
+TEST(RendezvousState, RefusesASecondProcessOfTheRankAndNamesBoth) {
+  Meeting meeting(2);
+  meeting.join(1);
+  Hello second = hello(1);
+  second.member.host = "elsewhere";
+  const auto ear = std::make_shared<Ear>();
+  EXPECT_FALSE(meeting.state.join(second, ear));
+  EXPECT_EQ(ear->end_code(), ErrorCode::kFailedPrecondition);
+  EXPECT_THAT(ear->end_text(), AllOf(HasSubstr("host-1"), HasSubstr("elsewhere")));
+  EXPECT_TRUE(meeting.ears[1]->endings.empty());
+}
+
+TEST(RendezvousState, RefusesOtherWorldsVersionsAndGenerations) {
+  Meeting meeting(2);
+  meeting.state.begin_generation(4, 2);
+  const auto refusal = [&](const Hello& who) {
+    const auto ear = std::make_shared<Ear>();
+    EXPECT_FALSE(meeting.state.join(who, ear));
+    return ear;
+  };
+  Hello who = hello(0);
+  who.generation = 4;
+  who.world_size = 3;
+  EXPECT_THAT(refusal(who)->end_text(), AllOf(HasSubstr("3 processes"), HasSubstr("expects 2")));
+  who.world_size = 2;
+  who.protocol = 99;
+  EXPECT_THAT(refusal(who)->end_text(), AllOf(HasSubstr("version 99"), HasSubstr("version 1")));
+  who.protocol = kProtocolVersion;
+  who.generation = 3;
+  EXPECT_EQ(refusal(who)->end_code(), ErrorCode::kAborted);
+  EXPECT_THAT(refusal(who)->end_text(),
+              AllOf(HasSubstr("generation 3"), HasSubstr("generation 4")));
+  who.generation = 5;
+  EXPECT_TRUE(refusal(who)->endings[0].may_retry);
+  who.generation = 4;
+  who.member.rank = 2;
+  EXPECT_EQ(refusal(who)->end_code(), ErrorCode::kFailedPrecondition);
+}
+
+TEST(RendezvousState, NamesToEverybodyWhoDidNotComeInTime) {
+  Meeting meeting(4);
+  meeting.join(0);
+  meeting.pass(seconds(5));
+  meeting.join(2);
+  for (int second = 0; second < 25; ++second) {
+    meeting.state.beat(1);
+    meeting.state.beat(2);
+    meeting.pass(seconds(1));
+  }
+  for (const int rank : {0, 2}) {
+    ASSERT_EQ(meeting.ears[rank]->endings.size(), 1u);
+    EXPECT_EQ(meeting.ears[rank]->end_code(), ErrorCode::kDeadlineExceeded);
+    EXPECT_EQ(meeting.ears[rank]->endings[0].missing, (std::vector{1, 3}));
+    EXPECT_EQ(meeting.ears[rank]->endings[0].waited, seconds(30));
+  }
+  const auto late = std::make_shared<Ear>();
+  EXPECT_FALSE(meeting.state.join(hello(3, 4), late));
+  EXPECT_EQ(late->end_code(), ErrorCode::kDeadlineExceeded);
+}
+
+TEST(RendezvousState, LossDuringTheStartEndsIt) {
+  Meeting meeting(3);
+  meeting.join(0);
+  meeting.state.disconnect(meeting.join(1));
+  EXPECT_THAT(meeting.ears[0]->end_text(), AllOf(HasSubstr("worker/task:1"), HasSubstr("closed")));
+}
+
+TEST(RendezvousState, GetWaitsForSet) {
+  Meeting meeting(2);
+  const auto ids = meeting.join_all();
+  std::vector<Outcome> got;
+  meeting.state.get(ids[0], "key", seconds(5), meeting.into(got));
+  EXPECT_TRUE(got.empty());
+  meeting.state.set(ids[1], "key", "value");
+  meeting.state.get(ids[1], "key", seconds(0), meeting.into(got));
+  ASSERT_EQ(got.size(), 2u);
+  EXPECT_EQ(got[0].value, "value");
+  EXPECT_EQ(got[1].value, "value");
+}
+
+TEST(RendezvousState, GetEndsAtItsDeadlineAndNamesTheKey) {
+  Meeting meeting(2);
+  const auto ids = meeting.join_all();
+  std::vector<Outcome> got;
+  meeting.state.get(ids[0], "weights", milliseconds(2500), meeting.into(got));
+  meeting.pass(seconds(2));
+  EXPECT_TRUE(got.empty());
+  meeting.pass(seconds(1));
+  ASSERT_EQ(got.size(), 1u);
+  EXPECT_EQ(got[0].error->code(), ErrorCode::kDeadlineExceeded);
+  EXPECT_THAT(got[0].error->what(), AllOf(HasSubstr("weights"), HasSubstr("2.5 s")));
+}
+
+TEST(RendezvousState, TickSaysWhenItIsDue) {
+  Meeting meeting(2);
+  const auto ids = meeting.join_all();
+  EXPECT_EQ(meeting.state.tick() - meeting.clock.now(), milliseconds(2500));
+  std::vector<Outcome> got;
+  meeting.state.get(ids[0], "key", seconds(1), meeting.into(got));
+  EXPECT_EQ(meeting.state.tick() - meeting.clock.now(), seconds(1));
+}
+
+TEST(RendezvousState, AddsUp) {
+  Meeting meeting(2);
+  const auto ids = meeting.join_all();
+  EXPECT_EQ(meeting.state.add(ids[0], "count", 3), 3);
+  EXPECT_EQ(meeting.state.add(ids[1], "count", -5), -2);
+  meeting.state.set(ids[0], "text", "no number");
+  EXPECT_THROW(meeting.state.add(ids[0], "text", 1), Error);
+}
+
+TEST(RendezvousState, BarrierOpensForTheLastAndServesOnce) {
+  Meeting meeting(2);
+  const auto ids = meeting.join_all();
+  std::vector<Outcome> passed;
+  meeting.state.barrier(ids[0], "end", seconds(5), meeting.into(passed));
+  EXPECT_TRUE(passed.empty());
+  meeting.state.barrier(ids[1], "end", seconds(5), meeting.into(passed));
+  ASSERT_EQ(passed.size(), 2u);
+  EXPECT_FALSE(passed[0].error);
+  meeting.state.barrier(ids[1], "end", seconds(5), meeting.into(passed));
+  EXPECT_EQ(passed.at(2).error->code(), ErrorCode::kFailedPrecondition);
+}
+
+TEST(RendezvousState, BarrierNamesWhoIsMissing) {
+  Meeting meeting(3);
+  const auto ids = meeting.join_all();
+  std::vector<Outcome> passed;
+  meeting.state.barrier(ids[1], "end", seconds(2), meeting.into(passed));
+  meeting.pass(seconds(2));
+  ASSERT_EQ(passed.size(), 1u);
+  EXPECT_THAT(passed[0].error->what(),
+              AllOf(HasSubstr("host-0"), HasSubstr("host-2"), Not(HasSubstr("host-1"))));
+}
+
+TEST(RendezvousState, LossReleasesEverybodyAndNamesTheMember) {
+  Meeting meeting(3);
+  const auto ids = meeting.join_all();
+  std::vector<Outcome> released;
+  meeting.state.get(ids[0], "key", seconds(60), meeting.into(released));
+  meeting.state.barrier(ids[1], "end", seconds(60), meeting.into(released));
+  meeting.state.disconnect(ids[2]);
+  ASSERT_EQ(released.size(), 2u);
+  for (const auto& outcome : released) {
+    EXPECT_EQ(outcome.error->code(), ErrorCode::kUnavailable);
+    EXPECT_THAT(outcome.error->what(), HasSubstr("/job:worker/task:2"));
+  }
+  for (const int rank : {0, 1}) {
+    ASSERT_EQ(meeting.ears[rank]->all<cluster::LostMember>().size(), 1u);
+    EXPECT_EQ(meeting.ears[rank]->all<cluster::LostMember>()[0].member, member(2));
+  }
+  ASSERT_EQ(meeting.lost.size(), 1u);
+  EXPECT_EQ(meeting.lost[0].reason, "its connection was closed");
+}
+
+TEST(RendezvousState, SilentMemberIsLostAndHearsIt) {
+  Meeting meeting(2);
+  const auto ids = meeting.join_all();
+  for (int second = 0; second < 11; ++second) {
+    meeting.state.beat(ids[0]);
+    meeting.pass(seconds(1));
+  }
+  ASSERT_EQ(meeting.lost.size(), 1u);
+  EXPECT_EQ(meeting.lost[0].member.rank, 1);
+  EXPECT_EQ(meeting.lost[0].reason, "it has not been heard of for 10 s");
+  EXPECT_EQ(meeting.ears[1]->all<cluster::LostMember>().size(), 1u);
+  EXPECT_EQ(meeting.ears[1]->endings.size(), 1u);
+  EXPECT_THROW(meeting.state.set(ids[1], "key", "value"), Error);
+  EXPECT_EQ(meeting.ears[0]->all<Heard>().size(), 11u);
+}
+
+TEST(RendezvousState, StandstillOfTheLauncherIsNobodysLoss) {
+  Meeting meeting(2);
+  meeting.join_all();
+  meeting.clock.advance(seconds(60));
+  meeting.state.tick();
+  EXPECT_TRUE(meeting.lost.empty());
+}
+
+TEST(RendezvousState, StandstillOfTheFirstMemberIsItsOwnLoss) {
+  Meeting meeting(2, /*host_rank=*/0);
+  meeting.join_all();
+  meeting.clock.advance(seconds(60));
+  meeting.state.tick();
+  ASSERT_EQ(meeting.lost.size(), 1u);
+  EXPECT_EQ(meeting.lost[0].member.rank, 0);
+}
+
+TEST(RendezvousState, LeavingIsNoLossButBarriersEnd) {
+  Meeting meeting(2);
+  const auto ids = meeting.join_all();
+  std::vector<Outcome> passed;
+  meeting.state.barrier(ids[0], "end", seconds(60), meeting.into(passed));
+  meeting.state.leave(ids[1]);
+  meeting.state.disconnect(ids[1]);
+  EXPECT_TRUE(meeting.lost.empty());
+  EXPECT_FALSE(meeting.ears[1]->endings.at(0).error);
+  ASSERT_EQ(passed.size(), 1u);
+  EXPECT_THAT(passed[0].error->what(), HasSubstr("/job:worker/task:1"));
+  meeting.state.set(ids[0], "key", "value");  // the store goes on
+}
+
+TEST(RendezvousState, NextGenerationForgetsAndAborts) {
+  Meeting meeting(2);
+  const auto ids = meeting.join_all();
+  meeting.state.set(ids[0], "key", "value");
+  std::vector<Outcome> got;
+  meeting.state.get(ids[1], "other", seconds(60), meeting.into(got));
+  meeting.state.begin_generation(1, 1);
+  EXPECT_EQ(got.at(0).error->code(), ErrorCode::kAborted);
+  EXPECT_EQ(meeting.ears[0]->end_code(), ErrorCode::kAborted);
+  EXPECT_TRUE(meeting.lost.empty());
+  Hello next = hello(0, 1);
+  next.generation = 1;
+  const auto ear = std::make_shared<Ear>();
+  const auto id = meeting.state.join(next, ear);
+  EXPECT_EQ(ear->all<AllJoined>().size(), 1u);
+  meeting.state.get(id.value(), "key", seconds(0), meeting.into(got));
+  meeting.state.tick();
+  EXPECT_EQ(got.at(1).error->code(), ErrorCode::kDeadlineExceeded);
+  EXPECT_THROW(meeting.state.set(ids[0], "key", "value"), Error);
+  EXPECT_THROW(meeting.state.begin_generation(1, 1), Error);
+}
+
+TEST(RendezvousState, RefusesLargeValues) {
+  Meeting meeting(2);
+  const auto ids = meeting.join_all();
+  EXPECT_THROW(meeting.state.set(ids[0], std::string(5000, 'k'), ""), Error);
+  EXPECT_THROW(meeting.state.set(ids[0], "key", std::string((16 << 20) + 1, 'v')), Error);
+}
+
+TEST(RendezvousState, ThreadsMeetInIt) {
+  constexpr int kThreads = 4;
+  Meeting meeting(kThreads);
+  const auto ids = meeting.join_all();
+  std::vector<Outcome> outcomes;  // replies come one at a time
+  {
+    std::vector<std::jthread> threads;
+    for (int rank = 0; rank < kThreads; ++rank) {
+      threads.emplace_back([&, rank] {
+        for (int i = 0; i < 50; ++i) {
+          meeting.state.add(ids[rank], "count", 1);
+          meeting.state.beat(ids[rank]);
+          meeting.state.get(ids[rank], "key " + std::to_string((rank + i) % kThreads), seconds(60),
+                            meeting.into(outcomes));
+          meeting.state.set(ids[rank], "key " + std::to_string(rank), "value");
+          meeting.state.barrier(ids[rank], "step " + std::to_string(i), seconds(60),
+                                meeting.into(outcomes));
+          meeting.state.tick();
+        }
+      });
+    }
+  }
+  EXPECT_EQ(meeting.state.add(ids[0], "count", 0), kThreads * 50);
+  ASSERT_EQ(outcomes.size(), 2u * kThreads * 50);
+  for (const auto& outcome : outcomes) EXPECT_FALSE(outcome.error) << outcome.error->what();
+}
+
+}  // namespace
+}  // namespace brigade::rpc

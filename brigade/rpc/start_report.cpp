@@ -1,0 +1,34 @@
+#include "brigade/rpc/start_report.h"
+
+#include "brigade/base/strings.h"
+#include "brigade/rpc/rendezvous_state.h"
+
+namespace brigade::rpc {
+
+std::string describe_rank(const cluster::ClusterConfig& config, int rank) {
+  const auto tasks = config.cluster.training_tasks();
+  if (rank < 0 || static_cast<std::size_t>(rank) >= tasks.size()) {
+    return base::str_cat("rank ", rank);
+  }
+  const auto& task = tasks[static_cast<std::size_t>(rank)];
+  return base::str_cat(task, " at ", config.cluster.task_address(task), " (rank ", rank, ")");
+}
+
+std::string missing_text(const cluster::ClusterConfig& config, const std::vector<int>& missing,
+                         std::chrono::milliseconds waited) {
+  std::vector<std::string> names;
+  for (const int rank : missing) names.push_back(describe_rank(config, rank));
+  return base::str_cat(missing.size(), " of ", config.world_size, " processes did not come within ",
+                       in_seconds(waited), ": ", base::join(names, ", "),
+                       ". See whether they were started and what they printed.");
+}
+
+std::string describe_host(const cluster::ClusterConfig& config) {
+  if (config.rendezvous_host == cluster::ClusterConfig::RendezvousHost::kLauncher) {
+    return base::str_cat("the launcher at ", config.rendezvous);
+  }
+  const std::string first = describe_rank(config, 0);
+  return config.cluster.is_empty() ? base::str_cat(first, " at ", config.rendezvous) : first;
+}
+
+}  // namespace brigade::rpc

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "brigade/base/error.h"
+#include "brigade/concurrency/cancel_token.h"
+#include "brigade/rpc/protocol.h"
+
+namespace grpc {
+class Channel;
+}
+
+namespace brigade::rpc {
+
+/// A call of the store that came to nothing because the connection did.
+class ConnectionError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// The calls of the key store, as a member makes them. They throw what the meeting point threw, or
+/// ConnectionError.
+///
+/// Thread-safety: all functions from any thread.
+class StoreCalls {
+ public:
+  virtual ~StoreCalls() = default;
+  virtual void set(MemberId id, std::string_view key, std::string_view value) = 0;
+  virtual std::int64_t add(MemberId id, std::string_view key, std::int64_t delta) = 0;
+  virtual std::string get(MemberId id, std::string_view key, std::chrono::milliseconds timeout) = 0;
+  virtual void barrier(MemberId id, std::string_view name, std::chrono::milliseconds timeout) = 0;
+};
+
+/// Calls are given up when `cancel` is cancelled, and `patience` after their deadline.
+std::unique_ptr<StoreCalls> make_store_calls(std::shared_ptr<grpc::Channel> channel,
+                                             concurrency::CancelToken cancel,
+                                             std::chrono::milliseconds patience);
+
+}  // namespace brigade::rpc

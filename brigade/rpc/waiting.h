@@ -1,0 +1,22 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "brigade/rpc/protocol.h"
+
+namespace brigade::rpc {
+
+using TimePoint = std::chrono::steady_clock::time_point;
+
+/// A call of a member's that waits at the meeting point.
+struct Waiting {
+  MemberId member = 0;
+  /// What for: "key 'a'", "barrier 'end'".
+  std::string what;
+  std::chrono::milliseconds timeout{0};
+  TimePoint deadline;
+  Reply reply;
+};
+
+}  // namespace brigade::rpc

@@ -1,0 +1,158 @@
+#include "brigade/rpc/wire.h"
+
+#include <grpcpp/support/status.h>
+
+#include <string>
+
+#include "brigade/rpc/proto/rendezvous.pb.h"
+
+namespace brigade::rpc {
+namespace {
+
+// Travels in a status' details: what gRPC makes itself has none.
+constexpr const char* kOurs = "brigade";
+
+void fill(const cluster::Member& member, proto::Member& to) {
+  to.set_rank(member.rank);
+  to.set_job(member.task.job);
+  to.set_task(member.task.index);
+  to.set_host(member.host);
+  to.set_pid(member.pid);
+}
+
+struct Filler {
+  proto::ToMember& to;
+  void operator()(const Welcome& welcome) const {
+    auto& message = *to.mutable_welcome();
+    message.set_member_id(welcome.id);
+    message.set_peer_timeout_ms(welcome.peer_timeout.count());
+    fill(welcome.host, *message.mutable_host());
+  }
+  void operator()(const AllJoined& joined) const {
+    auto& message = *to.mutable_all_joined();
+    for (const auto& member : joined.members) fill(member, *message.add_members());
+  }
+  void operator()(const Heard&) const { to.mutable_heard(); }
+  void operator()(const cluster::LostMember& lost) const {
+    fill(lost.member, *to.mutable_lost()->mutable_member());
+    to.mutable_lost()->set_reason(lost.reason);
+  }
+};
+
+grpc::StatusCode status_code(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kInvalidArgument:
+      return grpc::StatusCode::INVALID_ARGUMENT;
+    case ErrorCode::kNotFound:
+      return grpc::StatusCode::NOT_FOUND;
+    case ErrorCode::kAlreadyExists:
+      return grpc::StatusCode::ALREADY_EXISTS;
+    case ErrorCode::kFailedPrecondition:
+      return grpc::StatusCode::FAILED_PRECONDITION;
+    case ErrorCode::kOutOfRange:
+      return grpc::StatusCode::OUT_OF_RANGE;
+    case ErrorCode::kUnavailable:
+      return grpc::StatusCode::UNAVAILABLE;
+    case ErrorCode::kDeadlineExceeded:
+      return grpc::StatusCode::DEADLINE_EXCEEDED;
+    case ErrorCode::kCancelled:
+      return grpc::StatusCode::CANCELLED;
+    case ErrorCode::kAborted:
+      return grpc::StatusCode::ABORTED;
+    case ErrorCode::kDataLoss:
+      return grpc::StatusCode::DATA_LOSS;
+    case ErrorCode::kResourceExhausted:
+      return grpc::StatusCode::RESOURCE_EXHAUSTED;
+    case ErrorCode::kPermissionDenied:
+      return grpc::StatusCode::PERMISSION_DENIED;
+    case ErrorCode::kUnimplemented:
+      return grpc::StatusCode::UNIMPLEMENTED;
+    case ErrorCode::kInternal:
+      return grpc::StatusCode::INTERNAL;
+  }
+  return grpc::StatusCode::INTERNAL;
+}
+
+ErrorCode error_code(grpc::StatusCode code) {
+  for (int i = 0; i <= static_cast<int>(ErrorCode::kInternal); ++i) {
+    if (status_code(static_cast<ErrorCode>(i)) == code) return static_cast<ErrorCode>(i);
+  }
+  return code == grpc::StatusCode::UNAUTHENTICATED ? ErrorCode::kPermissionDenied
+                                                   : ErrorCode::kInternal;
+}
+
+}  // namespace
+
+proto::FromMember to_proto(const Hello& hello) {
+  proto::FromMember message;
+  auto& to = *message.mutable_hello();
+  to.set_protocol(hello.protocol);
+  fill(hello.member, *to.mutable_member());
+  to.set_world_size(hello.world_size);
+  to.set_generation(hello.generation);
+  to.set_start_timeout_ms(hello.start_timeout.count());
+  to.set_waited_ms(hello.waited.count());
+  return message;
+}
+
+Hello from_proto(const proto::Hello& hello) {
+  return {.protocol = hello.protocol(),
+          .member = from_proto(hello.member()),
+          .world_size = hello.world_size(),
+          .generation = hello.generation(),
+          .start_timeout = std::chrono::milliseconds(hello.start_timeout_ms()),
+          .waited = std::chrono::milliseconds(hello.waited_ms())};
+}
+
+proto::ToMember to_proto(const Event& event) {
+  proto::ToMember message;
+  std::visit(Filler{message}, event);
+  return message;
+}
+
+proto::ToMember to_proto(const Ending& ending) {
+  proto::ToMember message;
+  auto& end = *message.mutable_end();
+  end.set_failed(ending.error.has_value());
+  if (ending.error) {
+    end.set_code(static_cast<int>(ending.error->code()));
+    end.set_message(ending.error->what());
+  }
+  end.set_may_retry(ending.may_retry);
+  end.mutable_missing()->Add(ending.missing.begin(), ending.missing.end());
+  end.set_waited_ms(ending.waited.count());
+  return message;
+}
+
+cluster::Member from_proto(const proto::Member& member) {
+  return {.rank = member.rank(),
+          .task = {member.job(), member.task()},
+          .host = member.host(),
+          .pid = member.pid()};
+}
+
+cluster::LostMember from_proto(const proto::Lost& lost) {
+  return {from_proto(lost.member()), lost.reason()};
+}
+
+Ending from_proto(const proto::End& end) {
+  Ending ending{.may_retry = end.may_retry(),
+                .missing = {end.missing().begin(), end.missing().end()},
+                .waited = std::chrono::milliseconds(end.waited_ms())};
+  if (end.failed()) ending.error = Error(static_cast<ErrorCode>(end.code()), end.message());
+  return ending;
+}
+
+grpc::Status to_status(const Error& error) {
+  return {status_code(error.code()), error.what(), kOurs};
+}
+
+bool is_ours(const grpc::Status& status) {
+  return status.error_details() == kOurs;
+}
+
+Error to_error(const grpc::Status& status) {
+  return Error(error_code(status.error_code()), status.error_message());
+}
+
+}  // namespace brigade::rpc
