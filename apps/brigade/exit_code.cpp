@@ -1,21 +1,11 @@
 #include "apps/brigade/exit_code.h"
 
-#include <c10/util/Exception.h>
-
 #include <iostream>
 
 #include "brigade/base/strings.h"
 
 namespace brigade::command {
 namespace {
-
-std::string message_of(const std::exception& error) {
-  const auto* torch_error = dynamic_cast<const c10::Error*>(&error);
-  if (torch_error == nullptr) return error.what();
-  // libtorch appends where it was thrown; the first line is for users.
-  const std::string text = torch_error->what_without_backtrace();
-  return text.substr(0, text.find('\n'));
-}
 
 std::string one_line(std::string text) {
   text = base::trim(text);
@@ -56,7 +46,7 @@ void check_choice(std::string_view what, const std::string& word,
 int report_error(const std::exception& error) {
   const bool is_usage = dynamic_cast<const UsageError*>(&error) != nullptr;
   std::cout.flush();
-  std::cerr << "brigade: error: " << one_line(message_of(error)) << std::endl;
+  std::cerr << "brigade: error: " << one_line(error.what()) << std::endl;
   return is_usage ? kUsage : kFailed;
 }
 

@@ -1,9 +1,11 @@
+#include <c10/util/Exception.h>
 #include <torch/version.h>
 
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <exception>
 #include <iostream>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -12,6 +14,7 @@
 #include "apps/brigade/evaluate_command.h"
 #include "apps/brigade/exit_code.h"
 #include "apps/brigade/inspect_command.h"
+#include "apps/brigade/launch_command.h"
 #include "apps/brigade/train_command.h"
 #include "brigade/base/strings.h"
 
@@ -88,6 +91,7 @@ int run(int argc, char** argv) {
   commands.push_back(make_inspect_command(app));
   commands.push_back(make_bench_command(app));
   commands.push_back(make_devices_command(app));
+  app.add_subcommand(kLaunchCommand, kLaunchDescription);  // for the help; `brigade` does it itself
   check_command_name(argc, argv, commands);
   const int ended = parse(app, commands, argc, argv);
   if (ended >= 0) return ended;
@@ -105,6 +109,10 @@ int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);
   try {
     return brigade::command::run(argc, argv);
+  } catch (const c10::Error& error) {
+    // libtorch appends where it was thrown; the first line is for users.
+    const std::string text = error.what_without_backtrace();
+    return brigade::command::report_error(std::runtime_error(text.substr(0, text.find('\n'))));
   } catch (const std::exception& error) {
     return brigade::command::report_error(error);
   }

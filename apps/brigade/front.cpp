@@ -1,0 +1,47 @@
+// What is called `brigade`: a small program without libtorch, so that a launcher is there at once
+// and costs little memory a process. It launches by itself; everything else is `brigade-core`'s,
+// which lies beside it and takes its place.
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <exception>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "apps/brigade/exit_code.h"
+#include "apps/brigade/launch_command.h"
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+#include "brigade/launch/shim.h"
+
+namespace brigade::command {
+namespace {
+
+[[noreturn]] void become_core(char** argv) {
+  const auto core = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "brigade-core";
+  ::execv(core.c_str(), argv);
+  throw Error(ErrorCode::kNotFound,
+              base::str_cat("The program ", core.string(), ", which belongs beside this one, ",
+                            "was not started: ", std::strerror(errno)));
+}
+
+int run(int argc, char** argv) {
+  const std::string command = argc > 1 ? argv[1] : "";
+  const std::vector<std::string> arguments(argv + std::min(argc, 2), argv + argc);
+  if (command == launch::kShimCommand) return launch::run_shim(arguments);
+  if (command == kLaunchCommand) return run_launch(arguments);
+  become_core(argv);
+}
+
+}  // namespace
+}  // namespace brigade::command
+
+int main(int argc, char** argv) {
+  try {
+    return brigade::command::run(argc, argv);
+  } catch (const std::exception& error) {
+    return brigade::command::report_error(error);
+  }
+}

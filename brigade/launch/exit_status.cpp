@@ -1,0 +1,43 @@
+#include "brigade/launch/exit_status.h"
+
+#include <string.h>
+#include <sys/wait.h>
+
+#include <csignal>
+
+#include "brigade/base/strings.h"
+
+namespace brigade::launch {
+
+namespace {
+
+constexpr int kUsageCode = 2;
+constexpr int kRestartMeCode = 75;
+constexpr int kInterruptedCode = 130;
+
+}  // namespace
+
+ExitStatus ExitStatus::of_wait(int status) {
+  if (WIFSIGNALED(status)) return {.signal = WTERMSIG(status)};
+  return {.code = WEXITSTATUS(status)};
+}
+
+Ending ending_of(const ExitStatus& status) {
+  if (status.is_success()) return Ending::kDone;
+  if (status.code == kRestartMeCode) return Ending::kRestartMe;
+  if (status.code == kInterruptedCode || status.signal == SIGINT) return Ending::kInterrupted;
+  if (status.code == kUsageCode) return Ending::kUsage;
+  return Ending::kFailed;
+}
+
+std::string signal_text(int signal) {
+  const char* name = ::sigabbrev_np(signal);
+  return name == nullptr ? std::to_string(signal) : base::str_cat("SIG", name);
+}
+
+std::string to_string(const ExitStatus& status) {
+  if (status.code) return base::str_cat("exit code ", *status.code);
+  return base::str_cat("signal ", *status.signal, " (", signal_text(*status.signal), ")");
+}
+
+}  // namespace brigade::launch

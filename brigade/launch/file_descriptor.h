@@ -1,0 +1,41 @@
+#pragma once
+
+#include <utility>
+
+namespace brigade::launch {
+
+/// Owns a file descriptor.
+///
+/// Thread-safety: a value that moves.
+class FileDescriptor {
+ public:
+  FileDescriptor() = default;
+  explicit FileDescriptor(int number) : number_(number) {}
+  FileDescriptor(FileDescriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  FileDescriptor& operator=(FileDescriptor&& other) noexcept {
+    reset();
+    number_ = std::exchange(other.number_, -1);
+    return *this;
+  }
+  ~FileDescriptor() { reset(); }
+
+  /// -1 for none.
+  int number() const { return number_; }
+  bool is_open() const { return number_ >= 0; }
+  void reset() noexcept;
+
+ private:
+  int number_ = -1;
+};
+
+/// A pipe whose ends close at exec. Throws kResourceExhausted.
+struct Pipe {
+  FileDescriptor read;
+  FileDescriptor write;
+};
+Pipe make_pipe();
+
+/// Reads from it return at once from now on.
+void set_non_blocking(const FileDescriptor& descriptor);
+
+}  // namespace brigade::launch

@@ -1,0 +1,67 @@
+#include "brigade/launch/resources.h"
+
+#include <map>
+#include <sstream>
+
+#include "brigade/base/strings.h"
+
+namespace brigade::launch {
+
+namespace {
+
+std::vector<machine::CoreSet> divided_cores(const machine::Topology& topology, int processes) {
+  std::vector<machine::CoreSet> parts(static_cast<std::size_t>(processes));
+  // Both threads of a physical core go to one process: processes are not to wait for each other.
+  std::vector<int> in_order;
+  for (const machine::CoreSet& physical : topology.physical_cores)
+    in_order.insert(in_order.end(), physical.cores().begin(), physical.cores().end());
+  const auto count = static_cast<int>(in_order.size());
+  if (!topology.may_pin() || count < processes) return parts;
+  for (int process = 0; process < processes; ++process) {
+    const auto cut = [&](int part) { return in_order.begin() + count * part / processes; };
+    parts[static_cast<std::size_t>(process)] =
+        machine::CoreSet(std::vector<int>(cut(process), cut(process + 1)));
+  }
+  return parts;
+}
+
+std::string gpus_of(const std::vector<std::string>& gpus, int process, int processes) {
+  const auto count = static_cast<int>(gpus.size());
+  if (count < processes) return gpus[static_cast<std::size_t>(process % count)];
+  const auto cut = [&](int part) { return gpus.begin() + count * part / processes; };
+  return base::join(std::vector<std::string>(cut(process), cut(process + 1)), ",");
+}
+
+}  // namespace
+
+std::vector<ResourceShare> divide_resources(const machine::Topology& topology,
+                                            const std::optional<std::vector<std::string>>& gpus,
+                                            int processes) {
+  std::vector<ResourceShare> shares;
+  const std::vector<machine::CoreSet> cores = divided_cores(topology, processes);
+  for (int process = 0; process < processes; ++process) {
+    ResourceShare share{.cores = cores[static_cast<std::size_t>(process)]};
+    if (gpus && !gpus->empty()) share.gpus = gpus_of(*gpus, process, processes);
+    shares.push_back(std::move(share));
+  }
+  return shares;
+}
+
+std::vector<std::string> shared_cards(const std::vector<ResourceShare>& shares) {
+  std::map<std::string, std::vector<std::string>> users;
+  for (std::size_t rank = 0; rank < shares.size(); ++rank) {
+    std::istringstream cards(shares[rank].gpus.value_or(""));
+    for (std::string card; std::getline(cards, card, ',');)
+      users[card].push_back(std::to_string(rank));
+  }
+  std::vector<std::string> lines;
+  for (const auto& [card, ranks] : users) {
+    if (ranks.size() < 2) continue;
+    lines.push_back(base::str_cat("GPU ", card, " is shared by the processes ",
+                                  base::join(ranks, ", "),
+                                  ": give each a fraction of its memory (--gpu-memory-fraction)."));
+  }
+  return lines;
+}
+
+}  // namespace brigade::launch

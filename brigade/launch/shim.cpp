@@ -1,0 +1,152 @@
+#include "brigade/launch/shim.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#include "brigade/launch/descendants.h"
+#include "brigade/machine/core_set.h"
+
+namespace brigade::launch {
+
+namespace {
+
+constexpr int kUsage = 2;
+constexpr int kCannotStart = 127;
+constexpr std::chrono::seconds kPatience{10};
+
+struct Arguments {
+  int lifeline = -1;
+  machine::CoreSet cores;      // empty: all
+  std::vector<char*> program;  // ends with null
+};
+
+std::optional<Arguments> parse(std::span<const std::string> arguments) {
+  if (arguments.size() < 4 || arguments[2] != "--") return std::nullopt;
+  Arguments parsed;
+  const std::string& number = arguments[0];
+  const auto [end, error] =
+      std::from_chars(number.data(), number.data() + number.size(), parsed.lifeline);
+  if (error != std::errc() || end != number.data() + number.size()) return std::nullopt;
+  if (arguments[1] != kAllCores) parsed.cores = machine::CoreSet::parse(arguments[1]);
+  for (const std::string& word : arguments.subspan(3))
+    parsed.program.push_back(const_cast<char*>(word.c_str()));
+  parsed.program.push_back(nullptr);
+  return parsed;
+}
+
+/// What the program inherits. Refused: it runs where the system lets it.
+void keep_to(const machine::CoreSet& cores) {
+  if (cores.empty()) return;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int core : cores.cores()) CPU_SET(core, &set);
+  ::sched_setaffinity(0, sizeof(set), &set);
+}
+
+sigset_t handled_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : {SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT})
+    sigaddset(&set, signal);
+  return set;
+}
+
+[[noreturn]] void become_program(const Arguments& arguments, const sigset_t& former_mask) {
+  // Should the shim be killed, the program goes with it.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() == 1) ::_exit(kCannotStart);
+  ::setpgid(0, 0);
+  ::sigprocmask(SIG_SETMASK, &former_mask, nullptr);
+  ::execvp(arguments.program.front(), arguments.program.data());
+  std::fprintf(stderr, "brigade: error: cannot start '%s': %s\n", arguments.program.front(),
+               std::strerror(errno));
+  ::_exit(kCannotStart);
+}
+
+/// Reaps everything that ended below the shim; the program's status if it was among it.
+std::optional<int> reap(pid_t program) {
+  std::optional<int> ended;
+  int status = 0;
+  for (pid_t pid = ::waitpid(-1, &status, WNOHANG); pid > 0;
+       pid = ::waitpid(-1, &status, WNOHANG)) {
+    if (pid == program) ended = status;
+  }
+  return ended;
+}
+
+/// Waits for the program's end, or for the launcher's. Returns the program's status, or nothing.
+std::optional<int> watch(int lifeline, int signals, pid_t program) {
+  while (true) {
+    pollfd both[] = {{.fd = lifeline, .events = POLLIN, .revents = 0},
+                     {.fd = signals, .events = POLLIN, .revents = 0}};
+    if (::poll(both, 2, -1) < 0 && errno != EINTR) return std::nullopt;
+    if (both[1].revents != 0) {
+      signalfd_siginfo info{};
+      if (::read(signals, &info, sizeof(info)) != sizeof(info)) continue;
+      const auto signal = static_cast<int>(info.ssi_signo);
+      if (signal != SIGCHLD) ::kill(-program, signal);
+      if (const auto status = reap(program)) return status;
+    }
+    if (both[0].revents != 0) return std::nullopt;
+  }
+}
+
+int end_as(int status) {
+  if (!WIFSIGNALED(status)) return WEXITSTATUS(status);
+  // The launcher should see the program's signal, and no second core file.
+  ::prctl(PR_SET_DUMPABLE, 0);
+  const int signal = WTERMSIG(status);
+  ::signal(signal, SIG_DFL);
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, signal);
+  ::sigprocmask(SIG_UNBLOCK, &set, nullptr);
+  ::raise(signal);
+  return 128 + signal;
+}
+
+}  // namespace
+
+std::string shim_usage() {
+  return std::string("usage: brigade ") + kShimCommand +
+         " <lifeline descriptor> <cores or all> -- <program...>";
+}
+
+int run_shim(std::span<const std::string> arguments) {
+  const auto parsed = parse(arguments);
+  if (!parsed) {
+    std::fprintf(stderr, "%s\n", shim_usage().c_str());
+    return kUsage;
+  }
+  keep_to(parsed->cores);
+  ::setsid();
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  ::fcntl(parsed->lifeline, F_SETFD, FD_CLOEXEC);  // the program must not hold it
+  const sigset_t handled = handled_signals();
+  sigset_t former_mask;
+  ::sigprocmask(SIG_BLOCK, &handled, &former_mask);
+  const int signals = ::signalfd(-1, &handled, SFD_CLOEXEC);
+  const pid_t program = ::fork();  // one thread, and nothing of libtorch is loaded here
+  if (program == 0) become_program(*parsed, former_mask);
+  if (program > 0) ::setpgid(program, program);  // before a signal is handed on to its group
+  const std::optional<int> status =
+      program > 0 ? watch(parsed->lifeline, signals, program) : std::nullopt;
+  kill_descendants(::getpid(), kPatience);
+  return status ? end_as(*status) : kCannotStart;
+}
+
+}  // namespace brigade::launch
