@@ -1,0 +1,77 @@
+#include "tests/process/telling_file_system.h"
+
+#include <string>
+#include <utility>
+
+namespace brigade::process {
+namespace {
+
+constexpr std::string_view kFolderPrefix = "ckpt-";
+
+bool ends_with(const io::Path& path, std::string_view end) {
+  return path.filename().string().ends_with(end);
+}
+
+/// A read inside of a checkpoint begins the restore, if the session has come that far.
+void tell_read(ProgressPage& page, const io::Path& path) {
+  const bool is_checkpoint = path.parent_path().filename().string().starts_with(kFolderPrefix);
+  if (is_checkpoint && page.trainer() == TrainerPhase::kLooking) page.set(TrainerPhase::kRestore);
+}
+
+}  // namespace
+
+TellingFileSystem::TellingFileSystem(std::shared_ptr<io::FileSystem> below, ProgressPage& page)
+    : below_(std::move(below)), page_(page) {}
+
+std::string TellingFileSystem::read(const io::Path& path) const {
+  tell_read(page_, path);
+  return below_->read(path);
+}
+
+std::unique_ptr<io::ReadableFile> TellingFileSystem::open(const io::Path& path) const {
+  tell_read(page_, path);
+  return below_->open(path);
+}
+
+std::unique_ptr<io::WritableFile> TellingFileSystem::create(const io::Path& path,
+                                                            io::CreateMode mode) {
+  return below_->create(path, mode);
+}
+
+void TellingFileSystem::rename(const io::Path& from, const io::Path& to) {
+  const bool is_checkpoint = ends_with(from, ".saving");
+  if (is_checkpoint) page_.set(WriterPhase::kPublishing);
+  if (ends_with(to, ".removing")) page_.set(WriterPhase::kRemoving);
+  below_->rename(from, to);
+  if (is_checkpoint) {
+    page_.set_published(std::stoll(to.filename().string().substr(kFolderPrefix.size())));
+  }
+  if (to.filename() == "latest") is_latest_set_ = true;
+}
+
+bool TellingFileSystem::remove(const io::Path& path) {
+  const bool was_there = below_->remove(path);
+  if (ends_with(path, ".removing")) page_.set(WriterPhase::kIdle);
+  return was_there;
+}
+
+std::optional<io::FileInfo> TellingFileSystem::info(const io::Path& path) const {
+  return below_->info(path);
+}
+
+std::vector<std::string> TellingFileSystem::list(const io::Path& directory) const {
+  return below_->list(directory);
+}
+
+void TellingFileSystem::create_directories(const io::Path& directory) {
+  if (ends_with(directory, ".saving")) page_.set(WriterPhase::kWriting);
+  below_->create_directories(directory);
+}
+
+void TellingFileSystem::sync_directory(const io::Path& directory) {
+  below_->sync_directory(directory);
+  const bool is_published = std::exchange(is_latest_set_, false);
+  if (is_published && page_.writer() == WriterPhase::kPublishing) page_.set(WriterPhase::kIdle);
+}
+
+}  // namespace brigade::process

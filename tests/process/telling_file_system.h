@@ -1,0 +1,35 @@
+#pragma once
+
+#include <memory>
+
+#include "brigade/io/file_system.h"
+#include "tests/process/progress_page.h"
+
+namespace brigade::process {
+
+/// Hands everything on to another file system, and tells the page from the paths it sees how far a
+/// save or a restore is.
+///
+/// Thread-safety: as that of the file system below.
+class TellingFileSystem final : public io::FileSystem {
+ public:
+  /// `page` must outlive it.
+  TellingFileSystem(std::shared_ptr<io::FileSystem> below, ProgressPage& page);
+
+  std::string read(const io::Path& path) const override;
+  std::unique_ptr<io::ReadableFile> open(const io::Path& path) const override;
+  std::unique_ptr<io::WritableFile> create(const io::Path& path, io::CreateMode mode) override;
+  void rename(const io::Path& from, const io::Path& to) override;
+  bool remove(const io::Path& path) override;
+  std::optional<io::FileInfo> info(const io::Path& path) const override;
+  std::vector<std::string> list(const io::Path& directory) const override;
+  void create_directories(const io::Path& directory) override;
+  void sync_directory(const io::Path& directory) override;
+
+ private:
+  std::shared_ptr<io::FileSystem> below_;
+  ProgressPage& page_;
+  bool is_latest_set_ = false;  // the writing thread's alone
+};
+
+}  // namespace brigade::process
