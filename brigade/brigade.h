@@ -53,6 +53,7 @@
 #include "brigade/slim/train_op.h"
 #include "brigade/train/accuracy.h"
 #include "brigade/train/auc.h"
+#include "brigade/train/backup_and_restore.h"
 #include "brigade/train/checkpoint_saver_hook.h"
 #include "brigade/train/checkpoints_iterator.h"
 #include "brigade/train/csv_logger.h"
@@ -63,6 +64,7 @@
 #include "brigade/train/evaluation_loop.h"
 #include "brigade/train/final_ops_hook.h"
 #include "brigade/train/global_step_waiter_hook.h"
+#include "brigade/train/lambda_callback.h"
 #include "brigade/train/learning_rate_scheduler.h"
 #include "brigade/train/logging_hook.h"
 #include "brigade/train/make_metric.h"
@@ -139,6 +141,7 @@ using models::ReLU;
 using models::Sequential;
 using models::Softmax;
 using train::AtStop;
+using train::BackupAndRestore;
 using train::Callback;
 using train::CheckpointSaverHook;
 using train::CheckpointsIterator;
@@ -151,6 +154,7 @@ using train::FitOptions;
 using train::GlobalStepWaiterHook;
 using train::History;
 using train::LabeledData;
+using train::LambdaCallback;
 using train::LearningRateScheduler;
 using train::LoggingHook;
 using train::Logs;

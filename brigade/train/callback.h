@@ -9,6 +9,8 @@
 
 namespace brigade::train {
 
+struct SessionOptions;
+
 /// Something that is called on the way of `Model::fit`: to save, log, stop, change the rate. Each
 /// function may do nothing. Errors end the fit. Keras: keras.callbacks.Callback.
 ///
@@ -27,6 +29,9 @@ class Callback {
   virtual void on_train_batch_end(FitContext&) {}
   virtual void on_test_begin(FitContext&) {}
   virtual void on_test_end(FitContext&) {}
+  /// Before the session that runs the steps is made, behind `on_train_begin`: adds hooks, says
+  /// where to go on from.
+  virtual void prepare_session(SessionOptions&) {}
 };
 
 /// A callback among others: made from a pointer to one, or from the options of one, such as

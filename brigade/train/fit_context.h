@@ -58,6 +58,9 @@ class FitContext {
   }
   bool should_stop() const { return !stop_reason_.empty(); }
   const std::string& stop_reason() const { return stop_reason_; }
+  /// In `on_train_end`: whether epochs are left because the session was asked to stop, as by a
+  /// signal. Whoever fits again goes on.
+  bool is_interrupted() const { return is_interrupted_; }
 
   /// Puts what a callback remembers into every checkpoint: `part` as for `TrainingState`, its name
   /// made unique, and skipped where a checkpoint lacks it. In `on_train_begin`, before anything is
@@ -78,6 +81,7 @@ class FitContext {
   StepValues step_values_;
   Logs logs_;
   std::string stop_reason_;
+  bool is_interrupted_ = false;
   std::map<std::string, int> part_names_;  // and how often each was given
 };
 

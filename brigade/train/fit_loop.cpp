@@ -96,7 +96,9 @@ void FitLoop::add_parts() {
 History FitLoop::run() {
   trainer_.reset();
   call(&Callback::on_train_begin);
-  MonitoredTrainingSession session(context_.state(), options_.session);
+  SessionOptions session_options = options_.session;
+  for (const CallbackPtr& callback : callbacks_) callback->prepare_session(session_options);
+  MonitoredTrainingSession session(context_.state(), std::move(session_options));
   while (context_.epoch_ < options_.epochs && !context_.should_stop() && !session.should_stop()) {
     const std::int64_t epoch = context_.epoch_;
     begin_epoch();
@@ -105,8 +107,10 @@ History FitLoop::run() {
     if (session.should_stop() && has_next_step()) break;  // whoever goes on ends the epoch
     end_epoch();
   }
-  if (context_.epoch_ < options_.epochs && session.should_stop())
+  if (context_.epoch_ < options_.epochs && session.should_stop()) {
+    context_.is_interrupted_ = !context_.should_stop();
     context_.stop("the session was asked to stop");
+  }
   session.close();
   call(&Callback::on_train_end);
   history_.stop_reason = context_.stop_reason();

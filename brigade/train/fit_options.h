@@ -31,6 +31,9 @@ struct FitOptions {
   std::optional<std::int64_t> steps_per_epoch = std::nullopt;
   /// Its figures are those of the epoch with "val_" before them.
   std::optional<LabeledData> validation_data = std::nullopt;
+  /// Instead: the share of the data to be kept for validation, the last examples as they are given.
+  /// For data in tensors. 0: none.
+  double validation_split = 0.0;
   /// Default: as `batch_size`.
   std::optional<std::int64_t> validation_batch_size = std::nullopt;
   /// Batches. Default: all.

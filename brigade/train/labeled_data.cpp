@@ -67,6 +67,24 @@ LabeledData LabeledData::unlabeled(const data::Dataset<at::Tensor>& batches) {
   });
 }
 
+std::pair<LabeledData, LabeledData> LabeledData::split_off_last(double fraction) const {
+  check_argument(fraction > 0.0 && fraction < 1.0,
+                 base::str_cat("validation_split is ", fraction, " and must lie between 0 and 1."));
+  const auto* tensors = std::get_if<Tensors>(&data_);
+  check_argument(tensors != nullptr,
+                 "validation_split is for tensors: of a dataset, take and skip make two.");
+  const std::int64_t count = tensors->features.size(0);
+  const auto first = static_cast<std::int64_t>(static_cast<double>(count) * (1.0 - fraction));
+  check_argument(first > 0 && first < count,
+                 base::str_cat("validation_split is ", fraction, ": ", count,
+                               " examples are too few to be split by it."));
+  const auto part = [&](std::int64_t begin, std::int64_t size) {
+    return LabeledData(tensors->features.narrow(0, begin, size),
+                       tensors->labels.narrow(0, begin, size));
+  };
+  return {part(0, first), part(first, count - first)};
+}
+
 LabeledData::Distributed LabeledData::distributed(const distribute::Strategy& strategy,
                                                   const Batching& batching) const {
   const auto* tensors = std::get_if<Tensors>(&data_);

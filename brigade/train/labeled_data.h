@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <variant>
 
 #include "brigade/data/dataset.h"
@@ -36,6 +37,11 @@ class LabeledData {
 
   /// Whether it still has to be cut into batches.
   bool is_tensors() const { return std::holds_alternative<Tensors>(data_); }
+
+  /// The first examples, and the last `fraction` of them, in their order; the second part has at
+  /// least that many. Throws kInvalidArgument for data that is no tensors, for a fraction that is
+  /// not between 0 and 1, and if a part would be empty. Keras: validation_split.
+  std::pair<LabeledData, LabeledData> split_off_last(double fraction) const;
 
   /// How tensors become batches.
   struct Batching {

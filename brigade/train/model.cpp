@@ -42,6 +42,8 @@ void check(const FitOptions& options) {
   check_positive("steps_per_epoch", options.steps_per_epoch);
   check_positive("validation_steps", options.validation_steps);
   check_positive("validation_freq", options.validation_freq);
+  check_argument(options.validation_split == 0.0 || !options.validation_data,
+                 "Set one of validation_data and validation_split.");
   for (const CallbackPtr& callback : options.callbacks)
     check_argument(static_cast<bool>(callback), "A callback is null.");
 }
@@ -183,8 +185,15 @@ void Model::compile(const CompileOptions& options) {
 }
 
 History Model::fit(const LabeledData& data, const FitOptions& options) {
-  parts_->check_compiled("fit");
   check(options);
+  if (options.validation_split != 0.0) {
+    auto [training, validation] = data.split_off_last(options.validation_split);
+    FitOptions split = options;
+    split.validation_split = 0.0;
+    split.validation_data = std::move(validation);
+    return fit(training, split);
+  }
+  parts_->check_compiled("fit");
   distribute::Strategy& strategy = parts_->strategy;
   internal::EpochWalk walk(
       data.distributed(strategy, {.batch_size = options.batch_size, .shuffle = options.shuffle}));
