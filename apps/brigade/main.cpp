@@ -11,6 +11,7 @@
 
 #include "apps/brigade/bench_command.h"
 #include "apps/brigade/devices_command.h"
+#include "apps/brigade/doctor_command.h"
 #include "apps/brigade/evaluate_command.h"
 #include "apps/brigade/exit_code.h"
 #include "apps/brigade/inspect_command.h"
@@ -91,6 +92,7 @@ int run(int argc, char** argv) {
   commands.push_back(make_inspect_command(app));
   commands.push_back(make_bench_command(app));
   commands.push_back(make_devices_command(app));
+  commands.push_back(make_doctor_command(app));
   app.add_subcommand(kLaunchCommand, kLaunchDescription);  // for the help; `brigade` does it itself
   check_command_name(argc, argv, commands);
   const int ended = parse(app, commands, argc, argv);
