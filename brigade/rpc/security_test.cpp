@@ -1,0 +1,150 @@
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "brigade/cluster/address.h"
+#include "brigade/rpc/rendezvous.h"
+#include "brigade/rpc/testing/thread_cluster.h"
+
+namespace brigade::rpc {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+using testing::launched_config;
+
+JoinOptions options_with(std::optional<cluster::ClusterKey> key, milliseconds start_timeout) {
+  JoinOptions options = testing::test_options();
+  options.key = std::move(key);
+  options.start_timeout = start_timeout;
+  return options;
+}
+
+Error error_of(const cluster::ClusterConfig& config, const JoinOptions& options) {
+  try {
+    join(config, options);
+  } catch (const Error& error) {
+    return error;
+  }
+  throw std::runtime_error("it joined");
+}
+
+/// A connection of somebody who does not know what Brigade is.
+class Stranger {
+ public:
+  Stranger(const std::string& where, const std::string& words)
+      : descriptor_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<std::uint16_t>(cluster::parse_address(where).port));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    const bool is_connected =
+        ::connect(descriptor_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+    check_state(is_connected, "The stranger cannot connect.");
+    (void)::send(descriptor_, words.data(), words.size(), MSG_NOSIGNAL);
+  }
+  ~Stranger() { ::close(descriptor_); }
+  Stranger(const Stranger&) = delete;
+  Stranger& operator=(const Stranger&) = delete;
+
+  /// What has been said to it so far.
+  std::string heard() const {
+    std::string all(65536, '\0');
+    const auto size = ::recv(descriptor_, all.data(), all.size(), MSG_DONTWAIT);
+    all.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
+    return all;
+  }
+
+ private:
+  int descriptor_;
+};
+
+void expect_undisturbed(const std::optional<cluster::ClusterKey>& key) {
+  const auto server = make_rendezvous_server({.key = key, .world_size = 2});
+  const std::string preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+  const std::string settings("\0\0\0\4\0\0\0\0\0", 9);
+  Stranger silent(server->address(), "");
+  Stranger garbage(server->address(), std::string(4000, '\xa5'));
+  Stranger web(server->address(), "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+  Stranger http2(server->address(), preface + settings);
+  const auto members = testing::join_all(*server, 2, options_with(key, seconds(20)));
+  members[0]->set("key", "a secret value");
+  Stranger late(server->address(), std::string(100, '\0'));
+  EXPECT_EQ(members[1]->get("key", seconds(10)), "a secret value");
+  EXPECT_FALSE(members[0]->lost());
+  EXPECT_FALSE(members[1]->lost());
+  for (const Stranger* stranger : {&silent, &garbage, &web, &http2, &late}) {
+    EXPECT_EQ(stranger->heard().find("secret"), std::string::npos);
+  }
+}
+
+TEST(Security, StrangersDisturbNobodyOnLoopback) {
+  expect_undisturbed(std::nullopt);
+}
+
+TEST(Security, StrangersDisturbNobodyWithAKey) {
+  expect_undisturbed(cluster::ClusterKey::generate());
+}
+
+TEST(Security, MembersWithTheKeyMeetOnAllInterfaces) {
+  const auto key = cluster::ClusterKey::generate();
+  const auto server =
+      make_rendezvous_server({.address = "some-name.example:0", .key = key, .world_size = 2});
+  const auto port = cluster::parse_address(server->address()).port;
+  EXPECT_EQ(server->address(), "some-name.example:" + std::to_string(port));
+  const std::string address = "127.0.0.1:" + std::to_string(port);
+  const auto joined =
+      testing::join_together({launched_config(address, 0, 2), launched_config(address, 1, 2)},
+                             options_with(key, seconds(20)));
+  for (const auto& one : joined) EXPECT_FALSE(one.error) << one.error->what();
+}
+
+TEST(Security, WithoutAKeyNothingListensOrConnectsBeyondLoopback) {
+  for (const char* address : {"0.0.0.0:0", "[::]:0", "worker0.example:0"}) {
+    try {
+      make_rendezvous_server({.address = address, .world_size = 2});
+      FAIL() << address;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kPermissionDenied);
+      EXPECT_THAT(error.what(), HasSubstr("--new-key"));
+    }
+  }
+  const Error error = error_of(launched_config("worker0.example:2222", 1, 2),
+                               options_with(std::nullopt, seconds(20)));
+  EXPECT_EQ(error.code(), ErrorCode::kPermissionDenied);
+}
+
+TEST(Security, WrongKeyIsRefusedAndNamed) {
+  const auto server =
+      make_rendezvous_server({.key = cluster::ClusterKey::generate(), .world_size = 2});
+  const Error error = error_of(launched_config(server->address(), 1, 2),
+                               options_with(cluster::ClusterKey::generate(), seconds(5)));
+  EXPECT_EQ(error.code(), ErrorCode::kPermissionDenied) << error.what();
+  EXPECT_THAT(error.what(), HasSubstr("key"));
+}
+
+TEST(Security, PeerWithoutTheKeyDoesNotGetIn) {
+  const auto server =
+      make_rendezvous_server({.key = cluster::ClusterKey::generate(), .world_size = 2});
+  const Error error = error_of(launched_config(server->address(), 1, 2),
+                               options_with(std::nullopt, milliseconds(700)));
+  EXPECT_THAT(error.code(), AnyOf(ErrorCode::kPermissionDenied, ErrorCode::kDeadlineExceeded));
+  EXPECT_THAT(error.what(), HasSubstr("cluster key"));
+}
+
+TEST(Security, PeerWithAKeyDoesNotTalkToAServerWithout) {
+  const auto server = make_rendezvous_server({.world_size = 2});
+  const Error error = error_of(launched_config(server->address(), 1, 2),
+                               options_with(cluster::ClusterKey::generate(), milliseconds(700)));
+  EXPECT_THAT(error.code(), AnyOf(ErrorCode::kPermissionDenied, ErrorCode::kDeadlineExceeded));
+  EXPECT_THAT(error.what(), HasSubstr("cluster key"));
+}
+
+}  // namespace
+}  // namespace brigade::rpc
