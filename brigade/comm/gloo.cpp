@@ -185,6 +185,7 @@ class GlooLink final : public ProcessLink {
 
  private:
   void connect(const std::string& name) {
+    what_ = "make_process_communicator";
     const milliseconds patience = std::min(options_.timeout, kConnectTimeout);
     auto options = ProcessGroupGloo::Options::create(patience);
     const GlooDevice device =
@@ -197,12 +198,13 @@ class GlooLink final : public ProcessLink {
     } catch (const Error&) {
       throw;
     } catch (const std::exception& error) {
-      what_ = "make_process_communicator";
       throw notes_.explain(what_, base::without_stack_trace(error.what()));
     }
     group_->setTimeout(options_.timeout);
     // Whoever is done first must not close connections that others are still making.
-    exchange(header_of(Collective::kBarrier, {}));
+    const CallHeader here;
+    notes_.begin_call();
+    gather(bytes_of(&here, sizeof here));
   }
 
   static at::Tensor bytes_of(const void* data, std::size_t size) {

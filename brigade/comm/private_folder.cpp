@@ -15,7 +15,7 @@ namespace brigade::comm {
 
 PrivateFolder::PrivateFolder() {
   std::error_code ignored;
-  path_ = (std::filesystem::temp_directory_path(ignored) / "brigade-XXXXXX").string();
+  path_ = (std::filesystem::temp_directory_path(ignored) / "brigade-tls-XXXXXX").string();
   if (!mkdtemp(path_.data())) {  // made with mode 0700
     throw Error(
         ErrorCode::kPermissionDenied,

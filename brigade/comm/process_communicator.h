@@ -26,7 +26,9 @@ std::string_view to_string(Transport transport);
 /// Reads what `to_string` writes, and "tcp" for Gloo. Throws kInvalidArgument, naming the choices.
 Transport parse_transport(std::string_view text);
 
-/// What gradients are on the wire. They are added in float32 (float64 for float64) in any case.
+/// What gradients are on the wire: sums and means of float32 and float64 tensors that lie in
+/// buffers of `ProcessCommunicator::make_buffer`. All else (counts, metrics, broadcasts) travels in
+/// full. They are added in float32 (float64 for float64) in any case.
 enum class WireType { kFull, kBFloat16, kFloat16 };
 
 /// How the processes of a job communicate (TensorFlow: CommunicationOptions).
@@ -56,7 +58,8 @@ struct Traffic {
 /// and of Gloo, of one pack and of many.
 ///
 /// A member's loss (cluster::Membership) releases who waits with kUnavailable, naming the member.
-/// After an error make another one of the next membership: this one keeps throwing.
+/// After an error make another one of the next membership: this one keeps throwing. Calls return
+/// when they are done; to overlap them with other work, make them from a thread of their own.
 ///
 /// Thread-safety: one call at a time.
 class ProcessCommunicator : public Communicator {

@@ -341,6 +341,7 @@ TEST_P(OfProcesses, ASlowPeerIsReportedOnceByName) {
   std::vector<std::string> messages;
   std::atomic<bool> was_reported = false;
   base::set_log_sink([&](base::LogLevel, std::string_view text) {
+    if (!text.starts_with("barrier")) return;  // on a busy machine the start may be slow too
     const std::lock_guard lock(mutex);
     messages.emplace_back(text);
     was_reported = true;
