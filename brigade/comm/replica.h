@@ -11,8 +11,9 @@ namespace brigade::comm {
 ///
 /// Thread-safety: each replica's own thread only.
 struct Replica {
-  int id = 0;     ///< 0 .. count-1
-  int count = 1;  ///< replicas in sync
+  int id = 0;        ///< 0 .. count-1, over all workers
+  int count = 1;     ///< replicas in sync, over all workers
+  int local_id = 0;  ///< among this process's replicas: which component of a variable is its own
   Communicator* communicator = nullptr;
 };
 

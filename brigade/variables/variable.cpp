@@ -24,6 +24,7 @@ struct Variable::State {
   std::shared_ptr<FlatStorage> storage;
   std::int64_t offset;
   Sharing sharing;
+  std::shared_ptr<const Peers> peers;  // null: this process is alone
 };
 
 namespace {
@@ -148,24 +149,23 @@ const at::Tensor& Variable::component(int replica) const {
 const at::Tensor& Variable::local() const {
   const comm::Replica* replica = comm::current_replica();
   if (replica == nullptr) return state_->components.front();
-  if (replica->id >= num_components()) {
+  if (replica->local_id >= num_components()) {
     throw Error(
         ErrorCode::kFailedPrecondition,
         base::str_cat("Variable '", name(), "' has ", num_components(),
                       " component(s) and is used in replica ", replica->id, " of ", replica->count,
                       ": it was not created by this strategy. Create it under its scope()."));
   }
-  return state_->components[replica->id];
+  return state_->components[replica->local_id];
 }
 
 at::Tensor Variable::read() const {
   if (comm::current_replica() != nullptr) return local();
   const at::NoGradGuard no_grad;
   const auto& components = state_->components;
-  if (synchronization() != Synchronization::kOnRead ||
-      aggregation() == Aggregation::kOnlyFirstReplica) {
-    return components.front().detach().clone();
-  }
+  if (synchronization() != Synchronization::kOnRead) return components.front().detach().clone();
+  if (aggregation() == Aggregation::kOnlyFirstReplica)
+    return aggregate_of_processes(components.front().detach().clone());
   check_state(aggregation() != Aggregation::kNone,
               base::str_cat("Variable '", name(),
                             "' differs between replicas and has no aggregation: read it inside "
@@ -173,8 +173,29 @@ at::Tensor Variable::read() const {
   std::vector<at::Tensor> here;
   for (const at::Tensor& component : components)
     here.push_back(component.detach().to(components.front().device()));
-  return comm::combine_in_order(
-      here, aggregation() == Aggregation::kSum ? comm::ReduceOp::kSum : comm::ReduceOp::kMean);
+  const at::Tensor sum = aggregate_of_processes(comm::combine_in_order(here, comm::ReduceOp::kSum));
+  return aggregation() == Aggregation::kSum
+             ? sum
+             : sum.div_(static_cast<double>(num_components_in_all()));
+}
+
+at::Tensor Variable::aggregate_of_processes(const at::Tensor& own) const {
+  if (!state_->peers) return own;
+  comm::Communicator& processes = *state_->peers->communicator;
+  if (aggregation() == Aggregation::kOnlyFirstReplica) {
+    processes.broadcast({&own, 1}, 0)->wait();
+  } else {
+    processes.all_reduce({&own, 1}, comm::ReduceOp::kSum)->wait();
+  }
+  return own;
+}
+
+int Variable::num_components_in_all() const {
+  return state_->peers ? state_->peers->num_components : num_components();
+}
+
+void Variable::share_with(std::shared_ptr<const Peers> peers) const {
+  state_->peers = std::move(peers);
 }
 
 void Variable::assign(const at::Tensor& value) const {
@@ -183,12 +204,14 @@ void Variable::assign(const at::Tensor& value) const {
   if (comm::current_replica() != nullptr) return assign_in_replica(value);
   if (synchronization() != Synchronization::kOnRead || aggregation() != Aggregation::kSum)
     return write_all(value);
-  if (c10::isFloatingType(dtype())) return write_all(value.div(num_components()));
+  const int components = num_components_in_all();
+  if (c10::isFloatingType(dtype())) return write_all(value.div(components));
   // Integers do not always divide: the first component takes what is left over.
   const at::Tensor total = value.to(dtype());
-  const at::Tensor each = total.div(num_components(), "trunc");
+  const at::Tensor each = total.div(components, "trunc");
   write_all(each);
-  component(0).copy_(total - each * (num_components() - 1));
+  if (state_->peers && state_->peers->communicator->rank() != 0) return;
+  component(0).copy_(total - each * (components - 1));
   mark_updated(0);
 }
 
@@ -201,7 +224,7 @@ void Variable::assign_add(const at::Tensor& value) const {
     const at::Tensor increment = aggregate_of_replicas(value);
     const at::Tensor next = local() + increment;
     meet(next);  // everybody has read before anybody writes
-    return write_replica(comm::current_replica()->id, next);
+    return write_replica(comm::current_replica()->local_id, next);
   }
   check_state(
       !(synchronization() == Synchronization::kOnRead && aggregation() == Aggregation::kSum),
@@ -218,8 +241,8 @@ void Variable::assign_add(const at::Tensor& value) const {
 void Variable::assign_in_replica(const at::Tensor& value) const {
   const comm::Replica& replica = *comm::current_replica();
   local();  // refuses a variable of another strategy
-  if (synchronization() == Synchronization::kOnRead) return write_replica(replica.id, value);
-  write_replica(replica.id, aggregate_of_replicas(value));
+  if (synchronization() == Synchronization::kOnRead) return write_replica(replica.local_id, value);
+  write_replica(replica.local_id, aggregate_of_replicas(value));
 }
 
 at::Tensor Variable::aggregate_of_replicas(const at::Tensor& value) const {

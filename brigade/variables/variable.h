@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "brigade/variables/flat_storage.h"
+#include "brigade/variables/peers.h"
 
 namespace brigade::variables {
 
@@ -75,6 +76,8 @@ class Variable {
   Synchronization synchronization() const;
   Aggregation aggregation() const;
   int num_components() const;
+  /// Over all processes.
+  int num_components_in_all() const;
 
   /// Replica `replica`'s tensor. Do not change a trainable one: the next step refuses it (see
   /// `check_untouched`).
@@ -84,7 +87,8 @@ class Variable {
 
   /// The value: in a replica its component; outside the primary for kOnWrite, and the aggregate for
   /// kOnRead (throws kFailedPrecondition if its aggregation is kNone). A copy outside of replicas,
-  /// an alias inside.
+  /// an alias inside. With several processes the aggregate is over all of them, and a collective of
+  /// all of them.
   at::Tensor read() const;
 
   /// Sets the value. In a replica: kOnRead sets the own component; kOnWrite aggregates what the
@@ -113,6 +117,9 @@ class Variable {
   /// optimizer holds the variable.
   void move_to(std::shared_ptr<FlatStorage> storage, std::int64_t offset) const;
 
+  /// For stores: the other processes that have this variable.
+  void share_with(std::shared_ptr<const Peers> peers) const;
+
   /// Alive as long as the variable: lets a store know without keeping it.
   std::weak_ptr<const void> lifetime() const { return state_; }
 
@@ -120,6 +127,7 @@ class Variable {
   struct State;
   friend class VariableBuilder;
   explicit Variable(std::shared_ptr<State> state) : state_(std::move(state)) {}
+  at::Tensor aggregate_of_processes(const at::Tensor& own) const;
   void write_replica(int replica, const at::Tensor& value) const;
   void write_all(const at::Tensor& value) const;
   at::Tensor shared_memory() const;

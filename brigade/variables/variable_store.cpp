@@ -10,6 +10,7 @@
 #include "brigade/base/strings.h"
 #include "brigade/comm/replica.h"
 #include "brigade/variables/module_adoption.h"
+#include "brigade/variables/peer_agreement.h"
 
 namespace brigade::variables {
 
@@ -71,7 +72,7 @@ Variable VariableStore::create(const VariableSpec& spec) {
     builder.components.push_back(component);
   }
   Variable variable = std::move(builder).build();
-  keep(variable);
+  keep({&variable, 1});
   return variable;
 }
 
@@ -196,7 +197,7 @@ std::vector<Variable> VariableStore::adopt(
   for (const VariableBuilder& builder : builders) claim(builder.spec.name);
   std::vector<Variable> variables = complete_adoption(std::move(builders), options_.devices,
                                                       options_.sharing, options_.controller);
-  for (const Variable& variable : variables) keep(variable);
+  keep(variables);
   return variables;
 }
 
@@ -215,9 +216,13 @@ void VariableStore::claim(const std::string& name) {
                     "(Strategy::create_named)."));
 }
 
-void VariableStore::keep(const Variable& variable) {
+void VariableStore::keep(std::span<const Variable> variables) {
+  if (options_.peers) {
+    for (const Variable& variable : variables) variable.share_with(options_.peers);
+    agree_with_peers(variables, *options_.peers);
+  }
   const std::unique_lock lock(mutex_);
-  names_[variable.name()] = variable.lifetime();
+  for (const Variable& variable : variables) names_[variable.name()] = variable.lifetime();
 }
 
 Variable make_variable(const VariableSpec& spec) {

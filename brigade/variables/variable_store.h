@@ -36,6 +36,8 @@ struct VariableStoreOptions {
   /// The root of the first values of variables made by name.
   std::uint64_t seed = 0;
   StorePlacement placement = StorePlacement::kDevices;
+  /// The other processes of the job; null: there are none.
+  std::shared_ptr<const Peers> peers = nullptr;
 };
 
 /// What a store remembers of a variable that was made by name.
@@ -123,7 +125,8 @@ class VariableStore {
                                             std::span<const c10::Device> devices) const;
   void lay_behind_one_another(const std::vector<Variable>& variables) const;
   void claim(const std::string& name);
-  void keep(const Variable& variable);
+  /// With peers: proves that all made the same, and takes over rank 0's values.
+  void keep(std::span<const Variable> variables);
 
   const VariableStoreOptions options_;
   mutable std::shared_mutex mutex_;  // guards all below
