@@ -1,7 +1,12 @@
 // The members of Strategy that make one value of the replicas' values.
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros_like.h>
 
+#include <algorithm>
+#include <cstring>
 #include <sstream>
 
 #include "brigade/base/error.h"
@@ -27,33 +32,93 @@ bool differ_on_axis_alone(const at::Tensor& a, const at::Tensor& b, std::int64_t
   return alike;
 }
 
-/// The values of replicas that had examples (all, if that is not known), on the first replica's
-/// device.
+/// The values of replicas of this process that had examples (all, if that is not known), on the
+/// first replica's device.
 std::vector<at::Tensor> meaningful(const PerReplica<at::Tensor>& value) {
   std::vector<at::Tensor> kept;
   for (std::size_t replica = 0; replica < value.size(); ++replica) {
     if (!value.is_empty(replica)) kept.push_back(value[replica].detach().to(value[0].device()));
   }
-  check_state(!kept.empty(), "reduce: no replica had an example, so there is nothing to reduce.");
   return kept;
+}
+
+at::Tensor floating(const at::Tensor& value) {
+  return value.is_floating_point() ? value : value.to(at::kDouble);
+}
+
+/// What this process has to add where none of its replicas had an example: nothing.
+at::Tensor nothing_like(const at::Tensor& value) {
+  return at::zeros_like(value.detach());
 }
 
 }  // namespace
 
+std::int64_t Strategy::chiefs(std::int64_t value) const {
+  if (!workers()) return value;
+  const at::Tensor sent = at::full({1}, value, at::kLong);
+  workers()->communicator->broadcast({&sent, 1}, 0)->wait();
+  return sent.item<std::int64_t>();
+}
+
+std::string Strategy::chiefs(const std::string& value) const {
+  if (!workers()) return value;
+  const at::Tensor bytes = at::empty({static_cast<std::int64_t>(value.size())}, at::kByte);
+  std::memcpy(bytes.mutable_data_ptr(), value.data(), value.size());
+  const at::Tensor first = workers()->communicator->all_gather(bytes).front();
+  return {static_cast<const char*>(first.const_data_ptr()),
+          static_cast<std::size_t>(first.numel())};
+}
+
+at::Tensor Strategy::gather_workers(const at::Tensor& values) const {
+  if (!workers()) return values;
+  return at::cat(workers()->communicator->all_gather(values.contiguous()), 0);
+}
+
+std::int64_t Strategy::largest(std::int64_t value) const {
+  if (!workers()) return value;
+  const at::Tensor sent = at::full({1}, value, at::kLong);
+  workers()->communicator->all_reduce({&sent, 1}, comm::ReduceOp::kMax)->wait();
+  return sent.item<std::int64_t>();
+}
+
+/// The other workers' parts added to this one's, in place.
+at::Tensor Strategy::summed_over_workers(at::Tensor sum) const {
+  if (workers()) workers()->communicator->all_reduce({&sum, 1}, comm::ReduceOp::kSum)->wait();
+  return sum;
+}
+
 at::Tensor Strategy::reduce(comm::ReduceOp op, const PerReplica<at::Tensor>& value) const {
   const at::NoGradGuard no_grad;
-  const std::vector<at::Tensor> parts = meaningful(value);
+  std::vector<at::Tensor> parts = meaningful(value);
   for (const at::Tensor& part : parts) {
     check_argument(part.sizes() == parts.front().sizes(),
                    base::str_cat("reduce: the replicas' values have shapes ",
                                  shape_text(parts.front()), " and ", shape_text(part),
                                  "; give an axis to reduce over it, or use gather."));
   }
-  if (op != comm::ReduceOp::kMean || parts.front().is_floating_point())
-    return comm::combine_in_order(parts, op);
-  std::vector<at::Tensor> floating;
-  for (const at::Tensor& part : parts) floating.push_back(part.to(at::kDouble));
-  return comm::combine_in_order(floating, op);
+  const auto own = static_cast<std::int64_t>(parts.size());
+  const std::int64_t all =
+      workers() ? summed_over_workers(at::full({1}, own, at::kLong)).item<std::int64_t>() : own;
+  check_state(all > 0, "reduce: no replica had an example, so there is nothing to reduce.");
+  const bool is_extreme = op == comm::ReduceOp::kMax || op == comm::ReduceOp::kMin;
+  if (is_extreme) return extreme_of(op, parts, value[0]);
+  if (op == comm::ReduceOp::kMean) std::ranges::transform(parts, parts.begin(), floating);
+  const at::Tensor first = op == comm::ReduceOp::kMean ? floating(value[0]) : value[0];
+  const at::Tensor sum = summed_over_workers(
+      parts.empty() ? nothing_like(first) : comm::combine_in_order(parts, comm::ReduceOp::kSum));
+  return op == comm::ReduceOp::kMean ? sum.div_(static_cast<double>(all)) : sum;
+}
+
+/// A worker whose replicas had no example brings another's value, which changes nothing.
+at::Tensor Strategy::extreme_of(comm::ReduceOp op, const std::vector<at::Tensor>& parts,
+                                const at::Tensor& like) const {
+  if (!workers()) return comm::combine_in_order(parts, op);
+  const at::Tensor own =
+      parts.empty() ? like.detach().flatten().narrow(0, 0, 0) : comm::combine_in_order(parts, op);
+  std::vector<at::Tensor> all = workers()->communicator->all_gather(own.contiguous());
+  if (like.numel() > 0)
+    std::erase_if(all, [](const at::Tensor& each) { return each.numel() == 0; });
+  return comm::combine_in_order(all, op);
 }
 
 at::Tensor Strategy::reduce(comm::ReduceOp op, const PerReplica<at::Tensor>& value,
@@ -63,28 +128,30 @@ at::Tensor Strategy::reduce(comm::ReduceOp op, const PerReplica<at::Tensor>& val
                  base::str_cat("reduce: with an axis the operation is sum or mean, not ",
                                comm::to_string(op), "."));
   std::vector<at::Tensor> sums;
-  std::int64_t elements = 0;
+  std::int64_t own = 0;
   for (const at::Tensor& part : value.values()) {
     check_argument(part.dim() > 0, "reduce: a scalar has no axis; leave the axis out.");
     check_argument(axis >= -part.dim() && axis < part.dim(),
                    base::str_cat("reduce: axis ", axis, " does not exist in a value of shape ",
                                  shape_text(part), "."));
     sums.push_back(part.detach().to(value[0].device()).sum(axis));
-    elements += part.size(axis);
+    own += part.size(axis);
   }
-  const at::Tensor sum = comm::combine_in_order(sums, comm::ReduceOp::kSum);
+  const at::Tensor sum = summed_over_workers(comm::combine_in_order(sums, comm::ReduceOp::kSum));
   if (op == comm::ReduceOp::kSum) return sum;
+  const std::int64_t elements =
+      summed_over_workers(at::full({1}, own, at::kLong)).item<std::int64_t>();
   check_state(elements > 0, "reduce: no replica had an element, so there is no mean.");
-  return (sum.is_floating_point() ? sum : sum.to(at::kDouble)).div(static_cast<double>(elements));
+  return floating(sum).div(static_cast<double>(elements));
 }
 
 at::Tensor Strategy::reduce_mean_over_examples(const PerReplica<at::Tensor>& means) const {
   const at::NoGradGuard no_grad;
-  check_state(means.examples().has_value() || means.size() == 1,
+  check_state(means.examples().has_value() || num_replicas_in_sync() == 1,
               "reduce_mean_over_examples: the replicas' numbers of examples are not known: they "
               "come with a batch of "
               "Strategy::distribute.");
-  if (means.size() == 1) return means[0].detach().clone();
+  if (num_replicas_in_sync() == 1) return means[0].detach().clone();
   check_state(means.examples()->global > 0,
               "reduce_mean_over_examples: no replica had an example.");
   std::vector<at::Tensor> weighted;
@@ -94,7 +161,9 @@ at::Tensor Strategy::reduce_mean_over_examples(const PerReplica<at::Tensor>& mea
                          static_cast<double>(means.examples()->global);
     weighted.push_back(means[replica].detach().to(means[0].device()).mul(share));
   }
-  return comm::combine_in_order(weighted, comm::ReduceOp::kSum);
+  return summed_over_workers(weighted.empty()
+                                 ? nothing_like(means[0])
+                                 : comm::combine_in_order(weighted, comm::ReduceOp::kSum));
 }
 
 at::Tensor Strategy::reduce(comm::ReduceOp op, const at::Tensor& value) const {
@@ -117,7 +186,9 @@ at::Tensor Strategy::gather(const PerReplica<at::Tensor>& value, std::int64_t ax
                       shape_text(part), ", which may differ on axis ", axis, " alone."));
     parts.push_back(part.detach().to(value[0].device()));
   }
-  return at::cat(parts, axis);
+  const at::Tensor own = at::cat(parts, axis);
+  if (!workers()) return own;
+  return at::cat(workers()->communicator->all_gather(own.contiguous()), axis);
 }
 
 }  // namespace brigade::distribute

@@ -46,10 +46,10 @@ void FirstFailure::rethrow(const Strategy& strategy) const {
   if (!error_) return;
   const Description what = describe(error_);
   const std::string where =
-      strategy.num_replicas_in_sync() == 1
+      strategy.num_local_replicas() == 1
           ? std::string()
-          : base::str_cat("Replica ", replica_, " (", strategy.devices()[replica_].name.to_string(),
-                          "): ");
+          : base::str_cat("Replica ", strategy.replica_range().first + replica_, " (",
+                          strategy.devices()[replica_].name.to_string(), "): ");
   if (!what.foreign) throw Error(what.code, where + what.text);
   try {
     std::rethrow_exception(error_);

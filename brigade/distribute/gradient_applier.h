@@ -9,6 +9,7 @@
 
 #include "brigade/comm/cross_device_ops.h"
 #include "brigade/comm/local_group.h"
+#include "brigade/distribute/workers.h"
 #include "brigade/optim/optimizer_state.h"
 
 namespace brigade::distribute {
@@ -32,6 +33,9 @@ class GradientApplier {
 
   /// Every replica's gradients, summed, for every replica.
   virtual std::vector<at::Tensor> aggregate(int replica, std::span<const at::Tensor> gradients) = 0;
+
+  /// Between the processes whose gradients meet here; null where this one is alone.
+  virtual comm::Communicator* workers() const { return nullptr; }
 };
 
 /// For replicas that share the parameters' memory: between two barriers each replica adds up the
@@ -42,8 +46,10 @@ std::unique_ptr<GradientApplier> make_share_applier(std::shared_ptr<comm::LocalG
 
 /// For replicas with parameters of their own: gradients are all-reduced and each replica updates
 /// everything it has. Mirrored on GPUs, and any strategy of one replica, where nothing is sent.
+/// `workers` are the processes, where there are several; the communicators reach all of them.
 std::unique_ptr<GradientApplier> make_replica_applier(
-    std::vector<comm::Communicator*> communicators, std::shared_ptr<optim::OptimizerState> state);
+    std::vector<comm::Communicator*> communicators, std::shared_ptr<optim::OptimizerState> state,
+    comm::Communicator* workers = nullptr);
 
 /// Who does a controller's work while the replicas wait for it.
 enum class ControllerWork {
@@ -64,6 +70,13 @@ std::unique_ptr<GradientApplier> make_controller_applier(
 std::unique_ptr<GradientApplier> make_reducing_applier(
     std::shared_ptr<comm::LocalGroup> group, std::shared_ptr<optim::OptimizerState> state,
     std::shared_ptr<const comm::CrossDeviceOps> ops, std::unique_ptr<GradientApplier> inner);
+
+/// For the processes of a cluster: the gradients of this process's replicas are added up into one
+/// flat buffer, that is added over the processes in the order of their ranks, and every process
+/// updates its own variables with the sums. MultiWorkerMirrored on CPU.
+std::unique_ptr<GradientApplier> make_worker_applier(std::shared_ptr<comm::LocalGroup> group,
+                                                     std::shared_ptr<optim::OptimizerState> state,
+                                                     std::shared_ptr<const Workers> workers);
 
 /// Updates every replica's parameters with `sums`, from outside of the replicas: on one thread, in
 /// the order of `OptimizerState::variables`. Undefined ones leave their variables as they are.

@@ -2,6 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <atomic>
@@ -11,6 +12,7 @@
 #include "brigade/base/strings.h"
 #include "brigade/comm/reduce_kernel.h"
 #include "brigade/distribute/gradient_accumulator.h"
+#include "brigade/distribute/gradient_presence.h"
 #include "brigade/distribute/objective.h"
 #include "brigade/distribute/replica_context.h"
 #include "brigade/variables/graph.h"
@@ -109,10 +111,29 @@ void run_updates_of_pass() {
   if (variables::Graph* graph = variables::current_graph()) graph->run_update_ops();
 }
 
+std::int64_t summed_over(comm::Communicator& workers, std::int64_t value) {
+  const at::Tensor total = at::full({1}, value, at::kLong);
+  workers.all_reduce({&total, 1}, comm::ReduceOp::kSum)->wait();
+  return total.item<std::int64_t>();
+}
+
+/// Every process's sums, in place. A process may lack a gradient that others have.
+void add_over(comm::Communicator& workers, const optim::OptimizerState& state,
+              std::vector<at::Tensor>& sums) {
+  const std::vector<bool> known = present_anywhere(workers, sums);
+  std::vector<at::Tensor> sent;
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    if (!known[i]) continue;
+    if (!sums[i].defined()) sums[i] = at::zeros_like(state.variables()[i].component(0).detach());
+    sent.push_back(sums[i]);
+  }
+  workers.all_reduce(sent, comm::ReduceOp::kSum)->wait();
+}
+
 /// The calling replica, or replica 0 for questions from outside.
 std::size_t asking_replica() {
   const comm::Replica* replica = comm::current_replica();
-  return replica == nullptr ? 0 : static_cast<std::size_t>(replica->id);
+  return replica == nullptr ? 0 : static_cast<std::size_t>(replica->local_id);
 }
 
 }  // namespace
@@ -130,8 +151,8 @@ void Minimizer::minimize(const at::Tensor& loss, LossScale scale) const {
   shared_->declare(scale);
   const Objective objective = objective_of(context, loss, scale, Normalise::kLater);
   GradientAccumulator& gathered = shared_->replicas[asking_replica()]->gathered;
-  gathered.add(backward(context.id, objective.loss, objective.weight()), objective.global_examples,
-               objective.local_examples);
+  gathered.add(backward(context.local_id, objective.loss, objective.weight()),
+               objective.global_examples, objective.local_examples);
   if (gathered.micro_batches() >= shared_->accumulate) apply_gathered(context);
 }
 
@@ -140,7 +161,8 @@ Gradients Minimizer::compute_gradients(const at::Tensor& loss, LossScale scale) 
   shared_->declare(scale);
   const Objective objective = objective_of(context, loss, scale, Normalise::kNow);
   const auto examples = static_cast<double>(objective.global_examples.value_or(1));
-  return {state_->variables(), backward(context.id, objective.loss, objective.weight(examples)),
+  return {state_->variables(),
+          backward(context.local_id, objective.loss, objective.weight(examples)),
           GradientState::kLocal, context.step()};
 }
 
@@ -169,7 +191,7 @@ Gradients Minimizer::aggregate(const Gradients& gradients) const {
   check_state(gradients.state() == GradientState::kLocal,
               "These gradients are the sum over the replicas already: aggregate them once.");
   std::vector<at::Tensor> sums =
-      shared_->applier->aggregate(replica_context().id, gradients.values());
+      shared_->applier->aggregate(replica_context().local_id, gradients.values());
   return {state_->variables(), std::move(sums), GradientState::kAggregated, gradients.step()};
 }
 
@@ -184,7 +206,7 @@ void Minimizer::apply_gradients(const Gradients& gradients) const {
         base::str_cat("These gradients are of step ", gradients.step(), " and this is step ",
                       context.step(), ": apply gradients in the step that computed them."));
   }
-  apply_in(context.id, values, gradients.state());
+  apply_in(context.local_id, values, gradients.state());
 }
 
 void Minimizer::apply_in(int replica, std::span<const at::Tensor> values,
@@ -222,22 +244,26 @@ void Minimizer::apply_gathered(const ReplicaContext& context) const {
     examples += summed_over_replicas(context, *gathered.local_examples());
   const bool divides = shared_->is_mean() && examples > 0;
   const auto values = gathered.divided(divides ? static_cast<double>(examples) : 1.0);
-  apply_in(context.id, values, GradientState::kLocal);
+  apply_in(context.local_id, values, GradientState::kLocal);
   gathered.clear();
 }
 
 void Minimizer::apply_all_gathered() const {
   const auto& replicas = shared_->replicas;
   std::int64_t examples = replicas.front()->gathered.global_examples();
+  std::int64_t unknown = 0;  // examples that this process alone knows of
   for (const auto& replica : replicas) {
     check_state(replica->gathered.micro_batches() == micro_batches(),
                 base::str_cat("flush: replica 0 has gathered ", micro_batches(),
                               " micro-batches and another ", replica->gathered.micro_batches(),
                               ": a step failed in between. Forget them all with discard()."));
-    examples += replica->gathered.local_examples().value_or(0);
+    unknown += replica->gathered.local_examples().value_or(0);
   }
   if (micro_batches() == 0) return;
   const at::NoGradGuard no_grad;
+  comm::Communicator* workers = shared_->applier->workers();
+  const bool is_counted = replicas.front()->gathered.local_examples().has_value();
+  if (is_counted) examples += workers ? summed_over(*workers, unknown) : unknown;
   const bool divides = shared_->is_mean() && examples > 0;
   std::vector<std::vector<at::Tensor>> parts(state_->variables().size());
   for (const auto& replica : replicas) {
@@ -251,6 +277,7 @@ void Minimizer::apply_all_gathered() const {
   for (std::size_t i = 0; i < parts.size(); ++i) {
     if (!parts[i].empty()) sums[i] = comm::combine_in_order(parts[i], comm::ReduceOp::kSum);
   }
+  if (workers) add_over(*workers, *state_, sums);
   apply_outside(GradientState::kAggregated, sums);
   discard();
 }

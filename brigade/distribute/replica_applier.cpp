@@ -13,14 +13,13 @@ namespace {
 class ReplicaApplier final : public GradientApplier {
  public:
   ReplicaApplier(std::vector<comm::Communicator*> communicators,
-                 std::shared_ptr<optim::OptimizerState> state)
-      : communicators_(std::move(communicators)), state_(std::move(state)) {}
+                 std::shared_ptr<optim::OptimizerState> state, comm::Communicator* workers)
+      : communicators_(std::move(communicators)), state_(std::move(state)), workers_(workers) {}
 
   void apply(int replica, std::span<const at::Tensor> gradients, GradientState state) override {
     const at::NoGradGuard no_grad;
     std::vector<at::Tensor> summed(gradients.begin(), gradients.end());
-    if (state == GradientState::kLocal && communicators_.size() > 1)
-      summed = aggregate(replica, gradients);
+    if (state == GradientState::kLocal && has_peers()) summed = aggregate(replica, gradients);
     const std::vector<bool> known = present(summed);
     {
       const at::AutoDispatchBelowADInplaceOrView
@@ -32,9 +31,9 @@ class ReplicaApplier final : public GradientApplier {
       if (known[i] && !state_->is_frozen(i)) state_->variables()[i].mark_updated(replica);
     }
     // All replicas read the steps in `runs`; one counts them on, when everybody has read.
-    if (communicators_.size() > 1) communicators_[replica]->barrier();
+    if (has_peers()) communicators_[replica]->barrier();
     if (replica == 0) state_->advance(known);
-    if (communicators_.size() > 1) communicators_[replica]->barrier();
+    if (has_peers()) communicators_[replica]->barrier();
   }
 
   std::vector<at::Tensor> aggregate(int replica, std::span<const at::Tensor> gradients) override {
@@ -54,16 +53,23 @@ class ReplicaApplier final : public GradientApplier {
     return sums;
   }
 
+  comm::Communicator* workers() const override { return workers_; }
+
  private:
+  // In this process or in others.
+  bool has_peers() const { return communicators_.front()->world_size() > 1; }
+
   const std::vector<comm::Communicator*> communicators_;  // [replica]
   const std::shared_ptr<optim::OptimizerState> state_;
+  comm::Communicator* const workers_;  // null: this process is alone
 };
 
 }  // namespace
 
 std::unique_ptr<GradientApplier> make_replica_applier(
-    std::vector<comm::Communicator*> communicators, std::shared_ptr<optim::OptimizerState> state) {
-  return std::make_unique<ReplicaApplier>(std::move(communicators), std::move(state));
+    std::vector<comm::Communicator*> communicators, std::shared_ptr<optim::OptimizerState> state,
+    comm::Communicator* workers) {
+  return std::make_unique<ReplicaApplier>(std::move(communicators), std::move(state), workers);
 }
 
 }  // namespace brigade::distribute

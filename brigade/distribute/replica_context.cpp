@@ -14,7 +14,7 @@ ReplicaContext::ReplicaContext(const comm::Replica& place, Strategy& strategy,
 
 std::optional<std::int64_t> ReplicaContext::local_examples() const {
   if (!step_.examples) return std::nullopt;
-  return step_.examples->local[static_cast<std::size_t>(id)];
+  return step_.examples->local[static_cast<std::size_t>(local_id)];
 }
 
 std::optional<std::int64_t> ReplicaContext::global_examples() const {
@@ -52,7 +52,7 @@ at::Tensor ReplicaContext::all_gather(const at::Tensor& value, std::int64_t axis
 
 void ReplicaContext::merge_call(const std::function<void(Strategy&)>& function) const {
   barrier();
-  if (id == 0) {
+  if (local_id == 0) {
     const comm::PhaseScope for_all(clock(), comm::StepPhase::kCommunication);
     const base::AmbientScope<const comm::Replica> cross_replica(comm::kReplicaSlot, nullptr);
     // An exception leaves this replica, and the runner releases the others with its text.

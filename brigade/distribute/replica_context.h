@@ -52,15 +52,16 @@ class ReplicaContext : public comm::Replica {
   /// kInvalidArgument for a scalar.
   at::Tensor all_gather(const at::Tensor& value, std::int64_t axis) const;
 
-  /// Meets the other replicas; then `function` runs once, in the cross-replica context, on replica
-  /// 0's thread; then all go on. What it throws is thrown in every replica.
+  /// Meets the other replicas; then `function` runs once in each worker, in the cross-replica
+  /// context, on its first replica's thread; then all go on. What it throws is thrown in every
+  /// replica.
   void merge_call(const std::function<void(Strategy&)>& function) const;
 
   /// Returns when every replica has come.
   void barrier() const { communicator->barrier(); }
 
   /// What measures this replica's step; null if nothing does (Strategy::measure_steps).
-  comm::StepClock* clock() const { return group_.clock(id); }
+  comm::StepClock* clock() const { return group_.clock(local_id); }
 
  private:
   Strategy& strategy_;

@@ -33,7 +33,7 @@ class Replicated {
   /// a replica of a strategy with more replicas than this model was created for.
   Module& local() const {
     const comm::Replica* replica = comm::current_replica();
-    const std::size_t id = replica == nullptr ? 0 : static_cast<std::size_t>(replica->id);
+    const std::size_t id = replica == nullptr ? 0 : static_cast<std::size_t>(replica->local_id);
     check_state(id < modules_.size(),
                 "A model is used in a replica of a strategy that did not create it.");
     return *modules_[id];

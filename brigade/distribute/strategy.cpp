@@ -34,11 +34,25 @@ variables::Controller controller_of(const StrategyParts& parts) {
   return {.device = parts.controller->torch_device, .caching = parts.caching};
 }
 
+ReplicaRange range_of(const StrategyParts& parts) {
+  const auto local = static_cast<int>(parts.devices.size());
+  if (!parts.workers) return {.first = 0, .local = local, .total = local};
+  const comm::ProcessPlace& place = parts.workers->place;
+  return {.first = place.first_replica(), .local = local, .total = place.num_replicas()};
+}
+
+std::shared_ptr<const variables::Peers> peers_of(const StrategyParts& parts) {
+  if (!parts.workers) return nullptr;
+  return std::make_shared<const variables::Peers>(variables::Peers{
+      .communicator = parts.workers->communicator, .num_components = range_of(parts).total});
+}
+
 variables::VariableStoreOptions store_options(const StrategyParts& parts) {
   return {.devices = torch_devices_of(parts.devices),
           .sharing = parts.sharing,
           .controller = controller_of(parts),
-          .seed = parts.seed};
+          .seed = parts.seed,
+          .peers = peers_of(parts)};
 }
 
 /// Device scopes inside replicas name the strategy's devices.
@@ -49,7 +63,7 @@ std::shared_ptr<device::Placer> make_placer(const StrategyParts& parts) {
 }
 
 /// NCCL where it is built in and every replica has a card of its own, as NCCL demands.
-std::vector<std::unique_ptr<comm::Communicator>> make_communicators(
+std::vector<std::unique_ptr<comm::Communicator>> make_local_communicators(
     const std::shared_ptr<comm::LocalGroup>& group, const std::vector<device::Device>& devices) {
   auto local = comm::make_local_communicators(group);
   std::vector<int> cards;
@@ -59,6 +73,14 @@ std::vector<std::unique_ptr<comm::Communicator>> make_communicators(
   const bool own_cards = std::set<int>(cards.begin(), cards.end()).size() == devices.size();
   if (!comm::nccl_is_built_in() || !own_cards || devices.size() == 1) return local;
   return comm::make_nccl_communicators(cards, std::move(local));
+}
+
+std::vector<std::unique_ptr<comm::Communicator>> make_communicators(
+    const std::shared_ptr<comm::LocalGroup>& group, const StrategyParts& parts) {
+  auto local = make_local_communicators(group, parts.devices);
+  if (!parts.workers) return local;
+  return comm::make_hierarchical_communicators(group, std::move(local), parts.workers->communicator,
+                                               parts.workers->place);
 }
 
 }  // namespace
@@ -71,26 +93,32 @@ struct Strategy::Engine {
             runner.replicas(),
             comm::LocalGroupOptions{.timeout = parts.timeout, .spin = parts.spin})),
         meter(std::make_shared<StepMeter>(runner.replicas())),
-        communicators(make_communicators(group, parts.devices)),
+        communicators(make_communicators(group, parts)),
+        range(range_of(parts)),
         store(store_options(parts)),
         placer(make_placer(parts)),
         graph(store, {.placer = placer}),
         creation(parts.seed, kCreationStream) {
     for (int replica = 0; replica < runner.replicas(); ++replica) {
-      generators.push_back(std::make_unique<device::ReplicaGenerator>(parts.seed, replica));
+      generators.push_back(
+          std::make_unique<device::ReplicaGenerator>(parts.seed, range.first + replica));
       streams.emplace_back(parts.devices[replica]);
     }
   }
 
   comm::Replica place(int replica) const {
-    return {
-        .id = replica, .count = runner.replicas(), .communicator = communicators[replica].get()};
+    return {.id = range.first + replica,
+            .count = range.total,
+            .local_id = replica,
+            .communicator = communicators[replica].get()};
   }
 
   /// How the gradients of one optimizer meet and who updates.
   std::unique_ptr<GradientApplier> make_applier(
       const std::shared_ptr<optim::OptimizerState>& state) const {
     using Update = StrategyParts::Update;
+    if (parts.workers && parts.update == Update::kShares)
+      return make_worker_applier(group, state, parts.workers);
     if (parts.update == Update::kController)
       return make_controller_applier(group, state, parts.cross_device_ops);
     std::unique_ptr<GradientApplier> applier;
@@ -99,7 +127,8 @@ struct Strategy::Engine {
     } else {
       std::vector<comm::Communicator*> borrowed;
       for (const auto& communicator : communicators) borrowed.push_back(communicator.get());
-      applier = make_replica_applier(std::move(borrowed), state);
+      applier = make_replica_applier(std::move(borrowed), state,
+                                     parts.workers ? parts.workers->communicator.get() : nullptr);
     }
     if (!parts.cross_device_ops || runner.replicas() == 1) return applier;
     return make_reducing_applier(group, state, parts.cross_device_ops, std::move(applier));
@@ -123,6 +152,7 @@ struct Strategy::Engine {
   const std::shared_ptr<comm::LocalGroup> group;
   const std::shared_ptr<StepMeter> meter;                                // datasets hold it too
   const std::vector<std::unique_ptr<comm::Communicator>> communicators;  // [replica]
+  const ReplicaRange range;
   variables::VariableStore store;
   const std::shared_ptr<device::Placer> placer;
   variables::Graph graph;  // of the open scope; replicas have graphs of their own
@@ -142,7 +172,31 @@ const std::string& Strategy::name() const {
   return engine_->parts.name;
 }
 int Strategy::num_replicas_in_sync() const {
-  return engine_->runner.replicas();
+  return engine_->range.total;
+}
+ReplicaRange Strategy::replica_range() const {
+  return engine_->range;
+}
+const Workers* Strategy::workers() const {
+  return engine_->parts.workers.get();
+}
+int Strategy::num_workers() const {
+  return workers() ? workers()->count() : 1;
+}
+int Strategy::worker_index() const {
+  return workers() ? workers()->index() : 0;
+}
+InputPlace Strategy::input_place() const {
+  if (!workers()) return {.replicas = replica_range()};
+  return {.replicas = replica_range(),
+          .num_workers = num_workers(),
+          .worker = worker_index(),
+          .workers = workers()->communicator};
+}
+InputContext Strategy::input_context() const {
+  return {.num_input_pipelines = num_workers(),
+          .input_pipeline_id = worker_index(),
+          .num_replicas_in_sync = num_replicas_in_sync()};
 }
 const std::vector<device::Device>& Strategy::devices() const {
   return engine_->parts.devices;
@@ -203,7 +257,7 @@ void Strategy::build_replicas(const std::function<void()>& build_one) {
   check_state(in_cross_replica_context(),
               "A model was made inside a replica: create it outside of Strategy::run.");
   const std::uint64_t model = engine_->models_created++;
-  for (int replica = 0; replica < num_replicas_in_sync(); ++replica) {
+  for (int replica = 0; replica < num_local_replicas(); ++replica) {
     engine_->creation.begin_step(model);  // every replica is built from the same numbers
     const device::RandomScope random(engine_->creation);
     build_one();
@@ -270,15 +324,15 @@ void Strategy::run_replicas(const std::optional<ExampleCounts>& examples,
                             const std::function<void(ReplicaContext&)>& body) {
   check_state(in_cross_replica_context() && !engine_->running,
               "Strategy::run was called inside a replica or a merge_call: runs do not nest.");
-  if (examples && static_cast<int>(examples->local.size()) != num_replicas_in_sync()) {
+  if (examples && static_cast<int>(examples->local.size()) != num_local_replicas()) {
     throw Error(
         ErrorCode::kInvalidArgument,
         base::str_cat("The batch is cut for ", examples->local.size(), " replicas and ", name(),
-                      " has ", num_replicas_in_sync(), ": distribute it with this strategy."));
+                      " has ", num_local_replicas(), " here: distribute it with this strategy."));
   }
   Engine& engine = *engine_;
   const StepContext step{.step = engine.step, .examples = examples};
-  const bool alone = num_replicas_in_sync() == 1;
+  const bool alone = num_local_replicas() == 1;
   const std::optional<at::ThreadLocalState> callers_state =
       alone ? std::nullopt : std::optional<at::ThreadLocalState>(std::in_place);
   const base::Ambient callers_ambient = base::ambient();

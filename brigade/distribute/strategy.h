@@ -25,6 +25,7 @@
 #include "brigade/distribute/replica_context.h"
 #include "brigade/distribute/replicated.h"
 #include "brigade/distribute/step_meter.h"
+#include "brigade/distribute/workers.h"
 #include "brigade/variables/variable_store.h"
 
 namespace brigade::distribute {
@@ -58,6 +59,8 @@ struct StrategyParts {
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
   /// How long waiting replicas poll; 0 where replicas exceed cores.
   std::chrono::microseconds spin{200};
+  /// The processes that train together, this one among them; null: it is alone.
+  std::shared_ptr<const Workers> workers = nullptr;
 };
 
 /// Decides where a model's variables live, on which devices its replicas run, and how they agree,
@@ -86,9 +89,27 @@ class Strategy {
   Strategy& operator=(const Strategy&) = delete;
 
   const std::string& name() const;
+  /// Over all workers.
   int num_replicas_in_sync() const;
-  /// One a replica.
+  /// Of this process, one each.
   const std::vector<device::Device>& devices() const;
+  int num_local_replicas() const { return static_cast<int>(devices().size()); }
+  /// Where they stand among all replicas.
+  ReplicaRange replica_range() const;
+
+  /// The processes that train together; null where this one is alone.
+  const Workers* workers() const;
+  int num_workers() const;
+  int worker_index() const;
+  /// Whether this process is the one that writes checkpoints, summaries and the log (TensorFlow:
+  /// the chief).
+  bool is_chief() const { return worker_index() == 0; }
+  /// The chief's value, in every worker: for decisions that clocks and signals would let them make
+  /// differently. A collective of the workers, outside of `run`; with one worker it is the value.
+  std::int64_t chiefs(std::int64_t value) const;
+  std::string chiefs(const std::string& value) const;
+  /// The largest of the workers' values, likewise.
+  std::int64_t largest(std::int64_t value) const;
   /// Where the variables' home is: the controller, or the first replica's device where every
   /// replica has its own. TensorFlow: StrategyExtended.parameter_devices.
   const device::Device& parameter_device() const;
@@ -151,7 +172,7 @@ class Strategy {
     BuiltFunction built = build_variables(
         name, [&] { Module::call_function(function, variables::Mode::kTraining, examples...); });
     std::vector<std::shared_ptr<Module>> modules;
-    for (int replica = 0; replica < num_replicas_in_sync(); ++replica)
+    for (int replica = 0; replica < num_local_replicas(); ++replica)
       modules.push_back(std::make_shared<Module>(function, built.scope, variable_store()));
     return Replicated<Module>(std::move(modules), std::move(built.variables));
   }
@@ -177,7 +198,8 @@ class Strategy {
 
   /// One value of all replicas', without an axis: the sum, mean, maximum or minimum over the
   /// replicas, leaving out those that had no examples. Shapes must be equal (kInvalidArgument).
-  /// Lies on the first replica's device.
+  /// Lies on the first replica's device. With several workers every reduction is over all of them,
+  /// and a collective of theirs.
   at::Tensor reduce(comm::ReduceOp op, const PerReplica<at::Tensor>& value) const;
   /// With an axis: over that axis too, so the mean is that of all elements, however uneven the
   /// replicas' sizes are. The mean of integers is float64. kSum and kMean only.
@@ -190,6 +212,9 @@ class Strategy {
   /// A value that is not distributed: its mean is itself, its sum has no meaning on several
   /// replicas (kInvalidArgument, as in TensorFlow).
   at::Tensor reduce(comm::ReduceOp op, const at::Tensor& value) const;
+  /// Every worker's `values` behind one another, in the order of workers: [all replicas, ...] of
+  /// [this process's replicas, ...].
+  at::Tensor gather_workers(const at::Tensor& values) const;
 
   /// The replicas' values behind one another along `axis`; sizes may differ there only. Throws
   /// kInvalidArgument for scalars.
@@ -201,19 +226,29 @@ class Strategy {
     return value.values();
   }
 
-  /// The dataset, whose elements are global batches, cut for the replicas.
+  /// The dataset, whose elements are global batches, cut for the replicas of all workers. Every
+  /// worker must give the same dataset; `options` say how they share it out.
   template <class B>
-  DistributedDataset<B> distribute(const data::Dataset<B>& dataset) const {
-    return {dataset, torch_devices(), seed(), BatchKind::kGlobal, step_meter()};
+  DistributedDataset<B> distribute(const data::Dataset<B>& dataset,
+                                   const InputOptions& options = {}) const {
+    return {dataset,      torch_devices(), seed(), BatchKind::kGlobal,
+            step_meter(), input_place(),   options};
   }
-  /// The dataset that `make` returns, called once for this process. Its elements are one replica's
-  /// batch each; replicas take them in turn. TensorFlow: distribute_datasets_from_function.
+  /// The dataset that `make` returns, called once in every worker, with its place. Its elements are
+  /// one replica's batch each; replicas take them in turn. Workers may have different numbers of
+  /// them: who has none left gets empty batches until all are done. TensorFlow:
+  /// distribute_datasets_from_function.
   template <class Make>
   auto distribute_from_function(Make make) const {
-    const InputContext context{.num_replicas_in_sync = num_replicas_in_sync()};
-    auto dataset = make(context);
+    auto dataset = make(input_context());
     return DistributedDataset<typename decltype(dataset)::Element>(
-        std::move(dataset), torch_devices(), seed(), BatchKind::kPerReplica, step_meter());
+        std::move(dataset), torch_devices(), seed(), BatchKind::kPerReplica, step_meter(),
+        input_place());
+  }
+  /// This process's shares of one global batch that every worker has, on its replicas' devices.
+  template <class B>
+  PerReplica<B> cut_batch(const B& batch) const {
+    return cut(batch, replica_range(), torch_devices());
   }
 
   std::uint64_t seed() const;
@@ -252,6 +287,11 @@ class Strategy {
                     const std::function<void(ReplicaContext&)>& body);
   std::vector<c10::Device> torch_devices() const;
   std::shared_ptr<StepMeter> step_meter() const;
+  InputPlace input_place() const;
+  InputContext input_context() const;
+  at::Tensor summed_over_workers(at::Tensor sum) const;
+  at::Tensor extreme_of(comm::ReduceOp op, const std::vector<at::Tensor>& parts,
+                        const at::Tensor& like) const;
 
   std::unique_ptr<Engine> engine_;
 };
@@ -311,14 +351,14 @@ auto Strategy::run(Function&& function, const Arguments&... arguments) {
       std::invoke_result_t<Function&, ReplicaContext&, const internal::Component<Arguments>&...>;
   const std::optional<ExampleCounts> examples = internal::first_examples(arguments...);
   const auto call = [&](ReplicaContext& context) -> Result {
-    return function(context, internal::component(arguments, context.replica_id())...);
+    return function(context, internal::component(arguments, context.local_id)...);
   };
   if constexpr (std::is_void_v<Result>) {
     run_replicas(examples, call);
   } else {
-    std::vector<std::optional<Result>> slots(static_cast<std::size_t>(num_replicas_in_sync()));
+    std::vector<std::optional<Result>> slots(static_cast<std::size_t>(num_local_replicas()));
     run_replicas(examples, [&](ReplicaContext& context) {
-      slots[static_cast<std::size_t>(context.replica_id())].emplace(call(context));
+      slots[static_cast<std::size_t>(context.local_id)].emplace(call(context));
     });
     std::vector<Result> results;
     for (auto& slot : slots) results.push_back(std::move(*slot));

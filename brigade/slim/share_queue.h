@@ -87,17 +87,4 @@ std::shared_ptr<ShareQueue<B>> make_share_queue(const distribute::DistributedDat
                    .restore = [walk](const io::StateTree& state) { walk->restore(state); }});
 }
 
-/// A global batch as the replicas' shares, on their devices.
-template <class B>
-distribute::PerReplica<B> cut_for(const distribute::Strategy& strategy, const B& batch) {
-  std::vector<B> shares = input::split(batch, strategy.num_replicas_in_sync());
-  std::vector<std::int64_t> counts;
-  for (std::size_t replica = 0; replica < shares.size(); ++replica) {
-    counts.push_back(data::Structure<B>::size(shares[replica]));
-    shares[replica] = input::to_device(shares[replica], strategy.devices()[replica].torch_device);
-  }
-  return distribute::PerReplica<B>(std::move(shares),
-                                   distribute::ExampleCounts::of(std::move(counts)));
-}
-
 }  // namespace brigade::slim

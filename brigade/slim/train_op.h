@@ -148,7 +148,7 @@ TrainOp create_train_op(distribute::Strategy& strategy,
       [&strategy, source = std::move(source)]() -> std::optional<distribute::PerReplica<B>> {
         std::optional<B> batch = source();
         if (!batch) return std::nullopt;
-        return cut_for(strategy, *batch);
+        return strategy.cut_batch(*batch);
       });
   return create_train_op(strategy, std::move(total_loss), std::move(queue), rule,
                          std::move(options));

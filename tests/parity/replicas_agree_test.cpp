@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "brigade/base/strings.h"
 #include "brigade/distribute/testing/fixtures.h"
 #include "brigade/layers/losses.h"
 #include "brigade/models/mlp.h"
@@ -14,6 +15,7 @@
 #include "brigade/optim/adam.h"
 #include "brigade/optim/sgd.h"
 #include "tests/parity/examples.h"
+#include "tests/parity/training.h"
 
 namespace brigade::parity {
 namespace {
@@ -22,24 +24,6 @@ using distribute::CentralStorageStrategy;
 using distribute::MirroredStrategy;
 using distribute::ReplicaContext;
 using distribute::Replicated;
-
-// Batches of 4, 4 and 2: three replicas never share evenly, and of four replicas two have nothing
-// in the last.
-constexpr std::int64_t kExamples = 10;
-constexpr std::int64_t kGlobalBatch = 4;
-
-struct Weights {
-  std::vector<std::string> names;
-  std::vector<at::Tensor> before;
-  std::vector<at::Tensor> after;
-};
-
-template <class Model>
-std::vector<at::Tensor> read_all(const Replicated<Model>& model) {
-  std::vector<at::Tensor> values;
-  for (const auto& variable : model.variables()) values.push_back(variable.read());
-  return values;
-}
 
 using MakeStrategy = std::function<std::unique_ptr<distribute::Strategy>(int replicas)>;
 
@@ -62,50 +46,16 @@ MakeStrategy central_by(std::shared_ptr<const comm::CrossDeviceOps> ops) {
   };
 }
 
-/// How the examples come to an update.
-struct Cut {
-  std::int64_t batch = kGlobalBatch;
-  int accumulate = 1;
-};
-
-/// `steps` updates on `replicas` replicas, in float64.
 template <class Model, class Rule>
 Weights trained(const MakeStrategy& make, int replicas, int steps, const Rule& rule,
                 const Cut& cut = {}) {
-  const auto owned = make(replicas);
-  distribute::Strategy& strategy = *owned;
-  EXPECT_EQ(strategy.num_replicas_in_sync(), replicas);
-  const auto model = strategy.create_from([] {
-    auto module = std::make_shared<Model>();
-    module->to(at::kDouble);
-    return module;
-  });
-  const auto minimizer = strategy.minimizer(model, rule, {.accumulate = cut.accumulate});
-  Weights weights{.before = read_all(model)};
-  for (const auto& variable : model.variables()) weights.names.push_back(variable.name());
-  const auto batches = strategy.distribute(double_examples(kExamples).batch(cut.batch).repeat());
-  for (const auto& batch : batches) {
-    if (minimizer.updates() == steps) break;
-    strategy.run(
-        [&](ReplicaContext&, const input::LabeledBatch& share) {
-          minimizer.minimize(
-              layers::losses::sparse_softmax_cross_entropy(model(share.features), share.labels));
-        },
-        batch);
-  }
-  weights.after = read_all(model);
-  return weights;
+  const auto strategy = make(replicas);
+  EXPECT_EQ(strategy->num_replicas_in_sync(), replicas);
+  return train_under<Model>(*strategy, steps, rule, cut);
 }
 
-void expect_same(const Weights& many, const Weights& one, double tolerance, int replicas) {
-  ASSERT_EQ(many.names, one.names);
-  for (std::size_t i = 0; i < one.names.size(); ++i) {
-    ASSERT_TRUE(many.before[i].equal(one.before[i])) << one.names[i];
-    const double travelled = (one.after[i] - one.before[i]).norm().item<double>();
-    const double apart = (many.after[i] - one.after[i]).norm().item<double>();
-    EXPECT_GT(travelled, 0) << one.names[i] << " was not trained";
-    EXPECT_LE(apart, tolerance * travelled) << one.names[i] << " on " << replicas << " replicas";
-  }
+std::string on(int replicas) {
+  return base::str_cat("on ", replicas, " replicas");
 }
 
 template <class Model, class Rule>
@@ -114,7 +64,7 @@ void expect_agreement(int steps, const Rule& rule, double tolerance,
   const Weights one = trained<Model>(mirrored, 1, steps, rule);
   for (const MakeStrategy& make : strategies) {
     for (const int replicas : {2, 3, 4})
-      expect_same(trained<Model>(make, replicas, steps, rule), one, tolerance, replicas);
+      expect_same(trained<Model>(make, replicas, steps, rule), one, tolerance, on(replicas));
   }
 }
 
@@ -151,11 +101,11 @@ TEST(ReplicasAgree, WhicheverWayGradientsAreAddedUp) {
 
 TEST(ReplicasAgree, MicroBatchesOfFourFourAndTwoWithOneBatchOfTen) {
   const optim::Sgd rule{.learning_rate = 0.02, .momentum = 0.9};
-  const Weights one = trained<models::Mlp>(mirrored, 1, 20, rule, {.batch = kExamples});
+  const Weights one = trained<models::Mlp>(mirrored, 1, 20, rule, {.batch = Cut().examples});
   for (const MakeStrategy& make : {MakeStrategy(mirrored), MakeStrategy(central_with_copies)}) {
     for (const int replicas : {1, 2, 3, 4})
       expect_same(trained<models::Mlp>(make, replicas, 20, rule, {.accumulate = 3}), one, 1e-10,
-                  replicas);
+                  on(replicas));
   }
 }
 

@@ -1,0 +1,108 @@
+#include "brigade/distribute/multi_worker_mirrored_strategy.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+#include "brigade/cluster/resolver.h"
+#include "brigade/distribute/spin.h"
+
+namespace brigade::distribute {
+
+namespace {
+
+using Json = nlohmann::json;
+
+std::vector<device::Device> choose_devices(const MultiWorkerMirroredOptions& options) {
+  const device::DiscoveryOptions discovery{.threads_per_cpu = options.threads_per_replica,
+                                           .oversubscription = options.oversubscription};
+  if (!options.devices.empty()) return device::resolve_devices(options.devices, discovery);
+  std::vector<device::Device> gpus = device::available_gpus(discovery);
+  return gpus.empty() ? device::resolve_devices({"cpu:0"}, discovery) : gpus;
+}
+
+/// What a worker tells the others of itself: its replicas, and what must be equal everywhere.
+Json description_of(const MultiWorkerMirroredOptions& options, std::size_t replicas, bool on_cpu) {
+  return {{"replicas", replicas},
+          {"seed", options.seed},
+          {"devices", on_cpu ? "cpu" : "gpu"},
+          {"transport", comm::to_string(options.communication.transport)},
+          {"wire", static_cast<int>(options.communication.wire)},
+          {"bytes_per_pack", options.communication.bytes_per_pack}};
+}
+
+void check_equal(const Json& own, const Json& other, const cluster::Member& member) {
+  for (const auto& [key, value] : own.items()) {
+    if (key == "replicas" || other.value(key, Json()) == value) continue;
+    throw Error(ErrorCode::kFailedPrecondition,
+                base::str_cat("The workers disagree: ", cluster::to_string(member.task), " has ",
+                              key, " ", other.value(key, Json()).dump(), " and this one ",
+                              value.dump(), "; start all with the same options."));
+  }
+}
+
+/// How many replicas each process has, once all have said that they mean the same job.
+comm::ProcessPlace exchange_places(cluster::Membership& membership, const Json& own,
+                                   std::chrono::milliseconds timeout) {
+  const auto key_of = [](int rank) { return base::str_cat("strategy/", rank); };
+  membership.set(key_of(membership.self().rank), own.dump());
+  comm::ProcessPlace place{.process = membership.self().rank, .replicas = {}};
+  for (const cluster::Member& member : membership.members()) {
+    const Json other = Json::parse(membership.get(key_of(member.rank), timeout));
+    check_equal(own, other, member);
+    place.replicas.push_back(other.at("replicas").get<int>());
+  }
+  return place;
+}
+
+std::shared_ptr<const Workers> make_workers(std::shared_ptr<cluster::Membership> membership,
+                                            const MultiWorkerMirroredOptions& options,
+                                            std::size_t replicas, bool on_cpu) {
+  if (membership->members().size() == 1) return nullptr;
+  comm::ProcessPlace place = exchange_places(*membership, description_of(options, replicas, on_cpu),
+                                             options.join.start_timeout);
+  auto communicator = comm::make_process_communicator(membership, options.communication);
+  return std::make_shared<const Workers>(
+      Workers{.membership = std::move(membership),
+              .communicator = std::move(communicator),
+              .place = std::move(place),
+              .bytes_per_pack = options.communication.bytes_per_pack});
+}
+
+StrategyParts parts_of(std::shared_ptr<cluster::Membership> membership,
+                       const MultiWorkerMirroredOptions& options) {
+  std::vector<device::Device> devices = choose_devices(options);
+  const auto cpus =
+      std::count_if(devices.begin(), devices.end(), [](const auto& d) { return d.is_cpu(); });
+  const bool on_cpu = cpus > 0;
+  check_argument(!on_cpu || cpus == static_cast<std::ptrdiff_t>(devices.size()),
+                 "MultiWorkerMirroredStrategy: the devices mix CPUs and GPUs, where the slowest "
+                 "sets the pace; name one kind.");
+  const auto spin = spin_for(devices);
+  auto workers = make_workers(std::move(membership), options, devices.size(), on_cpu);
+  return {.name = "multi_worker_mirrored",
+          .devices = std::move(devices),
+          .sharing = on_cpu ? variables::Sharing::kOneStorage : variables::Sharing::kOneCopyEach,
+          .update = on_cpu ? StrategyParts::Update::kShares : StrategyParts::Update::kReplicas,
+          .seed = options.seed,
+          .placement = options.placement,
+          .timeout = options.timeout,
+          .spin = spin,
+          .workers = std::move(workers)};
+}
+
+}  // namespace
+
+MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(MultiWorkerMirroredOptions options)
+    : MultiWorkerMirroredStrategy(cluster::resolve_cluster(), std::move(options)) {}
+
+MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(const cluster::ClusterConfig& cluster,
+                                                         MultiWorkerMirroredOptions options)
+    : MultiWorkerMirroredStrategy(rpc::join(cluster, options.join), options) {}
+
+MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(
+    std::shared_ptr<cluster::Membership> membership, MultiWorkerMirroredOptions options)
+    : Strategy(parts_of(std::move(membership), options)) {}
+
+}  // namespace brigade::distribute

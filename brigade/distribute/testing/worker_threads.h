@@ -1,0 +1,60 @@
+#pragma once
+
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "brigade/cluster/testing/in_memory_membership.h"
+#include "brigade/distribute/multi_worker_mirrored_strategy.h"
+#include "brigade/distribute/testing/fixtures.h"
+
+namespace brigade::distribute {
+
+/// For tests: options of a worker with `replicas` logical CPUs that may share cores.
+inline MultiWorkerMirroredOptions worker_cpus(int replicas, std::uint64_t seed = 0) {
+  MultiWorkerMirroredOptions options{.devices = cpus(replicas).devices,
+                                     .oversubscription = device::Oversubscription::kAllow,
+                                     .seed = seed,
+                                     .timeout = std::chrono::seconds(60)};
+  options.communication.timeout = std::chrono::seconds(60);
+  options.join.start_timeout = std::chrono::seconds(60);
+  return options;
+}
+
+/// For tests: the workers of a job as threads of this process, worker w with `replicas[w]`
+/// replicas. Calls `work(strategy)` in each. One that throws is lost to the others; the first error
+/// is thrown when all have ended.
+inline void run_workers(const std::vector<int>& replicas,
+                        const std::function<void(MultiWorkerMirroredStrategy&)>& work,
+                        const comm::CommunicationOptions& communication = {},
+                        std::uint64_t seed = 0) {
+  auto memberships =
+      cluster::testing::make_in_memory_memberships(static_cast<int>(replicas.size()));
+  std::mutex mutex;  // guards `first`
+  std::exception_ptr first;
+  std::vector<std::thread> threads;
+  for (std::size_t worker = 0; worker < replicas.size(); ++worker) {
+    threads.emplace_back([&, worker] {
+      try {
+        MultiWorkerMirroredOptions options = worker_cpus(replicas[worker], seed);
+        const auto timeout = options.communication.timeout;
+        options.communication = communication;
+        options.communication.timeout = timeout;
+        MultiWorkerMirroredStrategy strategy(memberships[worker], options);
+        work(strategy);
+      } catch (...) {
+        {
+          const std::lock_guard lock(mutex);
+          if (!first) first = std::current_exception();
+        }
+        cluster::testing::lose(*memberships[worker], static_cast<int>(worker), "its thread threw");
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  if (first) std::rethrow_exception(first);
+}
+
+}  // namespace brigade::distribute

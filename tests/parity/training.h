@@ -1,0 +1,76 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "brigade/distribute/strategy.h"
+#include "brigade/layers/losses.h"
+#include "tests/parity/examples.h"
+
+namespace brigade::parity {
+
+/// A model's variables around a training.
+struct Weights {
+  std::vector<std::string> names;
+  std::vector<at::Tensor> before;
+  std::vector<at::Tensor> after;
+};
+
+template <class Model>
+std::vector<at::Tensor> read_all(const distribute::Replicated<Model>& model) {
+  std::vector<at::Tensor> values;
+  for (const auto& variable : model.variables()) values.push_back(variable.read());
+  return values;
+}
+
+/// How the examples come to an update: of 10 in batches of 4, 4 and 2, three replicas never share
+/// evenly, and of four two have nothing in the last.
+struct Cut {
+  std::int64_t examples = 10;
+  std::int64_t batch = 4;
+  int accumulate = 1;
+};
+
+/// `steps` updates under `strategy`, in float64.
+template <class Model, class Rule>
+Weights train_under(distribute::Strategy& strategy, int steps, const Rule& rule,
+                    const Cut& cut = {}) {
+  const auto model = strategy.create_from([] {
+    auto module = std::make_shared<Model>();
+    module->to(at::kDouble);
+    return module;
+  });
+  const auto minimizer = strategy.minimizer(model, rule, {.accumulate = cut.accumulate});
+  Weights weights{.before = read_all(model)};
+  for (const auto& variable : model.variables()) weights.names.push_back(variable.name());
+  const auto batches = strategy.distribute(double_examples(cut.examples).batch(cut.batch).repeat());
+  for (const auto& batch : batches) {
+    if (minimizer.updates() == steps) break;
+    strategy.run(
+        [&](distribute::ReplicaContext&, const input::LabeledBatch& share) {
+          minimizer.minimize(
+              layers::losses::sparse_softmax_cross_entropy(model(share.features), share.labels));
+        },
+        batch);
+  }
+  weights.after = read_all(model);
+  return weights;
+}
+
+/// Whether both went the same way, within `tolerance` of its length.
+inline void expect_same(const Weights& many, const Weights& one, double tolerance,
+                        const std::string& where) {
+  ASSERT_EQ(many.names, one.names);
+  for (std::size_t i = 0; i < one.names.size(); ++i) {
+    ASSERT_TRUE(many.before[i].equal(one.before[i])) << one.names[i] << " " << where;
+    const double travelled = (one.after[i] - one.before[i]).norm().item<double>();
+    const double apart = (many.after[i] - one.after[i]).norm().item<double>();
+    EXPECT_GT(travelled, 0) << one.names[i] << " was not trained";
+    EXPECT_LE(apart, tolerance * travelled) << one.names[i] << " " << where;
+  }
+}
+
+}  // namespace brigade::parity
