@@ -19,16 +19,26 @@ CheckpointSaverHook::CheckpointSaverHook(CheckpointSaverHookOptions options)
 CheckpointSaverHook::~CheckpointSaverHook() = default;
 
 void CheckpointSaverHook::begin(SessionContext& context) {
+  if (context.state().strategy().is_chief()) {
+    saver_ = std::make_unique<checkpoint::Saver>(
+        context.files(), options_.saver,
+        std::shared_ptr<const base::Clock>(std::shared_ptr<void>(), &context.clock()));
+  }
   timer_.emplace(options_.every, context.clock());
-  saver_ = std::make_unique<checkpoint::Saver>(
-      context.files(), options_.saver,
-      std::shared_ptr<const base::Clock>(std::shared_ptr<void>(), &context.clock()));
   for (const auto& listener : options_.listeners) listener->begin(context);
 }
 
 bool CheckpointSaverHook::is_saved_already(const SessionContext& context) {
+  if (!saver_) return context.chiefs(false);
   const std::vector<io::Path> saved = saver_->checkpoints();
-  return context.restored_from() && !saved.empty() && saved.back() == *context.restored_from();
+  return context.chiefs(context.restored_from() && !saved.empty() &&
+                        saved.back() == *context.restored_from());
+}
+
+// Steps are everybody's; of time only the chief's clock counts.
+bool CheckpointSaverHook::is_due(const SessionContext& context) const {
+  const bool is_due = timer_->is_due(context.global_step());
+  return options_.every.time ? context.chiefs(is_due) : is_due;
 }
 
 void CheckpointSaverHook::after_create_session(SessionContext& context) {
@@ -38,13 +48,17 @@ void CheckpointSaverHook::after_create_session(SessionContext& context) {
 }
 
 void CheckpointSaverHook::after_run(SessionContext& context, const StepValues&) {
-  if (timer_->is_due(context.global_step()) && context.state().is_between_updates()) save(context);
+  if (is_due(context) && context.state().is_between_updates()) save(context);
 }
 
 void CheckpointSaverHook::save(SessionContext& context) {
   for (const auto& listener : options_.listeners) listener->before_save(context);
-  context.spans().measure("save", "checkpoint",
-                          [&] { saver_->save(context.global_step(), context.state().contents()); });
+  context.spans().measure("save", "checkpoint", [&] {
+    const checkpoint::Contents contents = context.state().contents();
+    if (saver_) return saver_->save(context.global_step(), contents);
+    checkpoint::take_snapshot(context.global_step(), contents,
+                              checkpoint::SnapshotMemory::kShared);
+  });
   timer_->mark(context.global_step());
   for (const auto& listener : options_.listeners) {
     if (listener->after_save(context) == AfterSave::kStop) context.request_stop();
@@ -58,7 +72,7 @@ void CheckpointSaverHook::save_last(SessionContext& context) {
     // What an earlier write failed with must not keep this one, which supersedes it, from
     // happening.
     try {
-      saver_->wait();
+      if (saver_) saver_->wait();
     } catch (const std::exception& error) {
       base::log_warning(base::str_cat("A checkpoint was not written: ", error.what()));
     }
@@ -71,7 +85,7 @@ void CheckpointSaverHook::save_last(SessionContext& context) {
 }
 
 void CheckpointSaverHook::end(SessionContext& context) {
-  if (!saver_) return;  // begin has failed
+  if (!timer_) return;  // begin has failed
   std::exception_ptr first;
   const auto attempt = [&](const auto& call) {
     try {
@@ -81,7 +95,10 @@ void CheckpointSaverHook::end(SessionContext& context) {
     }
   };
   attempt([&] { save_last(context); });
-  attempt([&] { saver_->close(); });
+  attempt([&] {
+    if (saver_) saver_->close();
+  });
+  if (!context.has_failed()) attempt([&] { context.chiefs(true); });
   for (const auto& listener : options_.listeners) attempt([&] { listener->end(context); });
   if (first) std::rethrow_exception(first);
 }

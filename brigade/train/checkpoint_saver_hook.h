@@ -39,6 +39,9 @@ struct CheckpointSaverHookOptions {
 /// save that falls between two micro-batches of one update waits for the update. After an error, or
 /// a stop with AtStop::kDiscard, the end saves nothing.
 ///
+/// With several workers every one of them has such a hook: what is saved is read together, the
+/// chief writes it, and at the end the others wait until it has.
+///
 /// An error of a write in the background is thrown by the next save; one before the last save of
 /// all is logged, and one of that save is thrown by `end`.
 class CheckpointSaverHook final : public SessionRunHook {
@@ -58,10 +61,11 @@ class CheckpointSaverHook final : public SessionRunHook {
  private:
   void save(SessionContext& context);
   bool is_saved_already(const SessionContext& context);
+  bool is_due(const SessionContext& context) const;
   void save_last(SessionContext& context);
 
   CheckpointSaverHookOptions options_;
-  std::unique_ptr<checkpoint::Saver> saver_;
+  std::unique_ptr<checkpoint::Saver> saver_;  // null in a worker that is not the chief
   std::optional<StepTimer> timer_;
 };
 

@@ -34,8 +34,11 @@ std::optional<Evaluated> evaluation_loop(TrainingState& state, const io::Path& d
                                          const Evaluation& evaluation,
                                          const EvaluationLoopOptions& options) {
   const auto& most = options.max_number_of_evaluations;
-  check_argument(!most || *most > 0, str_cat("max_number_of_evaluations is ", most.value_or(0),
-                                             " and must be at least 1."));
+  if (most && *most <= 0) {
+    throw Error(ErrorCode::kInvalidArgument,
+                str_cat("max_number_of_evaluations is ", std::to_string(*most),
+                        "; it must be above 0."));
+  }
   CheckpointsIterator checkpoints(directory, {.min_interval = options.interval,
                                               .timeout = options.timeout,
                                               .timeout_fn = options.timeout_fn,

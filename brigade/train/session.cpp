@@ -29,7 +29,8 @@ bool is_chief(const SessionOptions& options) {
   return options.role == SessionRole::kChief;
 }
 
-SessionOptions checked(SessionOptions options) {
+SessionOptions checked(SessionOptions options, const distribute::Strategy& strategy) {
+  if (!strategy.is_chief()) options.role = SessionRole::kWorker;
   check_argument(options.max_recoveries >= 0,
                  str_cat("SessionOptions::max_recoveries is ", options.max_recoveries,
                          "; it must be 0 or more."));
@@ -57,7 +58,7 @@ std::unique_ptr<summary::SummaryWriter> make_summaries(const SessionOptions& opt
 
 MonitoredTrainingSession::MonitoredTrainingSession(TrainingState& state, SessionOptions options,
                                                    SessionEnvironment environment)
-    : options_(checked(std::move(options))),
+    : options_(checked(std::move(options), state.strategy())),
       summaries_(make_summaries(options_, environment, system_clock_)),
       context_(state, std::move(environment), summaries_.get()),
       exceptions_at_start_(std::uncaught_exceptions()) {
@@ -101,13 +102,15 @@ void MonitoredTrainingSession::make_hooks() {
                                   .summaries = options_.scaffold.summaries,
                                   .graph = WriteGraph::kYes}));
     }
-    if (!options_.checkpoint_dir.empty() && !options_.save_checkpoints.is_never()) {
-      CheckpointSaverHookOptions saving{.saver = options_.scaffold.saver,
-                                        .every = options_.save_checkpoints};
-      saving.saver.directory = options_.checkpoint_dir;
-      saver_ = std::make_shared<CheckpointSaverHook>(std::move(saving));
-      hooks_.push_back(saver_);
-    }
+  }
+  // What is saved is read in all workers, and written by the chief.
+  const bool takes_part = is_chief(options_) || context_.state().strategy().num_workers() > 1;
+  if (takes_part && !options_.checkpoint_dir.empty() && !options_.save_checkpoints.is_never()) {
+    CheckpointSaverHookOptions saving{.saver = options_.scaffold.saver,
+                                      .every = options_.save_checkpoints};
+    saving.saver.directory = options_.checkpoint_dir;
+    saver_ = std::make_shared<CheckpointSaverHook>(std::move(saving));
+    hooks_.push_back(saver_);
   }
   add_all(options_.hooks);
 }
@@ -167,6 +170,21 @@ checkpoint::Checkpoint MonitoredTrainingSession::open_checkpoint(const io::Path&
 }
 
 std::optional<checkpoint::Checkpoint> MonitoredTrainingSession::find_latest(const io::Path& path) {
+  const distribute::Strategy& strategy = context_.state().strategy();
+  std::optional<checkpoint::Checkpoint> own;
+  if (strategy.is_chief()) own = find_own_latest(path);
+  const std::string chosen = strategy.chiefs(own ? own->path().string() : std::string());
+  if (own || chosen.empty()) return own;
+  if (context_.files()->exists(io::Path(chosen) / checkpoint::kManifestName))
+    return checkpoint::Checkpoint::open(context_.files(), chosen);
+  throw Error(ErrorCode::kNotFound,
+              str_cat("The chief goes on from the checkpoint ", chosen,
+                      ", which is not there for this worker: put the checkpoint directory where "
+                      "all workers see it."));
+}
+
+std::optional<checkpoint::Checkpoint> MonitoredTrainingSession::find_own_latest(
+    const io::Path& path) {
   checkpoint::LatestWhole found = checkpoint::find_latest_whole(context_.files(), path);
   for (checkpoint::BrokenCheckpoint& broken : found.broken) {
     base::log_warning(

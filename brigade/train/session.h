@@ -23,7 +23,8 @@ namespace brigade::train {
 
 class CheckpointSaverHook;
 
-/// Who saves, logs and writes summaries: one chief a job. Workers only train.
+/// Who saves, logs and writes summaries: one chief a job. Workers only train. Under a strategy of
+/// several workers only its chief is one, whatever the options say.
 enum class SessionRole { kChief, kWorker };
 
 /// Where a training begins.
@@ -97,6 +98,11 @@ struct SessionOptions {
 /// `end` of every hook is called also after an error; times and steps may both be set; recovery is
 /// bounded.
 ///
+/// Under a strategy of several workers each of them makes a session, with the same options but for
+/// hooks of its own, and all make the same calls. They start from the chief's choice of checkpoint,
+/// in a directory that all see, and stop at the same step. Clocks are the chief's. A lost worker
+/// ends the session: the job is started again (`brigade launch --max-restarts`).
+///
 /// Thread-safety: `request_stop` and `should_stop` from any thread, the rest from one, outside of
 /// replicas.
 class MonitoredTrainingSession {
@@ -150,6 +156,7 @@ class MonitoredTrainingSession {
   void initialise();
   checkpoint::Checkpoint open_checkpoint(const io::Path& path);
   std::optional<checkpoint::Checkpoint> find_latest(const io::Path& path);
+  std::optional<checkpoint::Checkpoint> find_own_latest(const io::Path& path);
   bool restore_latest();
   void restore(const checkpoint::Checkpoint& checkpoint);
   void create_session();

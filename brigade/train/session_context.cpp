@@ -24,12 +24,22 @@ SessionContext::SessionContext(TrainingState& state, SessionEnvironment environm
       spans_(*environment_.clock) {}
 
 void SessionContext::request_stop(AtStop at_stop) {
+  const Stop wish = at_stop == AtStop::kSave ? Stop::kSave : Stop::kDiscard;
   Stop expected = Stop::kNo;
-  stop_.compare_exchange_strong(expected, at_stop == AtStop::kSave ? Stop::kSave : Stop::kDiscard);
+  wish_.compare_exchange_strong(expected, wish);
+  if (state_.strategy().num_workers() > 1) return;
+  expected = Stop::kNo;
+  agreed_.compare_exchange_strong(expected, wish);
+}
+
+void SessionContext::agree_on_stop() {
+  const distribute::Strategy& strategy = state_.strategy();
+  if (strategy.num_workers() == 1 || agreed_ != Stop::kNo) return;
+  agreed_ = static_cast<Stop>(strategy.largest(static_cast<std::int64_t>(wish_.load())));
 }
 
 AtStop SessionContext::at_stop() const {
-  return stop_ == Stop::kDiscard ? AtStop::kDiscard : AtStop::kSave;
+  return agreed_ == Stop::kDiscard ? AtStop::kDiscard : AtStop::kSave;
 }
 
 void SessionContext::wait(std::chrono::milliseconds time) const {

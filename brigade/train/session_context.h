@@ -45,9 +45,12 @@ class SessionContext {
   TrainingState& state() const { return state_; }
   std::int64_t global_step() const { return state_.global_step(); }
 
-  /// No further step is begun. The first call decides what is saved.
+  /// No further step is begun. The first call decides what is saved. With several workers it is a
+  /// wish, that all of them follow at the beginning of the next step: so all stop at the same one.
   void request_stop(AtStop at_stop = AtStop::kSave);
-  bool should_stop() const { return stop_ != Stop::kNo; }
+  bool should_stop() const { return agreed_ != Stop::kNo; }
+  /// The chief's answer to a question of the clock, in every worker; a collective of theirs.
+  bool chiefs(bool is_due) const { return state_.strategy().chiefs(std::int64_t{is_due}) != 0; }
   AtStop at_stop() const;
 
   /// The checkpoint from which the state was restored last, or nothing.
@@ -77,7 +80,10 @@ class SessionContext {
   summary::SummaryWriter* summaries_;
   Spans spans_;
   concurrency::CancelToken cancel_;
-  std::atomic<Stop> stop_{Stop::kNo};
+  /// What was asked for becomes what is done, at the same step in all workers.
+  void agree_on_stop();
+  std::atomic<Stop> wish_{Stop::kNo};
+  std::atomic<Stop> agreed_{Stop::kNo};  // with one worker, the wish
   std::exception_ptr error_;
   std::optional<io::Path> restored_from_;
   int recoveries_ = 0;

@@ -54,6 +54,8 @@ std::optional<StepValues> MonitoredTrainingSession::run(const StepFunction& step
 
 std::optional<StepValues> MonitoredTrainingSession::try_run(const StepFunction& step) {
   TrainingState& state = context_.state();
+  context_.agree_on_stop();
+  if (should_stop()) return std::nullopt;
   state.apply_schedules();
   spans().measure("before_run", "hook", [&] {
     for (const auto& hook : hooks_) hook->before_run(context_);
@@ -79,6 +81,8 @@ std::optional<StepValues> MonitoredTrainingSession::try_run(const StepFunction& 
 // An error of the recovery itself is logged: the first one is what people must see.
 bool MonitoredTrainingSession::recover(const std::exception_ptr& error) {
   if (!is_recoverable(error) || options_.checkpoint_dir.empty()) return false;
+  // Others do not know of it, or are the error: a launcher starts all of them again.
+  if (context_.state().strategy().num_workers() > 1) return false;
   // What lies there is another run's, unless this one saves.
   const bool began_elsewhere = options_.resume == Resume::kNever || options_.resume_from;
   if (began_elsewhere && !saver_) return false;

@@ -4,6 +4,8 @@
 #include <string_view>
 
 #include "brigade/base/strings.h"
+#include "brigade/distribute/workers.h"
+#include "brigade/io/state_tree.h"
 
 namespace brigade::train {
 
@@ -23,5 +25,8 @@ inline std::string part_tensor_name(std::string_view part, std::string_view name
 inline std::string replica_tensor_name(int replica, std::string_view variable) {
   return base::str_cat(kReplicaTensors, "/", replica, "/", variable);
 }
+
+/// How many replicas each worker has, as a checkpoint keeps it.
+io::StateTree layout_of(const distribute::Workers& workers);
 
 }  // namespace brigade::train

@@ -176,8 +176,9 @@ class TrainingState::Restorer {
     const std::int64_t saved_on = strategy.as_int64("replicas");
     const int replicas = training_.strategy_.num_replicas_in_sync();
     // Strategies differ in how they aggregate, so another one's parts would be another whole.
-    is_same_layout_ =
-        saved_on == replicas && strategy.as_string("name") == training_.strategy_.name();
+    is_same_layout_ = saved_on == replicas &&
+                      strategy.as_string("name") == training_.strategy_.name() &&
+                      has_same_workers(strategy);
     if (!is_same_layout_) {
       note(str_cat("saved on ", saved_on, " replicas under ", strategy.as_string("name"),
                    " and restored on ", replicas, " under ", training_.strategy_.name(),
@@ -189,6 +190,12 @@ class TrainingState::Restorer {
                    ": random numbers are others from here on."));
     }
     for (const Optimizer& each : training_.optimizers_) compare_schedule(each);
+  }
+
+  bool has_same_workers(const io::StateTree& strategy) const {
+    const distribute::Workers* workers = training_.strategy_.workers();
+    if (workers == nullptr) return !strategy.has("workers");
+    return strategy.has("workers") && strategy.at("workers") == layout_of(*workers);
   }
 
   void compare_schedule(const Optimizer& optimizer) {
@@ -256,7 +263,8 @@ class TrainingState::Restorer {
     for (const Variable& variable : training_.own_statistics()) {
       if (is_left_alone(variable)) continue;
       for (int replica = 0; replica < variable.num_components(); ++replica) {
-        const auto found = tensors_.find(replica_tensor_name(replica, variable.name()));
+        const auto found = tensors_.find(replica_tensor_name(
+            training_.strategy_.replica_range().first + replica, variable.name()));
         if (found == tensors_.end() || !is_same_form(found->second, variable.component(replica)))
           break;
         variable.component(replica).detach().copy_(found->second);

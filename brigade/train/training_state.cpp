@@ -1,6 +1,7 @@
 #include "brigade/train/training_state.h"
 
 #include <ATen/ops/full.h>
+#include <ATen/ops/stack.h>
 
 #include <algorithm>
 #include <cctype>
@@ -34,6 +35,13 @@ void check_name(std::string_view name) {
 }
 
 }  // namespace
+
+/// The replicas of each worker: another layout adds in another order.
+io::StateTree layout_of(const distribute::Workers& workers) {
+  io::StateTree layout = io::StateTree::list();
+  for (const int replicas : workers.place.replicas) layout.push_back(replicas);
+  return layout;
+}
 
 TrainingState::TrainingState(distribute::Strategy& strategy) : strategy_(strategy) {}
 TrainingState::~TrainingState() = default;
@@ -163,11 +171,20 @@ std::vector<Variable> TrainingState::own_statistics() const {
   for (const auto* from : {&variables_, &metric_sums_}) {
     for (const Variable& variable : *from) {
       if (variable.synchronization() == variables::Synchronization::kOnRead &&
-          variable.num_components() > 1)
+          variable.num_components_in_all() > 1)
         own.push_back(variable);
     }
   }
   return own;
+}
+
+// By replica of all workers: a collective of theirs, for every variable.
+std::vector<at::Tensor> TrainingState::components_in_all(const Variable& variable) const {
+  std::vector<at::Tensor> own;
+  for (int replica = 0; replica < variable.num_components(); ++replica)
+    own.push_back(variable.component(replica).detach());
+  if (strategy_.num_workers() == 1) return own;
+  return strategy_.gather_workers(at::stack(own)).unbind();
 }
 
 checkpoint::Contents TrainingState::contents() const {
@@ -184,6 +201,7 @@ checkpoint::Contents TrainingState::contents() const {
   strategy["replicas"] = strategy_.num_replicas_in_sync();
   strategy["seed"] = strategy_.seed();
   strategy["step"] = strategy_.step();
+  if (strategy_.workers()) strategy["workers"] = layout_of(*strategy_.workers());
   io::StateTree& optimizers = state["optimizers"] = io::StateTree::dict();
   for (const Optimizer& each : optimizers_) {
     optim::SavedOptimizer saved = each.minimizer.state().save(each.name);
@@ -199,9 +217,10 @@ checkpoint::Contents TrainingState::contents() const {
       contents.tensors.push_back({part_tensor_name(part.name, name), tensor});
   }
   for (const Variable& variable : own_statistics()) {
-    for (int replica = 0; replica < variable.num_components(); ++replica) {
+    const std::vector<at::Tensor> components = components_in_all(variable);
+    for (std::size_t replica = 0; replica < components.size(); ++replica) {
       contents.tensors.push_back(
-          {replica_tensor_name(replica, variable.name()), variable.component(replica)});
+          {replica_tensor_name(static_cast<int>(replica), variable.name()), components[replica]});
     }
   }
   contents.metadata["strategy"] = strategy_.name();

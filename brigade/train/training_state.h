@@ -140,7 +140,8 @@ class TrainingState {
   void set_measured(const std::string& name, double value);
 
   /// What a checkpoint of now holds: hand it to `checkpoint::Saver::save`. Variables and slots are
-  /// not copied yet.
+  /// not copied yet. With several workers it is a collective of theirs, as copying it is
+  /// (`checkpoint::take_snapshot`): one that does not write does both, and drops them.
   checkpoint::Contents contents() const;
 
   /// Goes on from a checkpoint. Everything is read and checked before anything changes, and if a
@@ -166,6 +167,7 @@ class TrainingState {
                               std::function<void(const io::StateTree&)> restore);
   void add_checked(Part part);
   std::vector<variables::Variable> own_statistics() const;
+  std::vector<at::Tensor> components_in_all(const variables::Variable& variable) const;
 
   distribute::Strategy& strategy_;
   std::vector<variables::Variable> variables_;
