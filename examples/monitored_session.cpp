@@ -10,10 +10,6 @@
 #include <map>
 #include <string>
 
-#include "brigade/checkpoint/checkpoint.h"
-#include "brigade/checkpoint/saver.h"
-#include "brigade/summary/event_file_reader.h"
-
 namespace bg = brigade;
 
 namespace {

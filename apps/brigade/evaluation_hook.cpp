@@ -36,7 +36,7 @@ EvaluationHook::EvaluationHook(Options options) : options_(std::move(options)) {
 void EvaluationHook::begin(train::SessionContext& context) {
   timer_.emplace(train::Every{.time = options_.every.time}, clock_);
   context.state().add_part(part());
-  if (options_.directory.empty()) return;
+  if (options_.directory.empty() || !options_.strategy.is_chief()) return;
   summaries_ =
       std::make_unique<summary::SummaryWriter>(context.files(), options_.directory, clock_);
 }
@@ -52,9 +52,13 @@ void EvaluationHook::after_create_session(train::SessionContext& context) {
 
 void EvaluationHook::after_run(train::SessionContext& context, const train::StepValues&) {
   const std::int64_t step = context.global_step();
-  if (!is_due_by_steps(step) && !timer_->is_due(step)) return;
+  if (!is_due_by_steps(step) && !is_due_by_time(context, step)) return;
   evaluate(step);
   timer_->mark(step);
+}
+
+bool EvaluationHook::is_due_by_time(const train::SessionContext& context, std::int64_t step) const {
+  return options_.every.time && context.chiefs(timer_->is_due(step));
 }
 
 bool EvaluationHook::is_due_by_steps(std::int64_t step) const {
@@ -74,6 +78,7 @@ std::optional<train::EvaluationResult> EvaluationHook::evaluate(std::int64_t ste
 
 void EvaluationHook::write(std::int64_t step, const train::EvaluationResult& result) {
   results_[step] = result;
+  if (!options_.strategy.is_chief()) return;
   base::log_info(base::str_cat("evaluation at step ", step, ": accuracy ",
                                fixed(100 * result.accuracy, 2), " %, loss ",
                                fixed(result.loss, 4)));

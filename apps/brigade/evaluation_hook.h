@@ -49,6 +49,7 @@ class EvaluationHook final : public train::SessionRunHook {
   std::chrono::steady_clock::duration time() const { return time_; }
 
  private:
+  bool is_due_by_time(const train::SessionContext& context, std::int64_t step) const;
   bool is_due_by_steps(std::int64_t step) const;
   void write(std::int64_t step, const train::EvaluationResult& result);
   train::Part part();

@@ -40,7 +40,7 @@ void check_writable(const io::FileSystem& files, const io::Path& directory) {
 
 /// Everything that the trained weights depend on, beyond the last bits, must be as it was.
 void check_same(const io::Path& directory, const Json& was, const Json& is) {
-  static const std::set<std::string> kMayDiffer = {"strategy",   "devices",  "replicas",
+  static const std::set<std::string> kMayDiffer = {"strategy", "devices", "replicas", "workers",
                                                    "controller", "data_dir", "threads_per_replica"};
   for (const auto& [key, value] : is.items()) {
     if (kMayDiffer.contains(key) || !was.contains(key) || was[key] == value) continue;

@@ -8,6 +8,7 @@
 #include "brigade/base/strings.h"
 #include "brigade/distribute/central_storage_strategy.h"
 #include "brigade/distribute/mirrored_strategy.h"
+#include "brigade/distribute/multi_worker_mirrored_strategy.h"
 #include "brigade/distribute/one_device_strategy.h"
 
 namespace brigade::command {
@@ -64,13 +65,26 @@ std::unique_ptr<distribute::Strategy> make_central_storage(const StrategyFlags& 
                                         .placement = placement(flags)});
 }
 
+std::unique_ptr<distribute::Strategy> make_multi_worker_mirrored(const StrategyFlags& flags) {
+  distribute::MultiWorkerMirroredOptions options{.devices = parse_devices(flags.devices),
+                                                 .threads_per_replica = flags.threads_per_replica,
+                                                 .oversubscription = oversubscription(flags),
+                                                 .seed = static_cast<std::uint64_t>(flags.seed),
+                                                 .placement = placement(flags)};
+  flags.cluster.apply_to(options);
+  return std::make_unique<distribute::MultiWorkerMirroredStrategy>(flags.cluster.resolve(),
+                                                                   options);
+}
+
 using Make = std::unique_ptr<distribute::Strategy> (*)(const StrategyFlags&);
 
 const std::map<std::string, Make>& table() {
-  static const std::map<std::string, Make> strategies = {{"central_storage", make_central_storage},
-                                                         {"mirrored", make_mirrored},
-                                                         {"one_device", make_one_device},
-                                                         {"towers", make_central_storage}};
+  static const std::map<std::string, Make> strategies = {
+      {"central_storage", make_central_storage},
+      {"mirrored", make_mirrored},
+      {"multi_worker_mirrored", make_multi_worker_mirrored},
+      {"one_device", make_one_device},
+      {"towers", make_central_storage}};
   return strategies;
 }
 
@@ -108,6 +122,7 @@ void StrategyFlags::add_to(CLI::App& app) {
   app.add_option("--seed", seed, "The root of all randomness: weights, order, dropout, crops")
       ->capture_default_str()
       ->group("Strategy");
+  cluster.add_to(app);
 }
 
 std::unique_ptr<distribute::Strategy> StrategyFlags::make() const {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/brigade/cluster_flags.h"
 #include "brigade/distribute/strategy.h"
 
 namespace CLI {
@@ -22,6 +23,7 @@ struct StrategyFlags {
   int threads_per_replica = 1;
   bool allow_oversubscription = false;
   std::int64_t seed = 0;
+  ClusterFlags cluster;
 
   void add_to(CLI::App& app);
   /// The strategy, with its replicas' threads waiting. Throws UsageError for flags that cannot

@@ -66,15 +66,16 @@ class TrainCommand final : public Command {
   int run() override {
     Prepared prepared = set_up([&] { return prepare(flags_); });
     const Json config = configuration(flags_, prepared);
-    if (prepared.directory) {
-      const Json stored = set_up([&] { return open(prepared, config); });
-      if (!stored.is_null()) {
-        tell_finished(stored, prepared);
-        write(config, stored);
-        return kDone;
-      }
+    const distribute::Strategy& strategy = *prepared.strategy;
+    Json stored;
+    if (prepared.directory && strategy.is_chief())
+      stored = set_up([&] { return open(prepared, config); });
+    if (strategy.chiefs(std::int64_t{!stored.is_null()}) == 0) return train(prepared, config);
+    if (strategy.is_chief()) {
+      tell_finished(stored, prepared);
+      write(config, stored);
     }
-    return train(prepared, config);
+    return kDone;
   }
 
  private:
@@ -92,13 +93,16 @@ class TrainCommand final : public Command {
   int train(Prepared& prepared, const Json& config) const {
     const Interrupt interrupt;
     const auto total_steps = steps_in_all(flags_, prepared);
-    announce(flags_, prepared);
+    const bool is_chief = prepared.strategy->is_chief();
+    if (is_chief) announce(flags_, prepared);
     const Model model = flags_.model.create(*prepared.strategy);
     const auto minimizer = prepared.strategy->make_minimizer(
         model.variables(), prepared.rule, {.accumulate = static_cast<int>(flags_.accumulate)});
     const auto evaluation = evaluation_of(prepared, model, interrupt);
     const base::SystemClock clock;
-    train::Progress progress(std::cerr, clock, progress_options(flags_, total_steps));
+    std::ostream nowhere(nullptr);
+    train::Progress progress(is_chief ? std::cerr : nowhere, clock,
+                             progress_options(flags_, total_steps));
     TrainingResult result = run_training({.step = {*prepared.strategy, model, minimizer},
                                           .batches = *prepared.train,
                                           .steps = flags_.steps,
@@ -106,11 +110,11 @@ class TrainCommand final : public Command {
                                           .session = session_options(prepared, evaluation),
                                           .evaluation = evaluation},
                                          progress, interrupt);
-    tell_shares(result);
+    if (is_chief) tell_shares(result);
     const auto weights = weights_of(model.variables());
-    if (prepared.directory) prepared.directory->save_weights(weights, result.steps);
-    if (result.signal) tell_interrupted(result, total_steps, prepared);
-    warn_of_divergence(result);
+    if (prepared.directory && is_chief) prepared.directory->save_weights(weights, result.steps);
+    if (result.signal && is_chief) tell_interrupted(result, total_steps, prepared);
+    if (is_chief) warn_of_divergence(result);
     std::optional<train::EvaluationResult> at_end;
     if (flags_.watch.evaluates_at_end() && !result.signal) {
       at_end = evaluation->evaluate(result.steps);
@@ -157,8 +161,10 @@ class TrainCommand final : public Command {
 
   int finish(Prepared& prepared, const Json& config, const Json& result,
              std::optional<int> signal) const {
-    if (prepared.directory) prepared.directory->write_run(run_json(config, result));
-    write(config, result);
+    if (prepared.strategy->is_chief()) {
+      if (prepared.directory) prepared.directory->write_run(run_json(config, result));
+      write(config, result);
+    }
     return signal ? exit_code_after(*signal) : kDone;
   }
 

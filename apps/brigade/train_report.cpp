@@ -55,6 +55,7 @@ Json configuration(const TrainFlags& flags, const Prepared& prepared) {
   json["train_examples"] = number_or_null(flags.data.train_examples);
   json["strategy"] = prepared.strategy->name();
   json["replicas"] = prepared.strategy->num_replicas_in_sync();
+  json["workers"] = prepared.strategy->num_workers();
   json["devices"] = device_names(*prepared.strategy);
   json["threads_per_replica"] = flags.strategy.threads_per_replica;
   json["controller"] = has_controller(flags.strategy)

@@ -93,15 +93,22 @@ std::int64_t make_step(const TrainingStep& step,
 train::SessionOptions session_options(const Training& training, const Losses& losses) {
   train::SessionOptions options = training.session;
   // Asked for only where it is written: reading the loss waits for the devices.
-  options.scaffold.summaries = [&](summary::SummaryWriter& writer, std::int64_t step,
-                                   const train::StepValues&) {
-    if (losses) writer.scalar("loss", training.step.mean(*losses), step);
-  };
+  if (training.step.strategy.num_workers() == 1)
+    options.scaffold.summaries = [&](summary::SummaryWriter& writer, std::int64_t step,
+                                     const train::StepValues&) {
+      if (losses) writer.scalar("loss", training.step.mean(*losses), step);
+    };
   if (training.steps) {
     options.hooks.push_back(
         std::make_shared<train::StopAtStepHook>(train::StopAtStep{.last_step = *training.steps}));
   }
   return options;
+}
+
+/// What one worker was told, all were: they stopped together.
+std::optional<int> agreed_signal(const distribute::Strategy& strategy, std::optional<int> own) {
+  const auto signal = static_cast<int>(strategy.largest(own.value_or(0)));
+  return signal == 0 ? std::nullopt : std::optional(signal);
 }
 
 /// A count that goes on from checkpoint to checkpoint.
@@ -129,6 +136,7 @@ TrainingResult run_training(const Training& training, train::Progress& progress,
   const std::int64_t first_step = state.global_step();
   if (first_step > 0) base::log_info(base::str_cat("going on from step ", first_step));
   Meter meter(warmup_steps(training));
+  const bool writes_loss = strategy.num_workers() > 1 && !training.session.summary_dir.empty();
   std::optional<int> signal;
   strategy.reset_step_times();
   strategy.measure_steps(distribute::StepMeasuring::kOn);
@@ -137,10 +145,8 @@ TrainingResult run_training(const Training& training, train::Progress& progress,
   };
   while (!session.should_stop()) {
     signal = interrupt.received();
-    if (signal) {
-      session.request_stop();
-      break;
-    }
+    if (signal) session.request_stop();  // several workers stop at the next step they agree on
+    if (session.should_stop()) break;
     const auto evaluated_before = evaluation_time();
     session.run([&]() -> std::optional<train::StepValues> {
       const std::int64_t taken = make_step(training.step, batches, losses, session.spans());
@@ -148,10 +154,12 @@ TrainingResult run_training(const Training& training, train::Progress& progress,
       examples += taken;
       meter.count(taken);
       if (meter.has_just_warmed_up()) strategy.reset_step_times();
-      return train::StepValues{};
+      train::StepValues values;
+      if (writes_loss) values.set("loss", training.step.mean(*losses));
+      return values;
     });
     meter.leave_out(evaluation_time() - evaluated_before);
-    if (losses && progress.is_due()) {
+    if (losses && session.context().chiefs(progress.is_due())) {
       progress.report({state.global_step(), examples, training.step.mean(*losses)});
     }
   }
@@ -161,7 +169,7 @@ TrainingResult run_training(const Training& training, train::Progress& progress,
   result.first_step = first_step;
   result.steps = state.global_step();
   result.examples = examples;
-  result.signal = signal ? signal : interrupt.received();
+  result.signal = agreed_signal(strategy, signal ? signal : interrupt.received());
   if (losses) result.final_loss = training.step.mean(*losses);
   if (losses) progress.report({result.steps, result.examples, *result.final_loss});
   progress.finish();

@@ -1,0 +1,85 @@
+#include "apps/brigade/cluster_flags.h"
+
+#include <CLI/CLI.hpp>
+
+#include "apps/brigade/exit_code.h"
+#include "brigade/base/strings.h"
+#include "brigade/cluster/resolver.h"
+
+namespace brigade::command {
+namespace {
+
+constexpr const char* kGroup = "Cluster";
+
+std::chrono::milliseconds milliseconds(const char* flag, double seconds) {
+  if (!(seconds > 0.0 && seconds <= 1e6)) {
+    throw UsageError(
+        base::str_cat(flag, " is ", seconds, "; give seconds, above 0 and up to 1000000"));
+  }
+  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1e3));
+}
+
+comm::WireType wire_type(const std::string& text) {
+  check_choice("value of --wire", text, {"full", "bf16", "fp16"});
+  if (text == "bf16") return comm::WireType::kBFloat16;
+  return text == "fp16" ? comm::WireType::kFloat16 : comm::WireType::kFull;
+}
+
+/// Seconds, with or without their unit: "30s", "30".
+CLI::Option* add_seconds(CLI::App& app, const char* flag, double& seconds, const char* text) {
+  return app.add_option(flag, seconds, text)
+      ->transform([](std::string value) {
+        if (value.size() > 1 && value.back() == 's') value.pop_back();
+        return value;
+      })
+      ->capture_default_str()
+      ->group(kGroup);
+}
+
+}  // namespace
+
+void ClusterFlags::add_to(CLI::App& app) {
+  app.add_option("--cluster", cluster,
+                 "multi_worker_mirrored: who trains together: worker=a:1,b:1 or a JSON file "
+                 "(default: TF_CONFIG, or the launcher's environment)")
+      ->group(kGroup);
+  app.add_option("--task", task, "Which of them this process is: worker:1")->group(kGroup);
+  app.add_option("--key-file", key_file,
+                 "The cluster's key, without which nothing goes beyond this machine")
+      ->group(kGroup);
+  add_seconds(app, "--start-timeout", start_timeout_seconds,
+              "How long to wait until all workers have come");
+  add_seconds(app, "--peer-timeout", peer_timeout_seconds,
+              "A worker that is not heard of for so long is lost");
+  app.add_option("--transport", transport,
+                 "Between processes: auto, shared_memory, gloo (tcp), mpi")
+      ->capture_default_str()
+      ->group(kGroup);
+  app.add_option("--wire", wire, "Gradients between processes: full, bf16, fp16")
+      ->capture_default_str()
+      ->group(kGroup);
+  app.add_option("--bytes-per-pack", bytes_per_pack,
+                 "Gradients travel in packs of so many bytes; 0: all in one")
+      ->capture_default_str()
+      ->group(kGroup);
+}
+
+void ClusterFlags::apply_to(distribute::MultiWorkerMirroredOptions& options) const {
+  if (bytes_per_pack < 0) {
+    throw UsageError(
+        base::str_cat("--bytes-per-pack is ", bytes_per_pack, "; it must be at least 0"));
+  }
+  options.join.start_timeout = milliseconds("--start-timeout", start_timeout_seconds);
+  options.join.peer_timeout = milliseconds("--peer-timeout", peer_timeout_seconds);
+  if (!key_file.empty()) options.join.key = cluster::ClusterKey::read(key_file);
+  options.communication.transport = comm::parse_transport(transport);
+  options.communication.wire = wire_type(wire);
+  options.communication.bytes_per_pack = bytes_per_pack;
+}
+
+cluster::ClusterConfig ClusterFlags::resolve() const {
+  return cluster::resolve_cluster(cluster::process_environment(),
+                                  {.cluster = cluster, .task = task});
+}
+
+}  // namespace brigade::command
