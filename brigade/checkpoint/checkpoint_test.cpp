@@ -8,6 +8,7 @@
 #include "brigade/base/environment.h"
 #include "brigade/checkpoint/saver.h"
 #include "brigade/checkpoint/testing/sample.h"
+#include "brigade/io/crc32c.h"
 #include "brigade/io/memory_file_system.h"
 #include "brigade/variables/variable_store.h"
 
@@ -93,6 +94,45 @@ TEST_F(CheckpointTest, EveryBrokenByteIsFound) {
     testing::write_file(*files_, path(1) / name, whole);
   }
   EXPECT_TRUE(find_latest_whole(files_, kDirectory).checkpoint);
+}
+
+TEST_F(CheckpointTest, EveryTruncationIsFound) {
+  save({1});
+  for (const std::string& name : files_->list(path(1))) {
+    const std::string whole = files_->read(path(1) / name);
+    for (std::size_t size = 0; size < whole.size(); ++size) {
+      testing::write_file(*files_, path(1) / name, whole.substr(0, size));
+      const LatestWhole found = find_latest_whole(files_, kDirectory);
+      ASSERT_FALSE(found.checkpoint) << name << " of " << size << " bytes";
+      ASSERT_EQ(found.broken.size(), 1u);
+    }
+    testing::write_file(*files_, path(1) / name, whole);
+  }
+  EXPECT_TRUE(find_latest_whole(files_, kDirectory).checkpoint);
+}
+
+// A manifest that somebody made up to fit the broken file: its sums prove nothing then.
+TEST_F(CheckpointTest, ATruncationThatTheManifestVouchesForIsFound) {
+  save({1});
+  Manifest manifest = Checkpoint::open(files_, path(1)).manifest();
+  for (ManifestFile& file : manifest.files) {
+    const std::string whole = files_->read(path(1) / file.name);
+    const Seal seal = file.seal;
+    for (std::size_t size = 0; size < whole.size(); ++size) {
+      const std::string cut = whole.substr(0, size);
+      file.seal = {.bytes = size, .crc32c = io::crc32c(io::as_bytes(cut))};
+      testing::write_file(*files_, path(1) / file.name, cut);
+      testing::write_file(*files_, path(1) / kManifestName, write_manifest(manifest));
+      const auto error = caught([&] {
+        const Checkpoint checkpoint = Checkpoint::open(files_, path(1));
+        for (const Section section : kSections) checkpoint.tensors(section);
+        checkpoint.state();
+      });
+      ASSERT_EQ(error.code, ErrorCode::kDataLoss) << size << ": " << error.message;
+    }
+    file.seal = seal;
+    testing::write_file(*files_, path(1) / file.name, whole);
+  }
 }
 
 TEST_F(CheckpointTest, RefusesAFileOfOtherTensorsThanTheManifestSays) {

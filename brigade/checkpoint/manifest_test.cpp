@@ -107,6 +107,13 @@ TEST(Manifest, RefusesWhatItCannotProve) {
       {"[2,3]", "[0,4294967296,4294967296]"},  // empty, but its strides overflow
       {"[2,3]", "[2,30]"},                     // more than its file holds
       {"[2,3]", "{}"},
+      {"\"conv1/weights\":{", "\"conv1/weights\":{\"file\":0,"},  // a key twice
+      {"\"conv1/weights\":{",
+       "\"conv1/weights\":{\"file\":0,\"dtype\":\"F32\",\"shape\":[1]},\"conv1/weights\":{"},
+      {"\"conv1/weights\":{",  // each fits into 63 bits, their sum does not into 64
+       "\"a\":{\"file\":0,\"dtype\":\"U8\",\"shape\":[9223372036854775807]},"
+       "\"b\":{\"file\":0,\"dtype\":\"U8\",\"shape\":[9223372036854775807]},"
+       "\"conv1/weights\":{"},
       {"\"F32\"", "\"F33\""},
       {"\"F32\"", "7"},
       {"\"file\":0", "\"file\":2"},
@@ -167,6 +174,8 @@ TEST(Manifest, TakesAHundredThousandEntries) {
                                 ManifestTensor{.file = 0, .dtype = dtype("U8"), .shape = {1}});
   }
   EXPECT_EQ(parse_manifest(write_manifest(manifest), "m").tensors[0].size(), 100'001u);
+  manifest.tensors[0].at("v99999").shape = {1'000'000};  // with the others, more than the file
+  EXPECT_EQ(code_of(write_manifest(manifest)), ErrorCode::kDataLoss);
 }
 
 TEST(Manifest, RefusesToWriteWhatIsNotUtf8) {

@@ -122,5 +122,39 @@ TEST(SafetensorsHeader, RefusesHolesOverlapsAndLeftovers) {
   EXPECT_REFUSED(two("[4,8]"), 9, "ends at byte 8 of 9");
 }
 
+TEST(SafetensorsHeader, EmptyTensorsLieBetweenOthersAndNowhereElse) {
+  const auto with_empty = [](const std::string& offsets) {
+    return R"({"x":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},"y":{"dtype":"U8","shape":[4],"data_offsets":[4,8]},"e":{"dtype":"F64","shape":[3,0],"data_offsets":)" +
+           offsets + R"(},"f":{"dtype":"F64","shape":[0],"data_offsets":)" + offsets + "}}";
+  };
+  for (const char* place : {"[0,0]", "[4,4]", "[8,8]"}) {
+    EXPECT_EQ(reason(with_empty(place), 8), "accepted") << place;
+  }
+  EXPECT_REFUSED(with_empty("[2,2]"), 8, "inside another tensor's");
+  EXPECT_REFUSED(with_empty("[9,9]"), 8, "do not lie within");
+  EXPECT_REFUSED(with_empty("[4,5]"), 8, "takes 0 bytes");
+}
+
+/// 100,000 tensors of a byte each, and `last` behind them.
+std::string many(const std::string& last) {
+  std::string text = "{";
+  for (int i = 0; i < 100'000; ++i) {
+    text += "\"v" + std::to_string(i) + R"(":{"dtype":"U8","shape":[1],"data_offsets":[)" +
+            std::to_string(i) + "," + std::to_string(i + 1) + "]},";
+  }
+  return text + last + "}";
+}
+
+TEST(SafetensorsHeader, OneOfAHundredThousandEntriesIsRefused) {
+  constexpr std::uint64_t kBytes = 100'001;
+  const auto entry = [](const std::string& name, const std::string& offsets) {
+    return "\"" + name + R"(":{"dtype":"U8","shape":[1],"data_offsets":)" + offsets + "}";
+  };
+  EXPECT_EQ(reason(many(entry("last", "[100000,100001]")), kBytes), "accepted");
+  EXPECT_REFUSED(many(entry("last", "[50000,50001]")), kBytes, "inside another tensor's");
+  EXPECT_REFUSED(many(entry("last", "[100001,100002]")), kBytes, "do not lie within");
+  EXPECT_REFUSED(many(entry("v7", "[100000,100001]")), kBytes, "the key 'v7' occurs twice");
+}
+
 }  // namespace
 }  // namespace brigade::checkpoint
