@@ -289,7 +289,7 @@ class GlooLink final : public ProcessLink {
       return begin(group_->_allgather_base(flat, own));
     }
     const int other = 1 - rank_;
-    all[rank_].copy_(mine);
+    if (all[rank_].const_data_ptr() != mine.const_data_ptr()) all[rank_].copy_(mine);
     at::Tensor theirs = all[other];
     std::vector<std::int64_t> counts(2, 0);
     counts[other] = mine.numel();
@@ -303,29 +303,37 @@ class GlooLink final : public ProcessLink {
     return all;
   }
 
-  /// Brings the chunk's values into the form in which they travel, with room behind them.
-  at::Tensor pack(const Chunk& chunk, std::span<const FlatTensor> tensors,
-                  std::int64_t room) const {
-    const at::ScalarType dtype =
-        chunk.narrow ? wire_dtype(options_.wire, chunk.dtype) : chunk.dtype;
-    const at::Tensor packed = at::empty({chunk.numel + room}, at::TensorOptions(dtype));
-    copy_in(chunk, tensors, packed);
-    if (room > 0) packed.narrow(0, chunk.numel, room).zero_();
-    return packed;
+  /// Memory that is used again from call to call: fresh pages cost as much as the way over
+  /// loopback. Works that are given up may still write there.
+  at::Tensor scratch(std::size_t place, at::IntArrayRef shape, at::ScalarType dtype) {
+    std::int64_t bytes = static_cast<std::int64_t>(c10::elementSize(dtype));
+    for (const std::int64_t size : shape) bytes *= size;
+    at::Tensor& memory = scratch_[place];
+    if (!memory.defined() || memory.numel() < bytes) memory = at::empty({bytes}, at::kByte);
+    return at::from_blob(memory.mutable_data_ptr(), shape, at::TensorOptions(dtype));
+  }
+
+  at::ScalarType dtype_of(const Chunk& chunk) const {
+    return chunk.narrow ? wire_dtype(options_.wire, chunk.dtype) : chunk.dtype;
   }
 
   /// Adds up parts as they came, in the chunk's own dtype.
-  at::Tensor combine(const Chunk& chunk, const at::Tensor& parts, ReduceOp op) const {
+  at::Tensor combine(const Chunk& chunk, const at::Tensor& parts, ReduceOp op) {
     std::vector<at::Tensor> widened;
     for (int rank = 0; rank < world_size_; ++rank) widened.push_back(parts[rank].to(chunk.dtype));
-    const at::Tensor sums = at::empty({parts.size(1)}, at::TensorOptions(chunk.dtype));
+    const at::Tensor sums = scratch(4, {parts.size(1)}, chunk.dtype);
     combine_range(widened, op, 0, sums.numel(), sums);
     return sums;
   }
 
   Gathering start(const Chunk& chunk, std::span<const FlatTensor> tensors) {
-    Gathering gathering{.chunk = &chunk, .mine = pack(chunk, tensors, 0)};
-    gathering.all = at::empty({world_size_, chunk.numel}, gathering.mine.options());
+    const std::size_t turn = ++turns_ % 2;
+    Gathering gathering{.chunk = &chunk};
+    gathering.all = scratch(turn, {world_size_, chunk.numel}, dtype_of(chunk));
+    // Between two it is sent from where it is added up.
+    gathering.mine =
+        world_size_ == 2 ? gathering.all[rank_] : scratch(2 + turn, {chunk.numel}, dtype_of(chunk));
+    copy_in(chunk, tensors, gathering.mine);
     const auto size = static_cast<std::int64_t>(gathering.mine.element_size());
     gathering.work = start_gather(bytes_of(gathering.mine),
                                   at::from_blob(gathering.all.mutable_data_ptr(),
@@ -345,8 +353,10 @@ class GlooLink final : public ProcessLink {
   /// are equal: the last one is filled up.
   void reduce_by_shares(const Chunk& chunk, std::span<const FlatTensor> tensors, ReduceOp op) {
     const std::int64_t share = (chunk.numel + world_size_ - 1) / world_size_;
-    const at::Tensor mine = pack(chunk, tensors, share * world_size_ - chunk.numel);
-    const at::Tensor parts = at::empty({world_size_, share}, mine.options());
+    const at::Tensor mine = scratch(5, {share * world_size_}, dtype_of(chunk));
+    copy_in(chunk, tensors, mine);
+    mine.narrow(0, chunk.numel, mine.numel() - chunk.numel).zero_();
+    const at::Tensor parts = scratch(6, {world_size_, share}, dtype_of(chunk));
     at::Tensor sent = bytes_of(mine);
     at::Tensor received = bytes_of(parts);
     std::vector<std::int64_t> equal;
@@ -375,7 +385,9 @@ class GlooLink final : public ProcessLink {
   const int world_size_;
   const CommunicationOptions options_;
   PeerNotes notes_;
-  c10::intrusive_ptr<ProcessGroupGloo> group_;
+  std::array<at::Tensor, 7> scratch_;
+  std::uint64_t turns_ = 0;
+  c10::intrusive_ptr<ProcessGroupGloo> group_;  // behind scratch_: its threads write there
   std::vector<CallHeader> headers_;
   std::string_view what_;
   std::int64_t bytes_sent_ = 0;
