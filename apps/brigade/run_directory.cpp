@@ -40,8 +40,9 @@ void check_writable(const io::FileSystem& files, const io::Path& directory) {
 
 /// Everything that the trained weights depend on, beyond the last bits, must be as it was.
 void check_same(const io::Path& directory, const Json& was, const Json& is) {
-  static const std::set<std::string> kMayDiffer = {"strategy", "devices", "replicas", "workers",
-                                                   "controller", "data_dir", "threads_per_replica"};
+  static const std::set<std::string> kMayDiffer = {
+      "strategy",   "devices",  "replicas",           "workers",
+      "controller", "data_dir", "threads_per_replica"};
   for (const auto& [key, value] : is.items()) {
     if (kMayDiffer.contains(key) || !was.contains(key) || was[key] == value) continue;
     throw Error(ErrorCode::kInvalidArgument,
@@ -121,6 +122,11 @@ void RunDirectory::check(HeldRun held) const {
 Json RunDirectory::configuration() const {
   const Json run = held_run();
   return run.is_null() ? Json(nullptr) : run["configuration"];
+}
+
+bool RunDirectory::has_result() const {
+  const Json run = held_run();
+  return !run.is_null() && !run["result"].is_null();
 }
 
 Json RunDirectory::finished(const Json& configuration, const std::optional<Length>& length) const {

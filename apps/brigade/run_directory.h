@@ -51,6 +51,8 @@ class RunDirectory {
   /// The configuration of the run that it holds; null if there is none. Throws kDataLoss if its
   /// run.json is broken.
   Json configuration() const;
+  /// Whether the run that it holds has ended, finished or interrupted.
+  bool has_result() const;
 
   /// The result of the run that it holds, if that is one of `configuration` and has just this
   /// length; else null, and there is something to train. Throws kInvalidArgument if it is longer,

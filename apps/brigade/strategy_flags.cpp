@@ -137,6 +137,11 @@ std::unique_ptr<distribute::Strategy> StrategyFlags::make() const {
   return set_up([&] { return table().at(strategy)(*this); });
 }
 
+bool StrategyFlags::is_evaluator() const {
+  if (strategy != "multi_worker_mirrored") return false;
+  return set_up([&] { return cluster.resolve().is_evaluator(); });
+}
+
 bool has_controller(const StrategyFlags& flags) {
   return flags.strategy == "central_storage" || flags.strategy == "towers";
 }

@@ -29,6 +29,9 @@ struct StrategyFlags {
   /// The strategy, with its replicas' threads waiting. Throws UsageError for flags that cannot
   /// work, and what the strategy throws for devices that do not fit.
   std::unique_ptr<distribute::Strategy> make() const;
+  /// Whether this process is a cluster's evaluator, which has no part in the strategy. Throws
+  /// UsageError for a cluster that is not described as it should be.
+  bool is_evaluator() const;
 };
 
 /// Whether the strategy keeps variables on a controller.

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/brigade/evaluation_hook.h"
+#include "apps/brigade/evaluator.h"
 #include "apps/brigade/exit_code.h"
 #include "apps/brigade/interrupt.h"
 #include "apps/brigade/report.h"
@@ -34,6 +35,9 @@ constexpr const char* kExamples = R"(Examples:
       another run that begins with that checkpoint
   brigade train --model-dir /tmp/run --steps 100 --summaries-every 10steps --profile-steps 20:30
       the loss every 10 steps for TensorBoard, and a trace of steps 20 to 30 for ui.perfetto.dev
+  TF_CONFIG='{"cluster": {"worker": ["a:2222", "b:2222"]}, "task": {"type": "worker", "index": 0}}' \
+      brigade train --strategy multi_worker_mirrored --key-file cluster.key --model-dir /shared/run
+      this one of two workers; the same on b with index 1 (one machine: brigade launch --nproc 2 -- brigade train ...)
   brigade train --model mlp --dataset synthetic --steps 100 --optimizer sgd --learning-rate 0.1 --json
       a quick try, without files
 
@@ -64,6 +68,7 @@ class TrainCommand final : public Command {
   const CLI::App& parser() const override { return parser_; }
 
   int run() override {
+    if (flags_.strategy.is_evaluator()) return run_evaluator(flags_);
     Prepared prepared = set_up([&] { return prepare(flags_); });
     const Json config = configuration(flags_, prepared);
     const distribute::Strategy& strategy = *prepared.strategy;

@@ -1,0 +1,105 @@
+#include "apps/brigade/evaluator.h"
+
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "apps/brigade/evaluation.h"
+#include "apps/brigade/exit_code.h"
+#include "apps/brigade/report.h"
+#include "apps/brigade/run_directory.h"
+#include "brigade/base/log.h"
+#include "brigade/base/strings.h"
+#include "brigade/distribute/one_device_strategy.h"
+#include "brigade/train/evaluation_loop.h"
+
+namespace brigade::command {
+namespace {
+
+constexpr std::chrono::milliseconds kPoll{200};
+
+/// Whether the training that writes `directory` has ended: its run.json has a result. One from
+/// before this evaluator's start may be an earlier training's, and counts only when no other has
+/// begun for a while.
+class TrainingEnd {
+ public:
+  TrainingEnd(RunDirectory directory, std::chrono::milliseconds patience)
+      : directory_(std::move(directory)),
+        patience_(patience),
+        began_(std::filesystem::file_time_type::clock::now()) {}
+
+  bool has_come() const {
+    std::error_code error;
+    const auto written = std::filesystem::last_write_time(directory_.path() / "run.json", error);
+    if (error || !directory_.has_result()) return false;
+    const auto now = std::filesystem::file_time_type::clock::now();
+    return written >= began_ || now - began_ > patience_;
+  }
+
+ private:
+  RunDirectory directory_;
+  std::chrono::milliseconds patience_;
+  std::filesystem::file_time_type began_;
+};
+
+Json as_json(const train::Evaluated& evaluated, const train::EvaluationResult& result) {
+  return {{"step", evaluated.step},
+          {"accuracy", result.accuracy},
+          {"loss", result.loss},
+          {"examples", result.examples}};
+}
+
+}  // namespace
+
+int run_evaluator(const TrainFlags& flags) {
+  flags.check();
+  const std::string& model_dir = flags.checkpoints.model_dir;
+  if (model_dir.empty()) {
+    throw UsageError(
+        "an evaluator needs --model-dir: it evaluates the checkpoints that are written there");
+  }
+  distribute::OneDeviceStrategy strategy({.threads = flags.strategy.threads_per_replica,
+                                          .seed = static_cast<std::uint64_t>(flags.strategy.seed)});
+  const Model model = flags.model.create(strategy);
+  const auto batches = set_up(
+      [&] { return flags.data.load(input::Split::kTest).batch(flags.batch.global_size(1)); });
+  train::TrainingState state(strategy);
+  state.add_model(model);
+
+  const Interrupt interrupt;
+  const TrainingEnd end(RunDirectory(io::posix_file_system(), model_dir),
+                        std::chrono::milliseconds(static_cast<std::int64_t>(
+                            flags.strategy.cluster.start_timeout_seconds * 1e3)));
+  train::EvaluationResult result;
+  Json all = Json::array();
+  const train::Evaluation evaluation{.final_values = [&] {
+    result = train::evaluate(strategy, model, batches);
+    train::StepValues values;
+    values.set("loss", result.loss);
+    values.set("accuracy", result.accuracy);
+    return values;
+  }};
+  base::log_info(base::str_cat("evaluating the checkpoints of ", model_dir));
+  train::evaluation_loop(
+      state, checkpoints_in(model_dir), evaluation,
+      {.each = {.summary_dir = evaluations_in(model_dir)},
+       .interval = std::chrono::milliseconds(0),
+       .timeout = kPoll,
+       .timeout_fn =
+           [&] {
+             return interrupt.received() || end.has_come() ? train::AfterTimeout::kEnd
+                                                           : train::AfterTimeout::kWaitOn;
+           },
+       .poll = kPoll,
+       .on_evaluated =
+           [&](const train::Evaluated& evaluated) {
+             all.push_back(as_json(evaluated, result));
+             base::log_info(base::str_cat("evaluation at step ", evaluated.step, ": accuracy ",
+                                          fixed(100 * result.accuracy, 2), " %, loss ",
+                                          fixed(result.loss, 4)));
+           }});
+  if (flags.json)
+    print_json({{"task", "evaluator"}, {"evaluations", all}, {"model_dir", model_dir}});
+  return interrupt.received() ? exit_code_after(*interrupt.received()) : kDone;
+}
+
+}  // namespace brigade::command

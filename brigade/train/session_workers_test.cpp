@@ -1,0 +1,147 @@
+// Sessions of several workers. Here they are threads; tests/cluster has processes that are killed.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "brigade/distribute/testing/worker_threads.h"
+#include "brigade/io/memory_file_system.h"
+#include "brigade/train/session.h"
+#include "brigade/train/stop_at_step_hook.h"
+#include "brigade/train/testing/toy_training.h"
+
+namespace brigade::train {
+namespace {
+
+using distribute::MultiWorkerMirroredStrategy;
+
+/// What one worker of a job ended with.
+struct Ended {
+  std::string weights;
+  double accuracy = 0;
+  std::int64_t first_step = 0;
+  std::int64_t last_step = 0;
+};
+
+using Change = std::function<void(MultiWorkerMirroredStrategy&, MonitoredTrainingSession&)>;
+
+constexpr std::int64_t kAllSteps = 20;  // of ToyTraining
+
+/// A job on `layout` (replicas of each worker) up to a step, over files that all workers see.
+/// `after_step` is called in each worker behind each of its steps.
+std::map<int, Ended> run_job(const std::vector<int>& layout,
+                             const std::shared_ptr<io::FileSystem>& files,
+                             const SessionOptions& options, std::int64_t last_step = kAllSteps,
+                             const Change& after_step = {}) {
+  std::mutex mutex;
+  std::map<int, Ended> all;
+  distribute::run_workers(layout, [&](MultiWorkerMirroredStrategy& strategy) {
+    ToyTraining toy(strategy);
+    SessionOptions own = options;
+    own.hooks = {std::make_shared<StopAtStepHook>(StopAtStep{.last_step = last_step})};
+    MonitoredTrainingSession session(toy.state, own, {.files = files});
+    Ended ended{.first_step = toy.state.global_step()};
+    while (!session.should_stop()) {
+      session.run([&] { return toy.step(); });
+      if (after_step) after_step(strategy, session);
+    }
+    ended.accuracy = toy.accuracy.result();
+    session.close();
+    ended.weights = toy.weights();
+    ended.last_step = toy.state.global_step();
+    const std::lock_guard lock(mutex);
+    all[strategy.worker_index()] = ended;
+  });
+  for (const auto& [worker, ended] : all) {
+    EXPECT_EQ(ended.weights, all[0].weights) << "worker " << worker;
+    EXPECT_EQ(ended.accuracy, all[0].accuracy);
+    EXPECT_EQ(ended.first_step, all[0].first_step);
+    EXPECT_EQ(ended.last_step, all[0].last_step);
+  }
+  return all;
+}
+
+SessionOptions saving_every(std::int64_t steps) {
+  return {.checkpoint_dir = "/run", .save_checkpoints = {.steps = steps}};
+}
+
+const std::vector<std::vector<int>> kLayouts = {{1, 1}, {2, 1}, {1, 1, 1}};
+
+// 20 steps are the whole training; ToyNet has dropout and a statistic of each replica's own.
+TEST(SessionOfWorkers, StoppedAndStartedAgainEndsWithTheSameBits) {
+  for (const auto& layout : kLayouts) {
+    const auto unbroken =
+        run_job(layout, std::make_shared<io::MemoryFileSystem>(), saving_every(3));
+    EXPECT_EQ(unbroken.at(0).last_step, 20);
+    const auto files = std::make_shared<io::MemoryFileSystem>();
+    const auto half = run_job(layout, files, saving_every(3), 8);
+    EXPECT_EQ(half.at(0).last_step, 8);
+    EXPECT_NE(half.at(0).weights, unbroken.at(0).weights);
+    const auto rest = run_job(layout, files, saving_every(3));
+    EXPECT_EQ(rest.at(0).first_step, 8);
+    EXPECT_EQ(rest.at(0).weights, unbroken.at(0).weights);
+    EXPECT_EQ(rest.at(0).accuracy, unbroken.at(0).accuracy);
+  }
+}
+
+TEST(SessionOfWorkers, OneWorkersWishStopsAllAtTheSameStep) {
+  const auto files = std::make_shared<io::MemoryFileSystem>();
+  const auto ended =
+      run_job({1, 1, 1}, files, saving_every(100),
+              [](MultiWorkerMirroredStrategy& strategy, MonitoredTrainingSession& session) {
+                if (strategy.worker_index() == 2 && session.context().global_step() == 5)
+                  session.request_stop();
+              });
+  EXPECT_EQ(ended.at(0).last_step, 5);
+  EXPECT_TRUE(checkpoint::find_latest_whole(files, "/run").checkpoint);
+  EXPECT_EQ(run_job({1, 1, 1}, files, saving_every(100)).at(0).first_step, 5);
+}
+
+TEST(SessionOfWorkers, TheChiefsClockDecidesWhenToSave) {
+  const auto files = std::make_shared<io::MemoryFileSystem>();
+  SessionOptions options{.checkpoint_dir = "/run",
+                         .save_checkpoints = {.time = std::chrono::milliseconds(1)}};
+  run_job({1, 1}, files, options);
+  EXPECT_EQ(run_job({1, 1}, files, options).at(0).first_step, 20);
+}
+
+TEST(SessionOfWorkers, GoesOnOnAnotherNumberOfWorkersWithTheSameValues) {
+  const auto files = std::make_shared<io::MemoryFileSystem>();
+  const auto half = run_job({1, 1}, files, saving_every(4), 8);
+  const auto rest = run_job({1, 1, 1}, files, saving_every(4), 8);
+  EXPECT_EQ(rest.at(0).first_step, 8);
+  EXPECT_EQ(rest.at(0).accuracy, half.at(0).accuracy);
+}
+
+TEST(SessionOfWorkers, AWorkerThatFailsEndsTheOthersWithItsName) {
+  std::atomic<int> named = 0;
+  const Error error = distribute::error_from([&] {
+    distribute::run_workers({1, 1}, [&](MultiWorkerMirroredStrategy& strategy) {
+      ToyTraining toy(strategy);
+      MonitoredTrainingSession session(toy.state, saving_every(2),
+                                       {.files = std::make_shared<io::MemoryFileSystem>()});
+      const Error own = distribute::error_from([&] {
+        while (!session.should_stop()) {
+          session.run([&]() -> std::optional<StepValues> {
+            if (strategy.worker_index() == 1 && toy.state.global_step() == 3)
+              throw Error(ErrorCode::kInternal, "the disk of worker 1 is full");
+            return toy.step();
+          });
+        }
+      });
+      if (strategy.worker_index() == 1) throw own;
+      if (own.code() == ErrorCode::kUnavailable && distribute::says(own, "/job:worker/task:1"))
+        ++named;
+    });
+  });
+  EXPECT_TRUE(distribute::says(error, "is full")) << error.what();
+  EXPECT_EQ(named, 1);
+}
+
+}  // namespace
+}  // namespace brigade::train
