@@ -17,6 +17,7 @@
 
 #include "brigade/distribute/one_device_strategy.h"
 #include "brigade/distribute/testing/fixtures.h"
+#include "brigade/distribute/testing/worker_threads.h"
 #include "brigade/input/tensor_slices.h"
 #include "brigade/optim/adam.h"
 #include "brigade/optim/sgd.h"
@@ -300,6 +301,10 @@ std::vector<Kind> kinds() {
   for (int replicas = 1; replicas <= 4; ++replicas) {
     all.push_back({"Mirrored", replicas,
                    [replicas] { return std::make_unique<MirroredStrategy>(cpus(replicas)); }});
+    all.push_back({"MultiWorkerMirroredAlone", replicas, [replicas] {
+                     return std::make_unique<MultiWorkerMirroredStrategy>(cluster::ClusterConfig{},
+                                                                          worker_cpus(replicas));
+                   }});
     all.push_back({"CentralStorage", replicas, [replicas] {
                      return std::make_unique<CentralStorageStrategy>(central_cpus(replicas));
                    }});
