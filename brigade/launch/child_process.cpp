@@ -44,14 +44,17 @@ void check_program(const std::string& program) {
               base::str_cat("'", program, "' is no program that can be run here."));
 }
 
-std::vector<std::string> merged_environment(const std::map<std::string, std::string>& changes) {
+std::vector<std::string> merged_environment(
+    const std::map<std::string, std::optional<std::string>>& changes) {
   std::vector<std::string> merged;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text(*entry);
     const std::string name(text.substr(0, text.find('=')));
     if (!changes.contains(name)) merged.emplace_back(text);
   }
-  for (const auto& [name, value] : changes) merged.push_back(base::str_cat(name, "=", value));
+  for (const auto& [name, value] : changes) {
+    if (value) merged.push_back(base::str_cat(name, "=", *value));
+  }
   return merged;
 }
 
@@ -64,7 +67,7 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
 
 std::vector<std::string> shim_command(const SpawnOptions& options) {
   std::vector<std::string> command = {
-      options.shim, kShimCommand, std::to_string(kLifeline),
+      "brigade", kShimCommand, std::to_string(kLifeline),
       options.cores.empty() ? std::string(kAllCores) : options.cores.to_string(), "--"};
   command.insert(command.end(), options.command.begin(), options.command.end());
   return command;
@@ -106,9 +109,6 @@ ChildProcess::ChildProcess(const SpawnOptions& options) {
   Pipe lifeline = make_pipe(), output = make_pipe(), errors = make_pipe();
   const std::vector<std::string> command = shim_command(options);
   const std::vector<std::string> environment = merged_environment(options.environment);
-  // A pipe's end that has the lifeline's number would not survive being given that number.
-  if (lifeline.read.number() == kLifeline)
-    lifeline.read = FileDescriptor(::fcntl(kLifeline, F_DUPFD_CLOEXEC, kLifeline + 1));
   const SpawnSettings settings(lifeline.read.number(), output.write.number(),
                                errors.write.number());
   const int error =

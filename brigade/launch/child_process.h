@@ -17,8 +17,8 @@ namespace brigade::launch {
 struct SpawnOptions {
   /// The program and its arguments.
   std::vector<std::string> command;
-  /// Set in its environment, in place of what is there.
-  std::map<std::string, std::string> environment = {};
+  /// Set in its environment, in place of what is there; nothing: not to be there.
+  std::map<std::string, std::optional<std::string>> environment = {};
   /// Where it may run; empty: anywhere.
   machine::CoreSet cores = {};
   /// The executable that becomes the shim: one that hands `launch-shim` on to `run_shim`.

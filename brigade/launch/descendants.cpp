@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cctype>
 #include <cstdlib>
 #include <fstream>
@@ -18,24 +19,14 @@ namespace brigade::launch {
 
 namespace {
 
-struct Parentage {
-  pid_t parent = 0;
-  char state = '?';
-};
-
 // "4711 (a name with ) and blanks) S 17 ...": the name ends at the last parenthesis.
-std::optional<Parentage> parentage_of(pid_t pid) {
+std::optional<pid_t> parent_of(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   std::string line;
   if (!std::getline(file, line)) return std::nullopt;
   const std::size_t end = line.rfind(')');
   if (end == std::string::npos || end + 4 > line.size()) return std::nullopt;
-  return Parentage{.parent = static_cast<pid_t>(std::atoi(line.c_str() + end + 4)),
-                   .state = line[end + 2]};
-}
-
-bool is_alive(char state) {
-  return state != 'Z' && state != 'X';
+  return static_cast<pid_t>(std::atoi(line.c_str() + end + 4));
 }
 
 std::multimap<pid_t, pid_t> children_by_parent() {
@@ -45,20 +36,12 @@ std::multimap<pid_t, pid_t> children_by_parent() {
   while (const dirent* entry = ::readdir(directory.get())) {
     if (std::isdigit(static_cast<unsigned char>(entry->d_name[0])) == 0) continue;
     const auto pid = static_cast<pid_t>(std::atoi(entry->d_name));
-    const auto found = parentage_of(pid);
-    if (found && is_alive(found->state)) children.emplace(found->parent, pid);
+    if (const auto parent = parent_of(pid)) children.emplace(*parent, pid);
   }
   return children;
 }
 
-void reap_what_ended() {
-  while (::waitpid(-1, nullptr, WNOHANG) > 0) {
-  }
-}
-
-}  // namespace
-
-std::vector<pid_t> descendants_of(pid_t ancestor) {
+std::vector<pid_t> below(pid_t ancestor, const std::vector<pid_t>& spared) {
   const auto children = children_by_parent();
   std::vector<pid_t> found;
   std::vector<pid_t> open = {ancestor};
@@ -67,6 +50,7 @@ std::vector<pid_t> descendants_of(pid_t ancestor) {
     open.pop_back();
     const auto [begin, end] = children.equal_range(parent);
     for (auto child = begin; child != end; ++child) {
+      if (std::ranges::count(spared, child->second) > 0) continue;
       found.push_back(child->second);
       open.push_back(child->second);
     }
@@ -74,19 +58,26 @@ std::vector<pid_t> descendants_of(pid_t ancestor) {
   return found;
 }
 
-bool kill_descendants(pid_t ancestor, std::chrono::milliseconds patience) {
+}  // namespace
+
+std::vector<pid_t> descendants_of(pid_t ancestor) {
+  return below(ancestor, {});
+}
+
+bool kill_descendants(pid_t ancestor, std::chrono::milliseconds patience,
+                      const std::vector<pid_t>& spared) {
   const auto deadline = std::chrono::steady_clock::now() + patience;
   while (true) {
-    const std::vector<pid_t> left = descendants_of(ancestor);
-    if (left.empty()) break;
-    for (const pid_t pid : left) ::kill(pid, SIGKILL);
-    if (ancestor == ::getpid()) reap_what_ended();
+    const std::vector<pid_t> left = below(ancestor, spared);
+    if (left.empty()) return true;
+    for (const pid_t pid : left) {
+      ::kill(pid, SIGKILL);
+      ::waitpid(pid, nullptr, WNOHANG);  // says no where it is not a child of this process
+    }
     if (std::chrono::steady_clock::now() > deadline) return false;
     // Nothing announces the end of a process that is not ours: look again.
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  if (ancestor == ::getpid()) reap_what_ended();
-  return true;
 }
 
 }  // namespace brigade::launch

@@ -30,6 +30,14 @@ Ending ending_of(const ExitStatus& status) {
   return Ending::kFailed;
 }
 
+bool is_lost(const ExitStatus& status) {
+  if (!status.signal) return false;
+  for (const int fault : {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS}) {
+    if (*status.signal == fault) return false;
+  }
+  return true;
+}
+
 std::string signal_text(int signal) {
   const char* name = ::sigabbrev_np(signal);
   return name == nullptr ? std::to_string(signal) : base::str_cat("SIG", name);

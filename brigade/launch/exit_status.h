@@ -32,6 +32,10 @@ enum class Ending {
 
 Ending ending_of(const ExitStatus& status);
 
+/// Whether it was taken away from outside (by SIGKILL, as the kernel does when memory is short, or
+/// another signal), rather than by a fault of its own (SIGSEGV, SIGABRT and their like).
+bool is_lost(const ExitStatus& status);
+
 /// "exit code 1", "signal 9 (SIGKILL)".
 std::string to_string(const ExitStatus& status);
 

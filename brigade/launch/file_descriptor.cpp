@@ -16,13 +16,29 @@ void FileDescriptor::reset() noexcept {
   number_ = -1;
 }
 
+namespace {
+
+constexpr int kLowest = 10;
+
+[[noreturn]] void refuse() {
+  throw Error(ErrorCode::kResourceExhausted,
+              base::str_cat("No pipe could be made: ", std::strerror(errno), "."));
+}
+
+FileDescriptor lifted(FileDescriptor low) {
+  if (low.number() >= kLowest) return low;
+  FileDescriptor high(::fcntl(low.number(), F_DUPFD_CLOEXEC, kLowest));
+  if (!high.is_open()) refuse();
+  return high;
+}
+
+}  // namespace
+
 Pipe make_pipe() {
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) {
-    throw Error(ErrorCode::kResourceExhausted,
-                base::str_cat("No pipe could be made: ", std::strerror(errno), "."));
-  }
-  return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
+  if (::pipe2(ends, O_CLOEXEC) != 0) refuse();
+  FileDescriptor read(ends[0]), write(ends[1]);
+  return {lifted(std::move(read)), lifted(std::move(write))};
 }
 
 void set_non_blocking(const FileDescriptor& descriptor) {

@@ -28,7 +28,8 @@ class FileDescriptor {
   int number_ = -1;
 };
 
-/// A pipe whose ends close at exec. Throws kResourceExhausted.
+/// A pipe whose ends close at exec. Their numbers are 10 or more, so that they can be given to a
+/// child under low numbers without one overwriting another. Throws kResourceExhausted.
 struct Pipe {
   FileDescriptor read;
   FileDescriptor write;

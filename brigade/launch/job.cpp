@@ -6,16 +6,19 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
+#include <memory>
 
-#include "brigade/base/error.h"
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
-#include "brigade/launch/child_process.h"
+#include "brigade/launch/descendants.h"
+#include "brigade/launch/first_failure.h"
+#include "brigade/launch/generation.h"
 #include "brigade/launch/loss_mailbox.h"
 #include "brigade/launch/rank_environment.h"
 #include "brigade/launch/resources.h"
 #include "brigade/launch/signal_source.h"
+#include "brigade/launch/start_plan.h"
+#include "brigade/launch/status_server.h"
 #include "brigade/machine/topology.h"
 #include "brigade/rpc/rendezvous.h"
 
@@ -24,21 +27,19 @@ namespace brigade::launch {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
 
-constexpr std::size_t kPiece = 16 * 1024;
-// After its end a process's pipes close at once, unless something below it escaped.
-constexpr std::chrono::seconds kDrain{2};
+constexpr int kInterruptedCode = 130;
+constexpr int kRestartMeCode = 75;
+constexpr std::chrono::seconds kEscapedPatience{10};
 
-void check(const JobOptions& options) {
-  check_argument(!options.command.empty(), "There is no program to launch.");
-  check_argument(options.processes >= 1, base::str_cat("A job of ", options.processes,
-                                                       " processes was asked for; at least 1."));
-  check_argument(options.max_restarts >= 0, "JobOptions::max_restarts must be 0 or more.");
-  if (!options.elastic) return;
-  const ElasticRange& range = *options.elastic;
-  check_argument(range.min >= 1 && range.min <= options.processes && options.processes <= range.max,
-                 base::str_cat("An elastic job of ", range.min, " to ", range.max,
-                               " processes cannot begin with ", options.processes, "."));
+/// Whether a process that was told to stop did so.
+bool is_orderly(const RankProcess& process) {
+  const ExitStatus& status = *process.ended();
+  if (process.was_killed()) return true;
+  if (status.signal) return *status.signal == SIGTERM || *status.signal == SIGINT;
+  return status.is_success() || status.code == kRestartMeCode || status.code == kInterruptedCode ||
+         status.code == 128 + SIGTERM;
 }
 
 class Job {
@@ -46,19 +47,20 @@ class Job {
   Job(const JobOptions& options, std::ostream& output, std::ostream& errors)
       : options_(options),
         signals_({SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGUSR1}),  // before any thread exists
+        strangers_(descendants_of(::getpid())),
         router_(options.output, output, errors),
-        topology_(machine::discover_topology()),
-        server_(rpc::make_rendezvous_server(
-            {.key = options.key,
-             .world_size = options.processes,
-             .peer_timeout = options.peer_timeout,
-             .on_lost = [this](const cluster::LostMember& lost) { losses_.put(lost); }})),
-        processes_(options.processes) {}
+        processes_(options.processes) {
+    if (options.status_port) {
+      status_server_.emplace(*options.status_port);
+      base::log_info(base::str_cat("Status: http://127.0.0.1:", status_server_->port(),
+                                   "/metrics and /healthz"));
+    }
+  }
 
   JobResult run() {
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // should a shim be killed, what was below it comes here
-    for (int generation = 0;; ++generation) {
-      run_generation(generation);
+    for (int number = 0;; ++number) {
+      run_generation(number);
       if (const auto exit_code = decide()) {
         result_.exit_code = *exit_code;
         result_.processes = processes_;
@@ -68,67 +70,82 @@ class Job {
   }
 
  private:
-  struct OfRank {
-    ChildProcess process;
-    std::optional<ExitStatus> ended;
-    bool was_killed = false;
-  };
   enum class Stop { kNo, kFailure, kSignal, kResize };
 
-  void run_generation(int generation) {
-    generation_ = generation;
-    failure_.reset();
+  bool is_independent() const { return options_.coupling == Coupling::kIndependent; }
+
+  void run_generation(int number) {
+    begin(number);
+    while (!generation_->is_over()) {
+      wait();
+      generation_->pass_on_output();
+      note_ends();
+      note_losses();
+      name_first_failure();
+      generation_->kill_overdue();
+      if (status_server_) status_server_->serve([this] { return status(); });
+    }
+    generation_->finish_output();
+    if (failure_) tell_how_others_ended();
+    kill_descendants(::getpid(), kEscapedPatience, strangers_);
+  }
+
+  void begin(int number) {
+    number_ = number;
     stop_ = Stop::kNo;
-    start_all();
-    while (std::ranges::any_of(ranks_, [](const OfRank& each) { return !each.ended; })) {
-      wait_for_something();
-      read_everything();
-      collect_ends();
-      collect_losses();
-      if (stop_ != Stop::kNo && Clock::now() >= kill_at_) kill_all();
-    }
-    drain();
-    ranks_.clear();
+    failure_.reset();
+    first_failure_ = {};
+    losses_.take();
+    const auto shares = divide();
+    const Meeting meeting{.generation = number,
+                          .world_size = processes_,
+                          .rendezvous = open_rendezvous(),
+                          .master = is_independent() ? "" : free_loopback_address()};
+    plan_ = plan_start(options_, meeting, shares);
+    generation_ = std::make_unique<Generation>(plan_, 0, router_, options_.grace);
   }
 
-  void start_all() {
-    losses_.clear();
-    server_->begin_generation(generation_, processes_);
-    started_ = Clock::now();
-    const auto shares = options_.binding == CoreBinding::kDivide || options_.gpus
-                            ? divide_resources(topology_, options_.gpus, processes_)
-                            : std::vector<ResourceShare>(static_cast<std::size_t>(processes_));
-    for (const std::string& line : shared_cards(shares)) base::log_warning(line);
-    for (int rank = 0; rank < processes_; ++rank) {
-      const ResourceShare& share = shares[static_cast<std::size_t>(rank)];
-      ranks_.push_back({.process = ChildProcess(
-                            {.command = options_.command,
-                             .environment = rank_environment({.rank = rank,
-                                                              .world_size = processes_,
-                                                              .generation = generation_,
-                                                              .rendezvous = server_->address(),
-                                                              .gpus = share.gpus},
-                                                             options_.key),
-                             .cores = options_.binding == CoreBinding::kDivide ? share.cores
-                                                                               : machine::CoreSet(),
-                             .shim = options_.shim})});
+  std::vector<ResourceShare> divide() const {
+    machine::Topology topology;
+    if (options_.binding == CoreBinding::kDivide) topology = machine::discover_topology();
+    auto shares = divide_resources(topology, options_.gpus, processes_);
+    if (number_ == 0) {
+      for (const std::string& line : shared_cards(shares)) base::log_warning(line);
     }
+    return shares;
   }
 
-  void wait_for_something() {
+  /// Where this generation meets; nowhere if nobody would come.
+  std::string open_rendezvous() {
+    if (is_independent() || processes_ == 1 || !rpc::is_built_in()) return {};
+    if (server_) {
+      server_->begin_generation(number_, processes_);
+    } else {
+      server_ = rpc::make_rendezvous_server(
+          {.key = options_.key,
+           .world_size = processes_,
+           .generation = number_,
+           .peer_timeout = options_.peer_timeout,
+           .on_lost = [this](const cluster::LostMember& lost) { losses_.put(lost); }});
+    }
+    return server_->address();
+  }
+
+  void wait() {
     std::vector<pollfd> waiting = {{.fd = signals_.descriptor(), .events = POLLIN, .revents = 0},
                                    {.fd = losses_.descriptor(), .events = POLLIN, .revents = 0}};
-    for (const OfRank& each : ranks_) {
-      for (const FileDescriptor* pipe : {&each.process.output(), &each.process.errors()}) {
-        if (pipe->is_open() && !each.ended)
-          waiting.push_back({.fd = pipe->number(), .events = POLLIN, .revents = 0});
-      }
+    generation_->add_to(waiting);
+    auto until = generation_->kill_at();
+    if (first_failure_.has_failed() && stop_ == Stop::kNo)
+      until = std::min(until, first_failure_.decided_at());
+    if (status_server_) {
+      status_server_->add_to(waiting);
+      until = std::min(until, status_server_->next_deadline());
     }
     int timeout = -1;
-    if (stop_ != Stop::kNo) {
-      const auto left =
-          std::chrono::duration_cast<std::chrono::milliseconds>(kill_at_ - Clock::now());
-      timeout = static_cast<int>(std::clamp<std::int64_t>(left.count() + 1, 0, 1000));
+    if (until != Clock::time_point::max()) {
+      const auto left = std::chrono::duration_cast<milliseconds>(until - Clock::now());
+      timeout = static_cast<int>(std::clamp<std::int64_t>(left.count() + 1, 0, 60'000));
     }
     ::poll(waiting.data(), waiting.size(), timeout);
     while (const auto signal = signals_.next()) handle(*signal);
@@ -137,140 +154,159 @@ class Job {
   void handle(int signal) {
     if (signal == SIGCHLD) return;
     if (signal == SIGUSR1) return grow();
-    if (stop_ == Stop::kSignal) return kill_all();  // the second one
+    if (stop_ == Stop::kSignal) return generation_->kill_all();  // the second one
     received_ = signal;
-    begin_stop(Stop::kSignal, signal == SIGHUP ? SIGTERM : signal);
+    stop(Stop::kSignal, signal == SIGHUP ? SIGTERM : signal);
   }
 
   /// One more process, if the job may have it: all save, end, and begin again.
   void grow() {
-    if (!options_.elastic || processes_ >= options_.elastic->max || stop_ != Stop::kNo) return;
-    begin_stop(Stop::kResize, SIGTERM);
+    if (options_.elastic && processes_ < options_.elastic->max && stop_ == Stop::kNo) {
+      base::log_info("One more process is taken in: all save and begin again.");
+      return stop(Stop::kResize, SIGTERM);
+    }
+    base::log_warning("SIGUSR1 asks for one more process, which this job cannot have now.");
   }
 
-  void begin_stop(Stop why, int signal) {
+  void stop(Stop why, int signal) {
     stop_ = why;
-    kill_at_ = Clock::now() + options_.grace;
-    for (const OfRank& each : ranks_) {
-      if (!each.ended) each.process.signal(signal);
+    generation_->stop(signal);
+  }
+
+  void note_ends() {
+    // By index: one that is started again is added at the end.
+    for (std::size_t i = 0; i < generation_->processes().size(); ++i) {
+      RankProcess& process = generation_->processes()[i];
+      if (!process.notice_end()) continue;
+      if (stop_ != Stop::kNo) {
+        if (stop_ != Stop::kFailure && !failure_ && !is_orderly(process)) name_failure(process);
+      } else if (is_independent()) {
+        go_on_without(process);
+      } else {
+        first_failure_.note_end(process.rank(), *process.ended(), round_);
+      }
     }
+    round_ = Clock::now();
   }
 
-  void kill_all() {
-    for (OfRank& each : ranks_) {
-      if (each.ended || each.was_killed) continue;
-      each.was_killed = true;
-      each.process.kill();
-    }
-    kill_at_ = Clock::time_point::max() - std::chrono::hours(1);
-  }
-
-  void read_everything() {
-    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) read_rank(static_cast<int>(rank));
-  }
-
-  /// Whether one of its pipes is still open at the other end.
-  bool read_rank(int rank) {
-    const ChildProcess& process = ranks_[static_cast<std::size_t>(rank)].process;
-    bool is_open = false;
-    for (const Stream stream : {Stream::kOutput, Stream::kErrors}) {
-      const FileDescriptor& pipe = stream == Stream::kOutput ? process.output() : process.errors();
-      char piece[kPiece];
-      ssize_t count = 0;
-      while ((count = ::read(pipe.number(), piece, sizeof(piece))) > 0)
-        router_.write(rank, stream, {piece, static_cast<std::size_t>(count)});
-      is_open = is_open || (count < 0 && (errno == EAGAIN || errno == EINTR));
-    }
-    return is_open;
-  }
-
-  void collect_ends() {
-    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
-      OfRank& each = ranks_[rank];
-      if (each.ended) continue;
-      each.ended = each.process.poll();
-      if (each.ended && !each.ended->is_success() && stop_ == Stop::kNo)
-        fail(static_cast<int>(rank), *each.ended, to_string(*each.ended));
-    }
-  }
-
-  /// Members that are not heard of, though their processes are there: stopped, or hung.
-  void collect_losses() {
+  void note_losses() {
     for (const cluster::LostMember& lost : losses_.take()) {
-      const int rank = lost.member.rank;
-      const bool is_ours = rank >= 0 && rank < static_cast<int>(ranks_.size());
-      if (!is_ours || stop_ != Stop::kNo) continue;
-      OfRank& own = ranks_[static_cast<std::size_t>(rank)];
-      own.ended = own.process.poll();
-      if (own.ended) {
-        if (!own.ended->is_success()) fail(rank, *own.ended, to_string(*own.ended));
+      RankProcess* const process = generation_->find(lost.member.rank);
+      if (process == nullptr || !process->is_running() || stop_ != Stop::kNo) continue;
+      // A connection that broke is followed by the process's own end, which says more.
+      if (lost.reason.find("heard") == std::string::npos) {
+        first_failure_.note_lost(process->rank());
         continue;
       }
-      // A connection that broke is followed by the process's own end, which says more.
-      if (lost.reason.find("heard") == std::string::npos) continue;
-      own.was_killed = true;
-      own.process.kill();
-      fail(rank, {.signal = SIGKILL}, lost.reason);
+      process->kill();
+      failure_ = describe(*process, {.signal = SIGKILL}, lost.reason);
+      stop(Stop::kFailure, SIGTERM);
     }
   }
 
-  void fail(int rank, const ExitStatus& status, const std::string& reason) {
-    read_everything();  // its last words
-    failure_ = Failure{
-        .rank = rank,
+  void name_first_failure() {
+    if (stop_ != Stop::kNo) return;
+    const auto rank = first_failure_.rank(Clock::now());
+    if (!rank) return;
+    name_failure(*generation_->find(*rank));
+    stop(Stop::kFailure, SIGTERM);
+  }
+
+  void name_failure(const RankProcess& process) {
+    generation_->pass_on_output();  // its last words
+    failure_ = describe(process, *process.ended(), to_string(*process.ended()));
+  }
+
+  Failure describe(const RankProcess& failed, const ExitStatus& status,
+                   const std::string& reason) const {
+    Failure failure{
+        .rank = failed.rank(),
         .status = status,
         .reason = reason,
-        .after = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - started_),
-        .generation = generation_,
-        .last_lines = router_.last_lines(rank),
-        .others = describe_others(rank)};
-    begin_stop(Stop::kFailure, SIGTERM);
+        .after = std::chrono::duration_cast<milliseconds>(Clock::now() - generation_->started()),
+        .generation = number_,
+        .last_lines = router_.last_lines(failed.rank())};
+    if (is_independent()) return failure;
+    for (const RankProcess& other : generation_->processes()) {
+      if (&other == &failed) continue;
+      const auto last = router_.last_lines(other.rank());
+      failure.others.push_back(base::str_cat(
+          "rank ", other.rank(),
+          other.is_running() ? " was running"
+                             : base::str_cat(" had ended with ", to_string(*other.ended())),
+          last.empty() ? "; it had said nothing" : base::str_cat("; it last said: ", last.back())));
+    }
+    return failure;
   }
 
-  std::vector<std::string> describe_others(int failed) const {
-    std::vector<std::string> lines;
-    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
-      if (static_cast<int>(rank) == failed) continue;
-      const auto& ended = ranks_[rank].ended;
-      const auto last = router_.last_lines(static_cast<int>(rank));
-      lines.push_back(base::str_cat(
-          "rank ", rank, ": ",
-          ended ? base::str_cat("had ended, ", to_string(*ended)) : std::string("was running"),
-          last.empty() ? "" : base::str_cat("; last said: ", last.back())));
+  /// Behind what the others were doing when one failed.
+  void tell_how_others_ended() {
+    std::size_t line = 0;
+    for (const RankProcess& other : generation_->processes()) {
+      if (other.rank() == failure_->rank || line >= failure_->others.size()) continue;
+      std::string& text = failure_->others[line++];
+      if (text.find(" was running") == std::string::npos) continue;
+      text += base::str_cat("; then it ended with ", to_string(*other.ended()),
+                            other.was_killed() ? " when its time was over" : "");
     }
-    return lines;
   }
 
-  void drain() {
-    const auto deadline = Clock::now() + kDrain;
-    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
-      while (read_rank(static_cast<int>(rank)) && Clock::now() < deadline) {
-        pollfd pipes[] = {
-            {.fd = ranks_[rank].process.output().number(), .events = POLLIN, .revents = 0},
-            {.fd = ranks_[rank].process.errors().number(), .events = POLLIN, .revents = 0}};
-        ::poll(pipes, 2, 10);
-      }
-      router_.end(static_cast<int>(rank));
+  /// One of several that have nothing to do with each other has ended.
+  void go_on_without(const RankProcess& process) {
+    if (process.ended()->is_success()) return;
+    const int rank = process.rank();
+    const Ending ending = ending_of(*process.ended());
+    generation_->pass_on_output();
+    int& used = ending == Ending::kRestartMe ? result_.membership_changes : result_.restarts;
+    const int allowed =
+        ending == Ending::kRestartMe ? options_.max_membership_changes : options_.max_restarts;
+    if (ending != Ending::kRestartMe)
+      report(describe(process, *process.ended(), to_string(*process.ended())));
+    if (ending == Ending::kUsage || ending == Ending::kInterrupted || used >= allowed) {
+      if (lone_code_ == 0) lone_code_ = process.ended()->as_code();
+      return;
     }
+    ++used;
+    base::log_warning(base::str_cat("Rank ", rank, " is started again."));
+    generation_->start_again(rank, plan_[static_cast<std::size_t>(rank)]);
+  }
+
+  void report(Failure failure) {
+    base::log_error(to_string(failure));
+    result_.failures.push_back(std::move(failure));
   }
 
   /// The job's exit code, or nothing where it goes on with another generation.
   std::optional<int> decide() {
-    if (stop_ == Stop::kSignal) return received_ == SIGINT ? 130 : 75;
-    if (stop_ == Stop::kResize) return resize(processes_ + 1);
-    if (!failure_) return 0;
+    const bool all_done =
+        std::ranges::all_of(generation_->processes(),
+                            [](const RankProcess& each) { return each.ended()->is_success(); });
+    if (stop_ == Stop::kSignal) return after_signal(all_done);
+    if (failure_) return after_failure();
+    if (stop_ == Stop::kResize && !all_done) return resize(processes_ + 1);
+    return lone_code_;
+  }
+
+  int after_signal(bool all_done) {
+    if (received_ == SIGINT) return kInterruptedCode;
+    if (all_done) return 0;
+    if (!failure_) return kRestartMeCode;
+    report(*failure_);
+    return failure_->status.as_code();
+  }
+
+  std::optional<int> after_failure() {
     const Ending ending = ending_of(failure_->status);
     if (ending == Ending::kRestartMe) {
       base::log_info(base::str_cat("Rank ", failure_->rank, " saved and asked for a restart."));
       return resize(processes_);
     }
-    result_.failures.push_back(*failure_);
-    base::log_error(to_string(*failure_));
-    if (ending == Ending::kUsage || ending == Ending::kInterrupted)
-      return failure_->status.as_code();
-    if (options_.elastic && failure_->status.signal && processes_ > options_.elastic->min)
+    report(*failure_);
+    const int code = failure_->status.as_code();
+    if (ending == Ending::kUsage || ending == Ending::kInterrupted) return code;
+    if (options_.elastic && is_lost(failure_->status) && processes_ > options_.elastic->min)
       return resize(processes_ - 1);
-    if (result_.restarts >= options_.max_restarts) return failure_->status.as_code();
+    if (result_.restarts >= options_.max_restarts) return code;
     ++result_.restarts;
     base::log_warning(base::str_cat("All processes are started again: restart ", result_.restarts,
                                     " of ", options_.max_restarts, "."));
@@ -279,45 +315,49 @@ class Job {
 
   std::optional<int> resize(int processes) {
     if (result_.membership_changes >= options_.max_membership_changes)
-      return failure_ ? failure_->status.as_code() : 75;
+      return failure_ ? failure_->status.as_code() : kRestartMeCode;
     ++result_.membership_changes;
-    if (processes != processes_)
-      base::log_warning(base::str_cat("The job goes on with ", processes, " instead of ",
-                                      processes_, " processes."));
+    base::log_info(base::str_cat("The job goes on with ", processes, " processes."));
     processes_ = processes;
     return std::nullopt;
   }
 
+  JobStatus status() const {
+    JobStatus status{.generation = number_,
+                     .restarts = result_.restarts,
+                     .membership_changes = result_.membership_changes,
+                     .seconds = std::chrono::duration<double>(Clock::now() - started_).count(),
+                     .is_stopping = stop_ != Stop::kNo};
+    status.up.resize(static_cast<std::size_t>(processes_));
+    for (const RankProcess& each : generation_->processes())
+      status.up[static_cast<std::size_t>(each.rank())] = each.is_running();
+    return status;
+  }
+
   const JobOptions& options_;
+  const Clock::time_point started_ = Clock::now();
   SignalSource signals_;
+  const std::vector<pid_t> strangers_;  // children that this process had before
   LineRouter router_;
-  const machine::Topology topology_;
-  LossMailbox losses_;  // filled by the server's threads
-  const std::unique_ptr<rpc::RendezvousServer> server_;
-  int processes_;
-  int generation_ = 0;
-  std::vector<OfRank> ranks_;
-  Clock::time_point started_;
-  Stop stop_ = Stop::kNo;
-  Clock::time_point kill_at_;  // of what is stopping
-  int received_ = 0;
-  std::optional<Failure> failure_;
+  LossMailbox losses_;
+  std::optional<StatusServer> status_server_;
+  std::unique_ptr<rpc::RendezvousServer> server_;
   JobResult result_;
+
+  // Of this generation.
+  int processes_;
+  int number_ = 0;
+  std::vector<SpawnOptions> plan_;
+  std::unique_ptr<Generation> generation_;
+  Stop stop_ = Stop::kNo;
+  int received_ = 0;
+  FirstFailure first_failure_;
+  std::optional<Failure> failure_;
+  Clock::time_point round_ = Clock::now();  // what is noticed together has this time
+  int lone_code_ = 0;
 };
 
 }  // namespace
-
-std::string to_string(const Failure& failure) {
-  std::string text = base::str_cat("Rank ", failure.rank, " failed first: ", failure.reason, ", ",
-                                   static_cast<double>(failure.after.count()) / 1e3,
-                                   " s after the start of generation ", failure.generation, ".");
-  if (!failure.last_lines.empty()) {
-    text += "\n  its last lines:";
-    for (const std::string& line : failure.last_lines) text += base::str_cat("\n    ", line);
-  }
-  for (const std::string& line : failure.others) text += base::str_cat("\n  ", line);
-  return text;
-}
 
 JobResult run_job(const JobOptions& options, std::ostream& output, std::ostream& errors) {
   check(options);

@@ -32,8 +32,11 @@ LineRouter::OfRank& LineRouter::of(int rank) {
   const auto [place, is_new] = ranks_.try_emplace(rank);
   if (!is_new || options_.directory.empty()) return place->second;
   const auto open = [&](const char* end) {
-    return std::make_unique<std::ofstream>(options_.directory / base::str_cat("rank_", rank, end),
-                                           std::ios::app);
+    const io::Path path = options_.directory / base::str_cat("rank_", rank, end);
+    auto file = std::make_unique<std::ofstream>(path, std::ios::app);
+    check_argument(file->is_open(),
+                   base::str_cat("The file for output, ", path.string(), ", cannot be written."));
+    return file;
   };
   place->second.files[0] = open(".out");
   place->second.files[1] = open(".err");
@@ -42,35 +45,46 @@ LineRouter::OfRank& LineRouter::of(int rank) {
 
 void LineRouter::write(int rank, Stream stream, std::string_view piece) {
   OfRank& own = of(rank);
-  if (auto& file = own.files[index_of(stream)]) file->write(piece.data(), piece.size()).flush();
-  std::string& open = own.open[index_of(stream)];
+  if (auto& file = own.files[index_of(stream)])
+    file->write(piece.data(), static_cast<std::streamsize>(piece.size())).flush();
+  OpenLine& line = own.open[index_of(stream)];
+  std::string shown;
   for (const char c : piece) {
-    const bool is_end = c == '\n' || c == '\r';
-    if (!is_end) open.push_back(c);
-    if ((is_end && !open.empty()) || open.size() >= kLongestLine || c == '\n') {
-      put(rank, stream, open);
-      open.clear();
-    }
+    const bool is_second_of_pair = c == '\n' && line.after_return;
+    line.after_return = c == '\r';
+    if (is_second_of_pair) continue;
+    // What rewrites a line may begin with a return; empty lines are written with a newline.
+    const bool is_end = c == '\n' || (c == '\r' && !line.text.empty());
+    if (c != '\n' && c != '\r') line.text.push_back(c);
+    if (is_end || line.text.size() >= kLongestLine) shown += take(rank, own, line);
   }
+  show(stream, shown);
 }
 
 void LineRouter::end(int rank) {
   OfRank& own = of(rank);
   for (const Stream stream : {Stream::kOutput, Stream::kErrors}) {
-    std::string& open = own.open[index_of(stream)];
-    if (!open.empty()) put(rank, stream, open);
-    open.clear();
+    OpenLine& line = own.open[index_of(stream)];
+    if (!line.text.empty()) show(stream, take(rank, own, line));
+    line = {};
   }
 }
 
-void LineRouter::put(int rank, Stream stream, const std::string& line) {
-  OfRank& own = of(rank);
-  own.last.push_back(line);
+std::string LineRouter::take(int rank, OfRank& own, OpenLine& line) {
+  own.last.push_back(std::move(line.text));
+  line.text.clear();
+  std::string shown;
+  if (is_shown(rank)) {
+    if (options_.prefix == LinePrefix::kRank) shown = base::str_cat("[", rank, "] ");
+    shown += own.last.back() + '\n';
+  }
   if (own.last.size() > options_.kept_lines) own.last.pop_front();
-  if (!is_shown(rank)) return;
-  std::ostream& to = stream == Stream::kOutput ? output_ : errors_;
-  if (options_.prefix == LinePrefix::kRank) to << '[' << rank << "] ";
-  to << line << '\n' << std::flush;
+  return shown;
+}
+
+void LineRouter::show(Stream stream, const std::string& lines) {
+  // In one piece: others may write to the same terminal or file.
+  if (!lines.empty()) (stream == Stream::kOutput ? output_ : errors_) << lines << std::flush;
 }
 
 bool LineRouter::is_shown(int rank) const {

@@ -38,7 +38,8 @@ struct OutputOptions {
 /// Thread-safety: one thread.
 class LineRouter {
  public:
-  /// Both streams must outlive it. Throws as a file system where the files cannot be made.
+  /// Both streams must outlive it. Throws kInvalidArgument where the folder cannot be made; so does
+  /// the first `write` of a rank whose files cannot.
   LineRouter(OutputOptions options, std::ostream& output, std::ostream& errors);
 
   void write(int rank, Stream stream, std::string_view piece);
@@ -49,13 +50,18 @@ class LineRouter {
   std::vector<std::string> last_lines(int rank) const;
 
  private:
+  struct OpenLine {
+    std::string text;           // has no end yet
+    bool after_return = false;  // a newline now belongs to the line that a return has ended
+  };
   struct OfRank {
-    std::string open[2];  // by stream: what has no end yet
+    OpenLine open[2];  // by stream
     std::deque<std::string> last;
     std::unique_ptr<std::ofstream> files[2];
   };
   OfRank& of(int rank);
-  void put(int rank, Stream stream, const std::string& line);
+  std::string take(int rank, OfRank& own, OpenLine& line);
+  void show(Stream stream, const std::string& lines);
   bool is_shown(int rank) const;
 
   const OutputOptions options_;

@@ -16,14 +16,24 @@ struct RankPlace {
   /// Of the processes on its host; unset: as in the whole job.
   std::optional<int> local_rank = std::nullopt;
   std::optional<int> local_world_size = std::nullopt;
+  /// "host:port" where processes meet by Brigade's means; empty: nowhere.
   std::string rendezvous = {};
+  /// "host:port" where rank 0 can listen for programs that meet by PyTorch's own means.
+  std::string master = {};
   /// CUDA_VISIBLE_DEVICES; unset: left as it is.
   std::optional<std::string> gpus = std::nullopt;
 };
 
-/// The environment variables that tell it (cluster/launch_environment.h). The key goes along,
-/// where there is one.
-std::map<std::string, std::string> rank_environment(const RankPlace& place,
-                                                    const std::optional<cluster::ClusterKey>& key);
+/// The environment variables that tell it (cluster/launch_environment.h); nothing for one that must
+/// not be there. The key goes along, where there is one.
+std::map<std::string, std::optional<std::string>> rank_environment(
+    const RankPlace& place, const std::optional<cluster::ClusterKey>& key);
+
+/// What a process learns that has nothing to do with the others of its job: only its place on this
+/// host and its GPUs. Variables that would make it look for others are taken away.
+std::map<std::string, std::optional<std::string>> lone_environment(const RankPlace& place);
+
+/// "127.0.0.1:port" with a port that was free just now.
+std::string free_loopback_address();
 
 }  // namespace brigade::launch

@@ -59,7 +59,7 @@ std::vector<std::string> shared_cards(const std::vector<ResourceShare>& shares) 
     if (ranks.size() < 2) continue;
     lines.push_back(base::str_cat("GPU ", card, " is shared by the processes ",
                                   base::join(ranks, ", "),
-                                  ": give each a fraction of its memory (--gpu-memory-fraction)."));
+                                  ", which then have its memory together."));
   }
   return lines;
 }

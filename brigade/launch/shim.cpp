@@ -60,15 +60,16 @@ void keep_to(const machine::CoreSet& cores) {
 sigset_t handled_signals() {
   sigset_t set;
   sigemptyset(&set);
-  for (const int signal : {SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT})
+  for (const int signal : {SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2})
     sigaddset(&set, signal);
   return set;
 }
 
-[[noreturn]] void become_program(const Arguments& arguments, const sigset_t& former_mask) {
-  // Should the shim be killed, the program goes with it.
+[[noreturn]] void become_program(const Arguments& arguments, pid_t shim,
+                                 const sigset_t& former_mask) {
+  // Should the shim be killed, the program goes with it; it may be gone already.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() == 1) ::_exit(kCannotStart);
+  if (::getppid() != shim) ::_exit(kCannotStart);
   ::setpgid(0, 0);
   ::sigprocmask(SIG_SETMASK, &former_mask, nullptr);
   ::execvp(arguments.program.front(), arguments.program.data());
@@ -88,12 +89,16 @@ std::optional<int> reap(pid_t program) {
   return ended;
 }
 
-/// Waits for the program's end, or for the launcher's. Returns the program's status, or nothing.
+/// Waits for the program's end, or for the lifeline's. Returns the program's status, or nothing.
 std::optional<int> watch(int lifeline, int signals, pid_t program) {
   while (true) {
     pollfd both[] = {{.fd = lifeline, .events = POLLIN, .revents = 0},
                      {.fd = signals, .events = POLLIN, .revents = 0}};
-    if (::poll(both, 2, -1) < 0 && errno != EINTR) return std::nullopt;
+    if (::poll(both, 2, -1) < 0) {
+      if (errno == EINTR) continue;
+      return std::nullopt;
+    }
+    if (both[0].revents != 0) return std::nullopt;
     if (both[1].revents != 0) {
       signalfd_siginfo info{};
       if (::read(signals, &info, sizeof(info)) != sizeof(info)) continue;
@@ -101,15 +106,12 @@ std::optional<int> watch(int lifeline, int signals, pid_t program) {
       if (signal != SIGCHLD) ::kill(-program, signal);
       if (const auto status = reap(program)) return status;
     }
-    if (both[0].revents != 0) return std::nullopt;
   }
 }
 
-int end_as(int status) {
-  if (!WIFSIGNALED(status)) return WEXITSTATUS(status);
+int end_by(int signal) {
   // The launcher should see the program's signal, and no second core file.
   ::prctl(PR_SET_DUMPABLE, 0);
-  const int signal = WTERMSIG(status);
   ::signal(signal, SIG_DFL);
   sigset_t set;
   sigemptyset(&set);
@@ -140,13 +142,19 @@ int run_shim(std::span<const std::string> arguments) {
   sigset_t former_mask;
   ::sigprocmask(SIG_BLOCK, &handled, &former_mask);
   const int signals = ::signalfd(-1, &handled, SFD_CLOEXEC);
+  const pid_t shim = ::getpid();
   const pid_t program = ::fork();  // one thread, and nothing of libtorch is loaded here
-  if (program == 0) become_program(*parsed, former_mask);
-  if (program > 0) ::setpgid(program, program);  // before a signal is handed on to its group
-  const std::optional<int> status =
-      program > 0 ? watch(parsed->lifeline, signals, program) : std::nullopt;
-  kill_descendants(::getpid(), kPatience);
-  return status ? end_as(*status) : kCannotStart;
+  if (program == 0) become_program(*parsed, shim, former_mask);
+  if (program < 0) {
+    std::fprintf(stderr, "brigade: error: no process could be made: %s\n", std::strerror(errno));
+    return kCannotStart;
+  }
+  ::setpgid(program, program);  // before a signal is handed on to its group
+  const std::optional<int> status = watch(parsed->lifeline, signals, program);
+  ::kill(-program, SIGKILL);
+  kill_descendants(shim, kPatience);
+  if (!status) return end_by(SIGKILL);
+  return WIFSIGNALED(*status) ? end_by(WTERMSIG(*status)) : WEXITSTATUS(*status);
 }
 
 }  // namespace brigade::launch

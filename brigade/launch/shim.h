@@ -14,7 +14,7 @@ namespace brigade::launch {
 /// When that end closes (the launcher died, whatever way), or the program ends, everything below
 /// the shim is killed. Then it ends as the program did: with its code, or by its signal.
 ///
-/// It is started by exec (`posix_spawn`), with the command line `make_shim_command` gives.
+/// It is started by exec (`posix_spawn`), as ChildProcess does.
 
 /// The word behind the executable's name that makes it a shim.
 inline constexpr const char* kShimCommand = "launch-shim";
@@ -26,8 +26,7 @@ std::string shim_usage();
 
 /// Runs the shim to its end and returns its exit code (it may also end by a signal). `arguments`
 /// are those behind kShimCommand: the descriptor of the lifeline, the cores that the program may
-/// use
-/// ("0-3,8", or "all"), "--", the program and its arguments.
+/// use ("0-3,8", or "all"), "--", the program and its arguments.
 /// 127 where the program cannot be started, with one line on standard error.
 int run_shim(std::span<const std::string> arguments);
 

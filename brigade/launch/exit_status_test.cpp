@@ -1,0 +1,50 @@
+#include "brigade/launch/exit_status.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+namespace brigade::launch {
+namespace {
+
+TEST(ExitStatus, ReadsWhatWaitpidGives) {
+  EXPECT_EQ(ExitStatus::of_wait(3 << 8), ExitStatus{.code = 3});
+  EXPECT_EQ(ExitStatus::of_wait(SIGKILL), ExitStatus{.signal = SIGKILL});
+}
+
+TEST(ExitStatus, IsACodeAsShellsHaveIt) {
+  EXPECT_EQ(ExitStatus{.code = 3}.as_code(), 3);
+  EXPECT_EQ(ExitStatus{.signal = SIGKILL}.as_code(), 137);
+}
+
+TEST(ExitStatus, OnlyZeroIsSuccess) {
+  EXPECT_TRUE(ExitStatus{.code = 0}.is_success());
+  EXPECT_FALSE(ExitStatus{.code = 1}.is_success());
+  EXPECT_FALSE(ExitStatus{.signal = SIGTERM}.is_success());
+}
+
+TEST(ExitStatus, IsClassifiedForASupervisor) {
+  EXPECT_EQ(ending_of({.code = 0}), Ending::kDone);
+  EXPECT_EQ(ending_of({.code = 75}), Ending::kRestartMe);
+  EXPECT_EQ(ending_of({.code = 130}), Ending::kInterrupted);
+  EXPECT_EQ(ending_of({.signal = SIGINT}), Ending::kInterrupted);
+  EXPECT_EQ(ending_of({.code = 2}), Ending::kUsage);
+  EXPECT_EQ(ending_of({.code = 1}), Ending::kFailed);
+  EXPECT_EQ(ending_of({.signal = SIGKILL}), Ending::kFailed);
+}
+
+TEST(ExitStatus, TellsALossFromAFault) {
+  EXPECT_TRUE(is_lost({.signal = SIGKILL}));
+  EXPECT_TRUE(is_lost({.signal = SIGTERM}));
+  EXPECT_FALSE(is_lost({.signal = SIGSEGV}));
+  EXPECT_FALSE(is_lost({.signal = SIGABRT}));
+  EXPECT_FALSE(is_lost({.code = 1}));
+}
+
+TEST(ExitStatus, IsReadByPeople) {
+  EXPECT_EQ(to_string(ExitStatus{.code = 1}), "exit code 1");
+  EXPECT_EQ(to_string(ExitStatus{.signal = SIGKILL}), "signal 9 (SIGKILL)");
+}
+
+}  // namespace
+}  // namespace brigade::launch

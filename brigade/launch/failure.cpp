@@ -1,0 +1,19 @@
+#include "brigade/launch/failure.h"
+
+#include "brigade/base/strings.h"
+
+namespace brigade::launch {
+
+std::string to_string(const Failure& failure) {
+  std::string text = base::str_cat("Rank ", failure.rank, " failed first: ", failure.reason, ", ",
+                                   static_cast<double>(failure.after.count()) / 1e3,
+                                   " s after the start of generation ", failure.generation, ".");
+  if (!failure.last_lines.empty()) {
+    text += "\n  its last lines:";
+    for (const std::string& line : failure.last_lines) text += base::str_cat("\n    ", line);
+  }
+  for (const std::string& line : failure.others) text += base::str_cat("\n  ", line);
+  return text;
+}
+
+}  // namespace brigade::launch

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "brigade/launch/exit_status.h"
+
+namespace brigade::launch {
+
+/// How one process of a job failed, and what the others did then.
+struct Failure {
+  int rank = 0;
+  ExitStatus status;
+  std::string reason;  ///< "exit code 1", "signal 9 (SIGKILL)", "it has not been heard of for 10 s"
+  std::chrono::milliseconds after{0};  ///< since the processes were started
+  int generation = 0;
+  std::vector<std::string> last_lines;
+  std::vector<std::string> others;  ///< a line each: "rank 1 was running; it last said: step 12"
+};
+
+/// For people: several lines.
+std::string to_string(const Failure& failure);
+
+}  // namespace brigade::launch

@@ -1,0 +1,72 @@
+#include "brigade/launch/rank_environment.h"
+
+#include <gtest/gtest.h>
+
+#include "brigade/cluster/resolver.h"
+
+namespace brigade::launch {
+namespace {
+
+using Variables = std::map<std::string, std::optional<std::string>>;
+
+RankPlace place() {
+  return {.rank = 1,
+          .world_size = 3,
+          .generation = 4,
+          .rendezvous = "127.0.0.1:29400",
+          .master = "127.0.0.1:29500",
+          .gpus = "2,3"};
+}
+
+TEST(RankEnvironment, IsWhatTorchrunsProgramsKnow) {
+  const Variables variables = rank_environment(place(), std::nullopt);
+  EXPECT_EQ(variables.at("RANK"), "1");
+  EXPECT_EQ(variables.at("WORLD_SIZE"), "3");
+  EXPECT_EQ(variables.at("LOCAL_RANK"), "1");
+  EXPECT_EQ(variables.at("LOCAL_WORLD_SIZE"), "3");
+  EXPECT_EQ(variables.at("MASTER_ADDR"), "127.0.0.1");
+  EXPECT_EQ(variables.at("MASTER_PORT"), "29500");
+  EXPECT_EQ(variables.at("CUDA_VISIBLE_DEVICES"), "2,3");
+}
+
+TEST(RankEnvironment, IsUnderstoodByTheResolver) {
+  const Variables variables = rank_environment(place(), std::nullopt);
+  const auto config = cluster::resolve_cluster([&](const std::string& name) {
+    const auto found = variables.find(name);
+    return found == variables.end() ? std::nullopt : found->second;
+  });
+  EXPECT_EQ(config.rank, 1);
+  EXPECT_EQ(config.world_size, 3);
+  EXPECT_EQ(config.generation, 4);
+  EXPECT_EQ(config.rendezvous, "127.0.0.1:29400");
+  EXPECT_EQ(config.rendezvous_host, cluster::ClusterConfig::RendezvousHost::kLauncher);
+}
+
+TEST(RankEnvironment, TakesARendezvousOfSomebodyElseAway) {
+  RankPlace alone = place();
+  alone.rendezvous.clear();
+  EXPECT_EQ(rank_environment(alone, std::nullopt).at("BRIGADE_RENDEZVOUS"), std::nullopt);
+}
+
+TEST(RankEnvironment, HandsTheKeyOn) {
+  const auto key = cluster::ClusterKey::parse(std::string(64, 'a'));
+  EXPECT_EQ(rank_environment(place(), key).at("BRIGADE_CLUSTER_KEY"), std::string(64, 'a'));
+  EXPECT_FALSE(rank_environment(place(), std::nullopt).contains("BRIGADE_CLUSTER_KEY"));
+}
+
+TEST(RankEnvironment, OfOneAloneNamesNobodyElse) {
+  const Variables variables = lone_environment(place());
+  for (const char* name :
+       {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "BRIGADE_RENDEZVOUS"})
+    EXPECT_EQ(variables.at(name), std::nullopt) << name;
+  EXPECT_EQ(variables.at("LOCAL_RANK"), "1");
+}
+
+TEST(RankEnvironment, AFreeAddressIsOnLoopbackWithAPort) {
+  const std::string address = free_loopback_address();
+  EXPECT_EQ(address.substr(0, 10), "127.0.0.1:");
+  EXPECT_GT(std::stoi(address.substr(10)), 0);
+}
+
+}  // namespace
+}  // namespace brigade::launch

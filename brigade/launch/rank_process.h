@@ -1,0 +1,53 @@
+#pragma once
+
+#include <poll.h>
+
+#include <chrono>
+#include <optional>
+#include <vector>
+
+#include "brigade/launch/child_process.h"
+#include "brigade/launch/exit_status.h"
+#include "brigade/launch/line_router.h"
+
+namespace brigade::launch {
+
+/// One process of a job, as its launcher sees it: what it writes, and how it ended.
+///
+/// Thread-safety: one thread at a time.
+class RankProcess {
+ public:
+  /// Starts it. Throws as ChildProcess.
+  RankProcess(int rank, const SpawnOptions& options);
+
+  int rank() const { return rank_; }
+  const std::optional<ExitStatus>& ended() const { return ended_; }
+  bool is_running() const { return !ended_; }
+  /// Whether `kill` was called before it had ended.
+  bool was_killed() const { return was_killed_; }
+
+  void signal(int number) const { process_.signal(number); }
+  /// Kills it with everything below it.
+  void kill();
+
+  /// Adds the descriptors that become readable when it has written.
+  void add_to(std::vector<pollfd>& waiting) const;
+  /// Passes on what it has written; not all at once if that is much, so that others have their
+  /// turn. Returns whether there was something.
+  bool pass_on(LineRouter& router);
+  /// Passes on the rest after its end, until nobody can write any more, or the deadline.
+  void pass_on_rest(LineRouter& router, std::chrono::steady_clock::time_point deadline);
+  /// Whether its end is news.
+  bool notice_end();
+
+ private:
+  bool pass_on(LineRouter& router, Stream stream);
+
+  int rank_;
+  ChildProcess process_;
+  bool is_open_[2] = {true, true};  // by stream
+  std::optional<ExitStatus> ended_;
+  bool was_killed_ = false;
+};
+
+}  // namespace brigade::launch

@@ -1,0 +1,128 @@
+#include "brigade/launch/status_server.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+
+namespace brigade::launch {
+
+namespace {
+
+constexpr std::size_t kMostConnections = 16;
+constexpr std::size_t kLongestHead = 8 * 1024;
+constexpr std::chrono::seconds kPatience{5};
+
+std::string answer(const char* state, const char* type, const std::string& body) {
+  return base::str_cat("HTTP/1.1 ", state, "\r\nContent-Type: ", type,
+                       "\r\nContent-Length: ", body.size(), "\r\nConnection: close\r\n\r\n", body);
+}
+
+std::string plain(const char* state, const std::string& body) {
+  return answer(state, "text/plain; charset=utf-8", body + "\n");
+}
+
+bool would_block() {
+  return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+}
+
+}  // namespace
+
+std::string http_answer(const std::string& head, const std::function<JobStatus()>& status) {
+  const std::string line = head.substr(0, head.find_first_of("\r\n"));
+  const std::size_t first = line.find(' ');
+  const std::size_t second = first == std::string::npos ? first : line.find(' ', first + 1);
+  if (second == std::string::npos || line.compare(second + 1, 5, "HTTP/") != 0)
+    return plain("400 Bad Request", "this is no HTTP request");
+  if (line.substr(0, first) != "GET") return plain("405 Method Not Allowed", "only GET");
+  const std::string path = line.substr(first + 1, second - first - 1);
+  if (path == "/healthz") {
+    return status().is_stopping ? plain("503 Service Unavailable", "stopping")
+                                : plain("200 OK", "ok");
+  }
+  if (path == "/metrics")
+    return answer("200 OK", "text/plain; version=0.0.4; charset=utf-8", to_metrics(status()));
+  return plain("404 Not Found", "there are /healthz and /metrics");
+}
+
+StatusServer::StatusServer(int port)
+    : listener_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(static_cast<std::uint16_t>(port));
+  socklen_t size = sizeof(address);
+  auto* const general = reinterpret_cast<sockaddr*>(&address);
+  const int yes = 1;  // connections of an earlier launcher that are not quite over do not matter
+  ::setsockopt(listener_.number(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+  if (!listener_.is_open() || ::bind(listener_.number(), general, size) != 0 ||
+      ::listen(listener_.number(), SOMAXCONN) != 0 ||
+      ::getsockname(listener_.number(), general, &size) != 0) {
+    throw Error(ErrorCode::kUnavailable,
+                base::str_cat("The status port 127.0.0.1:", port, " cannot be listened on: ",
+                              std::strerror(errno), ". 0 takes a free one."));
+  }
+  port_ = ntohs(address.sin_port);
+}
+
+void StatusServer::add_to(std::vector<pollfd>& waiting) const {
+  if (connections_.size() < kMostConnections)
+    waiting.push_back({.fd = listener_.number(), .events = POLLIN, .revents = 0});
+  for (const Connection& each : connections_) {
+    waiting.push_back({.fd = each.socket.number(),
+                       .events = static_cast<short>(each.answer.empty() ? POLLIN : POLLOUT),
+                       .revents = 0});
+  }
+}
+
+StatusServer::Clock::time_point StatusServer::next_deadline() const {
+  auto earliest = Clock::time_point::max();
+  for (const Connection& each : connections_) earliest = std::min(earliest, each.deadline);
+  return earliest;
+}
+
+void StatusServer::serve(const std::function<JobStatus()>& status) {
+  accept_all();
+  const auto now = Clock::now();
+  connections_.remove_if(
+      [&](Connection& each) { return now >= each.deadline || advance(each, status); });
+}
+
+void StatusServer::accept_all() {
+  while (connections_.size() < kMostConnections) {
+    FileDescriptor socket(
+        ::accept4(listener_.number(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!socket.is_open()) return;
+    connections_.push_back({.socket = std::move(socket), .deadline = Clock::now() + kPatience});
+  }
+}
+
+bool StatusServer::advance(Connection& connection, const std::function<JobStatus()>& status) {
+  while (connection.answer.empty()) {
+    char piece[1024];
+    const ssize_t count = ::recv(connection.socket.number(), piece, sizeof(piece), 0);
+    if (count <= 0) return count == 0 || !would_block();
+    connection.request.append(piece, static_cast<std::size_t>(count));
+    const std::string& head = connection.request;
+    const bool is_whole =
+        head.find("\r\n\r\n") != std::string::npos || head.find("\n\n") != std::string::npos;
+    if (is_whole) connection.answer = http_answer(head, status);
+    if (!is_whole && head.size() > kLongestHead)
+      connection.answer = plain("431 Request Header Fields Too Large", "too long");
+  }
+  while (!connection.answer.empty()) {
+    const ssize_t count = ::send(connection.socket.number(), connection.answer.data(),
+                                 connection.answer.size(), MSG_NOSIGNAL);
+    if (count < 0) return !would_block();
+    connection.answer.erase(0, static_cast<std::size_t>(count));
+  }
+  return true;
+}
+
+}  // namespace brigade::launch

@@ -1,0 +1,71 @@
+"""Processes that join the launcher's rendezvous: who is killed or stands still is lost, in time and by name."""
+import os
+import signal
+import time
+import unittest
+
+from launcher import SLOWNESS, LaunchTest
+
+MEMBER = os.environ["BRIGADE_LAUNCH_MEMBER"]
+PEER_TIMEOUT = 2.0 * SLOWNESS
+SLACK = 8.0 * SLOWNESS  # for a busy machine
+
+
+class Members(LaunchTest):
+    def begin(self, *flags, count=3):
+        self.job = self.start(["--nproc", count, "--peer-timeout", PEER_TIMEOUT, *flags], [MEMBER])
+        return self.joined(count)
+
+    def joined(self, count, generation=0):
+        """The processes by rank, when all have met."""
+        found = {}
+        while len(found) < count:
+            words = self.job.line("[").split()
+            if words[1] == "joined" and words[2] == str(generation):
+                found[int(words[0][1:-1])] = int(words[3])
+        return found
+
+    def test_a_killed_member_is_named_though_others_notice_and_fail(self):
+        programs = self.begin()
+        os.kill(programs[1], signal.SIGKILL)
+        self.assertEqual(self.job.end(), 137)
+        self.assertIn("Rank 1 failed first: signal 9 (SIGKILL)", self.job.errors_text())
+        self.assert_nothing_is_left()
+
+    def test_a_member_that_stands_still_is_lost_after_the_peer_timeout(self):
+        programs = self.begin()
+        begin = time.monotonic()
+        os.kill(programs[2], signal.SIGSTOP)
+        self.assertEqual(self.job.end(), 137)
+        took = time.monotonic() - begin
+        print(f"stopped member: the job had ended after {took:.2f} s", flush=True)
+        self.assertLess(took, PEER_TIMEOUT + SLACK)
+        self.assertIn("Rank 2 failed first: it has not been heard of for", self.job.errors_text())
+        self.assert_nothing_is_left()
+
+    def test_the_next_generation_meets_again(self):
+        programs = self.begin("--max-restarts", 1)
+        begin = time.monotonic()
+        os.kill(programs[0], signal.SIGKILL)
+        self.joined(3, generation=1)
+        print(f"killed member: all had joined again after {time.monotonic() - begin:.2f} s", flush=True)
+        self.job.send(signal.SIGTERM)
+        self.assertEqual(self.job.end(), 75)
+
+    def test_an_elastic_job_goes_on_without_one_that_stands_still(self):
+        programs = self.begin("--elastic", "2:3", "--json")
+        os.kill(programs[1], signal.SIGSTOP)
+        self.joined(2, generation=1)
+        self.job.send(signal.SIGTERM)
+        self.assertEqual(self.job.end(), 75)
+        self.assertEqual(self.job.result()["processes"], 2)
+
+    def test_members_with_a_key(self):
+        self.job = self.start(["--nproc", 2], [MEMBER], BRIGADE_CLUSTER_KEY="5" * 64)
+        self.joined(2)
+        self.job.send(signal.SIGTERM)
+        self.assertEqual(self.job.end(), 75)
+
+
+if __name__ == "__main__":
+    unittest.main()
