@@ -1,0 +1,97 @@
+"""What a step sends, counted by the kernel: the interface counters of a network namespace that only this test's workers are in.
+
+Bytes are taken as the difference of a long and a short run, so that start and end do not count."""
+import ctypes
+import fcntl
+import os
+import pathlib
+import socket
+import struct
+import unittest
+
+from workers import TINY, ClusterTest
+
+CLONE_NEWNET = 0x40000000
+SIOCSIFFLAGS, IFF_UP = 0x8914, 1
+HIDDEN = 512
+# Four layers of weights and biases; a number a variable says whether it has a gradient.
+ELEMENTS = (784 * HIDDEN + HIDDEN) + 2 * (HIDDEN * HIDDEN + HIDDEN) + (HIDDEN * 10 + 10) + 8
+SHORT, LONG = 4, 20  # steps
+# A step's few small collectives (may we go on, is there more input): to each peer a header of 120 bytes or a value of 8,
+# each with Gloo's preamble and its notice of 48 bytes, each of these with 66 bytes of Ethernet, IP and TCP and an answer.
+SMALL_CALLS = 10
+FRAMING = SMALL_CALLS * 2 * (120 + 2 * 48 + 6 * 66)
+SHARE = 0.02  # what TCP's headers and answers may add to the values
+
+
+def enter_namespace():
+    """A network of this thread's own, with loopback up, and how to leave it. Raises OSError where that is not permitted."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    before = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+    if libc.unshare(CLONE_NEWNET) != 0:
+        os.close(before)
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+    def leave():
+        libc.setns(before, CLONE_NEWNET)
+        os.close(before)
+
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", IFF_UP))
+    return leave
+
+
+def bytes_sent():
+    """By all processes of this namespace, with all headers."""
+    for line in pathlib.Path("/proc/thread-self/net/dev").read_text().splitlines():
+        name, _, fields = line.partition(":")
+        if name.strip() == "lo":
+            return int(fields.split()[8])
+    raise AssertionError("there is no loopback interface")
+
+
+class WireBytes(ClusterTest):
+    @classmethod
+    def setUpClass(cls):
+        try:
+            leave = enter_namespace()
+        except OSError as error:
+            raise unittest.SkipTest(f"a network namespace is not permitted here: {error}")
+        cls.addClassCleanup(leave)
+
+    def bytes_of(self, workers, steps, *arguments):
+        before = bytes_sent()
+        self.train(workers, *TINY, "--hidden", ",".join([str(HIDDEN)] * 3), "--batch-size", 8, "--steps", steps, *arguments)
+        return bytes_sent() - before
+
+    def bytes_of_step(self, workers, *arguments):
+        """Of all workers together."""
+        more = self.bytes_of(workers, LONG, *arguments) - self.bytes_of(workers, SHORT, *arguments)
+        return more / (LONG - SHORT)
+
+    def check(self, workers, bytes_of_element, *arguments):
+        values = ELEMENTS * bytes_of_element
+        theory = 2 * (workers - 1) / workers * values * workers
+        counted = self.bytes_of_step(workers, "--transport", "tcp", *arguments)
+        framing = FRAMING * workers * (workers - 1)
+        print(f"{workers} workers {' '.join(arguments)}: {counted:,.0f} bytes a step, {counted / theory - 1:+.3%} of the "
+              f"theory's {theory:,.0f} (framing: up to {framing:,})", flush=True)
+        self.assertGreaterEqual(counted, theory)
+        self.assertLessEqual(counted, theory * (1 + SHARE) + framing)
+
+    def test_two_workers_send_the_gradients_once_each(self):
+        self.check(2, 4)
+
+    def test_three_workers_send_four_thirds_each(self):
+        self.check(3, 4)
+
+    def test_narrow_wires_send_half(self):
+        self.check(2, 2, "--wire", "bf16")
+
+    def test_shared_memory_sends_no_gradients(self):
+        counted = self.bytes_of_step(2, "--transport", "shared_memory")
+        self.assertLess(counted, FRAMING * 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
