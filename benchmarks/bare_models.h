@@ -36,8 +36,9 @@ class PlainMnistCnn : public torch::nn::Module {
   torch::nn::Linear dense1_{3136, 1024}, dense2_{1024, 10};
 };
 
-inline models::MlpOptions mlp64() {
-  return {.inputs = 64, .hidden = {64, 64, 64}, .classes = 64};
+inline models::MlpOptions mlp_options(Workload workload) {
+  const std::int64_t width = mlp_width(workload);
+  return {.inputs = width, .hidden = {width, width, width}, .classes = width};
 }
 
 template <class Model>
@@ -50,8 +51,9 @@ BareLoop make_bare_loop(Workload workload, std::shared_ptr<Model> model, std::in
 
 /// A bare loop over the same model that our strategies train.
 inline BareLoop make_bare_loop(Workload workload, std::int64_t batch_size) {
-  if (workload == Workload::kMlp64) {
-    return make_bare_loop(workload, std::make_shared<models::Mlp>(mlp64()), batch_size);
+  if (workload != Workload::kMnistCnn) {
+    return make_bare_loop(workload, std::make_shared<models::Mlp>(mlp_options(workload)),
+                          batch_size);
   }
   return make_bare_loop(workload, std::make_shared<models::MnistCnn>(), batch_size);
 }

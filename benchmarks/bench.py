@@ -16,7 +16,7 @@ import sys
 import tempfile
 
 from harness import judge, table, turns
-from harness.rows import BARS, PAIRS, ROWS, TURNS
+from harness.rows import BARS, PAIRS, PEERS, ROWS, STEPS_PER_BLOCK, TURNS
 from harness.running import RunFailed, run_for_json
 from harness.turns import Told
 from harness.venv import Venv
@@ -27,7 +27,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 def parse_arguments():
     parser = argparse.ArgumentParser(prog="./dev bench", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="about 3 minutes instead of about 15, and rougher")
+    parser.add_argument("--quick", action="store_true", help="about 8 minutes instead of about 30, and rougher")
     parser.add_argument("--rows", help="only these, by id and separated by commas ('pairs' for the pairs, "
                         "'turns' for what is measured in turns with a peer); --list names them")
     parser.add_argument("--list", action="store_true", help="name the rows and stop")
@@ -106,11 +106,12 @@ class Bench:
 
     def measure(self, row, variant, seconds, warm_up_seconds):
         command = [self.venv.python, *row.command] if row.module else [self.binary(row.command[0]), *row.command[1:]]
-        # Blocks of a fraction of a second, whatever the model; the small one needs less time for as many blocks.
-        steps = 400 if row.model == "mlp64" else 5
-        if row.model == "mlp64":
+        if row.processes > 1:
+            command = [sys.executable, PEERS / "ranks.py", "--count", row.processes, "--pin", *command]
+        if row.model != "mnist_cnn":  # the small ones need less time for as many blocks
             seconds, warm_up_seconds = seconds / 2, warm_up_seconds / 2
-        command += [*variant, "--seconds", seconds, "--warm-up-seconds", warm_up_seconds, "--steps-per-block", steps]
+        command += [*variant, "--seconds", seconds, "--warm-up-seconds", warm_up_seconds, "--steps-per-block",
+                    STEPS_PER_BLOCK[row.model]]
         environment = {"LD_PRELOAD": str(self.preload_library())} if row.preload else None
         return run_for_json(command, 60 + 5 * (seconds + warm_up_seconds), environment)[-1]
 
@@ -192,7 +193,7 @@ class Bench:
 def main():
     options = parse_arguments()
     if options.list:
-        print("\n".join(f"{row.id:<18} {row.label.strip()} ({row.model})" for row in ROWS))
+        print("\n".join(f"{row.id:<22} {row.label.strip()} ({row.model})" for row in ROWS))
         return 0
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     machine = describe_machine()

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <fstream>
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -36,15 +37,16 @@ Cost cost_of_block(Loop& loop, int steps) {
 }
 
 /// Runs blocks of steps for about `seconds` (at least three) after a warm-up; the wall seconds of
-/// each block.
-template <class Loop>
+/// each block. Where several processes must run the same number of blocks, `agree(flag)` says for
+/// all of them whether to go on.
+template <class Loop, class Agree = std::identity>
 std::vector<double> time_blocks(Loop& loop, int steps_per_block, double warm_up_seconds,
-                                double seconds) {
-  for (const double end = wall_seconds() + warm_up_seconds; wall_seconds() < end;)
+                                double seconds, const Agree& agree = {}) {
+  for (const double end = wall_seconds() + warm_up_seconds; agree(wall_seconds() < end);)
     loop.run(steps_per_block);
   std::vector<double> times;
   const double end = wall_seconds() + seconds;
-  while (wall_seconds() < end || times.size() < 3) {
+  while (agree(wall_seconds() < end || times.size() < 3)) {
     times.push_back(cost_of_block(loop, steps_per_block).wall_seconds);
   }
   return times;

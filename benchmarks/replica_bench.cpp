@@ -1,5 +1,6 @@
 // Our training loop under a strategy. Prints one JSON line.
 #include <ATen/Parallel.h>
+#include <ATen/ops/full.h>
 
 #include <CLI/CLI.hpp>
 
@@ -15,6 +16,7 @@ namespace {
 struct Options {
   std::string model = "mnist_cnn";
   std::string strategy = "mirrored";
+  std::string transport = "auto";
   std::int64_t batch = 0;
   int steps = 0;
   double seconds = 6;
@@ -33,12 +35,30 @@ void time(Loop&& loop, Options& options) {
          time_blocks(loop, options.run.steps_per_block, options.warm_up_seconds, options.seconds));
 }
 
+/// One process of a job: all run the same blocks, and the chief reports.
+void time_worker(StrategyLoop loop, Options& options) {
+  const distribute::Strategy& strategy = loop.strategy();
+  const auto as_the_chief = [&](bool go_on) { return strategy.chiefs(go_on ? 1 : 0) != 0; };
+  const std::vector<double> blocks = time_blocks(
+      loop, options.run.steps_per_block, options.warm_up_seconds, options.seconds, as_the_chief);
+  const at::Tensor peaks = strategy.gather_workers(at::full({1}, peak_rss_mib(), at::kDouble));
+  if (!strategy.is_chief()) return;
+  options.run.replicas = strategy.num_replicas_in_sync();
+  options.run.other_peak_rss_mib = peaks.sum().item<double>() - peak_rss_mib();
+  options.run.memory_by_device = loop.memory_by_device();
+  report(options.run, blocks);
+}
+
 void measure(Options options) {
   at::set_num_threads(1);
   const auto workload = parse_workload(options.model);
   options.run.batch_size = options.batch > 0 ? options.batch : default_batch(workload);
   if (options.strategy == "towers") {
     time(TowerLoop(options.run.replicas, options.run.batch_size), options);
+  } else if (options.strategy == "multi_worker_mirrored") {
+    time_worker(
+        StrategyLoop(workload, make_worker_strategy(options.transport), options.run.batch_size),
+        options);
   } else {
     time(StrategyLoop(workload, options.strategy, options.run.replicas, options.run.batch_size),
          options);
@@ -51,12 +71,15 @@ void measure(Options options) {
 int main(int argc, char** argv) {
   brigade::benchmarks::Options options;
   CLI::App app("Brigade's training loop on synthetic batches, one thread a replica");
-  app.add_option("--model", options.model)->check(CLI::IsMember({"mnist_cnn", "mlp64"}));
+  app.add_option("--model", options.model)->check(CLI::IsMember({"mnist_cnn", "mlp64", "mlp256"}));
   app.add_option("--strategy", options.strategy)
-      ->check(CLI::IsMember(
-          {"one_device", "mirrored", "central_storage", "central_storage_copies", "towers"}));
+      ->check(CLI::IsMember({"one_device", "mirrored", "central_storage", "central_storage_copies",
+                             "towers", "multi_worker_mirrored"}));
+  app.add_option("--transport", options.transport,
+                 "multi_worker_mirrored: auto, shared_memory, gloo (tcp)");
   app.add_option("--replicas", options.run.replicas)->check(CLI::PositiveNumber);
-  app.add_option("--batch", options.batch, "examples a replica and step (default: 128, mlp64: 32)");
+  app.add_option("--batch", options.batch,
+                 "examples a replica and step (default: 128, mlp64: 32, mlp256: 64)");
   app.add_option("--steps", options.steps,
                  "time three blocks of this many steps instead of --seconds");
   app.add_option("--seconds", options.seconds);

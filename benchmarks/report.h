@@ -16,6 +16,8 @@ struct Run {
   int replicas = 1;
   std::int64_t batch_size = 128;
   int steps_per_block = 5;
+  /// Of the other processes of the run.
+  double other_peak_rss_mib = 0;
   /// MiB of variables and optimizer slots.
   std::map<std::string, double> memory_by_device = {};
 };
@@ -29,7 +31,8 @@ inline void report(const Run& run, const std::vector<double>& block_seconds) {
             << ", \"images_per_second\": " << images / block
             << ", \"best_images_per_second\": " << images / best
             << ", \"step_microseconds\": " << block / run.steps_per_block * 1e6
-            << ", \"blocks\": " << block_seconds.size() << ", \"peak_rss_mib\": " << peak_rss_mib()
+            << ", \"blocks\": " << block_seconds.size()
+            << ", \"peak_rss_mib\": " << peak_rss_mib() + run.other_peak_rss_mib
             << ", \"memory_by_device\": {";
   const char* comma = "";
   for (const auto& [device, mebibytes] : run.memory_by_device) {

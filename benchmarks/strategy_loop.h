@@ -11,6 +11,7 @@
 #include "benchmarks/workload.h"
 #include "brigade/distribute/central_storage_strategy.h"
 #include "brigade/distribute/mirrored_strategy.h"
+#include "brigade/distribute/multi_worker_mirrored_strategy.h"
 #include "brigade/distribute/one_device_strategy.h"
 #include "brigade/distribute/strategy.h"
 #include "brigade/input/example.h"
@@ -39,18 +40,29 @@ inline std::unique_ptr<distribute::Strategy> make_strategy(const std::string& na
   return std::make_unique<distribute::OneDeviceStrategy>(devices.front());
 }
 
+/// This process's replica of a job that the environment describes (torchrun's names).
+inline std::unique_ptr<distribute::Strategy> make_worker_strategy(const std::string& transport) {
+  distribute::MultiWorkerMirroredOptions options;
+  options.communication.transport = comm::parse_transport(transport);
+  return std::make_unique<distribute::MultiWorkerMirroredStrategy>(options);
+}
+
 /// The training loop as a user of Brigade writes it, on batches that lie in memory, split
 /// beforehand: what remains is the strategy's own cost.
 class StrategyLoop {
  public:
   StrategyLoop(Workload workload, const std::string& strategy, int replicas,
                std::int64_t batch_size)
-      : strategy_(make_strategy(strategy, replicas)),
-        batches_(split_batches(workload, replicas, batch_size)) {
+      : StrategyLoop(workload, make_strategy(strategy, replicas), batch_size) {}
+  StrategyLoop(Workload workload, std::unique_ptr<distribute::Strategy> strategy,
+               std::int64_t batch_size)
+      : strategy_(std::move(strategy)),
+        batches_(split_batches(workload, strategy_->replica_range(), batch_size)) {
     if (workload == Workload::kMnistCnn) {
       step_ = make_step(strategy_->create<models::MnistCnn>(), optim::Adam{.learning_rate = 1e-3});
     } else {
-      step_ = make_step(strategy_->create<models::Mlp>(mlp64()), optim::Sgd{.learning_rate = 1e-3});
+      step_ = make_step(strategy_->create<models::Mlp>(mlp_options(workload)),
+                        optim::Sgd{.learning_rate = 1e-3});
     }
   }
 
@@ -76,20 +88,22 @@ class StrategyLoop {
  private:
   using Batches = distribute::PerReplica<input::LabeledBatch>;
 
-  static std::vector<Batches> split_batches(Workload workload, int replicas,
+  static std::vector<Batches> split_batches(Workload workload, distribute::ReplicaRange range,
                                             std::int64_t batch_size) {
     std::vector<std::vector<input::LabeledBatch>> global;
-    for (int replica = 0; replica < replicas; ++replica) {
+    for (int replica = 0; replica < range.local; ++replica) {
       auto mine = make_batches(workload, batch_size);
       global.resize(mine.size());
       for (std::size_t i = 0; i < mine.size(); ++i) {
         global[i].push_back({std::move(mine[i].features), std::move(mine[i].labels)});
       }
     }
-    const std::vector<std::int64_t> sizes(replicas, batch_size);
+    const distribute::ExampleCounts counts{
+        .local = std::vector<std::int64_t>(static_cast<std::size_t>(range.local), batch_size),
+        .global = batch_size * range.total};
     std::vector<Batches> batches;
     for (auto& shares : global) {
-      batches.emplace_back(std::move(shares), distribute::ExampleCounts::of(sizes));
+      batches.emplace_back(std::move(shares), counts);
     }
     return batches;
   }

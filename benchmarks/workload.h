@@ -9,23 +9,39 @@
 #include <string>
 #include <vector>
 
-/// What every program trains: one of two models on synthetic batches that lie in memory.
+/// What every program trains: one of three models on synthetic batches that lie in memory.
 namespace brigade::benchmarks {
 
 enum class Workload {
   kMnistCnn,  ///< The tutorials' network with Adam at 1e-3; 28x28 images.
   kMlp64,     ///< Four linear layers of 64 with plain SGD at 1e-3: small, so that what a step costs
               ///< beyond it shows.
+  kMlp256,    ///< The same with layers of 256: 1 MiB of gradients for a short step, so that what
+              ///< processes cost that exchange them shows.
 };
 
 inline Workload parse_workload(const std::string& name) {
   if (name == "mnist_cnn") return Workload::kMnistCnn;
   if (name == "mlp64") return Workload::kMlp64;
-  throw std::invalid_argument("--model is '" + name + "'; expected mnist_cnn or mlp64");
+  if (name == "mlp256") return Workload::kMlp256;
+  throw std::invalid_argument("--model is '" + name + "'; expected mnist_cnn, mlp64 or mlp256");
 }
 
 inline std::int64_t default_batch(Workload workload) {
-  return workload == Workload::kMnistCnn ? 128 : 32;
+  switch (workload) {
+    case Workload::kMnistCnn:
+      return 128;
+    case Workload::kMlp64:
+      return 32;
+    case Workload::kMlp256:
+      return 64;
+  }
+  throw std::logic_error("default_batch: no such workload");
+}
+
+/// Inputs, units of every layer and classes of the two perceptrons.
+inline std::int64_t mlp_width(Workload workload) {
+  return workload == Workload::kMlp256 ? 256 : 64;
 }
 
 struct Batch {
@@ -42,7 +58,9 @@ inline std::vector<Batch> make_batches(Workload workload, std::int64_t batch_siz
       batches.push_back(
           {at::rand({batch_size, 1, 28, 28}), at::randint(10, {batch_size}, at::kLong)});
     } else {
-      batches.push_back({at::rand({batch_size, 64}), at::randint(64, {batch_size}, at::kLong)});
+      const std::int64_t width = mlp_width(workload);
+      batches.push_back(
+          {at::rand({batch_size, width}), at::randint(width, {batch_size}, at::kLong)});
     }
   }
   return batches;

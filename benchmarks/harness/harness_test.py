@@ -1,16 +1,20 @@
 """What the table says must follow from the runs, and no program may outlive its deadline."""
 
+import json
 import pathlib
 import sys
 import tempfile
 import time
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+BENCHMARKS = pathlib.Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(BENCHMARKS), str(BENCHMARKS / "peers")]
+
+import ranks
 
 from harness.estimate import estimate, order_statistic
 from harness.judge import judge
-from harness.rows import BARS, PAIRS, ROWS, TURNS, Bar
+from harness.rows import BARS, HEADINGS, PAIRS, ROWS, STEPS_PER_BLOCK, TURNS, Bar
 from harness.running import RunFailed, run, run_for_json
 from harness.turns import Told, compare
 
@@ -56,6 +60,14 @@ class Judge(unittest.TestCase):
     def test_a_missing_row_is_not_measured(self):
         self.assertEqual(self.verdict(Bar("x", "", 1, rows=("a", "b")), runs(a=[1]))["verdict"], "not measured")
 
+    def test_a_bar_without_a_limit_is_shown(self):
+        self.assertEqual(self.verdict(Bar("x", "", None, rows=("a", "b")), runs(a=[1], b=[9]))["verdict"], "shown")
+
+    def test_every_model_has_a_heading_and_a_length_of_blocks(self):
+        models = {row.model for row in ROWS}
+        self.assertEqual(models, set(HEADINGS))
+        self.assertEqual(models, set(STEPS_PER_BLOCK))
+
     def test_bars_name_rows_and_pairs_that_exist(self):
         known = {row.id for row in ROWS}
         for bar in BARS:
@@ -82,6 +94,31 @@ class Running(unittest.TestCase):
 
     def test_reads_figures_among_other_lines(self):
         self.assertEqual(run_for_json(["sh", "-c", "echo hello; echo '{\"a\": 1}'"], 10), [{"a": 1}])
+
+
+class Ranks(unittest.TestCase):
+    COMMAND = [sys.executable, BENCHMARKS / "peers" / "ranks.py", "--count", "2"]
+
+    def started(self, *command):
+        return sorted(run([*self.COMMAND, *command], 10).split())
+
+    def test_each_process_knows_its_rank_and_where_they_meet(self):
+        first, second = self.started("sh", "-c", "echo $RANK,$WORLD_SIZE,$MASTER_ADDR:$MASTER_PORT")
+        self.assertEqual(first.split(",")[:2], ["0", "2"])
+        self.assertEqual(second.split(",")[:2], ["1", "2"])
+        self.assertEqual(first.split(",")[2], second.split(",")[2])
+
+    def test_each_process_has_a_core_if_pinned(self):
+        self.assertEqual(self.started("--pin", "nproc"), ["1", "1"])
+
+    def test_fails_with_the_worst_of_them(self):
+        with self.assertRaisesRegex(RunFailed, "exit 4"):
+            run([*self.COMMAND, "sh", "-c", "exit $((RANK * 4))"], 10)
+
+    def test_workers_of_a_tf_config_have_ports_of_their_own(self):
+        configs = [json.loads(each["TF_CONFIG"]) for each in ranks.tf_config_environments(3)]
+        self.assertEqual([config["task"]["index"] for config in configs], [0, 1, 2])
+        self.assertEqual(len(set(configs[0]["cluster"]["worker"])), 3)
 
 
 class Turns(unittest.TestCase):

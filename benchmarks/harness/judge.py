@@ -46,13 +46,15 @@ def is_met(bar, ratio):
 
 
 def judge(bars, runs, pairs, why):
-    """One verdict a bar: met, falls short (and why), or not measured."""
+    """One verdict a bar: met, falls short (and why), shown (it has no limit), or not measured."""
     verdicts = []
     for bar in bars:
         ratio = ratio_of_pair(bar, pairs) if bar.pair else ratio_of_rows(*bar.rows, bar.divisor, runs)
         verdict = {"id": bar.id, "text": bar.text, "limit": bar.limit, "at_most": bar.at_most, "ratio": ratio}
         if ratio is None:
             verdict["verdict"] = "not measured"
+        elif bar.limit is None:
+            verdict["verdict"] = "shown"
         elif is_met(bar, ratio):
             verdict["verdict"] = "met"
         else:

@@ -20,11 +20,18 @@ class Row:
     variants: list = dataclasses.field(default_factory=lambda: [[]])
     # Whether our tuning library is preloaded into it.
     preload: bool = False
+    # In how many processes our program runs, on one core each.
+    processes: int = 1
 
 
 def _ours(id, label, replicas, model="mnist_cnn", strategy=None):
     strategy = strategy or ("one_device" if replicas == 1 else "mirrored")
     return Row(id, label, ["replica_bench", "--model", model, "--strategy", strategy, "--replicas", replicas], model)
+
+
+def _our_workers(id, label, transport, model="mnist_cnn"):
+    return Row(id, label, ["replica_bench", "--model", model, "--strategy", "multi_worker_mirrored", "--transport",
+                           transport], model, processes=2)
 
 
 def _bare(id, label, layers, model="mnist_cnn", copies=1):
@@ -41,11 +48,19 @@ def _tensorflow(id, label, replicas, variants):
                variants=variants)
 
 
+def _tensorflow_workers(id, label, model="mnist_cnn"):
+    return Row(id, label, [PEERS / "tensorflow_multi_worker.py", "--model", model, "--replicas", 2], model,
+               "tensorflow", TF_WORKERS)
+
+
 # The first of each is the fastest where we measured; a full run tries them all.
 ONE_PROCESS = [["--optimizer-path", "fused"], ["--optimizer-path", "foreach"],
                ["--optimizer-path", "fused", "--channels-last"]]
 DDP = [["--optimizer-path", "fused", "--bucket-view"], ["--optimizer-path", "fused"],
        ["--optimizer-path", "foreach"], ["--optimizer-path", "fused", "--bucket-view", "--channels-last"]]
+MLP_DDP = [["--optimizer-path", "fused", "--bucket-view"], ["--optimizer-path", "fused", "--bucket-view", "--pin"],
+           ["--optimizer-path", "fused", "--bucket-view", "--static-graph"]]
+TF_WORKERS = [[], ["--pin"], ["--communication", "RING"]]
 MIRRORED = [["--intra", "1"], ["--intra", "2"], ["--intra", "2", "--inter", "2"]]
 
 ROWS = [
@@ -62,16 +77,29 @@ ROWS = [
     _pytorch("ddp_2_preloaded", "PyTorch DDP (Gloo), our tuning preloaded", 2, DDP, preload=True),
     _tensorflow("tf_1", "TensorFlow, one replica", 1, [["--intra", "1"]]),
     _tensorflow("tf_2", "TensorFlow MirroredStrategy", 2, MIRRORED),
+    _our_workers("workers_2", "Brigade, two processes, shared memory", "shared_memory"),
+    _our_workers("workers_2_tcp", "Brigade, two processes, Gloo over TCP", "gloo"),
+    _tensorflow_workers("tf_workers_2", "TensorFlow MultiWorkerMirrored, two processes"),
     _ours("mlp_ours_1", "Brigade, OneDeviceStrategy", 1, "mlp64"),
     _ours("mlp_ours_2", "Brigade, MirroredStrategy", 2, "mlp64"),
     _bare("mlp_bare", "bare libtorch loop, same tuning", "brigade", "mlp64"),
     _pytorch("mlp_pytorch_1", "PyTorch, one process", 1, [["--optimizer-path", "fused"]], "mlp64"),
     _pytorch("mlp_ddp_2", "PyTorch DDP (Gloo), as shipped", 2, [["--optimizer-path", "fused", "--bucket-view"]],
              "mlp64"),
+    _ours("mlp256_ours_1", "Brigade, OneDeviceStrategy", 1, "mlp256"),
+    _our_workers("mlp256_workers_2", "Brigade, two processes, shared memory", "shared_memory", "mlp256"),
+    _our_workers("mlp256_workers_2_tcp", "Brigade, two processes, Gloo over TCP", "gloo", "mlp256"),
+    _pytorch("mlp256_ddp_2", "PyTorch DDP (Gloo), as shipped", 2, MLP_DDP, "mlp256"),
+    _pytorch("mlp256_ddp_2_preloaded", "PyTorch DDP (Gloo), our tuning preloaded", 2, MLP_DDP, "mlp256", preload=True),
+    _tensorflow_workers("mlp256_tf_workers_2", "TensorFlow MultiWorkerMirrored, two processes", "mlp256"),
 ]
 
 HEADINGS = {"mnist_cnn": "MNIST CNN, batch 128 a replica, Adam",
-            "mlp64": "MLP of four layers of 64, batch 32 a replica, SGD"}
+            "mlp64": "MLP of four layers of 64, batch 32 a replica, SGD",
+            "mlp256": "MLP of four layers of 256, batch 64 a replica, SGD"}
+
+# So many make a block of a fraction of a second.
+STEPS_PER_BLOCK = {"mnist_cnn": 5, "mlp64": 400, "mlp256": 100}
 
 @dataclasses.dataclass
 class Pair:
@@ -150,7 +178,7 @@ class Bar:
 
     id: str
     text: str
-    limit: float
+    limit: float  # None: only shown
     at_most: bool = False
     # Two rows, and what to divide their ratio by; or a pair, and whether its inverse is meant.
     rows: tuple = None
@@ -169,6 +197,20 @@ BARS = [
     Bar("ddp", "1.5 x PyTorch DDP as shipped", 1.5, rows=("ours_2", "ddp_2")),
     Bar("ddp_preloaded", "1.15 x PyTorch DDP with our tuning preloaded", 1.15, rows=("ours_2", "ddp_2_preloaded")),
     Bar("tensorflow", "1.05 x TensorFlow MirroredStrategy", 1.05, rows=("ours_2", "tf_2")),
+    Bar("workers_ddp", "two processes: 1.3 x PyTorch DDP as shipped", 1.3, rows=("workers_2", "ddp_2")),
+    Bar("workers_ddp_preloaded", "the same, DDP with our tuning preloaded", 1.3,
+        rows=("workers_2", "ddp_2_preloaded")),
+    Bar("workers_ddp_tcp", "the same over TCP, DDP as shipped", None, rows=("workers_2_tcp", "ddp_2")),
+    Bar("workers_tensorflow", "two processes: 1.15 x TensorFlow MultiWorkerMirrored", 1.15,
+        rows=("workers_2", "tf_workers_2")),
+    Bar("mlp_workers_ddp", "MLP, two processes: 2 x PyTorch DDP as shipped", 2.0,
+        rows=("mlp256_workers_2", "mlp256_ddp_2")),
+    Bar("mlp_workers_ddp_preloaded", "the same, DDP with our tuning preloaded", 2.0,
+        rows=("mlp256_workers_2", "mlp256_ddp_2_preloaded")),
+    Bar("mlp_workers_ddp_tcp", "the same over TCP, DDP as shipped", None,
+        rows=("mlp256_workers_2_tcp", "mlp256_ddp_2")),
+    Bar("mlp_workers_tensorflow", "MLP, two processes: 2 x TensorFlow", 2.0,
+        rows=("mlp256_workers_2", "mlp256_tf_workers_2")),
     Bar("central_storage", "central storage reaches 90 % of Mirrored", 0.9, pair="central_storage/mnist_cnn",
         inverse=True),
     Bar("towers", "towers reach 90 % of Mirrored", 0.9, pair="towers/mnist_cnn", inverse=True),

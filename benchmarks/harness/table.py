@@ -50,7 +50,7 @@ def _turns(results):
 def _bars(results):
     lines = [f"{'Bars':<56} {'limit':>8} {'median':>8}  interval"]
     for bar in results["bars"]:
-        limit = ("<= " if bar["at_most"] else ">= ") + f"{bar['limit']:g}"
+        limit = "-" if bar["limit"] is None else ("<= " if bar["at_most"] else ">= ") + f"{bar['limit']:g}"
         if bar["ratio"]:
             ratio = bar["ratio"]
             figure = f"{ratio['median']:>8.3f}  [{ratio['low']:.3f}, {ratio['high']:.3f}]"

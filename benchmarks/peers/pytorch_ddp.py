@@ -5,21 +5,21 @@ Prints one JSON line (measure.report). The data is synthetic and lies in memory,
 
 import argparse
 import os
-import signal
-import socket
-import subprocess
 import sys
 
 import measure
+import ranks
 
 BATCHES = 8  # batches in memory that each replica goes round
+BATCH = {"mnist_cnn": 128, "mlp64": 32, "mlp256": 64}
+WIDTH = {"mlp64": 64, "mlp256": 256}  # inputs, units of every layer, classes
 
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", choices=["mnist_cnn", "mlp64"], default="mnist_cnn")
+    parser.add_argument("--model", choices=sorted(BATCH), default="mnist_cnn")
     parser.add_argument("--replicas", type=int, default=1)
-    parser.add_argument("--batch", type=int, help="examples a replica and step (default: 128, mlp64: 32)")
+    parser.add_argument("--batch", type=int, help="examples a replica and step (default: 128, mlp64: 32, mlp256: 64)")
     parser.add_argument("--seconds", type=float, default=6)
     parser.add_argument("--warm-up-seconds", type=float, default=2)
     parser.add_argument("--steps-per-block", type=int, default=5)
@@ -27,19 +27,20 @@ def parse_arguments():
     parser.add_argument("--channels-last", action="store_true")
     parser.add_argument("--bucket-view", action="store_true", help="DDP's gradient_as_bucket_view")
     parser.add_argument("--static-graph", action="store_true", help="DDP's static_graph")
+    parser.add_argument("--pin", action="store_true", help="one core a process")
     parser.add_argument("--name", default="pytorch")
-    parser.add_argument("--rank", type=int, help="set for the processes this program starts")
     options = parser.parse_args()
-    options.batch = options.batch or (128 if options.model == "mnist_cnn" else 32)
+    options.batch = options.batch or BATCH[options.model]
     return options
 
 
 def build(model):
     from torch import nn
 
-    if model == "mlp64":
-        return nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(),
-                             nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 64))
+    if model in WIDTH:
+        width = WIDTH[model]
+        return nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(),
+                             nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width))
     return nn.Sequential(
         nn.Conv2d(1, 32, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
         nn.Conv2d(32, 64, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
@@ -50,7 +51,8 @@ def make_batches(options, rank):
     import torch
 
     generator = torch.Generator().manual_seed(rank)
-    shape, classes = ((1, 28, 28), 10) if options.model == "mnist_cnn" else ((64,), 64)
+    width = WIDTH.get(options.model)
+    shape, classes = ((width,), width) if width else ((1, 28, 28), 10)
     batches = []
     for _ in range(BATCHES):
         features = torch.rand(options.batch, *shape, generator=generator)
@@ -111,33 +113,12 @@ def train_one_rank(options, rank):
         os._exit(0)
 
 
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
-def start_ranks(options):
-    """One process a rank; none of them outlives this one unless it is killed outright."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    environment = dict(os.environ, MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()),
-                       GLOO_SOCKET_IFNAME="lo", OMP_NUM_THREADS="1")
-    ranks = [subprocess.Popen([sys.executable, *sys.argv, "--rank", str(rank)], env=environment)
-             for rank in range(options.replicas)]
-    try:
-        return max(abs(process.wait()) for process in ranks)
-    finally:
-        for process in ranks:
-            if process.poll() is None:
-                process.kill()
-                process.wait()
-
-
 def main():
     options = parse_arguments()
-    if options.replicas > 1 and options.rank is None:
-        sys.exit(start_ranks(options))
-    train_one_rank(options, options.rank or 0)
+    if options.replicas > 1 and "RANK" not in os.environ:
+        sys.exit(ranks.start([sys.executable, *sys.argv], ranks.torchrun_environments(options.replicas), options.pin,
+                             GLOO_SOCKET_IFNAME="lo", OMP_NUM_THREADS="1"))
+    train_one_rank(options, int(os.environ.get("RANK", 0)) if options.replicas > 1 else 0)
 
 
 if __name__ == "__main__":

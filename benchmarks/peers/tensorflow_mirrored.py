@@ -10,23 +10,32 @@ import os
 import measure
 
 BATCHES = 8  # batches in memory that each replica goes round
+BATCH = {"mnist_cnn": 128, "mlp256": 64}
+
+
+def add_common_arguments(parser):
+    """What every program with TensorFlow takes."""
+    parser.add_argument("--batch", type=int, help="examples a replica and step (default: 128, mlp256: 64)")
+    parser.add_argument("--seconds", type=float, default=6)
+    parser.add_argument("--warm-up-seconds", type=float, default=2)
+    parser.add_argument("--steps-per-block", type=int, default=5)
+    parser.add_argument("--intra", type=int, default=1, help="threads within an operation")
+    parser.add_argument("--inter", type=int, default=0, help="operations at once (0: TensorFlow's choice)")
+    parser.add_argument("--optimizer", choices=["keras", "raw"], default="raw")
+    parser.add_argument("--one-dnn", choices=["0", "1"], default="1")
+    parser.add_argument("--no-loop", action="store_true", help="one call of the function a step")
+    parser.add_argument("--name", default="tensorflow")
 
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__)
+    add_common_arguments(parser)
     parser.add_argument("--replicas", type=int, default=1)
-    parser.add_argument("--batch", type=int, default=128, help="examples a replica and step")
-    parser.add_argument("--seconds", type=float, default=6)
-    parser.add_argument("--warm-up-seconds", type=float, default=2)
-    parser.add_argument("--steps-per-block", type=int, default=5)
-    parser.add_argument("--intra", type=int, help="threads within an operation (default: one a replica)")
-    parser.add_argument("--inter", type=int, default=0, help="operations at once (0: TensorFlow's choice)")
-    parser.add_argument("--optimizer", choices=["keras", "raw"], default="raw")
     parser.add_argument("--reduction", choices=["default", "one_device", "hierarchical"], default="default")
-    parser.add_argument("--one-dnn", choices=["0", "1"], default="1")
-    parser.add_argument("--no-loop", action="store_true", help="one call of the function a step")
-    parser.add_argument("--name", default="tensorflow")
-    return parser.parse_args()
+    options = parser.parse_args()
+    options.model = "mnist_cnn"
+    options.batch = options.batch or BATCH[options.model]
+    return options
 
 
 class MnistCnn:
@@ -50,6 +59,45 @@ class MnistCnn:
         x = self.tf.reshape(x, [-1, 3136])
         x = nn.relu(nn.bias_add(self.tf.linalg.matmul(x, v[4]), v[5]))
         return nn.bias_add(self.tf.linalg.matmul(x, v[6]), v[7])
+
+
+class Mlp:
+    """Four linear layers of `width` with relu between them."""
+
+    def __init__(self, tf, width):
+        self.tf = tf
+        glorot = tf.keras.initializers.GlorotUniform(seed=1)
+        self.variables = []
+        for _ in range(4):
+            self.variables.append(tf.Variable(glorot((width, width))))
+            self.variables.append(tf.Variable(tf.zeros(width)))
+
+    def __call__(self, x):
+        nn, v = self.tf.nn, self.variables
+        for layer in range(4):
+            x = nn.bias_add(self.tf.linalg.matmul(x, v[2 * layer]), v[2 * layer + 1])
+            if layer < 3:
+                x = nn.relu(x)
+        return x
+
+
+class RawSgd:
+    """Plain SGD by TensorFlow's kernel: all-reduce in the replica, then one operation a variable."""
+
+    def __init__(self, tf, variables):
+        self.tf = tf
+
+    def apply_gradients(self, gradients, variables):
+        tf = self.tf
+        context = tf.distribute.get_replica_context()
+        gradients = context.all_reduce(tf.distribute.ReduceOp.MEAN, gradients)
+
+        def update(strategy, replicated, gradients):
+            for variable, gradient in zip(replicated, gradients):
+                strategy.extended.update(variable, lambda variable, delta: tf.raw_ops.ResourceApplyGradientDescent(
+                    var=variable.handle, alpha=1e-3, delta=delta), args=(gradient,))
+
+        context.merge_call(update, args=(variables, gradients))
 
 
 class RawAdam:
@@ -92,26 +140,33 @@ def make_strategy(tf, options):
                                           cross_device_ops=reduction)
 
 
+def make_optimizer(tf, options, variables):
+    is_cnn = options.model == "mnist_cnn"
+    if options.optimizer == "raw":
+        return (RawAdam if is_cnn else RawSgd)(tf, variables)
+    optimizer = tf.keras.optimizers.Adam(1e-3) if is_cnn else tf.keras.optimizers.SGD(1e-3)
+    optimizer.build(variables)
+    return optimizer
+
+
 def make_block(tf, strategy, options):
     """A function that trains `count` steps on every replica."""
+    shape, classes = ((28, 28, 1), 10) if options.model == "mnist_cnn" else ((256,), 256)
     with strategy.scope():
-        model = MnistCnn(tf)
-        adam = (RawAdam(tf, model.variables) if options.optimizer == "raw"
-                else tf.keras.optimizers.Adam(1e-3))
-        if options.optimizer == "keras":
-            adam.build(model.variables)
+        model = MnistCnn(tf) if options.model == "mnist_cnn" else Mlp(tf, 256)
+        optimizer = make_optimizer(tf, options, model.variables)
     with tf.device("/cpu:0"):
-        images = tf.random.uniform([BATCHES, options.batch, 28, 28, 1], seed=1)
-        labels = tf.random.uniform([BATCHES, options.batch], maxval=10, dtype=tf.int32, seed=2)
+        images = tf.random.uniform([BATCHES, options.batch, *shape], seed=1)
+        labels = tf.random.uniform([BATCHES, options.batch], maxval=classes, dtype=tf.int32, seed=2)
 
     def step(images, labels):
         with tf.GradientTape() as tape:
             loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, model(images)))
         gradients = tape.gradient(loss, model.variables)
         if options.optimizer == "raw":
-            adam.apply_gradients(gradients, model.variables)
+            optimizer.apply_gradients(gradients, model.variables)
         else:
-            adam.apply_gradients(zip(gradients, model.variables))
+            optimizer.apply_gradients(zip(gradients, model.variables))
 
     def one_step(position):
         def replica_step():
@@ -138,15 +193,21 @@ def make_block(tf, strategy, options):
     return run_steps
 
 
-def main():
-    options = parse_arguments()
+def import_tensorflow(options):
+    """The module, with its threads set; once it has run something they stay."""
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
     os.environ["TF_ENABLE_ONEDNN_OPTS"] = options.one_dnn
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
     import tensorflow as tf
 
-    tf.config.threading.set_intra_op_parallelism_threads(options.intra or options.replicas)
+    tf.config.threading.set_intra_op_parallelism_threads(options.intra)
     tf.config.threading.set_inter_op_parallelism_threads(options.inter)
+    return tf
+
+
+def main():
+    options = parse_arguments()
+    tf = import_tensorflow(options)
     run_steps = make_block(tf, make_strategy(tf, options), options)
     times = measure.time_blocks(run_steps, options.steps_per_block, options.warm_up_seconds, options.seconds)
     measure.report(options.name, options.replicas, options.batch, options.steps_per_block, times,
