@@ -17,6 +17,7 @@
 #include "apps/brigade/train_setup.h"
 #include "apps/brigade/training_loop.h"
 #include "apps/brigade/weights.h"
+#include "brigade/base/strings.h"
 #include "brigade/checkpoint/weights_hash.h"
 
 namespace brigade::command {
@@ -56,6 +57,16 @@ train::ProgressOptions progress_options(const TrainFlags& flags,
   return {.total_steps = total_steps,
           .interval = std::chrono::duration_cast<std::chrono::milliseconds>(interval),
           .form = on_terminal ? train::ProgressForm::kRewrite : train::ProgressForm::kLines};
+}
+
+/// All workers computed the same numbers, or one of them is broken: what they end with shows it.
+void check_equal(const distribute::Strategy& strategy, const std::string& weights_sha256) {
+  const std::string chiefs = strategy.chiefs(weights_sha256);
+  if (chiefs == weights_sha256) return;
+  throw Error(ErrorCode::kInternal,
+              base::str_cat("this worker's weights are not the chief's: their sha256 is ",
+                            weights_sha256, ", and the chief's is ", chiefs,
+                            "; run the same program on the same kind of machine everywhere"));
 }
 
 class TrainCommand final : public Command {
@@ -117,6 +128,8 @@ class TrainCommand final : public Command {
                                          progress, interrupt);
     if (is_chief) tell_shares(result);
     const auto weights = weights_of(model.variables());
+    const std::string weights_sha256 = checkpoint::weights_sha256(weights);
+    check_equal(*prepared.strategy, weights_sha256);
     if (prepared.directory && is_chief) prepared.directory->save_weights(weights, result.steps);
     if (result.signal && is_chief) tell_interrupted(result, total_steps, prepared);
     if (is_chief) warn_of_divergence(result);
@@ -128,10 +141,9 @@ class TrainCommand final : public Command {
         tell_interrupted(result, total_steps, prepared);
       }
     }
-    return finish(
-        prepared, config,
-        result_json(result, at_end, evaluations(evaluation), checkpoint::weights_sha256(weights)),
-        result.signal);
+    return finish(prepared, config,
+                  result_json(result, at_end, evaluations(evaluation), weights_sha256),
+                  result.signal);
   }
 
   /// Null if the test split is not asked for.

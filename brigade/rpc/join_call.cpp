@@ -28,9 +28,11 @@ Closure closure_of(const grpc::Status& status) {
     default:
       break;
   }
-  // gRPC tells a failed handshake from a refused connection in its text alone.
-  const bool is_tls = contains(text, "handshake") || contains(text, "CERTIFICATE") ||
-                      contains(text, "SSL_ERROR") || contains(text, "Peer name");
+  // gRPC tells a failed handshake from a refused connection in its text alone. "tcp handshaker
+  // shutdown" is neither: a connection that took too long, as on a machine under load.
+  const bool is_tls = (contains(text, "handshake") && !contains(text, "tcp handshaker shutdown")) ||
+                      contains(text, "CERTIFICATE") || contains(text, "SSL_ERROR") ||
+                      contains(text, "Peer name");
   return {is_tls ? Closure::Kind::kRefusedTls : Closure::Kind::kUnavailable, text};
 }
 
