@@ -72,8 +72,10 @@ int main(int argc, char** argv) {
   state.add_optimizer("adam", adam);
   auto batches = strategy.distribute(kExamples.take(1000).repeat(4).batch(50)).iterator();
   {
-    bg::MonitoredTrainingSession session(
-        state, {.checkpoint_dir = folder, .save_checkpoints = {.steps = 20}});
+    bg::SessionOptions options;
+    options.checkpoint_dir = folder;
+    options.save_checkpoints = {.steps = 20};
+    bg::MonitoredTrainingSession session(state, options);
     while (!session.should_stop()) {
       session.run([&]() -> std::optional<bg::StepValues> {
         const auto batch = batches.next();

@@ -57,8 +57,9 @@ int run_evaluator(const TrainFlags& flags) {
     throw UsageError(
         "an evaluator needs --model-dir: it evaluates the checkpoints that are written there");
   }
-  distribute::OneDeviceStrategy strategy({.threads = flags.strategy.threads_per_replica,
-                                          .seed = static_cast<std::uint64_t>(flags.strategy.seed)});
+  distribute::OneDeviceStrategy strategy(
+      distribute::OneDeviceOptions{.threads = flags.strategy.threads_per_replica,
+                                   .seed = static_cast<std::uint64_t>(flags.strategy.seed)});
   const Model model = flags.model.create(strategy);
   const auto batches = set_up(
       [&] { return flags.data.load(input::Split::kTest).batch(flags.batch.global_size(1)); });

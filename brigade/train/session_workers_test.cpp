@@ -92,7 +92,7 @@ TEST(SessionOfWorkers, StoppedAndStartedAgainEndsWithTheSameBits) {
 TEST(SessionOfWorkers, OneWorkersWishStopsAllAtTheSameStep) {
   const auto files = std::make_shared<io::MemoryFileSystem>();
   const auto ended =
-      run_job({1, 1, 1}, files, saving_every(100),
+      run_job({1, 1, 1}, files, saving_every(100), kAllSteps,
               [](MultiWorkerMirroredStrategy& strategy, MonitoredTrainingSession& session) {
                 if (strategy.worker_index() == 2 && session.context().global_step() == 5)
                   session.request_stop();
