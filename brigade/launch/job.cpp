@@ -11,6 +11,7 @@
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
 #include "brigade/launch/descendants.h"
+#include "brigade/launch/failure_report.h"
 #include "brigade/launch/first_failure.h"
 #include "brigade/launch/generation.h"
 #include "brigade/launch/loss_mailbox.h"
@@ -85,9 +86,19 @@ class Job {
       generation_->kill_overdue();
       if (status_server_) status_server_->serve([this] { return status(); });
     }
+    kill_escaped();
     generation_->finish_output();
-    if (failure_) tell_how_others_ended();
-    kill_descendants(::getpid(), kEscapedPatience, strangers_);
+    if (failure_) add_endings(*failure_, *generation_);
+  }
+
+  /// What was below a shim that was killed has come to this process, and is all of it that no shim
+  /// that runs has.
+  void kill_escaped() const {
+    std::vector<pid_t> spared = strangers_;
+    for (const RankProcess& process : generation_->processes()) {
+      if (process.is_running()) spared.push_back(process.pid());
+    }
+    kill_descendants(::getpid(), kEscapedPatience, spared);
   }
 
   void begin(int number) {
@@ -178,6 +189,7 @@ class Job {
     for (std::size_t i = 0; i < generation_->processes().size(); ++i) {
       RankProcess& process = generation_->processes()[i];
       if (!process.notice_end()) continue;
+      if (process.ended()->signal) kill_escaped();
       if (stop_ != Stop::kNo) {
         if (stop_ != Stop::kFailure && !failure_ && !is_orderly(process)) name_failure(process);
       } else if (is_independent()) {
@@ -219,36 +231,10 @@ class Job {
 
   Failure describe(const RankProcess& failed, const ExitStatus& status,
                    const std::string& reason) const {
-    Failure failure{
-        .rank = failed.rank(),
-        .status = status,
-        .reason = reason,
-        .after = std::chrono::duration_cast<milliseconds>(Clock::now() - generation_->started()),
-        .generation = number_,
-        .last_lines = router_.last_lines(failed.rank())};
-    if (is_independent()) return failure;
-    for (const RankProcess& other : generation_->processes()) {
-      if (&other == &failed) continue;
-      const auto last = router_.last_lines(other.rank());
-      failure.others.push_back(base::str_cat(
-          "rank ", other.rank(),
-          other.is_running() ? " was running"
-                             : base::str_cat(" had ended with ", to_string(*other.ended())),
-          last.empty() ? "; it had said nothing" : base::str_cat("; it last said: ", last.back())));
-    }
+    Failure failure = describe_failure(failed, status, reason, *generation_, router_);
+    failure.generation = number_;
+    if (is_independent()) failure.others.clear();
     return failure;
-  }
-
-  /// Behind what the others were doing when one failed.
-  void tell_how_others_ended() {
-    std::size_t line = 0;
-    for (const RankProcess& other : generation_->processes()) {
-      if (other.rank() == failure_->rank || line >= failure_->others.size()) continue;
-      std::string& text = failure_->others[line++];
-      if (text.find(" was running") == std::string::npos) continue;
-      text += base::str_cat("; then it ended with ", to_string(*other.ended()),
-                            other.was_killed() ? " when its time was over" : "");
-    }
   }
 
   /// One of several that have nothing to do with each other has ended.

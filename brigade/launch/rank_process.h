@@ -21,6 +21,8 @@ class RankProcess {
   RankProcess(int rank, const SpawnOptions& options);
 
   int rank() const { return rank_; }
+  /// Its shim's number.
+  pid_t pid() const { return process_.pid(); }
   const std::optional<ExitStatus>& ended() const { return ended_; }
   bool is_running() const { return !ended_; }
   /// Whether `kill` was called before it had ended.

@@ -2,9 +2,10 @@
 import os
 import pathlib
 import signal
+import time
 import unittest
 
-from launcher import STUBBORN, LaunchTest, python
+from launcher import LIMIT, STUBBORN, LaunchTest, python, state
 
 WAIT = STUBBORN + """
 os.write(1, f"ready {os.getpid()} {os.getppid()}\\n".encode())
@@ -42,6 +43,14 @@ class Orphans(LaunchTest):
         self.assertEqual(job.end(), 137)
         self.assertIn("Rank 1 failed first: signal 9 (SIGKILL)", job.errors_text())
         self.assert_nothing_is_left()
+
+    def test_when_a_shim_is_killed_while_others_go_on(self):
+        _, ranks = self.started(flags=("--nproc", 2, "--independent"))
+        os.kill(ranks[1]["shim"], signal.SIGKILL)
+        for pid in ranks[1].values():
+            self.wait_for_state(pid, (None,))
+        for pid in ranks[0].values():
+            self.assertIsNotNone(state(pid))
 
     def test_when_a_program_is_killed(self):
         job, ranks = self.started()
@@ -82,13 +91,15 @@ time.sleep(1000)
         shim = job.number("[0] shim")
         children = pathlib.Path(f"/proc/{shim}/task/{shim}/children")
         for child in children.read_text().split():
-            self.wait_for_one(children, child)
+            self.wait_until_reaped(child)
 
-    def wait_for_one(self, children, child):
+    def wait_until_reaped(self, pid):
         """A zombie goes away; the program itself stays."""
-        state = pathlib.Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[0]
-        if state == "Z":
-            self.wait_for_state(int(child), (None,))
+        end = time.monotonic() + LIMIT
+        stat = pathlib.Path(f"/proc/{pid}/stat")
+        while stat.exists() and stat.read_text().rpartition(")")[2].split()[0] == "Z":
+            self.assertLess(time.monotonic(), end, f"{pid} waits for its parent")
+            time.sleep(0.01)
 
 
 if __name__ == "__main__":

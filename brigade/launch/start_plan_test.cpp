@@ -1,0 +1,53 @@
+#include "brigade/launch/start_plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "brigade/base/error.h"
+
+namespace brigade::launch {
+namespace {
+
+using testing::ElementsAre;
+
+TEST(StartPlan, EachRankHasItsArgumentsItsPlaceAndItsShare) {
+  const JobOptions options{.command = {"train", "--dir={rank}"},
+                           .processes = 2,
+                           .arguments_by_rank = {{"--rate", "1"}, {"--seed={rank}"}}};
+  const Meeting meeting{
+      .generation = 3, .world_size = 2, .rendezvous = "127.0.0.1:1", .master = "127.0.0.1:2"};
+  const auto plan =
+      plan_start(options, meeting, {{}, {.cores = machine::CoreSet({5}), .gpus = "7"}});
+  ASSERT_EQ(plan.size(), 2u);
+  EXPECT_THAT(plan[0].command, ElementsAre("train", "--dir=0", "--rate", "1"));
+  EXPECT_THAT(plan[1].command, ElementsAre("train", "--dir=1", "--seed=1"));
+  EXPECT_EQ(plan[1].environment.at("RANK"), "1");
+  EXPECT_EQ(plan[1].environment.at("MASTER_PORT"), "2");
+  EXPECT_EQ(plan[1].environment.at("CUDA_VISIBLE_DEVICES"), "7");
+  EXPECT_EQ(plan[1].cores, machine::CoreSet({5}));
+}
+
+void expect_refused(const JobOptions& options, const std::string& saying) {
+  try {
+    check(options);
+    FAIL() << saying;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+    EXPECT_THAT(error.what(), testing::HasSubstr(saying));
+  }
+}
+
+TEST(JobOptions, WhatDoesNotFitIsNamed) {
+  const std::vector<std::string> command = {"true"};
+  EXPECT_NO_THROW(check({.command = command, .elastic = ElasticRange{1, 1}}));
+  expect_refused({}, "no program");
+  expect_refused({.command = command, .processes = 0}, "0 processes");
+  expect_refused({.command = command, .max_restarts = -1}, "-1");
+  expect_refused({.command = command, .processes = 2, .arguments_by_rank = {{"a"}}}, "1 processes");
+  expect_refused({.command = command, .processes = 5, .elastic = ElasticRange{1, 4}}, "1 to 4");
+  expect_refused({.command = command, .elastic = ElasticRange{0, 4}}, "0 to 4");
+  expect_refused({.command = command, .status_port = 70'000}, "70000");
+}
+
+}  // namespace
+}  // namespace brigade::launch
