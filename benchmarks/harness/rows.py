@@ -57,7 +57,8 @@ def _tensorflow_workers(id, label, model="mnist_cnn"):
 ONE_PROCESS = [["--optimizer-path", "fused"], ["--optimizer-path", "foreach"],
                ["--optimizer-path", "fused", "--channels-last"]]
 DDP = [["--optimizer-path", "fused", "--bucket-view"], ["--optimizer-path", "fused"],
-       ["--optimizer-path", "foreach"], ["--optimizer-path", "fused", "--bucket-view", "--channels-last"]]
+       ["--optimizer-path", "foreach"], ["--optimizer-path", "fused", "--bucket-view", "--channels-last"],
+       ["--optimizer-path", "fused", "--bucket-view", "--pin"]]
 MLP_DDP = [["--optimizer-path", "fused", "--bucket-view"], ["--optimizer-path", "fused", "--bucket-view", "--pin"],
            ["--optimizer-path", "fused", "--bucket-view", "--static-graph"]]
 TF_WORKERS = [[], ["--pin"], ["--communication", "RING"]]
