@@ -3,6 +3,9 @@
 #include <ATen/ops/cat.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <unordered_set>
+#include <vector>
+
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 
@@ -74,6 +77,22 @@ struct AllGather : Function<AllGather> {
   }
 };
 
+struct AllReduceGradient : Function<AllReduceGradient> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& value,
+                            std::int64_t communicator) {
+    context->saved_data["communicator"] = communicator;
+    return value.clone();
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    return {reduced_copy(communicator_of(context), gradients[0], ReduceOp::kSum), at::Tensor()};
+  }
+};
+
+template <class... Functions>
+bool is_node_of(const torch::autograd::Node* node) {
+  return (... || (dynamic_cast<const torch::autograd::CppNode<Functions>*>(node) != nullptr));
+}
+
 }  // namespace
 
 at::Tensor differentiable_all_reduce(Communicator& communicator, const at::Tensor& value,
@@ -91,6 +110,25 @@ at::Tensor differentiable_all_gather(Communicator& communicator, const at::Tenso
                  base::str_cat("all_gather: axis ", axis, " does not exist in a tensor of ",
                                value.dim(), " dimensions."));
   return AllGather::apply(value, as_int(&communicator), wrapped);
+}
+
+at::Tensor all_reduce_gradient(Communicator& communicator, const at::Tensor& value) {
+  return AllReduceGradient::apply(value, as_int(&communicator));
+}
+
+bool backward_is_collective(const at::Tensor& value) {
+  if (!value.defined() || !value.requires_grad()) return false;
+  std::vector<const torch::autograd::Node*> open = {value.grad_fn().get()};
+  std::unordered_set<const torch::autograd::Node*> seen = {nullptr};
+  while (!open.empty()) {
+    const torch::autograd::Node* node = open.back();
+    open.pop_back();
+    if (!seen.insert(node).second) continue;
+    if (is_node_of<AllReduce, AllGather, AllReduceGradient>(node)) return true;
+    for (const torch::autograd::Edge& edge : node->next_edges())
+      open.push_back(edge.function.get());
+  }
+  return false;
 }
 
 }  // namespace brigade::comm

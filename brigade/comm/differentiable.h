@@ -21,4 +21,13 @@ at::Tensor differentiable_all_reduce(Communicator& communicator, const at::Tenso
 at::Tensor differentiable_all_gather(Communicator& communicator, const at::Tensor& value,
                                      std::int64_t axis);
 
+/// A copy of `value`, which must be equal in every rank, that collects its gradient from all of
+/// them: the gradient is summed over the ranks in backward. For values that were computed together
+/// outside of autograd, as the statistics of a global batch.
+at::Tensor all_reduce_gradient(Communicator& communicator, const at::Tensor& value);
+
+/// Whether the backward pass from `value` reaches one of the functions above: then every rank must
+/// make it, also one that has nothing to contribute.
+bool backward_is_collective(const at::Tensor& value);
+
 }  // namespace brigade::comm

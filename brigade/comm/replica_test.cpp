@@ -9,7 +9,7 @@ namespace {
 
 TEST(Replica, IsNullOutsideOfReplicasAndOnOtherThreads) {
   EXPECT_EQ(current_replica(), nullptr);
-  const Replica replica{.id = 1, .count = 2};
+  const Replica replica{.id = 1, .count = 2, .local_id = 1};
   {
     const base::AmbientScope<const Replica> place(kReplicaSlot, &replica);
     EXPECT_EQ(current_replica(), &replica);

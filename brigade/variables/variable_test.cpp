@@ -46,8 +46,10 @@ VariableSpec spec_of(Synchronization synchronization, Aggregation aggregation, d
 bool fails_in_replicas(const std::function<void(int)>& body) {
   bool failed = false;
   for (const auto& error : comm::run_ranks(2, [&](comm::Communicator& communicator) {
-         const comm::Replica replica{
-             .id = communicator.rank(), .count = 2, .communicator = &communicator};
+         const comm::Replica replica{.id = communicator.rank(),
+                                     .count = 2,
+                                     .local_id = communicator.rank(),
+                                     .communicator = &communicator};
          const base::AmbientScope<const comm::Replica> place(comm::kReplicaSlot, &replica);
          body(replica.id);
        })) {

@@ -8,6 +8,7 @@
 
 #include "brigade/cluster/testing/in_memory_membership.h"
 #include "brigade/comm/process_communicator.h"
+#include "brigade/comm/testing/ranks_as_threads.h"
 
 namespace brigade::comm {
 
@@ -17,6 +18,7 @@ namespace brigade::comm {
 inline std::vector<std::exception_ptr> run_processes(
     int world_size, const CommunicationOptions& options,
     const std::function<void(ProcessCommunicator&)>& body) {
+  let_ranks_be_threads();
   const auto memberships = cluster::testing::make_in_memory_memberships(world_size);
   std::vector<std::exception_ptr> thrown(static_cast<std::size_t>(world_size));
   std::vector<std::thread> threads;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "brigade/cluster/testing/in_memory_membership.h"
+#include "brigade/comm/testing/ranks_as_threads.h"
 #include "brigade/distribute/multi_worker_mirrored_strategy.h"
 #include "brigade/distribute/testing/fixtures.h"
 
@@ -30,6 +31,7 @@ inline void run_workers(const std::vector<int>& replicas,
                         const std::function<void(MultiWorkerMirroredStrategy&)>& work,
                         const comm::CommunicationOptions& communication = {},
                         std::uint64_t seed = 0) {
+  comm::let_ranks_be_threads();
   auto memberships =
       cluster::testing::make_in_memory_memberships(static_cast<int>(replicas.size()));
   std::mutex mutex;  // guards `first`
@@ -37,19 +39,30 @@ inline void run_workers(const std::vector<int>& replicas,
   std::vector<std::thread> threads;
   for (std::size_t worker = 0; worker < replicas.size(); ++worker) {
     threads.emplace_back([&, worker] {
+      const auto lose = [&] {
+        cluster::testing::lose(*memberships[worker], static_cast<int>(worker), "its thread threw");
+      };
       try {
         MultiWorkerMirroredOptions options = worker_cpus(replicas[worker], seed);
         const auto timeout = options.communication.timeout;
         options.communication = communication;
         options.communication.timeout = timeout;
         MultiWorkerMirroredStrategy strategy(memberships[worker], options);
-        work(strategy);
-      } catch (...) {
-        {
-          const std::lock_guard lock(mutex);
-          if (!first) first = std::current_exception();
+        try {
+          work(strategy);
+        } catch (...) {
+          // As a process that dies: before the strategy takes its leave of the others.
+          {
+            const std::lock_guard lock(mutex);
+            if (!first) first = std::current_exception();
+          }
+          lose();
+          throw;
         }
-        cluster::testing::lose(*memberships[worker], static_cast<int>(worker), "its thread threw");
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        if (!first) first = std::current_exception();
+        lose();
       }
     });
   }
