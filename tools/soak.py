@@ -213,7 +213,11 @@ class Life:
         self.ranks, self.begun_at = ranks, begun_at
 
     def steps(self, job):
-        return [(when, int(match.group(1))) for when, match in job.matches(r"\bstep (\d+)/", self.begun_at)]
+        """When each of its steps was told; not what those before it wrote, which may come late."""
+        begins = job.matches(r"\btraining mlp on ", self.begun_at)
+        if not begins:
+            return []
+        return [(when, int(match.group(1))) for when, match in job.matches(r"\bstep (\d+)/", begins[0][0])]
 
     def first_step(self, job):
         steps = self.steps(job)
