@@ -26,7 +26,7 @@ STEPS = 150
 TRAINING = ("train", "--strategy", "multi_worker_mirrored", "--model", "mlp", "--hidden", "256,256", "--dataset", "synthetic",
             "--train-examples", "2048", "--batch-size", "64", "--steps", str(STEPS), "--save-every", "15steps", "--eval", "none",
             "--log-every", "0", "--allow-oversubscription", "--json",
-            "--start-timeout", "20s")  # a process that is stopped before it has come is missed after this time
+            "--start-timeout", "12s")  # a process that is stopped before it has come is missed after this time
 DEADLINE = 240.0  # seconds without any progress are a hang
 
 
@@ -277,24 +277,20 @@ class Soak:
 
     def _hurt(self, job):
         """Faults until there are enough, or the training is through."""
-        before = {}
-        while len(self.faults) < self._options.faults:
-            life = self._next_life(job, before)
-            if life is None:
-                return
-            before = life.ranks
+        life = self._next_life(job, {})
+        while life and len(self.faults) < self._options.faults:
             fault = Fault(self._draw, len(self.faults) + 1, self._options.workers)
-            if not fault.strike(job, life):
-                if job.is_running() and not life.is_over(job):
-                    continue
-                # It ended by itself, or was through.
-                if job.wait_until(lambda: self._next_life_ranks(job, before), "the end of the job", pause=0.02) is None:
-                    return
-                continue
-            self.faults.append(fault)
-            self._watch(job, fault, before)
-            print(f"  {fault.number:3} {signal.Signals(fault.kind).name} of the {fault.role:6} in {fault.fell_in:10} "
-                  f"{'' if fault.seconds is None else f'next step after {fault.seconds:.2f} s'}", flush=True)
+            if fault.strike(job, life):
+                self.faults.append(fault)
+                life = self._watch(job, fault, life)
+                self._tell(fault)
+            elif life.is_over(job):  # by itself
+                life = self._next_life(job, life.ranks)
+
+    @staticmethod
+    def _tell(fault):
+        then = "" if fault.seconds is None else f"next step after {fault.seconds:.2f} s"
+        print(f"  {fault.number:3} {fault.kind.name} of the {fault.role:6} in {fault.fell_in:10} {then}", flush=True)
 
     def _next_life_ranks(self, job, before):
         ranks = job.ranks()
@@ -305,11 +301,15 @@ class Soak:
         ranks = job.wait_until(lambda: self._next_life_ranks(job, before), "the processes", pause=0.02)
         return ranks and Life(ranks, time.monotonic())
 
-    def _watch(self, job, fault, before):
-        """Waits until the training goes on after a fault, or ends. Returns the next life."""
-        life = self._next_life(job, before)
-        steps = life and job.wait_until(lambda: life.steps(job), f"the next step after fault {fault.number}")
-        if steps:
+    def _watch(self, job, fault, hurt):
+        """Waits until the training goes on after a fault, or ends. Returns the life in which it does."""
+        life = self._next_life(job, hurt.ranks)
+        while life:
+            steps = job.wait_until(lambda: life.steps(job) or life.is_over(job), f"the next step after fault {fault.number}")
+            if steps is not True:
+                break
+            life = self._next_life(job, life.ranks)  # those did not come as far
+        if life and steps:
             fault.seconds = steps[0][0] - fault.at
         return life
 
