@@ -14,6 +14,7 @@
 #include "brigade/cluster/cluster_key.h"
 #include "brigade/cluster/testing/in_memory_membership.h"
 #include "brigade/comm/process_communicator.h"
+#include "brigade/comm/testing/ranks_as_threads.h"
 
 namespace brigade::comm {
 namespace {
@@ -54,6 +55,7 @@ std::set<std::string> private_folders() {
 }
 
 TEST_F(Gloo, WithAKeyItSpeaksTlsAndLeavesNoIdentityBehind) {
+  let_ranks_be_threads();
   setenv("BRIGADE_CLUSTER_KEY", cluster::ClusterKey::generate().to_hex().c_str(), 1);
   const auto before = private_folders();
   const auto memberships = two_hosts();
