@@ -27,6 +27,7 @@ TRAINING = ("train", "--strategy", "multi_worker_mirrored", "--model", "mlp", "-
             "--train-examples", "2048", "--batch-size", "64", "--steps", str(STEPS), "--save-every", "15steps", "--eval", "none",
             "--log-every", "0", "--allow-oversubscription", "--json",
             "--start-timeout", "12s")  # a process that is stopped before it has come is missed after this time
+LONGEST_START = 1.0  # seconds, that a fault is aimed into
 DEADLINE = 240.0  # seconds without any progress are a hang
 
 
@@ -190,7 +191,7 @@ class Fault:
     def strike(self, job, life):
         """Waits for the moment, and hurts. False if the training ended, or went another way, before."""
         if self.aim == "start-up":
-            time.sleep(self._part * 2.0)
+            time.sleep(self._part * LONGEST_START)
         elif not job.wait_until(lambda: self._is_reached(job, life) or life.is_over(job), f"the phase {self.aim}"):
             return False
         else:
@@ -231,12 +232,12 @@ class Life:
         return any(name_of(pid) == "" for pid in self.ranks.values())
 
     def phase(self, job):
-        if job.is_writing():
-            return "checkpoint"
         last = self.last_step(job)
         if last is None:
             return "start-up"
-        return "shutdown" if last >= STEPS else "step"
+        if last >= STEPS:  # the last checkpoint is part of it
+            return "shutdown"
+        return "checkpoint" if job.is_writing() else "step"
 
     def hurt(self, job, fault):
         phase = self.phase(job)
