@@ -31,6 +31,7 @@
 #include "brigade/input/synthetic.h"
 #include "brigade/input/tensor_slices.h"
 #include "brigade/layers/losses.h"
+#include "brigade/layers/sync_batch_norm.h"
 #include "brigade/layers/v1/batch_normalization.h"
 #include "brigade/layers/v1/convolution.h"
 #include "brigade/layers/v1/core.h"

@@ -10,6 +10,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/comm/differentiable.h"
 #include "brigade/comm/reduce_kernel.h"
 #include "brigade/distribute/gradient_accumulator.h"
 #include "brigade/distribute/gradient_presence.h"
@@ -66,6 +67,23 @@ struct Minimizer::Shared {
   }
 
   bool is_mean() const { return declared == static_cast<int>(LossScale::kMeanOverExamples); }
+
+  /// The gradients of the active variables, of `loss` times `weight`; undefined where it does not
+  /// depend on them.
+  torch::autograd::variable_list differentiate(int replica, const at::Tensor& loss,
+                                               double weight) const {
+    return torch::autograd::grad(
+        {loss}, inputs[static_cast<std::size_t>(replica)],
+        {at::full(loss.sizes(), weight, loss.options().requires_grad(false))}, std::nullopt,
+        /*create_graph=*/false, /*allow_unused=*/true);
+  }
+
+  /// Of an empty share: others wait in the collectives of its backward pass, if there are any. The
+  /// gradients are dropped, as those of a loss of 0 / 0 are NaN.
+  void join_backward(int replica, const Objective& objective) const {
+    if (comm::backward_is_collective(objective.loss_of_nothing))
+      differentiate(replica, objective.loss_of_nothing, 0.0);
+  }
 
   void count_update(int replica) {
     ++replicas[static_cast<std::size_t>(replica)]->updates;
@@ -150,6 +168,7 @@ void Minimizer::minimize(const at::Tensor& loss, LossScale scale) const {
   const ReplicaContext& context = replica_context();
   shared_->declare(scale);
   const Objective objective = objective_of(context, loss, scale, Normalise::kLater);
+  shared_->join_backward(context.local_id, objective);
   GradientAccumulator& gathered = shared_->replicas[asking_replica()]->gathered;
   gathered.add(backward(context.local_id, objective.loss, objective.weight()),
                objective.global_examples, objective.local_examples);
@@ -160,6 +179,7 @@ Gradients Minimizer::compute_gradients(const at::Tensor& loss, LossScale scale) 
   const ReplicaContext& context = replica_context();
   shared_->declare(scale);
   const Objective objective = objective_of(context, loss, scale, Normalise::kNow);
+  shared_->join_backward(context.local_id, objective);
   const auto examples = static_cast<double>(objective.global_examples.value_or(1));
   return {state_->variables(),
           backward(context.local_id, objective.loss, objective.weight(examples)),
@@ -177,10 +197,7 @@ std::vector<at::Tensor> Minimizer::backward(int replica, const at::Tensor& loss,
   check_state(loss.requires_grad(),
               "The loss has no graph behind it: it must come from the model's parameters, with "
               "gradients enabled.");
-  const auto gradients = torch::autograd::grad(
-      {loss}, shared_->inputs[static_cast<std::size_t>(replica)],
-      {at::full(loss.sizes(), weight, loss.options().requires_grad(false))}, std::nullopt,
-      /*create_graph=*/false, /*allow_unused=*/true);
+  const auto gradients = shared_->differentiate(replica, loss, weight);
   for (std::size_t k = 0; k < gradients.size(); ++k)
     values[shared_->active[k]] = laid_out(gradients[k]);
   run_updates_of_pass();

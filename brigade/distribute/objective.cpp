@@ -32,6 +32,7 @@ Objective weighted_mean(const ReplicaContext& context, const at::Tensor& loss,
     return {.loss = loss, .global_examples = 1};
   }
   return {.loss = *local == 0 ? at::Tensor() : loss,
+          .loss_of_nothing = *local == 0 ? loss : at::Tensor(),
           .numerator = static_cast<double>(*local),
           .global_examples = context.global_examples(),
           .local_examples = *local};
@@ -44,7 +45,10 @@ Objective mean_of_examples(const ReplicaContext& context, const at::Tensor& loss
                       .local_examples = losses.size(0)};
   if (!objective.global_examples && normalise == Normalise::kNow)
     objective.global_examples = summed_over_replicas(context, losses.size(0));
-  if (losses.numel() == 0) return objective;
+  if (losses.numel() == 0) {
+    objective.loss_of_nothing = losses;
+    return objective;
+  }
   // Values beyond the first dimension (pixels, time steps) are averaged within their example.
   objective.loss = losses;
   objective.denominator = static_cast<double>(losses.numel()) / static_cast<double>(losses.size(0));
@@ -53,7 +57,7 @@ Objective mean_of_examples(const ReplicaContext& context, const at::Tensor& loss
 
 Objective plain_sum(const ReplicaContext& context, const at::Tensor& loss) {
   if (!is_scalar(loss)) check_one_value_an_example(loss, context.local_examples());
-  if (loss.numel() == 0 || context.local_examples() == 0) return {};
+  if (loss.numel() == 0 || context.local_examples() == 0) return {.loss_of_nothing = loss};
   return {.loss = loss};
 }
 

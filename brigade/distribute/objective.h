@@ -16,6 +16,8 @@ namespace brigade::distribute {
 /// loss would be a node of the graph (20 us of an MLP's step).
 struct Objective {
   at::Tensor loss;  ///< of any shape; undefined: this replica has none
+  /// The loss of an empty share, which counts for nothing.
+  at::Tensor loss_of_nothing = {};
   double numerator = 1.0;
   double denominator = 1.0;
   /// A mean's examples in all replicas, by which it is to be divided; unset where that is not
