@@ -342,6 +342,9 @@ def main(words=None):
     soak = Soak(options, folder)
     try:
         soak.run(soak.unhurt())
+    except (KeyboardInterrupt, SystemExit):
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
     except Failed as error:
         print(table(soak.faults))
         print(f"soak: {error}\nsoak: seed {options.seed}; what it left is in {folder}", file=sys.stderr)
@@ -354,4 +357,5 @@ def main(words=None):
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))  # so that it takes its job with it
     sys.exit(main())
