@@ -17,7 +17,7 @@ struct ClusterFlags {
   std::string task;
   std::string key_file;
   double start_timeout_seconds = 300.0;
-  double peer_timeout_seconds = 10.0;
+  double peer_timeout_seconds = 8.0;
   std::string transport = "auto";
   std::string wire = "full";
   std::int64_t bytes_per_pack = 0;

@@ -46,7 +46,7 @@ struct LaunchFlags {
   int max_restarts = 0;
   std::string elastic;
   double grace_seconds = 10.0;
-  double peer_timeout_seconds = 10.0;
+  double peer_timeout_seconds = 8.0;
   std::string binding = "divide";
   std::string gpus = "divide";
   std::string per_rank;

@@ -46,7 +46,7 @@ struct JobOptions {
   /// What a process has between SIGTERM and SIGKILL.
   std::chrono::milliseconds grace = std::chrono::seconds(10);
   /// A member that was not heard of for so long is lost.
-  std::chrono::milliseconds peer_timeout = std::chrono::seconds(10);
+  std::chrono::milliseconds peer_timeout = std::chrono::seconds(8);
   CoreBinding binding = CoreBinding::kDivide;
   /// The cards to divide; unset: CUDA_VISIBLE_DEVICES stays as it is.
   std::optional<std::vector<std::string>> gpus = std::nullopt;

@@ -24,7 +24,7 @@ struct RendezvousServerOptions {
   int world_size = 1;
   int generation = 0;
   /// A member that was not heard of for this long is lost.
-  std::chrono::milliseconds peer_timeout = std::chrono::seconds(10);
+  std::chrono::milliseconds peer_timeout = std::chrono::seconds(8);
   /// Called, on a thread of the server's, for each member that is lost. Must not block.
   std::function<void(const cluster::LostMember&)> on_lost = {};
 };
@@ -52,7 +52,7 @@ struct JoinOptions {
   /// Everybody has to come within this time; who did not is named.
   std::chrono::milliseconds start_timeout = std::chrono::minutes(5);
   /// A member that was not heard of for this long is lost. Beats are sent four times as often.
-  std::chrono::milliseconds peer_timeout = std::chrono::seconds(10);
+  std::chrono::milliseconds peer_timeout = std::chrono::seconds(8);
   /// Gives up the wait at the start, as SIGTERM does.
   concurrency::CancelToken cancel = {};
 };

@@ -21,7 +21,7 @@ namespace brigade::rpc {
 struct RendezvousStateOptions {
   int world_size = 1;
   int generation = 0;
-  std::chrono::milliseconds peer_timeout = std::chrono::seconds(10);
+  std::chrono::milliseconds peer_timeout = std::chrono::seconds(8);
   /// Whose process this is.
   cluster::Member host = {};
   /// Called for each member that is lost, without a lock. Must not block.
