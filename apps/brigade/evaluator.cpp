@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 #include <system_error>
+#include <thread>
 
 #include "apps/brigade/evaluation.h"
 #include "apps/brigade/exit_code.h"
@@ -17,25 +18,33 @@ namespace {
 
 constexpr std::chrono::milliseconds kPoll{200};
 
-/// Whether the training that writes `directory` has ended: its run.json has a result. One from
-/// before this evaluator's start may be an earlier training's, and counts only when no other has
-/// begun for a while.
-class TrainingEnd {
+/// Where the training stands that writes `directory`, by its run.json, which has a result at the
+/// end. One from before this evaluator's start may be an earlier training's, and counts only when
+/// no other has begun for a while.
+class TrainingWatch {
  public:
-  TrainingEnd(RunDirectory directory, std::chrono::milliseconds patience)
+  TrainingWatch(RunDirectory directory, std::chrono::milliseconds patience)
       : directory_(std::move(directory)),
         patience_(patience),
         began_(std::filesystem::file_time_type::clock::now()) {}
 
-  bool has_come() const {
-    std::error_code error;
-    const auto written = std::filesystem::last_write_time(directory_.path() / "run.json", error);
-    if (error || !directory_.has_result()) return false;
-    const auto now = std::filesystem::file_time_type::clock::now();
-    return written >= began_ || now - began_ > patience_;
+  /// Before that the directory may be cleared.
+  bool has_begun() const { return is_new() || (is_there() && !directory_.has_result()); }
+
+  bool has_ended() const {
+    if (!is_there() || !directory_.has_result()) return false;
+    return is_new() || std::filesystem::file_time_type::clock::now() - began_ > patience_;
   }
 
  private:
+  std::filesystem::path file() const { return directory_.path() / "run.json"; }
+  bool is_there() const { return std::filesystem::exists(file()); }
+  bool is_new() const {
+    std::error_code error;
+    const auto written = std::filesystem::last_write_time(file(), error);
+    return !error && written >= began_;
+  }
+
   RunDirectory directory_;
   std::chrono::milliseconds patience_;
   std::filesystem::file_time_type began_;
@@ -67,9 +76,9 @@ int run_evaluator(const TrainFlags& flags) {
   state.add_model(model);
 
   const Interrupt interrupt;
-  const TrainingEnd end(RunDirectory(io::posix_file_system(), model_dir),
-                        std::chrono::milliseconds(static_cast<std::int64_t>(
-                            flags.strategy.cluster.start_timeout_seconds * 1e3)));
+  const TrainingWatch training(RunDirectory(io::posix_file_system(), model_dir),
+                               std::chrono::milliseconds(static_cast<std::int64_t>(
+                                   flags.strategy.cluster.start_timeout_seconds * 1e3)));
   train::EvaluationResult result;
   Json all = Json::array();
   const train::Evaluation evaluation{.final_values = [&] {
@@ -80,6 +89,8 @@ int run_evaluator(const TrainFlags& flags) {
     return values;
   }};
   base::log_info(base::str_cat("evaluating the checkpoints of ", model_dir));
+  while (!training.has_begun() && !training.has_ended() && !interrupt.received())
+    std::this_thread::sleep_for(kPoll);  // another process's file: nothing else would wake us
   train::evaluation_loop(
       state, checkpoints_in(model_dir), evaluation,
       {.each = {.summary_dir = evaluations_in(model_dir)},
@@ -87,8 +98,8 @@ int run_evaluator(const TrainFlags& flags) {
        .timeout = kPoll,
        .timeout_fn =
            [&] {
-             return interrupt.received() || end.has_come() ? train::AfterTimeout::kEnd
-                                                           : train::AfterTimeout::kWaitOn;
+             return interrupt.received() || training.has_ended() ? train::AfterTimeout::kEnd
+                                                                 : train::AfterTimeout::kWaitOn;
            },
        .poll = kPoll,
        .on_evaluated =
