@@ -42,8 +42,8 @@ class Saver {
   /// Saves `contents` as the checkpoint of `step`; with Writing::kBackground it copies them and
   /// returns. Waits first for the write before, and throws its error if it failed (nothing is saved
   /// then; the call may be repeated). A step that is saved already is replaced once the new one is
-  /// on the disk. Must not be called inside a replica. Throws kInvalidArgument for what a checkpoint
-  /// cannot hold, kFailedPrecondition after `close`.
+  /// on the disk. Must not be called inside a replica. Throws kInvalidArgument for what a
+  /// checkpoint cannot hold, kFailedPrecondition after `close`.
   void save(std::int64_t step, const Contents& contents);
 
   /// Returns when nothing is being written; throws the error of the last write if it failed.

@@ -56,8 +56,7 @@ void CheckpointSaverHook::save(SessionContext& context) {
   context.spans().measure("save", "checkpoint", [&] {
     const checkpoint::Contents contents = context.state().contents();
     if (saver_) return saver_->save(context.global_step(), contents);
-    checkpoint::take_snapshot(context.global_step(), contents,
-                              checkpoint::SnapshotMemory::kShared);
+    checkpoint::take_snapshot(context.global_step(), contents, checkpoint::SnapshotMemory::kShared);
   });
   timer_->mark(context.global_step());
   for (const auto& listener : options_.listeners) {

@@ -35,9 +35,9 @@ std::optional<Evaluated> evaluation_loop(TrainingState& state, const io::Path& d
                                          const EvaluationLoopOptions& options) {
   const auto& most = options.max_number_of_evaluations;
   if (most && *most <= 0) {
-    throw Error(ErrorCode::kInvalidArgument,
-                str_cat("max_number_of_evaluations is ", std::to_string(*most),
-                        "; it must be above 0."));
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        str_cat("max_number_of_evaluations is ", std::to_string(*most), "; it must be above 0."));
   }
   CheckpointsIterator checkpoints(directory, {.min_interval = options.interval,
                                               .timeout = options.timeout,
