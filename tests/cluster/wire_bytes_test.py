@@ -76,7 +76,8 @@ class WireBytes(ClusterTest):
         framing = FRAMING * workers * (workers - 1)
         print(f"{workers} workers {' '.join(arguments)}: {counted:,.0f} bytes a step, {counted / theory - 1:+.3%} of the "
               f"theory's {theory:,.0f} (framing: up to {framing:,})", flush=True)
-        self.assertGreaterEqual(counted, theory)
+        # A difference of two runs, whose starts are not alike to the byte: it may fall a little short.
+        self.assertGreaterEqual(counted, theory * (1 - SHARE))
         self.assertLessEqual(counted, theory * (1 + SHARE) + framing)
 
     def test_two_workers_send_the_gradients_once_each(self):
