@@ -52,7 +52,7 @@ void ClusterFlags::add_to(CLI::App& app) {
   add_seconds(app, "--peer-timeout", peer_timeout_seconds,
               "A worker that is not heard of for so long is lost");
   app.add_option("--transport", transport,
-                 "Between processes: auto, shared_memory, gloo (tcp), mpi")
+                 "Between processes: auto, shared_memory, gloo (tcp), mpi, nccl")
       ->capture_default_str()
       ->group(kGroup);
   app.add_option("--wire", wire, "Gradients between processes: full, bf16, fp16")

@@ -22,20 +22,22 @@ std::string_view to_string(Transport transport) {
       return "gloo";
     case Transport::kMpi:
       return "mpi";
+    case Transport::kNccl:
+      return "nccl";
   }
   return "unknown";
 }
 
 Transport parse_transport(std::string_view text) {
   if (text == "tcp") return Transport::kGloo;
-  for (const Transport transport :
-       {Transport::kAuto, Transport::kSharedMemory, Transport::kGloo, Transport::kMpi}) {
+  for (const Transport transport : {Transport::kAuto, Transport::kSharedMemory, Transport::kGloo,
+                                    Transport::kMpi, Transport::kNccl}) {
     if (text == to_string(transport)) return transport;
   }
   throw Error(ErrorCode::kInvalidArgument,
               base::str_cat("'", text,
-                            "' is not a transport; there are auto, shared_memory, gloo (or tcp) "
-                            "and mpi."));
+                            "' is not a transport; there are auto, shared_memory, gloo (or "
+                            "tcp), mpi and nccl."));
 }
 
 namespace {
@@ -47,9 +49,9 @@ void check_options(const CommunicationOptions& options) {
   check_argument(options.slow_after.count() > 0,
                  base::str_cat("CommunicationOptions::slow_after is ", options.slow_after.count(),
                                " ms; it must be positive."));
-  check_argument(options.bytes_per_pack >= 0,
-                 base::str_cat("CommunicationOptions::bytes_per_pack is ", options.bytes_per_pack,
-                               "; it must be 0 or more."));
+  check_argument(options.bytes_per_pack.value_or(0) >= 0,
+                 base::str_cat("CommunicationOptions::bytes_per_pack is ",
+                               options.bytes_per_pack.value_or(0), "; it must be 0 or more."));
 }
 
 /// The first member on another host than rank 0.
@@ -86,6 +88,12 @@ std::unique_ptr<ProcessLink> make_best_link(const std::shared_ptr<cluster::Membe
   }
 }
 
+[[noreturn]] void refuse_nccl() {
+  throw Error(ErrorCode::kInvalidArgument,
+              "The transport 'nccl' carries tensors between GPUs; values on the host need another: "
+              "use 'auto', or give every worker GPUs.");
+}
+
 std::unique_ptr<ProcessLink> make_link(const std::shared_ptr<cluster::Membership>& membership,
                                        const std::string& name,
                                        const CommunicationOptions& options) {
@@ -99,6 +107,8 @@ std::unique_ptr<ProcessLink> make_link(const std::shared_ptr<cluster::Membership
       return make_gloo_link(membership, name, options);
     case Transport::kMpi:
       return make_mpi_link(membership, name, options);
+    case Transport::kNccl:
+      refuse_nccl();
   }
   return make_best_link(membership, name, options);
 }
@@ -110,6 +120,7 @@ std::unique_ptr<ProcessCommunicator> make_process_communicator(
   check_options(options);
   const int rank = membership->self().rank;
   const int world_size = static_cast<int>(membership->members().size());
+  if (options.transport == Transport::kNccl) refuse_nccl();
   if (options.transport == Transport::kMpi) make_mpi_link(membership, "", options);
   if (world_size == 1) {
     const Transport transport =

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "brigade/cluster/membership.h"
@@ -19,9 +20,10 @@ enum class Transport {
   kSharedMemory,  ///< a segment that the processes of one host map
   kGloo,          ///< c10d's Gloo over TCP; over TLS between hosts
   kMpi,           ///< c10d's MPI, started by mpirun; where it is built in
+  kNccl,          ///< NCCL between the replicas' cards, host values as with kAuto; GPUs only
 };
 
-/// "auto", "shared_memory", "gloo", "mpi".
+/// "auto", "shared_memory", "gloo", "mpi", "nccl".
 std::string_view to_string(Transport transport);
 /// Reads what `to_string` writes, and "tcp" for Gloo. Throws kInvalidArgument, naming the choices.
 Transport parse_transport(std::string_view text);
@@ -36,8 +38,9 @@ struct CommunicationOptions {
   Transport transport = Transport::kAuto;
   WireType wire = WireType::kFull;
   /// Gradients travel in packs of at least so many bytes, in the order in which backward finishes
-  /// them, while backward goes on; 0: all in one behind it. The result's bits do not depend on it.
-  std::int64_t bytes_per_pack = 0;
+  /// them, while backward goes on; 0: all in one behind it; unset: the first steps try a few sizes,
+  /// and the fastest stays. The result's bits do not depend on it.
+  std::optional<std::int64_t> bytes_per_pack = 0;
   /// A collective that a live peer does not reach within this time fails and names it. A dead or
   /// stopped one is found by the membership, long before.
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
@@ -73,7 +76,7 @@ class ProcessCommunicator : public Communicator {
 
 /// Communicator of this process over all members. Returns when all have made theirs; throws as
 /// collectives do, and kUnimplemented for a transport that is not built in, kInvalidArgument for
-/// shared memory between hosts.
+/// shared memory between hosts and for NCCL, which has communicators of its own (comm/nccl.h).
 std::unique_ptr<ProcessCommunicator> make_process_communicator(
     std::shared_ptr<cluster::Membership> membership, const CommunicationOptions& options = {});
 

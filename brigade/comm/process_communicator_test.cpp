@@ -46,8 +46,8 @@ bool mentions(const std::optional<Error>& error, std::string_view text) {
 }
 
 TEST(Transport, IsReadAsItIsWritten) {
-  for (const Transport transport :
-       {Transport::kAuto, Transport::kSharedMemory, Transport::kGloo, Transport::kMpi})
+  for (const Transport transport : {Transport::kAuto, Transport::kSharedMemory, Transport::kGloo,
+                                    Transport::kMpi, Transport::kNccl})
     EXPECT_EQ(parse_transport(to_string(transport)), transport);
   EXPECT_EQ(parse_transport("tcp"), Transport::kGloo);
   EXPECT_THROW(parse_transport("pigeon"), Error);
@@ -62,6 +62,11 @@ TEST(ProcessCommunicator, SharedMemoryBetweenHostsIsRefused) {
     EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
     EXPECT_NE(std::string(error.what()).find("host b"), std::string::npos) << error.what();
   }
+}
+
+TEST(ProcessCommunicator, NcclIsNoTransportOfHostValues) {
+  const auto membership = cluster::testing::make_in_memory_memberships(1)[0];
+  EXPECT_THROW(make_process_communicator(membership, over(Transport::kNccl)), Error);
 }
 
 TEST(ProcessCommunicator, OptionsThatCannotWorkAreRefused) {
