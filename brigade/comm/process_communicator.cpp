@@ -49,9 +49,9 @@ void check_options(const CommunicationOptions& options) {
   check_argument(options.slow_after.count() > 0,
                  base::str_cat("CommunicationOptions::slow_after is ", options.slow_after.count(),
                                " ms; it must be positive."));
-  check_argument(options.bytes_per_pack >= 0,
-                 base::str_cat("CommunicationOptions::bytes_per_pack is ", options.bytes_per_pack,
-                               "; it must be 0 or more."));
+  check_argument(options.bytes_per_pack.value_or(0) >= 0,
+                 base::str_cat("CommunicationOptions::bytes_per_pack is ",
+                               options.bytes_per_pack.value_or(0), "; it must be 0 or more."));
 }
 
 /// The first member on another host than rank 0.

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "brigade/cluster/membership.h"
@@ -37,8 +38,9 @@ struct CommunicationOptions {
   Transport transport = Transport::kAuto;
   WireType wire = WireType::kFull;
   /// Gradients travel in packs of at least so many bytes, in the order in which backward finishes
-  /// them, while backward goes on; 0: all in one behind it. The result's bits do not depend on it.
-  std::int64_t bytes_per_pack = 0;
+  /// them, while backward goes on; 0: all in one behind it; unset: the first steps try a few sizes,
+  /// and the fastest stays. The result's bits do not depend on it.
+  std::optional<std::int64_t> bytes_per_pack = 0;
   /// A collective that a live peer does not reach within this time fails and names it. A dead or
   /// stopped one is found by the membership, long before.
   std::chrono::milliseconds timeout = std::chrono::minutes(10);

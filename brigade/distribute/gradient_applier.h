@@ -17,6 +17,8 @@ namespace brigade::distribute {
 /// Whether gradients are one replica's own or already everybody's sum.
 enum class GradientState { kLocal, kAggregated };
 
+class EarlyGradients;
+
 /// How gradients meet and who updates: the part of a strategy that turns every replica's gradients
 /// into new parameters. A missing (undefined) gradient counts as zero where another replica has
 /// one; missing everywhere, the variable, its slots and its step stay as they are.
@@ -36,6 +38,9 @@ class GradientApplier {
 
   /// Between the processes whose gradients meet here; null where this one is alone.
   virtual comm::Communicator* workers() const { return nullptr; }
+
+  /// What takes gradients while backward still makes others; null where nothing is gained by it.
+  virtual EarlyGradients* early() { return nullptr; }
 };
 
 /// For replicas that share the parameters' memory: between two barriers each replica adds up the

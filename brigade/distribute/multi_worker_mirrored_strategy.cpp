@@ -24,12 +24,13 @@ std::vector<device::Device> choose_devices(const MultiWorkerMirroredOptions& opt
 
 /// What a worker tells the others of itself: its replicas, and what must be equal everywhere.
 Json description_of(const MultiWorkerMirroredOptions& options, std::size_t replicas, bool on_cpu) {
+  const std::optional<std::int64_t>& bytes = options.communication.bytes_per_pack;
   return {{"replicas", replicas},
           {"seed", options.seed},
           {"devices", on_cpu ? "cpu" : "gpu"},
           {"transport", comm::to_string(options.communication.transport)},
           {"wire", static_cast<int>(options.communication.wire)},
-          {"bytes_per_pack", options.communication.bytes_per_pack}};
+          {"bytes_per_pack", bytes ? Json(*bytes) : Json("auto")}};
 }
 
 void check_equal(const Json& own, const Json& other, const cluster::Member& member) {

@@ -15,7 +15,7 @@ class WorkerApplier final : public GradientApplier {
                 std::shared_ptr<const Workers> workers)
       : group_(std::move(group)),
         workers_(std::move(workers)),
-        buffers_(*state, workers_->communicator, workers_->bytes_per_pack),
+        buffers_(*state, workers_->communicator, workers_->bytes_per_pack.value_or(0)),
         alone_(comm::make_local_communicators(group_)),
         inner_(group_->world_size() > 1 ? make_share_applier(group_, state)
                                         : make_replica_applier({alone_.front().get()}, state)) {}

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "brigade/cluster/membership.h"
 #include "brigade/comm/communicator.h"
@@ -18,8 +19,8 @@ struct Workers {
   std::shared_ptr<cluster::Membership> membership;
   std::shared_ptr<comm::ProcessCommunicator> communicator;
   comm::ProcessPlace place;
-  /// Gradients travel in packs of at least so many bytes; 0: all in one.
-  std::int64_t bytes_per_pack = 0;
+  /// Gradients travel in packs of at least so many bytes; 0: all in one; unset: by trial.
+  std::optional<std::int64_t> bytes_per_pack = 0;
 
   int count() const { return static_cast<int>(place.replicas.size()); }
   int index() const { return place.process; }
