@@ -92,7 +92,8 @@ class GrpcJoinCall final : public JoinCall {
       case proto::ToMember::kAllJoined:
         return handlers_.on_event(joined_of(message.all_joined()));
       case proto::ToMember::kHeard:
-        return handlers_.on_event(Heard{});
+        return handlers_.on_event(
+            Heard{{message.heard().missing().begin(), message.heard().missing().end()}});
       case proto::ToMember::kLost:
         return handlers_.on_event(from_proto(message.lost()));
       case proto::ToMember::kEnd:

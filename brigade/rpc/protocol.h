@@ -14,7 +14,7 @@
 namespace brigade::rpc {
 
 /// Raised whenever rendezvous.proto changes: programs of different versions do not meet.
-inline constexpr int kProtocolVersion = 1;
+inline constexpr int kProtocolVersion = 2;
 
 /// What the meeting point calls an accepted member; never given twice, across generations.
 using MemberId = std::int64_t;
@@ -41,8 +41,10 @@ struct Welcome {
 struct AllJoined {
   std::vector<cluster::Member> members;
 };
-/// The answer to a beat.
-struct Heard {};
+/// The answer to a beat, with the ranks that have not come yet.
+struct Heard {
+  std::vector<int> missing = {};
+};
 
 using Event = std::variant<Welcome, AllJoined, Heard, cluster::LostMember>;
 

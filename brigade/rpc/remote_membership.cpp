@@ -19,7 +19,7 @@ constexpr milliseconds kFarewellTime{500};
 // The meeting point keeps the start's deadline; a member waits a little longer for its word.
 constexpr milliseconds kGrace{2000};
 // After a connection broke, the news of who is lost is on its way.
-constexpr milliseconds kNewsTime{1000};
+constexpr milliseconds kNewsTime{3000};
 
 Hello hello_of(const cluster::ClusterConfig& config, const cluster::Member& self,
                milliseconds start_timeout, Clock::time_point deadline) {
@@ -66,6 +66,7 @@ void RemoteMembership::on_event(const Event& event) {
   const concurrency::MutexLock lock(mutex_);
   heard_at_ = Clock::now();
   if (const auto* welcome = std::get_if<Welcome>(&event)) welcome_ = *welcome;
+  if (const auto* heard = std::get_if<Heard>(&event)) missing_ = heard->missing;
   if (const auto* joined = std::get_if<AllJoined>(&event)) {
     members_ = joined->members;
     is_started_ = true;
@@ -74,39 +75,42 @@ void RemoteMembership::on_event(const Event& event) {
 }
 
 void RemoteMembership::on_end(const Ending& ending) {
-  std::optional<cluster::LostMember> lost;
   {
     const concurrency::MutexLock lock(mutex_);
     ending_ = ending;
     // Whoever blocks on a peer of an ended generation has to be woken as if one were lost.
     const bool is_generation_over = is_started_ && ending.error;
-    if (is_generation_over) lost = cluster::LostMember{welcome_->host, ending.error->what()};
+    if (is_generation_over) note_loss({welcome_->host, ending.error->what()});
     changed_.notify_all();
+    if (!lost_) return;
   }
-  if (lost) lose(*lost);
+  lost_token_.cancel();
 }
 
 void RemoteMembership::on_close(const Closure& closure) {
-  std::optional<cluster::LostMember> lost;
   {
     const concurrency::MutexLock lock(mutex_);
     closure_ = closure;
-    if (welcome_ && !ending_ && !has_left_) {
-      lost = cluster::LostMember{welcome_->host, "its connection was closed"};
-    }
+    const bool is_expected = !welcome_ || ending_ || has_left_;
+    // With the closure at once: who sees that all is over has to see who is to blame.
+    if (!is_expected) note_loss({welcome_->host, "its connection was closed"});
     changed_.notify_all();
+    if (!lost_) return;
   }
-  if (lost) lose(*lost);
+  lost_token_.cancel();
 }
 
 void RemoteMembership::lose(const cluster::LostMember& lost) {
   {
     const concurrency::MutexLock lock(mutex_);
-    if (lost_) return;
-    lost_ = lost;
+    note_loss(lost);
     changed_.notify_all();
   }
   lost_token_.cancel();
+}
+
+void RemoteMembership::note_loss(const cluster::LostMember& lost) {
+  if (!lost_) lost_ = lost;
 }
 
 void RemoteMembership::send_beats() {
@@ -144,23 +148,30 @@ bool RemoteMembership::is_host_silent(TimePoint slept_at, milliseconds interval)
   return now - heard_at_ > options_.peer_timeout;
 }
 
-std::optional<std::string> RemoteMembership::wait_for_start() {
+std::optional<std::string> RemoteMembership::wait_for_start(WaitingLog& log) {
   const auto wake = options_.cancel.on_cancel([this] {
     const concurrency::MutexLock lock(mutex_);
     changed_.notify_all();
   });
-  const concurrency::MutexLock lock(mutex_);
-  while (!is_started_) {
-    if (auto problem = start_problem()) return problem;
-    options_.cancel.throw_if_cancelled("The start of the cluster");
-    const TimePoint latest = welcome_ ? deadline_ + kGrace : deadline_;
-    if (Clock::now() >= latest) {
-      if (!welcome_) return "it did not answer";
-      throw_start_timeout();
+  std::vector<int> told;
+  for (;;) {
+    {
+      const concurrency::MutexLock lock(mutex_);
+      while (!is_started_ && missing_ == told) {
+        if (auto problem = start_problem()) return problem;
+        options_.cancel.throw_if_cancelled("The start of the cluster");
+        const TimePoint latest = welcome_ ? deadline_ + kGrace : deadline_;
+        if (Clock::now() >= latest) {
+          if (!welcome_) return "it did not answer";
+          throw_start_timeout();
+        }
+        changed_.wait_until(mutex_, latest);
+      }
+      if (is_started_) return std::nullopt;
+      told = missing_;
     }
-    changed_.wait_until(mutex_, latest);
+    log.say(waiting_text(config_, told));
   }
-  return std::nullopt;
 }
 
 std::optional<std::string> RemoteMembership::start_problem() {

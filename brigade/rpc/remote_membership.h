@@ -10,6 +10,7 @@
 #include "brigade/concurrency/mutex.h"
 #include "brigade/rpc/join_call.h"
 #include "brigade/rpc/rendezvous.h"
+#include "brigade/rpc/start_report.h"
 #include "brigade/rpc/store_calls.h"
 
 namespace brigade::rpc {
@@ -27,9 +28,9 @@ class RemoteMembership final : public cluster::Membership {
                    TimePoint deadline, const std::shared_ptr<grpc::Channel>& channel);
   ~RemoteMembership() override;
 
-  /// Returns nothing when everybody has come, or why another attempt may do better. Throws as
-  /// `join` says.
-  std::optional<std::string> wait_for_start();
+  /// Tells `log` whom it waits for. Returns nothing when everybody has come, or why another attempt
+  /// may do better. Throws as `join` says.
+  std::optional<std::string> wait_for_start(WaitingLog& log);
   /// Takes the server over: it ends after this membership.
   void own(std::unique_ptr<RendezvousServer> server) { server_ = std::move(server); }
 
@@ -50,6 +51,8 @@ class RemoteMembership final : public cluster::Membership {
   void on_end(const Ending& ending);
   void on_close(const Closure& closure);
   void lose(const cluster::LostMember& lost);
+  /// The first one counts.
+  void note_loss(const cluster::LostMember& lost) BRIGADE_REQUIRES(mutex_);
 
   void send_beats();
   bool is_host_silent(TimePoint slept_at, std::chrono::milliseconds interval)
@@ -79,6 +82,7 @@ class RemoteMembership final : public cluster::Membership {
   std::optional<Closure> closure_ BRIGADE_GUARDED_BY(mutex_);  // the connection's end
   bool has_left_ BRIGADE_GUARDED_BY(mutex_) = false;
   bool is_started_ BRIGADE_GUARDED_BY(mutex_) = false;
+  std::vector<int> missing_ BRIGADE_GUARDED_BY(mutex_);  // ranks, by the last answer to a beat
   TimePoint heard_at_ BRIGADE_GUARDED_BY(mutex_);
   std::vector<cluster::Member> members_;  // written once, before is_started_
 

@@ -27,6 +27,8 @@ struct RendezvousServerOptions {
   std::chrono::milliseconds peer_timeout = std::chrono::seconds(8);
   /// Called, on a thread of the server's, for each member that is lost. Must not block.
   std::function<void(const cluster::LostMember&)> on_lost = {};
+  /// Called likewise when all members of a generation have come.
+  std::function<void()> on_all_joined = {};
 };
 
 /// The meeting point of a job: a store of keys, the list of members, and the watch over them. One

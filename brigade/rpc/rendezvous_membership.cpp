@@ -20,6 +20,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr milliseconds kFirstPause{20};
 constexpr milliseconds kLongestPause{300};
+// Who is so late that the user wants to know.
+constexpr milliseconds kPatience{2000};
 
 std::unique_ptr<RendezvousServer> serve_if_first(const cluster::ClusterConfig& config,
                                                  const JoinOptions& options) {
@@ -61,21 +63,26 @@ void pause(milliseconds time, Clock::time_point deadline, const concurrency::Can
 
 std::shared_ptr<cluster::Membership> join_remote(const cluster::ClusterConfig& config,
                                                  const JoinOptions& options) {
+  const auto begun_at = Clock::now();
   const auto deadline =
-      Clock::now() + std::min<milliseconds>(options.start_timeout, std::chrono::hours(24 * 365));
+      begun_at + std::min<milliseconds>(options.start_timeout, std::chrono::hours(24 * 365));
   auto server = serve_if_first(config, options);
   const auto address = cluster::parse_address(config.rendezvous);
   const auto channel =
       make_channel(server ? connect_to_self_text(address) : connect_text(address), options.key);
   milliseconds next_pause = kFirstPause;
+  WaitingLog log;
   for (;;) {
     auto membership = std::make_shared<RemoteMembership>(config, options, deadline, channel);
-    const auto problem = membership->wait_for_start();
+    const auto problem = membership->wait_for_start(log);
     if (!problem) {
+      log.say_all_have_come(config.world_size);
       membership->own(std::move(server));
       return membership;
     }
     membership.reset();
+    if (Clock::now() > begun_at + kPatience)
+      log.say(base::str_cat("Waiting for ", describe_host(config)));
     pause(next_pause, deadline, options.cancel);
     options.cancel.throw_if_cancelled("The start of the cluster");
     if (Clock::now() >= deadline) throw_unreachable(config, options, *problem);

@@ -144,6 +144,7 @@ void RendezvousState::begin_run() {
   for (const auto& [id, entry] : entries_) joined.members.push_back(entry.member);
   std::ranges::sort(joined.members, {}, &cluster::Member::rank);
   for (const auto& [id, entry] : entries_) tell(entry, joined);
+  if (options_.on_all_joined) outbox_.post(options_.on_all_joined);
 }
 
 void RendezvousState::fail_start(const Ending& ending) {
@@ -158,10 +159,8 @@ void RendezvousState::fail_start(const Ending& ending) {
 }
 
 void RendezvousState::time_out_start() {
-  std::set<int> missing;
-  for (int rank = 0; rank < world_size_; ++rank) missing.insert(rank);
-  for (const auto& [id, entry] : entries_) missing.erase(entry.member.rank);
-  Ending ending{.missing = {missing.begin(), missing.end()}, .waited = start_timeout_};
+  const std::vector<int> missing = missing_ranks();
+  Ending ending{.missing = missing, .waited = start_timeout_};
   ending.error = Error(
       ErrorCode::kDeadlineExceeded,
       base::str_cat(missing.size(), " of ", world_size_, " processes did not come within ",
@@ -175,7 +174,7 @@ void RendezvousState::beat(MemberId id) {
     const auto it = entries_.find(id);
     if (it == entries_.end() || it->second.presence != Entry::Presence::kPresent) return;
     it->second.heard_at = clock_.now();
-    tell(it->second, Heard{});
+    tell(it->second, is_started_ ? Heard{} : Heard{missing_ranks()});
   }
   outbox_.deliver();
 }
@@ -423,6 +422,13 @@ std::size_t RendezvousState::num_present() const {
   return static_cast<std::size_t>(std::ranges::count_if(entries_, [](const auto& entry) {
     return entry.second.presence == Entry::Presence::kPresent;
   }));
+}
+
+std::vector<int> RendezvousState::missing_ranks() const {
+  std::set<int> missing;
+  for (int rank = 0; rank < world_size_; ++rank) missing.insert(rank);
+  for (const auto& [id, entry] : entries_) missing.erase(entry.member.rank);
+  return {missing.begin(), missing.end()};
 }
 
 Waiting RendezvousState::waiting_call(MemberId id, std::string what,

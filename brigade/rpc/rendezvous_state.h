@@ -26,6 +26,8 @@ struct RendezvousStateOptions {
   cluster::Member host = {};
   /// Called for each member that is lost, without a lock. Must not block.
   std::function<void(const cluster::LostMember&)> on_lost = {};
+  /// Called, without a lock, when all members of a generation have come. Must not block.
+  std::function<void()> on_all_joined = {};
   /// Called, without a lock, when `tick` is due earlier than it last said.
   std::function<void()> on_earlier_deadline = {};
 };
@@ -90,6 +92,7 @@ class RendezvousState {
   void require_present(MemberId id) const BRIGADE_REQUIRES(mutex_);
   void require_nobody_gone(std::string_view what) const BRIGADE_REQUIRES(mutex_);
   std::size_t num_present() const BRIGADE_REQUIRES(mutex_);
+  std::vector<int> missing_ranks() const BRIGADE_REQUIRES(mutex_);
   Waiting waiting_call(MemberId id, std::string what, std::chrono::milliseconds timeout,
                        Reply reply) BRIGADE_REQUIRES(mutex_);
 

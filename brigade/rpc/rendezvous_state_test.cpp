@@ -115,7 +115,9 @@ TEST(RendezvousState, RefusesOtherWorldsVersionsAndGenerations) {
   EXPECT_THAT(refusal(who)->end_text(), AllOf(HasSubstr("3 processes"), HasSubstr("expects 2")));
   who.world_size = 2;
   who.protocol = 99;
-  EXPECT_THAT(refusal(who)->end_text(), AllOf(HasSubstr("version 99"), HasSubstr("version 1")));
+  EXPECT_THAT(
+      refusal(who)->end_text(),
+      AllOf(HasSubstr("version 99"), HasSubstr("version " + std::to_string(kProtocolVersion))));
   who.protocol = kProtocolVersion;
   who.generation = 3;
   EXPECT_EQ(refusal(who)->end_code(), ErrorCode::kAborted);
@@ -258,6 +260,21 @@ TEST(RendezvousState, SilentMemberIsLostAndHearsIt) {
   EXPECT_EQ(meeting.ears[1]->endings.size(), 1u);
   EXPECT_THROW(meeting.state.set(ids[1], "key", "value"), Error);
   EXPECT_EQ(meeting.ears[0]->all<Heard>().size(), 11u);
+}
+
+TEST(RendezvousState, AnswerToABeatSaysWhoHasNotCome) {
+  Meeting meeting(3);
+  const auto first = meeting.join(1);
+  meeting.state.beat(first);
+  meeting.join(2);
+  meeting.state.beat(first);
+  meeting.join(0);
+  meeting.state.beat(first);
+  const auto heard = meeting.ears[1]->all<Heard>();
+  ASSERT_EQ(heard.size(), 3u);
+  EXPECT_EQ(heard[0].missing, (std::vector<int>{0, 2}));
+  EXPECT_EQ(heard[1].missing, (std::vector<int>{0}));
+  EXPECT_EQ(heard[2].missing, (std::vector<int>{}));
 }
 
 TEST(RendezvousState, StandstillOfTheLauncherIsNobodysLoss) {

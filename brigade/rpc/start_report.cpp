@@ -1,5 +1,8 @@
 #include "brigade/rpc/start_report.h"
 
+#include <algorithm>
+
+#include "brigade/base/log.h"
 #include "brigade/base/strings.h"
 #include "brigade/rpc/rendezvous_state.h"
 
@@ -12,6 +15,18 @@ std::string describe_rank(const cluster::ClusterConfig& config, int rank) {
   }
   const auto& task = tasks[static_cast<std::size_t>(rank)];
   return base::str_cat(task, " at ", config.cluster.task_address(task), " (rank ", rank, ")");
+}
+
+std::string waiting_text(const cluster::ClusterConfig& config, const std::vector<int>& missing) {
+  constexpr std::size_t kMostNames = 8;
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < std::min(kMostNames, missing.size()); ++i)
+    names.push_back(describe_rank(config, missing[i]));
+  const std::string rest = missing.size() > kMostNames
+                               ? base::str_cat(" and ", missing.size() - kMostNames, " more")
+                               : "";
+  return base::str_cat("Waiting for ", missing.size(), " of ", config.world_size,
+                       " processes: ", base::join(names, ", "), rest);
 }
 
 std::string missing_text(const cluster::ClusterConfig& config, const std::vector<int>& missing,
@@ -29,6 +44,16 @@ std::string describe_host(const cluster::ClusterConfig& config) {
   }
   const std::string first = describe_rank(config, 0);
   return config.cluster.is_empty() ? base::str_cat(first, " at ", config.rendezvous) : first;
+}
+
+void WaitingLog::say(const std::string& text) {
+  if (text.empty() || text == last_) return;
+  last_ = text;
+  base::log_info(text);
+}
+
+void WaitingLog::say_all_have_come(int world_size) const {
+  if (!last_.empty()) base::log_info(base::str_cat("All ", world_size, " processes have come."));
 }
 
 }  // namespace brigade::rpc

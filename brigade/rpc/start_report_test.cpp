@@ -21,6 +21,16 @@ TEST(StartReport, NamesTasksWithAddresses) {
             "printed.");
 }
 
+TEST(StartReport, NamesTheFirstOfManyThatAreWaitedFor) {
+  EXPECT_EQ(waiting_text(with_addresses(), {2}),
+            "Waiting for 1 of 3 processes: /job:worker/task:1 at c:3 (rank 2)");
+  cluster::ClusterConfig config;
+  config.world_size = 11;
+  EXPECT_EQ(waiting_text(config, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}),
+            "Waiting for 10 of 11 processes: rank 1, rank 2, rank 3, rank 4, rank 5, rank 6, "
+            "rank 7, rank 8 and 2 more");
+}
+
 TEST(StartReport, NamesRanksWhereThereAreNoAddresses) {
   cluster::ClusterConfig config;
   config.rendezvous = "a:1";

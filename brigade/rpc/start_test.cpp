@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <mutex>
 #include <thread>
 
+#include "brigade/base/log.h"
 #include "brigade/rpc/rendezvous.h"
 #include "brigade/rpc/testing/thread_cluster.h"
 
@@ -75,6 +77,33 @@ TEST(Start, WaitsForAFirstMemberThatComesLater) {
   worker.join();
   EXPECT_FALSE(first[0].error);
   EXPECT_FALSE(second[0].error);
+}
+
+TEST(Start, TellsTheLogWhomItWaitsFor) {
+  const auto configs = addressed_configs(2);
+  const std::string awaited =
+      "/job:worker/task:1 at " + configs[0].cluster.task_address({"worker", 1});
+  JoinOptions options = test_options();
+  options.peer_timeout = milliseconds(400);  // it asks four times as often
+  std::mutex mutex;
+  std::string log;
+  base::set_log_sink([&](base::LogLevel, std::string_view text) {
+    const std::lock_guard lock(mutex);
+    log += text;
+    log += "; ";
+  });
+  const auto has_logged = [&](const std::string& text) {
+    return testing::eventually([&] {
+      const std::lock_guard lock(mutex);
+      return log.find(text) != std::string::npos;
+    });
+  };
+  std::jthread first([&] { testing::join_together({configs[0]}, options); });
+  EXPECT_TRUE(has_logged("Waiting for 1 of 2 processes: " + awaited)) << log;
+  testing::join_together({configs[1]}, options);
+  EXPECT_TRUE(has_logged("All 2 processes have come")) << log;
+  first.join();
+  base::set_log_sink({});
 }
 
 TEST(Start, RefusesASecondProcessOfARankAndGoesOn) {

@@ -1,29 +1,11 @@
 """A worker that is killed or stopped: the others end soon, with 1, and name it; nobody hangs, and nothing else is left."""
-import pathlib
 import signal
 import time
 import unittest
 
-from workers import ENDLESS, PEER_TIMEOUT, SLACK, TINY, ClusterTest, free_ports, wait_until
+from workers import ENDLESS, PEER_TIMEOUT, SLACK, TINY, ClusterTest, free_ports
 
 RUN = (*TINY, *ENDLESS, "--batch-size", "16", "--log-every", "0", "--peer-timeout", f"{PEER_TIMEOUT}s")
-
-
-def is_connected(process, port):
-    """Whether it has a connection to this port of the machine."""
-    mine = set()
-    for each in pathlib.Path(f"/proc/{process.pid}/fd").iterdir():
-        try:
-            mine.add(str(each.readlink()))
-        except OSError:
-            continue
-    for table in ("tcp", "tcp6"):
-        for line in pathlib.Path(f"/proc/{process.pid}/net/{table}").read_text().splitlines()[1:]:
-            fields = line.split()
-            is_established = fields[3] == "01" and int(fields[2].rpartition(":")[2], 16) == port
-            if is_established and f"socket:[{fields[9]}]" in mine:
-                return True
-    return False
 
 
 class Loss(ClusterTest):
@@ -63,9 +45,8 @@ class Loss(ClusterTest):
     def test_killed_while_a_third_is_awaited(self):
         ports = free_ports(3)
         present = [self.start_worker(ports, index, *RUN) for index in range(2)]
-        wait_until(lambda: all(is_connected(worker, ports[0]) for worker in present))
+        present[0].wait_for(r"Waiting for 1 of 3 processes: /job:worker/task:2 ")
         self.check(present, 1, signal.SIGKILL, 0)
-
 
 
 if __name__ == "__main__":
