@@ -12,8 +12,11 @@ class Restarts(LaunchTest):
         return shell(f"echo x >> {file}; n=$(wc -l < {file}); {script}")
 
     def test_all_begin_again_after_a_failure_until_it_goes_well(self):
+        # Rank 1 fails when rank 0 has written its line, which the failure ends.
+        spoken = f"{self.folder}/spoken-$BRIGADE_GENERATION"
         job = self.run_job(["--nproc", 2, "--max-restarts", 5, "--json"], self.counting(
-            "echo generation $BRIGADE_GENERATION; if [ $RANK = 1 ]; then [ $n -ge 3 ] || exit 1; else sleep 0.2; fi"))
+            f"echo generation $BRIGADE_GENERATION; if [ $RANK = 0 ]; then touch {spoken}; [ $n -ge 3 ] || exec sleep 60; "
+            f"else while [ ! -e {spoken} ]; do sleep 0.01; done; [ $n -ge 3 ] || exit 1; fi"))
         self.assertEqual(job.result()["restarts"], 2)
         self.assertEqual([failure["generation"] for failure in job.result()["failures"]], [0, 1])
         for rank in range(2):
