@@ -17,6 +17,7 @@ HIDDEN = 512
 # Four layers of weights and biases; a number a variable says whether it has a gradient.
 ELEMENTS = (784 * HIDDEN + HIDDEN) + 2 * (HIDDEN * HIDDEN + HIDDEN) + (HIDDEN * 10 + 10) + 8
 SHORT, LONG = 4, 20  # steps
+TRIES = 5
 # A step's few small collectives (may we go on, is there more input): to each peer a header of 120 bytes or a value of 8,
 # each with Gloo's preamble and its notice of 48 bytes, each of these with 66 bytes of Ethernet, IP and TCP and an answer.
 SMALL_CALLS = 10
@@ -50,6 +51,13 @@ def bytes_sent():
     raise AssertionError("there is no loopback interface")
 
 
+def segments_repeated():
+    """By TCP in this namespace: a probe for a lost tail sends up to 64 KiB again to a process that was only slow to wake."""
+    names, values = (line.split() for line in pathlib.Path("/proc/thread-self/net/snmp").read_text().splitlines()
+                     if line.startswith("Tcp:"))
+    return int(dict(zip(names, values))["RetransSegs"])
+
+
 class WireBytes(ClusterTest):
     @classmethod
     def setUpClass(cls):
@@ -60,9 +68,15 @@ class WireBytes(ClusterTest):
         cls.addClassCleanup(leave)
 
     def bytes_of(self, workers, steps, *arguments):
-        before = bytes_sent()
-        self.train(workers, *TINY, "--hidden", ",".join([str(HIDDEN)] * 3), "--batch-size", 8, "--steps", steps, *arguments)
-        return bytes_sent() - before
+        """Of a run in which TCP sent nothing twice; where a busy machine allows none, the least that was seen."""
+        seen = []
+        for _ in range(TRIES):
+            bytes_before, repeats_before = bytes_sent(), segments_repeated()
+            self.train(workers, *TINY, "--hidden", ",".join([str(HIDDEN)] * 3), "--batch-size", 8, "--steps", steps, *arguments)
+            seen.append(bytes_sent() - bytes_before)
+            if segments_repeated() == repeats_before:
+                return seen[-1]
+        return min(seen)
 
     def bytes_of_step(self, workers, *arguments):
         """Of all workers together."""
@@ -76,8 +90,7 @@ class WireBytes(ClusterTest):
         framing = FRAMING * workers * (workers - 1)
         print(f"{workers} workers {' '.join(arguments)}: {counted:,.0f} bytes a step, {counted / theory - 1:+.3%} of the "
               f"theory's {theory:,.0f} (framing: up to {framing:,})", flush=True)
-        # A difference of two runs, whose starts are not alike to the byte: it may fall a little short.
-        self.assertGreaterEqual(counted, theory * (1 - SHARE))
+        self.assertGreaterEqual(counted, theory)
         self.assertLessEqual(counted, theory * (1 + SHARE) + framing)
 
     def test_two_workers_send_the_gradients_once_each(self):
