@@ -14,10 +14,12 @@ std::string to_string(const LostMember& lost) {
   return base::str_cat(lost.member, " was lost: ", lost.reason);
 }
 
+Error lost_error(const LostMember& lost, std::string_view what) {
+  return Error(ErrorCode::kUnavailable, base::str_cat(lost, "; ", what, " is given up."));
+}
+
 void throw_if_lost(const Membership& membership, std::string_view what) {
-  const auto lost = membership.lost();
-  if (!lost) return;
-  throw Error(ErrorCode::kUnavailable, base::str_cat(*lost, "; ", what, " is given up."));
+  if (const auto lost = membership.lost()) throw lost_error(*lost, what);
 }
 
 }  // namespace brigade::cluster

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "brigade/base/error.h"
 #include "brigade/cluster/task.h"
 #include "brigade/concurrency/cancel_token.h"
 
@@ -76,8 +77,10 @@ std::string to_string(const Member& member);
 /// The same, followed by " was lost: ..." with the reason.
 std::string to_string(const LostMember& lost);
 
-/// Throws kUnavailable, "/job:worker/task:1 (rank 1, pid 4711 on host a) was lost: ...", if a
-/// member is lost; `what` says what is given up.
+/// kUnavailable, "/job:worker/task:1 (rank 1, pid 4711 on host a) was lost: ...; `what` is given
+/// up."
+Error lost_error(const LostMember& lost, std::string_view what);
+/// Throws `lost_error` if a member is lost.
 void throw_if_lost(const Membership& membership, std::string_view what);
 
 }  // namespace brigade::cluster

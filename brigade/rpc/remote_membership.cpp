@@ -31,10 +31,6 @@ Hello hello_of(const cluster::ClusterConfig& config, const cluster::Member& self
           .waited = start_timeout - left};
 }
 
-Error lost_error(const cluster::LostMember& lost, std::string_view what) {
-  return Error(ErrorCode::kUnavailable, base::str_cat(lost, "; ", what, " is given up."));
-}
-
 }  // namespace
 
 RemoteMembership::RemoteMembership(const cluster::ClusterConfig& config, const JoinOptions& options,
@@ -175,7 +171,7 @@ std::optional<std::string> RemoteMembership::wait_for_start(WaitingLog& log) {
 }
 
 std::optional<std::string> RemoteMembership::start_problem() {
-  if (lost_) throw lost_error(*lost_, "the start");
+  if (lost_) throw cluster::lost_error(*lost_, "the start");
   if (!ending_) return closure_problem();
   if (!ending_->error) {
     throw Error(ErrorCode::kUnavailable,
@@ -229,7 +225,7 @@ void RemoteMembership::throw_if_over(std::string_view what) const {
   check_state(!has_left_, "This process has left its membership.");
   const bool is_failed = ending_ && ending_->error;
   if (is_failed && ending_->error->code() == ErrorCode::kAborted) throw *ending_->error;
-  if (lost_) throw lost_error(*lost_, what);
+  if (lost_) throw cluster::lost_error(*lost_, what);
   if (ending_) {
     throw Error(ErrorCode::kUnavailable, base::str_cat(welcome_->host,
                                                        ", where the meeting point "

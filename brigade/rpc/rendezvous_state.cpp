@@ -9,31 +9,8 @@
 namespace brigade::rpc {
 namespace {
 
-constexpr std::size_t kLargestKey = 4096;
-constexpr std::size_t kLargestValue = std::size_t{16} << 20;
-// Far enough for every wait, near enough to be added to a time.
-constexpr std::chrono::milliseconds kLongestWait = std::chrono::hours(24 * 365);
-
-void check_sizes(std::string_view key, std::string_view value) {
-  if (key.size() > kLargestKey || value.size() > kLargestValue) {
-    throw Error(ErrorCode::kInvalidArgument,
-                base::str_cat("The key store is for small things: keys up to ", kLargestKey,
-                              " bytes and values up to ", base::human_bytes(kLargestValue),
-                              "; got ", key.size(), " and ", value.size(), " bytes under '",
-                              key.substr(0, 80), "'."));
-  }
-}
-
-std::string key_text(std::string_view key) {
-  return base::str_cat("key '", key, "'");
-}
-
 bool any(const Waiting&) {
   return true;
-}
-
-Error lost_error(const cluster::LostMember& lost, std::string_view what) {
-  return Error(ErrorCode::kUnavailable, base::str_cat(lost, "; ", what, " is given up."));
 }
 
 }  // namespace
@@ -224,70 +201,10 @@ void RendezvousState::lose(Entry& entry, const std::string& reason) {
   tell_end(entry, {.error = Error(ErrorCode::kUnavailable,
                                   base::str_cat(lost, "; the others go on without it."))});
   if (options_.on_lost) outbox_.post([call = options_.on_lost, lost] { call(lost); });
-  fail_waiting(any, [&](const Waiting& waiting) { return lost_error(lost, waiting.what); });
-  if (!is_started_ && !start_failure_) fail_start({.error = lost_error(lost, "the start")});
-}
-
-void RendezvousState::set(MemberId id, std::string_view key, std::string_view value) {
-  check_sizes(key, value);
-  {
-    const concurrency::MutexLock lock(mutex_);
-    require_present(id);
-    answer(keys_.set(key, value), {.value = std::string(value)});
-  }
-  outbox_.deliver();
-}
-
-std::int64_t RendezvousState::add(MemberId id, std::string_view key, std::int64_t delta) {
-  check_sizes(key, "");
-  std::int64_t sum = 0;
-  {
-    const concurrency::MutexLock lock(mutex_);
-    require_present(id);
-    const auto added = keys_.add(key, delta);
-    answer(added.released, {.value = base::str_cat(added.sum)});
-    sum = added.sum;
-  }
-  outbox_.deliver();
-  return sum;
-}
-
-void RendezvousState::get(MemberId id, std::string_view key, std::chrono::milliseconds timeout,
-                          Reply reply) {
-  {
-    const concurrency::MutexLock lock(mutex_);
-    Waiting call = waiting_call(id, key_text(key), timeout, std::move(reply));
-    try {
-      require_present(id);
-      if (auto value = keys_.find(key)) {
-        answer({call}, {.value = std::move(*value)});
-      } else {
-        if (lost_) throw lost_error(*lost_, call.what);
-        wake_before(call.deadline);
-        keys_.wait_for(key, std::move(call));
-      }
-    } catch (const Error& error) {
-      answer({call}, {.error = error});
-    }
-  }
-  outbox_.deliver();
-}
-
-void RendezvousState::barrier(MemberId id, std::string_view name, std::chrono::milliseconds timeout,
-                              Reply reply) {
-  {
-    const concurrency::MutexLock lock(mutex_);
-    const Waiting call = waiting_call(id, barrier_text(name), timeout, std::move(reply));
-    try {
-      require_present(id);
-      require_nobody_gone(call.what);
-      wake_before(call.deadline);
-      answer(barriers_.arrive(name, call, static_cast<std::size_t>(world_size_)), {});
-    } catch (const Error& error) {
-      answer({call}, {.error = error});
-    }
-  }
-  outbox_.deliver();
+  fail_waiting(any,
+               [&](const Waiting& waiting) { return cluster::lost_error(lost, waiting.what); });
+  if (!is_started_ && !start_failure_)
+    fail_start({.error = cluster::lost_error(lost, "the start")});
 }
 
 void RendezvousState::begin_generation(int generation, int world_size) {
@@ -343,23 +260,7 @@ TimePoint RendezvousState::tick() {
     last_tick_ = now;
     lose_silent_members(now);
     if (start_deadline_ && *start_deadline_ <= now) time_out_start();
-    const auto is_late = [&](const Waiting& waiting) { return waiting.deadline <= now; };
-    fail_keys(is_late, [](const Waiting& waiting) {
-      return Error(ErrorCode::kDeadlineExceeded,
-                   base::str_cat("No member has set ", waiting.what, " within ",
-                                 in_seconds(waiting.timeout), "."));
-    });
-    fail_barriers(is_late, [before = barriers_, entries = entries_](const Waiting& waiting) {
-      std::vector<std::string> missing;
-      const auto arrived = before.arrived(waiting.what);
-      for (const auto& [id, entry] : entries) {
-        if (!arrived.contains(id)) missing.push_back(cluster::to_string(entry.member));
-      }
-      return Error(ErrorCode::kDeadlineExceeded,
-                   base::str_cat("Not all members have come to ", waiting.what, " within ",
-                                 in_seconds(waiting.timeout),
-                                 "; missing: ", base::join(missing, ", "), "."));
-    });
+    time_out_calls(now);
     next = now + options_.peer_timeout / 4;
     for (const auto& deadline :
          {start_deadline_, keys_.next_deadline(), barriers_.next_deadline()}) {
@@ -394,30 +295,6 @@ void RendezvousState::lose_silent_members(TimePoint now) {
   }
 }
 
-void RendezvousState::require_present(MemberId id) const {
-  const auto it = entries_.find(id);
-  if (it == entries_.end()) {
-    throw Error(ErrorCode::kAborted,
-                base::str_cat("This process's generation has ended; the meeting point serves "
-                              "generation ",
-                              generation_, "."));
-  }
-  if (it->second.presence == Entry::Presence::kLost) throw lost_error(*lost_, "the call");
-  check_state(it->second.presence == Entry::Presence::kPresent,
-              "This process has left its membership.");
-}
-
-void RendezvousState::require_nobody_gone(std::string_view what) const {
-  if (lost_) throw lost_error(*lost_, what);
-  for (const auto& [id, entry] : entries_) {
-    if (entry.presence == Entry::Presence::kPresent) continue;
-    throw Error(ErrorCode::kUnavailable, base::str_cat(entry.member,
-                                                       " has left and will not come "
-                                                       "to ",
-                                                       what, "."));
-  }
-}
-
 std::size_t RendezvousState::num_present() const {
   return static_cast<std::size_t>(std::ranges::count_if(entries_, [](const auto& entry) {
     return entry.second.presence == Entry::Presence::kPresent;
@@ -431,37 +308,12 @@ std::vector<int> RendezvousState::missing_ranks() const {
   return {missing.begin(), missing.end()};
 }
 
-Waiting RendezvousState::waiting_call(MemberId id, std::string what,
-                                      std::chrono::milliseconds timeout, Reply reply) {
-  const auto wait = std::clamp(timeout, std::chrono::milliseconds(0), kLongestWait);
-  return {id, std::move(what), wait, clock_.now() + wait, std::move(reply)};
-}
-
 void RendezvousState::tell(const Entry& entry, const Event& event) {
   outbox_.post([listener = entry.listener, event] { listener->on_event(event); });
 }
 
 void RendezvousState::tell_end(const Entry& entry, const Ending& ending) {
   outbox_.post([listener = entry.listener, ending] { listener->on_end(ending); });
-}
-
-void RendezvousState::answer(const std::vector<Waiting>& calls, const Outcome& outcome) {
-  for (const Waiting& call : calls) {
-    outbox_.post([reply = call.reply, outcome] { reply(outcome); });
-  }
-}
-
-void RendezvousState::fail_waiting(const IsOver& is_over, const ErrorFor& error) {
-  fail_keys(is_over, error);
-  fail_barriers(is_over, error);
-}
-
-void RendezvousState::fail_keys(const IsOver& is_over, const ErrorFor& error) {
-  for (const Waiting& call : keys_.take_if(is_over)) answer({call}, {.error = error(call)});
-}
-
-void RendezvousState::fail_barriers(const IsOver& is_over, const ErrorFor& error) {
-  for (const Waiting& call : barriers_.take_if(is_over)) answer({call}, {.error = error(call)});
 }
 
 void RendezvousState::wake_before(TimePoint deadline) {

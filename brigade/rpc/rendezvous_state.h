@@ -99,6 +99,7 @@ class RendezvousState {
   void tell(const Entry& entry, const Event& event) BRIGADE_REQUIRES(mutex_);
   void tell_end(const Entry& entry, const Ending& ending) BRIGADE_REQUIRES(mutex_);
   void answer(const std::vector<Waiting>& calls, const Outcome& outcome) BRIGADE_REQUIRES(mutex_);
+  void time_out_calls(TimePoint now) BRIGADE_REQUIRES(mutex_);
   void fail_waiting(const IsOver& is_over, const ErrorFor& error) BRIGADE_REQUIRES(mutex_);
   void fail_barriers(const IsOver& is_over, const ErrorFor& error) BRIGADE_REQUIRES(mutex_);
   void fail_keys(const IsOver& is_over, const ErrorFor& error) BRIGADE_REQUIRES(mutex_);

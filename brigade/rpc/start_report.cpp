@@ -9,6 +9,9 @@
 namespace brigade::rpc {
 
 std::string describe_rank(const cluster::ClusterConfig& config, int rank) {
+  // Launchers of several hosts meet as processes do; what they are called says so.
+  if (config.cluster.is_empty() && config.task.job != cluster::Task().job)
+    return base::str_cat(config.task.job, " ", rank);
   const auto tasks = config.cluster.training_tasks();
   if (rank < 0 || static_cast<std::size_t>(rank) >= tasks.size()) {
     return base::str_cat("rank ", rank);

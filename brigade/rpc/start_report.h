@@ -9,7 +9,7 @@
 namespace brigade::rpc {
 
 /// Who a rank is and where it was expected: "/job:worker/task:1 at b:2222 (rank 1)", or "rank 1"
-/// where the configuration has no addresses.
+/// where the configuration has no addresses ("host 1" if that is what its task is called).
 std::string describe_rank(const cluster::ClusterConfig& config, int rank);
 
 /// "1 of 4 processes did not come within 30 s: /job:worker/task:1 at b:2222 (rank 1)."

@@ -9,6 +9,9 @@ namespace brigade::rpc {
 
 using TimePoint = std::chrono::steady_clock::time_point;
 
+// Far enough for every wait, near enough to be added to a time.
+inline constexpr std::chrono::milliseconds kLongestWait = std::chrono::hours(24 * 365);
+
 /// A call of a member's that waits at the meeting point.
 struct Waiting {
   MemberId member = 0;

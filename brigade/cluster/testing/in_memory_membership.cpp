@@ -106,7 +106,7 @@ class Group {
  private:
   void check_not_lost(const std::string& what) const BRIGADE_REQUIRES(mutex_) {
     if (!lost_) return;
-    throw Error(ErrorCode::kUnavailable, base::str_cat(*lost_, "; ", what, " is given up."));
+    throw lost_error(*lost_, what);
   }
 
   // Who has left comes no more, so nobody need wait for the deadline.
