@@ -96,6 +96,11 @@ class BatchNode final : public TransformNode<typename Structure<T>::Batch, T> {
     return cardinality_of_batch(this->input().cardinality(), size_,
                                 options_.remainder == Remainder::kDrop);
   }
+  /// Each shard drops a remainder of its own.
+  Sharing sharing() const override {
+    return options_.remainder == Remainder::kDrop ? this->sharing_of_counter()
+                                                  : this->input().sharing();
+  }
 
  private:
   std::int64_t size_;

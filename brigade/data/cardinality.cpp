@@ -39,6 +39,17 @@ std::int64_t cardinality_of_batch(std::int64_t input, std::int64_t size, bool dr
   return input / size + (is_rounded_up ? 1 : 0);
 }
 
+std::int64_t cardinality_of_shard(std::int64_t input, std::int64_t count, std::int64_t index) {
+  if (input < 0) return input;
+  return input <= index ? 0 : (input - index - 1) / count + 1;
+}
+
+std::uint64_t saturating_add(std::uint64_t a, std::uint64_t b) {
+  std::uint64_t sum = 0;
+  if (__builtin_add_overflow(a, b, &sum)) return std::numeric_limits<std::uint64_t>::max();
+  return sum;
+}
+
 std::uint64_t saturating_multiply(std::uint64_t a, std::uint64_t b) {
   std::uint64_t product = 0;
   if (__builtin_mul_overflow(a, b, &product)) return std::numeric_limits<std::uint64_t>::max();

@@ -16,8 +16,12 @@ std::int64_t cardinality_of_skip(std::int64_t input, std::int64_t count);
 std::int64_t cardinality_of_repeat(std::int64_t input, std::int64_t count);
 /// Rounds up, unless the last batch is dropped when it is not full.
 std::int64_t cardinality_of_batch(std::int64_t input, std::int64_t size, bool drops_remainder);
+/// Of shard `index` of `count`, which takes every `count`-th element.
+std::int64_t cardinality_of_shard(std::int64_t input, std::int64_t count, std::int64_t index);
 
-/// `a * b`, or the largest number if that does not fit: for skipping "that many or to the end".
+/// `a + b` and `a * b`, or the largest number if that does not fit: for skipping "that many or to
+/// the end".
+std::uint64_t saturating_add(std::uint64_t a, std::uint64_t b);
 std::uint64_t saturating_multiply(std::uint64_t a, std::uint64_t b);
 
 }  // namespace brigade::data

@@ -14,6 +14,8 @@
 #include "brigade/data/node.h"
 #include "brigade/data/prefetch.h"
 #include "brigade/data/repeat.h"
+#include "brigade/data/shard.h"
+#include "brigade/data/sharing.h"
 #include "brigade/data/shuffle.h"
 #include "brigade/data/skip.h"
 #include "brigade/data/structure.h"
@@ -51,6 +53,10 @@ class Dataset {
 
   /// Elements in one epoch, or `kInfinite`, or `kUnknown`.
   std::int64_t cardinality() const { return node_->cardinality(); }
+
+  /// Whether and how several walks can share the elements out (`IteratorOptions::shard`). Where
+  /// they do, a transform works on what its walk has: `take(n)` takes n from each.
+  Sharing sharing() const { return node_->sharing(); }
 
   /// The recipe, for people: "range(10) | shuffle(4) | batch(2)".
   std::string describe() const { return node_->describe(); }
@@ -92,6 +98,17 @@ class Dataset {
 
   /// All elements but the first `count`. Throws kInvalidArgument if `count` is negative.
   Dataset skip(std::int64_t count) const { return Dataset(make_skip(node_, count)); }
+
+  /// Every `count`-th element, from element `index` on: `count` such datasets share the elements
+  /// out. Best put early, since each reads its input from end to end. Throws kInvalidArgument
+  /// unless 0 <= index < count.
+  Dataset shard(std::int64_t count, std::int64_t index) const {
+    return Dataset(make_shard(node_, count, index));
+  }
+  /// The place where the workers of a job share the elements out under AutoShardPolicy::kHint: as
+  /// `shard(number of workers, own index)`. All that stands before it is the same in every worker,
+  /// a shuffle too; otherwise it does nothing. TensorFlow: shard(SHARD_HINT, SHARD_HINT).
+  Dataset shard_hint() const { return Dataset(make_shard_hint(node_)); }
 
   /// The same elements, made on a thread of their own, up to `count` of them ahead of the consumer.
   /// Best put last. Throws kInvalidArgument if `count` is less than 1 and not `kAutotune`.

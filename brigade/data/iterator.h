@@ -33,8 +33,10 @@ class Iterator {
  public:
   using Element = T;
 
-  Iterator(NodePtr<T> node, IteratorOptions options)
-      : node_(std::move(node)), options_(options), base_(node_->iterator(options_)) {}
+  Iterator(NodePtr<T> node, IteratorOptions options) : node_(std::move(node)), options_(options) {
+    check_shard(options.shard.count, options.shard.index, "iterator");
+    base_ = node_->iterator(options_);
+  }
   Iterator(Iterator&&) = default;
   Iterator& operator=(Iterator&& other) {
     // The threads of the old walk read the old dataset: they end before it may.
@@ -48,15 +50,15 @@ class Iterator {
   std::optional<T> next() { return base_->next(); }
 
   /// Everything that `restore` needs: seed, epoch, and the position of each transform.
-  io::StateTree save() const {
-    return iterator_state({options_.seed, options_.epoch}, base_->save());
-  }
+  io::StateTree save() const { return iterator_state(options_, base_->save()); }
 
   /// Goes to the position that `state` was saved at. Seed and epoch are taken from the state, so
   /// that a resumed job repeats nothing and misses nothing. Throws kInvalidArgument, and leaves
-  /// this iterator where it was, if the state was saved from a different sequence of transforms.
+  /// this iterator where it was, if the state was saved from a different sequence of transforms or
+  /// in another shard.
   void restore(const io::StateTree& state) {
     const IteratorOptions options = options_of_state(state);
+    check_same_shard(options.shard, options_.shard);
     auto base = node_->iterator(options);
     base->restore(position_of_state(state));
     base_ = std::move(base);

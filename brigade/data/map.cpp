@@ -7,8 +7,9 @@ namespace brigade::data::internal {
 
 std::uint64_t key_of_map(const MapOptions& options, const IteratorOptions& job,
                          std::uint64_t depth) {
-  if (options.seed) return base::derive_seed(*options.seed, "map", 0, job.epoch);
-  return base::derive_seed(job.seed, "map", depth, job.epoch);
+  const std::uint64_t key = options.seed ? base::derive_seed(*options.seed, "map", 0, job.epoch)
+                                         : base::derive_seed(job.seed, "map", depth, job.epoch);
+  return key_in_shard(key, job.shard);
 }
 
 void rethrow_at_element(const std::string& where, std::uint64_t epoch, std::uint64_t index) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "brigade/data/sharing.h"
 #include "brigade/io/state_tree.h"
 
 namespace brigade::data {
@@ -17,6 +18,9 @@ struct IteratorOptions {
   std::uint64_t seed = 0;
   /// The number of the first epoch: 0, or where a job starts that has already seen some.
   std::uint64_t epoch = 0;
+  /// The part of the dataset to walk over, where several walks share it out. A dataset without
+  /// files, or without a hint, is walked over as a whole.
+  Shard shard{};
 };
 
 /// What runs inside an `Iterator`: one a transform, each owning the iterator of its input.
@@ -67,6 +71,9 @@ class Node {
   virtual std::string describe() const = 0;
   /// How many transforms stand between the source (0) and here. Gives each its own random stream.
   virtual std::uint64_t depth() const = 0;
+  /// Whether and how several walks can share the elements out. The answer says that iterators obey
+  /// `IteratorOptions::shard`: sources of files do, everything else passes it on to its input.
+  virtual Sharing sharing() const { return {}; }
 };
 
 template <class T>
@@ -80,9 +87,16 @@ class TransformNode : public Node<Out> {
       : input_(std::move(input)), name_(std::move(name)) {}
   std::string describe() const override { return input_->describe() + " | " + name_; }
   std::uint64_t depth() const override { return input_->depth() + 1; }
+  Sharing sharing() const override { return input_->sharing(); }
 
  protected:
   const Node<In>& input() const { return *input_; }
+  /// The answer of a transform that counts, and so does something else to shards than to the whole.
+  Sharing sharing_of_counter() const {
+    Sharing sharing = input_->sharing();
+    if (sharing.counted_by.empty()) sharing.counted_by = name_;
+    return sharing;
+  }
 
  private:
   NodePtr<In> input_;

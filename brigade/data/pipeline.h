@@ -66,6 +66,8 @@ class PipelinedIterator final : public IteratorBase<Out> {
     return std::move(current_[taken_++]).take();
   }
   std::uint64_t skip(std::uint64_t count) override {
+    // A few elements that are under way go by faster than the workers start anew.
+    if (pool_ && count <= kElementsPerNote) return IteratorBase<Out>::skip(count);
     const std::uint64_t passed_before = ahead_;
     const std::uint64_t room = ~std::uint64_t{0} - ahead_;
     return go_on_from_note(ahead_ + (count < room ? count : room)) - passed_before;

@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::string_view kTransform = "transform";
 constexpr std::string_view kInput = "input";
+constexpr std::string_view kShard = "shard";
 
 }  // namespace
 
@@ -40,16 +41,38 @@ const io::StateTree& position_input(const io::StateTree& state) {
   return state.at(kInput);
 }
 
+bool has_position_input(const io::StateTree& state) {
+  return state.has(kInput);
+}
+
 io::StateTree iterator_state(const IteratorOptions& options, io::StateTree position) {
   io::StateTree state;
   state["seed"] = options.seed;
   state["epoch"] = options.epoch;
   state["position"] = std::move(position);
+  if (options.shard.count == 1) return state;
+  state[kShard]["by"] = options.shard.by == ShardBy::kFiles ? "files" : "hint";
+  state[kShard]["count"] = options.shard.count;
+  state[kShard]["index"] = options.shard.index;
   return state;
 }
 
 IteratorOptions options_of_state(const io::StateTree& state) {
-  return {.seed = state.as_uint64("seed"), .epoch = state.as_uint64("epoch")};
+  IteratorOptions options{.seed = state.as_uint64("seed"), .epoch = state.as_uint64("epoch")};
+  if (!state.has(kShard)) return options;
+  const bool is_by_files = state.as_string(kShard, "by") == "files";
+  options.shard = {.by = is_by_files ? ShardBy::kFiles : ShardBy::kHint,
+                   .count = state.as_int64(kShard, "count"),
+                   .index = state.as_int64(kShard, "index")};
+  return options;
+}
+
+void check_same_shard(const Shard& saved, const Shard& own) {
+  if (saved == own || (saved.count == 1 && own.count == 1)) return;
+  throw Error(
+      ErrorCode::kInvalidArgument,
+      base::str_cat("A position saved in ", describe(saved), " cannot be restored into ",
+                    describe(own), ": share the dataset out as before, or begin a new epoch"));
 }
 
 const io::StateTree& position_of_state(const io::StateTree& state) {

@@ -30,10 +30,13 @@ std::uint64_t position_number(const io::StateTree& state, std::string_view name)
 
 /// The state of the input. Throws kInvalidArgument if it is not there.
 const io::StateTree& position_input(const io::StateTree& state);
+bool has_position_input(const io::StateTree& state);
 
 /// What `Iterator::save` returns: the options of the epoch under way, and the position in it.
 io::StateTree iterator_state(const IteratorOptions& options, io::StateTree position);
 IteratorOptions options_of_state(const io::StateTree& state);
+/// Throws kInvalidArgument unless a position saved in `saved` may be gone on from in `own`.
+void check_same_shard(const Shard& saved, const Shard& own);
 const io::StateTree& position_of_state(const io::StateTree& state);
 
 }  // namespace brigade::data

@@ -108,6 +108,10 @@ class RepeatNode final : public TransformNode<T> {
   std::int64_t cardinality() const override {
     return cardinality_of_repeat(this->input().cardinality(), count_);
   }
+  /// Endless passes over shards of different sizes soon are different passes.
+  Sharing sharing() const override {
+    return count_ == kForever ? this->sharing_of_counter() : this->input().sharing();
+  }
 
  private:
   std::int64_t count_;

@@ -19,8 +19,9 @@ std::uint64_t key_of_shuffle(const ShuffleOptions& options, const IteratorOption
                              std::uint64_t depth) {
   const bool is_reshuffled = options.reshuffle_each_iteration == Reshuffle::kOn;
   const std::uint64_t epoch = is_reshuffled ? job.epoch : 0;
-  if (options.seed) return base::derive_seed(*options.seed, "shuffle", 0, epoch);
-  return base::derive_seed(job.seed, "shuffle", depth, epoch);
+  const std::uint64_t key = options.seed ? base::derive_seed(*options.seed, "shuffle", 0, epoch)
+                                         : base::derive_seed(job.seed, "shuffle", depth, epoch);
+  return key_in_shard(key, job.shard);
 }
 
 ReplayedBuffer replay_shuffle(std::uint64_t key, std::uint64_t buffer_size,
