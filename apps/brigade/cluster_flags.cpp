@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "apps/brigade/exit_code.h"
+#include "apps/brigade/seconds.h"
 #include "brigade/base/strings.h"
 #include "brigade/cluster/resolver.h"
 
@@ -10,14 +11,6 @@ namespace brigade::command {
 namespace {
 
 constexpr const char* kGroup = "Cluster";
-
-std::chrono::milliseconds milliseconds(const char* flag, double seconds) {
-  if (!(seconds > 0.0 && seconds <= 1e6)) {
-    throw UsageError(
-        base::str_cat(flag, " is ", seconds, "; give seconds, above 0 and up to 1000000"));
-  }
-  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1e3));
-}
 
 comm::WireType wire_type(const std::string& text) {
   check_choice("value of --wire", text, {"full", "bf16", "fp16"});
@@ -69,8 +62,8 @@ void ClusterFlags::apply_to(distribute::MultiWorkerMirroredOptions& options) con
     throw UsageError(
         base::str_cat("--bytes-per-pack is ", bytes_per_pack, "; it must be at least 0"));
   }
-  options.join.start_timeout = milliseconds("--start-timeout", start_timeout_seconds);
-  options.join.peer_timeout = milliseconds("--peer-timeout", peer_timeout_seconds);
+  options.join.start_timeout = to_milliseconds("--start-timeout", start_timeout_seconds);
+  options.join.peer_timeout = to_milliseconds("--peer-timeout", peer_timeout_seconds);
   if (!key_file.empty()) options.join.key = cluster::ClusterKey::read(key_file);
   options.communication.transport = comm::parse_transport(transport);
   options.communication.wire = wire_type(wire);

@@ -8,26 +8,15 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
-#include <fstream>
 #include <map>
 #include <memory>
-#include <optional>
-#include <string>
 #include <thread>
+
+#include "brigade/launch/process_stat.h"
 
 namespace brigade::launch {
 
 namespace {
-
-// "4711 (a name with ) and blanks) S 17 ...": the name ends at the last parenthesis.
-std::optional<pid_t> parent_of(pid_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  std::string line;
-  if (!std::getline(file, line)) return std::nullopt;
-  const std::size_t end = line.rfind(')');
-  if (end == std::string::npos || end + 4 > line.size()) return std::nullopt;
-  return static_cast<pid_t>(std::atoi(line.c_str() + end + 4));
-}
 
 std::multimap<pid_t, pid_t> children_by_parent() {
   std::multimap<pid_t, pid_t> children;
@@ -36,7 +25,7 @@ std::multimap<pid_t, pid_t> children_by_parent() {
   while (const dirent* entry = ::readdir(directory.get())) {
     if (std::isdigit(static_cast<unsigned char>(entry->d_name[0])) == 0) continue;
     const auto pid = static_cast<pid_t>(std::atoi(entry->d_name));
-    if (const auto parent = parent_of(pid)) children.emplace(*parent, pid);
+    if (const auto stat = stat_of(pid)) children.emplace(stat->parent, pid);
   }
   return children;
 }

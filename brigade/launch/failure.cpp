@@ -5,9 +5,11 @@
 namespace brigade::launch {
 
 std::string to_string(const Failure& failure) {
-  std::string text = base::str_cat("Rank ", failure.rank, " failed first: ", failure.reason, ", ",
+  std::string text = base::str_cat("Rank ", failure.rank, failure.elsewhere.empty() ? "" : " on ",
+                                   failure.elsewhere, " failed first: ", failure.reason, ", ",
                                    static_cast<double>(failure.after.count()) / 1e3,
                                    " s after the start of generation ", failure.generation, ".");
+  if (!failure.elsewhere.empty()) text += " The launcher there says how.";
   if (!failure.last_lines.empty()) {
     text += "\n  its last lines:";
     for (const std::string& line : failure.last_lines) text += base::str_cat("\n    ", line);

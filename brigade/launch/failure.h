@@ -17,6 +17,7 @@ struct Failure {
   int generation = 0;
   std::vector<std::string> last_lines;
   std::vector<std::string> others;  ///< a line each: "rank 1 was running; it last said: step 12"
+  std::string elsewhere = {};       ///< the other host whose launcher has all this: "host 1 (b)"
 };
 
 /// For people: several lines.

@@ -3,25 +3,19 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <memory>
+#include <numeric>
 
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
-#include "brigade/launch/descendants.h"
-#include "brigade/launch/failure_report.h"
-#include "brigade/launch/first_failure.h"
-#include "brigade/launch/generation.h"
-#include "brigade/launch/loss_mailbox.h"
-#include "brigade/launch/rank_environment.h"
-#include "brigade/launch/resources.h"
+#include "brigade/launch/conductor.h"
+#include "brigade/launch/host_run.h"
+#include "brigade/launch/meeting.h"
+#include "brigade/launch/process_meeting.h"
 #include "brigade/launch/signal_source.h"
-#include "brigade/launch/start_plan.h"
 #include "brigade/launch/status_server.h"
-#include "brigade/machine/topology.h"
-#include "brigade/rpc/rendezvous.h"
 
 namespace brigade::launch {
 
@@ -32,25 +26,16 @@ using std::chrono::milliseconds;
 
 constexpr int kInterruptedCode = 130;
 constexpr int kRestartMeCode = 75;
-constexpr std::chrono::seconds kEscapedPatience{10};
 
-/// Whether a process that was told to stop did so.
-bool is_orderly(const RankProcess& process) {
-  const ExitStatus& status = *process.ended();
-  if (process.was_killed()) return true;
-  if (status.signal) return *status.signal == SIGTERM || *status.signal == SIGINT;
-  return status.is_success() || status.code == kRestartMeCode || status.code == kInterruptedCode ||
-         status.code == 128 + SIGTERM;
-}
-
+/// The launcher's loop: hears of signals, ends and messages, and hands each to whoever deals with
+/// it.
 class Job {
  public:
   Job(const JobOptions& options, std::ostream& output, std::ostream& errors)
       : options_(options),
         signals_({SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGUSR1}),  // before any thread exists
-        strangers_(descendants_of(::getpid())),
         router_(options.output, output, errors),
-        processes_(options.processes) {
+        meeting_(options) {
     if (options.status_port) {
       status_server_.emplace(*options.status_port);
       base::log_info(base::str_cat("Status: http://127.0.0.1:", status_server_->port(),
@@ -60,95 +45,130 @@ class Job {
 
   JobResult run() {
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // should a shim be killed, what was below it comes here
-    for (int number = 0;; ++number) {
-      run_generation(number);
-      if (const auto exit_code = decide()) {
-        result_.exit_code = *exit_code;
-        result_.processes = processes_;
-        return result_;
-      }
+    auto met = meet_unless_told(options_, signals_);
+    if (const int* const signal = std::get_if<int>(&met)) return told_before_the_start(*signal);
+    hosts_ = std::move(std::get<std::unique_ptr<Hosts>>(met));
+    try {
+      work();
+    } catch (const std::exception& error) {
+      run_.reset();  // its processes first
+      hosts_->send(HostFailed{hosts_->self(), error.what()});
+      hosts_->leave();
+      throw;
     }
+    hosts_->leave();
+    return result_;
   }
 
  private:
-  enum class Stop { kNo, kFailure, kSignal, kResize };
+  JobResult told_before_the_start(int signal) {
+    base::log_info(base::str_cat(signal_text(signal),
+                                 " while this launcher waited for those of the other hosts: "
+                                 "nothing has begun."));
+    result_.exit_code = signal == SIGINT ? kInterruptedCode : kRestartMeCode;
+    return result_;
+  }
 
-  bool is_independent() const { return options_.coupling == Coupling::kIndependent; }
-
-  void run_generation(int number) {
-    begin(number);
-    while (!generation_->is_over()) {
+  void work() {
+    run_.emplace(options_, *hosts_, router_);
+    if (hosts_->self() == 0) {
+      conductor_.emplace(options_, hosts_->processes(),
+                         [this](const Message& order) { give(order); });
+      conductor_->begin();
+    }
+    for (;;) {
+      while (hear()) {
+      }
+      if (is_finished_ || (gone_ && !run_->is_running())) return;
       wait();
-      generation_->pass_on_output();
-      note_ends();
-      note_losses();
-      name_first_failure();
-      generation_->kill_overdue();
+      hear_signals();
+      run_->advance();
+      hear_of_members();
+      look_who_is_gone();
       if (status_server_) status_server_->serve([this] { return status(); });
     }
-    kill_escaped();
-    generation_->finish_output();
-    if (failure_) add_endings(*failure_, *generation_);
   }
 
-  /// What was below a shim that was killed has come to this process, and is all of it that no shim
-  /// that runs has.
-  void kill_escaped() const {
-    std::vector<pid_t> spared = strangers_;
-    for (const RankProcess& process : generation_->processes()) {
-      if (process.is_running()) spared.push_back(process.pid());
+  /// What the conductor orders, to all.
+  void give(const Message& order) {
+    const auto* const start = std::get_if<StartOrder>(&order);
+    hosts_->send(start == nullptr ? order : meeting_.open(*start));
+  }
+
+  /// Whether something was said.
+  bool hear() {
+    const std::vector<Message> messages = hosts_->take();
+    const auto now = Clock::now();  // what came together has one time
+    for (const Message& message : messages) {
+      if (gone_) continue;  // only the end is left
+      if (conductor_) conductor_->handle(message, now);
+      std::visit([this](const auto& each) { obey(each); }, message);
     }
-    kill_descendants(::getpid(), kEscapedPatience, spared);
+    if (conductor_ && !gone_) conductor_->advance(now);
+    return !messages.empty();
   }
 
-  void begin(int number) {
-    number_ = number;
-    stop_ = Stop::kNo;
-    failure_.reset();
-    first_failure_ = {};
-    losses_.take();
-    const auto shares = divide();
-    const Meeting meeting{.generation = number,
-                          .world_size = processes_,
-                          .rendezvous = open_rendezvous(),
-                          .master = is_independent() ? "" : free_loopback_address()};
-    plan_ = plan_start(options_, meeting, shares);
-    generation_ = std::make_unique<Generation>(plan_, 0, router_, options_.grace);
+  void obey(const StartOrder& order) {
+    if (order.generation > 0) take_over(order.standing);
+    result_.processes = std::accumulate(order.processes.begin(), order.processes.end(), 0);
+    run_->begin(order);
   }
+  void obey(const MetOrder&) { run_->note_met(); }
+  void obey(const NameOrder& order) { run_->name(order); }
+  void obey(const StopOrder& order) { run_->stop(order.signal); }
+  void obey(const FinishOrder& order) {
+    take_over(order.standing);
+    result_.exit_code = order.exit_code;
+    is_finished_ = true;
+  }
+  void obey(const HostFailed& failed) {
+    if (failed.host == hosts_->self()) return;
+    give_up({base::str_cat("The launcher of ", hosts_->name(failed.host),
+                           " cannot go on: ", failed.reason)});
+  }
+  template <class Report>
+  void obey(const Report&) {}  // the conductor's
 
-  std::vector<ResourceShare> divide() const {
-    machine::Topology topology;
-    if (options_.binding == CoreBinding::kDivide) topology = machine::discover_topology();
-    auto shares = divide_resources(topology, options_.gpus, processes_);
-    if (number_ == 0) {
-      for (const std::string& line : shared_cards(shares)) base::log_warning(line);
+  /// The end of a generation, as the conductor sees it.
+  void take_over(const Standing& standing) {
+    const LoneRestarts& alone = run_->lone_restarts();
+    result_.restarts = standing.restarts + alone.restarts();
+    result_.membership_changes = standing.membership_changes + alone.membership_changes();
+    if (standing.tells_failure && run_->failure()) tell(*run_->failure());
+    if (options_.coupling == Coupling::kIndependent) {
+      const auto& own = alone.failures();
+      result_.failures.insert(result_.failures.begin(), own.begin(), own.end());
     }
-    return shares;
+    if (!standing.note.empty()) base::log_info(standing.note);
   }
 
-  /// Where this generation meets; nowhere if nobody would come.
-  std::string open_rendezvous() {
-    if (is_independent() || processes_ == 1 || !rpc::is_built_in()) return {};
-    if (server_) {
-      server_->begin_generation(number_, processes_);
-    } else {
-      server_ = rpc::make_rendezvous_server(
-          {.key = options_.key,
-           .world_size = processes_,
-           .generation = number_,
-           .peer_timeout = options_.peer_timeout,
-           .on_lost = [this](const cluster::LostMember& lost) { losses_.put(lost); }});
-    }
-    return server_->address();
+  void tell(const Failure& failure) {
+    base::log_error(to_string(failure));
+    result_.failures.push_back(failure);
+  }
+
+  void look_who_is_gone() {
+    if (gone_) return;
+    if (auto gone = hosts_->gone()) give_up(std::move(*gone));
+  }
+
+  /// Without one of the hosts there is no job.
+  void give_up(GoneHost gone) {
+    base::log_error(base::str_cat(
+        gone.reason, run_->is_running() ? "\n  The processes of this host are stopped." : ""));
+    result_.exit_code = gone.exit_code;
+    gone_ = std::move(gone);
+    run_->stop(SIGTERM);
   }
 
   void wait() {
-    std::vector<pollfd> waiting = {{.fd = signals_.descriptor(), .events = POLLIN, .revents = 0},
-                                   {.fd = losses_.descriptor(), .events = POLLIN, .revents = 0}};
-    generation_->add_to(waiting);
-    auto until = generation_->kill_at();
-    if (first_failure_.has_failed() && stop_ == Stop::kNo)
-      until = std::min(until, first_failure_.decided_at());
+    std::vector<pollfd> waiting;
+    for (const int descriptor :
+         {signals_.descriptor(), hosts_->descriptor(), meeting_.descriptor()})
+      waiting.push_back({.fd = descriptor, .events = POLLIN, .revents = 0});
+    run_->add_to(waiting);
+    auto until = run_->next_deadline();
+    if (conductor_ && !gone_) until = std::min(until, conductor_->next_deadline());
     if (status_server_) {
       status_server_->add_to(waiting);
       until = std::min(until, status_server_->next_deadline());
@@ -159,188 +179,58 @@ class Job {
       timeout = static_cast<int>(std::clamp<std::int64_t>(left.count() + 1, 0, 60'000));
     }
     ::poll(waiting.data(), waiting.size(), timeout);
-    while (const auto signal = signals_.next()) handle(*signal);
   }
 
-  void handle(int signal) {
-    if (signal == SIGCHLD) return;
-    if (signal == SIGUSR1) return grow();
-    if (stop_ == Stop::kSignal) return generation_->kill_all();  // the second one
-    received_ = signal;
-    stop(Stop::kSignal, signal == SIGHUP ? SIGTERM : signal);
-  }
-
-  /// One more process, if the job may have it: all save, end, and begin again.
-  void grow() {
-    if (options_.elastic && processes_ < options_.elastic->max && stop_ == Stop::kNo) {
-      base::log_info("One more process is taken in: all save and begin again.");
-      return stop(Stop::kResize, SIGTERM);
+  void hear_signals() {
+    while (const auto signal = signals_.next()) {
+      if (*signal == SIGCHLD) continue;
+      hosts_->send(SignalCame{hosts_->self(), *signal});
+      // The conductor may not be reached any more.
+      const bool is_stop = *signal != SIGUSR1;
+      if (is_stop && (gone_ || is_told_)) run_->stop(SIGKILL);
+      is_told_ = is_told_ || is_stop;
     }
-    base::log_warning("SIGUSR1 asks for one more process, which this job cannot have now.");
   }
 
-  void stop(Stop why, int signal) {
-    stop_ = why;
-    generation_->stop(signal);
-  }
-
-  void note_ends() {
-    // By index: one that is started again is added at the end.
-    for (std::size_t i = 0; i < generation_->processes().size(); ++i) {
-      RankProcess& process = generation_->processes()[i];
-      if (!process.notice_end()) continue;
-      if (process.ended()->signal) kill_escaped();
-      if (stop_ != Stop::kNo) {
-        if (stop_ != Stop::kFailure && !failure_ && !is_orderly(process)) name_failure(process);
-      } else if (is_independent()) {
-        go_on_without(process);
+  /// News of the processes' own meeting, which the launcher of host 0 has.
+  void hear_of_members() {
+    for (const ProcessMeeting::News& news : meeting_.take()) {
+      if (const auto* const lost = std::get_if<cluster::LostMember>(&news)) {
+        note(*lost);
       } else {
-        first_failure_.note_end(process.rank(), *process.ended(), round_);
+        hosts_->send(MetOrder{run_->status().generation});
       }
     }
-    round_ = Clock::now();
   }
 
-  void note_losses() {
-    for (const cluster::LostMember& lost : losses_.take()) {
-      RankProcess* const process = generation_->find(lost.member.rank);
-      if (process == nullptr || !process->is_running() || stop_ != Stop::kNo) continue;
-      // A connection that broke is followed by the process's own end, which says more.
-      if (lost.reason.find("heard") == std::string::npos) {
-        first_failure_.note_lost(process->rank());
-        continue;
-      }
-      process->kill();
-      failure_ = describe(*process, {.signal = SIGKILL}, lost.reason);
-      stop(Stop::kFailure, SIGTERM);
-    }
-  }
-
-  void name_first_failure() {
-    if (stop_ != Stop::kNo) return;
-    const auto rank = first_failure_.rank(Clock::now());
-    if (!rank) return;
-    name_failure(*generation_->find(*rank));
-    stop(Stop::kFailure, SIGTERM);
-  }
-
-  void name_failure(const RankProcess& process) {
-    generation_->pass_on_output();  // its last words
-    failure_ = describe(process, *process.ended(), to_string(*process.ended()));
-  }
-
-  Failure describe(const RankProcess& failed, const ExitStatus& status,
-                   const std::string& reason) const {
-    Failure failure = describe_failure(failed, status, reason, *generation_, router_);
-    failure.generation = number_;
-    if (is_independent()) failure.others.clear();
-    return failure;
-  }
-
-  /// One of several that have nothing to do with each other has ended.
-  void go_on_without(const RankProcess& process) {
-    if (process.ended()->is_success()) return;
-    const int rank = process.rank();
-    const Ending ending = ending_of(*process.ended());
-    generation_->pass_on_output();
-    int& used = ending == Ending::kRestartMe ? result_.membership_changes : result_.restarts;
-    const int allowed =
-        ending == Ending::kRestartMe ? options_.max_membership_changes : options_.max_restarts;
-    if (ending != Ending::kRestartMe)
-      report(describe(process, *process.ended(), to_string(*process.ended())));
-    if (ending == Ending::kUsage || ending == Ending::kInterrupted || used >= allowed) {
-      if (lone_code_ == 0) lone_code_ = process.ended()->as_code();
-      return;
-    }
-    ++used;
-    base::log_warning(base::str_cat("Rank ", rank, " is started again."));
-    generation_->start_again(rank, plan_[static_cast<std::size_t>(rank)]);
-  }
-
-  void report(Failure failure) {
-    base::log_error(to_string(failure));
-    result_.failures.push_back(std::move(failure));
-  }
-
-  /// The job's exit code, or nothing where it goes on with another generation.
-  std::optional<int> decide() {
-    const bool all_done =
-        std::ranges::all_of(generation_->processes(),
-                            [](const RankProcess& each) { return each.ended()->is_success(); });
-    if (stop_ == Stop::kSignal) return after_signal(all_done);
-    if (failure_) return after_failure();
-    if (stop_ == Stop::kResize && !all_done) return resize(processes_ + 1);
-    return lone_code_;
-  }
-
-  int after_signal(bool all_done) {
-    if (received_ == SIGINT) return kInterruptedCode;
-    if (all_done) return 0;
-    if (!failure_) return kRestartMeCode;
-    report(*failure_);
-    return failure_->status.as_code();
-  }
-
-  std::optional<int> after_failure() {
-    const Ending ending = ending_of(failure_->status);
-    if (ending == Ending::kRestartMe) {
-      base::log_info(base::str_cat("Rank ", failure_->rank, " saved and asked for a restart."));
-      return resize(processes_);
-    }
-    report(*failure_);
-    const int code = failure_->status.as_code();
-    if (ending == Ending::kUsage || ending == Ending::kInterrupted) return code;
-    if (options_.elastic && is_lost(failure_->status) && processes_ > options_.elastic->min)
-      return resize(processes_ - 1);
-    if (result_.restarts >= options_.max_restarts) return code;
-    ++result_.restarts;
-    base::log_warning(base::str_cat("All processes are started again: restart ", result_.restarts,
-                                    " of ", options_.max_restarts, "."));
-    return std::nullopt;
-  }
-
-  std::optional<int> resize(int processes) {
-    if (result_.membership_changes >= options_.max_membership_changes)
-      return failure_ ? failure_->status.as_code() : kRestartMeCode;
-    ++result_.membership_changes;
-    base::log_info(base::str_cat("The job goes on with ", processes, " processes."));
-    processes_ = processes;
-    return std::nullopt;
+  void note(const cluster::LostMember& lost) {
+    // A connection that broke is followed by the process's own end, which says more.
+    if (lost.reason.find("heard") == std::string::npos)
+      return conductor_->note_lost(lost.member.rank);
+    hosts_->send(RankLost{run_->status().generation, lost.member.rank, lost.reason});
   }
 
   JobStatus status() const {
-    JobStatus status{.generation = number_,
-                     .restarts = result_.restarts,
-                     .membership_changes = result_.membership_changes,
-                     .seconds = std::chrono::duration<double>(Clock::now() - started_).count(),
-                     .is_stopping = stop_ != Stop::kNo};
-    status.up.resize(static_cast<std::size_t>(processes_));
-    for (const RankProcess& each : generation_->processes())
-      status.up[static_cast<std::size_t>(each.rank())] = each.is_running();
+    JobStatus status = run_->status();
+    status.restarts = result_.restarts + run_->lone_restarts().restarts();
+    status.membership_changes =
+        result_.membership_changes + run_->lone_restarts().membership_changes();
+    status.is_stopping = status.is_stopping || gone_;
     return status;
   }
 
   const JobOptions& options_;
-  const Clock::time_point started_ = Clock::now();
   SignalSource signals_;
-  const std::vector<pid_t> strangers_;  // children that this process had before
   LineRouter router_;
-  LossMailbox losses_;
   std::optional<StatusServer> status_server_;
-  std::unique_ptr<rpc::RendezvousServer> server_;
+  ProcessMeeting meeting_;
+  std::unique_ptr<Hosts> hosts_;
+  std::optional<HostRun> run_;
+  std::optional<Conductor> conductor_;  // on host 0
   JobResult result_;
-
-  // Of this generation.
-  int processes_;
-  int number_ = 0;
-  std::vector<SpawnOptions> plan_;
-  std::unique_ptr<Generation> generation_;
-  Stop stop_ = Stop::kNo;
-  int received_ = 0;
-  FirstFailure first_failure_;
-  std::optional<Failure> failure_;
-  Clock::time_point round_ = Clock::now();  // what is noticed together has this time
-  int lone_code_ = 0;
+  std::optional<GoneHost> gone_;
+  bool is_told_ = false;  // by a signal, to stop
+  bool is_finished_ = false;
 };
 
 }  // namespace

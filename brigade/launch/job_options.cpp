@@ -2,6 +2,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/cluster/address.h"
 
 namespace brigade::launch {
 
@@ -15,6 +16,24 @@ void check_elastic(const JobOptions& options) {
   check_argument(options.arguments_by_rank.empty() && options.coupling == Coupling::kTogether,
                  "An elastic job has one program with the same arguments for all its processes, "
                  "which train together.");
+}
+
+void check_hosts(const JobOptions& options) {
+  const HostPlace& hosts = options.hosts;
+  check_argument(hosts.count >= 1,
+                 base::str_cat("A job on ", hosts.count, " hosts was asked for; at least 1."));
+  check_argument(hosts.index >= 0 && hosts.index < hosts.count,
+                 base::str_cat("This is host ", hosts.index, ", but the job has hosts 0 to ",
+                               hosts.count - 1, "."));
+  if (hosts.count == 1) return;
+  check_argument(!hosts.rendezvous.empty(),
+                 "A job on several hosts needs an address where their launchers meet: host 0's.");
+  cluster::parse_address(hosts.rendezvous);
+  check_argument(!options.elastic,
+                 "An elastic job runs on one host; on several, their numbers of processes stay as "
+                 "they are.");
+  check_argument(options.coupling == Coupling::kTogether,
+                 "Independent processes need no other host: launch them on each.");
 }
 
 }  // namespace
@@ -33,6 +52,12 @@ void check(const JobOptions& options) {
     check_argument(*options.status_port >= 0 && *options.status_port <= 65535,
                    base::str_cat("The status port is ", *options.status_port, "; 0 to 65535."));
   }
+  if (const auto& fraction = options.gpu_memory_fraction) {
+    check_argument(
+        *fraction > 0.0 && *fraction <= 1.0,
+        base::str_cat("The fraction of a GPU's memory is ", *fraction, "; above 0 and up to 1."));
+  }
+  check_hosts(options);
   if (options.elastic) check_elastic(options);
 }
 

@@ -25,11 +25,23 @@ struct ElasticRange {
   int max = 1;
 };
 
+/// Where this launcher stands among those of a job on several hosts, one on each.
+struct HostPlace {
+  int count = 1;
+  int index = 0;  ///< from 0; ranks are counted host by host
+  /// "host:port" of the launcher of host 0, which listens there.
+  std::string rendezvous = {};
+  /// How long to wait until all have come.
+  std::chrono::milliseconds start_timeout = std::chrono::minutes(5);
+};
+
 struct JobOptions {
   /// The program and its arguments. In them {rank} and {world_size} stand for the numbers.
   std::vector<std::string> command;
+  /// On this host; each host has its own number.
   int processes = 1;
-  /// More arguments, for each process its own; empty: none. Not with `elastic`.
+  HostPlace hosts = {};
+  /// More arguments, for each process of this host its own; empty: none. Not with `elastic`.
   std::vector<std::vector<std::string>> arguments_by_rank = {};
   Coupling coupling = Coupling::kTogether;
   /// How often the job (of independent processes: one of them) is started again after a process has
@@ -50,6 +62,9 @@ struct JobOptions {
   CoreBinding binding = CoreBinding::kDivide;
   /// The cards to divide; unset: CUDA_VISIBLE_DEVICES stays as it is.
   std::optional<std::vector<std::string>> gpus = std::nullopt;
+  /// What each process may have of the memory of each of its cards, above 0 and up to 1; only
+  /// programs made with Brigade keep to it. Unset: all.
+  std::optional<double> gpu_memory_fraction = std::nullopt;
   OutputOptions output = {};
   /// Handed to the processes, and asked of them; unset: loopback only.
   std::optional<cluster::ClusterKey> key = std::nullopt;

@@ -6,6 +6,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/cluster/address.h"
 #include "brigade/cluster/launch_environment.h"
 #include "brigade/launch/file_descriptor.h"
 
@@ -16,24 +17,29 @@ namespace {
 using Variables = std::map<std::string, std::optional<std::string>>;
 
 constexpr const char* kGpusVariable = "CUDA_VISIBLE_DEVICES";
+constexpr const char* kMemoryVariable = "BRIGADE_GPU_MEMORY_FRACTION";  // see brigade/device
+constexpr const char* kHostVariable = "GROUP_RANK";                     // as torchrun calls it
 
 void add_place_on_host(Variables& variables, const RankPlace& place) {
-  variables[cluster::kLocalRankVariable] = std::to_string(place.local_rank.value_or(place.rank));
-  variables[cluster::kLocalWorldSizeVariable] =
-      std::to_string(place.local_world_size.value_or(place.world_size));
+  variables[cluster::kLocalRankVariable] = std::to_string(place.local_rank);
+  variables[cluster::kLocalWorldSizeVariable] = std::to_string(place.local_world_size);
   if (place.gpus) variables[kGpusVariable] = *place.gpus;
+  if (place.gpu_memory_fraction)
+    variables[kMemoryVariable] = base::str_cat(*place.gpu_memory_fraction);
 }
 
 }  // namespace
 
 Variables rank_environment(const RankPlace& place, const std::optional<cluster::ClusterKey>& key) {
-  const std::size_t colon = place.master.rfind(':');
+  cluster::Address master;
+  if (!place.master.empty()) master = cluster::parse_address(place.master);
   Variables variables = {{cluster::kGenerationVariable, std::to_string(place.generation)},
                          {cluster::kRankVariable, std::to_string(place.rank)},
                          {cluster::kWorldSizeVariable, std::to_string(place.world_size)},
-                         {cluster::kMasterAddressVariable, place.master.substr(0, colon)},
-                         {cluster::kMasterPortVariable, place.master.substr(colon + 1)},
-                         {cluster::kRendezvousVariable, std::nullopt}};
+                         {cluster::kMasterAddressVariable, master.host},
+                         {cluster::kMasterPortVariable, std::to_string(master.port)},
+                         {cluster::kRendezvousVariable, std::nullopt},
+                         {kHostVariable, std::to_string(place.host)}};
   if (!place.rendezvous.empty()) variables[cluster::kRendezvousVariable] = place.rendezvous;
   add_place_on_host(variables, place);
   if (key) variables["BRIGADE_CLUSTER_KEY"] = key->to_hex();
@@ -44,24 +50,26 @@ Variables lone_environment(const RankPlace& place) {
   Variables variables;
   for (const char* name :
        {cluster::kRendezvousVariable, cluster::kGenerationVariable, cluster::kRankVariable,
-        cluster::kWorldSizeVariable, cluster::kMasterAddressVariable, cluster::kMasterPortVariable})
+        cluster::kWorldSizeVariable, cluster::kMasterAddressVariable, cluster::kMasterPortVariable,
+        kHostVariable})
     variables[name] = std::nullopt;
   add_place_on_host(variables, place);
   return variables;
 }
 
-std::string free_loopback_address() {
+std::string free_address(const std::string& host) {
   const FileDescriptor probe(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
   address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  // Beyond loopback it is not known on which of its addresses the program will listen.
+  address.sin_addr.s_addr = htonl(cluster::is_loopback(host) ? INADDR_LOOPBACK : INADDR_ANY);
   socklen_t size = sizeof(address);
   auto* const general = reinterpret_cast<sockaddr*>(&address);
   if (!probe.is_open() || ::bind(probe.number(), general, size) != 0 ||
       ::getsockname(probe.number(), general, &size) != 0) {
-    throw Error(ErrorCode::kResourceExhausted, "No free port was found on 127.0.0.1.");
+    throw Error(ErrorCode::kResourceExhausted, "No free port was found on this machine.");
   }
-  return base::str_cat("127.0.0.1:", ntohs(address.sin_port));
+  return cluster::to_string(cluster::Address{host, ntohs(address.sin_port)});
 }
 
 }  // namespace brigade::launch

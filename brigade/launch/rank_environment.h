@@ -13,15 +13,18 @@ struct RankPlace {
   int rank = 0;
   int world_size = 1;
   int generation = 0;
-  /// Of the processes on its host; unset: as in the whole job.
-  std::optional<int> local_rank = std::nullopt;
-  std::optional<int> local_world_size = std::nullopt;
+  /// Of the processes on its host, and which host that is.
+  int local_rank = 0;
+  int local_world_size = 1;
+  int host = 0;
   /// "host:port" where processes meet by Brigade's means; empty: nowhere.
   std::string rendezvous = {};
   /// "host:port" where rank 0 can listen for programs that meet by PyTorch's own means.
   std::string master = {};
   /// CUDA_VISIBLE_DEVICES; unset: left as it is.
   std::optional<std::string> gpus = std::nullopt;
+  /// BRIGADE_GPU_MEMORY_FRACTION (brigade/device); unset: left as it is.
+  std::optional<double> gpu_memory_fraction = std::nullopt;
 };
 
 /// The environment variables that tell it (cluster/launch_environment.h); nothing for one that must
@@ -33,7 +36,7 @@ std::map<std::string, std::optional<std::string>> rank_environment(
 /// host and its GPUs. Variables that would make it look for others are taken away.
 std::map<std::string, std::optional<std::string>> lone_environment(const RankPlace& place);
 
-/// "127.0.0.1:port" with a port that was free just now.
-std::string free_loopback_address();
+/// The host with a port that was free just now; this machine must have the host.
+std::string free_address(const std::string& host);
 
 }  // namespace brigade::launch

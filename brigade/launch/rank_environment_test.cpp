@@ -13,6 +13,9 @@ RankPlace place() {
   return {.rank = 1,
           .world_size = 3,
           .generation = 4,
+          .local_rank = 1,
+          .local_world_size = 2,
+          .host = 5,
           .rendezvous = "127.0.0.1:29400",
           .master = "127.0.0.1:29500",
           .gpus = "2,3"};
@@ -23,7 +26,8 @@ TEST(RankEnvironment, IsWhatTorchrunsProgramsKnow) {
   EXPECT_EQ(variables.at("RANK"), "1");
   EXPECT_EQ(variables.at("WORLD_SIZE"), "3");
   EXPECT_EQ(variables.at("LOCAL_RANK"), "1");
-  EXPECT_EQ(variables.at("LOCAL_WORLD_SIZE"), "3");
+  EXPECT_EQ(variables.at("LOCAL_WORLD_SIZE"), "2");
+  EXPECT_EQ(variables.at("GROUP_RANK"), "5");
   EXPECT_EQ(variables.at("MASTER_ADDR"), "127.0.0.1");
   EXPECT_EQ(variables.at("MASTER_PORT"), "29500");
   EXPECT_EQ(variables.at("CUDA_VISIBLE_DEVICES"), "2,3");
@@ -54,6 +58,19 @@ TEST(RankEnvironment, HandsTheKeyOn) {
   EXPECT_FALSE(rank_environment(place(), std::nullopt).contains("BRIGADE_CLUSTER_KEY"));
 }
 
+TEST(RankEnvironment, SaysWhatMemoryOfItsCardsAProcessMayHave) {
+  RankPlace limited = place();
+  EXPECT_FALSE(rank_environment(limited, std::nullopt).contains("BRIGADE_GPU_MEMORY_FRACTION"));
+  limited.gpu_memory_fraction = 0.25;
+  EXPECT_EQ(rank_environment(limited, std::nullopt).at("BRIGADE_GPU_MEMORY_FRACTION"), "0.25");
+}
+
+TEST(RankEnvironment, AnAddressInBracketsIsHandedOnWithoutThem) {
+  RankPlace far = place();
+  far.master = "[fd00::1]:7";
+  EXPECT_EQ(rank_environment(far, std::nullopt).at("MASTER_ADDR"), "fd00::1");
+}
+
 TEST(RankEnvironment, OfOneAloneNamesNobodyElse) {
   const Variables variables = lone_environment(place());
   for (const char* name :
@@ -63,7 +80,7 @@ TEST(RankEnvironment, OfOneAloneNamesNobodyElse) {
 }
 
 TEST(RankEnvironment, AFreeAddressIsOnLoopbackWithAPort) {
-  const std::string address = free_loopback_address();
+  const std::string address = free_address("127.0.0.1");
   EXPECT_EQ(address.substr(0, 10), "127.0.0.1:");
   EXPECT_GT(std::stoi(address.substr(10)), 0);
 }

@@ -47,12 +47,14 @@ std::vector<ResourceShare> divide_resources(const machine::Topology& topology,
   return shares;
 }
 
-std::vector<std::string> shared_cards(const std::vector<ResourceShare>& shares) {
+std::vector<std::string> shared_cards(const std::vector<ResourceShare>& shares, int first_rank) {
   std::map<std::string, std::vector<std::string>> users;
-  for (std::size_t rank = 0; rank < shares.size(); ++rank) {
-    std::istringstream cards(shares[rank].gpus.value_or(""));
+  int rank = first_rank;
+  for (const ResourceShare& share : shares) {
+    std::istringstream cards(share.gpus.value_or(""));
     for (std::string card; std::getline(cards, card, ',');)
       users[card].push_back(std::to_string(rank));
+    ++rank;
   }
   std::vector<std::string> lines;
   for (const auto& [card, ranks] : users) {

@@ -24,7 +24,8 @@ std::vector<ResourceShare> divide_resources(const machine::Topology& topology,
                                             const std::optional<std::vector<std::string>>& gpus,
                                             int processes);
 
-/// A line for each card that several processes were given, naming them; they share its memory.
-std::vector<std::string> shared_cards(const std::vector<ResourceShare>& shares);
+/// A line for each card that several processes were given, naming them by rank, the first of which
+/// is `first_rank`; they share its memory.
+std::vector<std::string> shared_cards(const std::vector<ResourceShare>& shares, int first_rank = 0);
 
 }  // namespace brigade::launch

@@ -7,13 +7,13 @@ namespace brigade::launch {
 
 namespace {
 
-std::vector<std::string> command_of(const JobOptions& options, int rank, int world_size) {
+std::vector<std::string> command_of(const JobOptions& options, const RankPlace& place) {
   std::vector<std::string> words = options.command;
   if (!options.arguments_by_rank.empty()) {
-    const auto& more = options.arguments_by_rank[static_cast<std::size_t>(rank)];
+    const auto& more = options.arguments_by_rank[static_cast<std::size_t>(place.local_rank)];
     words.insert(words.end(), more.begin(), more.end());
   }
-  return with_places(words, rank, world_size);
+  return with_places(words, place.rank, place.world_size);
 }
 
 }  // namespace
@@ -21,15 +21,20 @@ std::vector<std::string> command_of(const JobOptions& options, int rank, int wor
 std::vector<SpawnOptions> plan_start(const JobOptions& options, const Meeting& meeting,
                                      const std::vector<ResourceShare>& shares) {
   std::vector<SpawnOptions> plan;
-  for (int rank = 0; rank < static_cast<int>(shares.size()); ++rank) {
-    const ResourceShare& share = shares[static_cast<std::size_t>(rank)];
-    const RankPlace place{.rank = rank,
+  const auto count = static_cast<int>(shares.size());
+  for (int local = 0; local < count; ++local) {
+    const ResourceShare& share = shares[static_cast<std::size_t>(local)];
+    const RankPlace place{.rank = meeting.first_rank + local,
                           .world_size = meeting.world_size,
                           .generation = meeting.generation,
+                          .local_rank = local,
+                          .local_world_size = count,
+                          .host = options.hosts.index,
                           .rendezvous = meeting.rendezvous,
                           .master = meeting.master,
-                          .gpus = share.gpus};
-    plan.push_back({.command = command_of(options, rank, meeting.world_size),
+                          .gpus = share.gpus,
+                          .gpu_memory_fraction = options.gpu_memory_fraction};
+    plan.push_back({.command = command_of(options, place),
                     .environment = options.coupling == Coupling::kIndependent
                                        ? lone_environment(place)
                                        : rank_environment(place, options.key),

@@ -13,12 +13,13 @@ namespace brigade::launch {
 struct Meeting {
   int generation = 0;
   int world_size = 1;
+  int first_rank = 0;           ///< of this host
   std::string rendezvous = {};  ///< empty: nowhere
   std::string master = {};
 };
 
 /// How each process of a generation is to be started: its program with its own arguments, who it
-/// is, and what it may use. `shares` has one element a process.
+/// is, and what it may use. `shares` has one element a process of this host.
 std::vector<SpawnOptions> plan_start(const JobOptions& options, const Meeting& meeting,
                                      const std::vector<ResourceShare>& shares);
 

@@ -27,6 +27,20 @@ TEST(StartPlan, EachRankHasItsArgumentsItsPlaceAndItsShare) {
   EXPECT_EQ(plan[1].cores, machine::CoreSet({5}));
 }
 
+TEST(StartPlan, RanksOfALaterHostFollowThoseOfTheEarlier) {
+  const JobOptions options{.command = {"train", "{rank}/{world_size}"},
+                           .processes = 2,
+                           .hosts = {.count = 2, .index = 1, .rendezvous = "a:1"},
+                           .arguments_by_rank = {{"x"}, {"y"}}};
+  const auto plan = plan_start(options, {.world_size = 5, .first_rank = 3}, {{}, {}});
+  ASSERT_EQ(plan.size(), 2u);
+  EXPECT_THAT(plan[1].command, ElementsAre("train", "4/5", "y"));
+  EXPECT_EQ(plan[1].environment.at("RANK"), "4");
+  EXPECT_EQ(plan[1].environment.at("LOCAL_RANK"), "1");
+  EXPECT_EQ(plan[1].environment.at("LOCAL_WORLD_SIZE"), "2");
+  EXPECT_EQ(plan[1].environment.at("GROUP_RANK"), "1");
+}
+
 void expect_refused(const JobOptions& options, const std::string& saying) {
   try {
     check(options);
@@ -47,6 +61,21 @@ TEST(JobOptions, WhatDoesNotFitIsNamed) {
   expect_refused({.command = command, .processes = 5, .elastic = ElasticRange{1, 4}}, "1 to 4");
   expect_refused({.command = command, .elastic = ElasticRange{0, 4}}, "0 to 4");
   expect_refused({.command = command, .status_port = 70'000}, "70000");
+  expect_refused({.command = command, .gpu_memory_fraction = 0.0}, "0; above 0");
+  expect_refused({.command = command, .gpu_memory_fraction = 1.5}, "1.5");
+}
+
+TEST(JobOptions, HostsThatDoNotFitAreNamed) {
+  const std::vector<std::string> command = {"true"};
+  const HostPlace two{.count = 2, .index = 1, .rendezvous = "a:1"};
+  EXPECT_NO_THROW(check({.command = command, .hosts = two}));
+  expect_refused({.command = command, .hosts = {.count = 0}}, "0 hosts");
+  expect_refused({.command = command, .hosts = {.count = 2, .index = 2}}, "hosts 0 to 1");
+  expect_refused({.command = command, .hosts = {.count = 2}}, "address");
+  expect_refused({.command = command, .hosts = {.count = 2, .rendezvous = "a"}}, "port");
+  expect_refused({.command = command, .hosts = two, .elastic = ElasticRange{1, 1}}, "one host");
+  expect_refused({.command = command, .hosts = two, .coupling = Coupling::kIndependent},
+                 "no other host");
 }
 
 }  // namespace

@@ -1,3 +1,5 @@
+#include <grpcpp/channel.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -49,6 +51,15 @@ void pause(milliseconds time, Clock::time_point deadline, const concurrency::Can
   while (!cancel.is_cancelled() && Clock::now() < until) changed.wait_until(mutex, until);
 }
 
+/// The same, and drives the connection meanwhile: gRPC looks at one that is being made only while
+/// somebody waits for it, else every 5 s.
+void pause(milliseconds time, Clock::time_point deadline, const concurrency::CancelToken& cancel,
+           grpc::Channel& channel) {
+  if (channel.GetState(false) == GRPC_CHANNEL_READY) return pause(time, deadline, cancel);
+  const auto left = std::chrono::duration_cast<milliseconds>(deadline - Clock::now());
+  channel.WaitForConnected(std::chrono::system_clock::now() + std::min(time, left));
+}
+
 [[noreturn]] void throw_unreachable(const cluster::ClusterConfig& config,
                                     const JoinOptions& options, const std::string& last_problem) {
   throw Error(ErrorCode::kDeadlineExceeded,
@@ -83,7 +94,7 @@ std::shared_ptr<cluster::Membership> join_remote(const cluster::ClusterConfig& c
     membership.reset();
     if (Clock::now() > begun_at + kPatience)
       log.say(base::str_cat("Waiting for ", describe_host(config)));
-    pause(next_pause, deadline, options.cancel);
+    pause(next_pause, deadline, options.cancel, *channel);
     options.cancel.throw_if_cancelled("The start of the cluster");
     if (Clock::now() >= deadline) throw_unreachable(config, options, *problem);
     next_pause = std::min(next_pause * 2, kLongestPause);

@@ -38,6 +38,8 @@ TEST(StartReport, NamesRanksWhereThereAreNoAddresses) {
   EXPECT_EQ(describe_host(config), "rank 0 at a:1");
   config.rendezvous_host = cluster::ClusterConfig::RendezvousHost::kLauncher;
   EXPECT_EQ(describe_host(config), "the launcher at a:1");
+  config.task.job = "host";  // as launchers are called that meet
+  EXPECT_EQ(describe_rank(config, 2), "host 2");
   EXPECT_EQ(describe_host(with_addresses()), "/job:chief/task:0 at a:1 (rank 0)");
 }
 

@@ -5,7 +5,9 @@ import json
 import os
 import pathlib
 import queue
+import random
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -44,6 +46,18 @@ def shell(script):
     return ["/bin/sh", "-c", script]
 
 
+def free_port():
+    """One that nobody has on loopback, and that the system gives to nobody by itself."""
+    while True:
+        port = random.SystemRandom().randrange(15000, 30000)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                pass
+
+
 def state(pid):
     """The letter that the system has for a process; nothing for one that is gone or only waits to be waited for."""
     try:
@@ -69,13 +83,13 @@ def processes_with(mark):
 class Job:
     """A launcher that runs."""
 
-    def __init__(self, mark, flags, program, **more):
+    def __init__(self, mark, flags, program, prefix=(), **more):
         environment = {name: value for name, value in os.environ.items()
                        if not name.startswith("BRIGADE_") and name not in ("RANK", "WORLD_SIZE")}
         environment[MARK] = mark
         environment.update(more)
-        self._process = subprocess.Popen([COMMAND, "launch", *map(str, flags), "--", *map(str, program)], text=True,
-                                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        self._process = subprocess.Popen([*prefix, COMMAND, "launch", *map(str, flags), "--", *map(str, program)],
+                                         text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                          env=environment)
         self.pid = self._process.pid
         self.output, self.errors = [], []  # lines
@@ -145,8 +159,8 @@ class LaunchTest(unittest.TestCase):
         for pid in processes_with(self.mark):
             os.kill(pid, signal.SIGKILL)
 
-    def start(self, flags, program, **environment):
-        job = Job(self.mark, flags, program, **environment)
+    def start(self, flags, program, prefix=(), **environment):
+        job = Job(self.mark, flags, program, prefix, **environment)
         self.addCleanup(job.clean_up)
         return job
 

@@ -4,7 +4,7 @@ import signal
 import time
 import unittest
 
-from launcher import SLOWNESS, LaunchTest
+from launcher import SLOWNESS, LaunchTest, shell
 
 MEMBER = os.environ["BRIGADE_LAUNCH_MEMBER"]
 PEER_TIMEOUT = 2.0 * SLOWNESS
@@ -59,6 +59,18 @@ class Members(LaunchTest):
         self.job.send(signal.SIGTERM)
         self.assertEqual(self.job.end(), 75)
         self.assertEqual(self.job.result()["processes"], 2)
+
+    def test_a_process_that_is_stopped_before_it_has_joined_is_lost(self):
+        begin = time.monotonic()
+        self.job = self.start(["--nproc", 2, "--peer-timeout", PEER_TIMEOUT],
+                              shell(f"[ $RANK = 0 ] && exec {MEMBER}; echo stopped $$; kill -STOP $$"))
+        pid = self.job.number("[1] stopped")
+        self.assertEqual(self.job.end(), 137)
+        took = time.monotonic() - begin
+        print(f"stopped before it joined: the job had ended after {took:.2f} s", flush=True)
+        self.assertGreaterEqual(took, PEER_TIMEOUT)
+        self.assertIn(f"Rank 1 failed first: it was stopped (SIGSTOP, pid {pid}) for", self.job.errors_text())
+        self.assert_nothing_is_left()
 
     def test_members_with_a_key(self):
         self.job = self.start(["--nproc", 2], [MEMBER], BRIGADE_CLUSTER_KEY="5" * 64)

@@ -1,0 +1,195 @@
+#include "brigade/launch/host_run.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "brigade/base/log.h"
+#include "brigade/base/strings.h"
+#include "brigade/launch/descendants.h"
+#include "brigade/launch/failure_report.h"
+#include "brigade/launch/resources.h"
+#include "brigade/launch/start_plan.h"
+#include "brigade/machine/topology.h"
+
+namespace brigade::launch {
+
+namespace {
+
+constexpr int kRestartMeCode = 75;
+constexpr int kInterruptedCode = 130;
+constexpr std::chrono::seconds kEscapedPatience{10};
+
+/// Whether a process that was told to stop did so.
+bool is_orderly(const RankProcess& process) {
+  const ExitStatus& status = *process.ended();
+  if (process.was_killed()) return true;
+  if (status.signal) return *status.signal == SIGTERM || *status.signal == SIGINT;
+  return status.is_success() || status.code == kRestartMeCode || status.code == kInterruptedCode ||
+         status.code == 128 + SIGTERM;
+}
+
+}  // namespace
+
+int host_of(int rank, const std::vector<int>& processes) {
+  int host = 0;
+  for (int end = processes.front(); rank >= end; end += processes[static_cast<std::size_t>(host)])
+    ++host;
+  return host;
+}
+
+HostRun::HostRun(const JobOptions& options, Hosts& hosts, LineRouter& router)
+    : options_(options),
+      hosts_(hosts),
+      router_(router),
+      strangers_(descendants_of(::getpid())),
+      lone_restarts_(options),
+      watch_(options.peer_timeout) {}
+
+void HostRun::begin(const StartOrder& order) {
+  order_ = order;
+  first_rank_ =
+      std::accumulate(order.processes.begin(), order.processes.begin() + hosts_.self(), 0);
+  failure_.reset();
+  is_told_over_ = false;
+  plan_ = plan(order);
+  generation_ = std::make_unique<Generation>(plan_, first_rank_, router_, options_.grace);
+  watch_.end();
+  if (!order.rendezvous.empty()) watch_.begin(Clock::now());
+}
+
+std::vector<SpawnOptions> HostRun::plan(const StartOrder& order) const {
+  machine::Topology topology;
+  if (options_.binding == CoreBinding::kDivide) topology = machine::discover_topology();
+  const int here = order.processes[static_cast<std::size_t>(hosts_.self())];
+  const auto shares = divide_resources(topology, options_.gpus, here);
+  if (order.generation == 0) {
+    for (const std::string& line : shared_cards(shares, first_rank_)) base::log_warning(line);
+  }
+  return plan_start(
+      options_,
+      {.generation = order.generation,
+       .world_size = std::accumulate(order.processes.begin(), order.processes.end(), 0),
+       .first_rank = first_rank_,
+       .rendezvous = order.rendezvous,
+       .master = order.master},
+      shares);
+}
+
+void HostRun::name(const NameOrder& order) {
+  const int host = host_of(order.rank, order_.processes);
+  if (host != hosts_.self()) {
+    failure_ = Failure{.rank = order.rank,
+                       .status = order.status,
+                       .reason = order.reason,
+                       .after = std::chrono::duration_cast<std::chrono::milliseconds>(
+                           Clock::now() - generation_->started()),
+                       .generation = order.generation,
+                       .elsewhere = hosts_.name(host)};
+    return;
+  }
+  RankProcess& process = *generation_->find(order.rank);
+  generation_->pass_on_output();  // its last words
+  failure_ = describe(process, order.status, order.reason);
+  if (process.is_running()) process.kill();
+}
+
+void HostRun::stop(int signal) {
+  watch_.end();
+  if (!is_running()) return;
+  if (signal == SIGKILL) return generation_->kill_all();
+  generation_->stop(signal);
+}
+
+void HostRun::add_to(std::vector<pollfd>& waiting) const {
+  if (is_running()) generation_->add_to(waiting);
+}
+
+HostRun::Clock::time_point HostRun::next_deadline() const {
+  if (!is_running()) return Clock::time_point::max();
+  return std::min(generation_->kill_at(), watch_.next_look());
+}
+
+void HostRun::advance() {
+  if (!is_running()) return;
+  generation_->pass_on_output();
+  note_ends();
+  look_for_standstill();
+  generation_->kill_overdue();
+  if (generation_->is_over()) tell_over();
+}
+
+void HostRun::note_ends() {
+  // By index: one that is started again is added at the end.
+  for (std::size_t i = 0; i < generation_->processes().size(); ++i) {
+    RankProcess& process = generation_->processes()[i];
+    if (!process.notice_end()) continue;
+    const int rank = process.rank();
+    const ExitStatus status = *process.ended();
+    if (status.signal) kill_escaped();
+    if (!is_independent() || generation_->is_stopping()) {
+      hosts_.send(RankEnded{order_.generation, rank, status, is_orderly(process)});
+    } else if (!status.is_success()) {
+      generation_->pass_on_output();
+      const auto failure = [&] { return describe(process, status, to_string(status)); };
+      if (!lone_restarts_.allows(status, failure)) continue;
+      base::log_warning(base::str_cat("Rank ", rank, " is started again."));
+      generation_->start_again(rank, plan_[static_cast<std::size_t>(rank - first_rank_)]);
+    }
+  }
+}
+
+void HostRun::look_for_standstill() {
+  const auto now = Clock::now();
+  if (!watch_.is_due(now)) return;
+  for (const RankProcess& process : generation_->processes()) {
+    if (!process.is_running()) continue;
+    if (const auto reason = watch_.look(process.pid(), now))
+      hosts_.send(RankLost{order_.generation, process.rank(), *reason});
+  }
+}
+
+/// What was below a shim that was killed has come to this process, and is all of it that no shim
+/// that runs has.
+void HostRun::kill_escaped() const {
+  std::vector<pid_t> spared = strangers_;
+  for (const RankProcess& process : generation_->processes()) {
+    if (process.is_running()) spared.push_back(process.pid());
+  }
+  kill_descendants(::getpid(), kEscapedPatience, spared);
+}
+
+void HostRun::tell_over() {
+  kill_escaped();
+  generation_->finish_output();
+  is_told_over_ = true;
+  watch_.end();
+  if (failure_) add_endings(*failure_, *generation_);
+  const bool all_done = std::ranges::all_of(
+      generation_->processes(), [](const RankProcess& each) { return each.ended()->is_success(); });
+  hosts_.send(HostOver{hosts_.self(), order_.generation, all_done, lone_restarts_.code()});
+}
+
+Failure HostRun::describe(const RankProcess& failed, const ExitStatus& status,
+                          const std::string& reason) const {
+  Failure failure = describe_failure(failed, status, reason, *generation_, router_);
+  failure.generation = order_.generation;
+  if (is_independent()) failure.others.clear();
+  return failure;
+}
+
+JobStatus HostRun::status() const {
+  JobStatus status{.generation = order_.generation,
+                   .seconds = std::chrono::duration<double>(Clock::now() - started_).count(),
+                   .first_rank = first_rank_};
+  if (!generation_) return status;
+  status.is_stopping = generation_->is_stopping();
+  status.up.resize(static_cast<std::size_t>(plan_.size()));
+  for (const RankProcess& each : generation_->processes())
+    status.up[static_cast<std::size_t>(each.rank() - first_rank_)] = each.is_running();
+  return status;
+}
+
+}  // namespace brigade::launch

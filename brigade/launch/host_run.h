@@ -1,0 +1,84 @@
+#pragma once
+
+#include <poll.h>
+#include <sys/types.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "brigade/launch/failure.h"
+#include "brigade/launch/generation.h"
+#include "brigade/launch/hosts.h"
+#include "brigade/launch/job_status.h"
+#include "brigade/launch/lone_restarts.h"
+#include "brigade/launch/message.h"
+#include "brigade/launch/standstill_watch.h"
+
+namespace brigade::launch {
+
+/// The processes of a job on this host, generation after generation: starts and stops them as the
+/// conductor orders, reports how they end, and knows what is to be told of the one that failed.
+///
+/// Thread-safety: one thread.
+class HostRun {
+ public:
+  using Clock = Generation::Clock;
+
+  /// All must outlive it.
+  HostRun(const JobOptions& options, Hosts& hosts, LineRouter& router);
+
+  /// Throws as ChildProcess.
+  void begin(const StartOrder& order);
+  void note_met() { watch_.end(); }
+  void name(const NameOrder& order);
+  /// SIGKILL kills at once.
+  void stop(int signal);
+
+  /// Whether processes of this host run, or what they wrote is still passed on.
+  bool is_running() const { return generation_ && !is_told_over_; }
+  void add_to(std::vector<pollfd>& waiting) const;
+  /// When `advance` is due, whatever happens; max for never.
+  Clock::time_point next_deadline() const;
+  /// Passes on output, reports ends and standstills, kills whose time is over.
+  void advance();
+
+  /// The failure that the conductor named in the generation that is over.
+  const std::optional<Failure>& failure() const { return failure_; }
+  /// Restarts of processes that have nothing to do with each other, and their failures.
+  const LoneRestarts& lone_restarts() const { return lone_restarts_; }
+  /// Generation, ranks that run, and uptime.
+  JobStatus status() const;
+
+ private:
+  bool is_independent() const { return options_.coupling == Coupling::kIndependent; }
+  std::vector<SpawnOptions> plan(const StartOrder& order) const;
+  void kill_escaped() const;
+  void note_ends();
+  void look_for_standstill();
+  void tell_over();
+  Failure describe(const RankProcess& failed, const ExitStatus& status,
+                   const std::string& reason) const;
+
+  const JobOptions& options_;
+  Hosts& hosts_;
+  LineRouter& router_;
+  const Clock::time_point started_ = Clock::now();
+  const std::vector<pid_t> strangers_;  // children that this process had before
+  LoneRestarts lone_restarts_;
+  StandstillWatch watch_;
+
+  // Of this generation.
+  StartOrder order_;
+  int first_rank_ = 0;
+  std::vector<SpawnOptions> plan_;
+  std::unique_ptr<Generation> generation_;
+  std::optional<Failure> failure_;
+  bool is_told_over_ = false;
+};
+
+/// Which host has this rank, where they have so many processes.
+int host_of(int rank, const std::vector<int>& processes);
+
+}  // namespace brigade::launch

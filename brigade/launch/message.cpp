@@ -1,0 +1,69 @@
+#include "brigade/launch/message.h"
+
+#include <nlohmann/json.hpp>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+
+namespace brigade::launch {
+
+using Json = nlohmann::json;
+
+// The library finds these by the types' namespace.
+void to_json(Json& json, const ExitStatus& status) {
+  json = {{"code", status.code.value_or(-1)}, {"signal", status.signal.value_or(-1)}};
+}
+void from_json(const Json& json, ExitStatus& status) {
+  const int code = json.at("code"), signal = json.at("signal");
+  status = {};
+  if (code >= 0) status.code = code;
+  if (signal >= 0) status.signal = signal;
+}
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankEnded, generation, rank, status, is_orderly)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankLost, generation, rank, reason)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SignalCame, host, signal)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(HostOver, host, generation, all_done, code)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(HostFailed, host, reason)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Standing, restarts, membership_changes, tells_failure, note)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StartOrder, generation, processes, rendezvous, master, standing)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MetOrder, generation)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NameOrder, generation, rank, status, reason)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StopOrder, generation, signal)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(FinishOrder, exit_code, standing)
+
+namespace {
+
+template <std::size_t Kind = 0>
+Message decode_as(std::size_t kind, const Json& body) {
+  if constexpr (Kind < std::variant_size_v<Message>) {
+    if (kind == Kind) return body.get<std::variant_alternative_t<Kind, Message>>();
+    return decode_as<Kind + 1>(kind, body);
+  } else {
+    throw Error(ErrorCode::kDataLoss, base::str_cat("no message has kind ", kind));
+  }
+}
+
+}  // namespace
+
+std::string encode(const Message& message) {
+  return std::visit(
+      [&](const auto& body) {
+        // A program's last words may be anything.
+        return Json{{"kind", message.index()}, {"body", body}}.dump(-1, ' ', false,
+                                                                    Json::error_handler_t::replace);
+      },
+      message);
+}
+
+Message decode(std::string_view text) {
+  try {
+    const Json json = Json::parse(text);
+    return decode_as(json.at("kind").get<std::size_t>(), json.at("body"));
+  } catch (const std::exception& error) {
+    throw Error(ErrorCode::kDataLoss,
+                base::str_cat("A launcher's message cannot be read (", error.what(),
+                              "): run the same build of Brigade on all hosts."));
+  }
+}
+
+}  // namespace brigade::launch

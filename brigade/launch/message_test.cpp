@@ -1,0 +1,42 @@
+#include "brigade/launch/message.h"
+
+#include <gtest/gtest.h>
+
+#include "brigade/base/error.h"
+
+namespace brigade::launch {
+namespace {
+
+TEST(Message, ComesOutAsItWentIn) {
+  const StartOrder start{.generation = 3,
+                         .processes = {2, 1},
+                         .rendezvous = "a:1",
+                         .master = "a:2",
+                         .standing = {.restarts = 4, .membership_changes = 5, .note = "n"}};
+  const auto again = std::get<StartOrder>(decode(encode(start)));
+  EXPECT_EQ(again.generation, 3);
+  EXPECT_EQ(again.processes, start.processes);
+  EXPECT_EQ(again.rendezvous, "a:1");
+  EXPECT_EQ(again.standing.membership_changes, 5);
+  EXPECT_EQ(again.standing.note, "n");
+
+  const RankEnded killed{.generation = 1, .rank = 2, .status = {.signal = 9}, .is_orderly = false};
+  const auto ended = std::get<RankEnded>(decode(encode(killed)));
+  EXPECT_EQ(ended.status, killed.status);
+  EXPECT_FALSE(ended.is_orderly);
+  EXPECT_EQ(std::get<FinishOrder>(decode(encode(FinishOrder{.exit_code = 137}))).exit_code, 137);
+}
+
+TEST(Message, TextThatIsNoUtf8IsNoHindrance) {
+  EXPECT_NO_THROW(decode(encode(HostFailed{.host = 1, .reason = "\xff"})));
+}
+
+TEST(Message, NonsenseIsRefused) {
+  for (const char* text :
+       {"", "x", "{}", R"({"kind": 99, "body": {}})", R"({"kind": 0, "body": {"rank": "a"}})"}) {
+    EXPECT_THROW(decode(text), Error) << text;
+  }
+}
+
+}  // namespace
+}  // namespace brigade::launch

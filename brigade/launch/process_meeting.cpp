@@ -1,0 +1,45 @@
+#include "brigade/launch/process_meeting.h"
+
+#include <numeric>
+
+#include "brigade/cluster/address.h"
+#include "brigade/launch/rank_environment.h"
+
+namespace brigade::launch {
+
+namespace {
+
+std::string host_to_meet_at(const HostPlace& hosts) {
+  if (hosts.count == 1) return "127.0.0.1";
+  return cluster::parse_address(hosts.rendezvous).host;
+}
+
+}  // namespace
+
+StartOrder ProcessMeeting::open(StartOrder order) {
+  news_.take();  // of the last generation
+  if (options_.coupling == Coupling::kIndependent) return order;
+  const int world_size = std::accumulate(order.processes.begin(), order.processes.end(), 0);
+  order.rendezvous = rendezvous(order.generation, world_size);
+  order.master = free_address(host_to_meet_at(options_.hosts));
+  return order;
+}
+
+std::string ProcessMeeting::rendezvous(int generation, int world_size) {
+  if (world_size == 1 || !rpc::is_built_in()) return {};
+  if (server_) {
+    server_->begin_generation(generation, world_size);
+  } else {
+    server_ = rpc::make_rendezvous_server(
+        {.address = cluster::to_string(cluster::Address{host_to_meet_at(options_.hosts), 0}),
+         .key = options_.key,
+         .world_size = world_size,
+         .generation = generation,
+         .peer_timeout = options_.peer_timeout,
+         .on_lost = [this](const cluster::LostMember& lost) { news_.put(lost); },
+         .on_all_joined = [this] { news_.put(AllJoined{}); }});
+  }
+  return server_->address();
+}
+
+}  // namespace brigade::launch

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <variant>
+
+#include "brigade/cluster/membership.h"
+#include "brigade/launch/job_options.h"
+#include "brigade/launch/mailbox.h"
+#include "brigade/launch/message.h"
+#include "brigade/rpc/rendezvous.h"
+
+namespace brigade::launch {
+
+/// Where the processes of a job meet: the launcher of host 0 has it.
+///
+/// Thread-safety: one thread.
+class ProcessMeeting {
+ public:
+  /// All members of the generation have come.
+  struct AllJoined {};
+  using News = std::variant<cluster::LostMember, AllJoined>;
+
+  /// The options must outlive it.
+  explicit ProcessMeeting(const JobOptions& options) : options_(options) {}
+
+  /// The order with the addresses of its generation filled in; none if nobody would come. Throws as
+  /// rpc::make_rendezvous_server.
+  StartOrder open(StartOrder order);
+
+  /// Readable while there is news.
+  int descriptor() const { return news_.descriptor(); }
+  std::vector<News> take() { return news_.take(); }
+
+ private:
+  std::string rendezvous(int generation, int world_size);
+
+  const JobOptions& options_;
+  Mailbox<News> news_;
+  std::unique_ptr<rpc::RendezvousServer> server_;  // ends first
+};
+
+}  // namespace brigade::launch

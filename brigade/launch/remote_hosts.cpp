@@ -1,0 +1,231 @@
+#include <deque>
+#include <nlohmann/json.hpp>
+#include <thread>
+#include <utility>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+#include "brigade/cluster/membership.h"
+#include "brigade/concurrency/mutex.h"
+#include "brigade/launch/hosts.h"
+#include "brigade/launch/mailbox.h"
+#include "brigade/rpc/rendezvous.h"
+
+namespace brigade::launch {
+
+namespace {
+
+using Json = nlohmann::json;
+using Clock = std::chrono::steady_clock;
+using TimePoint = Clock::time_point;
+using std::chrono::milliseconds;
+
+constexpr const char* kJob = "host";
+// A wait for the next message is begun again so often; it ends at once where a host is lost.
+constexpr milliseconds kSlice = std::chrono::seconds(5);
+// After a call has failed, the news of who is lost is on its way.
+constexpr milliseconds kNewsTime{1000};
+constexpr int kLostCode = 137;
+
+// The messages are a row of keys: whoever sends takes the next number, and all read them in order.
+constexpr const char* kCount = "messages";
+std::string key_of(std::int64_t number) {
+  return base::str_cat("message/", number);
+}
+
+class RemoteHosts final : public Hosts {
+ public:
+  RemoteHosts(std::shared_ptr<cluster::Membership> membership, std::vector<int> processes,
+              milliseconds patience)
+      : membership_(std::move(membership)),
+        processes_(std::move(processes)),
+        patience_(patience),
+        on_lost_(membership_->lost_token().on_cancel([this] { hear_of_loss(); })),
+        reader_([this] { read(); }),
+        writer_([this] { write(); }) {}
+
+  ~RemoteHosts() override {
+    leave();
+    reader_.join();
+  }
+
+  int self() const override { return membership_->self().rank; }
+  const std::vector<int>& processes() const override { return processes_; }
+  std::string name(int host) const override {
+    const auto& member = membership_->members()[static_cast<std::size_t>(host)];
+    return base::str_cat("host ", host, " (", member.host, ")");
+  }
+
+  void send(const Message& message) override {
+    const concurrency::MutexLock lock(mutex_);
+    outgoing_.push_back(encode(message));
+    if (std::holds_alternative<HostFailed>(message)) is_failing_ = true;
+    changed_.notify_all();
+  }
+
+  int descriptor() const override { return news_.descriptor(); }
+
+  std::vector<Message> take() override {
+    std::vector<Message> messages;
+    for (auto& news : news_.take()) {
+      if (news) messages.push_back(std::move(*news));
+    }
+    return messages;
+  }
+
+  std::optional<GoneHost> gone() const override {
+    if (const auto lost = membership_->lost()) {
+      const cluster::Member& who = lost->member;
+      const char* const what = who.rank == self() ? "This launcher, of" : "The launcher of";
+      return GoneHost{base::str_cat(what, " host ", who.rank, " (", who.host, ", pid ", who.pid,
+                                    ") was lost: ", lost->reason),
+                      kLostCode};
+    }
+    const concurrency::MutexLock lock(mutex_);
+    return broken_;
+  }
+
+  void leave() noexcept override {
+    {
+      const concurrency::MutexLock lock(mutex_);
+      if (std::exchange(is_leaving_, true)) return;
+      changed_.notify_all();
+    }
+    writer_.join();
+    try {
+      if (!gone() && !is_failing_) membership_->barrier("the end", patience_);
+    } catch (const Error&) {
+      // Whoever is not there does not need to hear it.
+    }
+    membership_->leave();
+  }
+
+ private:
+  void hear_of_loss() {
+    news_.put(std::nullopt);
+    const concurrency::MutexLock lock(mutex_);
+    changed_.notify_all();
+  }
+
+  void write() {
+    for (;;) {
+      std::string message;
+      {
+        const concurrency::MutexLock lock(mutex_);
+        while (outgoing_.empty() && !is_leaving_) changed_.wait(mutex_);
+        if (outgoing_.empty()) return;
+        message = std::move(outgoing_.front());
+        outgoing_.pop_front();
+      }
+      try {
+        membership_->set(key_of(membership_->add(kCount, 1)), message);
+      } catch (const Error& error) {
+        return give_up(error);
+      }
+    }
+  }
+
+  void read() {
+    for (std::int64_t number = 1;;) {
+      try {
+        const std::string text = membership_->get(key_of(number), kSlice);
+        ++number;
+        news_.put(decode(text));
+      } catch (const Error& error) {
+        if (error.code() == ErrorCode::kDeadlineExceeded && !is_leaving()) continue;
+        return give_up(error);
+      }
+    }
+  }
+
+  bool is_leaving() const {
+    const concurrency::MutexLock lock(mutex_);
+    return is_leaving_;
+  }
+
+  void give_up(const Error& error) {
+    {
+      const TimePoint latest = Clock::now() + kNewsTime;
+      const concurrency::MutexLock lock(mutex_);
+      while (!is_leaving_ && !membership_->lost() && Clock::now() < latest)
+        changed_.wait_until(mutex_, latest);
+      if (!is_leaving_ && !broken_) {
+        broken_ = GoneHost{
+            base::str_cat("The launcher of ", name(0), " has ended the job: ", error.what())};
+      }
+    }
+    news_.put(std::nullopt);
+  }
+
+  const std::shared_ptr<cluster::Membership> membership_;
+  const std::vector<int> processes_;      // by host
+  const milliseconds patience_;           // at the end
+  Mailbox<std::optional<Message>> news_;  // nothing: look who is gone
+  bool is_failing_ = false;               // has told so; nobody is waited for then
+  mutable concurrency::Mutex mutex_;
+  concurrency::Condition changed_;
+  std::deque<std::string> outgoing_ BRIGADE_GUARDED_BY(mutex_);
+  bool is_leaving_ BRIGADE_GUARDED_BY(mutex_) = false;
+  std::optional<GoneHost> broken_ BRIGADE_GUARDED_BY(mutex_);
+  const concurrency::CancelRegistration on_lost_;
+  std::jthread reader_;
+  std::jthread writer_;
+};
+
+/// What all launchers must have been told alike.
+Json terms_of(const JobOptions& options) {
+  return {{"--max-restarts", options.max_restarts}};
+}
+
+void check_equal(const Json& own, const Json& other, const cluster::Member& member) {
+  for (const auto& [flag, value] : own.items()) {
+    const Json& others = other.at(flag);
+    if (others == value) continue;
+    throw Error(ErrorCode::kFailedPrecondition,
+                base::str_cat("The launchers disagree: that of host ", member.rank, " (",
+                              member.host, ") has ", flag, " ", others.dump(), " and this one ",
+                              value.dump(), "; give all the same."));
+  }
+}
+
+/// How many processes each host begins with.
+std::vector<int> exchange(cluster::Membership& membership, const JobOptions& options) {
+  const auto key = [](int host) { return base::str_cat("host/", host); };
+  const milliseconds patience = options.hosts.start_timeout;
+  const Json terms = terms_of(options);
+  membership.set(key(membership.self().rank),
+                 Json{{"processes", options.processes}, {"terms", terms}}.dump());
+  std::vector<Json> said;
+  for (const cluster::Member& member : membership.members())
+    said.push_back(Json::parse(membership.get(key(member.rank), patience)));
+  // Whoever finds a mistake ends; the others are to find it too.
+  membership.barrier("all have read", patience);
+  std::vector<int> processes;
+  for (const cluster::Member& member : membership.members()) {
+    const Json& other = said[static_cast<std::size_t>(member.rank)];
+    check_equal(terms, other.at("terms"), member);
+    processes.push_back(other.at("processes").get<int>());
+  }
+  return processes;
+}
+
+}  // namespace
+
+std::unique_ptr<Hosts> meet_hosts(const JobOptions& options,
+                                  const concurrency::CancelToken& cancel) {
+  const HostPlace& hosts = options.hosts;
+  const cluster::ClusterConfig config{.task = {.job = kJob, .index = hosts.index},
+                                      .rank = hosts.index,
+                                      .world_size = hosts.count,
+                                      .rendezvous = hosts.rendezvous,
+                                      .source = "the launcher's flags"};
+  auto membership = rpc::join(config, {.key = options.key,
+                                       .start_timeout = hosts.start_timeout,
+                                       .peer_timeout = options.peer_timeout,
+                                       .cancel = cancel});
+  std::vector<int> processes = exchange(*membership, options);
+  return std::make_unique<RemoteHosts>(std::move(membership), std::move(processes),
+                                       options.peer_timeout);
+}
+
+}  // namespace brigade::launch
