@@ -52,6 +52,7 @@ void PeerNotes::leave() noexcept {
   if (has_given_up_) return;  // the others shall hear the reason
   try {
     membership_->add(key("left", membership_->self().rank), 1);
+    membership_->add(name_ + "/stopped", 1);
   } catch (const std::exception&) {  // whoever asks finds the store gone
   }
 }
@@ -63,6 +64,7 @@ void PeerNotes::give_up(const Error& reason) noexcept {
     membership_->set(key("reason", rank),
                      base::str_cat(static_cast<int>(reason.code()), " ", reason.what()));
     membership_->add(key("given_up", rank), 1);
+    membership_->add(name_ + "/stopped", 1);
   } catch (const std::exception&) {
   }
 }
@@ -89,6 +91,10 @@ std::optional<Error> PeerNotes::known_reason(std::string_view what) {
     }
   }
   return std::nullopt;
+}
+
+std::optional<Error> PeerNotes::find_reason(std::string_view what) {
+  return count(name_ + "/stopped") == 0 ? std::nullopt : known_reason(what);
 }
 
 Error PeerNotes::explain(std::string_view what, std::string_view text) {

@@ -30,6 +30,10 @@ class PeerNotes {
   void leave() noexcept;
   void give_up(const Error& reason) noexcept;
 
+  /// Why a call waits in vain: a member that has given up or has left. Asks the store for one
+  /// number, as long as none has.
+  std::optional<Error> find_reason(std::string_view what);
+
   /// The error to throw where connections broke with `text`: it names the member that is lost, has
   /// given up or has left. Waits a while for one of these to become known.
   Error explain(std::string_view what, std::string_view text);

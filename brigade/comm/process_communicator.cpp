@@ -121,7 +121,8 @@ std::unique_ptr<ProcessCommunicator> make_process_communicator(
   const int rank = membership->self().rank;
   const int world_size = static_cast<int>(membership->members().size());
   if (options.transport == Transport::kNccl) refuse_nccl();
-  if (options.transport == Transport::kMpi) make_mpi_link(membership, "", options);
+  if (options.transport == Transport::kMpi && !mpi_is_built_in())
+    make_mpi_link(membership, "", options);  // says why not, to a process alone too
   if (world_size == 1) {
     const Transport transport =
         options.transport == Transport::kAuto ? Transport::kSharedMemory : options.transport;

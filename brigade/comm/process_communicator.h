@@ -19,7 +19,7 @@ enum class Transport {
   kAuto,          ///< shared memory where all processes are on one host, Gloo otherwise
   kSharedMemory,  ///< a segment that the processes of one host map
   kGloo,          ///< c10d's Gloo over TCP; over TLS between hosts
-  kMpi,           ///< c10d's MPI, started by mpirun; where it is built in
+  kMpi,           ///< MPI, between processes that mpirun started; where it is built in
   kNccl,          ///< NCCL between the replicas' cards, host values as with kAuto; GPUs only
 };
 
@@ -57,8 +57,8 @@ struct Traffic {
 
 /// A communicator whose ranks are processes, one call at a time each. Every reduction adds in rank
 /// order, whatever the transport, sizes or timing: each rank receives everybody's part of its share
-/// of the elements, adds them up, and sends the sums. So the same bits come out of shared memory
-/// and of Gloo, of one pack and of many.
+/// of the elements, adds them up, and sends the sums. So the same bits come out of shared
+/// memory, Gloo and MPI, of one pack and of many.
 ///
 /// A member's loss (cluster::Membership) releases who waits with kUnavailable, naming the member.
 /// After an error make another one of the next membership: this one keeps throwing. Calls return

@@ -1,212 +1,36 @@
-// What every Communicator owes, at worlds of one to four. A new implementation adds a line to the
-// list at the end.
-#include <ATen/ops/arange.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/equal.h>
-#include <ATen/ops/full.h>
+// The contract of every Communicator, for those whose ranks are threads of this process, at worlds
+// of one to four. A new implementation adds a line to the list.
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <functional>
-#include <string>
+#include <memory>
 
-#include "brigade/base/error.h"
-#include "brigade/comm/communicator.h"
 #include "brigade/comm/gloo.h"
 #include "brigade/comm/testing/hierarchy_threads.h"
 #include "brigade/comm/testing/process_threads.h"
 #include "brigade/comm/testing/rank_threads.h"
+#include "tests/contract/communicator_contract.h"
 
 namespace brigade::comm {
 namespace {
 
-struct Implementation {
-  std::string name;
-  /// Calls the body once a rank, at the same time; returns what each rank threw.
-  std::function<std::vector<std::exception_ptr>(int, const std::function<void(Communicator&)>&)>
-      run;
-  int world;
-};
+using Body = Implementation::Body;
 
-void PrintTo(const Implementation& implementation, std::ostream* out) {
-  *out << implementation.name << " of " << implementation.world;
-}
-
-class CommunicatorContract : public ::testing::TestWithParam<Implementation> {
- protected:
-  void SetUp() override {
-    world_ = GetParam().world;
-    std::atomic<int> ranks = 0;
-    run([&](Communicator& communicator) {
-      ++ranks;
-      ASSERT_EQ(communicator.world_size(), world_);
-    });
-    ASSERT_EQ(ranks, world_);
-  }
-
-  void run(const std::function<void(Communicator&)>& body) {
-    for (const std::exception_ptr& error : GetParam().run(world_, body)) {
-      if (error) std::rethrow_exception(error);
-    }
-  }
-  /// Whether every rank throws.
-  bool all_fail(const std::function<void(Communicator&)>& body) {
-    bool all = true;
-    for (const std::exception_ptr& error : GetParam().run(world_, body)) all = all && error;
-    return all;
-  }
-  int sum_of_ranks() const { return world_ * (world_ - 1) / 2; }
-
-  int world_ = 0;
-};
-
-TEST_P(CommunicatorContract, EveryRankHasItsNumber) {
-  std::vector<std::atomic<int>> seen(static_cast<std::size_t>(world_));
-  run([&](Communicator& communicator) { ++seen[static_cast<std::size_t>(communicator.rank())]; });
-  for (const auto& count : seen) EXPECT_EQ(count, 1);
-}
-
-TEST_P(CommunicatorContract, AllReduceLeavesTheSameEverywhere) {
-  run([&](Communicator& communicator) {
-    const auto reduced = [&](ReduceOp op) {
-      const at::Tensor tensor = at::full({5}, communicator.rank() + 1.0);
-      communicator.all_reduce({&tensor, 1}, op)->wait();
-      EXPECT_TRUE(at::equal(tensor, tensor[0].expand({5})));
-      return tensor[0].item<double>();
-    };
-    EXPECT_EQ(reduced(ReduceOp::kSum), sum_of_ranks() + world_);
-    EXPECT_EQ(reduced(ReduceOp::kMean), (world_ + 1) / 2.0);
-    EXPECT_EQ(reduced(ReduceOp::kMax), world_);
-    EXPECT_EQ(reduced(ReduceOp::kMin), 1);
-  });
-}
-
-TEST_P(CommunicatorContract, AllReduceTakesManyTensorsOfManyDtypesAndSizes) {
-  run([&](Communicator& communicator) {
-    std::vector<at::Tensor> tensors;
-    for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kLong, at::kInt}) {
-      for (const std::int64_t size : {0, 1, 3, 70'001})
-        tensors.push_back(at::full({size}, communicator.rank(), dtype));
-    }
-    communicator.all_reduce(tensors, ReduceOp::kSum)->wait();
-    for (const at::Tensor& tensor : tensors) {
-      EXPECT_TRUE(
-          at::equal(tensor, at::full({tensor.numel()}, sum_of_ranks(), tensor.scalar_type())));
-    }
-    communicator.all_reduce({}, ReduceOp::kSum)->wait();
-  });
-}
-
-TEST_P(CommunicatorContract, ReductionsAreTheSameBitsInEveryRankAndRun) {
-  std::vector<at::Tensor> results(static_cast<std::size_t>(2 * world_));
-  for (const int round : {0, 1}) {
-    run([&](Communicator& communicator) {
-      const at::Tensor tensor =
-          at::arange(10'007, at::kFloat).add(1.5F + communicator.rank()).sin();
-      communicator.all_reduce({&tensor, 1}, ReduceOp::kSum)->wait();
-      results[static_cast<std::size_t>(round * world_ + communicator.rank())] = tensor;
-    });
-  }
-  for (const at::Tensor& result : results) EXPECT_TRUE(at::equal(result, results.front()));
-}
-
-TEST_P(CommunicatorContract, TheMeanOfIntegersIsRefused) {
-  EXPECT_TRUE(all_fail([](Communicator& communicator) {
-    const at::Tensor tensor = at::full({2}, 1, at::kLong);
-    communicator.all_reduce({&tensor, 1}, ReduceOp::kMean)->wait();
-  }));
-}
-
-TEST_P(CommunicatorContract, BroadcastCopiesTheRootsTensors) {
-  run([&](Communicator& communicator) {
-    for (int root = 0; root < world_; ++root) {
-      const std::vector<at::Tensor> tensors = {at::full({3}, communicator.rank()),
-                                               at::full({2, 2}, communicator.rank() * 0.5)};
-      communicator.broadcast(tensors, root)->wait();
-      EXPECT_EQ(tensors[0][2].item<int>(), root);
-      EXPECT_EQ(tensors[1][1][1].item<double>(), root * 0.5);
-    }
-  });
-}
-
-TEST_P(CommunicatorContract, ARootThatIsNoRankIsRefused) {
-  for (const int root : {-1, world_}) {
-    EXPECT_TRUE(all_fail([&](Communicator& communicator) {
-      const at::Tensor tensor = at::full({1}, 1.0);
-      communicator.broadcast({&tensor, 1}, root)->wait();
-    }));
-  }
-}
-
-TEST_P(CommunicatorContract, AllGatherTakesUnevenShapesAndGivesCopies) {
-  run([&](Communicator& communicator) {
-    const at::Tensor mine = at::full({communicator.rank(), 2}, communicator.rank());
-    const std::vector<at::Tensor> all = communicator.all_gather(mine);
-    ASSERT_EQ(static_cast<int>(all.size()), world_);
-    for (int rank = 0; rank < world_; ++rank) {
-      EXPECT_EQ(all[rank].sizes(), at::IntArrayRef({rank, 2}));
-      EXPECT_EQ(all[rank].sum().item<int>(), 2 * rank * rank);
-      all[rank].zero_();
-    }
-    communicator.barrier();
-    EXPECT_EQ(mine.sum().item<int>(), 2 * communicator.rank() * communicator.rank());
-  });
-}
-
-TEST_P(CommunicatorContract, NobodyPassesABarrierBeforeEverybodyHasCome) {
-  std::atomic<int> here = 0;
-  run([&](Communicator& communicator) {
-    for (int round = 1; round <= 50; ++round) {
-      ++here;
-      communicator.barrier();
-      EXPECT_GE(here, round * world_);
-      communicator.barrier();
-    }
-  });
-}
-
-TEST_P(CommunicatorContract, ShapesDtypesAndCountsThatDifferAreErrorsEverywhere) {
-  if (world_ == 1) GTEST_SKIP() << "one rank agrees with itself";
-  const auto refused = [&](const std::function<std::vector<at::Tensor>(bool)>& tensors_of) {
-    return all_fail([&](Communicator& communicator) {
-      const bool odd_one = communicator.rank() == communicator.world_size() - 1;
-      communicator.all_reduce(tensors_of(odd_one), ReduceOp::kSum)->wait();
-    });
+/// A number of this process.
+std::function<std::int64_t(std::int64_t)> make_counter() {
+  return [counter = std::make_shared<std::atomic<std::int64_t>>()](std::int64_t delta) {
+    return counter->fetch_add(delta) + delta;
   };
-  using Tensors = std::vector<at::Tensor>;
-  EXPECT_TRUE(refused([](bool odd) { return Tensors{at::full({odd ? 3 : 2}, 1.0)}; }));
-  EXPECT_TRUE(
-      refused([](bool odd) { return Tensors{at::full({2}, 1, odd ? at::kFloat : at::kDouble)}; }));
-  EXPECT_TRUE(refused([](bool odd) { return Tensors(odd ? 2 : 1, at::full({2}, 1.0)); }));
-  EXPECT_TRUE(all_fail([](Communicator& communicator) {
-    communicator.all_gather(at::full({1}, 1, communicator.rank() == 0 ? at::kInt : at::kLong));
-  }));
 }
-
-TEST_P(CommunicatorContract, ALostRankIsAnErrorForAllAndNotAHang) {
-  if (world_ == 1) GTEST_SKIP() << "nobody to lose";
-  EXPECT_TRUE(all_fail([](Communicator& communicator) {
-    if (communicator.rank() == 1) throw Error(ErrorCode::kUnavailable, "lost");
-    communicator.barrier();
-  }));
-}
-
-TEST_P(CommunicatorContract, UnequalCountsOfCallsAreAnErrorAndNotAHang) {
-  if (world_ == 1) GTEST_SKIP() << "one rank agrees with itself";
-  const auto thrown = GetParam().run(world_, [](Communicator& communicator) {
-    if (communicator.rank() == 0) communicator.barrier();
-  });
-  EXPECT_TRUE(thrown[0]);
-}
-
-using Body = std::function<void(Communicator&)>;
 
 /// Ranks that are processes, over this transport.
 Implementation between_processes(std::string name, Transport transport, int world) {
   const CommunicationOptions options{.transport = transport, .timeout = std::chrono::seconds(60)};
-  return {std::move(name),
-          [options](int size, const Body& body) { return run_processes(size, options, body); },
-          world};
+  return {
+      .name = std::move(name),
+      .run = [options](int size, const Body& body) { return run_processes(size, options, body); },
+      .world = world,
+      .add = make_counter()};
 }
 
 /// Ranks in two processes, the second with one more where they are odd.
@@ -218,10 +42,11 @@ std::vector<std::exception_ptr> run_two_processes(int world, const Body& body) {
 std::vector<Implementation> implementations() {
   std::vector<Implementation> all;
   for (int world = 1; world <= 4; ++world) {
-    all.push_back({"Local", run_ranks, world});
+    all.push_back({.name = "Local", .run = run_ranks, .world = world, .add = make_counter()});
     all.push_back(between_processes("SharedMemory", Transport::kSharedMemory, world));
     if (gloo_is_built_in()) all.push_back(between_processes("Gloo", Transport::kGloo, world));
-    all.push_back({"Hierarchical", run_two_processes, world});
+    all.push_back(
+        {.name = "Hierarchical", .run = run_two_processes, .world = world, .add = make_counter()});
   }
   return all;
 }
