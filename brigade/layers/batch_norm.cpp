@@ -31,6 +31,7 @@ at::Tensor batch_norm(const at::Tensor& inputs, const BatchNormOptions& options)
       .updates = arguments.updates.value_or(StatisticsUpdate::kUpdateOps),
       .variance = input.dim() == 2 || input.dim() == 4 ? BatchNormStep::Variance::kOfDistribution
                                                        : BatchNormStep::Variance::kOfBatch,
+      .statistics = arguments.statistics.value_or(BatchStatistics::kReplica),
       .mode = arguments.mode.value_or(variables::Mode::kTraining)};
   const auto statistics = get_moving_statistics(input, arguments);
   return finished(layer, arguments, normalized(input, statistics, step));

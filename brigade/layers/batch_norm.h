@@ -13,13 +13,14 @@ namespace brigade::layers {
 
 /// See `LayerArguments` for what the fields mean.
 struct BatchNormOptions {
-  std::optional<double> decay = std::nullopt;              ///< default 0.999
-  std::optional<Center> center = std::nullopt;             ///< default kYes
-  std::optional<Scale> scale = std::nullopt;               ///< default kNo
-  std::optional<double> epsilon = std::nullopt;            ///< default 0.001
-  std::optional<Activation> activation = std::nullopt;     ///< default none
-  std::optional<StatisticsUpdate> updates = std::nullopt;  ///< default kUpdateOps
-  std::optional<variables::Mode> mode = std::nullopt;      ///< default kTraining
+  std::optional<double> decay = std::nullopt;                ///< default 0.999
+  std::optional<Center> center = std::nullopt;               ///< default kYes
+  std::optional<Scale> scale = std::nullopt;                 ///< default kNo
+  std::optional<double> epsilon = std::nullopt;              ///< default 0.001
+  std::optional<Activation> activation = std::nullopt;       ///< default none
+  std::optional<StatisticsUpdate> updates = std::nullopt;    ///< default kUpdateOps
+  std::optional<BatchStatistics> statistics = std::nullopt;  ///< default kReplica
+  std::optional<variables::Mode> mode = std::nullopt;        ///< default kTraining
   std::optional<variables::Reuse> reuse = std::nullopt;
   std::vector<std::string> variables_collections = {};
   std::vector<std::string> outputs_collections = {};
@@ -27,14 +28,14 @@ struct BatchNormOptions {
   LayerScope scope = {};  ///< default: BatchNorm, BatchNorm_1, ...
 };
 
-/// `inputs` [N, C, ...] with mean 0 and variance 1 a channel over the calling replica's batch,
-/// times gamma plus beta; in evaluation the moving statistics take the batch's place. Variables:
-/// beta, gamma (if scaled), moving_mean, moving_variance [C], the last two not trainable, one a
-/// replica, read as their mean. In training the moving statistics move towards the batch's when the
-/// update ops run; a batch without examples leaves them alone. As with
-/// TensorFlow's kernels, the moving variance of inputs of two or four dimensions follows the
-/// estimate for the distribution (divided by one less than the number of values), that of others
-/// the batch's own. TensorFlow: slim.batch_norm.
+/// `inputs` [N, C, ...] with mean 0 and variance 1 a channel over the calling replica's batch, or
+/// all replicas' (`BatchStatistics::kGlobal`), times gamma plus beta; in evaluation the moving
+/// statistics take the batch's place. Variables: beta, gamma (if scaled), moving_mean,
+/// moving_variance [C], the last two not trainable, one a replica, read as their mean. In training
+/// the moving statistics move towards the batch's when the update ops run; a batch without examples
+/// leaves them alone. As with TensorFlow's kernels, the moving variance of inputs of two or four
+/// dimensions follows the estimate for the distribution (divided by one less than the number of
+/// values), that of others the batch's own. TensorFlow: slim.batch_norm.
 ///
 /// Throws kInvalidArgument for inputs of fewer than two dimensions or a decay outside of [0, 1];
 /// otherwise as `conv2d`.

@@ -2,12 +2,18 @@
 
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/ones.h>
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include <numeric>
+
+#include "brigade/base/ambient.h"
 #include "brigade/base/error.h"
+#include "brigade/comm/replica.h"
+#include "brigade/comm/testing/rank_threads.h"
 #include "brigade/layers/v1/batch_normalization.h"
 #include "brigade/variables/variable_lists.h"
 
@@ -71,6 +77,17 @@ TEST(BatchNorm, OfOneValueHasNoVariance) {
   expect_values(read("BatchNorm/moving_variance"), {0.9, 0.9});
 }
 
+TEST(BatchNorm, HasAGradientForInputsOfAnyDimensions) {
+  for (const auto& shape : {std::vector<std::int64_t>{4, 2}, {4, 2, 3}, {2, 2, 2, 2}, {1, 2}}) {
+    Graph graph;
+    const auto opened = graph.as_default();
+    const auto x = sawtooth(shape).set_requires_grad(true);
+    v1::batch_normalization(x, {.mode = Mode::kTraining}).square().sum().backward();
+    batch_norm(x, {.updates = StatisticsUpdate::kInPlace}).square().sum().backward();
+    EXPECT_TRUE(x.grad().defined());
+  }
+}
+
 TEST(BatchNorm, CanMoveItsStatisticsInPlace) {
   Graph graph;
   const auto opened = graph.as_default();
@@ -131,6 +148,85 @@ TEST(BatchNorm, RefusesWhatDoesNotFit) {
   const auto opened = graph.as_default();
   EXPECT_THROW(batch_norm(at::ones({3})), Error);
   EXPECT_THROW(batch_norm(images(), {.decay = 1.5}), Error);
+}
+
+/// What a training pass leaves.
+struct Pass {
+  at::Tensor result, mean, variance;
+};
+
+Pass pass_over(const at::Tensor& inputs, comm::Communicator* ranks = nullptr) {
+  Graph graph;
+  const auto opened = graph.as_default();
+  batch_norm(inputs, {.mode = Mode::kEvaluation, .scope = "bn"});  // makes the variables
+  const comm::Replica replica{.communicator = ranks};
+  const base::AmbientScope<const comm::Replica> scope(comm::kReplicaSlot,
+                                                      ranks == nullptr ? nullptr : &replica);
+  Pass pass;
+  pass.result = batch_norm(inputs, {.decay = 0.9,
+                                    .updates = StatisticsUpdate::kInPlace,
+                                    .statistics = BatchStatistics::kGlobal,
+                                    .reuse = Reuse::kYes,
+                                    .scope = "bn"});
+  pass.mean = read("bn/moving_mean");
+  pass.variance = read("bn/moving_variance");
+  return pass;
+}
+
+/// The pass of each of several ranks over its share of `inputs`.
+std::vector<Pass> passes_over(const at::Tensor& inputs, const std::vector<std::int64_t>& sizes) {
+  std::vector<Pass> passes(sizes.size());
+  comm::run_ranks_successfully(static_cast<int>(sizes.size()), [&](comm::Communicator& ranks) {
+    const auto rank = static_cast<std::size_t>(ranks.rank());
+    const auto begin =
+        std::accumulate(sizes.begin(), sizes.begin() + ranks.rank(), std::int64_t{0});
+    passes[rank] = pass_over(inputs.narrow(0, begin, sizes[rank]), &ranks);
+  });
+  return passes;
+}
+
+// Inputs of three dimensions follow another variance than those of two and four.
+TEST(BatchNorm, ByTheGlobalBatchIsThatOfTheWholeBatchInEveryRank) {
+  for (const at::Tensor& like :
+       {sawtooth({6, 2}), sawtooth({6, 2, 3}), sawtooth({6, 2, 3, 2}), sawtooth({1, 2})}) {
+    const at::Tensor inputs = like.to(at::kDouble) + 50.0;
+    const Pass whole = pass_over(inputs);
+    const std::int64_t count = inputs.size(0);
+    for (const std::vector<std::int64_t>& sizes :
+         {std::vector<std::int64_t>{count, 0}, {count - 1, 1}, {count / 2, 0, count - count / 2}}) {
+      const std::vector<Pass> ranks = passes_over(inputs, sizes);
+      std::vector<at::Tensor> results;
+      for (const Pass& rank : ranks) {
+        results.push_back(rank.result);
+        EXPECT_TRUE(at::allclose(rank.mean, whole.mean, 1e-12, 1e-12)) << rank.mean << whole.mean;
+        EXPECT_TRUE(at::allclose(rank.variance, whole.variance, 1e-12, 1e-12));
+        EXPECT_TRUE(at::equal(rank.mean, ranks[0].mean) &&
+                    at::equal(rank.variance, ranks[0].variance));
+      }
+      EXPECT_TRUE(at::allclose(at::cat(results), whole.result, 1e-11, 1e-11));
+    }
+  }
+}
+
+TEST(BatchNorm, ByAGlobalBatchWithoutExamplesLeavesTheStatisticsAlone) {
+  for (const Pass& rank : passes_over(sawtooth({0, 2}), {0, 0}))
+    EXPECT_TRUE(at::equal(rank.variance, at::ones({2})));
+}
+
+TEST(BatchNorm, ByTheGlobalBatchMeetsNobodyInEvaluation) {
+  comm::run_ranks_successfully(2, [](comm::Communicator& ranks) {
+    if (ranks.rank() == 1) return;  // the other would wait for it in vain
+    Graph graph;
+    const auto opened = graph.as_default();
+    const BatchNormOptions options{.statistics = BatchStatistics::kGlobal,
+                                   .mode = Mode::kEvaluation,
+                                   .reuse = Reuse::kAuto,
+                                   .scope = "bn"};
+    const auto alone = batch_norm(images(), options);
+    const comm::Replica replica{.communicator = &ranks};
+    const base::AmbientScope<const comm::Replica> scope(comm::kReplicaSlot, &replica);
+    EXPECT_TRUE(at::equal(batch_norm(images(), options), alone));
+  });
 }
 
 TEST(BatchNormalization, HasTheDefaultsOfTfLayers) {

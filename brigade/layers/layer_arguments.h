@@ -24,6 +24,16 @@ enum class StatisticsUpdate {
   kInPlace,    ///< at once (Slim: updates_collections=None)
 };
 
+/// Whose examples batch norm's statistics are over in training.
+enum class BatchStatistics {
+  kReplica,  ///< the calling replica's share of the batch
+  /// The whole global batch, over all replicas and workers: any number of them then trains what one
+  /// trains on the whole batch, and the moving statistics are equal everywhere. Each pass is a
+  /// collective, also for a share without examples, and so is backward from it. Keras:
+  /// BatchNormalization(synchronized=True).
+  kGlobal,
+};
+
 /// Every argument of a layer that an `arg_scope` can give a default for. The options of a layer
 /// have those of these that it takes, by the same names, in this order, and mean by them what is
 /// said here. What is left unset comes from the open argument scopes, and then from the layer's own
@@ -53,6 +63,7 @@ struct LayerArguments {
   std::optional<variables::Initializer> biases_initializer = std::nullopt;
   std::optional<variables::Regularizer> biases_regularizer = std::nullopt;
   std::optional<StatisticsUpdate> updates = std::nullopt;
+  std::optional<BatchStatistics> statistics = std::nullopt;
   /// Slim: is_training.
   std::optional<variables::Mode> mode = std::nullopt;
   std::optional<variables::Reuse> reuse = std::nullopt;
@@ -99,6 +110,8 @@ void visit_arguments(Options& options, Arguments& arguments, const Visit& visit)
   if constexpr (requires { options.biases_regularizer; })
     visit("biases_regularizer", options.biases_regularizer, arguments.biases_regularizer);
   if constexpr (requires { options.updates; }) visit("updates", options.updates, arguments.updates);
+  if constexpr (requires { options.statistics; })
+    visit("statistics", options.statistics, arguments.statistics);
   if constexpr (requires { options.mode; }) visit("mode", options.mode, arguments.mode);
   if constexpr (requires { options.reuse; }) visit("reuse", options.reuse, arguments.reuse);
   if constexpr (requires { options.variables_collections; })

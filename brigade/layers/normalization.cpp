@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "brigade/layers/layer_scope.h"
+#include "brigade/layers/sync_batch_norm_function.h"
 #include "brigade/variables/get_variable.h"
 #include "brigade/variables/graph.h"
 #include "brigade/variables/layer_value.h"
@@ -38,7 +39,7 @@ std::function<void()> move_towards(const Variable& moving, at::Tensor batch, dou
   return [moving, batch = std::move(batch), decay] {
     const at::NoGradGuard no_gradients;
     const auto& before = moving.local();
-    moving.assign(before + (batch.to(before.device()) - before) * (1.0 - decay));
+    moving.assign(before + (batch.to(before.options()) - before) * (1.0 - decay));
   };
 }
 
@@ -54,6 +55,16 @@ void update(const MovingStatistics& statistics, const BatchNormStep& step, at::T
   auto& graph = variables::require_graph("batch_norm");
   graph.add_update_op("AssignMovingAvg", std::move(move_mean));
   graph.add_update_op("AssignMovingAvg", std::move(move_variance));
+}
+
+at::Tensor by_global_batch(comm::Communicator& ranks, const at::Tensor& inputs,
+                           const MovingStatistics& statistics, const BatchNormStep& step) {
+  GlobalBatchNorm whole = global_batch_norm(ranks, inputs, step.gamma, step.beta, step.epsilon);
+  if (whole.count == 0) return std::move(whole.result);
+  const bool of_distribution = step.variance == BatchNormStep::Variance::kOfDistribution;
+  update(statistics, step, whole.mean,
+         of_distribution ? whole.variance_of_distribution() : whole.variance);
+  return std::move(whole.result);
 }
 
 at::Tensor by_moving_statistics(const at::Tensor& inputs, const MovingStatistics& statistics,
@@ -83,7 +94,11 @@ MovingStatistics get_moving_statistics(const at::Tensor& like, const LayerArgume
 
 at::Tensor normalized(const at::Tensor& inputs, const MovingStatistics& statistics,
                       const BatchNormStep& step) {
-  if (step.mode == variables::Mode::kEvaluation || inputs.numel() == 0) {
+  const bool trains = step.mode == variables::Mode::kTraining;
+  comm::Communicator* ranks =
+      trains && step.statistics == BatchStatistics::kGlobal ? ranks_of_global_batch() : nullptr;
+  if (ranks != nullptr) return by_global_batch(*ranks, inputs, statistics, step);
+  if (!trains || inputs.numel() == 0) {
     return by_moving_statistics(inputs, statistics, step);
   }
   // libtorch moves statistics at once, ours wait for the update: with momentum 1 it gives us the
@@ -94,10 +109,11 @@ at::Tensor normalized(const at::Tensor& inputs, const MovingStatistics& statisti
   auto result = at::batch_norm(inputs, step.gamma, step.beta, mean, variance, /*training=*/true,
                                1.0, step.epsilon, /*cudnn_enabled=*/true);
   const auto count = inputs.numel() / inputs.size(1);
-  // One value has no variance; libtorch's estimate of it is 0 / 0.
-  if (count == 1) variance.zero_();
+  // One value has no variance; libtorch's estimate of it is 0 / 0. (Not in place: backward needs
+  // the tensor as it is.)
+  if (count == 1) variance = at::zeros_like(mean);
   if (step.variance == BatchNormStep::Variance::kOfBatch && count > 1) {
-    variance.mul_(static_cast<double>(count - 1) / static_cast<double>(count));
+    variance = variance * (static_cast<double>(count - 1) / static_cast<double>(count));
   }
   update(statistics, step, mean, variance);
   return result;

@@ -21,6 +21,7 @@ struct BatchNormStep {
   /// What the moving variance follows: the batch's variance, or an estimate of the distribution's
   /// (divided by one less; TensorFlow's fused kernels).
   enum class Variance { kOfBatch, kOfDistribution } variance = Variance::kOfDistribution;
+  BatchStatistics statistics = BatchStatistics::kReplica;
   variables::Mode mode = variables::Mode::kTraining;
 };
 
@@ -31,8 +32,9 @@ struct MovingStatistics {
 };
 MovingStatistics get_moving_statistics(const at::Tensor& like, const LayerArguments& arguments);
 
-/// `inputs` [N, C, ...] normalised by the batch's statistics, towards which the moving ones then
-/// move; in evaluation by the moving ones. An empty batch leaves them alone.
+/// `inputs` [N, C, ...] normalised by the statistics of the replica's batch or of the global one,
+/// towards which the moving ones then move; in evaluation by the moving ones. A batch without
+/// examples, of those that count, leaves them alone.
 at::Tensor normalized(const at::Tensor& inputs, const MovingStatistics& statistics,
                       const BatchNormStep& step);
 

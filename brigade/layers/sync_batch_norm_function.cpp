@@ -184,8 +184,9 @@ GlobalBatchNorm global_batch_norm(comm::Communicator& ranks, const at::Tensor& i
           .to(inputs.device());
   // libtorch's functions with a backward of their own take no undefined tensors.
   const at::Tensor constant = widened(inputs.detach().new_ones({inputs.size(1)}));
-  return {.result = Normalise::apply(inputs, moments, gamma.defined() ? gamma : constant,
-                                     beta.defined() ? beta : at::zeros_like(constant), epsilon),
+  return {.result =
+              Normalise::apply(inputs, moments, gamma.defined() ? widened(gamma) : constant,
+                               beta.defined() ? widened(beta) : at::zeros_like(constant), epsilon),
           .mean = moments.detach()[0],
           .variance = moments.detach()[1],
           .count = totals.count};

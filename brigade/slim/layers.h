@@ -40,6 +40,7 @@ using layers::arg_scoped_arguments;
 using layers::avg_pool2d;
 using layers::batch_norm;
 using layers::batch_normalizer;
+using layers::BatchStatistics;
 using layers::bias_add;
 using layers::CapturedArgScope;
 using layers::conv2d;

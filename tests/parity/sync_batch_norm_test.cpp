@@ -7,11 +7,18 @@
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
 
+#include <functional>
 #include <map>
 #include <mutex>
 
 #include "brigade/distribute/testing/worker_threads.h"
+#include "brigade/layers/batch_norm.h"
+#include "brigade/layers/conv2d.h"
+#include "brigade/layers/flatten.h"
+#include "brigade/layers/fully_connected.h"
+#include "brigade/layers/pooling.h"
 #include "brigade/layers/sync_batch_norm.h"
+#include "brigade/layers/v1/batch_normalization.h"
 #include "brigade/optim/sgd.h"
 #include "tests/parity/training.h"
 
@@ -39,12 +46,32 @@ struct NormalisedNet : torch::nn::Module {
   torch::nn::Linear output = register_module("output", torch::nn::Linear(8, 10));
 };
 
+/// The same kind of net as a function of layers, whose normaliser's statistics an argument scope
+/// makes global.
+at::Tensor normalised_function(const at::Tensor& images) {
+  using layers::BatchStatistics;
+  const auto everywhere =
+      layers::arg_scope<layers::batch_norm>({.statistics = BatchStatistics::kGlobal});
+  at::Tensor net = layers::conv2d(
+      images, 3, {5, 5},
+      {.normalizer = layers::batch_normalizer({.decay = 0.9, .scale = layers::Scale::kYes})});
+  net = layers::max_pool2d(net, {6, 6}, {.stride = {{6, 6}}});
+  net = layers::fully_connected(
+      layers::flatten(net), 8,
+      {.activation = nullptr, .biases_initializer = variables::Initializer()});
+  net = layers::v1::batch_normalization(net, {.momentum = 0.9,
+                                              .statistics = BatchStatistics::kGlobal,
+                                              .mode = variables::Mode::kTraining});
+  return layers::fully_connected(at::relu(net), 10, {.activation = nullptr});
+}
+
 constexpr int kSteps = 9;
+
+const optim::Sgd kRule{.learning_rate = 0.02, .momentum = 0.9};
 
 /// Batches of 4, 4 and 2: uneven, and with empty shares. Counters as numbers like the rest.
 Weights trained(Strategy& strategy, const Cut& cut = {}) {
-  const optim::Sgd rule{.learning_rate = 0.02, .momentum = 0.9};
-  Weights weights = train_under<NormalisedNet>(strategy, kSteps, rule, cut);
+  Weights weights = train_under<NormalisedNet>(strategy, kSteps, kRule, cut);
   for (auto* values : {&weights.before, &weights.after}) {
     for (at::Tensor& value : *values) value = value.to(at::kDouble);
   }
@@ -54,6 +81,22 @@ Weights trained(Strategy& strategy, const Cut& cut = {}) {
 Weights trained_by_one() {
   MirroredStrategy strategy(distribute::cpus(1));
   return trained(strategy);
+}
+
+/// The function's; each replica's moving statistics have the same bits.
+Weights trained_function(Strategy& strategy) {
+  const auto net = strategy.build(normalised_function, at::ones({1, 1, 28, 28}, at::kDouble));
+  Weights weights = train_model(strategy, net, kSteps, kRule);
+  for (const auto& variable : net.variables()) {
+    for (int replica = 1; replica < variable.num_components(); ++replica)
+      EXPECT_TRUE(variable.component(replica).equal(variable.component(0))) << variable.name();
+  }
+  return weights;
+}
+
+Weights function_trained_by_one() {
+  MirroredStrategy strategy(distribute::cpus(1));
+  return trained_function(strategy);
 }
 
 TEST(SyncBatchNormLaw, OneToFourReplicasInFloat64) {
@@ -71,13 +114,14 @@ TEST(SyncBatchNormLaw, UnderCentralStorage) {
   expect_same(trained(strategy), one, 1e-10, "3 replicas");
 }
 
-TEST(SyncBatchNormLaw, OnSeveralWorkers) {
-  const Weights one = trained_by_one();
+/// On each of these layouts every worker ends with what `one` has.
+void expect_as_one_on_workers(const Weights& one,
+                              const std::function<Weights(Strategy&)>& train_one) {
   for (const std::vector<int>& layout : {std::vector<int>{1, 1}, {2, 1}, {1, 1, 1}}) {
     std::mutex mutex;
     std::map<int, Weights> all;
     distribute::run_workers(layout, [&](distribute::MultiWorkerMirroredStrategy& strategy) {
-      Weights weights = trained(strategy);
+      Weights weights = train_one(strategy);
       const std::lock_guard lock(mutex);
       all[strategy.worker_index()] = std::move(weights);
     });
@@ -85,6 +129,28 @@ TEST(SyncBatchNormLaw, OnSeveralWorkers) {
     for (const auto& [worker, weights] : all)
       expect_same(weights, one, 1e-10, "worker " + std::to_string(worker));
   }
+}
+
+TEST(SyncBatchNormLaw, OnSeveralWorkers) {
+  expect_as_one_on_workers(trained_by_one(), [](Strategy& strategy) { return trained(strategy); });
+}
+
+TEST(GlobalBatchStatisticsLaw, OneToFourReplicasInFloat64) {
+  const Weights one = function_trained_by_one();
+  ASSERT_EQ(one.names.size(), 12u) << "weights, and four variables of each batch norm";
+  for (int replicas = 2; replicas <= 4; ++replicas) {
+    MirroredStrategy strategy(distribute::cpus(replicas));
+    expect_same(trained_function(strategy), one, 1e-10, std::to_string(replicas) + " replicas");
+  }
+}
+
+TEST(GlobalBatchStatisticsLaw, UnderCentralStorage) {
+  distribute::CentralStorageStrategy strategy(distribute::central_cpus(3));
+  expect_same(trained_function(strategy), function_trained_by_one(), 1e-10, "3 replicas");
+}
+
+TEST(GlobalBatchStatisticsLaw, OnSeveralWorkers) {
+  expect_as_one_on_workers(function_trained_by_one(), trained_function);
 }
 
 }  // namespace

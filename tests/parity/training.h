@@ -34,15 +34,10 @@ struct Cut {
   int accumulate = 1;
 };
 
-/// `steps` updates under `strategy`, in float64.
+/// `steps` updates of `model` under `strategy`, in float64.
 template <class Model, class Rule>
-Weights train_under(distribute::Strategy& strategy, int steps, const Rule& rule,
-                    const Cut& cut = {}) {
-  const auto model = strategy.create_from([] {
-    auto module = std::make_shared<Model>();
-    module->to(at::kDouble);
-    return module;
-  });
+Weights train_model(distribute::Strategy& strategy, const distribute::Replicated<Model>& model,
+                    int steps, const Rule& rule, const Cut& cut = {}) {
   const auto minimizer = strategy.minimizer(model, rule, {.accumulate = cut.accumulate});
   Weights weights{.before = read_all(model)};
   for (const auto& variable : model.variables()) weights.names.push_back(variable.name());
@@ -58,6 +53,18 @@ Weights train_under(distribute::Strategy& strategy, int steps, const Rule& rule,
   }
   weights.after = read_all(model);
   return weights;
+}
+
+/// The same of a new `Model`.
+template <class Model, class Rule>
+Weights train_under(distribute::Strategy& strategy, int steps, const Rule& rule,
+                    const Cut& cut = {}) {
+  const auto model = strategy.create_from([] {
+    auto module = std::make_shared<Model>();
+    module->to(at::kDouble);
+    return module;
+  });
+  return train_model(strategy, model, steps, rule, cut);
 }
 
 /// Whether both went the same way, within `tolerance` of its length.

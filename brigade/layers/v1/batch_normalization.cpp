@@ -16,6 +16,7 @@ at::Tensor batch_normalization(const at::Tensor& inputs, const BatchNormalizatio
                            .decay = options.momentum,
                            .variance = input.dim() == 4 ? BatchNormStep::Variance::kOfDistribution
                                                         : BatchNormStep::Variance::kOfBatch,
+                           .statistics = options.statistics,
                            .mode = options.mode};
   return normalized(input, get_moving_statistics(input, arguments), step);
 }

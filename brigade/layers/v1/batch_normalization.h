@@ -12,6 +12,7 @@ struct BatchNormalizationOptions {
   double epsilon = 0.001;
   Center center = Center::kYes;
   Scale scale = Scale::kYes;
+  BatchStatistics statistics = BatchStatistics::kReplica;
   /// tf.layers normalises by the moving statistics unless it is told that this is training.
   variables::Mode mode = variables::Mode::kEvaluation;
   variables::Trainable trainable = variables::Trainable::kYes;
