@@ -41,7 +41,7 @@ processes (130, 75); a second one kills them.)";
 Json as_json(const launch::JobResult& result) {
   Json failures = Json::array();
   for (const launch::Failure& failure : result.failures) {
-    failures.push_back({{"rank", failure.rank},
+    failures.push_back({{"rank", failure.rank < 0 ? Json() : Json(failure.rank)},
                         {"reason", failure.reason},
                         {"generation", failure.generation},
                         {"seconds", static_cast<double>(failure.after.count()) / 1e3},

@@ -11,6 +11,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/device/memory_limit.h"
 
 namespace brigade::device {
 namespace {
@@ -189,12 +190,16 @@ std::vector<Device> available_devices(const DiscoveryOptions& options, const Har
 
 std::vector<Device> available_gpus(const DiscoveryOptions& options) {
   check_options(options);
-  return logical_gpus(options, discover_hardware());
+  std::vector<Device> gpus = logical_gpus(options, discover_hardware());
+  limit_gpu_memory(gpus);
+  return gpus;
 }
 
 std::vector<Device> resolve_devices(const std::vector<std::string>& names,
                                     const DiscoveryOptions& options) {
-  return resolve_devices(names, options, discover_hardware());
+  std::vector<Device> devices = resolve_devices(names, options, discover_hardware());
+  limit_gpu_memory(devices);
+  return devices;
 }
 
 std::vector<Device> resolve_devices(const std::vector<std::string>& names,

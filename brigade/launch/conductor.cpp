@@ -20,6 +20,13 @@ constexpr int kRestartMeCode = 75;
 Conductor::Conductor(const JobOptions& options, std::vector<int> processes, Order order)
     : options_(options), order_(std::move(order)), processes_(std::move(processes)) {}
 
+void Conductor::begin(int generation, const Standing& so_far) {
+  generation_ = generation - 1;
+  restarts_ = so_far.restarts;
+  membership_changes_ = so_far.membership_changes;
+  start(so_far.note);
+}
+
 void Conductor::handle(const Message& message, Time now) {
   std::visit([&](const auto& each) { on(each, now); }, message);
 }

@@ -27,8 +27,8 @@ class Conductor {
   /// `processes` says how many each host begins with. A StartOrder is given without addresses.
   Conductor(const JobOptions& options, std::vector<int> processes, Order order);
 
-  /// Orders the first generation.
-  void begin() { start(""); }
+  /// Orders the first generation; of a job that goes on, with its number and what was used up.
+  void begin(int generation = 0, const Standing& so_far = {});
   /// A report, or an order of its own, which says nothing to it. Those that came together have one
   /// time.
   void handle(const Message& message, Time now);

@@ -5,6 +5,7 @@
 namespace brigade::launch {
 
 std::string to_string(const Failure& failure) {
+  if (failure.rank < 0) return failure.reason;
   std::string text = base::str_cat("Rank ", failure.rank, failure.elsewhere.empty() ? "" : " on ",
                                    failure.elsewhere, " failed first: ", failure.reason, ", ",
                                    static_cast<double>(failure.after.count()) / 1e3,

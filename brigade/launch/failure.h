@@ -10,7 +10,7 @@ namespace brigade::launch {
 
 /// How one process of a job failed, and what the others did then.
 struct Failure {
-  int rank = 0;
+  int rank = 0;  ///< -1: a host as a whole
   ExitStatus status;
   std::string reason;  ///< "exit code 1", "signal 9 (SIGKILL)", "it has not been heard of for 10 s"
   std::chrono::milliseconds after{0};  ///< since the processes were started

@@ -181,9 +181,7 @@ Failure HostRun::describe(const RankProcess& failed, const ExitStatus& status,
 }
 
 JobStatus HostRun::status() const {
-  JobStatus status{.generation = order_.generation,
-                   .seconds = std::chrono::duration<double>(Clock::now() - started_).count(),
-                   .first_rank = first_rank_};
+  JobStatus status{.generation = order_.generation, .first_rank = first_rank_};
   if (!generation_) return status;
   status.is_stopping = generation_->is_stopping();
   status.up.resize(static_cast<std::size_t>(plan_.size()));

@@ -31,7 +31,7 @@ class HostRun {
 
   /// Throws as ChildProcess.
   void begin(const StartOrder& order);
-  void note_met() { watch_.end(); }
+  void note_met() { watch_.note_met(); }
   void name(const NameOrder& order);
   /// SIGKILL kills at once.
   void stop(int signal);
@@ -48,7 +48,7 @@ class HostRun {
   const std::optional<Failure>& failure() const { return failure_; }
   /// Restarts of processes that have nothing to do with each other, and their failures.
   const LoneRestarts& lone_restarts() const { return lone_restarts_; }
-  /// Generation, ranks that run, and uptime.
+  /// Generation, and ranks that run.
   JobStatus status() const;
 
  private:
@@ -64,7 +64,6 @@ class HostRun {
   const JobOptions& options_;
   Hosts& hosts_;
   LineRouter& router_;
-  const Clock::time_point started_ = Clock::now();
   const std::vector<pid_t> strangers_;  // children that this process had before
   LoneRestarts lone_restarts_;
   StandstillWatch watch_;

@@ -15,6 +15,8 @@ namespace brigade::launch {
 struct GoneHost {
   std::string reason;  ///< names it
   int exit_code = 1;
+  /// Whether the job can go on once its launcher, or another in its place, has come back.
+  bool may_come_back = false;
 };
 
 /// The launchers of a job, one on each host, from the moment when all have come: what one says all
@@ -27,6 +29,8 @@ class Hosts {
 
   /// Which of them this is, from 0.
   virtual int self() const = 0;
+  /// How often the launchers of this job had met before.
+  virtual int meeting() const = 0;
   /// How many processes each begins with.
   virtual const std::vector<int>& processes() const = 0;
   /// "host 1 (node-b)".
@@ -48,9 +52,10 @@ class Hosts {
 /// A host that is all there is: no port, no thread.
 std::unique_ptr<Hosts> make_lone_host(int processes);
 
-/// Meets the launchers of the other hosts. Throws as rpc::join; kFailedPrecondition where they
-/// disagree about the job.
-std::unique_ptr<Hosts> meet_hosts(const JobOptions& options,
+/// Meets the launchers of the other hosts for the `meeting`-th time, counted from 0; or later,
+/// where they have met so often already because one was lost in whose place this one comes. Throws
+/// as rpc::join; kFailedPrecondition where they disagree about the job.
+std::unique_ptr<Hosts> meet_hosts(const JobOptions& options, int meeting,
                                   const concurrency::CancelToken& cancel);
 
 }  // namespace brigade::launch

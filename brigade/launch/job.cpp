@@ -45,9 +45,29 @@ class Job {
 
   JobResult run() {
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // should a shim be killed, what was below it comes here
-    auto met = meet_unless_told(options_, signals_);
-    if (const int* const signal = std::get_if<int>(&met)) return told_before_the_start(*signal);
-    hosts_ = std::move(std::get<std::unique_ptr<Hosts>>(met));
+    for (int meeting = 0;;) {
+      auto met = meet_unless_told(options_, meeting, signals_);
+      if (const int* const signal = std::get_if<int>(&met)) return told_while_waiting(*signal);
+      hosts_ = std::move(std::get<std::unique_ptr<Hosts>>(met));
+      meeting = hosts_->meeting() + 1;
+      work_or_tell();
+      if (!may_meet_again()) return result_;
+      ++result_.restarts;
+      base::log_warning("This launcher waits for all launchers of the job to meet again.");
+    }
+  }
+
+ private:
+  JobResult told_while_waiting(int signal) {
+    base::log_info(base::str_cat(
+        signal_text(signal), " while this launcher waited for those of the other hosts: ",
+        next_generation_ == 0 ? "nothing has begun." : "it waits no longer."));
+    result_.exit_code = signal == SIGINT ? kInterruptedCode : kRestartMeCode;
+    return result_;
+  }
+
+  /// The others hear of what this launcher cannot do.
+  void work_or_tell() {
     try {
       work();
     } catch (const std::exception& error) {
@@ -56,25 +76,24 @@ class Job {
       hosts_->leave();
       throw;
     }
+    conductor_.reset();
+    run_.reset();
     hosts_->leave();
-    return result_;
+    hosts_.reset();
   }
 
- private:
-  JobResult told_before_the_start(int signal) {
-    base::log_info(base::str_cat(signal_text(signal),
-                                 " while this launcher waited for those of the other hosts: "
-                                 "nothing has begun."));
-    result_.exit_code = signal == SIGINT ? kInterruptedCode : kRestartMeCode;
-    return result_;
+  /// Whether another start with all launchers is to mend the loss of one.
+  bool may_meet_again() const {
+    return gone_ && gone_->may_come_back && !is_told_ && result_.restarts < options_.max_restarts;
   }
 
   void work() {
+    gone_.reset();
     run_.emplace(options_, *hosts_, router_);
     if (hosts_->self() == 0) {
       conductor_.emplace(options_, hosts_->processes(),
                          [this](const Message& order) { give(order); });
-      conductor_->begin();
+      conductor_->begin(next_generation_, so_far());
     }
     for (;;) {
       while (hear()) {
@@ -87,6 +106,16 @@ class Job {
       look_who_is_gone();
       if (status_server_) status_server_->serve([this] { return status(); });
     }
+  }
+
+  Standing so_far() const {
+    Standing standing{.restarts = result_.restarts,
+                      .membership_changes = result_.membership_changes};
+    if (next_generation_ > 0) {  // one was lost
+      standing.note = base::str_cat("All launchers have met again: restart ", result_.restarts,
+                                    " of ", options_.max_restarts, ".");
+    }
+    return standing;
   }
 
   /// What the conductor orders, to all.
@@ -110,6 +139,7 @@ class Job {
 
   void obey(const StartOrder& order) {
     if (order.generation > 0) take_over(order.standing);
+    next_generation_ = order.generation + 1;
     result_.processes = std::accumulate(order.processes.begin(), order.processes.end(), 0);
     run_->begin(order);
   }
@@ -156,6 +186,8 @@ class Job {
   void give_up(GoneHost gone) {
     base::log_error(base::str_cat(
         gone.reason, run_->is_running() ? "\n  The processes of this host are stopped." : ""));
+    result_.failures.push_back(
+        {.rank = -1, .reason = gone.reason, .generation = run_->status().generation});
     result_.exit_code = gone.exit_code;
     gone_ = std::move(gone);
     run_->stop(SIGTERM);
@@ -215,11 +247,13 @@ class Job {
     status.restarts = result_.restarts + run_->lone_restarts().restarts();
     status.membership_changes =
         result_.membership_changes + run_->lone_restarts().membership_changes();
+    status.seconds = std::chrono::duration<double>(Clock::now() - started_).count();
     status.is_stopping = status.is_stopping || gone_;
     return status;
   }
 
   const JobOptions& options_;
+  const Clock::time_point started_ = Clock::now();
   SignalSource signals_;
   LineRouter router_;
   std::optional<StatusServer> status_server_;
@@ -229,6 +263,7 @@ class Job {
   std::optional<Conductor> conductor_;  // on host 0
   JobResult result_;
   std::optional<GoneHost> gone_;
+  int next_generation_ = 0;
   bool is_told_ = false;  // by a signal, to stop
   bool is_finished_ = false;
 };

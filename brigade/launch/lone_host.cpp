@@ -10,6 +10,7 @@ class LoneHost final : public Hosts {
   explicit LoneHost(int processes) : processes_({processes}) {}
 
   int self() const override { return 0; }
+  int meeting() const override { return 0; }
   const std::vector<int>& processes() const override { return processes_; }
   std::string name(int) const override { return "this host"; }
   void send(const Message& message) override { messages_.put(message); }

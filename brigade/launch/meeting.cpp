@@ -27,7 +27,7 @@ std::optional<int> stop_signal(SignalSource& signals) {
 
 }  // namespace
 
-std::variant<std::unique_ptr<Hosts>, int> meet_unless_told(const JobOptions& options,
+std::variant<std::unique_ptr<Hosts>, int> meet_unless_told(const JobOptions& options, int number,
                                                            SignalSource& signals) {
   if (options.hosts.count == 1) return make_lone_host(options.processes);
   const concurrency::CancelToken cancel;
@@ -35,7 +35,7 @@ std::variant<std::unique_ptr<Hosts>, int> meet_unless_told(const JobOptions& opt
   const std::jthread meeting([&] {
     Outcome found;
     try {
-      found.hosts = meet_hosts(options, cancel);
+      found.hosts = meet_hosts(options, number, cancel);
     } catch (...) {
       found.error = std::current_exception();
     }

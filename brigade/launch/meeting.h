@@ -9,9 +9,8 @@
 
 namespace brigade::launch {
 
-/// The hosts of a job once their launchers have met, or the signal that came first. Waits as long
-/// as the options say; throws as `meet_hosts`.
-std::variant<std::unique_ptr<Hosts>, int> meet_unless_told(const JobOptions& options,
+/// The hosts of a job once their launchers have met (`meet_hosts`), or the signal that came first.
+std::variant<std::unique_ptr<Hosts>, int> meet_unless_told(const JobOptions& options, int number,
                                                            SignalSource& signals);
 
 }  // namespace brigade::launch

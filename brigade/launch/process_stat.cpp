@@ -19,6 +19,17 @@ std::optional<ProcessStat> stat_of(pid_t pid) {
                      .parent = static_cast<pid_t>(std::atoi(line.c_str() + end + 4))};
 }
 
+std::int64_t times_off_core(pid_t pid) {
+  std::ifstream file(base::str_cat("/proc/", pid, "/status"));
+  std::int64_t times = 0;
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t colon = line.find(':');
+    if (line.substr(0, colon).ends_with("voluntary_ctxt_switches"))  // and "nonvoluntary"
+      times += std::atoll(line.c_str() + colon + 1);
+  }
+  return times;
+}
+
 std::optional<pid_t> first_child_of(pid_t pid) {
   std::ifstream file(base::str_cat("/proc/", pid, "/task/", pid, "/children"));
   pid_t child = 0;

@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <deque>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -25,6 +27,7 @@ constexpr const char* kJob = "host";
 constexpr milliseconds kSlice = std::chrono::seconds(5);
 // After a call has failed, the news of who is lost is on its way.
 constexpr milliseconds kNewsTime{1000};
+constexpr milliseconds kPause{200};
 constexpr int kLostCode = 137;
 
 // The messages are a row of keys: whoever sends takes the next number, and all read them in order.
@@ -50,6 +53,7 @@ class RemoteHosts final : public Hosts {
   }
 
   int self() const override { return membership_->self().rank; }
+  int meeting() const override { return membership_->generation(); }
   const std::vector<int>& processes() const override { return processes_; }
   std::string name(int host) const override {
     const auto& member = membership_->members()[static_cast<std::size_t>(host)];
@@ -79,7 +83,7 @@ class RemoteHosts final : public Hosts {
       const char* const what = who.rank == self() ? "This launcher, of" : "The launcher of";
       return GoneHost{base::str_cat(what, " host ", who.rank, " (", who.host, ", pid ", who.pid,
                                     ") was lost: ", lost->reason),
-                      kLostCode};
+                      kLostCode, who.rank != 0};
     }
     const concurrency::MutexLock lock(mutex_);
     return broken_;
@@ -209,23 +213,61 @@ std::vector<int> exchange(cluster::Membership& membership, const JobOptions& opt
   return processes;
 }
 
-}  // namespace
-
-std::unique_ptr<Hosts> meet_hosts(const JobOptions& options,
-                                  const concurrency::CancelToken& cancel) {
+std::unique_ptr<Hosts> meet_once(const JobOptions& options, int meeting, milliseconds timeout,
+                                 const concurrency::CancelToken& cancel) {
   const HostPlace& hosts = options.hosts;
   const cluster::ClusterConfig config{.task = {.job = kJob, .index = hosts.index},
                                       .rank = hosts.index,
                                       .world_size = hosts.count,
                                       .rendezvous = hosts.rendezvous,
+                                      .generation = meeting,
                                       .source = "the launcher's flags"};
   auto membership = rpc::join(config, {.key = options.key,
-                                       .start_timeout = hosts.start_timeout,
+                                       .start_timeout = timeout,
                                        .peer_timeout = options.peer_timeout,
                                        .cancel = cancel});
   std::vector<int> processes = exchange(*membership, options);
   return std::make_unique<RemoteHosts>(std::move(membership), std::move(processes),
                                        options.peer_timeout);
+}
+
+/// Whether the others have not given up the one yet in whose place this launcher comes.
+bool is_place_still_taken(const Error& error) {
+  return error.code() == ErrorCode::kFailedPrecondition &&
+         std::string_view(error.what()).find("was a member, and is gone") != std::string_view::npos;
+}
+
+void pause(const concurrency::CancelToken& cancel) {
+  concurrency::Mutex mutex;
+  concurrency::Condition changed;
+  const auto wake = cancel.on_cancel([&] {
+    const concurrency::MutexLock lock(mutex);
+    changed.notify_all();
+  });
+  const TimePoint until = Clock::now() + kPause;
+  const concurrency::MutexLock lock(mutex);
+  while (!cancel.is_cancelled() && Clock::now() < until) changed.wait_until(mutex, until);
+}
+
+}  // namespace
+
+std::unique_ptr<Hosts> meet_hosts(const JobOptions& options, int meeting,
+                                  const concurrency::CancelToken& cancel) {
+  const TimePoint deadline = Clock::now() + options.hosts.start_timeout;
+  for (;;) {
+    const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
+    try {
+      return meet_once(options, meeting, std::max(left, milliseconds(1)), cancel);
+    } catch (const Error& error) {
+      const bool is_over = error.code() == ErrorCode::kAborted;
+      if (left.count() <= 0 || (!is_over && !is_place_still_taken(error))) throw;
+      if (is_over) {
+        ++meeting;
+      } else {
+        pause(cancel);
+      }
+    }
+  }
 }
 
 }  // namespace brigade::launch

@@ -22,13 +22,14 @@ std::optional<pid_t> stopped_process(pid_t shim) {
 }  // namespace
 
 void StandstillWatch::begin(Time now) {
-  stopped_since_.clear();
+  stopped_.clear();
+  has_met_ = false;
   next_look_ = now + kInterval;
 }
 
 bool StandstillWatch::is_due(Time now) {
   if (now < next_look_) return false;
-  if (now > next_look_ + kLate) stopped_since_.clear();
+  if (now > next_look_ + kLate) stopped_.clear();
   next_look_ = now + kInterval;
   return true;
 }
@@ -36,13 +37,17 @@ bool StandstillWatch::is_due(Time now) {
 std::optional<std::string> StandstillWatch::look(pid_t shim, Time now) {
   const auto pid = stopped_process(shim);
   if (!pid) {
-    stopped_since_.erase(shim);
+    stopped_.erase(shim);
     return std::nullopt;
   }
-  const Time since = stopped_since_.emplace(shim, now).first->second;
-  if (now - since < patience_) return std::nullopt;
-  return base::str_cat("it was stopped (SIGSTOP, pid ", *pid, ") for ",
-                       static_cast<double>(patience_.count()) / 1e3, " s before all had met");
+  const Stop seen{now, times_off_core(*pid)};
+  Stop& stop = stopped_.emplace(shim, seen).first->second;
+  if (stop.times_off_core != seen.times_off_core) stop = seen;  // it ran between two stops
+  if (now - stop.since < patience_) return std::nullopt;
+  const std::string time = base::str_cat(static_cast<double>(patience_.count()) / 1e3, " s");
+  const std::string state = base::str_cat("stopped (SIGSTOP, pid ", *pid, ")");
+  if (has_met_) return base::str_cat("it has not been heard of for ", time, ": it is ", state);
+  return base::str_cat("it was ", state, " for ", time, " before all had met");
 }
 
 }  // namespace brigade::launch

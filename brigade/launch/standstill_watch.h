@@ -3,14 +3,16 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
 
 namespace brigade::launch {
 
-/// Watches for processes that were stopped (SIGSTOP) before they have met the others, where no
-/// heart beats yet that could be missed. One that a debugger stopped is left alone.
+/// Watches for processes that were stopped (SIGSTOP). Before they have met the others, and after
+/// they have left, no heart beats that could be missed; in between this says the same as a missing
+/// beat. One that a debugger stopped is left alone, and so is one that runs now and then.
 ///
 /// Thread-safety: one thread at a time.
 class StandstillWatch {
@@ -24,15 +26,23 @@ class StandstillWatch {
   Time next_look() const { return next_look_; }
   void begin(Time now);
   void end() { next_look_ = Time::max(); }
+  /// All have met: what is said of a process that is stopped is another thing from now on.
+  void note_met() { has_met_ = true; }
   /// Whether it is time to look; then `look` is called for each process.
   bool is_due(Time now);
   /// Of the process below `shim`, or the shim: why it is to be given up, or nothing.
   std::optional<std::string> look(pid_t shim, Time now);
 
  private:
+  struct Stop {
+    Time since;
+    std::int64_t times_off_core = 0;
+  };
+
   const std::chrono::milliseconds patience_;
   Time next_look_ = Time::max();
-  std::map<pid_t, Time> stopped_since_;  // by shim
+  bool has_met_ = false;
+  std::map<pid_t, Stop> stopped_;  // by shim
 };
 
 }  // namespace brigade::launch

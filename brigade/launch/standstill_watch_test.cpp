@@ -74,6 +74,21 @@ TEST_F(StandstillWatchTest, WhoGoesOnBeginsAnew) {
   EXPECT_EQ(after(9, 15), std::nullopt);
 }
 
+TEST_F(StandstillWatchTest, WhoRunsBetweenTwoLooksIsSlowAndNotStopped) {
+  for (int i = 1; i <= 30; ++i) {
+    child_.stop();
+    EXPECT_EQ(after(i, i), std::nullopt) << i;
+    child_.go_on();
+  }
+}
+
+TEST_F(StandstillWatchTest, WhoIsStoppedAfterAllHaveMetIsNotHeardOf) {
+  watch_.note_met();
+  child_.stop();
+  EXPECT_THAT(after(1, 9).value_or(""),
+              testing::HasSubstr("it has not been heard of for 8 s: it is stopped"));
+}
+
 TEST_F(StandstillWatchTest, TimeInWhichNobodyLookedDoesNotCount) {
   child_.stop();
   EXPECT_EQ(after(1, 2), std::nullopt);

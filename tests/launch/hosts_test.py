@@ -227,5 +227,66 @@ class LostLaunchers(HostsTest):
         self.assert_nothing_is_left()
 
 
+class LaunchersThatComeBack(HostsTest):
+    """With restarts left, a launcher that is lost has its place kept."""
+
+    def begin(self):
+        self.flags = ("--max-restarts", 2, "--start-timeout", LIMIT)
+        self.jobs = self.start_hosts((1, 1, 1), shell("trap 'exit 75' TERM; echo generation $BRIGADE_GENERATION; "
+                                                      "while [ ! -e {folder}/enough ]; do sleep 0.01; done".format(
+                                                          folder=self.folder)), *self.flags)
+        self.running(self.jobs, 0)
+
+    def running(self, jobs, generation):
+        for job in jobs:
+            while job.line("[").split()[1:] != ["generation", str(generation)]:
+                pass
+
+    def finish(self, jobs, restarts):
+        (self.folder / "enough").touch()
+        self.assert_ends(jobs, 0)
+        self.assertEqual([job.result()["restarts"] for job in jobs], [restarts] * len(jobs))
+        self.assert_nothing_is_left()
+
+    def test_another_in_the_place_of_one_that_was_killed(self):
+        self.begin()
+        self.jobs[1].send(signal.SIGKILL)
+        begin = time.monotonic()
+        self.jobs[1] = self.start_host(1, shell("echo generation $BRIGADE_GENERATION"), *self.flags, hosts=3)
+        self.running(self.jobs, 1)
+        print(f"killed launcher: all ran again after {time.monotonic() - begin:.2f} s", flush=True)
+        self.finish(self.jobs, 1)
+        failure = self.jobs[0].result()["failures"][0]
+        self.assertIsNone(failure["rank"])
+        self.assertIn("The launcher of host 1 (", failure["reason"])
+
+    def test_one_that_stood_still(self):
+        self.begin()
+        self.jobs[2].send(signal.SIGSTOP)
+        for job in self.jobs[:2]:
+            job.line("[warning] This launcher waits")
+        self.jobs[2].send(signal.SIGCONT)
+        self.running(self.jobs, 1)
+        self.finish(self.jobs, 1)
+
+    def test_one_that_does_not_come_back_is_named(self):
+        jobs = self.start_hosts((1, 1), shell(SAVES), "--max-restarts", 1, "--start-timeout", 2 * SLOWNESS)
+        self.ready(jobs, (1, 1))
+        jobs[1].send(signal.SIGKILL)
+        self.assertEqual(jobs[0].end(), 1)
+        self.assertIn("host 1", jobs[0].errors[-1])
+        self.assert_nothing_is_left()
+
+    def test_sigterm_while_it_is_waited_for(self):
+        self.begin()
+        self.jobs[2].send(signal.SIGKILL)
+        self.jobs[0].line("[warning] This launcher waits")
+        self.jobs[0].send(signal.SIGTERM)
+        self.assertEqual(self.jobs[0].end(), 75)
+        self.jobs[1].send(signal.SIGTERM)
+        self.jobs[1].end()
+        self.assert_nothing_is_left()
+
+
 if __name__ == "__main__":
     unittest.main()
