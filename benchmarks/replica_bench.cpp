@@ -17,6 +17,7 @@ struct Options {
   std::string model = "mnist_cnn";
   std::string strategy = "mirrored";
   std::string transport = "auto";
+  std::int64_t bytes_per_pack = 0;  // negative: tuned
   std::int64_t batch = 0;
   int steps = 0;
   double seconds = 6;
@@ -49,6 +50,13 @@ void time_worker(StrategyLoop loop, Options& options) {
   report(options.run, blocks);
 }
 
+comm::CommunicationOptions communication_of(const Options& options) {
+  comm::CommunicationOptions communication{.transport = comm::parse_transport(options.transport)};
+  communication.bytes_per_pack = options.bytes_per_pack;
+  if (options.bytes_per_pack < 0) communication.bytes_per_pack = std::nullopt;
+  return communication;
+}
+
 void measure(Options options) {
   at::set_num_threads(1);
   const auto workload = parse_workload(options.model);
@@ -56,9 +64,9 @@ void measure(Options options) {
   if (options.strategy == "towers") {
     time(TowerLoop(options.run.replicas, options.run.batch_size), options);
   } else if (options.strategy == "multi_worker_mirrored") {
-    time_worker(
-        StrategyLoop(workload, make_worker_strategy(options.transport), options.run.batch_size),
-        options);
+    time_worker(StrategyLoop(workload, make_worker_strategy(communication_of(options)),
+                             options.run.batch_size),
+                options);
   } else {
     time(StrategyLoop(workload, options.strategy, options.run.replicas, options.run.batch_size),
          options);
@@ -77,6 +85,9 @@ int main(int argc, char** argv) {
                              "towers", "multi_worker_mirrored"}));
   app.add_option("--transport", options.transport,
                  "multi_worker_mirrored: auto, shared_memory, gloo (tcp)");
+  app.add_option("--bytes-per-pack", options.bytes_per_pack,
+                 "multi_worker_mirrored: gradients travel in such packs while backward goes on; "
+                 "0: all in one behind it; -1: the first steps try");
   app.add_option("--replicas", options.run.replicas)->check(CLI::PositiveNumber);
   app.add_option("--batch", options.batch,
                  "examples a replica and step (default: 128, mlp64: 32, mlp256: 64)");

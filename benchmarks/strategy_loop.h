@@ -41,9 +41,10 @@ inline std::unique_ptr<distribute::Strategy> make_strategy(const std::string& na
 }
 
 /// This process's replica of a job that the environment describes (torchrun's names).
-inline std::unique_ptr<distribute::Strategy> make_worker_strategy(const std::string& transport) {
+inline std::unique_ptr<distribute::Strategy> make_worker_strategy(
+    const comm::CommunicationOptions& communication) {
   distribute::MultiWorkerMirroredOptions options;
-  options.communication.transport = comm::parse_transport(transport);
+  options.communication = communication;
   return std::make_unique<distribute::MultiWorkerMirroredStrategy>(options);
 }
 

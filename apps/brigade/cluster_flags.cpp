@@ -1,6 +1,7 @@
 #include "apps/brigade/cluster_flags.h"
 
 #include <CLI/CLI.hpp>
+#include <charconv>
 
 #include "apps/brigade/exit_code.h"
 #include "apps/brigade/seconds.h"
@@ -16,6 +17,17 @@ comm::WireType wire_type(const std::string& text) {
   check_choice("value of --wire", text, {"full", "bf16", "fp16"});
   if (text == "bf16") return comm::WireType::kBFloat16;
   return text == "fp16" ? comm::WireType::kFloat16 : comm::WireType::kFull;
+}
+
+/// Unset for "auto".
+std::optional<std::int64_t> pack_size(const std::string& text) {
+  if (text == "auto") return std::nullopt;
+  std::int64_t bytes = -1;
+  const char* const end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, bytes);
+  if (read.ec == std::errc() && read.ptr == end && bytes >= 0) return bytes;
+  throw UsageError(base::str_cat("--bytes-per-pack is '", text,
+                                 "'; give a number of bytes, at least 0, or auto"));
 }
 
 /// Seconds, with or without their unit: "30s", "30".
@@ -51,23 +63,21 @@ void ClusterFlags::add_to(CLI::App& app) {
   app.add_option("--wire", wire, "Gradients between processes: full, bf16, fp16")
       ->capture_default_str()
       ->group(kGroup);
-  app.add_option("--bytes-per-pack", bytes_per_pack,
-                 "Gradients travel in packs of so many bytes; 0: all in one")
+  app.add_option(
+         "--bytes-per-pack", bytes_per_pack,
+         "Gradients travel in packs of so many bytes, while backward goes on; 0: all in one "
+         "behind it; auto: the first steps try")
       ->capture_default_str()
       ->group(kGroup);
 }
 
 void ClusterFlags::apply_to(distribute::MultiWorkerMirroredOptions& options) const {
-  if (bytes_per_pack < 0) {
-    throw UsageError(
-        base::str_cat("--bytes-per-pack is ", bytes_per_pack, "; it must be at least 0"));
-  }
   options.join.start_timeout = to_milliseconds("--start-timeout", start_timeout_seconds);
   options.join.peer_timeout = to_milliseconds("--peer-timeout", peer_timeout_seconds);
   if (!key_file.empty()) options.join.key = cluster::ClusterKey::read(key_file);
   options.communication.transport = comm::parse_transport(transport);
   options.communication.wire = wire_type(wire);
-  options.communication.bytes_per_pack = bytes_per_pack;
+  options.communication.bytes_per_pack = pack_size(bytes_per_pack);
 }
 
 cluster::ClusterConfig ClusterFlags::resolve() const {

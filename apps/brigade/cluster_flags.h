@@ -20,7 +20,7 @@ struct ClusterFlags {
   double peer_timeout_seconds = 8.0;
   std::string transport = "auto";
   std::string wire = "full";
-  std::int64_t bytes_per_pack = 0;
+  std::string bytes_per_pack = "0";
 
   void add_to(CLI::App& app);
   /// Sets what they say in `options`. Throws UsageError.

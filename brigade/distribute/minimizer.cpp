@@ -12,7 +12,9 @@
 #include "brigade/base/strings.h"
 #include "brigade/comm/differentiable.h"
 #include "brigade/comm/reduce_kernel.h"
+#include "brigade/distribute/early_gradients.h"
 #include "brigade/distribute/gradient_accumulator.h"
+#include "brigade/distribute/gradient_hooks.h"
 #include "brigade/distribute/gradient_presence.h"
 #include "brigade/distribute/objective.h"
 #include "brigade/distribute/replica_context.h"
@@ -53,6 +55,22 @@ struct Minimizer::Shared {
       for (const std::size_t i : active) row.push_back(state.variables()[i].component(replica));
       replicas.push_back(std::make_unique<OfReplica>(state, replica));
     }
+    if (applier->early() && accumulate == 1) add_hooks();
+  }
+
+  void add_hooks() {
+    std::vector<std::vector<HookedParameter>> parameters;
+    for (const auto& of_replica : inputs) {
+      auto& row = parameters.emplace_back();
+      for (std::size_t k = 0; k < of_replica.size(); ++k)
+        row.push_back({.parameter = of_replica[k], .variable = active[k]});
+    }
+    hooks = std::make_unique<GradientHooks>(*applier->early(), std::move(parameters));
+  }
+
+  /// A backward pass with collectives has the processes' communicator to itself.
+  bool can_tell_early(const at::Tensor& loss) const {
+    return hooks && applier->early()->is_wanted() && !comm::backward_is_collective(loss);
   }
 
   void declare(LossScale scale) {
@@ -101,6 +119,7 @@ struct Minimizer::Shared {
   };
 
   const std::unique_ptr<GradientApplier> applier;
+  std::unique_ptr<GradientHooks> hooks;  // where the applier takes gradients early
   const int accumulate;
   const std::optional<variables::Variable> global_step;
   std::vector<std::size_t> active;                     // variables that are not frozen
@@ -164,30 +183,34 @@ Minimizer::Minimizer(std::shared_ptr<optim::OptimizerState> state,
 }
 
 void Minimizer::minimize(const at::Tensor& loss, LossScale scale) const {
-  if (shared_->accumulate == 1) return apply_gradients(compute_gradients(loss, scale));
+  if (shared_->accumulate == 1) return apply_gradients(gradients_of(loss, scale, Telling::kYes));
   const ReplicaContext& context = replica_context();
   shared_->declare(scale);
   const Objective objective = objective_of(context, loss, scale, Normalise::kLater);
   shared_->join_backward(context.local_id, objective);
   GradientAccumulator& gathered = shared_->replicas[asking_replica()]->gathered;
-  gathered.add(backward(context.local_id, objective.loss, objective.weight()),
+  gathered.add(backward(context.local_id, objective.loss, objective.weight(), Telling::kNo),
                objective.global_examples, objective.local_examples);
   if (gathered.micro_batches() >= shared_->accumulate) apply_gathered(context);
 }
 
 Gradients Minimizer::compute_gradients(const at::Tensor& loss, LossScale scale) const {
+  return gradients_of(loss, scale, Telling::kNo);
+}
+
+Gradients Minimizer::gradients_of(const at::Tensor& loss, LossScale scale, Telling telling) const {
   const ReplicaContext& context = replica_context();
   shared_->declare(scale);
   const Objective objective = objective_of(context, loss, scale, Normalise::kNow);
   shared_->join_backward(context.local_id, objective);
   const auto examples = static_cast<double>(objective.global_examples.value_or(1));
   return {state_->variables(),
-          backward(context.local_id, objective.loss, objective.weight(examples)),
+          backward(context.local_id, objective.loss, objective.weight(examples), telling),
           GradientState::kLocal, context.step()};
 }
 
-std::vector<at::Tensor> Minimizer::backward(int replica, const at::Tensor& loss,
-                                            double weight) const {
+std::vector<at::Tensor> Minimizer::backward(int replica, const at::Tensor& loss, double weight,
+                                            Telling telling) const {
   for (const variables::Variable& variable : state_->variables()) variable.check_untouched(replica);
   std::vector<at::Tensor> values(state_->variables().size());
   if (!loss.defined()) {
@@ -197,9 +220,14 @@ std::vector<at::Tensor> Minimizer::backward(int replica, const at::Tensor& loss,
   check_state(loss.requires_grad(),
               "The loss has no graph behind it: it must come from the model's parameters, with "
               "gradients enabled.");
+  std::optional<GradientHooks::Watch> watch;
+  if (telling == Telling::kYes && shared_->can_tell_early(loss))
+    watch.emplace(*shared_->hooks, replica, loss);
   const auto gradients = shared_->differentiate(replica, loss, weight);
-  for (std::size_t k = 0; k < gradients.size(); ++k)
-    values[shared_->active[k]] = laid_out(gradients[k]);
+  for (std::size_t k = 0; k < gradients.size(); ++k) {
+    const at::Tensor told = watch ? watch->told(k, gradients[k]) : at::Tensor();
+    values[shared_->active[k]] = told.defined() ? told : laid_out(gradients[k]);
+  }
   run_updates_of_pass();
   return values;
 }

@@ -107,7 +107,11 @@ class Minimizer {
 
  private:
   struct Shared;
-  std::vector<at::Tensor> backward(int replica, const at::Tensor& loss, double weight) const;
+  /// Whether gradients are told of while backward goes on: they will be applied as they are.
+  enum class Telling { kNo, kYes };
+  Gradients gradients_of(const at::Tensor& loss, LossScale scale, Telling telling) const;
+  std::vector<at::Tensor> backward(int replica, const at::Tensor& loss, double weight,
+                                   Telling telling) const;
   void apply_in(int replica, std::span<const at::Tensor> values, GradientState state) const;
   void apply_outside(GradientState state, std::span<const at::Tensor> values) const;
   void apply_gathered(const ReplicaContext& context) const;

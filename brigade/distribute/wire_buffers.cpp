@@ -1,6 +1,9 @@
 #include "brigade/distribute/wire_buffers.h"
 
 #include <algorithm>
+#include <functional>
+#include <iterator>
+#include <utility>
 
 #include "brigade/comm/reduce_kernel.h"
 
@@ -22,10 +25,10 @@ WireBuffers::WireBuffers(const optim::OptimizerState& state,
                          std::int64_t bytes_per_pack)
     : state_(state),
       workers_(std::move(workers)),
-      bytes_per_pack_(bytes_per_pack),
       places_(state.variables().size()),
       sums_(state.variables().size()) {
   lay_out();
+  cut(bytes_per_pack);
 }
 
 void WireBuffers::lay_out() {
@@ -48,11 +51,6 @@ void WireBuffers::lay_out() {
     const std::int64_t extra = &buffer == &buffers_.front() ? presences : 0;
     buffer.values = workers_->make_buffer(buffer.size + extra, buffer.dtype);
     if (extra > 0) presence_ = buffer.values.narrow(0, buffer.size, extra);
-    const std::int64_t all = buffer.size + extra;
-    const std::int64_t wanted = bytes_per_pack_ / buffer.values.element_size();
-    const std::int64_t pack = wanted > 0 ? std::min(wanted, all) : all;
-    for (std::int64_t at = 0; at < all; at += pack)
-      buffer.packs.push_back(buffer.values.narrow(0, at, std::min(pack, all - at)));
   }
   for (std::size_t i = 0; i < variables.size(); ++i) {
     if (!places_[i].is_sent) continue;
@@ -62,18 +60,66 @@ void WireBuffers::lay_out() {
   }
 }
 
-void WireBuffers::fill(std::span<const std::span<const at::Tensor>> parts, int share, int shares) {
+// A pack is as early as its last gradient, which is that of its first variable. The one with the
+// presence numbers is the last: they are known when backward is over.
+void WireBuffers::cut(std::int64_t bytes_per_pack) {
+  packs_.clear();
+  for (std::size_t number = 0; number < buffers_.size(); ++number)
+    std::ranges::move(cut_buffer(number, bytes_per_pack), std::back_inserter(packs_));
+  std::ranges::stable_sort(packs_, std::greater<>(), [&](const Pack& pack) {
+    const bool has_presence = pack.buffer == 0 && pack.end == buffers_.front().values.numel();
+    return std::pair(!has_presence, pack.variables.back());
+  });
+  pack_of_.assign(places_.size(), std::nullopt);
+  for (std::size_t number = 0; number < packs_.size(); ++number) {
+    for (const std::size_t i : packs_[number].variables) pack_of_[i] = number;
+  }
+}
+
+std::vector<WireBuffers::Pack> WireBuffers::cut_buffer(std::size_t number,
+                                                       std::int64_t bytes_per_pack) const {
+  const Buffer& buffer = buffers_[number];
+  std::vector<Pack> packs;
+  for (const std::size_t i : buffer.variables) {
+    const bool begins =
+        packs.empty() ||
+        (bytes_per_pack > 0 &&
+         (packs.back().end - packs.back().begin) * buffer.values.element_size() >= bytes_per_pack);
+    if (begins) packs.push_back({.buffer = number, .begin = places_[i].offset, .variables = {}});
+    packs.back().variables.push_back(i);
+    packs.back().end = places_[i].offset + state_.variables()[i].numel();
+  }
+  packs.back().end = buffer.values.numel();
+  for (Pack& pack : packs) pack.values = buffer.values.narrow(0, pack.begin, pack.end - pack.begin);
+  return packs;
+}
+
+std::int64_t WireBuffers::bytes() const {
+  std::int64_t bytes = 0;
+  for (const Buffer& buffer : buffers_) bytes += static_cast<std::int64_t>(buffer.values.nbytes());
+  return bytes;
+}
+
+void WireBuffers::fill_variable(std::size_t variable, std::span<const at::Tensor> parts) {
+  const Place& place = places_[variable];
+  comm::add_in_order(parts, 0, state_.variables()[variable].numel(), buffers_[place.buffer].values,
+                     place.offset);
+}
+
+void WireBuffers::fill(std::span<const std::span<const at::Tensor>> parts, int share, int shares,
+                       const std::vector<bool>& is_filled) {
   for (const Buffer& buffer : buffers_)
     fill_part(buffer, parts, cut_at(buffer.size, share, shares),
-              cut_at(buffer.size, share + 1, shares));
-  if (share == 0) write_presence(parts);
+              cut_at(buffer.size, share + 1, shares), is_filled);
+  if (share == 0 && !buffers_.empty()) write_presence(parts);
 }
 
 void WireBuffers::fill_part(const Buffer& buffer,
                             std::span<const std::span<const at::Tensor>> parts, std::int64_t begin,
-                            std::int64_t end) {
+                            std::int64_t end, const std::vector<bool>& is_filled) {
   std::vector<at::Tensor> of_variable(parts.size());
   for (const std::size_t i : buffer.variables) {
+    if (!is_filled.empty() && is_filled[i]) continue;
     const std::int64_t offset = places_[i].offset;
     const std::int64_t from = std::max(offset, begin);
     const std::int64_t to = std::min(offset + state_.variables()[i].numel(), end);
@@ -93,11 +139,8 @@ void WireBuffers::write_presence(std::span<const std::span<const at::Tensor>> pa
   }
 }
 
-void WireBuffers::reduce() {
-  for (const Buffer& buffer : buffers_) {
-    for (const at::Tensor& pack : buffer.packs)
-      workers_->all_reduce({&pack, 1}, comm::ReduceOp::kSum)->wait();
-  }
+void WireBuffers::reduce(std::size_t pack) {
+  workers_->all_reduce({&packs_[pack].values, 1}, comm::ReduceOp::kSum)->wait();
 }
 
 std::vector<at::Tensor> WireBuffers::sums() const {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -18,19 +19,36 @@ namespace brigade::distribute {
 /// one. So a step is one reduction a dtype, and every process learns with the sums which variables
 /// have a gradient anywhere.
 ///
-/// Thread-safety: `fill` by several replicas at once, for different shares; the rest by one thread,
-/// when they are done.
+/// The buffers may be cut into packs of whole variables, which are reduced by themselves. Their
+/// order is that in which backward completes them; the last one has the presence numbers.
+///
+/// Thread-safety: different variables, shares and packs by several threads at once, each pack
+/// reduced when it is filled; the rest by one thread.
 class WireBuffers {
  public:
   /// Collective of the processes: buffers lie where their communicator reads them best.
   WireBuffers(const optim::OptimizerState& state,
               std::shared_ptr<comm::ProcessCommunicator> workers, std::int64_t bytes_per_pack);
 
-  /// Writes share `share` of `shares` of the sums of `parts` ([replica][variable], undefined: none)
-  /// into the buffers, in replica order.
-  void fill(std::span<const std::span<const at::Tensor>> parts, int share, int shares);
-  /// Adds the buffers over the processes. A collective.
-  void reduce();
+  /// Cuts into packs of at least so many bytes, 0: one a dtype. No bit of the sums depends on it.
+  /// Equal in all processes.
+  void cut(std::int64_t bytes_per_pack);
+  std::size_t packs() const { return packs_.size(); }
+  /// In which pack each variable travels; unset: in none, as it is frozen.
+  const std::vector<std::optional<std::size_t>>& pack_of() const { return pack_of_; }
+  /// Of all buffers.
+  std::int64_t bytes() const;
+
+  /// Writes the sum of variable `variable`'s `parts` ([replica], undefined: none), in replica
+  /// order.
+  void fill_variable(std::size_t variable, std::span<const at::Tensor> parts);
+  /// Writes share `share` of `shares` of all variables but those that `is_filled` says are there
+  /// ([variable]; empty: none), from `parts` ([replica][variable]), in replica order. Share 0
+  /// includes the presence numbers.
+  void fill(std::span<const std::span<const at::Tensor>> parts, int share, int shares,
+            const std::vector<bool>& is_filled = {});
+  /// Adds a pack over the processes. A collective; all packs, in their order, are a step.
+  void reduce(std::size_t pack);
   /// The sums, as aliases of the buffers in the shape of their variables; undefined where no
   /// process has a gradient. Valid until the next `fill`.
   std::vector<at::Tensor> sums() const;
@@ -46,19 +64,26 @@ class WireBuffers {
     std::vector<std::size_t> variables;  // in their order there
     std::int64_t size = 0;
     at::Tensor values;
-    std::vector<at::Tensor> packs;
+  };
+  struct Pack {
+    std::size_t buffer = 0;
+    std::int64_t begin = 0, end = 0;     // elements of the buffer
+    std::vector<std::size_t> variables;  // never empty: the last one's gradient comes last
+    at::Tensor values = {};
   };
   void lay_out();
+  std::vector<Pack> cut_buffer(std::size_t number, std::int64_t bytes_per_pack) const;
   void fill_part(const Buffer& buffer, std::span<const std::span<const at::Tensor>> parts,
-                 std::int64_t begin, std::int64_t end);
+                 std::int64_t begin, std::int64_t end, const std::vector<bool>& is_filled);
   void write_presence(std::span<const std::span<const at::Tensor>> parts);
 
   const optim::OptimizerState& state_;
   const std::shared_ptr<comm::ProcessCommunicator> workers_;
-  const std::int64_t bytes_per_pack_;
   std::vector<Place> places_;  // [variable]
   std::vector<Buffer> buffers_;
-  at::Tensor presence_;  // the end of the first buffer
+  std::vector<Pack> packs_;
+  std::vector<std::optional<std::size_t>> pack_of_;  // [variable]
+  at::Tensor presence_;                              // the end of the first buffer
   std::vector<at::Tensor> sums_;
 };
 

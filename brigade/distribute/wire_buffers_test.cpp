@@ -36,11 +36,15 @@ class WireBuffersTest : public ::testing::Test {
     return 99;
   }
 
+  static void reduce(WireBuffers& buffers) {
+    for (std::size_t pack = 0; pack < buffers.packs(); ++pack) buffers.reduce(pack);
+  }
+
   std::vector<at::Tensor> sums_of(const std::vector<Gradients>& replicas, std::int64_t pack) {
     WireBuffers buffers(*state_, workers_, pack);
     std::vector<std::span<const at::Tensor>> parts(replicas.begin(), replicas.end());
     for (int share = 0; share < 3; ++share) buffers.fill(parts, share, 3);
-    buffers.reduce();
+    reduce(buffers);
     std::vector<at::Tensor> sums = buffers.sums();
     for (at::Tensor& sum : sums) {
       if (sum.defined()) sum = sum.clone();
@@ -84,10 +88,71 @@ TEST_F(WireBuffersTest, AStepDoesNotRememberTheOneBefore) {
   for (const Gradients* gradients : {&first, &second}) {
     const std::span<const at::Tensor> part(*gradients);
     buffers.fill({&part, 1}, 0, 1);
-    buffers.reduce();
+    reduce(buffers);
   }
   EXPECT_FALSE(buffers.sums()[index_of("a")].defined());
   EXPECT_TRUE(buffers.sums()[index_of("b")].defined());
+}
+
+TEST_F(WireBuffersTest, PacksAreOfWholeVariablesAndEndWithThePresenceNumbers) {
+  WireBuffers buffers(*state_, workers_, 0);
+  const auto pack_of = [&](const std::string& name) { return buffers.pack_of()[index_of(name)]; };
+  // One a dtype; that of the first variable of all is the last, whichever that is.
+  EXPECT_EQ(buffers.packs(), 2u);
+  EXPECT_EQ(pack_of("frozen"), std::nullopt);
+  EXPECT_NE(pack_of("a"), pack_of("b"));
+  EXPECT_EQ(buffers.bytes(), 130 * 4 + 5 * 8 + 3 * (index_of("a") > index_of("b") ? 4 : 8));
+}
+
+/// Four variables of one dtype, of 10 elements each.
+class PacksTest : public WireBuffersTest {
+ protected:
+  PacksTest() {
+    variables::VariableStore store{variables::VariableStoreOptions{}};
+    variables_.clear();
+    for (const char* name : {"w0", "w1", "w2", "w3"})
+      variables_.push_back(store.create({.name = name, .initial = at::full({10}, 0.0F)}));
+    state_ = std::make_unique<optim::OptimizerState>(optim::Sgd{}.rule(), variables_,
+                                                     std::span<const optim::ParameterGroup>());
+  }
+};
+
+TEST_F(PacksTest, LaterVariablesTravelFirst) {
+  using PackOf = std::vector<std::optional<std::size_t>>;
+  WireBuffers buffers(*state_, workers_, 1);
+  EXPECT_EQ(buffers.pack_of(), (PackOf{3, 2, 1, 0}));
+  buffers.cut(40);
+  EXPECT_EQ(buffers.pack_of(), (PackOf{3, 2, 1, 0}));
+  buffers.cut(41);
+  EXPECT_EQ(buffers.packs(), 2u);
+  EXPECT_EQ(buffers.pack_of(), (PackOf{1, 1, 0, 0}));
+  buffers.cut(81);
+  EXPECT_EQ(buffers.pack_of(), (PackOf{1, 0, 0, 0}));
+  buffers.cut(0);
+  EXPECT_EQ(buffers.packs(), 1u);
+}
+
+TEST_F(PacksTest, WhatWasFilledInEarlyIsNotFilledInAgain) {
+  WireBuffers buffers(*state_, workers_, 1);
+  std::vector<Gradients> replicas(2, Gradients(4));
+  for (std::size_t i = 0; i < 3; ++i) {
+    replicas[0][i] = at::full({10}, static_cast<double>(i + 1), at::kFloat);
+    replicas[1][i] = at::full({10}, 0.5F);
+  }
+  const std::vector<at::Tensor> early = {replicas[0][2], replicas[1][2]};
+  buffers.fill_variable(2, early);
+  buffers.reduce(0);
+  buffers.reduce(1);
+  replicas[0][2] = at::full({10}, -1.0F);  // may be anything by now
+  const std::vector<std::span<const at::Tensor>> parts(replicas.begin(), replicas.end());
+  for (int share = 0; share < 2; ++share)
+    buffers.fill(parts, share, 2, {false, false, true, false});
+  for (std::size_t pack = 2; pack < 4; ++pack) buffers.reduce(pack);
+  const auto sums = buffers.sums();
+  EXPECT_TRUE(sums[0].equal(at::full({10}, 1.5F)));
+  EXPECT_TRUE(sums[1].equal(at::full({10}, 2.5F)));
+  EXPECT_TRUE(sums[2].equal(at::full({10}, 3.5F)));
+  EXPECT_FALSE(sums[3].defined());
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "brigade/base/strings.h"
+#include "brigade/comm/gloo.h"
 #include "brigade/distribute/testing/worker_threads.h"
 #include "brigade/input/tensor_slices.h"
 #include "brigade/models/mlp.h"
@@ -86,15 +87,44 @@ TEST(WorkersAgree, WithAccumulationOverUnevenBatches) {
   expect_same(trained_by<models::Mlp>({2, 1}, 10, rule, {.accumulate = 3}), one, 1e-10, "on 2, 1");
 }
 
-// Law 8: no bit depends on the packs or on what carries them.
+void expect_equal_bits(const Weights& some, const Weights& others, const std::string& where) {
+  ASSERT_EQ(some.names, others.names);
+  for (std::size_t i = 0; i < some.after.size(); ++i)
+    EXPECT_TRUE(some.after[i].equal(others.after[i])) << some.names[i] << " " << where;
+}
+
+// Law 8: no bit depends on the packs, on when they travel, or on what carries them.
 TEST(WorkersAgree, BitForBitWhateverThePacks) {
   const optim::Adam rule{.learning_rate = 1e-3};
-  const Weights whole = trained_by<models::Mlp>({1, 1}, 10, rule);
-  for (const std::int64_t bytes : {64, 4096, 100'000}) {
-    const Weights packed = trained_by<models::Mlp>({1, 1}, 10, rule, {}, {.bytes_per_pack = bytes});
-    for (std::size_t i = 0; i < whole.after.size(); ++i)
-      EXPECT_TRUE(packed.after[i].equal(whole.after[i])) << whole.names[i] << ", " << bytes;
+  for (const Layout& layout : {Layout{1, 1}, Layout{2, 1}, Layout{1, 1, 1}}) {
+    const Weights whole = trained_by<models::Mlp>(layout, 10, rule);
+    for (const std::int64_t bytes : {1, 4096, 100'000}) {
+      const Weights packed =
+          trained_by<models::Mlp>(layout, 10, rule, {}, {.bytes_per_pack = bytes});
+      expect_equal_bits(packed, whole, base::str_cat(text_of(layout), ", ", bytes));
+    }
   }
+}
+
+TEST(WorkersAgree, BitForBitOverTcpInPacks) {
+  if (!comm::gloo_is_built_in()) GTEST_SKIP() << "built without Gloo";
+  const optim::Adam rule{.learning_rate = 1e-3};
+  const Weights whole = trained_by<models::MnistCnn>({2, 2}, 3, rule);
+  const Weights packed = trained_by<models::MnistCnn>(
+      {2, 2}, 3, rule, {}, {.transport = comm::Transport::kGloo, .bytes_per_pack = 4096});
+  expect_equal_bits(packed, whole, "over TCP");
+}
+
+/// Large enough for more than one size.
+struct Wide : models::Mlp {
+  Wide() : Mlp({.hidden = {200}}) {}
+};
+
+TEST(WorkersAgree, BitForBitWhileTheirSizeIsTriedOutAndBehindIt) {
+  const optim::Sgd rule{.learning_rate = 0.01, .momentum = 0.9};
+  const Weights whole = trained_by<Wide>({1, 1}, 80, rule);
+  const Weights tuned = trained_by<Wide>({1, 1}, 80, rule, {}, {.bytes_per_pack = std::nullopt});
+  expect_equal_bits(tuned, whole, "with packs tuned");
 }
 
 /// Which examples were trained on, and how often: [0, count).

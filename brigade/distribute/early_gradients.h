@@ -1,0 +1,34 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+
+namespace brigade::distribute {
+
+/// Takes each gradient of a step as soon as backward has it whole, so that what is done with it
+/// overlaps with the rest of backward. A `GradientApplier` that gains by that offers one
+/// (`GradientApplier::early`), and `Minimizer::minimize` uses it where gradients are applied as
+/// they are.
+///
+/// Of each step a replica either says `begin`, then `ready` for any of its gradients, and then
+/// applies all of them, or `cancel`s; or it says nothing of this, and only applies.
+///
+/// Thread-safety: each replica from its own thread.
+class EarlyGradients {
+ public:
+  virtual ~EarlyGradients() = default;
+
+  /// Whether the next step has a use for early gradients; if not, be silent.
+  virtual bool is_wanted() const = 0;
+  /// Replica `replica` begins a backward pass, whose gradients it will apply. Nothing in it may be
+  /// a collective. Throws kFailedPrecondition where a step failed half-way and none can follow.
+  virtual void begin(int replica) = 0;
+  /// Variable `variable`, in the order of `OptimizerState::variables`, has this gradient,
+  /// contiguous, which stays untouched until it is applied.
+  virtual void ready(int replica, std::size_t variable, const at::Tensor& gradient) = 0;
+  /// The pass that was begun has failed: its gradients will not be applied.
+  virtual void cancel(int replica) noexcept = 0;
+};
+
+}  // namespace brigade::distribute

@@ -1,0 +1,325 @@
+// What gradients do that travel while backward goes on: between workers that are threads, whose
+// collectives a test can count.
+#include <ATen/ops/full.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <map>
+
+#include "brigade/distribute/testing/worker_threads.h"
+#include "brigade/optim/sgd.h"
+
+namespace brigade::distribute {
+namespace {
+
+/// Counts the reductions that are done.
+class CountedCommunicator final : public comm::ProcessCommunicator {
+ public:
+  explicit CountedCommunicator(std::unique_ptr<comm::ProcessCommunicator> inner)
+      : inner_(std::move(inner)) {}
+  int rank() const override { return inner_->rank(); }
+  int world_size() const override { return inner_->world_size(); }
+  std::unique_ptr<comm::Work> all_reduce(std::span<const at::Tensor> tensors,
+                                         comm::ReduceOp op) override {
+    auto work = inner_->all_reduce(tensors, op);
+    ++reductions_;
+    return work;
+  }
+  std::unique_ptr<comm::Work> broadcast(std::span<const at::Tensor> tensors, int root) override {
+    return inner_->broadcast(tensors, root);
+  }
+  std::vector<at::Tensor> all_gather(const at::Tensor& tensor) override {
+    return inner_->all_gather(tensor);
+  }
+  void barrier() override { inner_->barrier(); }
+  at::Tensor make_buffer(std::int64_t numel, at::ScalarType dtype) override {
+    return inner_->make_buffer(numel, dtype);
+  }
+  comm::Transport transport() const override { return inner_->transport(); }
+  comm::Traffic traffic() const override { return inner_->traffic(); }
+
+  int reductions() const { return reductions_; }
+  /// Whether there are more than `before`, in time.
+  bool reduces_more_than(int before) const {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (reductions_ <= before) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      std::this_thread::yield();
+    }
+    return true;
+  }
+
+ private:
+  const std::unique_ptr<comm::ProcessCommunicator> inner_;
+  std::atomic<int> reductions_ = 0;
+};
+
+/// A worker over a counted communicator.
+class CountedStrategy : public Strategy {
+ public:
+  CountedStrategy(std::shared_ptr<CountedCommunicator> communicator,
+                  std::shared_ptr<const Workers> workers, int replicas)
+      : Strategy({.name = "counted",
+                  .devices = plain_cpus(replicas),
+                  .sharing = variables::Sharing::kOneStorage,
+                  .update = StrategyParts::Update::kShares,
+                  .timeout = std::chrono::seconds(60),
+                  .spin = std::chrono::microseconds(0),
+                  .workers = std::move(workers)}),
+        communicator_(std::move(communicator)) {}
+  const CountedCommunicator& communicator() const { return *communicator_; }
+
+ private:
+  const std::shared_ptr<CountedCommunicator> communicator_;
+};
+
+/// Runs `work` in workers of so many replicas each. One that throws is lost to the others.
+void run_counted(const std::vector<int>& replicas, std::optional<std::int64_t> bytes_per_pack,
+                 const std::function<void(CountedStrategy&)>& work) {
+  const auto memberships =
+      cluster::testing::make_in_memory_memberships(static_cast<int>(replicas.size()));
+  std::vector<std::thread> threads;
+  for (std::size_t worker = 0; worker < replicas.size(); ++worker) {
+    threads.emplace_back([&, worker] {
+      try {
+        auto communicator = std::make_shared<CountedCommunicator>(comm::make_process_communicator(
+            memberships[worker], {.timeout = std::chrono::seconds(60)}));
+        auto workers = std::make_shared<const Workers>(
+            Workers{.membership = memberships[worker],
+                    .communicator = communicator,
+                    .place = {.process = static_cast<int>(worker), .replicas = replicas},
+                    .bytes_per_pack = bytes_per_pack});
+        CountedStrategy strategy(communicator, workers, replicas[worker]);
+        work(strategy);
+      } catch (const std::exception& error) {
+        ADD_FAILURE() << "worker " << worker << ": " << error.what();
+        cluster::testing::lose(*memberships[worker], static_cast<int>(worker), "its thread threw");
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+/// y = x * bottom * top, and a parameter that nothing uses.
+struct Tower : torch::nn::Module {
+  Tower() {
+    bottom = register_parameter("bottom", at::full({3}, 2.0, at::kDouble));
+    unused = register_parameter("unused", at::full({2}, 5.0, at::kDouble));
+    top = register_parameter("top", at::full({3}, 3.0, at::kDouble));
+  }
+  /// `half_way` is called in backward between the gradients of `top` and of `bottom`.
+  at::Tensor forward(double x, const std::function<void()>& half_way) const {
+    const at::Tensor hidden = bottom * x;
+    hidden.register_hook([half_way](const at::Tensor&) { half_way(); });
+    return (hidden * top).sum();
+  }
+  at::Tensor bottom, unused, top;
+};
+
+std::vector<at::Tensor> values_of(const Replicated<Tower>& model) {
+  std::vector<at::Tensor> values;
+  for (const auto& variable : model.variables()) values.push_back(variable.read().clone());
+  return values;
+}
+
+void expect_values(const Replicated<Tower>& model, double bottom, double top) {
+  EXPECT_TRUE(model->bottom.equal(at::full({3}, bottom, at::kDouble))) << model->bottom;
+  EXPECT_TRUE(model->unused.equal(at::full({2}, 5.0, at::kDouble)));
+  EXPECT_TRUE(model->top.equal(at::full({3}, top, at::kDouble))) << model->top;
+}
+
+TEST(EarlyReduction, APackIsReducedBeforeBackwardHasEnded) {
+  for (const std::vector<int>& replicas : {std::vector{1, 1}, {2, 1}}) {
+    std::atomic<int> seen = 0;
+    run_counted(replicas, 1, [&](CountedStrategy& strategy) {
+      const auto model = strategy.create<Tower>();
+      const auto minimizer = strategy.minimizer(model, optim::Sgd{.learning_rate = 0.125});
+      const int before = strategy.communicator().reductions();
+      strategy.run([&](ReplicaContext&) {
+        const auto half_way = [&] {
+          if (strategy.communicator().reduces_more_than(before)) ++seen;
+        };
+        minimizer.minimize(model.local().forward(1.0, half_way), LossScale::kSum);
+      });
+      const double all = strategy.num_replicas_in_sync();
+      expect_values(model, 2.0 - 0.125 * 3.0 * all, 3.0 - 0.125 * 2.0 * all);
+    });
+    EXPECT_EQ(seen, replicas[0] + replicas[1]);
+  }
+}
+
+TEST(EarlyReduction, ByDefaultGradientsMeetBehindBackwardInOneReduction) {
+  run_counted({1, 1}, 0, [&](CountedStrategy& strategy) {
+    const auto model = strategy.create<Tower>();
+    const auto minimizer = strategy.minimizer(model, optim::Sgd{.learning_rate = 0.125});
+    const int before = strategy.communicator().reductions();
+    strategy.run([&](ReplicaContext&) {
+      const auto half_way = [&] { EXPECT_EQ(strategy.communicator().reductions(), before); };
+      minimizer.minimize(model.local().forward(1.0, half_way), LossScale::kSum);
+    });
+    EXPECT_EQ(strategy.communicator().reductions(), before + 1);
+  });
+}
+
+TEST(EarlyReduction, CollectivesOfBackwardComeFirst) {
+  run_counted({1, 1}, 1, [&](CountedStrategy& strategy) {
+    const auto model = strategy.create<Tower>();
+    const auto minimizer = strategy.minimizer(model, optim::Sgd{.learning_rate = 0.125});
+    for (int step = 0; step < 3; ++step) {
+      strategy.run([&](ReplicaContext& context) {
+        // Differentiable: its backward is a reduction, which must not meet those of packs.
+        const at::Tensor shared = context.all_reduce(comm::ReduceOp::kMean, model->bottom * 1.0);
+        minimizer.minimize((shared * model->top).sum(), LossScale::kSum);
+      });
+    }
+    EXPECT_FALSE(model->bottom.equal(at::full({3}, 2.0, at::kDouble)));
+  });
+}
+
+TEST(EarlyReduction, GradientsThatAreChangedBeforeTheyAreAppliedWait) {
+  run_counted({2, 1}, 1, [&](CountedStrategy& strategy) {
+    const auto model = strategy.create<Tower>();
+    const auto minimizer = strategy.minimizer(model, optim::Sgd{.learning_rate = 0.125});
+    const int before = strategy.communicator().reductions();
+    strategy.run([&](ReplicaContext&) {
+      const auto half_way = [&] { EXPECT_EQ(strategy.communicator().reductions(), before); };
+      const Gradients own =
+          minimizer.compute_gradients(model.local().forward(1.0, half_way), LossScale::kSum);
+      minimizer.apply_gradients(minimizer.aggregate(own));
+    });
+    expect_values(model, 2.0 - 0.125 * 9.0, 3.0 - 0.125 * 6.0);
+  });
+}
+
+/// A batch in which worker 1 has no examples.
+TEST(EarlyReduction, AnEmptyShareJoinsBehindTheOthersBackward) {
+  run_counted({2, 1}, 1, [&](CountedStrategy& strategy) {
+    const auto model = strategy.create<Tower>();
+    const auto minimizer = strategy.minimizer(model, optim::Sgd{.learning_rate = 0.125});
+    for (int step = 0; step < 2; ++step) {
+      strategy.run([&](ReplicaContext& context) {
+        // Of replicas 0, 1, 2 each one has an example in turn, and the others none.
+        const std::int64_t examples = context.replica_id() == step ? 1 : 0;
+        const at::Tensor losses =
+            model.local().forward(1.0, [] {}).reshape({1}).narrow(0, 0, examples);
+        minimizer.minimize(losses, LossScale::kSum);
+      });
+    }
+    expect_values(model, 2.0 - 0.125 * (3.0 + 2.75), 3.0 - 0.125 * (2.0 + 1.625));
+  });
+}
+
+struct FellOver : std::runtime_error {
+  FellOver() : std::runtime_error("the pass fell over") {}
+};
+
+TEST(EarlyReduction, ABackwardThatThrowsInOneReplicaIsTheProgramsError) {
+  std::atomic<int> told = 0;
+  const Error error = error_from([&] {
+    run_workers({2, 1},
+                [&](MultiWorkerMirroredStrategy& strategy) {
+                  const auto model = strategy.create<Tower>();
+                  const auto minimizer = strategy.minimizer(model, optim::Sgd{});
+                  const auto run = [&] {
+                    strategy.run([&](ReplicaContext& context) {
+                      const auto half_way = [&] {
+                        if (context.replica_id() == 1) throw FellOver();
+                      };
+                      minimizer.minimize(model.local().forward(1.0, half_way), LossScale::kSum);
+                    });
+                  };
+                  if (strategy.is_chief()) return run();
+                  const Error lost = error_from(run);
+                  if (lost.code() == ErrorCode::kUnavailable && says(lost, "/job:worker/task:0"))
+                    ++told;
+                },
+                {.bytes_per_pack = 1});
+  });
+  EXPECT_TRUE(says(error, "fell over")) << error.what();
+  EXPECT_TRUE(says(error, "Replica 1")) << error.what();
+  EXPECT_EQ(told, 1);
+}
+
+TEST(EarlyReduction, AWorkerThatIsLostInMidBackwardIsNamed) {
+  for (const bool before_its_first_gradient : {true, false}) {
+    std::atomic<int> told = 0;
+    const Error error = error_from([&] {
+      run_workers({1, 1, 1},
+                  [&](MultiWorkerMirroredStrategy& strategy) {
+                    const auto model = strategy.create<Tower>();
+                    const auto minimizer = strategy.minimizer(model, optim::Sgd{});
+                    const bool falls = strategy.worker_index() == 1;
+                    const auto run = [&] {
+                      strategy.run([&](ReplicaContext&) {
+                        const auto half_way = [&] {
+                          if (falls && !before_its_first_gradient) throw FellOver();
+                        };
+                        const at::Tensor loss = model.local().forward(1.0, half_way);
+                        loss.register_hook([&](const at::Tensor&) {
+                          if (falls && before_its_first_gradient) throw FellOver();
+                        });
+                        minimizer.minimize(loss, LossScale::kSum);
+                      });
+                    };
+                    if (falls) return run();
+                    const Error lost = error_from(run);
+                    if (lost.code() == ErrorCode::kUnavailable && says(lost, "/job:worker/task:1"))
+                      ++told;
+                  },
+                  {.bytes_per_pack = 1});
+    });
+    EXPECT_TRUE(says(error, "fell over")) << error.what();
+    EXPECT_EQ(told, 2);
+  }
+}
+
+TEST(EarlyReduction, AStepThatFailedBeforeItsFirstPackMayBeFollowedByOthers) {
+  run_counted({2, 1}, 1, [&](CountedStrategy& strategy) {
+    const auto model = strategy.create<Tower>();
+    const auto minimizer = strategy.minimizer(model, optim::Sgd{.learning_rate = 0.125});
+    for (const bool fails : {true, false}) {
+      const Error error = error_from([&] {
+        strategy.run([&](ReplicaContext& context) {
+          const at::Tensor loss = model.local().forward(1.0, [] {});
+          loss.register_hook([&](const at::Tensor&) {
+            if (fails && context.local_id == 0) throw FellOver();
+          });
+          minimizer.minimize(loss, LossScale::kSum);
+        });
+      });
+      EXPECT_EQ(says(error, "fell over"), fails) << error.what();
+    }
+    expect_values(model, 2.0 - 0.125 * 9.0, 3.0 - 0.125 * 6.0);
+  });
+}
+
+TEST(EarlyReduction, AStepThatFailedBehindAPackIsTheLast) {
+  run_counted({1, 1}, 1, [&](CountedStrategy& strategy) {
+    const auto model = strategy.create<Tower>();
+    const auto minimizer = strategy.minimizer(model, optim::Sgd{});
+    const auto before = values_of(model);
+    const int reductions = strategy.communicator().reductions();
+    const auto step = [&](bool fails) {
+      return error_from([&] {
+        strategy.run([&](ReplicaContext&) {
+          const auto half_way = [&] {
+            EXPECT_TRUE(strategy.communicator().reduces_more_than(reductions));
+            if (fails) throw FellOver();
+          };
+          minimizer.minimize(model.local().forward(1.0, half_way), LossScale::kSum);
+        });
+      });
+    };
+    EXPECT_TRUE(says(step(true), "fell over"));
+    for (int again = 0; again < 2; ++again) {
+      const Error error = step(false);
+      EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
+      EXPECT_TRUE(says(error, "cannot be taken back")) << error.what();
+    }
+    const auto after = values_of(model);
+    for (std::size_t i = 0; i < before.size(); ++i) EXPECT_TRUE(after[i].equal(before[i]));
+  });
+}
+
+}  // namespace
+}  // namespace brigade::distribute
