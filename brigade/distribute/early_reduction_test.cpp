@@ -40,8 +40,9 @@ class CountedCommunicator final : public comm::ProcessCommunicator {
 
   int reductions() const { return reductions_; }
   /// Whether there are more than `before`, in time.
-  bool reduces_more_than(int before) const {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  bool reduces_more_than(int before,
+                         std::chrono::milliseconds time = std::chrono::seconds(60)) const {
+    const auto deadline = std::chrono::steady_clock::now() + time;
     while (reductions_ <= before) {
       if (std::chrono::steady_clock::now() > deadline) return false;
       std::this_thread::yield();
@@ -165,10 +166,16 @@ TEST(EarlyReduction, CollectivesOfBackwardComeFirst) {
   run_counted({1, 1}, 1, [&](CountedStrategy& strategy) {
     const auto model = strategy.create<Tower>();
     const auto minimizer = strategy.minimizer(model, optim::Sgd{.learning_rate = 0.125});
-    for (int step = 0; step < 3; ++step) {
+    for (int step = 0; step < 2; ++step) {
       strategy.run([&](ReplicaContext& context) {
         // Differentiable: its backward is a reduction, which must not meet those of packs.
         const at::Tensor shared = context.all_reduce(comm::ReduceOp::kMean, model->bottom * 1.0);
+        const int before = strategy.communicator().reductions();
+        // Here the gradient of `top` is whole, and would travel in no time.
+        shared.register_hook([&](const at::Tensor&) {
+          constexpr std::chrono::milliseconds kShort{50};
+          EXPECT_FALSE(strategy.communicator().reduces_more_than(before, kShort));
+        });
         minimizer.minimize((shared * model->top).sum(), LossScale::kSum);
       });
     }
