@@ -49,9 +49,13 @@ std::variant<std::unique_ptr<Hosts>, int> meet_unless_told(const JobOptions& opt
     if (!told) told = stop_signal(signals);
     if (told) cancel.cancel();
     for (Outcome& found : outcome.take()) {
+      if (found.hosts) {
+        // Just met: the others have to hear of it.
+        if (told) found.hosts->send(SignalCame{found.hosts->self(), *told});
+        return std::move(found.hosts);
+      }
       if (told) return *told;
-      if (found.error) std::rethrow_exception(found.error);
-      return std::move(found.hosts);
+      std::rethrow_exception(found.error);
     }
   }
 }
