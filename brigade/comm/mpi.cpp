@@ -29,11 +29,13 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-/// MPI moves nothing unless it is called: so long a waiter calls it again and again, giving way to
-/// others, and then at times that grow apart.
-constexpr milliseconds kPolling{1};
-constexpr microseconds kShortestSleep{50};
+/// MPI moves nothing unless it is called: so long a waiter calls it again and again, and then at
+/// times that grow with the wait. It does not yield: on a busy machine a process that sleeps comes
+/// back long before one that has yielded.
+constexpr microseconds kPolling{100};
+constexpr microseconds kShortestSleep{20};
 constexpr microseconds kLongestSleep{1000};
+constexpr int kSleepsInAWait = 16;
 /// How often the store is asked whether a peer has given up or left.
 constexpr milliseconds kAskingPeers{100};
 /// What a peer sent before it left may still be on its way.
@@ -209,18 +211,15 @@ class MpiExchange final : public ByteExchange {
   void await(Requests& requests) {
     CallWatch watch(*membership_, notes_, options_, what_);
     const auto start = steady_clock::now();
-    microseconds sleep = kShortestSleep;
     PeerWatch peers{.ask_at = start + kAskingPeers};
     while (!test(requests)) {
       const auto now = steady_clock::now();
-      if (now - start < kPolling) {
-        std::this_thread::yield();
-        continue;
-      }
+      const auto waited = std::chrono::duration_cast<microseconds>(now - start);
+      if (waited < kPolling) continue;
       watch.check();
       if (now >= peers.ask_at) ask_peers(peers, now);
-      std::this_thread::sleep_for(sleep);
-      sleep = std::min(2 * sleep, kLongestSleep);
+      std::this_thread::sleep_for(
+          std::clamp(waited / kSleepsInAWait, kShortestSleep, kLongestSleep));
     }
   }
 

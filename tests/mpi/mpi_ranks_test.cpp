@@ -192,11 +192,11 @@ TEST(Mpi, CountsWhatItSends) {
   run_successfully([](ProcessCommunicator& communicator) {
     const std::int64_t world = communicator.world_size();
     const Traffic before = communicator.traffic();
-    const at::Tensor tensor = at::full({world * 300'000}, 1.0F);
+    const at::Tensor tensor = at::full({world * 100'000}, 1.0F);
     communicator.all_reduce({&tensor, 1}, ReduceOp::kSum)->wait();
     const Traffic after = communicator.traffic();
     EXPECT_EQ(after.collectives, before.collectives + 1);
-    EXPECT_EQ(after.bytes_sent - before.bytes_sent, 2 * (world - 1) * 300'000 * 4);
+    EXPECT_EQ(after.bytes_sent - before.bytes_sent, 2 * (world - 1) * 100'000 * 4);
   });
 }
 

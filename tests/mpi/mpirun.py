@@ -48,7 +48,8 @@ class MpiTest(workers.ClusterTest):
             raise unittest.SkipTest("MPI is not built in (Debian: libopenmpi-dev)")
 
     def start_mpirun(self, count, *command, options=()):
-        process = self.start_process(*command, program=(*MPIRUN, *options, "-n", str(count)))
+        process = self.start_process(*command, program=(*MPIRUN, "--mca", "orte_tmpdir_base", str(self.folder),
+                                                       *options, "-n", str(count)))
         self.addCleanup(self._end, process)
         return process
 

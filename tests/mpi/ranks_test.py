@@ -1,4 +1,4 @@
-"""What communicators over MPI owe their users: mpi_ranks_test, by two and by three processes."""
+"""What communicators over MPI owe their users: mpi_ranks_test, by two and by five processes."""
 import os
 import unittest
 
@@ -14,8 +14,8 @@ class Ranks(MpiTest):
     def test_two(self):
         self.run_ranks(2)
 
-    def test_three(self):
-        self.run_ranks(3)
+    def test_five(self):
+        self.run_ranks(5)
 
 
 if __name__ == "__main__":
