@@ -15,6 +15,7 @@
 #include "brigade/checkpoint/saver.h"
 #include "brigade/cluster/resolver.h"
 #include "brigade/data/dataset.h"
+#include "brigade/data/files.h"
 #include "brigade/device/device.h"
 #include "brigade/device/device_functions.h"
 #include "brigade/device/device_scope.h"
@@ -109,6 +110,7 @@ using comm::ReduceOp;
 using device::assign_to_device;
 using device::replica_device_setter;
 using device::with_device;
+using distribute::AutoShardPolicy;
 using distribute::average_gradients;
 using distribute::BatchSource;
 using distribute::CentralStorageOptions;
@@ -120,6 +122,7 @@ using distribute::DistributedDataset;
 using distribute::Gradients;
 using distribute::InputContext;
 using distribute::InputFunction;
+using distribute::InputOptions;
 using distribute::LossScale;
 using distribute::minimizer;
 using distribute::Minimizer;

@@ -11,9 +11,12 @@
 #include <vector>
 
 #include "brigade/data/dataset.h"
+#include "brigade/distribute/auto_shard.h"
 #include "brigade/distribute/input_options.h"
 #include "brigade/distribute/input_turns.h"
 #include "brigade/distribute/per_replica.h"
+#include "brigade/distribute/piecewise_walk.h"
+#include "brigade/distribute/rebatch.h"
 #include "brigade/distribute/step_meter.h"
 #include "brigade/input/split.h"
 #include "brigade/input/structure.h"  // how batches of tensors come apart
@@ -49,118 +52,126 @@ PerReplica<B> cut(const B& batch, const ReplicaRange& replicas,
 /// comes when all are without, in every worker. Leaving the loop early, or destroying the iterator,
 /// stops its threads.
 ///
-/// With several workers each walks over the same global batches and takes its replicas' shares
-/// (kData); nothing is sent. Where every worker has a dataset of its own (kPerReplica), `next`,
-/// `save` and `restore` are collectives of the workers: they agree in each step on who still has
-/// data.
+/// With several workers that share the dataset out by data, each walks over the same global batches
+/// and takes its replicas' shares; nothing is sent. Where every worker has data of its own (by
+/// file, by hint, or from a function), `next`, `save` and `restore` are collectives of the workers:
+/// they agree in each step on who still has data.
 ///
 /// Thread-safety: one thread at a time.
 template <class B>
 class DistributedIterator {
  public:
-  /// The time in `next` is added to `meter`, where there is one.
-  DistributedIterator(data::Iterator<B> iterator, std::vector<c10::Device> devices, BatchKind kind,
+  /// A walk from `start` on; `place` and `policy` (one that `choose_auto_shard` gave) say which
+  /// part is this worker's. The time in `next` is added to `meter`, where there is one.
+  DistributedIterator(data::Dataset<B> dataset, data::IteratorOptions start,
+                      std::vector<c10::Device> devices, BatchKind kind,
                       std::shared_ptr<StepMeter> meter = nullptr, InputPlace place = {},
-                      InputOptions options = {})
-      : iterator_(std::move(iterator)),
+                      AutoShardPolicy policy = AutoShardPolicy::kData)
+      : dataset_(std::move(dataset)),
         devices_(std::move(devices)),
         kind_(kind),
+        policy_(policy),
         meter_(std::move(meter)),
-        turns_(with_replicas(std::move(place), static_cast<int>(devices_.size())), options,
-               kind == BatchKind::kGlobal ? InputSource::kSameForAll : InputSource::kOwn) {}
+        turns_(with_replicas(std::move(place), static_cast<int>(devices_.size())),
+               kind == BatchKind::kPerReplica || has_shard() ? InputSource::kOwn
+                                                             : InputSource::kSameForAll,
+               policy == AutoShardPolicy::kFile ? std::optional(dataset_.sharing().list)
+                                                : std::nullopt),
+        walk_(dataset_.iterator(in_shard(start)), piece_sizes(policy, turns_.place())) {}
 
   /// The replicas' shares of the next global batch, with their counts of examples, or nothing at
   /// the end.
   std::optional<PerReplica<B>> next() {
     const StepMeter::InputScope waiting_for_input(meter_.get());
-    return kind_ == BatchKind::kGlobal ? cut_next() : collect_next();
+    return kind_ == BatchKind::kGlobal && !has_shard() ? cut_next() : collect_next();
   }
 
   /// The position behind the last global batch that `next` returned, and going on there (see
   /// data::Iterator).
-  io::StateTree save() const { return turns_.save(turn_ == 0 ? iterator_.save() : before_, turn_); }
+  io::StateTree save() const { return turns_.save(walk_.save()); }
   void restore(const io::StateTree& state) {
-    const auto [position, turn] = turns_.restore(state);
-    iterator_.restore(position);
-    begin_anew();
-    while (turn_ < turn) next();
+    walk_.restore(turns_.restore(state));
+    has_ended_ = false;
   }
-  std::uint64_t epoch() const { return iterator_.epoch(); }
+  std::uint64_t epoch() const { return walk_.epoch(); }
   void start_next_epoch() {
-    begin_anew();
-    iterator_.start_next_epoch();
-  }
-
- private:
-  void begin_anew() {
-    pieces_.clear();
-    turn_ = 0;
+    walk_.start_next_epoch();
     has_ended_ = false;
   }
 
+ private:
+  bool has_shard() const {
+    return policy_ == AutoShardPolicy::kFile || policy_ == AutoShardPolicy::kHint;
+  }
+  data::IteratorOptions in_shard(data::IteratorOptions start) const {
+    start.shard = shard_of(turns_.place(), policy_);
+    return start;
+  }
+
   std::optional<PerReplica<B>> cut_next() {
-    if (turns_.per_batch() == 1) {
-      std::optional<B> batch = iterator_.next();
-      if (!batch) return std::nullopt;
-      return cut(*batch, turns_.replicas(), devices_);
-    }
-    if (pieces_.empty() && !draw_pieces()) return std::nullopt;
-    PerReplica<B> shares = cut(
-        pieces_.front(),
-        {.local = static_cast<int>(devices_.size()), .total = static_cast<int>(devices_.size())},
-        devices_);
+    std::optional<B> piece = walk_.next();
+    if (!piece) return std::nullopt;
+    if (policy_ != AutoShardPolicy::kOff) return cut(*piece, turns_.place().replicas, devices_);
+    const auto local = static_cast<int>(devices_.size());
+    PerReplica<B> shares = cut(*piece, {.local = local, .total = local}, devices_);
     ExampleCounts counts = *shares.examples();
-    counts.global *= turns_.per_batch();
-    pieces_.erase(pieces_.begin());
-    turn_ = pieces_.empty() ? 0 : turn_ + 1;
+    counts.global *= turns_.place().num_workers;  // all train on the same piece
     return PerReplica<B>(shares.values(), std::move(counts));
   }
 
-  /// Every worker trains on the whole batch, a worker's part of it at a time.
-  bool draw_pieces() {
-    before_ = iterator_.save();
-    std::optional<B> batch = iterator_.next();
-    if (!batch) return false;
-    for (B& piece : input::split(*batch, turns_.per_batch())) {
-      if (data::Structure<B>::size(piece) > 0) pieces_.push_back(std::move(piece));
+  std::optional<PerReplica<B>> collect_next() {
+    for (;;) {
+      std::vector<B> shares = draw_shares();
+      ExampleCounts counts;
+      for (const B& share : shares) counts.local.push_back(data::Structure<B>::size(share));
+      const auto agreed = turns_.agree(counts.local);
+      if (!agreed.somebody_has_data) return std::nullopt;
+      if (has_shard() && agreed.examples == 0) continue;  // all pieces were ends of smaller batches
+      counts.global = agreed.examples;
+      counts.local.resize(devices_.size(), 0);
+      return PerReplica<B>(filled_up(std::move(shares)), std::move(counts));
     }
-    return true;
   }
 
-  std::optional<PerReplica<B>> collect_next() {
+  /// The next batch or piece of each replica, as far as this worker's own data goes.
+  std::vector<B> draw_shares() {
     std::vector<B> shares;
-    ExampleCounts counts;
     while (shares.size() < devices_.size() && !has_ended_) {
-      std::optional<B> batch = iterator_.next();
-      has_ended_ = !batch.has_value();
-      if (batch) shares.push_back(std::move(*batch));
+      std::optional<B> share = walk_.next();
+      has_ended_ = !share.has_value();
+      if (share) shares.push_back(std::move(*share));
     }
+    return shares;
+  }
+
+  std::vector<B> filled_up(std::vector<B> shares) {
     if (!shares.empty()) none_ = data::Structure<B>::slice(shares.front(), 0, 0);
-    for (const B& share : shares) counts.local.push_back(data::Structure<B>::size(share));
-    const auto agreed = turns_.agree(counts.local);
-    if (!agreed.somebody_has_data) return std::nullopt;
+    if (!none_ && has_shard()) none_ = none_of_the_whole();
     check_state(none_.has_value(), kNoData);
-    counts.global = agreed.examples;
-    counts.local.resize(devices_.size(), 0);
     shares.resize(devices_.size(), *none_);
     for (std::size_t i = 0; i < shares.size(); ++i) {
       if (!devices_[i].is_cpu()) shares[i] = input::to_device(shares[i], devices_[i]);
     }
-    return PerReplica<B>(std::move(shares), std::move(counts));
+    return shares;
+  }
+  /// For a worker whose shard is empty: the others' data shows what a batch looks like.
+  std::optional<B> none_of_the_whole() const {
+    const std::optional<B> batch = dataset_.iterator().next();
+    if (!batch) return std::nullopt;
+    return data::Structure<B>::slice(*batch, 0, 0);
   }
 
   static constexpr const char* kNoData =
       "This worker's dataset has no batch at all while others have some, so it does not know what "
       "an empty one looks like: give every worker at least one.";
 
-  data::Iterator<B> iterator_;
+  data::Dataset<B> dataset_;
   std::vector<c10::Device> devices_;
   BatchKind kind_;
+  AutoShardPolicy policy_;
   std::shared_ptr<StepMeter> meter_;
   InputTurns turns_;
-  std::vector<B> pieces_;   // of a batch that every worker trains on whole; what is left of it
-  std::int64_t turn_ = 0;   // pieces of it given out
-  io::StateTree before_;    // the position before it
+  PiecewiseWalk<B> walk_;
   std::optional<B> none_;   // a batch without examples
   bool has_ended_ = false;  // this worker's own data
 };
@@ -173,6 +184,7 @@ class DistributedIterator {
 template <class B>
 class DistributedDataset {
  public:
+  /// Throws kInvalidArgument if global batches cannot be shared out as `options` ask.
   DistributedDataset(data::Dataset<B> dataset, std::vector<c10::Device> devices, std::uint64_t seed,
                      BatchKind kind, std::shared_ptr<StepMeter> meter = nullptr,
                      InputPlace place = {}, InputOptions options = {})
@@ -182,26 +194,29 @@ class DistributedDataset {
         kind_(kind),
         meter_(std::move(meter)),
         place_(std::move(place)),
-        options_(options),
+        policy_(kind == BatchKind::kGlobal
+                    ? auto_shard_at(place_, options.auto_shard, dataset_.sharing())
+                    : AutoShardPolicy::kData),
         next_epoch_(std::make_shared<std::atomic<std::uint64_t>>(0)) {}
 
   /// A walk over the next epoch.
   DistributedIterator<B> iterator() const {
-    return {dataset_.iterator({.seed = seed_, .epoch = next_epoch_->fetch_add(1)}),
-            devices_,
-            kind_,
-            meter_,
-            place_,
-            options_};
+    return {dataset_, {.seed = seed_, .epoch = next_epoch_->fetch_add(1)},
+            devices_, kind_,
+            meter_,   place_,
+            policy_};
   }
 
-  /// Global batches in one epoch, or data::kInfinite, or data::kUnknown. Of a worker's own data
-  /// those that it has itself.
+  /// Global batches in one epoch, or data::kInfinite, or data::kUnknown: which it is where the
+  /// workers have data of their own, whose number of steps is that of the longest.
   std::int64_t cardinality() const {
     const std::int64_t elements = dataset_.cardinality();
+    if (elements <= 0) return elements;
+    const bool is_common = kind_ == BatchKind::kGlobal && policy_ == AutoShardPolicy::kData;
+    if (is_common) return elements;
+    if (place_.num_workers > 1) return data::kUnknown;
     const auto replicas = static_cast<std::int64_t>(devices_.size());
-    return kind_ == BatchKind::kGlobal || elements < 0 ? elements
-                                                       : (elements + replicas - 1) / replicas;
+    return (elements + replicas - 1) / replicas;
   }
 
   /// What range-for moves along.
@@ -231,7 +246,7 @@ class DistributedDataset {
   BatchKind kind_;
   std::shared_ptr<StepMeter> meter_;
   InputPlace place_;
-  InputOptions options_;
+  AutoShardPolicy policy_;
   std::shared_ptr<std::atomic<std::uint64_t>> next_epoch_;
 };
 

@@ -9,8 +9,12 @@ std::string_view to_string(AutoShardPolicy policy) {
   switch (policy) {
     case AutoShardPolicy::kAuto:
       return "auto";
+    case AutoShardPolicy::kFile:
+      return "file";
     case AutoShardPolicy::kData:
       return "data";
+    case AutoShardPolicy::kHint:
+      return "hint";
     case AutoShardPolicy::kOff:
       return "off";
   }
@@ -18,12 +22,13 @@ std::string_view to_string(AutoShardPolicy policy) {
 }
 
 AutoShardPolicy parse_auto_shard_policy(std::string_view text) {
-  for (const auto policy :
-       {AutoShardPolicy::kAuto, AutoShardPolicy::kData, AutoShardPolicy::kOff}) {
+  for (const auto policy : {AutoShardPolicy::kAuto, AutoShardPolicy::kFile, AutoShardPolicy::kData,
+                            AutoShardPolicy::kHint, AutoShardPolicy::kOff}) {
     if (text == to_string(policy)) return policy;
   }
-  throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat("'", text, "' is no way to share out input: auto, data or off."));
+  throw Error(
+      ErrorCode::kInvalidArgument,
+      base::str_cat("'", text, "' is no way to share out input: auto, file, data, hint or off."));
 }
 
 InputPlace with_replicas(InputPlace place, int replicas) {

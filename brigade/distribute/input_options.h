@@ -11,13 +11,24 @@ namespace brigade::distribute {
 
 /// How the workers of a job share out one dataset (TensorFlow: AutoShardPolicy).
 enum class AutoShardPolicy {
-  kAuto,  ///< as kData
-  kData,  ///< every worker walks over all batches and takes its replicas' part of each: needs the
-          ///< same data in the same order everywhere, and reads it in every worker
-  kOff,   ///< every worker trains on everything: each example counts once a worker
+  /// kFile where the dataset has at least one file a worker and none of its transforms counts by
+  /// itself in each worker (`take`, `skip`, an endless `repeat`, dropped remainders); else kData,
+  /// which the log says once if there are files. So examples are neither lost nor seen twice.
+  kAuto,
+  /// Every worker reads files of its own (`data::from_files`), each file in one worker: the only
+  /// way in which nobody reads what others train on. Batches are the worker's own, cut so that the
+  /// workers' shares of a step make one together. Fewer files than workers are an error.
+  kFile,
+  /// Every worker walks over all batches and takes its replicas' part of each: needs the same data
+  /// in the same order everywhere, and reads it in every worker.
+  kData,
+  /// As kFile, but the dataset says by `shard_hint()` where elements are shared out.
+  kHint,
+  /// Every worker trains on everything: each example counts once a worker.
+  kOff,
 };
 
-/// "auto", "data", "off".
+/// "auto", "file", "data", "hint", "off".
 std::string_view to_string(AutoShardPolicy policy);
 /// Reads what `to_string` writes. Throws kInvalidArgument, naming the choices.
 AutoShardPolicy parse_auto_shard_policy(std::string_view text);

@@ -8,7 +8,8 @@ namespace brigade::distribute {
 namespace {
 
 TEST(InputOptions, PoliciesAreReadByTheirNames) {
-  for (const auto policy : {AutoShardPolicy::kAuto, AutoShardPolicy::kData, AutoShardPolicy::kOff})
+  for (const auto policy : {AutoShardPolicy::kAuto, AutoShardPolicy::kFile, AutoShardPolicy::kData,
+                            AutoShardPolicy::kHint, AutoShardPolicy::kOff})
     EXPECT_EQ(parse_auto_shard_policy(to_string(policy)), policy);
   const Error error = error_from([] { parse_auto_shard_policy("some"); });
   EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);

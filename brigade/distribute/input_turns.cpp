@@ -5,6 +5,7 @@
 #include <cstring>
 #include <numeric>
 #include <string>
+#include <utility>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
@@ -15,13 +16,16 @@ namespace brigade::distribute {
 namespace {
 
 constexpr const char* kWorkers = "workers";
-constexpr const char* kPosition = "position";
-constexpr const char* kTurn = "turn";
 
 at::Tensor as_tensor(const std::string& text) {
   const at::Tensor bytes = at::empty({static_cast<std::int64_t>(text.size())}, at::kByte);
   std::memcpy(bytes.mutable_data_ptr(), text.data(), text.size());
   return bytes;
+}
+
+std::string text_in(const at::Tensor& bytes) {
+  return {static_cast<const char*>(bytes.const_data_ptr()),
+          static_cast<std::size_t>(bytes.numel())};
 }
 
 /// A position as one text. Positions of what cannot seek hold bytes, and those stay in their
@@ -37,10 +41,8 @@ std::string text_of(const io::StateTree& position) {
 
 }  // namespace
 
-InputTurns::InputTurns(InputPlace place, InputOptions options, InputSource source)
-    : place_(std::move(place)),
-      source_(source),
-      per_batch_(options.auto_shard == AutoShardPolicy::kOff ? place_.num_workers : 1) {}
+InputTurns::InputTurns(InputPlace place, InputSource source, std::optional<std::uint64_t> files)
+    : place_(std::move(place)), source_(source), files_(files) {}
 
 bool InputTurns::has_own_data() const {
   return source_ == InputSource::kOwn && place_.workers != nullptr;
@@ -50,6 +52,7 @@ InputTurns::Agreed InputTurns::agree(std::span<const std::int64_t> own_counts) {
   const std::int64_t examples =
       std::accumulate(own_counts.begin(), own_counts.end(), std::int64_t{0});
   if (!has_own_data()) return {.somebody_has_data = !own_counts.empty(), .examples = examples};
+  if (files_) compare_files();
   const at::Tensor both = at::empty({2}, at::kLong);
   auto* values = both.mutable_data_ptr<std::int64_t>();
   values[0] = own_counts.empty() ? 0 : 1;
@@ -58,34 +61,45 @@ InputTurns::Agreed InputTurns::agree(std::span<const std::int64_t> own_counts) {
   return {.somebody_has_data = values[0] > 0, .examples = values[1]};
 }
 
-io::StateTree InputTurns::save(const io::StateTree& position, std::int64_t turn) const {
-  if (!has_own_data() && turn == 0) return position;
+void InputTurns::compare_files() {
+  const std::string own = std::to_string(*std::exchange(files_, std::nullopt));
+  const auto all = place_.workers->all_gather(as_tensor(own));
+  for (std::size_t worker = 1; worker < all.size(); ++worker) {
+    check_argument(
+        text_in(all[worker]) == text_in(all[0]),
+        base::str_cat("The workers share files out, and worker ", worker,
+                      " has another list of them than worker 0: the same names must come in the "
+                      "same order everywhere (sort what a directory lists)."));
+  }
+}
+
+io::StateTree InputTurns::save(const io::StateTree& position) const {
+  if (!has_own_data()) return position;
   io::StateTree state;
-  if (!has_own_data()) {
-    state[kPosition] = position;
-    state[kTurn] = turn;
-    return state;
-  }
   state[kWorkers] = io::StateTree::list();
-  for (const at::Tensor& bytes : place_.workers->all_gather(as_tensor(text_of(position)))) {
-    const std::string text(static_cast<const char*>(bytes.const_data_ptr()),
-                           static_cast<std::size_t>(bytes.numel()));
-    state[kWorkers].push_back(io::from_json(text));
-  }
+  for (const at::Tensor& bytes : place_.workers->all_gather(as_tensor(text_of(position))))
+    state[kWorkers].push_back(io::from_json(text_in(bytes)));
   return state;
 }
 
-std::pair<io::StateTree, std::int64_t> InputTurns::restore(const io::StateTree& state) const {
-  if (state.has(kTurn)) return {state.at(kPosition), state.as_int64(kTurn)};
-  const auto workers = static_cast<std::size_t>(place_.num_workers);
-  const std::size_t saved = state.has(kWorkers) ? state.at(kWorkers).size() : 1;
-  const bool is_fitting = !has_own_data() && !state.has(kWorkers);
-  check_argument(is_fitting || saved == workers,
+const io::StateTree& InputTurns::restore(const io::StateTree& state) const {
+  const std::size_t saved = state.has(kWorkers) ? state.at(kWorkers).size() : 0;
+  check_argument(saved == 0 || saved == static_cast<std::size_t>(place_.num_workers),
                  base::str_cat("The position in data of the workers' own was saved by ", saved,
-                               " workers and is restored by ", workers,
+                               " workers and is restored by ", place_.num_workers,
                                ": start as many, or begin a new epoch."));
-  if (!state.has(kWorkers)) return {state, 0};
-  return {state.at(kWorkers).at(static_cast<std::size_t>(place_.worker)), 0};
+  if (has_own_data() != (saved > 0)) {
+    const auto description = [](bool is_own) {
+      return is_own ? "data of its own" : "all of the data";
+    };
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        base::str_cat("The position was saved where each worker reads ", description(saved > 0),
+                      ", and is restored where each reads ", description(has_own_data()),
+                      ": share the input out as before, or begin a new epoch."));
+  }
+  if (!has_own_data()) return state;
+  return state.at(kWorkers, static_cast<std::size_t>(place_.worker));
 }
 
 }  // namespace brigade::distribute

@@ -1,8 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
-#include <utility>
 
 #include "brigade/distribute/input_options.h"
 #include "brigade/io/state_tree.h"
@@ -17,32 +17,33 @@ enum class InputSource { kSameForAll, kOwn };
 /// Thread-safety: one thread at a time.
 class InputTurns {
  public:
-  InputTurns(InputPlace place, InputOptions options, InputSource source);
+  /// `files` is a hash of the list of files that the workers share out, if they do.
+  InputTurns(InputPlace place, InputSource source, std::optional<std::uint64_t> files = {});
 
-  const ReplicaRange& replicas() const { return place_.replicas; }
-  /// Steps that one batch of the dataset makes: 1, or the number of workers where each of them
-  /// trains on all of it.
-  std::int64_t per_batch() const { return per_batch_; }
+  const InputPlace& place() const { return place_; }
+  /// Whether several workers have data of their own, so that all below is collective.
+  bool has_own_data() const;
 
   struct Agreed {
     bool somebody_has_data = false;
     std::int64_t examples = 0;  ///< of all workers
   };
-  /// What all have of the next step. A collective of the workers, where there are several.
+  /// What all have of the next step. The first time the lists of files are compared: throws
+  /// kInvalidArgument in every worker if one has another.
   Agreed agree(std::span<const std::int64_t> own_counts);
 
-  /// The state of an iterator that stands at `position`, or `turn` steps into the batch behind it.
-  /// Of data of their own, every worker's: a collective.
-  io::StateTree save(const io::StateTree& position, std::int64_t turn) const;
-  /// This worker's position, and the turn. Throws kInvalidArgument if another number of workers
-  /// with data of their own saved it.
-  std::pair<io::StateTree, std::int64_t> restore(const io::StateTree& state) const;
+  /// The state of the workers' walks, of which this one's stands at `position`: every worker's,
+  /// where they have data of their own.
+  io::StateTree save(const io::StateTree& position) const;
+  /// This worker's position. Throws kInvalidArgument if another number of workers with data of
+  /// their own saved it, or workers that all had the same.
+  const io::StateTree& restore(const io::StateTree& state) const;
 
  private:
-  bool has_own_data() const;
+  void compare_files();
   InputPlace place_;
   InputSource source_;
-  std::int64_t per_batch_;
+  std::optional<std::uint64_t> files_;  // until they are compared
 };
 
 }  // namespace brigade::distribute

@@ -17,7 +17,8 @@ DistributedIterator<at::Tensor> walk_of_worker_1(AutoShardPolicy policy) {
   auto alone = std::make_shared<comm::LocalGroup>(1);
   std::shared_ptr<comm::Communicator> nobody = std::move(comm::make_local_communicators(alone)[0]);
   const auto dataset = input::from_tensor_slices(at::arange(10)).batch(4);
-  return {dataset.iterator(),
+  return {dataset,
+          {},
           {c10::Device(c10::kCPU)},
           BatchKind::kGlobal,
           nullptr,
@@ -25,7 +26,7 @@ DistributedIterator<at::Tensor> walk_of_worker_1(AutoShardPolicy policy) {
            .num_workers = 2,
            .worker = 1,
            .workers = nobody},
-          {.auto_shard = policy}};
+          policy};
 }
 
 std::vector<Numbers> rest_of(DistributedIterator<at::Tensor>& walk) {
@@ -39,7 +40,7 @@ std::vector<Numbers> rest_of(DistributedIterator<at::Tensor>& walk) {
 }
 
 TEST(InputTurns, ByDataAWorkerTakesItsReplicasPartOfEachBatch) {
-  auto walk = walk_of_worker_1(AutoShardPolicy::kAuto);
+  auto walk = walk_of_worker_1(AutoShardPolicy::kData);
   EXPECT_EQ(rest_of(walk), (std::vector<Numbers>{{2, 3}, {6, 7}, {9}}));
 }
 

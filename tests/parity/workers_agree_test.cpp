@@ -16,6 +16,7 @@
 #include "brigade/models/mnist_cnn.h"
 #include "brigade/optim/adam.h"
 #include "brigade/optim/sgd.h"
+#include "tests/parity/ledger.h"
 #include "tests/parity/training.h"
 
 namespace brigade::parity {
@@ -126,23 +127,6 @@ TEST(WorkersAgree, BitForBitWhileTheirSizeIsTriedOutAndBehindIt) {
   const Weights tuned = trained_by<Wide>({1, 1}, 80, rule, {}, {.bytes_per_pack = std::nullopt});
   expect_equal_bits(tuned, whole, "with packs tuned");
 }
-
-/// Which examples were trained on, and how often: [0, count).
-class Ledger {
- public:
-  void add(const at::Tensor& ids) {
-    const std::lock_guard lock(mutex_);
-    for (std::int64_t i = 0; i < ids.numel(); ++i) ++counts_[ids[i].item<std::int64_t>()];
-  }
-  void expect_each(std::int64_t count, int times) {
-    EXPECT_EQ(static_cast<std::int64_t>(counts_.size()), count);
-    for (const auto& [id, seen] : counts_) EXPECT_EQ(seen, times) << "example " << id;
-  }
-
- private:
-  std::mutex mutex_;
-  std::map<std::int64_t, int> counts_;
-};
 
 data::Dataset<at::Tensor> ids(std::int64_t count) {
   return input::from_tensor_slices(at::arange(count)).shuffle(7);

@@ -1,0 +1,353 @@
+// However workers share a dataset out, an epoch has every example once, and what they train is what
+// one replica trains on the examples of the same steps. Here the workers are threads.
+#include <ATen/ops/arange.h>
+#include <ATen/ops/index_select.h>
+#include <ATen/ops/remainder.h>
+#include <ATen/ops/sin.h>
+#include <ATen/ops/tensor.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <mutex>
+
+#include "brigade/base/log.h"
+#include "brigade/base/strings.h"
+#include "brigade/data/files.h"
+#include "brigade/data/source.h"
+#include "brigade/distribute/testing/worker_threads.h"
+#include "brigade/input/tensor_slices.h"
+#include "brigade/io/state_json.h"
+#include "brigade/models/mlp.h"
+#include "brigade/optim/sgd.h"
+#include "tests/parity/ledger.h"
+#include "tests/parity/training.h"
+
+namespace brigade::parity {
+namespace {
+
+using distribute::AutoShardPolicy;
+using distribute::error_from;
+using distribute::MultiWorkerMirroredStrategy;
+using distribute::ReplicaContext;
+using distribute::run_workers;
+using distribute::says;
+using Ids = data::Dataset<at::Tensor>;
+using Numbers = std::vector<std::int64_t>;
+using Layout = std::vector<int>;  // replicas of each worker
+using Steps = std::vector<Numbers>;
+
+const std::vector<Layout> kLayouts = {{1},    {2},       {1, 1},    {2, 2},
+                                      {2, 1}, {1, 1, 1}, {2, 2, 2}, {1, 1, 1, 1}};
+
+/// Files of so many ids each, in their order. Their names say what is in them.
+Ids files_of(const Numbers& sizes) {
+  std::vector<io::Path> names;
+  std::int64_t first = 0;
+  for (const std::int64_t size : sizes) {
+    names.push_back(base::str_cat("ids/", first, "+", size, ".", names.size()));
+    first += size;
+  }
+  return data::from_files<at::Tensor>(names, [](const io::Path& path) {
+    const std::string name = path.filename().string();
+    const std::int64_t begin = std::stoll(name);
+    return input::from_tensor_slices(
+        at::arange(begin, begin + std::stoll(name.substr(name.find('+') + 1))));
+  });
+}
+
+std::int64_t total(const Numbers& sizes) {
+  std::int64_t sum = 0;
+  for (const std::int64_t size : sizes) sum += size;
+  return sum;
+}
+
+/// Uneven ones, with and without examples for everybody, as many as workers and more.
+const std::vector<Numbers> kFileSizes = {
+    {1, 7, 0, 5}, {0, 9, 0, 0}, {4, 4, 4, 4}, {1, 7, 0, 5, 11, 2, 0, 3, 3}, {23, 1, 1, 1, 1}};
+
+Numbers ids_of(const distribute::PerReplica<at::Tensor>& batch) {
+  Numbers ids;
+  for (const at::Tensor& share : batch.values()) {
+    for (std::int64_t i = 0; i < share.numel(); ++i) ids.push_back(share[i].item<std::int64_t>());
+  }
+  return ids;
+}
+
+/// What each worker trains on in an epoch, step by step.
+std::vector<Steps> epoch_of(const Layout& layout, const Ids& batches, AutoShardPolicy policy) {
+  std::mutex mutex;
+  std::vector<Steps> all(layout.size());
+  run_workers(layout, [&](MultiWorkerMirroredStrategy& strategy) {
+    Steps steps;
+    for (const auto& batch : strategy.distribute(batches, {.auto_shard = policy}))
+      steps.push_back(ids_of(batch));
+    const std::lock_guard lock(mutex);
+    all[static_cast<std::size_t>(strategy.worker_index())] = std::move(steps);
+  });
+  return all;
+}
+
+void expect_each_seen(const std::vector<Steps>& workers, std::int64_t count, int times) {
+  Ledger ledger;
+  for (const Steps& steps : workers) {
+    EXPECT_EQ(steps.size(), workers[0].size()) << "nobody stops before the others";
+    for (const Numbers& ids : steps) ledger.add(at::tensor(ids, at::kLong));
+  }
+  ledger.expect_each(count, times);
+}
+
+TEST(Sharing, EveryExampleOfAnEpochIsSeenOnce) {
+  for (const AutoShardPolicy policy :
+       {AutoShardPolicy::kFile, AutoShardPolicy::kData, AutoShardPolicy::kHint}) {
+    for (const Layout& layout : kLayouts) {
+      for (const Numbers& sizes : kFileSizes) {
+        SCOPED_TRACE(base::str_cat("by ", distribute::to_string(policy), " on ", layout.size(),
+                                   " x ", layout[0], ", files of ", base::join(sizes, ", ")));
+        const Ids ids = files_of(sizes).shuffle(3).shard_hint().shuffle(7);
+        expect_each_seen(epoch_of(layout, ids.batch(5), policy), total(sizes), 1);
+      }
+    }
+  }
+}
+
+TEST(Sharing, RepetitionsAreSeenAsOften) {
+  for (const Layout& layout : kLayouts) {
+    const Numbers sizes = {1, 7, 0, 5, 4};
+    const Ids ids = files_of(sizes).shuffle(4).repeat(2).batch(4).prefetch(2);
+    expect_each_seen(epoch_of(layout, ids, AutoShardPolicy::kFile), total(sizes), 2);
+    expect_each_seen(epoch_of(layout, ids, AutoShardPolicy::kAuto), total(sizes), 2);
+    const Ids behind = files_of(sizes).batch(4).repeat(2);
+    expect_each_seen(epoch_of(layout, behind, AutoShardPolicy::kFile), total(sizes), 2);
+  }
+}
+
+// Measured with TensorFlow, policy FILE: 2 files of 6, batches of 4.
+TEST(Sharing, ByFileABatchMakesAStepForEachWorker) {
+  EXPECT_EQ(epoch_of({1, 1}, files_of({6, 6}).batch(4), AutoShardPolicy::kFile),
+            (std::vector<Steps>{{{0, 1}, {2, 3}, {4, 5}}, {{6, 7}, {8, 9}, {10, 11}}}));
+}
+
+// Measured with TensorFlow: a worker whose data ends first gets empty batches.
+TEST(Sharing, ByFileWhoseFilesEndFirstGetsEmptyBatches) {
+  EXPECT_EQ(epoch_of({1, 1}, files_of({4, 6}).batch(4), AutoShardPolicy::kFile),
+            (std::vector<Steps>{{{0, 1}, {2, 3}, {}}, {{4, 5}, {6, 7}, {8, 9}}}));
+  EXPECT_EQ(epoch_of({1, 1}, files_of({0, 4}).batch(4), AutoShardPolicy::kFile),
+            (std::vector<Steps>{{{}, {}}, {{0, 1}, {2, 3}}}));
+}
+
+// The size of batches is not known then: the largest one counts as full.
+TEST(Sharing, ByFileAShardSmallerThanABatchMakesAsManySteps) {
+  EXPECT_EQ(epoch_of({1, 1}, files_of({2, 6}).batch(4), AutoShardPolicy::kFile),
+            (std::vector<Steps>{{{0}, {1}, {}}, {{2, 3}, {4, 5}, {6, 7}}}));
+}
+
+TEST(Sharing, ByHintEveryWorkerTakesItsElements) {
+  const Ids ids = input::from_tensor_slices(at::arange(8)).shard_hint().batch(4);
+  EXPECT_EQ(epoch_of({1, 1}, ids, AutoShardPolicy::kHint),
+            (std::vector<Steps>{{{0, 2}, {4, 6}}, {{1, 3}, {5, 7}}}));
+}
+
+TEST(Sharing, AStepByFileIsOneGlobalBatchWhileAllHaveData) {
+  for (const Layout& layout : {Layout{1, 1}, Layout{2, 2}, Layout{1, 1, 1}}) {
+    std::mutex mutex;
+    run_workers(layout, [&](MultiWorkerMirroredStrategy& strategy) {
+      Numbers sizes;
+      const auto dataset = strategy.distribute(files_of({21, 21, 21, 21, 21, 21}).batch(7),
+                                               {.auto_shard = AutoShardPolicy::kFile});
+      EXPECT_EQ(dataset.cardinality(), data::kUnknown);
+      for (const auto& batch : dataset) sizes.push_back(batch.examples()->global);
+      const std::lock_guard lock(mutex);
+      EXPECT_EQ(sizes, Numbers(18, 7)) << layout.size() << " x " << layout[0];
+    });
+  }
+}
+
+TEST(Sharing, EachEpochHasAnOrderOfItsOwnAndEachExampleOnce) {
+  std::mutex mutex;
+  std::map<int, Steps> epochs;  // [epoch] of worker 0
+  Ledger ledger;
+  run_workers({1, 1}, [&](MultiWorkerMirroredStrategy& strategy) {
+    const auto dataset = strategy.distribute(files_of({9, 11, 4}).shuffle(20).batch(4));
+    for (int epoch = 0; epoch < 2; ++epoch) {
+      for (const auto& batch : dataset) {
+        const std::lock_guard lock(mutex);
+        if (strategy.worker_index() == 0) epochs[epoch].push_back(ids_of(batch));
+        for (const at::Tensor& share : batch.values()) ledger.add(share);
+      }
+    }
+  });
+  ledger.expect_each(24, 2);
+  EXPECT_NE(epochs[0], epochs[1]);
+}
+
+TEST(Sharing, AnEpochGoesOnExactlyWhereItWasSaved) {
+  for (const AutoShardPolicy policy : {AutoShardPolicy::kFile, AutoShardPolicy::kData,
+                                       AutoShardPolicy::kHint, AutoShardPolicy::kOff}) {
+    for (const Layout& layout : {Layout{1, 1}, Layout{2, 1}, Layout{2, 2}, Layout{1, 1, 1}}) {
+      run_workers(layout, [&](MultiWorkerMirroredStrategy& strategy) {
+        const Ids ids = files_of({1, 7, 0, 5, 11}).shuffle(4).shard_hint().batch(5).prefetch(1);
+        const auto dataset = strategy.distribute(ids, {.auto_shard = policy});
+        auto walk = dataset.iterator();
+        std::vector<io::StateTree> states = {walk.save()};
+        Steps steps;
+        while (const auto batch = walk.next()) {
+          steps.push_back(ids_of(*batch));
+          states.push_back(walk.save());
+        }
+        for (std::size_t done = 0; done < states.size(); ++done) {
+          auto again = dataset.iterator();  // of another epoch, until it is restored
+          again.restore(io::from_json(io::to_json(states[done]).json));
+          Steps rest;
+          while (const auto batch = again.next()) rest.push_back(ids_of(*batch));
+          EXPECT_EQ(rest, Steps(steps.begin() + static_cast<std::ptrdiff_t>(done), steps.end()))
+              << "by " << distribute::to_string(policy) << ", after " << done << " steps";
+        }
+      });
+    }
+  }
+}
+
+// Another number of replicas in the same workers: the rest comes in other steps, and nothing twice.
+TEST(Sharing, AnEpochGoesOnWithOtherReplicas) {
+  io::StateTree state;
+  Ledger ledger;
+  std::mutex mutex;
+  const Ids ids = files_of({1, 7, 0, 5, 11}).shuffle(4).batch(5);
+  run_workers({2, 2}, [&](MultiWorkerMirroredStrategy& strategy) {
+    auto walk = strategy.distribute(ids).iterator();
+    for (int step = 0; step < 3; ++step) {
+      const auto batch = walk.next();
+      for (const at::Tensor& share : batch->values()) ledger.add(share);
+    }
+    const io::StateTree saved = walk.save();
+    const std::lock_guard lock(mutex);
+    state = saved;
+  });
+  run_workers({1, 2}, [&](MultiWorkerMirroredStrategy& strategy) {
+    auto walk = strategy.distribute(ids).iterator();
+    walk.restore(state);
+    while (const auto batch = walk.next()) {
+      for (const at::Tensor& share : batch->values()) ledger.add(share);
+    }
+  });
+  ledger.expect_each(24, 1);
+  const Error error = error_from([&] {
+    run_workers({1, 1, 1}, [&](MultiWorkerMirroredStrategy& strategy) {
+      strategy.distribute(ids).iterator().restore(state);
+    });
+  });
+  EXPECT_TRUE(says(error, "saved by 2 workers and is restored by 3")) << error.what();
+  const Error by_data = error_from([&] {
+    run_workers({1, 1}, [&](MultiWorkerMirroredStrategy& strategy) {
+      strategy.distribute(ids, {.auto_shard = AutoShardPolicy::kData}).iterator().restore(state);
+    });
+  });
+  EXPECT_TRUE(says(by_data, "reads data of its own")) << by_data.what();
+}
+
+TEST(Sharing, FewerFilesThanWorkersGoByDataAndSaySo) {
+  std::vector<std::string> lines;  // the sink is called by one thread at a time
+  base::set_log_sink([&](base::LogLevel, std::string_view line) { lines.emplace_back(line); });
+  const auto workers = epoch_of({1, 1, 1}, files_of({4, 9}).batch(5), AutoShardPolicy::kAuto);
+  base::set_log_sink({});
+  expect_each_seen(workers, 13, 1);
+  const auto says_so = [](const std::string& line) {
+    return line.find("2 files and the job 3 workers") != std::string::npos;
+  };
+  EXPECT_EQ(std::count_if(lines.begin(), lines.end(), says_so), 1) << base::join(lines, "\n");
+  const Error error = error_from([] {
+    epoch_of({1, 1, 1}, files_of({4, 9}).batch(5), AutoShardPolicy::kFile);
+  });
+  EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+  EXPECT_TRUE(says(error, "2 files for 3 workers")) << error.what();
+}
+
+// By file the first 6 of each worker would be trained on.
+TEST(Sharing, WhatCountsCountsOverAllWorkers) {
+  const auto workers = epoch_of({1, 1}, files_of({7, 7}).take(6).batch(2), AutoShardPolicy::kAuto);
+  expect_each_seen(workers, 6, 1);
+}
+
+TEST(Sharing, WorkersWithOtherListsOfFilesAreRefused) {
+  const Error error = error_from([] {
+    run_workers({1, 1}, [](MultiWorkerMirroredStrategy& strategy) {
+      const Ids ids = strategy.worker_index() == 0 ? files_of({3, 4}) : files_of({4, 3});
+      for (const auto& batch : strategy.distribute(ids.batch(2))) (void)batch;
+    });
+  });
+  EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+  EXPECT_TRUE(says(error, "worker 1 has another list")) << error.what();
+}
+
+TEST(Sharing, AnEmptyShardHasTheShapeOfTheOthersBatches) {
+  run_workers({1, 1}, [](MultiWorkerMirroredStrategy& strategy) {
+    const auto rows = files_of({0, 3}).map([](const at::Tensor& id) {
+      return id.to(at::kFloat).expand({2, 4});
+    });
+    for (const auto& batch : strategy.distribute(rows.batch(2))) {
+      EXPECT_EQ(batch[0].sizes().slice(1), at::IntArrayRef({2, 4}));
+      EXPECT_EQ(batch[0].scalar_type(), at::kFloat);
+    }
+  });
+}
+
+/// What `batches` of ids train, and on which ids in each step.
+struct Training {
+  Weights weights;
+  Steps steps;
+};
+
+Training trained_on(distribute::Strategy& strategy, const Ids& batches, AutoShardPolicy policy) {
+  const at::Tensor table = at::sin(at::arange(40 * 28 * 28, at::kDouble)).view({40, 1, 28, 28});
+  const auto model = strategy.create_from([] {
+    auto module = std::make_shared<models::Mlp>();
+    module->to(at::kDouble);
+    return module;
+  });
+  const auto minimizer =
+      strategy.minimizer(model, optim::Sgd{.learning_rate = 0.02, .momentum = 0.9});
+  Training training{.weights = {.before = read_all(model)}, .steps = {}};
+  for (const auto& variable : model.variables()) training.weights.names.push_back(variable.name());
+  for (const auto& batch : strategy.distribute(batches, {.auto_shard = policy})) {
+    training.steps.push_back(ids_of(batch));
+    strategy.run(
+        [&](ReplicaContext&, const at::Tensor& ids) {
+          minimizer.minimize(layers::losses::sparse_softmax_cross_entropy(
+              model(at::index_select(table, 0, ids)), at::remainder(ids, 10)));
+        },
+        batch);
+  }
+  training.weights.after = read_all(model);
+  return training;
+}
+
+TEST(Sharing, AnEpochByFileTrainsWhatOneReplicaTrainsOnTheSameSteps) {
+  for (const Layout& layout : {Layout{1, 1}, Layout{2, 2}, Layout{2, 1}, Layout{1, 1, 1}}) {
+    std::mutex mutex;
+    std::map<int, Training> workers;
+    run_workers(layout, [&](MultiWorkerMirroredStrategy& strategy) {
+      Training own = trained_on(strategy, files_of({1, 14, 0, 9, 11}).shuffle(5).batch(6),
+                                AutoShardPolicy::kFile);
+      const std::lock_guard lock(mutex);
+      workers[strategy.worker_index()] = std::move(own);
+    });
+    std::vector<at::Tensor> union_of_steps;
+    for (std::size_t step = 0; step < workers[0].steps.size(); ++step) {
+      Numbers ids;
+      for (const auto& [worker, own] : workers)
+        ids.insert(ids.end(), own.steps[step].begin(), own.steps[step].end());
+      union_of_steps.push_back(at::tensor(ids, at::kLong));
+    }
+    distribute::MirroredStrategy one(distribute::cpus(1));
+    const Training expected = trained_on(one, data::from_elements(union_of_steps), {});
+    expect_same(workers[0].weights, expected.weights, 1e-10,
+                base::str_cat("on ", layout.size(), " x ", layout[0]));
+    for (const auto& [worker, own] : workers) {
+      for (std::size_t i = 0; i < own.weights.after.size(); ++i)
+        EXPECT_TRUE(own.weights.after[i].equal(workers[0].weights.after[i])) << "worker " << worker;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace brigade::parity
