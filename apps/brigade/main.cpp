@@ -16,6 +16,7 @@
 #include "apps/brigade/exit_code.h"
 #include "apps/brigade/inspect_command.h"
 #include "apps/brigade/launch_command.h"
+#include "apps/brigade/start_watch.h"
 #include "apps/brigade/train_command.h"
 #include "brigade/base/strings.h"
 
@@ -111,6 +112,9 @@ int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);
   try {
     return brigade::command::run(argc, argv);
+  } catch (const brigade::command::StoppedAtStart& stopped) {
+    std::cerr << "brigade: " << stopped.what() << std::endl;
+    return stopped.code();
   } catch (const c10::Error& error) {
     // libtorch appends where it was thrown; the first line is for users.
     const std::string text = error.what_without_backtrace();

@@ -5,6 +5,7 @@
 
 #include "apps/brigade/data_flags.h"
 #include "apps/brigade/exit_code.h"
+#include "apps/brigade/start_watch.h"
 #include "brigade/base/strings.h"
 #include "brigade/distribute/central_storage_strategy.h"
 #include "brigade/distribute/mirrored_strategy.h"
@@ -72,8 +73,12 @@ std::unique_ptr<distribute::Strategy> make_multi_worker_mirrored(const StrategyF
                                                  .seed = static_cast<std::uint64_t>(flags.seed),
                                                  .placement = placement(flags)};
   flags.cluster.apply_to(options);
-  return std::make_unique<distribute::MultiWorkerMirroredStrategy>(flags.cluster.resolve(),
-                                                                   options);
+  const cluster::ClusterConfig cluster = flags.cluster.resolve();
+  StartWatch watch;
+  options.join.cancel = watch.token();
+  return watch.guard("the other workers", [&] {
+    return std::make_unique<distribute::MultiWorkerMirroredStrategy>(cluster, options);
+  });
 }
 
 using Make = std::unique_ptr<distribute::Strategy> (*)(const StrategyFlags&);

@@ -3,7 +3,7 @@ import signal
 import time
 import unittest
 
-from workers import PEER_TIMEOUT, TINY, ClusterTest
+from workers import PEER_TIMEOUT, TINY, ClusterTest, free_ports
 
 STEPS = 1500
 RUN = (*TINY, "--batch-size", "16", "--steps", str(STEPS), "--log-every", "0",
@@ -38,6 +38,17 @@ class Preemption(ClusterTest):
 
     def test_sigterm_of_the_chief(self):
         self.check(0)
+
+    def test_sigterm_while_waiting_for_the_others(self):
+        ports = free_ports(2)
+        for task in range(2):
+            for number, code in ((signal.SIGTERM, 75), (signal.SIGINT, 130)):
+                worker = self.start_worker(ports, task, *RUN)
+                worker.wait_for("Waiting for")
+                worker.signal(number)
+                self.assertEqual(worker.wait(), code, worker.lines()[-4:])
+                self.assertEqual(worker.last_line(), f"brigade: stopped by {signal.Signals(number).name} while waiting for "
+                                                     "the other workers; nothing had begun")
 
     def test_sigint_of_all(self):
         workers = self.start(2, *RUN, "--model-dir", self.model_dir)

@@ -1,0 +1,32 @@
+#include "apps/brigade/start_watch.h"
+
+#include <chrono>
+
+#include "brigade/base/strings.h"
+
+namespace brigade::command {
+namespace {
+
+// A handler of signals can wake nobody, so somebody has to look.
+constexpr std::chrono::milliseconds kLook{20};
+
+}  // namespace
+
+StartWatch::StartWatch()
+    : watcher_([this](const std::stop_token& end) {
+        std::unique_lock lock(mutex_);
+        while (!end.stop_requested() && !interrupt_.received())
+          ended_.wait_for(lock, end, kLook, [] { return false; });
+        lock.unlock();
+        if (interrupt_.received()) token_.cancel();
+      }) {}
+
+void StartWatch::throw_if_told(const std::string& waiting_for) const {
+  const auto signal = interrupt_.received();
+  if (!signal) return;
+  throw StoppedAtStart(*signal,
+                       base::str_cat("stopped by ", signal_name(*signal), " while waiting for ",
+                                     waiting_for, "; nothing had begun"));
+}
+
+}  // namespace brigade::command
