@@ -1,11 +1,16 @@
-// Stands in for nccl.cpp where the program is configured without NCCL.
+// Stands in for nccl.cpp and nccl_library.cpp where the program is configured without NCCL.
 #include "brigade/base/error.h"
 #include "brigade/comm/nccl.h"
+#include "brigade/comm/nccl_clique.h"
 
 namespace brigade::comm {
 
 bool nccl_is_built_in() {
   return false;
+}
+
+std::unique_ptr<NcclLibrary> find_nccl_library() {
+  return nullptr;
 }
 
 std::vector<std::unique_ptr<Communicator>> make_nccl_communicators(

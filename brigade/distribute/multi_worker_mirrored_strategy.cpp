@@ -57,18 +57,30 @@ comm::ProcessPlace exchange_places(cluster::Membership& membership, const Json& 
   return place;
 }
 
+/// NCCL carries what is on GPUs; counts and names need another way beside it.
+comm::CommunicationOptions for_host_values(comm::CommunicationOptions options, bool on_cpu) {
+  if (options.transport != comm::Transport::kNccl) return options;
+  check_argument(!on_cpu,
+                 "MultiWorkerMirroredStrategy: the transport 'nccl' carries tensors between GPUs, "
+                 "and this worker's replicas are on CPUs: use 'auto', or give every worker GPUs.");
+  options.transport = comm::Transport::kAuto;
+  return options;
+}
+
 std::shared_ptr<const Workers> make_workers(std::shared_ptr<cluster::Membership> membership,
                                             const MultiWorkerMirroredOptions& options,
                                             std::size_t replicas, bool on_cpu) {
+  const comm::CommunicationOptions on_host = for_host_values(options.communication, on_cpu);
   if (membership->members().size() == 1) return nullptr;
   comm::ProcessPlace place = exchange_places(*membership, description_of(options, replicas, on_cpu),
                                              options.join.start_timeout);
-  auto communicator = comm::make_process_communicator(membership, options.communication);
+  auto communicator = comm::make_process_communicator(membership, on_host);
   return std::make_shared<const Workers>(
       Workers{.membership = std::move(membership),
               .communicator = std::move(communicator),
               .place = std::move(place),
-              .bytes_per_pack = options.communication.bytes_per_pack});
+              .bytes_per_pack = options.communication.bytes_per_pack,
+              .communication = options.communication});
 }
 
 StrategyParts parts_of(std::shared_ptr<cluster::Membership> membership,

@@ -71,6 +71,15 @@ TEST(MultiWorkerMirroredStrategy, DifferentSeedsAreRefusedByAll) {
 }
 
 // TensorFlow, measured: worker 1's first value 2.0 became the chief's 1.0.
+TEST(MultiWorkerMirroredStrategy, NcclIsForGpusAlsoInAClusterOfOne) {
+  MultiWorkerMirroredOptions options = worker_cpus(1);
+  options.communication.transport = comm::Transport::kNccl;
+  const Error error = error_from(
+      [&] { const MultiWorkerMirroredStrategy strategy(cluster::ClusterConfig{}, options); });
+  EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+  EXPECT_NE(std::string(error.what()).find("'auto'"), std::string::npos) << error.what();
+}
+
 TEST(MultiWorkerMirroredStrategy, FirstValuesAreTheChiefs) {
   run_workers({1, 2}, [](MultiWorkerMirroredStrategy& strategy) {
     const auto scope = strategy.scope();

@@ -79,8 +79,11 @@ std::vector<std::unique_ptr<comm::Communicator>> make_communicators(
     const std::shared_ptr<comm::LocalGroup>& group, const StrategyParts& parts) {
   auto local = make_local_communicators(group, parts.devices);
   if (!parts.workers) return local;
-  return comm::make_hierarchical_communicators(group, std::move(local), parts.workers->communicator,
-                                               parts.workers->place);
+  const Workers& workers = *parts.workers;
+  auto over_host = comm::make_hierarchical_communicators(group, std::move(local),
+                                                         workers.communicator, workers.place);
+  return comm::make_nccl_process_communicators(workers.membership, torch_devices_of(parts.devices),
+                                               std::move(over_host), workers.communication);
 }
 
 }  // namespace

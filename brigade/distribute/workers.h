@@ -21,6 +21,8 @@ struct Workers {
   comm::ProcessPlace place;
   /// Gradients travel in packs of at least so many bytes; 0: all in one; unset: by trial.
   std::optional<std::int64_t> bytes_per_pack = 0;
+  /// What was asked for: which way tensors on GPUs go, and for how long.
+  comm::CommunicationOptions communication = {};
 
   int count() const { return static_cast<int>(place.replicas.size()); }
   int index() const { return place.process; }
