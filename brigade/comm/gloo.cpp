@@ -69,13 +69,14 @@ class Progress {
     }
     return entry.has_ended;
   }
-  /// Returns when no work is under way any more, or after `time`.
-  void wait_for_all(milliseconds time) {
+  /// Returns when no work is under way any more, or after `time`: whether none is.
+  bool wait_for_all(milliseconds time) {
     const auto until = std::chrono::steady_clock::now() + time;
     const concurrency::MutexLock lock(mutex_);
     while (running_ > 0) {
-      if (!changed_.wait_until(mutex_, until)) return;
+      if (!changed_.wait_until(mutex_, until)) return running_ == 0;
     }
+    return true;
   }
 
  private:
@@ -180,7 +181,8 @@ class GlooExchange final : public ByteExchange {
     } catch (const std::exception& error) {
       throw notes_.explain(what_, base::without_stack_trace(error.what()));
     }
-    group_->setTimeout(options_.timeout);
+    // Longer than a collective waits, which then says whom it waited for.
+    group_->setTimeout(options_.timeout + kEndTimeout);
     // Whoever is done first must not close connections that others are still making.
     notes_.begin_call();
     const at::Tensor here = at::empty({sizeof(CallHeader)}, at::kByte);
@@ -212,13 +214,16 @@ class GlooExchange final : public ByteExchange {
   /// that; but a receive that runs out of time closes all of them.
   void close() noexcept {
     if (!group_) return;
+    const PipeSignalBlock block;  // the receive writes to its connection, in this thread
     try {
       constexpr int kNobodySendsThis = 1 << 20;
       std::vector<at::Tensor> nothing = {at::empty({1}, at::kByte)};
       group_->recv(nothing, (rank_ + 1) % world_size_, kNobodySendsThis)->wait(milliseconds(1));
     } catch (const std::exception&) {
     }
-    progress_->wait_for_all(kEndTimeout);
+    // Gloo may forget a send whose connection breaks under it: its thread then waits for the whole
+    // timeout, and the group's destructor for the thread. Better to leave both where they are.
+    if (!progress_->wait_for_all(kEndTimeout)) group_.release();
   }
 
   const std::shared_ptr<cluster::Membership> membership_;

@@ -81,7 +81,27 @@ attr where_to_listen(const cluster::Membership& membership) {
   return attributes;
 }
 
+sigset_t pipe_signal() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGPIPE);
+  return set;
+}
+
 }  // namespace
+
+PipeSignalBlock::PipeSignalBlock() {
+  const sigset_t set = pipe_signal();
+  ::pthread_sigmask(SIG_BLOCK, &set, &former_);
+}
+
+PipeSignalBlock::~PipeSignalBlock() {
+  // One that came in this thread meanwhile is Gloo's, too.
+  const sigset_t set = pipe_signal();
+  const timespec at_once{};
+  if (sigismember(&former_, SIGPIPE) == 0) ::sigtimedwait(&set, nullptr, &at_once);
+  ::pthread_sigmask(SIG_SETMASK, &former_, nullptr);
+}
 
 GlooDevice make_gloo_device(const cluster::Membership& membership,
                             const std::optional<cluster::ClusterKey>& key) {
@@ -94,13 +114,18 @@ GlooDevice make_gloo_device(const cluster::Membership& membership,
                               "give it to all in BRIGADE_CLUSTER_KEY_FILE."));
   }
   const attr attributes = where_to_listen(membership);
-  if (!key) return {.device = gloo::transport::tcp::CreateDevice(attributes)};
+  auto pipe_signal = std::make_unique<PipeSignalBlock>();  // the device has a thread, too
+  if (!key) {
+    return {.pipe_signal = std::move(pipe_signal),
+            .device = gloo::transport::tcp::CreateDevice(attributes)};
+  }
   const cluster::TlsIdentity identity = cluster::make_tls_identity(*key);
   auto folder = std::make_unique<PrivateFolder>();
   const std::string private_key = folder->write("key.pem", identity.private_key);
   const std::string certificate = folder->write("certificate.pem", identity.certificate);
   const std::string authority = folder->write("authority.pem", identity.authority);
-  return {.device = gloo::transport::tcp::tls::CreateDevice(attributes, private_key, certificate,
+  return {.pipe_signal = std::move(pipe_signal),
+          .device = gloo::transport::tcp::tls::CreateDevice(attributes, private_key, certificate,
                                                             authority, ""),
           .identity = std::move(folder)};
 }

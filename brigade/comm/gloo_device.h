@@ -1,6 +1,7 @@
 #pragma once
 
 #include <gloo/transport/device.h>
+#include <signal.h>
 
 #include <memory>
 #include <optional>
@@ -11,8 +12,25 @@
 
 namespace brigade::comm {
 
+/// Keeps the threads that are made while it lives from dying of SIGPIPE: Gloo's write to
+/// connections without asking for the error alone, which is what should come of a broken one.
+///
+/// Thread-safety: made and destroyed by one thread, whose children's signals it is about.
+class PipeSignalBlock {
+ public:
+  PipeSignalBlock();
+  ~PipeSignalBlock();
+  PipeSignalBlock(const PipeSignalBlock&) = delete;
+  PipeSignalBlock& operator=(const PipeSignalBlock&) = delete;
+
+ private:
+  sigset_t former_;
+};
+
 /// Where Gloo listens and how it connects.
 struct GlooDevice {
+  /// Goes when the group is made, in the thread that makes both.
+  std::unique_ptr<PipeSignalBlock> pipe_signal;
   std::shared_ptr<gloo::transport::Device> device;
   /// The files of the TLS identity, which are read when a group is made of the device, and are to
   /// be removed after that. Null without TLS.

@@ -4,8 +4,12 @@
 
 #include <ATen/ops/full.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 
+#include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <set>
 #include <thread>
@@ -78,6 +82,48 @@ TEST_F(Gloo, WithAKeyItSpeaksTlsAndLeavesNoIdentityBehind) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(private_folders(), before);
+}
+
+/// As a cut cable: nothing goes through this process's TCP connections any more.
+int cut_connections() {
+  int cut = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    const int descriptor = std::stoi(entry.path().filename().string());
+    sockaddr_storage peer{};
+    socklen_t size = sizeof(peer);
+    if (::getpeername(descriptor, reinterpret_cast<sockaddr*>(&peer), &size) != 0) continue;
+    if (peer.ss_family != AF_INET && peer.ss_family != AF_INET6) continue;
+    if (::shutdown(descriptor, SHUT_RDWR) == 0) ++cut;
+  }
+  return cut;
+}
+
+TEST_F(Gloo, ClosedConnectionsAreAnErrorAndEndNeitherTheProcessNorItsPatience) {
+  let_ranks_be_threads();
+  const auto memberships = cluster::testing::make_in_memory_memberships(2);
+  std::atomic<int> rounds = 0;
+  std::atomic<int> errors = 0;
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      try {
+        const auto communicator =
+            make_process_communicator(memberships[rank], {.transport = Transport::kGloo});
+        const at::Tensor tensor = at::full({300'000}, 1.0);
+        for (;; ++rounds) communicator->all_reduce({&tensor, 1}, ReduceOp::kMax)->wait();
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ErrorCode::kUnavailable) << error.what();
+        ++errors;
+      }
+    });
+  }
+  while (rounds < 20) std::this_thread::yield();
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_GT(cut_connections(), 0);
+  cluster::testing::lose(*memberships[0], 1, "its connection was closed");
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(errors, 2);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
 }
 
 }  // namespace

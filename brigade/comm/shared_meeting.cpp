@@ -14,6 +14,8 @@ namespace {
 // A wake-up that comes between a look at the flags and the sleep is missed; then this is how long
 // it takes to look again.
 constexpr std::chrono::milliseconds kLongestSleep{100};
+// After another rank gave up because of a lost member, the news is on its way here, too.
+constexpr std::chrono::milliseconds kNewsTime{1000};
 
 }  // namespace
 
@@ -89,7 +91,8 @@ bool SharedMeeting::is_released() const {
 
 void SharedMeeting::throw_if_released(int rank, std::string_view what) const {
   if (is_lost_.load(std::memory_order_acquire)) cluster::throw_if_lost(*membership_, what);
-  if (failure_.state.load(std::memory_order_acquire) == MeetingFailure::kWritten) throw_failure();
+  if (failure_.state.load(std::memory_order_acquire) == MeetingFailure::kWritten)
+    throw_failure(what);
   if (places_[rank].has_left.load(std::memory_order_acquire) != 0 && !has_come(rank)) {
     throw Error(ErrorCode::kFailedPrecondition,
                 base::str_cat(what, " waits for ", membership_->members()[rank],
@@ -98,13 +101,23 @@ void SharedMeeting::throw_if_released(int rank, std::string_view what) const {
   }
 }
 
-void SharedMeeting::throw_failure() const {
+void SharedMeeting::throw_failure(std::string_view what) const {
   const auto code = static_cast<ErrorCode>(failure_.code);
-  const std::string text(failure_.text.data());
-  // A lost member is nobody's fault here; other reasons are the other rank's.
-  if (code == ErrorCode::kUnavailable) throw Error(code, text);
-  throw Error(ErrorCode::kAborted,
-              base::str_cat(membership_->members()[failure_.rank], " gave up: ", text));
+  const std::string text =
+      base::str_cat(membership_->members()[failure_.rank], " gave up: ", failure_.text.data());
+  if (code != ErrorCode::kUnavailable) throw Error(ErrorCode::kAborted, text);
+  // A lost member is nobody's fault here. Who it is, this process hears by itself: to a rank whose
+  // own connection broke it is another one, this one perhaps.
+  wait_for_news();
+  cluster::throw_if_lost(*membership_, what);
+  throw Error(code, text);
+}
+
+void SharedMeeting::wait_for_news() const {
+  const auto until = std::chrono::steady_clock::now() + kNewsTime;
+  const auto& mine = places_[rank_].arrivals;
+  while (!is_lost_.load(std::memory_order_acquire) && std::chrono::steady_clock::now() < until)
+    futex_wait(mine, mine.load(), std::chrono::milliseconds(10));
 }
 
 std::string SharedMeeting::missing() const {

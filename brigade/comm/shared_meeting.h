@@ -68,7 +68,8 @@ class SharedMeeting {
   bool is_released() const;
   void sleep_until_come(int rank, std::string_view what, LateReport& report);
   void throw_if_released(int rank, std::string_view what) const;
-  [[noreturn]] void throw_failure() const;
+  [[noreturn]] void throw_failure(std::string_view what) const;
+  void wait_for_news() const;
   std::string missing() const;
   void wake_all() const;
 
