@@ -198,14 +198,13 @@ TEST(EarlyReduction, GradientsThatAreChangedBeforeTheyAreAppliedWait) {
   });
 }
 
-/// A batch in which worker 1 has no examples.
 TEST(EarlyReduction, AnEmptyShareJoinsBehindTheOthersBackward) {
   run_counted({2, 1}, 1, [&](CountedStrategy& strategy) {
     const auto model = strategy.create<Tower>();
     const auto minimizer = strategy.minimizer(model, optim::Sgd{.learning_rate = 0.125});
     for (int step = 0; step < 2; ++step) {
       strategy.run([&](ReplicaContext& context) {
-        // Of replicas 0, 1, 2 each one has an example in turn, and the others none.
+        // Each step one replica of worker 0 has an example, and no other.
         const std::int64_t examples = context.replica_id() == step ? 1 : 0;
         const at::Tensor losses =
             model.local().forward(1.0, [] {}).reshape({1}).narrow(0, 0, examples);
