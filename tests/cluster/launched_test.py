@@ -8,7 +8,7 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
-import soak
+import training_job
 
 from workers import COMMAND, PEER_TIMEOUT, SLOWNESS
 
@@ -22,7 +22,7 @@ class Launched(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
 
     def job(self, name):
-        return soak.Job(COMMAND, self.folder / name, peer_timeout=PEER_TIMEOUT, restarts=3)
+        return training_job.Job(COMMAND, self.folder / name, peer_timeout=PEER_TIMEOUT, restarts=3)
 
     def kill_in_the_middle(self, rank):
         with self.job("unhurt") as job:
