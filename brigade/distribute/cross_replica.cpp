@@ -1,17 +1,16 @@
 // The members of Strategy that make one value of the replicas' values.
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
-#include <cstring>
 #include <sstream>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/comm/reduce_kernel.h"
+#include "brigade/comm/small_values.h"
 #include "brigade/distribute/strategy.h"
 
 namespace brigade::distribute {
@@ -51,6 +50,10 @@ at::Tensor nothing_like(const at::Tensor& value) {
   return at::zeros_like(value.detach());
 }
 
+std::int64_t total_of(const Workers* workers, std::int64_t own) {
+  return workers ? comm::all_reduce_number(*workers->communicator, own, comm::ReduceOp::kSum) : own;
+}
+
 }  // namespace
 
 std::int64_t Strategy::chiefs(std::int64_t value) const {
@@ -62,11 +65,7 @@ std::int64_t Strategy::chiefs(std::int64_t value) const {
 
 std::string Strategy::chiefs(const std::string& value) const {
   if (!workers()) return value;
-  const at::Tensor bytes = at::empty({static_cast<std::int64_t>(value.size())}, at::kByte);
-  std::memcpy(bytes.mutable_data_ptr(), value.data(), value.size());
-  const at::Tensor first = workers()->communicator->all_gather(bytes).front();
-  return {static_cast<const char*>(first.const_data_ptr()),
-          static_cast<std::size_t>(first.numel())};
+  return comm::all_gather_texts(*workers()->communicator, value).front();
 }
 
 at::Tensor Strategy::gather_workers(const at::Tensor& values) const {
@@ -76,9 +75,7 @@ at::Tensor Strategy::gather_workers(const at::Tensor& values) const {
 
 std::int64_t Strategy::largest(std::int64_t value) const {
   if (!workers()) return value;
-  const at::Tensor sent = at::full({1}, value, at::kLong);
-  workers()->communicator->all_reduce({&sent, 1}, comm::ReduceOp::kMax)->wait();
-  return sent.item<std::int64_t>();
+  return comm::all_reduce_number(*workers()->communicator, value, comm::ReduceOp::kMax);
 }
 
 /// The other workers' parts added to this one's, in place.
@@ -97,8 +94,7 @@ at::Tensor Strategy::reduce(comm::ReduceOp op, const PerReplica<at::Tensor>& val
                                  "; give an axis to reduce over it, or use gather."));
   }
   const auto own = static_cast<std::int64_t>(parts.size());
-  const std::int64_t all =
-      workers() ? summed_over_workers(at::full({1}, own, at::kLong)).item<std::int64_t>() : own;
+  const std::int64_t all = total_of(workers(), own);
   check_state(all > 0, "reduce: no replica had an example, so there is nothing to reduce.");
   const bool is_extreme = op == comm::ReduceOp::kMax || op == comm::ReduceOp::kMin;
   if (is_extreme) return extreme_of(op, parts, value[0]);
@@ -139,8 +135,7 @@ at::Tensor Strategy::reduce(comm::ReduceOp op, const PerReplica<at::Tensor>& val
   }
   const at::Tensor sum = summed_over_workers(comm::combine_in_order(sums, comm::ReduceOp::kSum));
   if (op == comm::ReduceOp::kSum) return sum;
-  const std::int64_t elements =
-      summed_over_workers(at::full({1}, own, at::kLong)).item<std::int64_t>();
+  const std::int64_t elements = total_of(workers(), own);
   check_state(elements > 0, "reduce: no replica had an element, so there is no mean.");
   return floating(sum).div(static_cast<double>(elements));
 }

@@ -2,13 +2,13 @@
 
 #include <ATen/ops/empty.h>
 
-#include <cstring>
 #include <numeric>
 #include <string>
 #include <utility>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/comm/small_values.h"
 #include "brigade/io/state_json.h"
 
 namespace brigade::distribute {
@@ -16,17 +16,6 @@ namespace brigade::distribute {
 namespace {
 
 constexpr const char* kWorkers = "workers";
-
-at::Tensor as_tensor(const std::string& text) {
-  const at::Tensor bytes = at::empty({static_cast<std::int64_t>(text.size())}, at::kByte);
-  std::memcpy(bytes.mutable_data_ptr(), text.data(), text.size());
-  return bytes;
-}
-
-std::string text_in(const at::Tensor& bytes) {
-  return {static_cast<const char*>(bytes.const_data_ptr()),
-          static_cast<std::size_t>(bytes.numel())};
-}
 
 /// A position as one text. Positions of what cannot seek hold bytes, and those stay in their
 /// process.
@@ -63,10 +52,10 @@ InputTurns::Agreed InputTurns::agree(std::span<const std::int64_t> own_counts) {
 
 void InputTurns::compare_files() {
   const std::string own = std::to_string(*std::exchange(files_, std::nullopt));
-  const auto all = place_.workers->all_gather(as_tensor(own));
+  const auto all = comm::all_gather_texts(*place_.workers, own);
   for (std::size_t worker = 1; worker < all.size(); ++worker) {
     check_argument(
-        text_in(all[worker]) == text_in(all[0]),
+        all[worker] == all[0],
         base::str_cat("The workers share files out, and worker ", worker,
                       " has another list of them than worker 0: the same names must come in the "
                       "same order everywhere (sort what a directory lists)."));
@@ -77,8 +66,8 @@ io::StateTree InputTurns::save(const io::StateTree& position) const {
   if (!has_own_data()) return position;
   io::StateTree state;
   state[kWorkers] = io::StateTree::list();
-  for (const at::Tensor& bytes : place_.workers->all_gather(as_tensor(text_of(position))))
-    state[kWorkers].push_back(io::from_json(text_in(bytes)));
+  for (const std::string& text : comm::all_gather_texts(*place_.workers, text_of(position)))
+    state[kWorkers].push_back(io::from_json(text));
   return state;
 }
 

@@ -12,6 +12,7 @@
 #include "brigade/base/strings.h"
 #include "brigade/comm/differentiable.h"
 #include "brigade/comm/reduce_kernel.h"
+#include "brigade/comm/small_values.h"
 #include "brigade/distribute/early_gradients.h"
 #include "brigade/distribute/gradient_accumulator.h"
 #include "brigade/distribute/gradient_hooks.h"
@@ -146,12 +147,6 @@ void check(const MinimizerOptions& options) {
 /// Behind backward, which may still read the old ones.
 void run_updates_of_pass() {
   if (variables::Graph* graph = variables::current_graph()) graph->run_update_ops();
-}
-
-std::int64_t summed_over(comm::Communicator& workers, std::int64_t value) {
-  const at::Tensor total = at::full({1}, value, at::kLong);
-  workers.all_reduce({&total, 1}, comm::ReduceOp::kSum)->wait();
-  return total.item<std::int64_t>();
 }
 
 /// Every process's sums, in place. A process may lack a gradient that others have.
@@ -308,7 +303,9 @@ void Minimizer::apply_all_gathered() const {
   const at::NoGradGuard no_grad;
   comm::Communicator* workers = shared_->applier->workers();
   const bool is_counted = replicas.front()->gathered.local_examples().has_value();
-  if (is_counted) examples += workers ? summed_over(*workers, unknown) : unknown;
+  if (is_counted && workers)
+    unknown = comm::all_reduce_number(*workers, unknown, comm::ReduceOp::kSum);
+  if (is_counted) examples += unknown;
   const bool divides = shared_->is_mean() && examples > 0;
   std::vector<std::vector<at::Tensor>> parts(state_->variables().size());
   for (const auto& replica : replicas) {

@@ -1,9 +1,8 @@
 #include "brigade/distribute/objective.h"
 
-#include <ATen/ops/empty.h>
-
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/comm/small_values.h"
 
 namespace brigade::distribute {
 
@@ -72,9 +71,7 @@ Objective objective_of(const ReplicaContext& context, const at::Tensor& loss, Lo
 
 std::int64_t summed_over_replicas(const ReplicaContext& context, std::int64_t value) {
   if (context.count == 1) return value;
-  const at::Tensor total = at::empty({1}, at::kLong).fill_(value);
-  context.communicator->all_reduce({&total, 1}, comm::ReduceOp::kSum)->wait();
-  return total.item<std::int64_t>();
+  return comm::all_reduce_number(*context.communicator, value, comm::ReduceOp::kSum);
 }
 
 }  // namespace brigade::distribute

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "brigade/comm/reduce_kernel.h"
+#include "brigade/distribute/element_share.h"
 #include "brigade/distribute/gradient_applier.h"
 #include "brigade/distribute/gradient_presence.h"
 
@@ -15,20 +16,6 @@ namespace {
 
 // Gradient, parameter and two slots of this many elements stay in the second-level cache together.
 constexpr std::int64_t kBlock = 32 * 1024;
-// Shares begin at whole cache lines, so that two replicas never write into the same one.
-constexpr std::int64_t kAlignment = 64;
-
-struct Range {
-  std::int64_t begin, end;
-};
-
-Range share_of(const optim::UpdateRun& run, int replica, int replicas) {
-  const auto cut = [&](int part) {
-    const std::int64_t at = (run.end - run.begin) * part / replicas;
-    return part == replicas ? run.end : run.begin + at / kAlignment * kAlignment;
-  };
-  return {cut(replica), cut(replica + 1)};
-}
 
 class ShareApplier final : public GradientApplier {
  public:
@@ -47,7 +34,7 @@ class ShareApplier final : public GradientApplier {
       known = known_anywhere();
       const comm::PhaseScope update(group_->clock(replica), comm::StepPhase::kUpdate);
       for (const optim::UpdateRun& run : state_->runs(known)) {
-        const Range share = share_of(run, replica, group_->world_size());
+        const ElementRange share = share_of({run.begin, run.end}, replica, group_->world_size());
         for (std::int64_t at = share.begin; at < share.end; at += kBlock) {
           apply_block(replica, run, {at, std::min(at + kBlock, share.end)}, state);
         }
@@ -82,22 +69,23 @@ class ShareApplier final : public GradientApplier {
     return known;
   }
 
-  void apply_block(int replica, const optim::UpdateRun& run, Range block, GradientState state) {
+  void apply_block(int replica, const optim::UpdateRun& run, ElementRange block,
+                   GradientState state) {
     const at::Tensor& sum =
         scratch(replica, block.end - block.begin, state_->storages()[run.storage]->dtype());
     add_block(replica, run, block, sum, state);
     state_->apply(replica, run, block.begin, block.end, sum);
   }
 
-  void add_block(int replica, const optim::UpdateRun& run, Range block, const at::Tensor& sum,
-                 GradientState state) {
+  void add_block(int replica, const optim::UpdateRun& run, ElementRange block,
+                 const at::Tensor& sum, GradientState state) {
     const comm::PhaseScope communication(group_->clock(replica), comm::StepPhase::kCommunication);
     for (std::size_t i = run.first; i < run.last; ++i) add_variable(replica, i, block, sum, state);
   }
 
   /// Adds the part of variable `i` that lies in `block` to its place in `sum`, and zeros to the gap
   /// behind it.
-  void add_variable(int replica, std::size_t i, Range block, const at::Tensor& sum,
+  void add_variable(int replica, std::size_t i, ElementRange block, const at::Tensor& sum,
                     GradientState state) {
     const variables::Variable& variable = state_->variables()[i];
     const std::int64_t begin = std::max(variable.offset(), block.begin);

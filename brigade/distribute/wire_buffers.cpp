@@ -9,17 +9,6 @@
 
 namespace brigade::distribute {
 
-namespace {
-
-// Shares begin at whole cache lines, so that two replicas never write into the same one.
-constexpr std::int64_t kAlignment = 64;
-
-std::int64_t cut_at(std::int64_t size, int share, int shares) {
-  return share == shares ? size : size * share / shares / kAlignment * kAlignment;
-}
-
-}  // namespace
-
 WireBuffers::WireBuffers(const optim::OptimizerState& state,
                          std::shared_ptr<comm::ProcessCommunicator> workers,
                          std::int64_t bytes_per_pack)
@@ -109,20 +98,19 @@ void WireBuffers::fill_variable(std::size_t variable, std::span<const at::Tensor
 void WireBuffers::fill(std::span<const std::span<const at::Tensor>> parts, int share, int shares,
                        const std::vector<bool>& is_filled) {
   for (const Buffer& buffer : buffers_)
-    fill_part(buffer, parts, cut_at(buffer.size, share, shares),
-              cut_at(buffer.size, share + 1, shares), is_filled);
+    fill_part(buffer, parts, share_of({0, buffer.size}, share, shares), is_filled);
   if (share == 0 && !buffers_.empty()) write_presence(parts);
 }
 
 void WireBuffers::fill_part(const Buffer& buffer,
-                            std::span<const std::span<const at::Tensor>> parts, std::int64_t begin,
-                            std::int64_t end, const std::vector<bool>& is_filled) {
+                            std::span<const std::span<const at::Tensor>> parts, ElementRange range,
+                            const std::vector<bool>& is_filled) {
   std::vector<at::Tensor> of_variable(parts.size());
   for (const std::size_t i : buffer.variables) {
     if (!is_filled.empty() && is_filled[i]) continue;
     const std::int64_t offset = places_[i].offset;
-    const std::int64_t from = std::max(offset, begin);
-    const std::int64_t to = std::min(offset + state_.variables()[i].numel(), end);
+    const std::int64_t from = std::max(offset, range.begin);
+    const std::int64_t to = std::min(offset + state_.variables()[i].numel(), range.end);
     if (from >= to) continue;
     for (std::size_t replica = 0; replica < parts.size(); ++replica)
       of_variable[replica] = parts[replica][i];

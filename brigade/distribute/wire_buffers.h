@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "brigade/comm/process_communicator.h"
+#include "brigade/distribute/element_share.h"
 #include "brigade/optim/optimizer_state.h"
 
 namespace brigade::distribute {
@@ -74,7 +75,7 @@ class WireBuffers {
   void lay_out();
   std::vector<Pack> cut_buffer(std::size_t number, std::int64_t bytes_per_pack) const;
   void fill_part(const Buffer& buffer, std::span<const std::span<const at::Tensor>> parts,
-                 std::int64_t begin, std::int64_t end, const std::vector<bool>& is_filled);
+                 ElementRange range, const std::vector<bool>& is_filled);
   void write_presence(std::span<const std::span<const at::Tensor>> parts);
 
   const optim::OptimizerState& state_;

@@ -1,15 +1,14 @@
 #include "brigade/variables/peer_agreement.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/empty.h>
 
-#include <cstring>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/comm/small_values.h"
 
 namespace brigade::variables {
 
@@ -22,17 +21,6 @@ std::string description(std::span<const Variable> variables) {
     text << variable.name() << ' ' << variable.dtype() << variable.shape() << '\n';
   }
   return text.str();
-}
-
-at::Tensor as_tensor(const std::string& text) {
-  const at::Tensor bytes = at::empty({static_cast<std::int64_t>(text.size())}, at::kByte);
-  std::memcpy(bytes.mutable_data_ptr(), text.data(), text.size());
-  return bytes;
-}
-
-std::string as_text(const at::Tensor& bytes) {
-  return {static_cast<const char*>(bytes.const_data_ptr()),
-          static_cast<std::size_t>(bytes.numel())};
 }
 
 std::string line_or_none(std::istringstream& lines) {
@@ -58,11 +46,11 @@ std::string line_or_none(std::istringstream& lines) {
 void agree_with_peers(std::span<const Variable> variables, const Peers& peers) {
   const at::NoGradGuard no_grad;
   comm::Communicator& processes = *peers.communicator;
-  const auto descriptions = processes.all_gather(as_tensor(description(variables)));
-  const std::string firsts = as_text(descriptions.front());
+  const auto descriptions = comm::all_gather_texts(processes, description(variables));
+  const std::string& firsts = descriptions.front();
   for (std::size_t rank = 1; rank < descriptions.size(); ++rank) {
-    const std::string theirs = as_text(descriptions[rank]);
-    if (theirs != firsts) throw_difference(static_cast<int>(rank), theirs, firsts);
+    if (descriptions[rank] != firsts)
+      throw_difference(static_cast<int>(rank), descriptions[rank], firsts);
   }
   std::vector<at::Tensor> values;
   for (const Variable& variable : variables) {
