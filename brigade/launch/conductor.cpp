@@ -46,8 +46,8 @@ void Conductor::on(const RankLost& lost, Time) {
   stop(Stop::kFailure, SIGTERM);
 }
 
-void Conductor::note_lost(int rank) {
-  if (stop_ == Stop::kNo && !ended_.contains(rank)) first_failure_.note_lost(rank);
+void Conductor::note_gone(int rank) {
+  if (stop_ == Stop::kNo && !ended_.contains(rank)) first_failure_.note_gone(rank);
 }
 
 void Conductor::on(const SignalCame& came, Time) {

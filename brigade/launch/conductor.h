@@ -32,8 +32,8 @@ class Conductor {
   /// A report, or an order of its own, which says nothing to it. Those that came together have one
   /// time.
   void handle(const Message& message, Time now);
-  /// The connection of this rank to the others broke: its end will say more.
-  void note_lost(int rank);
+  /// This rank is gone from the processes' meeting, lost or as planned: its end will say more.
+  void note_gone(int rank);
   /// Decides what time brings; after all messages that came together.
   void advance(Time now);
   /// When `advance` is due; max for never.

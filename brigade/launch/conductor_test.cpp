@@ -78,11 +78,11 @@ TEST_F(ConductorTest, AFailureOnAnyHostStopsAllAndBeginsTheNextGeneration) {
 TEST_F(ConductorTest, WhoFailsBecauseOfAnotherIsNotNamed) {
   begin(0);
   next<StartOrder>();
-  conductor_->note_lost(2);
+  conductor_->note_gone(2);
   end(0, {.code = 1});
   conductor_->advance(now_);
   EXPECT_TRUE(orders_.empty());
-  EXPECT_EQ(conductor_->next_deadline(), now_ + seconds(1));
+  EXPECT_EQ(conductor_->next_deadline(), now_ + seconds(3));
   end(2, {.signal = SIGSEGV});
   conductor_->advance(now_);
   EXPECT_EQ(next<NameOrder>().rank, 2);

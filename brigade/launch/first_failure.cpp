@@ -4,17 +4,17 @@ namespace brigade::launch {
 
 namespace {
 
-constexpr std::chrono::seconds kPatience{1};
+constexpr std::chrono::seconds kPatience{3};
 
 }  // namespace
 
-void FirstFailure::note_lost(int rank) {
+void FirstFailure::note_gone(int rank) {
   // One that failed already is not followed by the cause of its failure.
-  if (!first_lost_ && !has_failed()) first_lost_ = rank;
+  if (!has_failed()) gone_.push_back(rank);
 }
 
 void FirstFailure::note_end(int rank, const ExitStatus& status, Time now) {
-  ended_[rank] = true;
+  ended_.insert(rank);
   if (status.is_success()) return;
   failures_.emplace(rank, End{status, now});
   if (!first_seen_) first_seen_ = now;
@@ -26,9 +26,9 @@ FirstFailure::Time FirstFailure::decided_at() const {
 
 std::optional<int> FirstFailure::rank(Time now) const {
   if (failures_.empty()) return std::nullopt;
-  if (first_lost_) {
-    if (failures_.contains(*first_lost_)) return first_lost_;
-    if (!ended_.contains(*first_lost_) && now < decided_at()) return std::nullopt;
+  for (const int gone : gone_) {
+    if (failures_.contains(gone)) return gone;
+    if (!ended_.contains(gone) && now < decided_at()) return std::nullopt;
   }
   // Of those seen together, who was killed did not fail because of another.
   std::optional<int> found;

@@ -227,19 +227,20 @@ class Job {
   /// News of the processes' own meeting, which the launcher of host 0 has.
   void hear_of_members() {
     for (const ProcessMeeting::News& news : meeting_.take()) {
-      if (const auto* const lost = std::get_if<cluster::LostMember>(&news)) {
-        note(*lost);
-      } else {
-        hosts_->send(MetOrder{run_->status().generation});
-      }
+      std::visit([this](const auto& each) { note(each); }, news);
     }
   }
 
+  void note(ProcessMeeting::AllJoined) { hosts_->send(MetOrder{run_->status().generation}); }
+  void note(const ProcessMeeting::Left& left) { note_gone(left.rank); }
   void note(const cluster::LostMember& lost) {
     // A connection that broke is followed by the process's own end, which says more.
-    if (lost.reason.find("heard") == std::string::npos)
-      return conductor_->note_lost(lost.member.rank);
+    if (lost.reason.find("heard") == std::string::npos) return note_gone(lost.member.rank);
     hosts_->send(RankLost{run_->status().generation, lost.member.rank, lost.reason});
+  }
+
+  void note_gone(int rank) {
+    if (conductor_) conductor_->note_gone(rank);
   }
 
   JobStatus status() const {

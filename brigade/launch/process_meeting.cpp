@@ -37,6 +37,7 @@ std::string ProcessMeeting::rendezvous(int generation, int world_size) {
          .generation = generation,
          .peer_timeout = options_.peer_timeout,
          .on_lost = [this](const cluster::LostMember& lost) { news_.put(lost); },
+         .on_left = [this](const cluster::Member& member) { news_.put(Left{member.rank}); },
          .on_all_joined = [this] { news_.put(AllJoined{}); }});
   }
   return server_->address();

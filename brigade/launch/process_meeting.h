@@ -19,7 +19,11 @@ class ProcessMeeting {
  public:
   /// All members of the generation have come.
   struct AllJoined {};
-  using News = std::variant<cluster::LostMember, AllJoined>;
+  /// A member has left as planned.
+  struct Left {
+    int rank = 0;
+  };
+  using News = std::variant<cluster::LostMember, AllJoined, Left>;
 
   /// The options must outlive it.
   explicit ProcessMeeting(const JobOptions& options) : options_(options) {}

@@ -27,6 +27,8 @@ struct RendezvousServerOptions {
   std::chrono::milliseconds peer_timeout = std::chrono::seconds(8);
   /// Called, on a thread of the server's, for each member that is lost. Must not block.
   std::function<void(const cluster::LostMember&)> on_lost = {};
+  /// The same for each that leaves as planned, before the others hear of it.
+  std::function<void(const cluster::Member&)> on_left = {};
   /// Called likewise when all members of a generation have come.
   std::function<void()> on_all_joined = {};
 };

@@ -209,6 +209,7 @@ class Server final : public RendezvousServer {
                 .peer_timeout = options.peer_timeout,
                 .host = host,
                 .on_lost = options.on_lost,
+                .on_left = options.on_left,
                 .on_all_joined = options.on_all_joined,
                 .on_earlier_deadline = [this] { wake(); }},
                clock_),

@@ -163,6 +163,8 @@ void RendezvousState::leave(MemberId id) {
     if (it == entries_.end() || it->second.presence != Entry::Presence::kPresent) return;
     Entry& entry = it->second;
     entry.presence = Entry::Presence::kLeft;
+    if (options_.on_left)
+      outbox_.post([call = options_.on_left, who = entry.member] { call(who); });
     tell_end(entry, {});
     const auto has_left = [&](const Waiting& waiting) {
       return Error(ErrorCode::kUnavailable,

@@ -26,6 +26,8 @@ struct RendezvousStateOptions {
   cluster::Member host = {};
   /// Called for each member that is lost, without a lock. Must not block.
   std::function<void(const cluster::LostMember&)> on_lost = {};
+  /// The same for each that leaves as planned.
+  std::function<void(const cluster::Member&)> on_left = {};
   /// Called, without a lock, when all members of a generation have come. Must not block.
   std::function<void()> on_all_joined = {};
   /// Called, without a lock, when `tick` is due earlier than it last said.

@@ -48,7 +48,8 @@ struct Meeting {
       : state({.world_size = world_size,
                .peer_timeout = seconds(10),
                .host = {host_rank, {"launcher", 0}, "front", 1},
-               .on_lost = [this](const auto& member_lost) { lost.push_back(member_lost); }},
+               .on_lost = [this](const auto& member_lost) { lost.push_back(member_lost); },
+               .on_left = [this](const auto& who) { left.push_back(who.rank); }},
               clock) {
     for (int rank = 0; rank < world_size; ++rank) ears.push_back(std::make_shared<Ear>());
   }
@@ -73,6 +74,7 @@ struct Meeting {
 
   base::ManualClock clock;
   std::vector<cluster::LostMember> lost;
+  std::vector<int> left;
   RendezvousState state;
   std::vector<std::shared_ptr<Ear>> ears;
 };
@@ -244,6 +246,18 @@ TEST(RendezvousState, LossReleasesEverybodyAndNamesTheMember) {
   }
   ASSERT_EQ(meeting.lost.size(), 1u);
   EXPECT_EQ(meeting.lost[0].reason, "its connection was closed");
+}
+
+TEST(RendezvousState, TellsWhoLeavesOnce) {
+  Meeting meeting(3);
+  const auto ids = meeting.join_all();
+  meeting.state.leave(ids[2]);
+  meeting.state.leave(ids[2]);
+  meeting.state.disconnect(ids[2]);
+  meeting.state.disconnect(ids[0]);
+  meeting.state.leave(ids[1]);
+  EXPECT_EQ(meeting.left, (std::vector{2, 1}));
+  EXPECT_EQ(meeting.lost.size(), 1u);
 }
 
 TEST(RendezvousState, SilentMemberIsLostAndHearsIt) {

@@ -72,6 +72,14 @@ class Members(LaunchTest):
         self.assertIn(f"Rank 1 failed first: it was stopped (SIGSTOP, pid {pid}) for", self.job.errors_text())
         self.assert_nothing_is_left()
 
+    def test_who_leaves_and_fails_is_named_though_others_fail_before_it_has_ended(self):
+        pid = self.folder / "pid"
+        self.job = self.start(["--nproc", 2], shell(
+            f"if [ $RANK = 1 ]; then echo $$ > {pid}; {MEMBER}; exit 1; fi; {MEMBER} leave; "
+            f"while kill -0 $(cat {pid}) 2>/dev/null; do sleep 0.01; done; exit 3"))
+        self.assertEqual(self.job.end(), 3)
+        self.assertIn("Rank 0 failed first: exit code 3", self.job.errors_text())
+
     def test_members_with_a_key(self):
         self.job = self.start(["--nproc", 2], [MEMBER], BRIGADE_CLUSTER_KEY="5" * 64)
         self.joined(2)
