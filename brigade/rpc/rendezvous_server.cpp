@@ -23,7 +23,7 @@ namespace {
 
 // For a server that ends: what its members were told last reaches their connections in a moment;
 // whoever takes longer, or never said anything, is cut off.
-constexpr std::chrono::milliseconds kFarewellTime{300};
+constexpr std::chrono::milliseconds kFarewellTime{900};
 
 /// The server's end of a Join call. gRPC calls the On... functions; it lives until the last of them
 /// (OnDone). Operations are started without a lock: gRPC may call back before they return.

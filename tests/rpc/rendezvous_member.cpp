@@ -27,7 +27,7 @@ int run(char** arguments) {
   config.task = {"worker", config.rank};
   config.world_size = std::stoi(arguments[2]);
   config.rendezvous = arguments[3];
-  const auto membership =
+  auto membership =
       brigade::rpc::join(config, {.start_timeout = milliseconds(std::stoi(arguments[5])),
                                   .peer_timeout = milliseconds(std::stoi(arguments[4]))});
   std::cout << "joined" << std::endl;
@@ -45,7 +45,8 @@ int run(char** arguments) {
   } catch (const brigade::Error& error) {
     if (is_leaving) return 0;  // the other thread ends the process
     report(error);
-    std::_Exit(1);
+    membership.reset();  // the meeting point in rank 0 has still to tell the others
+    std::_Exit(1);       // the other thread reads on
   }
   return 0;
 }
