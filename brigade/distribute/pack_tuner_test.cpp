@@ -53,7 +53,8 @@ TEST(PackTuner, TheFastestIsTheBest) {
 
 TEST(PackTuner, StepsThatTakeLongForOtherReasonsDoNotCount) {
   PackTuner tuner({0, 1}, kShort);
-  // The first steps, those that change the size, and now and then one that also writes a checkpoint.
+  // The first steps, those that change the size, and now and then one that also writes a
+  // checkpoint.
   run(tuner, [last = std::int64_t{-1}](std::int64_t size, int step) mutable {
     const bool is_slow = step < 3 || size != last || step % 9 == 5;
     last = size;
