@@ -62,6 +62,7 @@ void RendezvousState::get(MemberId id, std::string_view key, std::chrono::millis
         answer({call}, {.value = std::move(*value)});
       } else {
         if (lost_) throw cluster::lost_error(*lost_, call.what);
+        require_company(call.what);
         wake_before(call.deadline);
         keys_.wait_for(key, std::move(call));
       }
@@ -120,6 +121,13 @@ void RendezvousState::require_present(MemberId id) const {
   if (it->second.presence == Entry::Presence::kLost) throw cluster::lost_error(*lost_, "the call");
   check_state(it->second.presence == Entry::Presence::kPresent,
               "This process has left its membership.");
+}
+
+/// Nobody is there who could set a key.
+void RendezvousState::require_company(std::string_view what) const {
+  if (!is_started_ || world_size_ == 1 || num_present() > 1) return;
+  throw Error(ErrorCode::kUnavailable,
+              base::str_cat("All other members have left; ", what, " is given up."));
 }
 
 void RendezvousState::require_nobody_gone(std::string_view what) const {

@@ -92,6 +92,7 @@ class RendezvousState {
   void forgive_own_standstill(TimePoint now) BRIGADE_REQUIRES(mutex_);
   void end_all(const Ending& ending, const Error& for_waiting) BRIGADE_REQUIRES(mutex_);
   void require_present(MemberId id) const BRIGADE_REQUIRES(mutex_);
+  void require_company(std::string_view what) const BRIGADE_REQUIRES(mutex_);
   void require_nobody_gone(std::string_view what) const BRIGADE_REQUIRES(mutex_);
   std::size_t num_present() const BRIGADE_REQUIRES(mutex_);
   std::vector<int> missing_ranks() const BRIGADE_REQUIRES(mutex_);

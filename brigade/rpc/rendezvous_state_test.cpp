@@ -248,6 +248,20 @@ TEST(RendezvousState, LossReleasesEverybodyAndNamesTheMember) {
   EXPECT_EQ(meeting.lost[0].reason, "its connection was closed");
 }
 
+TEST(RendezvousState, AKeyThatNobodyIsLeftToSetIsNotWaitedFor) {
+  Meeting meeting(2);
+  const auto ids = meeting.join_all();
+  meeting.state.set(ids[1], "there", "value");
+  meeting.state.leave(ids[1]);
+  std::vector<Outcome> outcomes;
+  meeting.state.get(ids[0], "there", seconds(60), meeting.into(outcomes));
+  meeting.state.get(ids[0], "not there", seconds(60), meeting.into(outcomes));
+  ASSERT_EQ(outcomes.size(), 2u);
+  EXPECT_EQ(outcomes[0].value, "value");
+  EXPECT_EQ(outcomes[1].error->code(), ErrorCode::kUnavailable);
+  EXPECT_THAT(outcomes[1].error->what(), HasSubstr("All other members have left; key 'not there'"));
+}
+
 TEST(RendezvousState, TellsWhoLeavesOnce) {
   Meeting meeting(3);
   const auto ids = meeting.join_all();
