@@ -1,6 +1,7 @@
 """Runs `brigade launch` for the tests of this folder, and sees to it that no process of theirs survives them.
 
 BRIGADE_LAUNCHER names the command; BRIGADE_TEST_SLOWNESS stretches the limits."""
+import contextlib
 import json
 import os
 import pathlib
@@ -157,7 +158,8 @@ class LaunchTest(unittest.TestCase):
 
     def _kill_what_is_left(self):
         for pid in processes_with(self.mark):
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it has just gone by itself
+                os.kill(pid, signal.SIGKILL)
 
     def start(self, flags, program, prefix=(), **environment):
         job = Job(self.mark, flags, program, prefix, **environment)
