@@ -3,6 +3,7 @@
 #include "brigade/base/error.h"
 #include "brigade/base/random.h"
 #include "brigade/base/strings.h"
+#include "brigade/data/error_place.h"
 
 namespace brigade::data::internal {
 namespace {
@@ -77,16 +78,7 @@ void FileList::check_has(std::uint64_t file) const {
 }
 
 void FileList::rethrow_in(std::uint64_t file) const {
-  const std::string place = base::str_cat("In the file ", paths_[file].string(), ": ");
-  try {
-    throw;
-  } catch (const Error& error) {
-    throw Error(error.code(), place + error.what());
-  } catch (const std::exception& error) {
-    throw Error(ErrorCode::kAborted, base::str_cat(place, base::without_stack_trace(error.what())));
-  } catch (...) {
-    throw Error(ErrorCode::kAborted, place + "an exception that is no std::exception");
-  }
+  rethrow_with_place(base::str_cat("In the file ", paths_[file].string(), ": "));
 }
 
 IteratorOptions options_of_file(IteratorOptions options, std::uint64_t file) {

@@ -2,6 +2,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/data/error_place.h"
 
 namespace brigade::data::internal {
 
@@ -13,16 +14,7 @@ std::uint64_t key_of_map(const MapOptions& options, const IteratorOptions& job,
 }
 
 void rethrow_at_element(const std::string& where, std::uint64_t epoch, std::uint64_t index) {
-  const std::string place = base::str_cat(where, ", element ", index, " of epoch ", epoch, ": ");
-  try {
-    throw;
-  } catch (const Error& error) {
-    throw Error(error.code(), place + error.what());
-  } catch (const std::exception& error) {
-    throw Error(ErrorCode::kAborted, base::str_cat(place, base::without_stack_trace(error.what())));
-  } catch (...) {
-    throw Error(ErrorCode::kAborted, place + "an exception that is no std::exception");
-  }
+  rethrow_with_place(base::str_cat(where, ", element ", index, " of epoch ", epoch, ": "));
 }
 
 }  // namespace brigade::data::internal

@@ -1,18 +1,15 @@
 """What a step sends, counted by the kernel: the interface counters of a network namespace that only this test's workers are in.
 
 Bytes are taken as the difference of a long and a short run, so that start and end do not count."""
-import ctypes
-import fcntl
-import os
 import pathlib
-import socket
-import struct
+import sys
 import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
+import network_namespace
 
 from workers import TINY, ClusterTest
 
-CLONE_NEWNET = 0x40000000
-SIOCSIFFLAGS, IFF_UP = 0x8914, 1
 HIDDEN = 512
 # Four layers of weights and biases; a number a variable says whether it has a gradient.
 ELEMENTS = (784 * HIDDEN + HIDDEN) + 2 * (HIDDEN * HIDDEN + HIDDEN) + (HIDDEN * 10 + 10) + 8
@@ -23,23 +20,6 @@ TRIES = 5
 SMALL_CALLS = 10
 FRAMING = SMALL_CALLS * 2 * (120 + 2 * 48 + 6 * 66)
 SHARE = 0.02  # what TCP's headers and answers may add to the values
-
-
-def enter_namespace():
-    """A network of this thread's own, with loopback up, and how to leave it. Raises OSError where that is not permitted."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    before = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
-    if libc.unshare(CLONE_NEWNET) != 0:
-        os.close(before)
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-
-    def leave():
-        libc.setns(before, CLONE_NEWNET)
-        os.close(before)
-
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-        fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", IFF_UP))
-    return leave
 
 
 def bytes_sent():
@@ -62,7 +42,7 @@ class WireBytes(ClusterTest):
     @classmethod
     def setUpClass(cls):
         try:
-            leave = enter_namespace()
+            leave = network_namespace.enter()
         except OSError as error:
             raise unittest.SkipTest(f"a network namespace is not permitted here: {error}")
         cls.addClassCleanup(leave)

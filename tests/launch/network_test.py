@@ -1,18 +1,21 @@
 """A job on two hosts with networks of their own, joined by a cable: two network namespaces and a veth pair."""
-import ctypes
 import os
+import pathlib
 import shutil
 import signal
 import subprocess
+import sys
 import time
 import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
+import network_namespace
 
 from launcher import SLOWNESS, LaunchTest, shell
 
 MEMBER = os.environ["BRIGADE_LAUNCH_MEMBER"]
 PEER_TIMEOUT = 2.0 * SLOWNESS
 SLACK = 10.0 * SLOWNESS
-CLONE_NEWNET = 0x40000000
 KEY = "5" * 64
 PORT = 29400
 ADDRESSES = ("10.77.0.1", "10.77.0.2")
@@ -22,21 +25,6 @@ def ip(*words, inside=()):
     subprocess.run([*inside, "ip", *words], check=True, capture_output=True, text=True)
 
 
-def enter_namespace():
-    """A network of this thread's own, which processes that it starts have too; returns how to leave it."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    before = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
-    if libc.unshare(CLONE_NEWNET) != 0:
-        os.close(before)
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-
-    def leave():
-        libc.setns(before, CLONE_NEWNET)
-        os.close(before)
-
-    return leave
-
-
 class TwoNetworks(LaunchTest):
     @classmethod
     def setUpClass(cls):
@@ -44,7 +32,7 @@ class TwoNetworks(LaunchTest):
             if shutil.which(program) is None:
                 raise unittest.SkipTest(f"the program {program} is not there")
         try:
-            cls.addClassCleanup(enter_namespace())
+            cls.addClassCleanup(network_namespace.enter())
             cls.make_second_network()
         except (OSError, subprocess.CalledProcessError) as error:
             raise unittest.SkipTest(f"networks of its own are not permitted here: {error}")

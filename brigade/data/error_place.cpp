@@ -1,0 +1,21 @@
+#include "brigade/data/error_place.h"
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+
+namespace brigade::data::internal {
+
+void rethrow_with_place(std::string_view place) {
+  try {
+    throw;
+  } catch (const Error& error) {
+    throw Error(error.code(), base::str_cat(place, error.what()));
+  } catch (const std::exception& error) {
+    throw Error(ErrorCode::kAborted, base::str_cat(place, base::without_stack_trace(error.what())));
+  } catch (...) {
+    throw Error(ErrorCode::kAborted,
+                base::str_cat(place, "an exception that is no std::exception"));
+  }
+}
+
+}  // namespace brigade::data::internal

@@ -1,0 +1,11 @@
+#pragma once
+
+#include <string_view>
+
+namespace brigade::data::internal {
+
+/// To be called while an exception is handled: throws it again with `place` ("In the file a: ")
+/// before its text. An `Error` keeps its code, other exceptions become kAborted.
+[[noreturn]] void rethrow_with_place(std::string_view place);
+
+}  // namespace brigade::data::internal
