@@ -1,5 +1,7 @@
 #include "brigade/comm/chunks.h"
 
+#include <ATen/ops/empty.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -59,6 +61,23 @@ void copy_out(const Chunk& chunk, std::span<const FlatTensor> tensors, const at:
     copy_range(flat, at, tensors[piece.tensor].values, piece.begin, piece.count);
     at += piece.count;
   }
+}
+
+std::vector<at::Tensor> room_for_parts(const at::Tensor& mine,
+                                       std::span<const CallHeader> headers) {
+  std::vector<at::Tensor> parts;
+  for (const CallHeader& header : headers) {
+    const auto dimensions = static_cast<std::size_t>(header.dimensions);
+    parts.push_back(at::empty({header.sizes.data(), dimensions}, mine.options()));
+  }
+  return parts;
+}
+
+std::int64_t most_bytes(std::span<const at::Tensor> tensors) {
+  std::int64_t most = 0;
+  for (const at::Tensor& each : tensors)
+    most = std::max(most, static_cast<std::int64_t>(each.nbytes()));
+  return most;
 }
 
 }  // namespace brigade::comm

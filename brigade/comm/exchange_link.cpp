@@ -75,13 +75,8 @@ class ExchangeLink final : public ProcessLink {
 
   std::vector<at::Tensor> all_gather(const at::Tensor& mine,
                                      std::span<const CallHeader> headers) override {
-    std::vector<at::Tensor> all;
-    std::int64_t most = 0;
-    for (const CallHeader& header : headers) {
-      all.push_back(at::empty({header.sizes.data(), static_cast<std::size_t>(header.dimensions)},
-                              mine.options()));
-      most = std::max(most, static_cast<std::int64_t>(all.back().nbytes()));
-    }
+    const std::vector<at::Tensor> all = room_for_parts(mine, headers);
+    const std::int64_t most = most_bytes(all);
     // Shorter parts are filled up to the longest.
     for (std::int64_t at = 0; at < most; at += kChunkBytes) {
       const at::Tensor padded = at::empty({std::min(most - at, kChunkBytes)}, at::kByte);

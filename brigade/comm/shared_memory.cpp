@@ -92,13 +92,8 @@ class SharedMemoryLink final : public ProcessLink {
 
   std::vector<at::Tensor> all_gather(const at::Tensor& mine,
                                      std::span<const CallHeader> headers) override {
-    std::vector<at::Tensor> all;
-    std::int64_t most = 0;
-    for (const CallHeader& header : headers) {
-      all.push_back(at::empty({header.sizes.data(), static_cast<std::size_t>(header.dimensions)},
-                              mine.options()));
-      most = std::max(most, static_cast<std::int64_t>(all.back().nbytes()));
-    }
+    const std::vector<at::Tensor> all = room_for_parts(mine, headers);
+    const std::int64_t most = most_bytes(all);
     for (std::int64_t at = 0; at < most; at += SharedLayout::kChunkBytes) {
       ++turn_;
       std::memcpy(layout_.staging(rank_, turn_), data_of(mine) + at, piece_of(mine, at));
