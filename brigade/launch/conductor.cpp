@@ -1,6 +1,7 @@
 #include "brigade/launch/conductor.h"
 
 #include <signal.h>
+#include <algorithm>
 
 #include <numeric>
 #include <utility>
@@ -100,7 +101,8 @@ void Conductor::on(const HostOver& over, Time now) {
   all_done_ = all_done_ && over.all_done;
   if (lone_code_ == 0) lone_code_ = over.code;
   if (over_.size() < processes_.size()) return;
-  advance(now);
+  // All ends are seen: there is nobody left to wait for.
+  advance(first_failure_.has_failed() ? std::max(now, first_failure_.decided_at()) : now);
   decide();
 }
 

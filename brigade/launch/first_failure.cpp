@@ -1,10 +1,14 @@
 #include "brigade/launch/first_failure.h"
 
+#include <algorithm>
+
 namespace brigade::launch {
 
 namespace {
 
 constexpr std::chrono::seconds kPatience{3};
+// Of who was killed the shim still clears up, when others that fail because of it have ended.
+constexpr std::chrono::milliseconds kSettling{100};
 
 }  // namespace
 
@@ -21,7 +25,10 @@ void FirstFailure::note_end(int rank, const ExitStatus& status, Time now) {
 }
 
 FirstFailure::Time FirstFailure::decided_at() const {
-  return *first_seen_ + kPatience;
+  const bool awaits_gone =
+      std::ranges::any_of(gone_, [this](int rank) { return !ended_.contains(rank); });
+  if (awaits_gone) return *first_seen_ + kPatience;
+  return *first_seen_ + kSettling;
 }
 
 std::optional<int> FirstFailure::rank(Time now) const {
@@ -31,11 +38,14 @@ std::optional<int> FirstFailure::rank(Time now) const {
     if (!ended_.contains(gone) && now < decided_at()) return std::nullopt;
   }
   // Of those seen together, who was killed did not fail because of another.
+  const Time settled = *first_seen_ + kSettling;
   std::optional<int> found;
   for (const auto& [rank, end] : failures_) {
-    if (end.when != *first_seen_) continue;
-    if (!found || (end.status.signal && !failures_.at(*found).status.signal)) found = rank;
+    const bool is_killed = end.status.signal.has_value();
+    if (end.when != *first_seen_ && !(is_killed && end.when < settled)) continue;
+    if (!found || (is_killed && !failures_.at(*found).status.signal)) found = rank;
   }
+  if (now < settled && !failures_.at(*found).status.signal) return std::nullopt;
   return found;
 }
 

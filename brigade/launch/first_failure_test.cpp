@@ -24,8 +24,18 @@ TEST(FirstFailure, IsNothingWhileAllIsWell) {
 TEST(FirstFailure, IsTheOneSeenFirst) {
   FirstFailure first;
   first.note_end(2, {.code = 1}, kNow);
+  first.note_end(1, {.code = 1}, kLater);
+  EXPECT_EQ(first.rank(kLater), std::nullopt);
+  first.note_end(0, {.signal = SIGKILL}, kMuchLater);
+  EXPECT_EQ(first.rank(kMuchLater), 2);
+}
+
+TEST(FirstFailure, IsTheKilledOneWhoseEndIsSeenABitLater) {
+  FirstFailure first;
+  first.note_end(2, {.code = 1}, kNow);
+  EXPECT_EQ(first.rank(kNow), std::nullopt);
   first.note_end(0, {.signal = SIGKILL}, kLater);
-  EXPECT_EQ(first.rank(kLater), 2);
+  EXPECT_EQ(first.rank(kLater), 0);
 }
 
 TEST(FirstFailure, IsTheKilledOneOfThoseSeenTogether) {
@@ -56,7 +66,7 @@ TEST(FirstFailure, IsNotOneThatWasLostButEndedWell) {
   first.note_gone(1);
   first.note_end(1, {.code = 0}, kNow);
   first.note_end(0, {.code = 1}, kNow);
-  EXPECT_EQ(first.rank(kNow), 0);
+  EXPECT_EQ(first.rank(first.decided_at()), 0);
 }
 
 TEST(FirstFailure, IsTheFirstThatWasGoneAndFailed) {
