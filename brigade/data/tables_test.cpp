@@ -1,0 +1,43 @@
+#include <gtest/gtest.h>
+
+#include "brigade/data/source.h"
+#include "brigade/data/testing/dataset_contract.h"
+#include "brigade/data/testing/tables.h"
+
+namespace brigade::data {
+namespace {
+
+using namespace testing;  // NOLINT: the battery
+using Numbers = std::vector<std::int64_t>;
+
+template <class T>
+void expect_as_in(const Table& table, const std::string& name, const Dataset<T>& dataset) {
+  SCOPED_TRACE(name);
+  EXPECT_EQ(dataset.cardinality(), table.cardinality(name));
+  expect_contract(dataset, table.elements<T>(name));
+}
+
+TEST(Basics, GiveWhatTensorFlowGives) {
+  const Table table("basics");
+  expect_as_in(table, "range(10).batch(3)", range(10).batch(3));
+  expect_as_in(table, "range(10).batch(3, drop_remainder)",
+               range(10).batch(3, {.remainder = Remainder::kDrop}));
+  expect_as_in(table, "range(3).repeat(2).batch(4)", range(3).repeat(2).batch(4));
+  expect_as_in(table, "range(3).batch(2).repeat(2)", range(3).batch(2).repeat(2));
+  expect_as_in(table, "range(10).take(3)", range(10).take(3));
+  expect_as_in(table, "range(10).skip(7)", range(10).skip(7));
+  expect_as_in(table, "range(3).take(7)", range(3).take(7));
+  expect_as_in(table, "range(3).skip(7)", range(3).skip(7));
+  expect_as_in(table, "range(10).shard(3, 1)", range(10).shard(3, 1));
+  expect_as_in(table, "range(10).batch(2).shard(2, 1)", range(10).batch(2).shard(2, 1));
+  expect_as_in(table, "range(3).repeat(0)", range(3).repeat(0));
+}
+
+TEST(Basics, WhatNeverEndsSaysSoAsInTensorFlow) {
+  const Table table("basics");
+  EXPECT_EQ(range(3).repeat().cardinality(), table.cardinality("range(3).repeat()"));
+  EXPECT_EQ(epoch_of(range(3).repeat().take(7)), table.elements<std::int64_t>("range(3).repeat()"));
+}
+
+}  // namespace
+}  // namespace brigade::data

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+
+/// Tables of what tf.data gives, written by the programs in tools/tf_data. For tests only.
+namespace brigade::data::testing {
+
+/// One file of brigade/data/testing/tables: cases by name, each with the elements and the
+/// cardinality that tf.data gave.
+///
+///   const Table table("windows");
+///   expect_contract(range(10).window(3), table.elements<Numbers>("range(10).window(3)"));
+///
+/// Thread-safety: immutable.
+class Table {
+ public:
+  explicit Table(std::string_view name) : name_(name) {
+    std::ifstream file(base::str_cat(BRIGADE_DATA_TABLES, "/", name, ".json"));
+    json_ = nlohmann::json::parse(file, nullptr, false);
+    check_argument(json_.is_object(), base::str_cat("There is no table ", name_));
+  }
+  template <class T>
+  std::vector<T> elements(const std::string& name) const {
+    return at(name).at("elements").get<std::vector<T>>();
+  }
+  std::int64_t cardinality(const std::string& name) const {
+    return at(name).at("cardinality").get<std::int64_t>();
+  }
+  /// Whatever else the program noted for the case.
+  const nlohmann::json& at(const std::string& name) const {
+    const auto found = json_.find(name);
+    check_argument(found != json_.end(),
+                   base::str_cat("The table ", name_, " has no case \"", name, "\""));
+    return *found;
+  }
+
+ private:
+  std::string name_;
+  nlohmann::json json_;
+};
+
+}  // namespace brigade::data::testing
