@@ -16,6 +16,10 @@ if(BRIGADE_SANITIZE)
   endif()
 endif()
 
+if(BRIGADE_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link)  # tells the engine which branches an input takes
+endif()
+
 find_program(BRIGADE_CCACHE ccache)
 if(BRIGADE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # Precompiled headers and ccache agree only under these settings.

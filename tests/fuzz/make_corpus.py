@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+"""Writes the first files of each corpus: small whole examples of what the parsers read, and some broken ones.
+
+`./dev fuzz` adds what it finds; this program only writes, it removes nothing.
+"""
+
+import gzip
+import pathlib
+import struct
+
+FOLDER = pathlib.Path(__file__).resolve().parent / "corpus"
+
+
+def write(target, **files):
+    folder = FOLDER / target
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        content = content.encode() if isinstance(content, str) else content
+        (folder / name).write_bytes(content)
+
+
+def crc32c(data):
+    value = 0xFFFFFFFF
+    for byte in data:
+        value ^= byte
+        for _ in range(8):
+            value = value >> 1 ^ (0x82F63B78 if value & 1 else 0)
+    return value ^ 0xFFFFFFFF
+
+
+def record(data):
+    def masked(part):
+        crc = crc32c(part)
+        return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
+    length = struct.pack("<Q", len(data))
+    return length + masked(length) + data + masked(data)
+
+
+def varint(value):
+    out = b""
+    while value > 0x7F:
+        out += bytes([value & 0x7F | 0x80])
+        value >>= 7
+    return out + bytes([value])
+
+
+def field(number, content):
+    return varint(number << 3 | 2) + varint(len(content)) + content
+
+
+def main():
+    write("records", empty=b"", one=record(b"hello"), two=record(b"") + record(b"x" * 100),
+          cut=record(b"hello")[:-1], head_only=record(b"hello")[:12], huge=struct.pack("<Q", 1 << 60) + b"abcd" * 3)
+    write("gzip", empty=gzip.compress(b"", mtime=0), text=gzip.compress(b"hello " * 20, mtime=0),
+          two=gzip.compress(b"a", mtime=0) + gzip.compress(b"b", mtime=0), padded=gzip.compress(b"a", mtime=0) + b"\0" * 9,
+          cut=gzip.compress(b"hello" * 9, mtime=0)[:-3])
+    write("state_json", null="null", numbers='{"a":[1,-2,3.5,{"$u64":"18446744073709551615"}],"b":true}',
+          text='{"key":"\\u00fc\\n","list":[[],{},null]}', nested="[" * 50 + "]" * 50)
+    write("cluster_json",
+          whole='{"cluster":{"chief":["a:1"],"worker":["b:1","c:1"]},"task":{"type":"worker","index":0}}',
+          sparse='{"cluster":{"worker":{"0":"b:1","2":"[::1]:99"}},"rpc_layer":"grpc"}', broken='{"cluster":{"worker":[',
+          empty="{}")
+    write("hostlist", hosts="n[1-2],m5,o[3-4,08]", tasks="3(x2),2,1", two="a[1-2]b[3,5]", many="n[0-99999]")
+    scalar = field(1, b"loss") + b"\x15" + struct.pack("<f", 0.5)
+    write("event", version=b"\x09" + struct.pack("<d", 1.0) + field(3, b"brain.Event:2"),
+          scalar=b"\x09" + struct.pack("<d", 2.0) + b"\x10\x07" + field(5, field(1, scalar)))
+
+
+if __name__ == "__main__":
+    main()
