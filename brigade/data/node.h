@@ -6,10 +6,14 @@
 #include <string>
 #include <utility>
 
+#include "brigade/concurrency/cancel_token.h"
+#include "brigade/data/order.h"
 #include "brigade/data/sharing.h"
 #include "brigade/io/state_tree.h"
 
 namespace brigade::data {
+
+class Stages;
 
 /// What an iterator needs to know about the job.
 struct IteratorOptions {
@@ -21,6 +25,14 @@ struct IteratorOptions {
   /// The part of the dataset to walk over, where several walks share it out. A dataset without
   /// files, or without a hint, is walked over as a whole.
   Shard shard{};
+  /// Ends every wait of the walk once somebody cancels it: `Iterator::next` then throws kCancelled.
+  /// A source or transform of your own that waits must wait with it. Unset: nobody cancels.
+  std::optional<concurrency::CancelToken> cancel{};
+  /// Where the steps of the walk count what they do (`Iterator::stats`). Null: nobody measures.
+  std::shared_ptr<Stages> stages{};
+  /// kRelaxed relaxes all parallel steps that do not choose themselves, kInOrder keeps the order
+  /// whatever they choose: what a transform gives to its input if it goes back by reading again.
+  std::optional<Order> order{};
 };
 
 /// What runs inside an `Iterator`: one a transform, each owning the iterator of its input.
