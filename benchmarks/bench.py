@@ -17,7 +17,7 @@ import tempfile
 
 from harness import judge, table, turns
 from harness.rows import BARS, PAIRS, PEERS, ROWS, STEPS_PER_BLOCK, TURNS
-from harness.running import RunFailed, run_for_json
+from harness.running import RunFailed, run, run_for_json
 from harness.turns import Told
 from harness.venv import Venv
 
@@ -37,8 +37,8 @@ def parse_arguments():
     parser.add_argument("--venv", type=pathlib.Path, default=ROOT / ".deps" / "bench-venv")
     parser.add_argument("--no-install", action="store_true", help="leave out peers that are not installed")
     options = parser.parse_args()
-    known = [row.id for row in ROWS] + ["pairs", "turns"]
-    options.rows = options.rows.split(",") if options.rows else known
+    known = [row.id for row in ROWS] + ["pairs", "turns", *TURNS]
+    options.rows = options.rows.split(",") if options.rows else [row.id for row in ROWS] + ["pairs", "turns"]
     unknown = [id for id in options.rows if id not in known]
     if unknown:
         parser.error(f"no row '{unknown[0]}'; there are {', '.join(known)}")
@@ -153,13 +153,17 @@ class Bench:
                 self.compare(name, pair.text, lambda: run_for_json(command, 300)[-1])
 
     def run_turns(self):
-        for name, entry in TURNS.items() if "turns" in self.options.rows else ():
-            self.compare(name, entry.text, lambda: self.take_turns(entry))
+        for name, entry in TURNS.items():
+            if "turns" in self.options.rows or name in self.options.rows:
+                self.compare(name, entry.text, lambda: self.take_turns(entry))
 
     def take_turns(self, entry):
-        self.venv.provide(entry.module, not self.options.no_install, say)
+        for module in entry.modules:
+            self.venv.provide(module, not self.options.no_install, say)
         with self.scratch() as folder:
             where = ["--directory", folder]
+            if entry.prepare:
+                run([self.binary(entry.prepare[0]), *entry.prepare[1:], *where], 300)
             with (Told([self.binary(entry.ours[0]), *entry.ours[1:], *where], 60) as ours,
                   Told([self.venv.python, *entry.theirs, *where], 60) as theirs):
                 return turns.compare(ours, theirs, entry.word, entry.quick if self.options.quick else entry.full)
@@ -194,6 +198,7 @@ def main():
     options = parse_arguments()
     if options.list:
         print("\n".join(f"{row.id:<22} {row.label.strip()} ({row.model})" for row in ROWS))
+        print("\n".join(f"{name:<22} {entry.text} (in turns)" for name, entry in TURNS.items()))
         return 0
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     machine = describe_machine()

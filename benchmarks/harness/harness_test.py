@@ -1,6 +1,7 @@
 """What the table says must follow from the runs, and no program may outlive its deadline."""
 
 import json
+import os
 import pathlib
 import sys
 import tempfile
@@ -22,6 +23,19 @@ from harness.turns import Told, compare
 def runs(**rates):
     return [{"row": row, "round": r, "images_per_second": rate}
             for row, values in rates.items() for r, rate in enumerate(values)]
+
+
+def states_of_group(group):
+    """The states of its processes, as /proc/<pid>/stat has them: "T" is stopped."""
+    states = set()
+    for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rsplit(")", 1)[1].split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if int(fields[2]) == group:
+            states.add(fields[0])
+    return states
 
 
 class Estimate(unittest.TestCase):
@@ -128,6 +142,18 @@ class Turns(unittest.TestCase):
         with Told(slow, 10) as ours, Told(fast, 10) as theirs:
             found = compare(ours, theirs, "save", 4)
         self.assertEqual((found["median"], found["pairs"], found["ours_milliseconds"]), (1.5, 4, 3000))
+
+    def test_does_nothing_between_its_turns(self):
+        with tempfile.TemporaryDirectory() as folder:
+            grows = f"(while :; do echo x >> {folder}/grown; done) & while read word; do echo '{{\"seconds\": 1}}'; done"
+            with Told(["sh", "-c", grows], 10) as told:
+                told.seconds("x")
+                deadline = time.monotonic() + 10
+                while states_of_group(told.process.pid) != {"T"}:
+                    self.assertLess(time.monotonic(), deadline, "it is not stopped")
+                before = os.path.getsize(f"{folder}/grown") if os.path.exists(f"{folder}/grown") else 0
+                self.assertEqual(os.path.getsize(f"{folder}/grown") if before else 0, before)
+                self.assertEqual(told.seconds("x"), 1)
 
     def test_says_what_the_program_said_last(self):
         with Told(["sh", "-c", "read word; echo no such word; exit 1"], 10) as told:

@@ -156,13 +156,23 @@ class Turns:
     word: str
     ours: list
     theirs: list
-    module: str
+    modules: tuple
     full: int = 30
     quick: int = 12
+    # What our program is given first, once, to write what both read.
+    prepare: list = None
 
 
 def _checkpoint(text, word, *theirs):
-    return Turns(text, word, ["checkpoint_speed"], [PEERS / "pytorch_checkpoint.py", *theirs], "torch")
+    return Turns(text, word, ["checkpoint_speed"], [PEERS / "pytorch_checkpoint.py", *theirs], ("torch",))
+
+
+def _input(text, word, peer, modules, *theirs):
+    return Turns(text, word, ["input_speed"], [PEERS / peer, *theirs], modules, 20, 8, ["input_speed", "--make", word])
+
+
+def _tf_data(text, word, *theirs):
+    return _input(text, word, "tensorflow_input.py", ("tensorflow",), *theirs)
 
 
 TURNS = {
@@ -170,6 +180,13 @@ TURNS = {
     "save_no_crc": _checkpoint("the same, PyTorch's checksums turned off", "save", "--no-crc"),
     "load": _checkpoint("loading all tensors over torch.load", "load"),
     "restore": _checkpoint("the same until model and optimizer have them", "restore"),
+    "input_jpeg": _tf_data("JPEG crops of 224x224 over tf.data", "jpeg"),
+    "input_jpeg_relaxed": _tf_data("the same, tf.data's in any order", "jpeg", "--relaxed"),
+    "input_jpeg_torch": _input("the same over DataLoader with two workers", "jpeg", "pytorch_input.py", ("torch", "PIL")),
+    "input_records": _tf_data("TFRecord examples over tf.data, parsed a batch at a time", "records"),
+    "input_records_single": _tf_data("the same, parsed one by one", "records_single"),
+    "input_mnist": _tf_data("MNIST batches, shuffled, over tf.data", "mnist"),
+    "input_mnist_torch": _input("the same over DataLoader", "mnist", "pytorch_input.py", ("torch",)),
 }
 
 
@@ -225,4 +242,11 @@ BARS = [
     Bar("hooks_2", "the same, two replicas", 1.01, at_most=True, pair="hooks_2/mnist_cnn"),
     Bar("save", "saving is no slower than torch.save and fsync", 1.0, at_most=True, pair="save", interval=True),
     Bar("load", "loading is no slower than torch.load", 1.0, at_most=True, pair="load", interval=True),
+    Bar("input_jpeg", "JPEG crops: 1.1 x tf.data", 1.1, pair="input_jpeg", inverse=True),
+    Bar("input_jpeg_relaxed", "the same, tf.data's in any order", 1.1, pair="input_jpeg_relaxed", inverse=True),
+    Bar("input_jpeg_torch", "JPEG crops: 3 x DataLoader", 3.0, pair="input_jpeg_torch", inverse=True),
+    Bar("input_records", "records: 1.5 x tf.data, a batch at a time", 1.5, pair="input_records", inverse=True),
+    Bar("input_records_single", "records: 1.5 x tf.data, one by one", 1.5, pair="input_records_single", inverse=True),
+    Bar("input_mnist", "MNIST batches: 1.5 x tf.data", 1.5, pair="input_mnist", inverse=True),
+    Bar("input_mnist_torch", "MNIST batches: 3 x DataLoader", 3.0, pair="input_mnist_torch", inverse=True),
 ]

@@ -12,7 +12,9 @@ from harness.running import RunFailed
 
 
 class Told:
-    """A program that prints {"seconds": ...} for each word it reads. Ended with all of its processes on leaving."""
+    """A program that prints {"seconds": ...} for each word it reads. Between its turns it is stopped, so that what it
+    does ahead costs the other nothing and is worth no more than in its own turn. Ended with all of its processes on
+    leaving."""
 
     def __init__(self, command, timeout):
         self.command, self.timeout = [str(word) for word in command], timeout
@@ -27,20 +29,31 @@ class Told:
         return self
 
     def __exit__(self, *_):
+        self._signal(signal.SIGCONT)
         self.process.stdin.close()  # the end of its words: it cleans up and leaves
         try:
             self.process.wait(self.timeout)
         except subprocess.TimeoutExpired:
             pass
-        try:
-            os.killpg(self.process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
+        self._signal(signal.SIGKILL)
         self.process.wait()
         self.process.stdout.close()
 
+    def _signal(self, number):
+        try:
+            os.killpg(self.process.pid, number)
+        except ProcessLookupError:
+            pass
+
     def seconds(self, word):
         """Tells the word. Throws RunFailed if there is no answer in time."""
+        self._signal(signal.SIGCONT)
+        try:
+            return self._answer_to(word)
+        finally:
+            self._signal(signal.SIGSTOP)
+
+    def _answer_to(self, word):
         try:
             self.process.stdin.write(word.encode() + b"\n")
             self.process.stdin.flush()
