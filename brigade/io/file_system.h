@@ -43,7 +43,8 @@ class WritableFile {
   virtual void close() = 0;
 };
 
-/// A file being read, from its beginning, with no more of it in memory than the caller asks for.
+/// A file being read, from its beginning unless told otherwise, with no more of it in memory than
+/// the caller asks for.
 ///
 /// Thread-safety: one thread at a time.
 class ReadableFile {
@@ -52,6 +53,9 @@ class ReadableFile {
   /// Fills the front of `buffer` with the next bytes and returns how many they are: all that fit,
   /// fewer only at the end of the file. A file that has grown since is read on by the next call.
   virtual std::size_t read(std::span<std::byte> buffer) = 0;
+  /// The next read begins `offset` bytes from the beginning of the file; behind the end there is
+  /// nothing to read.
+  virtual void seek(std::uint64_t offset) = 0;
 };
 
 /// Files and folders behind one object, so that tests can run in memory, drop what was not synced,

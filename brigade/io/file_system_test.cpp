@@ -104,6 +104,17 @@ TEST_P(FileSystemContract, OpenReadsInPieces) {
   EXPECT_EQ(read_piece(*file, 4), "");
 }
 
+TEST_P(FileSystemContract, AReaderGoesWhereItIsTold) {
+  write_file(files_, at("file"), "one two");
+  const auto file = files_.open(at("file"));
+  file->seek(4);
+  EXPECT_EQ(read_piece(*file, 9), "two");
+  file->seek(0);
+  EXPECT_EQ(read_piece(*file, 3), "one");
+  file->seek(99);
+  EXPECT_EQ(read_piece(*file, 3), "") << "nothing lies behind the end";
+}
+
 TEST_P(FileSystemContract, OpenReadsOnWhereTheFileHasGrown) {
   const auto writer = files_.create(at("file"), CreateMode::kTruncate);
   const auto reader = files_.open(at("file"));

@@ -1,97 +1,35 @@
 #include "brigade/io/gzip.h"
 
-#include <zlib.h>
-
 #include <algorithm>
-#include <limits>
+#include <cstring>
+#include <memory>
 #include <utility>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/io/compression.h"
 
 namespace brigade::io {
 namespace {
 
 using base::str_cat;
 
-/// Reads members from `rest_` into one string.
-class Inflater {
+class BytesInMemory final : public ReadableFile {
  public:
-  Inflater(std::string_view compressed, std::string_view name, std::size_t max_bytes)
-      : rest_(compressed), name_(name), max_bytes_(max_bytes) {
-    constexpr int kGzipOnly = 16 + MAX_WBITS;
-    if (inflateInit2(&stream_, kGzipOnly) != Z_OK) {
-      throw Error(ErrorCode::kResourceExhausted, str_cat(name_, ": no memory to decompress it"));
-    }
+  explicit BytesInMemory(std::string_view bytes) : bytes_(bytes) {}
+  std::size_t read(std::span<std::byte> buffer) override {
+    const std::string_view piece = bytes_.substr(place_, buffer.size());
+    if (!piece.empty()) std::memcpy(buffer.data(), piece.data(), piece.size());
+    place_ += piece.size();
+    return piece.size();
   }
-  ~Inflater() { inflateEnd(&stream_); }
-  Inflater(const Inflater&) = delete;
-  Inflater& operator=(const Inflater&) = delete;
-
-  std::string run() {
-    do {
-      read_member();
-      inflateReset(&stream_);
-    } while (is_gzip(rest_));
-    if (rest_.find_first_not_of('\0') != std::string_view::npos) {
-      throw Error(ErrorCode::kDataLoss,
-                  str_cat(name_, ": ", rest_.size(),
-                          " bytes that are no gzip follow its end; fetch the file again"));
-    }
-    return std::move(content_);
+  void seek(std::uint64_t offset) override {
+    place_ = std::min<std::uint64_t>(offset, bytes_.size());
   }
 
  private:
-  void read_member() {
-    while (true) {
-      const int result = step();
-      if (result == Z_STREAM_END) return;
-      if (result == Z_MEM_ERROR) {
-        throw Error(ErrorCode::kResourceExhausted, str_cat(name_, ": no memory to decompress it"));
-      }
-      if (result != Z_OK && result != Z_BUF_ERROR) {
-        throw Error(ErrorCode::kDataLoss,
-                    str_cat(name_, ": broken gzip (", stream_.msg != nullptr ? stream_.msg : "?",
-                            "); fetch the file again"));
-      }
-    }
-  }
-
-  /// Decompresses a piece of the input into a piece of output.
-  int step() {
-    constexpr std::size_t kPiece = 1 << 16;
-    // One byte beyond the limit tells "full" from "too much".
-    const std::size_t filled = content_.size();
-    const std::size_t room = std::min(kPiece - 1, max_bytes_ - filled) + 1;
-    content_.resize(filled + room);
-    const std::size_t offered =
-        std::min<std::size_t>(rest_.size(), std::numeric_limits<uInt>::max());
-    stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(rest_.data()));
-    stream_.avail_in = static_cast<uInt>(offered);
-    stream_.next_out = reinterpret_cast<Bytef*>(content_.data() + filled);
-    stream_.avail_out = static_cast<uInt>(room);
-    const int result = inflate(&stream_, Z_NO_FLUSH);
-    rest_.remove_prefix(offered - stream_.avail_in);
-    content_.resize(filled + room - stream_.avail_out);
-    if (content_.size() > max_bytes_) {
-      throw Error(ErrorCode::kResourceExhausted,
-                  str_cat(name_, ": more than ", base::human_bytes(max_bytes_),
-                          " once decompressed, which is more than such a file may hold"));
-    }
-    const bool wants_more = result == Z_OK || result == Z_BUF_ERROR;
-    if (wants_more && rest_.empty() && content_.size() < filled + room) {
-      throw Error(ErrorCode::kDataLoss,
-                  str_cat(name_, ": the gzip file is cut short after ", content_.size(),
-                          " bytes of content; fetch it again"));
-    }
-    return result;
-  }
-
-  std::string_view rest_;
-  std::string_view name_;
-  std::size_t max_bytes_;
-  z_stream stream_{};
-  std::string content_;
+  std::string_view bytes_;
+  std::size_t place_ = 0;
 };
 
 }  // namespace
@@ -106,7 +44,24 @@ std::string gunzip(std::string_view compressed, std::string_view name, std::size
                 str_cat(name, compressed.empty() ? ": is empty" : ": does not begin as gzip does",
                         " (1f 8b expected); is it the right file?"));
   }
-  return Inflater(compressed, name, max_bytes).run();
+  const auto file = decompressed(std::make_unique<BytesInMemory>(compressed), std::string(name),
+                                 Compression::kGzip);
+  constexpr std::size_t kPiece = 1 << 16;
+  std::string content;
+  while (true) {
+    const std::size_t filled = content.size();
+    // One byte beyond the limit tells "full" from "too much".
+    content.resize(filled + std::min(kPiece - 1, max_bytes - filled) + 1);
+    const std::span room = std::span(content).subspan(filled);
+    const std::size_t got = file->read(std::as_writable_bytes(room));
+    content.resize(filled + got);
+    if (content.size() > max_bytes) {
+      throw Error(ErrorCode::kResourceExhausted,
+                  str_cat(name, ": more than ", base::human_bytes(max_bytes),
+                          " once decompressed, which is more than such a file may hold"));
+    }
+    if (got == 0) return content;
+  }
 }
 
 }  // namespace brigade::io

@@ -55,6 +55,7 @@ class MemoryFileSystem::Reader final : public ReadableFile {
     position_ += count;
     return count;
   }
+  void seek(std::uint64_t offset) override { position_ = offset; }
 
  private:
   std::mutex& mutex_;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <limits>
 #include <system_error>
 #include <utility>
 
@@ -150,6 +151,13 @@ class PosixReadableFile final : public ReadableFile {
       filled += static_cast<std::size_t>(got);
     }
     return filled;
+  }
+  void seek(std::uint64_t offset) override {
+    const bool fits = offset <= static_cast<std::uint64_t>(std::numeric_limits<off_t>::max());
+    if (!fits) fail("seek in", path_, EINVAL);
+    if (::lseek(file_.number(), static_cast<off_t>(offset), SEEK_SET) < 0) {
+      fail("seek in", path_, errno);
+    }
   }
 
  private:

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 
 #include "brigade/io/crc32c.h"
@@ -22,10 +24,15 @@ inline void store_little_endian(std::uint64_t value, std::span<std::byte> bytes)
   }
 }
 
+/// Of up to 8 bytes.
 inline std::uint64_t load_little_endian(std::span<const std::byte> bytes) {
   std::uint64_t value = 0;
-  for (std::size_t i = bytes.size(); i > 0; --i) {
-    value = value << 8 | std::to_integer<std::uint64_t>(bytes[i - 1]);
+  if constexpr (std::endian::native == std::endian::little) {
+    std::memcpy(&value, bytes.data(), bytes.size());
+  } else {
+    for (std::size_t i = bytes.size(); i > 0; --i) {
+      value = value << 8 | std::to_integer<std::uint64_t>(bytes[i - 1]);
+    }
   }
   return value;
 }

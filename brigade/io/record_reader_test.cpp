@@ -106,6 +106,64 @@ TEST_F(RecordReaderTest, RefusesRecordsLongerThanAllowed) {
   EXPECT_EQ(refusal(records, "has 5 bytes"), ErrorCode::kResourceExhausted);
 }
 
+TEST_F(RecordReaderTest, SkipsWhatItWouldRead) {
+  const std::string large(3'000'000, 'x');
+  append(framed({"one", large, "two"}));
+  RecordReader records = reader();
+  EXPECT_TRUE(records.skip());
+  EXPECT_EQ(records.offset(), 19u);
+  EXPECT_TRUE(records.skip());
+  EXPECT_EQ(records.next(), "two");
+  EXPECT_FALSE(records.skip());
+  EXPECT_FALSE(records.is_cut_short());
+}
+
+TEST_F(RecordReaderTest, SkipGetsPastBrokenBytesButNotABrokenLength) {
+  std::string broken = framed({"one", "two", "three"});
+  broken[13] = '?';
+  broken[2 * 19] = '?';
+  append(broken);
+  RecordReader records = reader();
+  EXPECT_EQ(refusal(records, "bytes of the record at byte 0"), ErrorCode::kDataLoss);
+  EXPECT_TRUE(records.skip());
+  EXPECT_EQ(records.next(), "two");
+  EXPECT_THROW(records.skip(), Error);
+  EXPECT_EQ(records.offset(), 38u);
+}
+
+TEST_F(RecordReaderTest, SkipGetsPastALongRecordButNotOneThatIsCutShort) {
+  append(framed({"12345", "x"}) + framed({std::string(2'000'000, 'y')}).substr(0, 1'999'999));
+  RecordReader records = reader({.max_record_bytes = 4, .buffer_bytes = 16});
+  EXPECT_EQ(refusal(records, "has 5 bytes"), ErrorCode::kResourceExhausted);
+  EXPECT_TRUE(records.skip());
+  EXPECT_EQ(records.next(), "x");
+  EXPECT_FALSE(records.skip());
+  EXPECT_TRUE(records.is_cut_short());
+  EXPECT_EQ(records.offset(), 38u);
+}
+
+TEST_F(RecordReaderTest, GoesToARecord) {
+  append(framed({"one", "two"}));
+  RecordReader records = reader();
+  records.seek(19);
+  EXPECT_EQ(records.next(), "two");
+  records.seek(0);
+  EXPECT_EQ(records.next(), "one");
+}
+
+TEST_F(RecordReaderTest, ReadsPackedFiles) {
+  for (const Compression compression : {Compression::kGzip, Compression::kZlib}) {
+    RecordWriter writer(compressed(files_.create("/records", CreateMode::kTruncate), compression));
+    for (const std::string_view record : {"one", "two"}) writer.write(as_bytes(record));
+    writer.close();
+    RecordReader records = reader({.compression = compression});
+    EXPECT_EQ(records.next(), "one");
+    EXPECT_EQ(records.next(), "two");
+    EXPECT_EQ(records.next(), std::nullopt);
+    EXPECT_FALSE(records.is_cut_short());
+  }
+}
+
 TEST_F(RecordReaderTest, AMissingFileIsNotFound) {
   EXPECT_THROW(RecordReader(files_, "/missing"), Error);
 }

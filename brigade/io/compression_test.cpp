@@ -1,0 +1,142 @@
+#include "brigade/io/compression.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "brigade/base/error.h"
+#include "brigade/io/gzip.h"
+#include "brigade/io/memory_file_system.h"
+
+namespace brigade::io {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+std::string long_text() {
+  std::string text;
+  for (int i = 0; i < 40'000; ++i) text += std::to_string(i * 7919 % 10'007);
+  return text;
+}
+
+class CompressionTest : public testing::Test {
+ protected:
+  void write(std::string_view bytes) {
+    files_.create("/file", CreateMode::kTruncate)->write(as_bytes(bytes));
+  }
+  std::string packed(std::string_view text, Compression compression) {
+    const auto file = compressed(files_.create("/file", CreateMode::kTruncate), compression);
+    for (; !text.empty(); text.remove_prefix(std::min<std::size_t>(text.size(), 1000))) {
+      file->write(as_bytes(text.substr(0, 1000)));
+    }
+    file->close();
+    return files_.read("/file");
+  }
+  std::unique_ptr<ReadableFile> open(Compression compression) {
+    return decompressed(files_.open("/file"), "/file", compression);
+  }
+  std::string content(Compression compression) {
+    const auto file = open(compression);
+    std::string content, piece(777, '?');
+    while (const std::size_t got = file->read(std::as_writable_bytes(std::span(piece)))) {
+      content.append(piece, 0, got);
+    }
+    return content;
+  }
+  void expect_broken(Compression compression, std::string_view why) {
+    try {
+      content(compression);
+      ADD_FAILURE() << "did not throw";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kDataLoss);
+      EXPECT_THAT(error.what(), AllOf(HasSubstr("/file"), HasSubstr(std::string(why))));
+    }
+  }
+
+  MemoryFileSystem files_;
+};
+
+TEST_F(CompressionTest, ReadsWhatWasWritten) {
+  for (const Compression compression : {Compression::kGzip, Compression::kZlib}) {
+    for (const std::string& text : {std::string(), std::string("short"), long_text()}) {
+      packed(text, compression);
+      EXPECT_EQ(content(compression), text);
+    }
+    EXPECT_LT(packed(long_text(), compression).size(), long_text().size() / 2);
+  }
+  EXPECT_EQ(gunzip(packed("as gzip writes", Compression::kGzip), "x", 99), "as gzip writes");
+  EXPECT_EQ(packed("plain", Compression::kNone), "plain");
+}
+
+TEST_F(CompressionTest, AutoKnowsGzipByItsBeginning) {
+  packed("text", Compression::kGzip);
+  EXPECT_EQ(content(Compression::kAuto), "text");
+  for (const std::string_view plain : {"", "x", "plain text"}) {
+    write(plain);
+    EXPECT_EQ(content(Compression::kAuto), plain);
+  }
+}
+
+TEST_F(CompressionTest, WhatIsSyncedCanBeRead) {
+  const auto file = compressed(files_.create("/file", CreateMode::kTruncate), Compression::kGzip);
+  file->write(as_bytes("one"));
+  file->sync();
+  std::string piece(3, '?');
+  EXPECT_EQ(open(Compression::kGzip)->read(std::as_writable_bytes(std::span(piece))), 3u);
+  EXPECT_EQ(piece, "one");
+  expect_broken(Compression::kGzip, "cut short");
+}
+
+TEST_F(CompressionTest, GivesWhatComesBeforeABrokenPlace) {
+  std::string broken = packed(long_text(), Compression::kGzip);
+  broken.resize(broken.size() / 2);
+  write(broken);
+  const auto file = open(Compression::kGzip);
+  std::string piece(1 << 20, '?');
+  const std::size_t got = file->read(std::as_writable_bytes(std::span(piece)));
+  EXPECT_GT(got, 0u);
+  EXPECT_EQ(piece.substr(0, got), long_text().substr(0, got));
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_THROW(file->read(std::as_writable_bytes(std::span(piece))), Error);
+  }
+  expect_broken(Compression::kGzip, "cut short");
+}
+
+TEST_F(CompressionTest, RefusesBrokenBytes) {
+  std::string sum = packed(long_text(), Compression::kZlib);
+  sum.back() ^= 1;
+  write(sum);
+  expect_broken(Compression::kZlib, "incorrect data check");
+  write("no zlib at all");
+  expect_broken(Compression::kZlib, "broken zlib file");
+  write(packed("x", Compression::kZlib) + "more");
+  expect_broken(Compression::kZlib, "followed by");
+  write("");
+  expect_broken(Compression::kGzip, "cut short");
+}
+
+TEST_F(CompressionTest, SeeksInBothDirections) {
+  const std::string text = long_text();
+  packed(text, Compression::kGzip);
+  const auto file = open(Compression::kGzip);
+  std::string piece(5, '?');
+  for (const std::size_t place : {100'000, 7, 0, 70'000, 70'005}) {
+    file->seek(place);
+    file->read(std::as_writable_bytes(std::span(piece)));
+    EXPECT_EQ(piece, text.substr(place, 5));
+  }
+  file->seek(1'000'000'000);
+  EXPECT_EQ(file->read(std::as_writable_bytes(std::span(piece))), 0u);
+}
+
+TEST_F(CompressionTest, RefusesToWriteWhatItDoesNotKnow) {
+  EXPECT_THROW(packed("", Compression::kAuto), Error);
+  EXPECT_THROW(
+      compressed(files_.create("/file", CreateMode::kTruncate), Compression::kGzip, {.level = 10}),
+      Error);
+}
+
+}  // namespace
+}  // namespace brigade::io
