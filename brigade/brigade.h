@@ -14,6 +14,7 @@
 #include "brigade/checkpoint/safetensors.h"
 #include "brigade/checkpoint/saver.h"
 #include "brigade/cluster/resolver.h"
+#include "brigade/concurrency/staging_area.h"
 #include "brigade/data/dataset.h"
 #include "brigade/data/files.h"
 #include "brigade/device/device.h"
@@ -107,6 +108,7 @@ namespace losses = layers::losses;
 namespace metrics = train;
 
 using comm::ReduceOp;
+using concurrency::StagingArea;
 using device::assign_to_device;
 using device::replica_device_setter;
 using device::with_device;

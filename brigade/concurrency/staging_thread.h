@@ -1,0 +1,107 @@
+#pragma once
+
+#include <cstddef>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "brigade/concurrency/cancel_token.h"
+#include "brigade/concurrency/staging_area.h"
+#include "brigade/concurrency/thread_pool.h"
+
+namespace brigade::concurrency {
+
+struct StagingThreadOptions {
+  /// Of the thread, and in errors.
+  std::string name = "staging";
+  /// Elements held ahead of the consumer, at least 1. One more is being made meanwhile.
+  std::size_t depth = 1;
+};
+
+/// Calls `make` on a thread of its own ahead of its consumer, and keeps what it gives in a
+/// `StagingArea`. The thread lives from the making of this object to its end, which waits for a
+/// `make` that is under way.
+///
+/// Thread-safety: `next` by one thread at a time.
+template <class T>
+class StagingThread {
+ public:
+  /// Gives the next element, or nothing at the end, and is not called again then.
+  using Make = std::function<std::optional<T>()>;
+
+  /// Throws kInvalidArgument for a depth of 0.
+  StagingThread(StagingThreadOptions options, Make make)
+      : make_(std::move(make)), area_({.name = options.name, .capacity = checked_depth(options)}) {
+    pool_ = std::make_unique<ThreadPool>(ThreadPoolOptions{.threads = 1, .name = options.name});
+    pool_->submit([this] { run(); });
+  }
+  ~StagingThread() {
+    stop_.cancel();
+    pool_ = nullptr;  // joins
+  }
+  StagingThread(const StagingThread&) = delete;
+  StagingThread& operator=(const StagingThread&) = delete;
+
+  /// Waits for the next element; nothing at the end, and from then on. Throws what `make` threw,
+  /// behind the elements that it had made; then there are no more.
+  std::optional<T> next() {
+    if (has_ended_) return std::nullopt;
+    std::optional<Staged> staged;
+    try {
+      staged.emplace(area_.get({.timeout = std::nullopt, .cancel = gone_}));
+    } catch (...) {
+      has_ended_ = true;
+      if (broken_) std::rethrow_exception(broken_);  // written before gone_ was cancelled
+      throw;
+    }
+    has_ended_ = !staged->element.has_value();
+    if (staged->error) std::rethrow_exception(staged->error);
+    return std::move(staged->element);
+  }
+
+ private:
+  struct Staged {
+    std::optional<T> element;
+    std::exception_ptr error;
+  };
+
+  static std::size_t checked_depth(const StagingThreadOptions& options) {
+    check_argument(options.depth > 0,
+                   options.name + ": a depth of 0 holds nothing; pass 1 or more");
+    return options.depth;
+  }
+
+  void run() {
+    try {
+      while (put_next()) {
+      }
+    } catch (...) {  // stopped, or no memory even for the error
+      broken_ = std::current_exception();
+      gone_.cancel();
+    }
+  }
+  bool put_next() {
+    Staged staged;
+    try {
+      staged.element = make_();
+    } catch (...) {
+      staged.error = std::current_exception();
+    }
+    const bool goes_on = staged.element.has_value();
+    area_.put(std::move(staged), {.timeout = std::nullopt, .cancel = stop_});
+    return goes_on;
+  }
+
+  const Make make_;
+  const CancelToken stop_;  // cancelled by the consumer's end
+  const CancelToken gone_;  // cancelled by the thread's
+  std::exception_ptr broken_;
+  bool has_ended_ = false;
+  StagingArea<Staged> area_;
+  std::unique_ptr<ThreadPool> pool_;  // last: joined before anything it uses goes
+};
+
+}  // namespace brigade::concurrency
