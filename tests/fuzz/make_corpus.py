@@ -61,6 +61,9 @@ def main():
           sparse='{"cluster":{"worker":{"0":"b:1","2":"[::1]:99"}},"rpc_layer":"grpc"}', broken='{"cluster":{"worker":[',
           empty="{}")
     write("hostlist", hosts="n[1-2],m5,o[3-4,08]", tasks="3(x2),2,1", two="a[1-2]b[3,5]", many="n[0-99999]")
+    write("codec", numbers=struct.pack("<Q3q", 3, 1, -2, 1 << 40), nothing=struct.pack("<Q", 0),
+          texts=struct.pack("<QQQ", 2, 1, 2) + b"ab" + struct.pack("<Q", 0), pair=struct.pack("<Q", 2) + b"hi\x01" + struct.pack("<f", 1.5),
+          tuple=b"\x01" + struct.pack("<3HQ", 1, 2, 3, 2) + b"\0\1", huge=struct.pack("<Q", 1 << 62))
     scalar = field(1, b"loss") + b"\x15" + struct.pack("<f", 0.5)
     write("event", version=b"\x09" + struct.pack("<d", 1.0) + field(3, b"brain.Event:2"),
           scalar=b"\x09" + struct.pack("<d", 2.0) + b"\x10\x07" + field(5, field(1, scalar)))
