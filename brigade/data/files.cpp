@@ -37,15 +37,17 @@ std::uint64_t fingerprint_of(const std::vector<io::Path>& paths) {
 
 }  // namespace
 
-FileList::FileList(std::vector<io::Path> paths) : paths_(std::move(paths)), fingerprint_(0) {
-  check_argument(!paths_.empty(),
-                 "from_files: the list of files is empty; there must be 1 or more");
+FileList::FileList(std::vector<io::Path> paths, std::string source)
+    : source_(std::move(source)), paths_(std::move(paths)), fingerprint_(0) {
+  check_argument(
+      !paths_.empty(),
+      base::str_cat(source_, ": the list of files is empty; there must be 1 or more"));
   fingerprint_ = fingerprint_of(paths_);
 }
 
 std::string FileList::describe() const {
   const std::string more = size() == 1 ? "" : base::str_cat(" and ", size() - 1, " more");
-  return base::str_cat("from_files(", paths_.front().string(), more, ")");
+  return base::str_cat(source_, "(", paths_.front().string(), more, ")");
 }
 
 Sharing FileList::sharing() const {

@@ -23,8 +23,8 @@ namespace internal {
 /// Thread-safety: immutable.
 class FileList {
  public:
-  /// Throws kInvalidArgument if there are no files.
-  explicit FileList(std::vector<io::Path> paths);
+  /// `source` is what reads them, for messages. Throws kInvalidArgument if there are no files.
+  explicit FileList(std::vector<io::Path> paths, std::string source = "from_files");
 
   std::uint64_t size() const { return paths_.size(); }
   const io::Path& operator[](std::uint64_t file) const { return paths_[file]; }
@@ -43,9 +43,13 @@ class FileList {
   [[noreturn]] void rethrow_in(std::uint64_t file) const;
 
  private:
+  std::string source_;
   std::vector<io::Path> paths_;
   std::uint64_t fingerprint_;
 };
+
+/// Whether the errors of a reader name the file that they are about. Otherwise they are made to.
+enum class ErrorsNameFile { kNo, kYes };
 
 /// The options of the walk over one file: a seed of its own, and nothing left to share out.
 IteratorOptions options_of_file(IteratorOptions options, std::uint64_t file);
@@ -54,6 +58,12 @@ template <class T>
 struct FileReader {
   FileList files;
   std::function<Dataset<T>(const io::Path&)> read;
+  ErrorsNameFile errors_name_file = ErrorsNameFile::kNo;
+
+  [[noreturn]] void rethrow_in(std::uint64_t file) const {
+    if (errors_name_file == ErrorsNameFile::kYes) throw;
+    files.rethrow_in(file);
+  }
 };
 
 template <class T>
@@ -72,7 +82,7 @@ class FilesIterator final : public IteratorBase<T> {
       try {
         if (auto element = inner_->next()) return element;
       } catch (...) {
-        reader_->files.rethrow_in(file());
+        reader_->rethrow_in(file());
       }
     }
     return std::nullopt;
@@ -115,7 +125,7 @@ class FilesIterator final : public IteratorBase<T> {
     } catch (...) {
       const std::uint64_t failed = file();
       leave_file();
-      reader_->files.rethrow_in(failed);
+      reader_->rethrow_in(failed);
     }
   }
   void leave_file() {

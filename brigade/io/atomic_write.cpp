@@ -41,8 +41,9 @@ class Temporary {
   Temporary(const Temporary&) = delete;
   Temporary& operator=(const Temporary&) = delete;
 
-  void fill(std::span<const std::byte> bytes) {
-    file_->write(bytes);
+  template <class Fill>
+  void fill(Fill fill) {
+    fill(*file_);
     file_->sync();
     file_->close();
     file_.reset();
@@ -59,19 +60,39 @@ class Temporary {
   bool is_done_ = false;
 };
 
-void replace(FileSystem& files, const Path& path, std::span<const std::byte> bytes,
-             std::string_view call) {
+/// What a writer that closes its file may do so with, before it is synced.
+class Lent final : public WritableFile {
+ public:
+  explicit Lent(WritableFile& file) : file_(file) {}
+  void write(std::span<const std::byte> bytes) override { file_.write(bytes); }
+  void sync() override { file_.sync(); }
+  void close() override {}
+
+ private:
+  WritableFile& file_;
+};
+
+template <class Fill>
+void replace(FileSystem& files, const Path& path, Fill fill, std::string_view call) {
   check_argument(path.has_filename() && path.filename() != "." && path.filename() != "..",
                  str_cat(call, ": \"", path, "\" names no file"));
   Temporary temporary(files, path);
-  temporary.fill(bytes);
+  temporary.fill(fill);
   temporary.become(path);
 }
 
 }  // namespace
 
 void atomic_write(FileSystem& files, const Path& path, std::span<const std::byte> bytes) {
-  replace(files, path, bytes, "atomic_write");
+  const auto fill = [&](WritableFile& file) { file.write(bytes); };
+  replace(files, path, fill, "atomic_write");
+  files.sync_directory(path.parent_path());
+}
+
+void atomic_write(FileSystem& files, const Path& path,
+                  const std::function<void(std::unique_ptr<WritableFile>)>& fill) {
+  const auto lend = [&](WritableFile& file) { fill(std::make_unique<Lent>(file)); };
+  replace(files, path, lend, "atomic_write");
   files.sync_directory(path.parent_path());
 }
 
@@ -80,7 +101,8 @@ void atomic_write(FileSystem& files, const Path& path, std::string_view text) {
 }
 
 void replace_file(FileSystem& files, const Path& path, std::string_view text) {
-  replace(files, path, as_bytes(text), "replace_file");
+  const auto fill = [&](WritableFile& file) { file.write(as_bytes(text)); };
+  replace(files, path, fill, "replace_file");
 }
 
 }  // namespace brigade::io

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
+#include <memory>
 #include <span>
 #include <string_view>
 
@@ -20,6 +22,11 @@ namespace brigade::io {
 /// Throws as `FileSystem` does, and kInvalidArgument if `path` names no file.
 void atomic_write(FileSystem& files, const Path& path, std::span<const std::byte> bytes);
 void atomic_write(FileSystem& files, const Path& path, std::string_view text);
+
+/// The same for a file that need not fit into memory: `fill` writes it, and what it throws leaves
+/// the old file. It must not keep the file that it is given; closing it is not needed.
+void atomic_write(FileSystem& files, const Path& path,
+                  const std::function<void(std::unique_ptr<WritableFile>)>& fill);
 
 /// The same without the last sync, for a caller who syncs the folder anyway: until then a crash of
 /// the machine may bring the old file back.

@@ -1,0 +1,123 @@
+#include "brigade/data/fixed_length_records.h"
+
+#include <utility>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+#include "brigade/data/file_source.h"
+#include "brigade/io/byte_reader.h"
+
+namespace brigade::data {
+namespace {
+
+using base::str_cat;
+using internal::FilePlace;
+
+constexpr const char* kSource = "fixed_length_records";
+
+void check_options(const FixedLengthRecordsOptions& options) {
+  const auto check = [](std::int64_t bytes, std::int64_t least, std::string_view name) {
+    check_argument(bytes >= least,
+                   str_cat(kSource, ": ", name, " is ", bytes, "; it must be ", least, " or more"));
+  };
+  check(options.record_bytes, 1, "record_bytes");
+  check(options.header_bytes, 0, "header_bytes");
+  check(options.footer_bytes, 0, "footer_bytes");
+  internal::check_buffer(options.buffer_bytes, kSource);
+}
+
+std::string text_of_lengths(const FixedLengthRecordsOptions& options) {
+  return str_cat("a header of ", options.header_bytes, ", a footer of ", options.footer_bytes,
+                 " and records of ", options.record_bytes, " bytes");
+}
+
+void check_size(const io::Path& path, const FixedLengthRecordsOptions& options) {
+  const auto info = options.file_system->info(path);
+  if (!info || options.compression != io::Compression::kNone) return;  // `open` says what is wrong
+  const std::int64_t body =
+      static_cast<std::int64_t>(info->size) - options.header_bytes - options.footer_bytes;
+  if (body >= 0 && body % options.record_bytes == 0) return;
+  throw Error(ErrorCode::kInvalidArgument,
+              str_cat(path, ": has ", info->size, " bytes, which do not consist of ",
+                      text_of_lengths(options), ": is it another kind of file?"));
+}
+
+class RecordsIterator final : public IteratorBase<std::string> {
+ public:
+  RecordsIterator(const io::Path& path, const FixedLengthRecordsOptions& options)
+      : path_(path),
+        options_(options),
+        record_(static_cast<std::size_t>(options.record_bytes)),
+        footer_(static_cast<std::size_t>(options.footer_bytes)),
+        bytes_(*options.file_system, path,
+               {.compression = options.compression, .buffer_bytes = options.buffer_bytes}) {
+    check_size(path, options);
+  }
+
+  std::optional<std::string> next() override {
+    if (!has_record()) return std::nullopt;
+    std::string record(bytes_.peek(record_).substr(0, record_));
+    bytes_.consume(record_);
+    return record;
+  }
+  std::uint64_t skip(std::uint64_t count) override {
+    std::uint64_t passed = 0;
+    try {
+      for (; passed < count && has_record(); ++passed) bytes_.consume(record_);
+    } catch (const Error&) {
+      ++passed;
+    }
+    return passed;
+  }
+  io::StateTree save() const override {
+    return internal::save_place(kSource, {.offset = bytes_.offset(), .is_at_end = is_at_end_});
+  }
+  void restore(const io::StateTree& state) override {
+    const FilePlace place = internal::saved_place(state, kSource);
+    bytes_.seek(place.offset);
+    is_at_end_ = place.is_at_end;
+  }
+
+ private:
+  /// Whether a whole record lies ahead. What throws ends the file.
+  bool has_record() {
+    if (is_at_end_) return false;
+    is_at_end_ = true;
+    if (bytes_.offset() == 0 && options_.header_bytes > 0) {
+      if (!bytes_.skip(static_cast<std::uint64_t>(options_.header_bytes))) fail_length();
+    }
+    const std::size_t left = bytes_.peek(record_ + footer_).size();
+    if (left < record_ + footer_) {
+      if (left != footer_) fail_length();
+      return false;
+    }
+    is_at_end_ = false;
+    return true;
+  }
+  [[noreturn]] void fail_length() {
+    throw Error(ErrorCode::kDataLoss,
+                str_cat(path_, ": its content does not consist of ", text_of_lengths(options_),
+                        ": it ends within one of them, behind byte ", bytes_.offset()));
+  }
+
+  io::Path path_;
+  FixedLengthRecordsOptions options_;
+  std::size_t record_;
+  std::size_t footer_;
+  io::ByteReader bytes_;
+  bool is_at_end_ = false;
+};
+
+}  // namespace
+
+Dataset<std::string> fixed_length_records(std::vector<io::Path> paths,
+                                          const FixedLengthRecordsOptions& options) {
+  check_options(options);
+  FixedLengthRecordsOptions own = options;
+  own.file_system = internal::file_system_or_default(options.file_system);
+  return internal::make_file_source<std::string>(
+      std::move(paths), kSource,
+      [own](const io::Path& path) { return std::make_unique<RecordsIterator>(path, own); });
+}
+
+}  // namespace brigade::data
