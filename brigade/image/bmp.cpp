@@ -1,0 +1,143 @@
+#include "brigade/image/bmp.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+
+namespace brigade::image {
+namespace {
+
+using base::str_cat;
+using Rgba = std::array<std::uint8_t, 4>;
+
+[[noreturn]] void fail_broken(std::string_view reason) {
+  throw Error(ErrorCode::kDataLoss, str_cat("BMP: broken or cut short (", reason, ")"));
+}
+
+std::uint32_t number_at(std::string_view bytes, std::size_t place, std::size_t length) {
+  if (place + length > bytes.size()) fail_broken("the head is incomplete");
+  std::uint32_t number = 0;
+  for (std::size_t i = length; i-- > 0;) {
+    number = number << 8 | static_cast<std::uint8_t>(bytes[place + i]);
+  }
+  return number;
+}
+
+struct Head {
+  Size size;
+  bool is_upwards = true;
+  std::int64_t bytes_a_pixel = 0;
+  std::size_t pixels_at = 0;
+  std::vector<Rgba> palette;  // only with 1 byte a pixel
+};
+
+std::vector<Rgba> palette_of(std::string_view bytes) {
+  const std::size_t begin = 14 + std::size_t{number_at(bytes, 14, 4)};
+  const std::uint32_t stated = number_at(bytes, 46, 4);
+  const std::uint32_t colours = stated == 0 ? 256 : stated;
+  if (colours > 256) fail_broken("a palette of more than 256 colours");
+  std::vector<Rgba> palette;
+  for (std::uint32_t i = 0; i < colours; ++i) {
+    const std::uint32_t bgr = number_at(bytes, begin + 4 * i, 4);
+    palette.push_back({static_cast<std::uint8_t>(bgr >> 16), static_cast<std::uint8_t>(bgr >> 8),
+                       static_cast<std::uint8_t>(bgr), 255});
+  }
+  return palette;
+}
+
+void check_kind(std::string_view bytes) {
+  constexpr std::uint32_t kShortestHead = 40;
+  constexpr std::uint32_t kBitFields = 3;  // of which only the usual ones, blue first, are read
+  const std::uint32_t bits = number_at(bytes, 28, 2);
+  const std::uint32_t compression = number_at(bytes, 30, 4);
+  const bool is_plain =
+      compression == 0 ||
+      (compression == kBitFields && bits == 32 && number_at(bytes, 54, 4) == 0xff0000 &&
+       number_at(bytes, 58, 4) == 0xff00 && number_at(bytes, 62, 4) == 0xff);
+  if (number_at(bytes, 14, 4) < kShortestHead || (bits != 8 && bits != 24 && bits != 32) ||
+      !is_plain) {
+    throw Error(ErrorCode::kUnimplemented,
+                str_cat("BMP: ", bits, " bits a pixel, compression ", compression,
+                        "; read are uncompressed files of 8, 24 or 32 bits a pixel"));
+  }
+}
+
+Head read_head(std::string_view bytes) {
+  if (!bytes.starts_with("BM")) fail_broken("it does not begin with BM");
+  check_kind(bytes);
+  const auto width = static_cast<std::int32_t>(number_at(bytes, 18, 4));
+  const auto height = static_cast<std::int32_t>(number_at(bytes, 22, 4));
+  if (width <= 0 || height == 0) fail_broken("it has no pixels");
+  Head head;
+  head.is_upwards = height > 0;
+  head.size = {head.is_upwards ? std::int64_t{height} : -std::int64_t{height}, width};
+  head.bytes_a_pixel = number_at(bytes, 28, 2) / 8;
+  head.pixels_at = number_at(bytes, 10, 4);
+  if (head.bytes_a_pixel == 1) head.palette = palette_of(bytes);
+  return head;
+}
+
+bool is_grey(const std::vector<Rgba>& palette) {
+  return std::all_of(palette.begin(), palette.end(),
+                     [](const Rgba& c) { return c[0] == c[1] && c[1] == c[2]; });
+}
+
+std::int64_t stored_channels(const Head& head) {
+  return head.bytes_a_pixel == 1 ? (is_grey(head.palette) ? 1 : 3) : head.bytes_a_pixel;
+}
+
+Rgba colour_at(const Head& head, const std::uint8_t* pixel) {
+  if (head.bytes_a_pixel == 1) {
+    if (*pixel >= head.palette.size()) fail_broken("a colour that its palette does not have");
+    return head.palette[*pixel];
+  }
+  return {pixel[2], pixel[1], pixel[0], head.bytes_a_pixel == 4 ? pixel[3] : std::uint8_t{255}};
+}
+
+/// ITU-R 601's weights, as libjpeg has them.
+std::uint8_t grey_of(const Rgba& c) {
+  return static_cast<std::uint8_t>((299 * c[0] + 587 * c[1] + 114 * c[2] + 500) / 1000);
+}
+
+void write_pixel(const Rgba& colour, std::int64_t channels, std::uint8_t* to) {
+  if (channels == 1) {
+    *to = grey_of(colour);
+  } else {
+    std::copy_n(colour.begin(), channels, to);
+  }
+}
+
+}  // namespace
+
+Image decode_bmp(std::string_view bytes, const BmpDecodeOptions& options) {
+  const Head head = read_head(bytes);
+  const std::int64_t channels = options.channels == 0 ? stored_channels(head) : options.channels;
+  check_argument(channels == 1 || channels == 3 || channels == 4,
+                 str_cat("decode_bmp: channels is ", options.channels,
+                         "; it must be 0 (as in the file), 1 (grey), 3 (RGB) or 4 (RGBA)"));
+  if (head.size.height > options.max_pixels / head.size.width) {
+    throw Error(ErrorCode::kResourceExhausted,
+                str_cat("BMP: the picture of ", head.size, " has more pixels than the ",
+                        options.max_pixels, " that are allowed"));
+  }
+  const std::int64_t row_bytes = (head.size.width * head.bytes_a_pixel + 3) / 4 * 4;
+  if (head.pixels_at > bytes.size() ||
+      static_cast<std::int64_t>(bytes.size() - head.pixels_at) < row_bytes * head.size.height) {
+    fail_broken("rows are missing");
+  }
+  Image image(head.size, channels);
+  const auto* stored = reinterpret_cast<const std::uint8_t*>(bytes.data()) + head.pixels_at;
+  for (std::int64_t y = 0; y < head.size.height; ++y) {
+    const std::int64_t at = head.is_upwards ? head.size.height - 1 - y : y;
+    for (std::int64_t x = 0; x < head.size.width; ++x) {
+      write_pixel(colour_at(head, stored + at * row_bytes + x * head.bytes_a_pixel), channels,
+                  &image.at(y, x, 0));
+    }
+  }
+  return image;
+}
+
+}  // namespace brigade::image

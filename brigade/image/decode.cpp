@@ -1,0 +1,48 @@
+#include "brigade/image/decode.h"
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+#include "brigade/image/bmp.h"
+#include "brigade/image/png.h"
+
+namespace brigade::image {
+
+std::string_view to_string(Format format) {
+  switch (format) {
+    case Format::kJpeg:
+      return "JPEG";
+    case Format::kPng:
+      return "PNG";
+    case Format::kBmp:
+      return "BMP";
+  }
+  return "?";
+}
+
+Format format_of(std::string_view bytes) {
+  if (bytes.starts_with("\xff\xd8\xff")) return Format::kJpeg;
+  if (bytes.starts_with("\x89PNG")) return Format::kPng;
+  if (bytes.starts_with("BM")) return Format::kBmp;
+  if (bytes.starts_with("GIF8")) {
+    throw Error(ErrorCode::kUnimplemented,
+                "GIF is not read; convert the picture to PNG, JPEG or BMP");
+  }
+  throw Error(ErrorCode::kDataLoss,
+              base::str_cat("The file of ", bytes.size(),
+                            " bytes is no picture that can be read: JPEG, PNG or BMP"));
+}
+
+Image decode_image(std::string_view bytes, const DecodeOptions& options) {
+  const auto& [channels, max_pixels] = options;
+  switch (format_of(bytes)) {
+    case Format::kJpeg:
+      return decode_jpeg(bytes, {.channels = channels, .max_pixels = max_pixels});
+    case Format::kPng:
+      return decode_png(bytes, {.channels = channels, .max_pixels = max_pixels});
+    case Format::kBmp:
+      return decode_bmp(bytes, {.channels = channels, .max_pixels = max_pixels});
+  }
+  throw Error(ErrorCode::kInternal, "decode_image: a format without a decoder");
+}
+
+}  // namespace brigade::image

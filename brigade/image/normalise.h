@@ -1,0 +1,47 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "brigade/image/image.h"
+
+namespace brigade::image {
+
+enum class Flip {
+  kNone,
+  kHorizontal,  ///< Left becomes right.
+};
+
+struct NormaliseOptions {
+  /// Subtracted from a channel's values once they are scaled to 0 to 1. As many as the picture has
+  /// channels count.
+  std::array<float, 4> mean = {0, 0, 0, 0};
+  /// What the rest is divided by; greater than 0.
+  std::array<float, 4> deviation = {1, 1, 1, 1};
+  Layout layout = Layout::kChannelsFirst;
+  /// Mirrors the picture in the same pass.
+  Flip flip = Flip::kNone;
+};
+
+/// The means and deviations of ImageNet's RGB pictures that most published models were trained
+/// with.
+inline constexpr std::array<float, 4> kImageNetMean = {0.485F, 0.456F, 0.406F, 0};
+inline constexpr std::array<float, 4> kImageNetDeviation = {0.229F, 0.224F, 0.225F, 1};
+
+/// Bytes into what a network takes, in one pass: (x / 255 - mean) / deviation of each channel,
+/// mirrored if asked for, in either layout, written to `to`. The same bits on every machine.
+///
+/// Throws kInvalidArgument unless `to` has exactly height x width x channels values, and if a
+/// deviation is not greater than 0. Thread-safety: a pure function but for `to`.
+void normalise(const ImageView& image, const NormaliseOptions& options, std::span<float> to);
+
+/// The same into memory of its own.
+std::vector<float> normalise(const ImageView& image, const NormaliseOptions& options = {});
+
+/// Values as they are, 0 to 255 in steps of any size, into the other layout: [H, W, C] into
+/// [C, H, W]. Throws kInvalidArgument unless `to` has exactly as many values.
+void to_channels_first(const FloatImageView& image, std::span<float> to);
+
+}  // namespace brigade::image

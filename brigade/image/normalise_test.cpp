@@ -1,0 +1,72 @@
+#include "brigade/image/normalise.h"
+
+#include <gtest/gtest.h>
+
+#include "brigade/base/error.h"
+#include "brigade/image/augment.h"
+#include "brigade/image/testing/golden.h"
+
+namespace brigade::image {
+namespace {
+
+using testing::soft_picture;
+
+TEST(Normalise, IsItsFormulaInBothLayouts) {
+  for (const std::int64_t channels : {1, 2, 3, 4}) {
+    for (const std::int64_t width : {1, 7, 64, 1100}) {
+      const Image image = soft_picture({5, width}, channels);
+      NormaliseOptions options{.mean = kImageNetMean, .deviation = kImageNetDeviation};
+      const auto first = normalise(image, options);
+      options.layout = Layout::kChannelsLast;
+      const auto last = normalise(image, options);
+      for (std::int64_t y = 0; y < 5; ++y) {
+        for (std::int64_t x = 0; x < width; ++x) {
+          for (std::int64_t c = 0; c < channels; ++c) {
+            const auto k = static_cast<std::size_t>(c);
+            const float expected = (static_cast<float>(image.at(y, x, c)) / 255 - options.mean[k]) /
+                                   options.deviation[k];
+            const float got = first[static_cast<std::size_t>((c * 5 + y) * width + x)];
+            ASSERT_NEAR(got, expected, 1e-6) << y << ", " << x << ", " << c;
+            ASSERT_EQ(got, last[static_cast<std::size_t>((y * width + x) * channels + c)]);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Normalise, FlipsInTheSamePass) {
+  for (const std::int64_t channels : {1, 3, 4}) {
+    const Image image = soft_picture({5, 600}, channels);
+    for (const Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
+      NormaliseOptions options{.layout = layout};
+      const auto expected = normalise(flip_horizontally(image), options);
+      options.flip = Flip::kHorizontal;
+      EXPECT_EQ(normalise(image, options), expected);
+    }
+  }
+}
+
+TEST(Normalise, TakesWindows) {
+  const Image image = soft_picture({20, 30}, 3);
+  const ImageView window = image.view().window({2, 3, 10, 20});
+  EXPECT_EQ(normalise(window), normalise(Image(window)));
+}
+
+TEST(Normalise, RefusesAnotherSizeAndDeviationsOfZero) {
+  const Image image({2, 2}, 3);
+  std::vector<float> room(11);
+  EXPECT_THROW(normalise(image, {}, room), Error);
+  EXPECT_THROW(normalise(image, {.deviation = {1, 0, 1, 1}}), Error);
+  EXPECT_THROW(to_channels_first(FloatImage({2, 2}, 3), room), Error);
+}
+
+TEST(ToChannelsFirst, OnlyMovesValues) {
+  const FloatImage image({1, 2}, 3, {1, 2, 3, 4, 5, 6});
+  std::vector<float> planes(6);
+  to_channels_first(image, planes);
+  EXPECT_EQ(planes, (std::vector<float>{1, 4, 2, 5, 3, 6}));
+}
+
+}  // namespace
+}  // namespace brigade::image

@@ -1,0 +1,213 @@
+#include "brigade/image/png.h"
+
+#include <algorithm>
+#include <csetjmp>
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#include <png.h>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+
+namespace brigade::image {
+namespace {
+
+using base::str_cat;
+
+/// What a call of libpng failed with. It must leave by a jump: an exception must not pass through
+/// frames of C.
+struct Failure {
+  std::jmp_buf jump{};
+  char reason[160] = "";
+};
+
+[[noreturn]] void on_error(png_structp png, png_const_charp reason) {
+  auto* failure = static_cast<Failure*>(png_get_error_ptr(png));
+  std::strncpy(failure->reason, reason, sizeof failure->reason - 1);
+  std::longjmp(failure->jump, 1);
+}
+
+void on_warning(png_structp, png_const_charp) {}
+
+/// The rest of the file, as libpng asks for it.
+struct Source {
+  std::string_view rest;
+};
+
+void read_bytes(png_structp png, png_bytep to, std::size_t count) {
+  auto* source = static_cast<Source*>(png_get_io_ptr(png));
+  if (count > source->rest.size()) png_error(png, "the file ends too early");
+  std::memcpy(to, source->rest.data(), count);
+  source->rest.remove_prefix(count);
+}
+
+void write_bytes(png_structp png, png_bytep from, std::size_t count) {
+  bool is_written = true;
+  try {
+    static_cast<std::string*>(png_get_io_ptr(png))->append(reinterpret_cast<char*>(from), count);
+  } catch (...) {
+    is_written = false;
+  }
+  if (!is_written) png_error(png, "no memory");
+}
+
+void flush_bytes(png_structp) {}
+
+enum class Direction { kRead, kWrite };
+
+/// libpng's two structures with errors as exceptions.
+class Guard {
+ public:
+  explicit Guard(Direction direction) : direction_(direction) {
+    const auto create = direction == Direction::kRead ? png_create_read_struct  //
+                                                      : png_create_write_struct;
+    png_ = create(PNG_LIBPNG_VER_STRING, &failure_, on_error, on_warning);
+    if (png_ != nullptr) info_ = png_create_info_struct(png_);
+    if (info_ != nullptr) return;
+    destroy();
+    throw Error(ErrorCode::kResourceExhausted, "PNG: no memory");
+  }
+  Guard(const Guard&) = delete;
+  Guard& operator=(const Guard&) = delete;
+  ~Guard() { destroy(); }
+  png_structp png() { return png_; }
+  png_infop info() { return info_; }
+
+  /// Runs a step that libpng may jump out of: nothing in it may need a destructor.
+  template <class Step>
+  void guarded(const Step& step) {
+    if (setjmp(failure_.jump) != 0) {
+      throw Error(ErrorCode::kDataLoss,
+                  str_cat("PNG: broken or cut short (", failure_.reason, ")"));
+    }
+    step(png_, info_);
+  }
+
+ private:
+  void destroy() {
+    if (direction_ == Direction::kRead) {
+      png_destroy_read_struct(&png_, &info_, nullptr);
+    } else {
+      png_destroy_write_struct(&png_, &info_);
+    }
+  }
+
+  Direction direction_;
+  Failure failure_;
+  png_structp png_ = nullptr;
+  png_infop info_ = nullptr;
+};
+
+/// What the head of a file says.
+struct Head {
+  Size size;
+  bool has_colour = false;
+  bool is_palette = false;
+  bool has_alpha = false;  // as a channel
+  bool has_key = false;    // colours of the palette, or one colour, that stand for "transparent"
+};
+
+Head read_head(Guard& guard) {
+  Head head;
+  guard.guarded([&head](png_structp png, png_infop info) {
+    // Only the palette, its transparency and the pixels are of use; other parts, which may be long,
+    // are skipped.
+    png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, nullptr, 0);
+    png_set_chunk_malloc_max(png, 1 << 24);
+    png_set_user_limits(png, PNG_UINT_31_MAX, PNG_UINT_31_MAX);
+    png_read_info(png, info);
+    head.size = {png_get_image_height(png, info), png_get_image_width(png, info)};
+    const int type = png_get_color_type(png, info);
+    head.has_colour = (type & PNG_COLOR_MASK_COLOR) != 0;
+    head.is_palette = type == PNG_COLOR_TYPE_PALETTE;
+    head.has_alpha = (type & PNG_COLOR_MASK_ALPHA) != 0;
+    head.has_key = png_get_valid(png, info, PNG_INFO_tRNS) != 0;
+  });
+  return head;
+}
+
+/// As TensorFlow counts: one transparent colour does not make a channel, a palette's do.
+std::int64_t stored_channels(const Head& head) {
+  const bool has_alpha = head.has_alpha || (head.is_palette && head.has_key);
+  return (head.has_colour ? 3 : 1) + (has_alpha ? 1 : 0);
+}
+
+/// Asks libpng for 8-bit values of `channels` channels, in the way TensorFlow does.
+void set_up(png_structp png, const Head& head, std::int64_t channels) {
+  // ITU-R 601's weights of red and green, in hundred-thousandths.
+  constexpr int kRed = 29900;
+  constexpr int kGreen = 58700;
+  const bool wants_grey = channels < 3;
+  const bool wants_alpha = channels == 2 || channels == 4;
+  png_set_strip_16(png);
+  png_set_expand(png);  // palette to RGB, few bits to 8, the transparent colour to alpha
+  const bool has_alpha = head.has_alpha || head.has_key;
+  if (wants_alpha && !has_alpha) png_set_add_alpha(png, 255, PNG_FILLER_AFTER);
+  if (!wants_alpha && has_alpha) png_set_strip_alpha(png);
+  if (wants_grey && head.has_colour) png_set_rgb_to_gray_fixed(png, 1, kRed, kGreen);
+  if (!wants_grey && !head.has_colour) png_set_gray_to_rgb(png);
+}
+
+void check_decoding(const PngDecodeOptions& options) {
+  if (options.channels >= 0 && options.channels <= 4) return;
+  throw Error(ErrorCode::kInvalidArgument,
+              str_cat("decode_png: channels is ", options.channels,
+                      "; it must be 0 (as in the file), 1 (grey), 2 (grey and alpha), 3 (RGB) or "
+                      "4 (RGBA)"));
+}
+
+}  // namespace
+
+Image decode_png(std::string_view bytes, const PngDecodeOptions& options) {
+  check_decoding(options);
+  Source source{bytes};
+  Guard guard(Direction::kRead);
+  png_set_read_fn(guard.png(), &source, read_bytes);
+  const Head head = read_head(guard);
+  if (head.size.height * head.size.width > options.max_pixels) {
+    throw Error(ErrorCode::kResourceExhausted,
+                str_cat("PNG: the picture of ", head.size, " has more pixels than the ",
+                        options.max_pixels, " that are allowed"));
+  }
+  const std::int64_t channels = options.channels == 0 ? stored_channels(head) : options.channels;
+  Image image(head.size, channels);
+  std::vector<png_bytep> rows(static_cast<std::size_t>(head.size.height));
+  for (std::int64_t y = 0; y < head.size.height; ++y) {
+    rows[static_cast<std::size_t>(y)] = image.row(y);
+  }
+  guard.guarded([&](png_structp png, png_infop info) {
+    set_up(png, head, channels);
+    png_set_interlace_handling(png);
+    png_read_update_info(png, info);
+    if (png_get_rowbytes(png, info) != static_cast<std::size_t>(head.size.width * channels)) {
+      png_error(png, "its rows are of another length than its head says");
+    }
+    png_read_image(png, rows.data());
+    png_read_end(png, nullptr);
+  });
+  return image;
+}
+
+std::string encode_png(const ImageView& image) {
+  constexpr int kColourTypes[] = {PNG_COLOR_TYPE_GRAY, PNG_COLOR_TYPE_GRAY_ALPHA,
+                                  PNG_COLOR_TYPE_RGB, PNG_COLOR_TYPE_RGB_ALPHA};
+  check_argument(
+      image.channels() >= 1 && image.channels() <= 4,
+      str_cat("encode_png: the picture has ", image.channels(), " channels; PNG holds 1 to 4"));
+  std::string text;
+  Guard guard(Direction::kWrite);
+  png_set_write_fn(guard.png(), &text, write_bytes, flush_bytes);
+  guard.guarded([&](png_structp png, png_infop info) {
+    png_set_IHDR(png, info, static_cast<png_uint_32>(image.width()),
+                 static_cast<png_uint_32>(image.height()), 8, kColourTypes[image.channels() - 1],
+                 PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_BASE, PNG_FILTER_TYPE_BASE);
+    png_write_info(png, info);
+    for (std::int64_t y = 0; y < image.height(); ++y) png_write_row(png, image.row(y));
+    png_write_end(png, info);
+  });
+  return text;
+}
+
+}  // namespace brigade::image

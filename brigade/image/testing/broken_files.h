@@ -1,0 +1,52 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "brigade/base/error.h"
+#include "brigade/base/random.h"
+#include "brigade/image/image.h"
+
+/// Files as a bad disk or an enemy would have them. For tests only.
+namespace brigade::image::testing {
+
+/// Whether `decode(bytes)` gives a picture or throws an `Error` about the data; anything else is a
+/// failure of the test.
+template <class Decode>
+bool survives(const Decode& decode, const std::string& bytes) {
+  try {
+    const Image image = decode(bytes);
+    EXPECT_GT(image.height(), 0);
+    return true;
+  } catch (const Error& error) {
+    EXPECT_NE(error.code(), ErrorCode::kInvalidArgument) << error.what();
+    EXPECT_NE(error.code(), ErrorCode::kInternal) << error.what();
+    return false;
+  }
+}
+
+/// Decodes `file` cut short after every byte: none may pass as a whole picture.
+template <class Decode>
+void expect_cut_files_are_errors(const Decode& decode, const std::string& file) {
+  for (std::size_t length = 0; length < file.size(); ++length) {
+    // A copy of exactly this length, so that AddressSanitizer sees a read beyond it.
+    EXPECT_FALSE(survives(decode, std::string(file.data(), length)))
+        << "cut after " << length << " of " << file.size() << " bytes";
+  }
+}
+
+/// Decodes `file` with one to four bits turned, `count` times over.
+template <class Decode>
+void expect_turned_bits_do_no_harm(const Decode& decode, const std::string& file, int count) {
+  base::CounterRng rng(17);
+  for (int i = 0; i < count; ++i) {
+    std::string bytes = file;
+    for (std::uint64_t turns = 1 + rng.uniform_below(4); turns > 0; --turns) {
+      bytes[rng.uniform_below(bytes.size())] ^= static_cast<char>(1 << rng.uniform_below(8));
+    }
+    survives(decode, bytes);
+  }
+}
+
+}  // namespace brigade::image::testing
