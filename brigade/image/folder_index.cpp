@@ -1,0 +1,198 @@
+#include "brigade/image/folder_index.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <filesystem>
+#include <set>
+#include <string_view>
+#include <system_error>
+
+#include "brigade/base/error.h"
+#include "brigade/base/random.h"
+#include "brigade/base/strings.h"
+
+namespace brigade::image {
+namespace {
+
+using base::str_cat;
+
+bool is_picture(const std::string& name) {
+  constexpr std::array<std::string_view, 5> kEndings = {".bmp", ".gif", ".jpeg", ".jpg", ".png"};
+  std::string lower = name;
+  for (char& letter : lower) {
+    letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  }
+  return std::any_of(kEndings.begin(), kEndings.end(),
+                     [&](std::string_view ending) { return lower.ends_with(ending); });
+}
+
+bool is_directory(const io::FileSystem& files, const io::Path& path) {
+  const auto info = files.info(path);
+  return info && info->kind == io::FileKind::kDirectory;
+}
+
+/// File systems in memory have no links, and their paths are not on the disk.
+bool is_link(const io::Path& path) {
+  std::error_code ignored;
+  return std::filesystem::is_symlink(path, ignored);
+}
+
+/// A folder with the pictures right in it.
+struct Folder {
+  std::string path;
+  std::vector<std::string> names;
+};
+
+class Walk {
+ public:
+  Walk(const io::FileSystem& files, FollowLinks follow_links)
+      : files_(files), follow_links_(follow_links) {}
+
+  std::vector<Folder> folders_below(const io::Path& top) {
+    visit(top, 0);
+    std::sort(folders_.begin(), folders_.end(),
+              [](const Folder& a, const Folder& b) { return a.path < b.path; });
+    return std::move(folders_);
+  }
+
+ private:
+  void visit(const io::Path& path, int depth) {
+    constexpr int kDeepest = 100;
+    if (depth > kDeepest) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  str_cat(path.string(), ": folders are nested more than ", kDeepest,
+                          " deep; do links lead in a circle?"));
+    }
+    Folder folder{path.generic_string(), {}};
+    for (const std::string& name : files_.list(path)) {
+      if (is_directory(files_, path / name)) {
+        if (follow_links_ == FollowLinks::kOn || !is_link(path / name))
+          visit(path / name, depth + 1);
+      } else if (is_picture(name)) {
+        folder.names.push_back(name);
+      }
+    }
+    if (!folder.names.empty()) folders_.push_back(std::move(folder));
+  }
+
+  const io::FileSystem& files_;
+  FollowLinks follow_links_;
+  std::vector<Folder> folders_;
+};
+
+std::vector<io::Path> pictures_in(const io::FileSystem& files, const io::Path& top,
+                                  FollowLinks follow_links) {
+  std::vector<io::Path> paths;
+  for (const Folder& folder : Walk(files, follow_links).folders_below(top)) {
+    for (const std::string& name : folder.names) paths.push_back(io::Path(folder.path) / name);
+  }
+  return paths;
+}
+
+std::vector<std::string> classes_in(const io::FileSystem& files, const io::Path& directory) {
+  std::vector<std::string> classes;
+  for (const std::string& name : files.list(directory)) {
+    if (!name.starts_with('.') && is_directory(files, directory / name)) classes.push_back(name);
+  }
+  std::sort(classes.begin(), classes.end());
+  return classes;
+}
+
+/// The classes to take, in their order.
+std::vector<std::string> chosen_classes(const io::FileSystem& files, const io::Path& directory,
+                                        const std::vector<std::string>& asked) {
+  const std::vector<std::string> found = classes_in(files, directory);
+  if (asked.empty()) return found;
+  std::set<std::string> seen;
+  for (const std::string& name : asked) {
+    if (std::find(found.begin(), found.end(), name) == found.end()) {
+      throw Error(ErrorCode::kNotFound,
+                  str_cat(directory.string(), " has no folder for the class \"", name,
+                          "\"; it has: ", base::join(found, ", ")));
+    }
+    check_argument(seen.insert(name).second, str_cat("class_names has \"", name, "\" twice"));
+  }
+  return asked;
+}
+
+void check_options(const FolderIndexOptions& options) {
+  check_argument(options.labels.empty() || options.labels_from == LabelSource::kList,
+                 "labels are given but not used: they go with LabelSource::kList");
+  check_argument(options.class_names.empty() || options.labels_from == LabelSource::kFolders,
+                 "class_names go with labels from folders only; classes of a list of labels are "
+                 "its labels, sorted");
+}
+
+std::vector<std::string> names_of(const std::vector<std::int64_t>& labels) {
+  std::vector<std::string> names;
+  for (const std::int64_t label : std::set<std::int64_t>(labels.begin(), labels.end())) {
+    names.push_back(str_cat(label));
+  }
+  return names;
+}
+
+FolderIndex index_classes(const io::FileSystem& files, const io::Path& directory,
+                          const FolderIndexOptions& options) {
+  FolderIndex index;
+  index.class_names = chosen_classes(files, directory, options.class_names);
+  for (const std::string& name : index.class_names) {
+    const auto label = static_cast<std::int64_t>(&name - index.class_names.data());
+    for (io::Path& path : pictures_in(files, directory / name, options.follow_links)) {
+      index.files.push_back(std::move(path));
+      index.labels.push_back(label);
+    }
+  }
+  return index;
+}
+
+}  // namespace
+
+FolderIndex index_folder(const io::FileSystem& files, const io::Path& directory,
+                         const FolderIndexOptions& options) {
+  check_options(options);
+  if (!is_directory(files, directory)) {
+    throw Error(ErrorCode::kNotFound,
+                str_cat("There is no folder ", directory.string(), " with pictures"));
+  }
+  if (options.labels_from == LabelSource::kFolders) return index_classes(files, directory, options);
+  FolderIndex index{.files = pictures_in(files, directory, options.follow_links)};
+  if (options.labels_from == LabelSource::kNone) return index;
+  check_argument(options.labels.size() == index.files.size(),
+                 str_cat("There are ", options.labels.size(), " labels for the ",
+                         index.files.size(), " pictures in ", directory.string()));
+  index.labels = options.labels;
+  index.class_names = names_of(options.labels);
+  return index;
+}
+
+FolderIndex shuffled(FolderIndex index, std::uint64_t seed) {
+  base::CounterRng rng(base::derive_seed(seed, "image/folder_index", 0, 0));
+  for (std::size_t left = index.files.size(); left > 1; --left) {
+    const auto other = static_cast<std::size_t>(rng.uniform_below(left));
+    std::swap(index.files[left - 1], index.files[other]);
+    if (!index.labels.empty()) std::swap(index.labels[left - 1], index.labels[other]);
+  }
+  return index;
+}
+
+std::pair<FolderIndex, FolderIndex> split(const FolderIndex& index, double validation_split) {
+  if (!(validation_split > 0 && validation_split < 1)) {
+    throw Error(ErrorCode::kInvalidArgument,
+                str_cat("validation_split is ", validation_split, "; it must lie between 0 and 1"));
+  }
+  const auto count = static_cast<double>(index.files.size());
+  const auto held_back = static_cast<std::ptrdiff_t>(validation_split * count);
+  const auto part = [&index](std::ptrdiff_t begin, std::ptrdiff_t end) {
+    FolderIndex result{.class_names = index.class_names};
+    result.files.assign(index.files.begin() + begin, index.files.begin() + end);
+    if (!index.labels.empty()) {
+      result.labels.assign(index.labels.begin() + begin, index.labels.begin() + end);
+    }
+    return result;
+  };
+  const auto all = static_cast<std::ptrdiff_t>(index.files.size());
+  return {part(0, all - held_back), part(all - held_back, all)};
+}
+
+}  // namespace brigade::image
