@@ -28,7 +28,8 @@ struct BatchOptions {
 namespace internal {
 
 /// Throws kInvalidArgument unless `size` is at least 1; otherwise the transform's name.
-std::string name_of_batch(std::int64_t size);
+std::string name_of_batch(std::int64_t size, const BatchOptions& options);
+std::string fixed_name_of_batch(const BatchOptions& options);
 
 template <class T>
 class BatchIterator final : public IteratorBase<typename Structure<T>::Batch> {
@@ -85,7 +86,8 @@ class BatchNode final : public TransformNode<typename Structure<T>::Batch, T> {
   using Batch = typename Structure<T>::Batch;
 
   BatchNode(NodePtr<T> input, std::int64_t size, BatchOptions options)
-      : TransformNode<Batch, T>(std::move(input), name_of_batch(size)),
+      : TransformNode<Batch, T>(std::move(input), name_of_batch(size, options),
+                                fixed_name_of_batch(options)),
         size_(size),
         options_(options) {}
   std::unique_ptr<IteratorBase<Batch>> iterator(const IteratorOptions& options) const override {

@@ -71,7 +71,7 @@ TEST(Dataset, TransformsLeaveItAsItIs) {
 TEST(Dataset, DescribesItself) {
   const auto dataset = range(10).shuffle(4).repeat().batch(2).prefetch(3).take(1).skip(0);
   EXPECT_EQ(dataset.describe(),
-            "range(10) | shuffle(4) | repeat() | batch(2) | prefetch(3) | take(1) | skip(0)");
+            "range(10) | shuffle(4) | repeat() | batch(2) | prefetch | take(1) | skip(0)");
 }
 
 }  // namespace

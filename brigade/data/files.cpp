@@ -50,6 +50,10 @@ std::string FileList::describe() const {
   return base::str_cat(source_, "(", paths_.front().string(), more, ")");
 }
 
+Recipe FileList::recipe() const {
+  return {base::str_cat(source_, "(", size(), " files, list ", fingerprint_, ")")};
+}
+
 Sharing FileList::sharing() const {
   return {.files = static_cast<std::int64_t>(size()), .list = fingerprint_};
 }

@@ -29,6 +29,8 @@ class FileList {
   std::uint64_t size() const { return paths_.size(); }
   const io::Path& operator[](std::uint64_t file) const { return paths_[file]; }
   std::string describe() const;
+  /// Without the folder that all files lie in, which may be another one on another machine.
+  Recipe recipe() const;
   Sharing sharing() const;
 
   /// A position: `done` of the files that a walk reads are behind it, and `inner` in the next one.
@@ -156,6 +158,7 @@ class FilesNode final : public Node<T> {
   }
   std::int64_t cardinality() const override { return kUnknown; }
   std::string describe() const override { return reader_->files.describe(); }
+  Recipe recipe() const override { return reader_->files.recipe(); }
   std::uint64_t depth() const override { return 0; }
   Sharing sharing() const override { return reader_->files.sharing(); }
 

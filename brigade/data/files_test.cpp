@@ -148,12 +148,12 @@ TEST(Files, RefuseAPositionInOtherFiles) {
   const io::StateTree state = iterator.save();
   expect_invalid_argument(
       [&] {
-        files({"f/0..1", "f/1..2"}).iterator().restore(state);
+        files({"f/0..1", "f/1..2"}).node()->iterator({})->restore(state.at("position"));
       },
       "a list of 3 files");
   expect_invalid_argument(
       [&] {
-        files({"f/1..2", "f/0..1", "f/2..3"}).iterator().restore(state);
+        files({"f/1..2", "f/0..1", "f/2..3"}).node()->iterator({})->restore(state.at("position"));
       },
       "another order");
   auto moved = files({"/other/place/0..1", "/other/place/1..2", "/other/place/2..3"}).iterator();

@@ -49,14 +49,15 @@ class Iterator {
   /// The next element, or nothing at the end of the epoch. Throws what made the element fail.
   std::optional<T> next() { return base_->next(); }
 
-  /// Everything that `restore` needs: seed, epoch, and the position of each transform.
-  io::StateTree save() const { return iterator_state(options_, base_->save()); }
+  /// Everything that `restore` needs: seed, epoch, the recipe, and the position of each transform.
+  io::StateTree save() const { return iterator_state(options_, node_->recipe(), base_->save()); }
 
   /// Goes to the position that `state` was saved at. Seed and epoch are taken from the state, so
-  /// that a resumed job repeats nothing and misses nothing. Throws kInvalidArgument, and leaves
-  /// this iterator where it was, if the state was saved from a different sequence of transforms or
-  /// in another shard.
-  void restore(const io::StateTree& state) {
+  /// that a resumed job repeats nothing and misses nothing. Throws kInvalidArgument, naming the
+  /// first step that differs, and leaves this iterator where it was, if the state was saved from a
+  /// dataset with another recipe, or in another shard; `check` lets a job go on with other lengths.
+  void restore(const io::StateTree& state, RecipeCheck check = RecipeCheck::kSame) {
+    check_recipe_of_state(state, node_->recipe(), check);
     const IteratorOptions options = options_of_state(state);
     check_same_shard(options.shard, options_.shard);
     auto base = node_->iterator(options);

@@ -6,6 +6,11 @@
 
 namespace brigade::data::internal {
 
+std::string name_of_map(const MapOptions& options) {
+  if (!options.seed) return options.name;
+  return base::str_cat(options.name, "(seed ", *options.seed, ")");
+}
+
 std::uint64_t key_of_map(const MapOptions& options, const IteratorOptions& job,
                          std::uint64_t depth) {
   const std::uint64_t key = options.seed ? base::derive_seed(*options.seed, "map", 0, job.epoch)

@@ -57,6 +57,7 @@ struct MapTraits {
   static_assert(!std::is_void_v<Result>, "The function of map must return the new element");
 };
 
+std::string name_of_map(const MapOptions& options);
 std::uint64_t key_of_map(const MapOptions& options, const IteratorOptions& job,
                          std::uint64_t depth);
 
@@ -134,7 +135,7 @@ class MapNode final : public TransformNode<typename MapTraits<F, T>::Result, T> 
   using Result = typename MapTraits<F, T>::Result;
 
   MapNode(NodePtr<T> input, F function, MapOptions options)
-      : TransformNode<Result, T>(std::move(input), options.name),
+      : TransformNode<Result, T>(std::move(input), name_of_map(options)),
         function_(std::make_shared<const F>(std::move(function))),
         threads_(threads_for(options.parallelism, options.name)),
         options_(std::move(options)) {}

@@ -8,6 +8,7 @@
 
 #include "brigade/concurrency/cancel_token.h"
 #include "brigade/data/order.h"
+#include "brigade/data/recipe.h"
 #include "brigade/data/sharing.h"
 #include "brigade/io/state_tree.h"
 
@@ -81,6 +82,8 @@ class Node {
   virtual std::int64_t cardinality() const = 0;
   /// The chain of steps up to this one, for messages: "fashion_mnist(train) | shuffle(1000)".
   virtual std::string describe() const = 0;
+  /// The same for comparing. Override it where `describe` prints what may differ between machines.
+  virtual Recipe recipe() const { return {describe()}; }
   /// How many transforms stand between the source (0) and here. Gives each its own random stream.
   virtual std::uint64_t depth() const = 0;
   /// Whether and how several walks can share the elements out. The answer says that iterators obey
@@ -96,8 +99,16 @@ template <class Out, class In = Out>
 class TransformNode : public Node<Out> {
  public:
   TransformNode(NodePtr<In> input, std::string name)
-      : input_(std::move(input)), name_(std::move(name)) {}
+      : TransformNode(std::move(input), name, name) {}
+  /// `fixed` is the part of the name that a job never changes (`RecipeStep`).
+  TransformNode(NodePtr<In> input, std::string name, std::string fixed)
+      : input_(std::move(input)), name_(std::move(name)), fixed_(std::move(fixed)) {}
   std::string describe() const override { return input_->describe() + " | " + name_; }
+  Recipe recipe() const override {
+    Recipe recipe = input_->recipe();
+    recipe.emplace_back(name_, fixed_);
+    return recipe;
+  }
   std::uint64_t depth() const override { return input_->depth() + 1; }
   Sharing sharing() const override { return input_->sharing(); }
 
@@ -113,6 +124,7 @@ class TransformNode : public Node<Out> {
  private:
   NodePtr<In> input_;
   std::string name_;
+  std::string fixed_;
 };
 
 }  // namespace brigade::data

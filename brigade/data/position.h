@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "brigade/data/node.h"
+#include "brigade/data/recipe.h"
 #include "brigade/io/state_tree.h"
 
 namespace brigade::data {
@@ -32,9 +33,14 @@ std::uint64_t position_number(const io::StateTree& state, std::string_view name)
 const io::StateTree& position_input(const io::StateTree& state);
 bool has_position_input(const io::StateTree& state);
 
-/// What `Iterator::save` returns: the options of the epoch under way, and the position in it.
-io::StateTree iterator_state(const IteratorOptions& options, io::StateTree position);
+/// What `Iterator::save` returns: the options of the epoch under way, the recipe of the dataset,
+/// and the position in it.
+io::StateTree iterator_state(const IteratorOptions& options, const Recipe& recipe,
+                             io::StateTree position);
 IteratorOptions options_of_state(const io::StateTree& state);
+/// Throws kInvalidArgument, naming the first step that differs, unless the state was saved in a
+/// dataset of this recipe. States of versions that saved none pass.
+void check_recipe_of_state(const io::StateTree& state, const Recipe& own, RecipeCheck check);
 /// Throws kInvalidArgument unless a position saved in `saved` may be gone on from in `own`.
 void check_same_shard(const Shard& saved, const Shard& own);
 const io::StateTree& position_of_state(const io::StateTree& state);

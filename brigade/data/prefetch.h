@@ -4,7 +4,6 @@
 #include <memory>
 #include <utility>
 
-#include "brigade/base/strings.h"
 #include "brigade/data/autotune.h"
 #include "brigade/data/node.h"
 #include "brigade/data/pipeline.h"
@@ -17,7 +16,7 @@ template <class T>
 class PrefetchNode final : public TransformNode<T> {
  public:
   PrefetchNode(NodePtr<T> input, std::size_t depth)
-      : TransformNode<T>(std::move(input), base::str_cat("prefetch(", depth, ")")), depth_(depth) {}
+      : TransformNode<T>(std::move(input), "prefetch"), depth_(depth) {}
   std::unique_ptr<IteratorBase<T>> iterator(const IteratorOptions& options) const override {
     return std::make_unique<PipelinedIterator<T, T>>(
         this->input().iterator(options),

@@ -99,7 +99,7 @@ template <class T>
 class RepeatNode final : public TransformNode<T> {
  public:
   RepeatNode(NodePtr<T> input, std::int64_t count)
-      : TransformNode<T>(std::move(input), name_of_repeat(count)), count_(count) {
+      : TransformNode<T>(std::move(input), name_of_repeat(count), "repeat"), count_(count) {
     cardinality_of_repeat(this->input().cardinality(), count);  // refuses what cannot be counted
   }
   std::unique_ptr<IteratorBase<T>> iterator(const IteratorOptions& options) const override {

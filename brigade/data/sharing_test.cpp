@@ -42,7 +42,8 @@ TEST(Sharing, NamesTheFirstTransformThatCountsForItself) {
   EXPECT_EQ(files.take(3).skip(1).sharing().counted_by, "take(3)");
   EXPECT_EQ(files.skip(1).batch(2).sharing().counted_by, "skip(1)");
   EXPECT_EQ(files.repeat().batch(2).sharing().counted_by, "repeat()");
-  EXPECT_EQ(files.batch(2, {.remainder = Remainder::kDrop}).sharing().counted_by, "batch(2)");
+  EXPECT_EQ(files.batch(2, {.remainder = Remainder::kDrop}).sharing().counted_by,
+            "batch(2, without remainder)");
   EXPECT_EQ(files.shard(2, 0).sharing().counted_by, "shard(2, 0)");
   EXPECT_EQ(files.take(3).sharing().files, 2);
 }

@@ -12,7 +12,10 @@ std::string name_of_shuffle(const ShuffleOptions& options) {
   check_argument(options.buffer_size >= 1,
                  base::str_cat("shuffle: buffer_size is ", options.buffer_size,
                                "; it must be 1 or more (the dataset's size for a full shuffle)"));
-  return base::str_cat("shuffle(", options.buffer_size, ")");
+  std::string name = base::str_cat("shuffle(", options.buffer_size);
+  if (options.seed) name += base::str_cat(", seed ", *options.seed);
+  if (options.reshuffle_each_iteration == Reshuffle::kOff) name += ", in each epoch alike";
+  return name + ")";
 }
 
 std::uint64_t key_of_shuffle(const ShuffleOptions& options, const IteratorOptions& job,

@@ -93,7 +93,8 @@ TEST(Shuffle, RefusesTheStateOfAnotherShuffle) {
   auto saved = range(20).shuffle({.buffer_size = 5, .seed = 1}).iterator();
   saved.next();
   const auto restore_into = [&](ShuffleOptions options) {
-    range(20).shuffle(options).iterator().restore(saved.save());
+    const auto other = range(20).shuffle(options);
+    other.node()->iterator({})->restore(saved.save().at("position"));
   };
   expect_invalid_argument([&] { restore_into({.buffer_size = 6, .seed = 1}); }, "shuffle(5)");
   expect_invalid_argument([&] { restore_into({.buffer_size = 5, .seed = 2}); }, "another seed");

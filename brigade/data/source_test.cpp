@@ -29,7 +29,8 @@ TEST(Source, RefusesAPositionBehindItsEnd) {
   auto longer = range(5).iterator();
   while (longer.next()) {
   }
-  expect_invalid_argument([&] { range(4).iterator().restore(longer.save()); }, "only 4");
+  expect_invalid_argument(
+      [&] { range(4).node()->iterator({})->restore(longer.save().at("position")); }, "only 4");
 }
 
 TEST(Source, GoesOnBehindAnElementThatFails) {

@@ -53,7 +53,7 @@ template <class T>
 class TakeNode final : public TransformNode<T> {
  public:
   TakeNode(NodePtr<T> input, std::int64_t count)
-      : TransformNode<T>(std::move(input), name_of_take(count)), count_(count) {}
+      : TransformNode<T>(std::move(input), name_of_take(count), "take"), count_(count) {}
   std::unique_ptr<IteratorBase<T>> iterator(const IteratorOptions& options) const override {
     return std::make_unique<TakeIterator<T>>(this->input().iterator(options),
                                              static_cast<std::uint64_t>(count_));

@@ -65,7 +65,8 @@ class PiecewiseWalk {
                    "The position lies within a batch, a piece of which each worker was to train on "
                    "later; batches are not cut like that here: share the input out as before, or "
                    "begin a new epoch.");
-    batches_.restore(is_piecewise ? state.at(kPosition) : state);
+    // A job may go on for more passes, or on another number of replicas with batches to match.
+    batches_.restore(is_piecewise ? state.at(kPosition) : state, data::RecipeCheck::kOtherLengths);
     forget_batch();
     full_ = is_piecewise ? state.as_int64(kFull) : 0;
     if (turn > 0) go_within(turn, state.as_int64(kGiven));
