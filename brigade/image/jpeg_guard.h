@@ -1,0 +1,77 @@
+#pragma once
+
+#include <csetjmp>
+#include <cstddef>
+#include <cstdio>  // jpeglib.h needs it and the one before
+
+#include <jpeglib.h>
+
+#include <jerror.h>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+
+// What decoding and encoding share. Not for others.
+namespace brigade::image::jpeg {
+
+/// libjpeg reports an error by a function that must not return. Ours jumps back into `guarded`,
+/// which throws: an exception must not pass through frames of C.
+struct JumpingErrors {
+  jpeg_error_mgr manager{};
+  std::jmp_buf jump{};
+};
+
+[[noreturn]] inline void jump_out(j_common_ptr info) {
+  std::longjmp(reinterpret_cast<JumpingErrors*>(info->err)->jump, 1);
+}
+
+/// Warnings are for damage that libjpeg mends by guessing. The end of the file is none that a
+/// training should guess at.
+inline void on_message(j_common_ptr info, int level) {
+  if (level < 0 && info->err->msg_code == JWRN_JPEG_EOF) jump_out(info);
+}
+
+inline void ignore_message(j_common_ptr) {}
+
+/// A (de)compressor of libjpeg with errors as exceptions.
+template <class Info, void (*destroy)(Info*)>
+class Guard {
+ public:
+  Guard() {
+    info_.err = jpeg_std_error(&errors_.manager);
+    errors_.manager.error_exit = jump_out;
+    errors_.manager.emit_message = on_message;
+    errors_.manager.output_message = ignore_message;
+  }
+  Guard(const Guard&) = delete;
+  Guard& operator=(const Guard&) = delete;
+  ~Guard() { destroy(&info_); }
+  Info& info() { return info_; }
+
+  /// Runs a step that libjpeg may jump out of: nothing in it may need a destructor.
+  template <class Step>
+  void guarded(const Step& step) {
+    if (setjmp(errors_.jump) != 0) fail();
+    step(info_);
+  }
+
+ private:
+  [[noreturn]] void fail() {
+    char reason[JMSG_LENGTH_MAX] = "";
+    errors_.manager.format_message(reinterpret_cast<j_common_ptr>(&info_), reason);
+    const int code = errors_.manager.msg_code;
+    if (code == JERR_OUT_OF_MEMORY || code == JERR_NO_BACKING_STORE) {
+      throw Error(ErrorCode::kResourceExhausted, base::str_cat("JPEG: ", reason));
+    }
+    if (code == JERR_CONVERSION_NOTIMPL) {
+      throw Error(ErrorCode::kUnimplemented,
+                  "JPEG: this file's colours (CMYK) cannot be read as grey; ask for 3 channels");
+    }
+    throw Error(ErrorCode::kDataLoss, base::str_cat("JPEG: broken or cut short (", reason, ")"));
+  }
+
+  Info info_{};
+  JumpingErrors errors_;
+};
+
+}  // namespace brigade::image::jpeg
