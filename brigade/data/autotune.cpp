@@ -1,5 +1,7 @@
 #include "brigade/data/autotune.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <thread>
 
@@ -11,11 +13,23 @@ namespace {
 
 constexpr std::int64_t kMostThreads = 1024;
 
+}  // namespace
+
 std::size_t usable_cores() {
   return std::max(1U, std::thread::hardware_concurrency());  // follows the affinity mask
 }
 
-}  // namespace
+std::size_t most_tuned_threads() {
+  return std::max<std::size_t>(16, 2 * usable_cores());
+}
+
+std::uint64_t machine_memory() {
+  const long pages = sysconf(_SC_PHYS_PAGES);
+  const long page = sysconf(_SC_PAGESIZE);
+  constexpr std::uint64_t kModest = std::uint64_t{1} << 30;
+  if (pages <= 0 || page <= 0) return kModest;
+  return static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page);
+}
 
 std::size_t threads_for(std::int64_t parallelism, std::string_view transform) {
   if (parallelism == kAutotune) return std::min<std::size_t>(usable_cores(), 16);

@@ -6,11 +6,12 @@
 
 namespace brigade::data {
 
-/// In place of a number of threads or of buffered elements: let Brigade choose. It chooses once,
-/// from the cores this process may use: one map thread a core (16 at most), and as many buffered
-/// elements as cores, but at least 2 and at most 8. The results never depend on the choice.
+/// In place of a number of threads or of buffered elements: let Brigade choose, and adjust the
+/// choice while the walk runs (`propose` in tuning.h says by which rule, `Tuning` within which
+/// budget). It begins with one map thread a core (16 at most), and as many buffered elements as
+/// cores, but at least 2 and at most 8. The results never depend on it.
 ///
-/// TensorFlow counterpart: tf.data.AUTOTUNE, which goes on adjusting while it runs.
+/// TensorFlow counterpart: tf.data.AUTOTUNE.
 inline constexpr std::int64_t kAutotune = -1;
 
 /// The number of map threads meant by `parallelism`. Throws kInvalidArgument unless it is
@@ -20,5 +21,13 @@ std::size_t threads_for(std::int64_t parallelism, std::string_view transform);
 /// The number of prefetched elements meant by `count`. Throws kInvalidArgument unless it is
 /// `kAutotune` or at least 1.
 std::size_t depth_for(std::int64_t count, std::string_view transform);
+
+/// How far `kAutotune` may go with the threads of one step, and with the chunks in its buffer.
+std::size_t most_tuned_threads();
+inline constexpr std::size_t kMostTunedDepth = 64;
+
+/// The cores that this process may use, and the bytes of memory that the machine has.
+std::size_t usable_cores();
+std::uint64_t machine_memory();
 
 }  // namespace brigade::data

@@ -92,7 +92,8 @@ class BatchNode final : public TransformNode<typename Structure<T>::Batch, T> {
         options_(options) {}
   std::unique_ptr<IteratorBase<Batch>> iterator(const IteratorOptions& options) const override {
     return std::make_unique<BatchIterator<T>>(
-        this->input().iterator(options), static_cast<std::uint64_t>(size_), options_.remainder);
+        this->input_in_any_order().iterator(options), static_cast<std::uint64_t>(size_),
+        options_.remainder);
   }
   std::int64_t cardinality() const override {
     return cardinality_of_batch(this->input().cardinality(), size_,

@@ -20,6 +20,7 @@
 #include "brigade/data/skip.h"
 #include "brigade/data/structure.h"
 #include "brigade/data/take.h"
+#include "brigade/data/with_options.h"
 
 namespace brigade::data {
 
@@ -49,7 +50,7 @@ class Dataset {
   explicit Dataset(NodePtr<T> node) : node_(std::move(node)) {}
 
   /// A walk over the elements, standing before the first one.
-  Iterator<T> iterator(IteratorOptions options = {}) const { return {node_, options}; }
+  Iterator<T> iterator(IteratorOptions options = {}) const { return {node_, std::move(options)}; }
 
   /// Elements in one epoch, or `kInfinite`, or `kUnknown`.
   std::int64_t cardinality() const { return node_->cardinality(); }
@@ -113,6 +114,12 @@ class Dataset {
   /// The same elements, made on a thread of their own, up to `count` of them ahead of the consumer.
   /// Best put last. Throws kInvalidArgument if `count` is less than 1 and not `kAutotune`.
   Dataset prefetch(std::int64_t count) const { return Dataset(make_prefetch(node_, count)); }
+
+  /// The same elements, with options for all steps up to here that leave the matter open: the order
+  /// of parallel steps, and what autotuning may take.
+  Dataset with_options(Options options) const {
+    return Dataset(make_with_options(node_, std::move(options)));
+  }
 
   /// One walk over epoch 0. Leaving the loop early stops all threads.
   Cursor<T> begin() const {

@@ -39,9 +39,9 @@ std::uint64_t fingerprint_of(const std::vector<io::Path>& paths) {
 
 FileList::FileList(std::vector<io::Path> paths, std::string source)
     : source_(std::move(source)), paths_(std::move(paths)), fingerprint_(0) {
-  check_argument(
-      !paths_.empty(),
-      base::str_cat(source_, ": the list of files is empty; there must be 1 or more"));
+  check_argument(!paths_.empty(), base::str_cat(source_,
+                                                ": the list of files is empty; there must "
+                                                "be 1 or more"));
   fingerprint_ = fingerprint_of(paths_);
 }
 
@@ -90,6 +90,7 @@ void FileList::rethrow_in(std::uint64_t file) const {
 IteratorOptions options_of_file(IteratorOptions options, std::uint64_t file) {
   options.seed = base::derive_seed(options.seed, "file", file, 0);
   options.shard = Shard();
+  options.stages = nullptr;  // their work is that of this step
   return options;
 }
 

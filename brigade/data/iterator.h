@@ -1,13 +1,18 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <iterator>
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
+#include "brigade/base/error.h"
+#include "brigade/data/measured.h"
 #include "brigade/data/node.h"
 #include "brigade/data/position.h"
+#include "brigade/data/stages.h"
 #include "brigade/io/state_tree.h"
 
 namespace brigade::data {
@@ -33,9 +38,11 @@ class Iterator {
  public:
   using Element = T;
 
-  Iterator(NodePtr<T> node, IteratorOptions options) : node_(std::move(node)), options_(options) {
-    check_shard(options.shard.count, options.shard.index, "iterator");
-    base_ = node_->iterator(options_);
+  Iterator(NodePtr<T> node, IteratorOptions options)
+      : node_(std::move(node)), options_(std::move(options)) {
+    check_shard(options_.shard.count, options_.shard.index, "iterator");
+    if (!options_.stages) options_.stages = std::make_shared<Stages>();  // for the tuner
+    base_ = make_base(options_);
   }
   Iterator(Iterator&&) = default;
   Iterator& operator=(Iterator&& other) {
@@ -43,14 +50,38 @@ class Iterator {
     base_ = std::move(other.base_);
     node_ = std::move(other.node_);
     options_ = other.options_;
+    is_interrupted_ = other.is_interrupted_;
     return *this;
   }
 
-  /// The next element, or nothing at the end of the epoch. Throws what made the element fail.
-  std::optional<T> next() { return base_->next(); }
+  /// The next element, or nothing at the end of the epoch. Throws what made the element fail, and
+  /// kCancelled, without passing any, once `IteratorOptions::cancel` is cancelled, also by another
+  /// thread while this call waits.
+  std::optional<T> next() {
+    if (is_cancelled()) std::rethrow_exception(cancelled_walk());
+    try {
+      return base_->next();
+    } catch (...) {
+      // Elements that were read on the way may be lost with the call.
+      is_interrupted_ |= is_cancelled() && !base_->keeps_place_when_cancelled();
+      throw;
+    }
+  }
 
   /// Everything that `restore` needs: seed, epoch, the recipe, and the position of each transform.
-  io::StateTree save() const { return iterator_state(options_, node_->recipe(), base_->save()); }
+  /// Throws kFailedPrecondition if a call was cancelled midway, unless the last step has threads
+  /// (prefetch, parallel map): those keep their place.
+  io::StateTree save() const {
+    check_state(
+        !is_interrupted_,
+        "Iterator::save: a call of next was cancelled midway, and elements may be lost with "
+        "it; save before, or put prefetch last");
+    return iterator_state(options_, node_->recipe(), base_->save());
+  }
+
+  /// What each step did since the walk began, sources first: all steps if `IteratorOptions::stages`
+  /// was made with kAll, otherwise those that `kAutotune` adjusts.
+  std::vector<StageStats> stats() const { return options_.stages->stats(); }
 
   /// Goes to the position that `state` was saved at. Seed and epoch are taken from the state, so
   /// that a resumed job repeats nothing and misses nothing. Throws kInvalidArgument, naming the
@@ -58,19 +89,25 @@ class Iterator {
   /// dataset with another recipe, or in another shard; `check` lets a job go on with other lengths.
   void restore(const io::StateTree& state, RecipeCheck check = RecipeCheck::kSame) {
     check_recipe_of_state(state, node_->recipe(), check);
-    const IteratorOptions options = options_of_state(state);
-    check_same_shard(options.shard, options_.shard);
-    auto base = node_->iterator(options);
+    const IteratorOptions saved = options_of_state(state);
+    check_same_shard(saved.shard, options_.shard);
+    IteratorOptions options = options_;
+    options.seed = saved.seed;
+    options.epoch = saved.epoch;
+    options.shard = saved.shard;
+    auto base = make_base(options);
     base->restore(position_of_state(state));
     base_ = std::move(base);
-    options_ = options;
+    options_ = std::move(options);
+    is_interrupted_ = false;
   }
 
   /// Starts the next pass over the data, wherever this one stands.
   void start_next_epoch() {
     base_ = nullptr;  // joins the threads of this epoch before the next one starts its own
     ++options_.epoch;
-    base_ = node_->iterator(options_);
+    base_ = make_base(options_);
+    is_interrupted_ = false;
   }
 
   /// The number of this epoch; the first is `IteratorOptions::epoch`.
@@ -81,9 +118,15 @@ class Iterator {
   std::default_sentinel_t end() { return {}; }
 
  private:
+  std::unique_ptr<IteratorBase<T>> make_base(const IteratorOptions& options) const {
+    return internal::measured(node_->iterator(options), options.stages, node_->describe());
+  }
+  bool is_cancelled() const { return options_.cancel && options_.cancel->is_cancelled(); }
+
   NodePtr<T> node_;  // first, so that it outlives what it made
   IteratorOptions options_;
   std::unique_ptr<IteratorBase<T>> base_;
+  bool is_interrupted_ = false;
 };
 
 /// What range-for moves along: the element just read. Use `Iterator` where the position matters.

@@ -60,5 +60,34 @@ TEST(Iterator, RefusesTheStateOfAnotherChain) {
   EXPECT_EQ(other.next(), (Numbers{0, 1}));
 }
 
+TEST(Iterator, ThrowsOnceItIsCancelled) {
+  const concurrency::CancelToken token;
+  auto iterator = range(5).batch(2).iterator({.cancel = token});
+  EXPECT_EQ(iterator.next(), (Numbers{0, 1}));
+  token.cancel();
+  EXPECT_EQ(error_of([&] { iterator.next(); }).code(), ErrorCode::kCancelled);
+  auto resumed = range(5).batch(2).iterator();
+  resumed.restore(iterator.save());
+  EXPECT_EQ(resumed.next(), (Numbers{2, 3})) << "between two elements nothing is lost";
+}
+
+TEST(Iterator, CancellingEndsAStepWithoutThreads) {
+  expect_cancels([](const auto& source) { return source; });
+  expect_cancels([](const auto& source) { return source.shuffle(20).batch(3).repeat(); });
+}
+
+TEST(Iterator, SavesNoPositionThatMayHaveLostElements) {
+  const concurrency::CancelToken token;
+  const auto cancels = [token](std::int64_t x) {
+    if (x == 3) token.cancel();
+    token.throw_if_cancelled("element");
+    return x;
+  };
+  auto iterator = range(9).map(cancels).batch(2).iterator({.cancel = token});
+  EXPECT_EQ(iterator.next(), (Numbers{0, 1}));
+  EXPECT_EQ(error_of([&] { iterator.next(); }).code(), ErrorCode::kCancelled);
+  EXPECT_EQ(error_of([&] { iterator.save(); }).code(), ErrorCode::kFailedPrecondition);
+}
+
 }  // namespace
 }  // namespace brigade::data

@@ -18,6 +18,33 @@ std::uint64_t key_of_map(const MapOptions& options, const IteratorOptions& job,
   return key_in_shard(key, job.shard);
 }
 
+Order order_of_map(const MapOptions& options, const IteratorOptions& job) {
+  if (job.order == Order::kInOrder) return Order::kInOrder;  // whatever was chosen here
+  return options.order.value_or(job.order.value_or(Order::kInOrder));
+}
+
+PipelineOptions pipeline_of_map(const MapOptions& options, std::size_t threads,
+                                const IteratorOptions& job, Order input_order,
+                                const std::string& path) {
+  constexpr std::size_t kMaxChunk = 16;  // elements a thread takes at once, if the function is fast
+  PipelineOptions pipeline{.name = "map",
+                           .workers = threads,
+                           .capacity = 2 * threads,
+                           .max_chunk = kMaxChunk,
+                           .order = order_of_map(options, job),
+                           .input_order = input_order,
+                           .cancel = job.cancel,
+                           .stages = job.stages};
+  if (!job.stages) return pipeline;
+  StageLimits limits;
+  if (options.parallelism == kAutotune) {
+    limits = {.max_threads = most_tuned_threads(), .max_capacity = 4 * most_tuned_threads()};
+  }
+  pipeline.stage = job.stages->enter(path, {threads, pipeline.capacity}, limits);
+  pipeline.most_slots = limits.max_capacity;
+  return pipeline;
+}
+
 void rethrow_at_element(const std::string& where, std::uint64_t epoch, std::uint64_t index) {
   rethrow_with_place(base::str_cat(where, ", element ", index, " of epoch ", epoch, ": "));
 }

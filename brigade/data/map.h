@@ -10,9 +10,12 @@
 #include <utility>
 
 #include "brigade/base/random.h"
+#include "brigade/concurrency/cancel_token.h"
 #include "brigade/data/autotune.h"
 #include "brigade/data/node.h"
+#include "brigade/data/order.h"
 #include "brigade/data/pipeline.h"
+#include "brigade/data/places.h"
 #include "brigade/data/position.h"
 
 namespace brigade::data {
@@ -25,17 +28,22 @@ struct ElementContext {
   /// The element's place in the epoch, counted from 0.
   std::uint64_t index;
   base::CounterRng& rng;
+  /// Cancelled together with the walk (`IteratorOptions::cancel`): for functions that wait.
+  const concurrency::CancelToken& cancel;
 };
 
 struct MapOptions {
-  /// Threads that call the function, or `kAutotune`. 1 calls it on the thread of the consumer. The
-  /// order of the results is that of the input, always.
+  /// Threads that call the function, or `kAutotune`. 1 calls it on the thread of the consumer.
   std::int64_t parallelism = 1;
   /// Fixes `ElementContext::rng` whatever the job's seed. Unset: derived from the job's root seed
   /// and from where in the chain of transforms this map stands.
   std::optional<std::uint64_t> seed{};
   /// What errors call this step.
   std::string name = "map";
+  /// In which order the results of several threads leave. Unset: in the input's, unless the whole
+  /// dataset is relaxed (`Dataset::with_options`). A step behind this one that goes back by reading
+  /// again, such as shuffle, keeps it in order.
+  std::optional<Order> order{};
 };
 
 namespace internal {
@@ -61,6 +69,12 @@ std::string name_of_map(const MapOptions& options);
 std::uint64_t key_of_map(const MapOptions& options, const IteratorOptions& job,
                          std::uint64_t depth);
 
+Order order_of_map(const MapOptions& options, const IteratorOptions& job);
+/// How several threads work at it: `threads` at first.
+PipelineOptions pipeline_of_map(const MapOptions& options, std::size_t threads,
+                                const IteratorOptions& job, Order input_order,
+                                const std::string& path);
+
 /// Throws the exception being handled again as an `Error` that names the step and the element. An
 /// `Error` keeps its code, anything else becomes kAborted.
 [[noreturn]] void rethrow_at_element(const std::string& where, std::uint64_t epoch,
@@ -74,12 +88,13 @@ struct MapCall {
   std::string where;
   std::uint64_t epoch;
   std::uint64_t key;
+  concurrency::CancelToken cancel;
 
   Result operator()(T&& element, std::uint64_t index) const {
     try {
       if constexpr (MapTraits<F, T>::kTakesContext) {
         base::CounterRng rng(base::mix_seed(key, index));
-        ElementContext context{epoch, index, rng};
+        ElementContext context{epoch, index, rng, cancel};
         return (*function)(std::move(element), context);
       } else {
         return (*function)(std::move(element));
@@ -89,9 +104,6 @@ struct MapCall {
     }
   }
 };
-
-/// Elements that a map thread takes at once, if its function is that fast.
-inline constexpr std::size_t kMaxChunk = 16;
 
 /// Saves what `PipelinedIterator` restores, and the other way: the number of threads is no part of
 /// the position.
@@ -103,6 +115,7 @@ class MapIterator final : public IteratorBase<typename MapTraits<F, T>::Result> 
   MapIterator(std::unique_ptr<IteratorBase<T>> input, MapCall<F, T> call)
       : input_(std::move(input)), call_(std::move(call)) {}
   std::optional<Result> next() override {
+    pass_early();
     const std::uint64_t place = place_++;
     auto element = input_->next();
     if (element) return call_(std::move(*element), place);
@@ -110,23 +123,36 @@ class MapIterator final : public IteratorBase<typename MapTraits<F, T>::Result> 
     return std::nullopt;
   }
   std::uint64_t skip(std::uint64_t count) override {
+    if (!early_.is_empty()) return IteratorBase<Result>::skip(count);
     const std::uint64_t passed = input_->skip(count);
     place_ += passed;
     return passed;
   }
   io::StateTree save() const override {
-    return make_position("map", {{"place", place_}, {"ahead", 0}}, input_->save());
+    io::StateTree state = make_position("map", {{"place", place_}, {"ahead", 0}}, input_->save());
+    save_places(state, early_);
+    return state;
   }
   void restore(const io::StateTree& state) override {
     check_position(state, "map");
+    early_ = load_places(state);
     input_->restore(position_input(state));
     place_ = position_number(state, "place") + input_->skip(position_number(state, "ahead"));
   }
 
  private:
+  /// Passes what threads of a relaxed order had delivered before the state was saved.
+  void pass_early() {
+    if (early_.is_empty()) return;
+    const std::uint64_t end = early_.end_of_run(place_);
+    if (end != place_) place_ += input_->skip(end - place_);
+    early_.drop_below(place_);
+  }
+
   std::unique_ptr<IteratorBase<T>> input_;
   MapCall<F, T> call_;
   std::uint64_t place_ = 0;
+  PlaceSet early_;
 };
 
 template <class F, class T>
@@ -141,15 +167,24 @@ class MapNode final : public TransformNode<typename MapTraits<F, T>::Result, T> 
         options_(std::move(options)) {}
   std::unique_ptr<IteratorBase<Result>> iterator(const IteratorOptions& job) const override {
     MapCall<F, T> call{function_, this->describe(), job.epoch,
-                       key_of_map(options_, job, this->depth())};
-    auto input = this->input().iterator(job);
+                       key_of_map(options_, job, this->depth()),
+                       job.cancel.value_or(concurrency::CancelToken())};
     if (options_.parallelism == 1) {
-      return std::make_unique<MapIterator<F, T>>(std::move(input), std::move(call));
+      const Node<T>& from = this->input_in_any_order();
+      return std::make_unique<MapIterator<F, T>>(from.iterator(job), std::move(call));
     }
+    // What left early is known by its place, which must mean the same element another time.
+    const bool is_relaxed = order_of_map(options_, job) == Order::kRelaxed;
+    const Node<T>& from = is_relaxed ? this->input() : this->input_in_any_order();
     return std::make_unique<PipelinedIterator<T, Result>>(
-        std::move(input), std::move(call),
-        PipelineOptions{
-            .name = "map", .workers = threads_, .capacity = 2 * threads_, .max_chunk = kMaxChunk});
+        from.iterator(job), std::move(call),
+        pipeline_of_map(options_, threads_, job, from.order(job), this->describe()));
+  }
+  Order order(const IteratorOptions& job) const override {
+    if (options_.parallelism != 1 && order_of_map(options_, job) == Order::kRelaxed) {
+      return Order::kRelaxed;
+    }
+    return this->input_in_any_order().order(job);
   }
   std::int64_t cardinality() const override { return this->input().cardinality(); }
 

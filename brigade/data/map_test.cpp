@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <latch>
@@ -164,6 +165,135 @@ TEST(Map, RefusesBadParallelism) {
         [&] { range(3).map([](std::int64_t x) { return x; }, {.parallelism = bad}); },
         "map: parallelism is " + std::to_string(bad));
   }
+}
+
+TEST(Map, CancellingEndsItsThreads) {
+  const auto same = [](std::int64_t x) { return x; };
+  expect_cancels([&](const auto& source) { return source.map(same, {.parallelism = 3}); });
+  expect_cancels([&](const auto& source) { return source.map(same, {.parallelism = kAutotune}); });
+  expect_cancels([&](const auto& source) {
+    return source.map(same, {.parallelism = 2, .order = Order::kRelaxed}).batch(4);
+  });
+}
+
+/// Element 0 is ready only when the consumer has seen `needed` others.
+struct SlowFirst {
+  std::shared_ptr<std::latch> others;
+  std::int64_t operator()(std::int64_t x) const {
+    if (x == 0) others->wait();
+    return x;
+  }
+};
+
+constexpr MapOptions kRelaxed{.parallelism = 2, .order = Order::kRelaxed};
+
+TEST(RelaxedMap, ASlowElementHoldsUpNoOther) {
+  constexpr int kOthers = 16;
+  const auto others = std::make_shared<std::latch>(kOthers);
+  auto iterator = range(200).map(SlowFirst{others}, kRelaxed).iterator();
+  Numbers seen;
+  for (int i = 0; i < kOthers; ++i) {
+    seen.push_back(*iterator.next());
+    others->count_down();
+  }
+  EXPECT_EQ(std::count(seen.begin(), seen.end(), 0), 0);
+  for (const std::int64_t x : rest_of(iterator)) seen.push_back(x);
+  std::sort(seen.begin(), seen.end());
+  EXPECT_EQ(seen, epoch_of(range(200)));
+}
+
+/// Saved anywhere, with elements delivered out of order, the rest is what was not delivered.
+template <class F>
+void expect_nothing_lost(F transform, std::size_t size) {
+  for (std::size_t place = 0; place <= size; place += 3) {
+    const auto open = std::make_shared<std::latch>(0);
+    const auto others = std::make_shared<std::latch>(1);
+    const auto dataset = transform(range(static_cast<std::int64_t>(size)), others);
+    auto iterator = dataset.iterator();
+    Numbers seen;
+    while (seen.size() < place && seen.size() < 12) seen.push_back(*iterator.next());
+    io::StateTree state = written_and_read(iterator.save());
+    others->count_down();
+    while (seen.size() < place) seen.push_back(*iterator.next());
+    if (place > 12) state = written_and_read(iterator.save());
+    auto resumed = transform(range(static_cast<std::int64_t>(size)), open).iterator();
+    resumed.restore(state);
+    const Numbers before = seen;
+    for (int again = 0; again < 2; ++again) {  // also in an iterator that has run
+      seen = before;
+      resumed.restore(state);
+      if (auto next = resumed.next()) {
+        seen.push_back(*next);
+        auto later = transform(range(static_cast<std::int64_t>(size)), open).iterator();
+        later.restore(written_and_read(resumed.save()));
+        for (const std::int64_t x : rest_of(later)) seen.push_back(x);
+      }
+      std::sort(seen.begin(), seen.end());
+      ASSERT_EQ(seen, epoch_of(range(static_cast<std::int64_t>(size)))) << "after " << place;
+    }
+  }
+}
+
+TEST(RelaxedMap, LosesAndDoublesNothing) {
+  expect_nothing_lost(
+      [](const auto& source, auto others) { return source.map(SlowFirst{others}, kRelaxed); }, 60);
+}
+
+TEST(RelaxedMap, LosesAndDoublesNothingBehindOtherThreads) {
+  const auto same = [](std::int64_t x) { return x; };
+  expect_nothing_lost(
+      [&](const auto& source, auto others) {
+        return source.map(SlowFirst{others}, kRelaxed).prefetch(3);
+      },
+      60);
+  expect_nothing_lost(
+      [&](const auto& source, auto others) {
+        return source.map(SlowFirst{others}, kRelaxed).map(same, {.parallelism = 3});
+      },
+      60);
+}
+
+TEST(RelaxedMap, AStateFitsAnyOrderAndNumberOfThreads) {
+  const auto same = [](std::int64_t x) { return x; };
+  const auto others = std::make_shared<std::latch>(1);
+  auto saved = range(60).map(SlowFirst{others}, kRelaxed).iterator();
+  Numbers seen;
+  for (int i = 0; i < 10; ++i) seen.push_back(*saved.next());
+  const io::StateTree state = written_and_read(saved.save());
+  others->count_down();
+  for (const std::int64_t parallelism : {1, 3}) {
+    auto resumed = range(60).map(same, {.parallelism = parallelism}).iterator();
+    resumed.restore(state);
+    Numbers all = seen;
+    all.push_back(*resumed.next());
+    EXPECT_EQ(all.back(), 0);
+    auto skipping = range(60).map(same, {.parallelism = parallelism}).iterator();
+    skipping.restore(state);
+    const Numbers rest = rest_of(skipping);
+    for (const std::int64_t x : rest_of(resumed)) all.push_back(x);
+    EXPECT_EQ(rest.size(), 50U);
+    std::sort(all.begin(), all.end());
+    EXPECT_EQ(all, epoch_of(range(60)));
+  }
+}
+
+TEST(RelaxedMap, AStepThatReadsAgainKeepsTheOrder) {
+  const auto dataset =
+      range(100).map([](std::int64_t x) { return x * 2; }, kRelaxed).shuffle(10).batch(7);
+  const auto plain = range(100).map([](std::int64_t x) { return x * 2; }).shuffle(10).batch(7);
+  expect_contract(dataset, epoch_of(plain));
+}
+
+TEST(RelaxedMap, SkipsAsManyAsItSays) {
+  auto iterator = range(100).map([](std::int64_t x) { return x; }, kRelaxed).node()->iterator({});
+  std::size_t places = 0;
+  for (const std::uint64_t count : {1U, 5U, 40U}) {
+    EXPECT_TRUE(iterator->next());
+    EXPECT_EQ(iterator->skip(count), count);
+    places += 1 + count;
+  }
+  while (iterator->next()) ++places;
+  EXPECT_EQ(places, 100U);
 }
 
 }  // namespace

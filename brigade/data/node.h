@@ -2,71 +2,16 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 
-#include "brigade/concurrency/cancel_token.h"
+#include "brigade/data/iterator_base.h"
+#include "brigade/data/measured.h"
 #include "brigade/data/order.h"
 #include "brigade/data/recipe.h"
 #include "brigade/data/sharing.h"
-#include "brigade/io/state_tree.h"
 
 namespace brigade::data {
-
-class Stages;
-
-/// What an iterator needs to know about the job.
-struct IteratorOptions {
-  /// The job's root seed. Transforms without a seed of their own derive theirs from it and from
-  /// their place in the chain of transforms.
-  std::uint64_t seed = 0;
-  /// The number of the first epoch: 0, or where a job starts that has already seen some.
-  std::uint64_t epoch = 0;
-  /// The part of the dataset to walk over, where several walks share it out. A dataset without
-  /// files, or without a hint, is walked over as a whole.
-  Shard shard{};
-  /// Ends every wait of the walk once somebody cancels it: `Iterator::next` then throws kCancelled.
-  /// A source or transform of your own that waits must wait with it. Unset: nobody cancels.
-  std::optional<concurrency::CancelToken> cancel{};
-  /// Where the steps of the walk count what they do (`Iterator::stats`). Null: nobody measures.
-  std::shared_ptr<Stages> stages{};
-  /// kRelaxed relaxes all parallel steps that do not choose themselves, kInOrder keeps the order
-  /// whatever they choose: what a transform gives to its input if it goes back by reading again.
-  std::optional<Order> order{};
-};
-
-/// What runs inside an `Iterator`: one a transform, each owning the iterator of its input.
-///
-/// Every element has a place, also one that cannot be made: it is thrown by `next()` once, in its
-/// turn, and counts as passed. So positions never depend on which elements failed.
-///
-/// Thread-safety: one call at a time; successive calls may come from different threads.
-template <class T>
-class IteratorBase {
- public:
-  virtual ~IteratorBase() = default;
-  /// The next element; nothing at the end, and from then on.
-  virtual std::optional<T> next() = 0;
-  /// Passes over up to `count` elements, failed ones included, as cheaply as the transform can, and
-  /// returns how many there were: fewer than `count` only at the end.
-  virtual std::uint64_t skip(std::uint64_t count);
-  /// The position behind the last element returned.
-  virtual io::StateTree save() const = 0;
-  /// Goes to a position saved by an iterator of the same node, from any state of this one.
-  virtual void restore(const io::StateTree& state) = 0;
-};
-
-template <class T>
-std::uint64_t IteratorBase<T>::skip(std::uint64_t count) {
-  for (std::uint64_t passed = 0; passed < count; ++passed) {
-    try {
-      if (!next()) return passed;
-    } catch (...) {  // whoever skips an element does not ask whether it could have been made
-    }
-  }
-  return count;
-}
 
 /// One step of a dataset's definition: a source or a transform. Immutable, shared by all datasets
 /// built on it. Write a source or transform of your own by deriving from it.
@@ -89,10 +34,46 @@ class Node {
   /// Whether and how several walks can share the elements out. The answer says that iterators obey
   /// `IteratorOptions::shard`: sources of files do, everything else passes it on to its input.
   virtual Sharing sharing() const { return {}; }
+  /// Whether a walk with these options may give the elements in another order each time.
+  virtual Order order(const IteratorOptions& /*options*/) const { return Order::kInOrder; }
 };
 
 template <class T>
 using NodePtr = std::shared_ptr<const Node<T>>;
+
+namespace internal {
+
+/// The input of a transform, as the transform sees it: its iterators are counted where every step
+/// is, and keep to the order if the transform counts on that.
+template <class T>
+class InputNode final : public Node<T> {
+ public:
+  enum class Need { kSameOrder, kAnyOrder };
+
+  InputNode(NodePtr<T> node, Need need) : node_(std::move(node)), need_(need) {}
+  std::unique_ptr<IteratorBase<T>> iterator(const IteratorOptions& options) const override {
+    return measured(node_->iterator(for_input(options)), options.stages, node_->describe());
+  }
+  std::int64_t cardinality() const override { return node_->cardinality(); }
+  std::string describe() const override { return node_->describe(); }
+  Recipe recipe() const override { return node_->recipe(); }
+  std::uint64_t depth() const override { return node_->depth(); }
+  Sharing sharing() const override { return node_->sharing(); }
+  Order order(const IteratorOptions& options) const override {
+    return node_->order(for_input(options));
+  }
+
+ private:
+  IteratorOptions for_input(IteratorOptions options) const {
+    if (need_ == Need::kSameOrder) options.order = Order::kInOrder;
+    return options;
+  }
+
+  NodePtr<T> node_;
+  Need need_;
+};
+
+}  // namespace internal
 
 /// What all transforms with one input share.
 template <class Out, class In = Out>
@@ -102,7 +83,11 @@ class TransformNode : public Node<Out> {
       : TransformNode(std::move(input), name, name) {}
   /// `fixed` is the part of the name that a job never changes (`RecipeStep`).
   TransformNode(NodePtr<In> input, std::string name, std::string fixed)
-      : input_(std::move(input)), name_(std::move(name)), fixed_(std::move(fixed)) {}
+      : input_(std::move(input)),
+        name_(std::move(name)),
+        fixed_(std::move(fixed)),
+        in_order_(input_, internal::InputNode<In>::Need::kSameOrder),
+        in_any_order_(input_, internal::InputNode<In>::Need::kAnyOrder) {}
   std::string describe() const override { return input_->describe() + " | " + name_; }
   Recipe recipe() const override {
     Recipe recipe = input_->recipe();
@@ -111,9 +96,14 @@ class TransformNode : public Node<Out> {
   }
   std::uint64_t depth() const override { return input_->depth() + 1; }
   Sharing sharing() const override { return input_->sharing(); }
+  Order order(const IteratorOptions& options) const override { return input_->order(options); }
 
  protected:
-  const Node<In>& input() const { return *input_; }
+  /// Whose iterators give the same elements in the same order each time.
+  const Node<In>& input() const { return in_order_; }
+  /// The input for a transform whose saved position holds that of its input and nothing read from
+  /// it: its iterators may relax the order.
+  const Node<In>& input_in_any_order() const { return in_any_order_; }
   /// The answer of a transform that counts, and so does something else to shards than to the whole.
   Sharing sharing_of_counter() const {
     Sharing sharing = input_->sharing();
@@ -125,6 +115,8 @@ class TransformNode : public Node<Out> {
   NodePtr<In> input_;
   std::string name_;
   std::string fixed_;
+  internal::InputNode<In> in_order_;
+  internal::InputNode<In> in_any_order_;
 };
 
 }  // namespace brigade::data

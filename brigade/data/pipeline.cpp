@@ -15,4 +15,10 @@ std::size_t next_chunk_size(std::size_t size, std::chrono::nanoseconds elapsed,
   return size;
 }
 
+std::size_t slots_for(const PipelineOptions& options) {
+  constexpr std::size_t kPassing = 8;  // chunks that may pass a slow one, for each that is in use
+  const std::size_t in_use = std::max(options.capacity, options.most_slots);
+  return options.order == Order::kRelaxed ? kPassing * in_use : in_use;
+}
+
 }  // namespace brigade::data

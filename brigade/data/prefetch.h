@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "brigade/data/autotune.h"
@@ -12,20 +14,28 @@ namespace brigade::data {
 
 namespace internal {
 
+/// One thread, and a buffer of `depth` at first.
+PipelineOptions pipeline_of_prefetch(std::int64_t count, std::size_t depth,
+                                     const IteratorOptions& job, Order input_order,
+                                     const std::string& path);
+
 template <class T>
 class PrefetchNode final : public TransformNode<T> {
  public:
-  PrefetchNode(NodePtr<T> input, std::size_t depth)
-      : TransformNode<T>(std::move(input), "prefetch"), depth_(depth) {}
-  std::unique_ptr<IteratorBase<T>> iterator(const IteratorOptions& options) const override {
+  PrefetchNode(NodePtr<T> input, std::int64_t count)
+      : TransformNode<T>(std::move(input), "prefetch"),
+        count_(count),
+        depth_(depth_for(count, "prefetch")) {}
+  std::unique_ptr<IteratorBase<T>> iterator(const IteratorOptions& job) const override {
+    const Node<T>& from = this->input_in_any_order();
     return std::make_unique<PipelinedIterator<T, T>>(
-        this->input().iterator(options),
-        [](T&& element, std::uint64_t) { return std::move(element); },
-        PipelineOptions{.name = "prefetch", .workers = 1, .capacity = depth_});
+        from.iterator(job), [](T&& element, std::uint64_t) { return std::move(element); },
+        pipeline_of_prefetch(count_, depth_, job, from.order(job), this->describe()));
   }
   std::int64_t cardinality() const override { return this->input().cardinality(); }
 
  private:
+  std::int64_t count_;
   std::size_t depth_;
 };
 
@@ -34,8 +44,7 @@ class PrefetchNode final : public TransformNode<T> {
 /// See `Dataset::prefetch`.
 template <class T>
 NodePtr<T> make_prefetch(NodePtr<T> input, std::int64_t count) {
-  return std::make_shared<const internal::PrefetchNode<T>>(std::move(input),
-                                                           depth_for(count, "prefetch"));
+  return std::make_shared<const internal::PrefetchNode<T>>(std::move(input), count);
 }
 
 }  // namespace brigade::data

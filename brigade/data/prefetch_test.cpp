@@ -60,5 +60,23 @@ TEST(Prefetch, OfEndlessInputStopsWithTheIterator) {
   for (int i = 0; i < 10; ++i) EXPECT_EQ(iterator.next(), i % 3);
 }
 
+TEST(Prefetch, CancellingEndsIt) {
+  expect_cancels([](const auto& source) { return source.prefetch(3); });
+  expect_cancels([](const auto& source) { return source.prefetch(2).batch(4).prefetch(1); });
+}
+
+TEST(Prefetch, ACancelledWalkKeepsItsPlace) {
+  const concurrency::CancelToken token;
+  const auto gatehouse = std::make_shared<Gatehouse>();
+  auto iterator = waiting_range(20, 10, gatehouse).prefetch(4).iterator({.cancel = token});
+  for (int i = 0; i < 8; ++i) iterator.next();
+  EXPECT_TRUE(gatehouse->has_visitor());
+  token.cancel();
+  EXPECT_EQ(error_of([&] { iterator.next(); }).code(), ErrorCode::kCancelled);
+  auto resumed = waiting_range(20, -1, gatehouse).prefetch(4).iterator();
+  resumed.restore(iterator.save());
+  EXPECT_EQ(resumed.next(), 8);
+}
+
 }  // namespace
 }  // namespace brigade::data

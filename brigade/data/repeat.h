@@ -103,7 +103,7 @@ class RepeatNode final : public TransformNode<T> {
     cardinality_of_repeat(this->input().cardinality(), count);  // refuses what cannot be counted
   }
   std::unique_ptr<IteratorBase<T>> iterator(const IteratorOptions& options) const override {
-    return std::make_unique<RepeatIterator<T>>(this->input(), options, count_);
+    return std::make_unique<RepeatIterator<T>>(this->input_in_any_order(), options, count_);
   }
   std::int64_t cardinality() const override {
     return cardinality_of_repeat(this->input().cardinality(), count_);

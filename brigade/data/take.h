@@ -55,7 +55,7 @@ class TakeNode final : public TransformNode<T> {
   TakeNode(NodePtr<T> input, std::int64_t count)
       : TransformNode<T>(std::move(input), name_of_take(count), "take"), count_(count) {}
   std::unique_ptr<IteratorBase<T>> iterator(const IteratorOptions& options) const override {
-    return std::make_unique<TakeIterator<T>>(this->input().iterator(options),
+    return std::make_unique<TakeIterator<T>>(this->input_in_any_order().iterator(options),
                                              static_cast<std::uint64_t>(count_));
   }
   std::int64_t cardinality() const override {

@@ -2,12 +2,19 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <future>
+#include <memory>
 #include <optional>
+#include <thread>
 #include <vector>
 
 #include "brigade/base/error.h"
+#include "brigade/concurrency/cancel_token.h"
 #include "brigade/data/dataset.h"
+#include "brigade/data/source.h"
 #include "brigade/io/state_json.h"
 
 /// The battery that every dataset must pass, whatever transforms it is made of. For tests only.
@@ -112,6 +119,68 @@ void expect_contract(const Dataset<T>& dataset, const std::vector<T>& expected,
   auto untouched = dataset.iterator();
   EXPECT_THROW(untouched.restore(io::StateTree::dict()), Error);
   EXPECT_EQ(rest_of(untouched), expected) << "a refused restore must change nothing";
+}
+
+/// Where a source of `waiting_range` stands, for the test to see.
+class Gatehouse {
+ public:
+  /// Waits until somebody waits at the gate; false after a long time.
+  bool has_visitor() const {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (!is_waiting_ && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+    return is_waiting_;
+  }
+  void wait(const concurrency::CancelToken& cancel) {
+    is_waiting_ = true;
+    std::promise<void> cancelled;
+    const auto wake = cancel.on_cancel([&] { cancelled.set_value(); });
+    cancelled.get_future().wait();
+    cancel.throw_if_cancelled("the wait for an element that never comes");
+  }
+
+ private:
+  std::atomic<bool> is_waiting_{false};
+};
+
+/// The numbers 0, 1, ... size - 1, of which number `at` never comes: who asks for it waits, until
+/// the walk is cancelled.
+inline Dataset<std::int64_t> waiting_range(std::int64_t size, std::int64_t at,
+                                           std::shared_ptr<Gatehouse> gatehouse) {
+  return from_indexed<std::int64_t>(
+             size, [](std::int64_t x) { return x; }, "waiting_range")
+      .map([gatehouse, at](std::int64_t x, ElementContext& context) {
+        if (x == at) gatehouse->wait(context.cancel);
+        return x;
+      });
+}
+
+/// Cancelling ends a walk whose consumer waits in `next()`, from another thread and at once, and
+/// leaves nothing behind: `transform` makes the dataset under test from a source that waits.
+template <class F>
+void expect_cancels(F transform) {
+  const concurrency::CancelToken token;
+  const auto gatehouse = std::make_shared<Gatehouse>();
+  const auto dataset = transform(waiting_range(100, 10, gatehouse));
+  auto iterator = dataset.iterator({.cancel = token});
+  std::promise<std::optional<ErrorCode>> ended;
+  auto code = ended.get_future();
+  std::thread consumer([&] {
+    try {
+      while (iterator.next()) {
+      }
+      ended.set_value(std::nullopt);
+    } catch (const Error& error) {
+      ended.set_value(error.code());
+    }
+  });
+  EXPECT_TRUE(gatehouse->has_visitor());
+  token.cancel();
+  EXPECT_EQ(code.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  consumer.join();
+  EXPECT_EQ(code.get(), ErrorCode::kCancelled);
+  EXPECT_THROW(iterator.next(), Error) << "it stays cancelled";
+  auto late = dataset.iterator({.cancel = token});
+  EXPECT_THROW(late.next(), Error) << "one that is cancelled before it starts";
 }
 
 /// Runs `call` and returns the Error it must throw.

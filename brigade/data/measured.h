@@ -1,0 +1,75 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "brigade/data/iterator_base.h"
+#include "brigade/data/stages.h"
+
+namespace brigade::data::internal {
+
+/// Counts the elements of a step and the time in its `next()`: of every call while calls take long,
+/// of one in a few dozen while they are short, so that it costs little beside them.
+template <class T>
+class MeasuredIterator final : public IteratorBase<T> {
+ public:
+  MeasuredIterator(std::unique_ptr<IteratorBase<T>> base, std::shared_ptr<Stages> stages,
+                   const std::string& path)
+      : base_(std::move(base)), stages_(std::move(stages)), stage_(stages_->enter(path)) {}
+
+  ~MeasuredIterator() override { stage_.counters.elements.add(elements_); }
+
+  std::optional<T> next() override {
+    ++calls_;
+    if (calls_ < period_) {
+      auto element = base_->next();
+      if (element) {
+        ++elements_;
+      } else {
+        count_elements();
+      }
+      return element;
+    }
+    const auto begin = std::chrono::steady_clock::now();
+    auto element = base_->next();
+    const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - begin;
+    if (element) ++elements_;
+    stage_.counters.inclusive.add(took * static_cast<std::int64_t>(calls_));
+    count_elements();
+    calls_ = 0;
+    period_ = took < kShort ? kPeriod : 1;
+    return element;
+  }
+  std::uint64_t skip(std::uint64_t count) override { return base_->skip(count); }
+  io::StateTree save() const override { return base_->save(); }
+  void restore(const io::StateTree& state) override { base_->restore(state); }
+  bool keeps_place_when_cancelled() const override { return base_->keeps_place_when_cancelled(); }
+
+ private:
+  void count_elements() { stage_.counters.elements.add(std::exchange(elements_, 0)); }
+
+  static constexpr std::chrono::microseconds kShort{10};
+  static constexpr std::uint64_t kPeriod = 61;  // prime: no multiple of a batch or a chunk
+
+  const std::unique_ptr<IteratorBase<T>> base_;
+  const std::shared_ptr<Stages> stages_;
+  Stage& stage_;
+  std::uint64_t calls_ = 0;  // since the last one that was timed
+  std::uint64_t period_ = 1;
+  std::uint64_t elements_ = 0;  // not counted yet
+};
+
+/// `base`, which is the step at `path`, counted where every step is.
+template <class T>
+std::unique_ptr<IteratorBase<T>> measured(std::unique_ptr<IteratorBase<T>> base,
+                                          const std::shared_ptr<Stages>& stages,
+                                          const std::string& path) {
+  if (!stages || !stages->counts_all()) return base;
+  return std::make_unique<MeasuredIterator<T>>(std::move(base), stages, path);
+}
+
+}  // namespace brigade::data::internal

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "brigade/io/state_tree.h"
+
+namespace brigade::data {
+
+/// Which places of an epoch are done, where they need not be done in order: a few ranges, most
+/// often one.
+///
+/// Thread-safety: a value.
+class PlaceSet {
+ public:
+  struct Range {
+    std::uint64_t begin;
+    std::uint64_t end;
+    friend bool operator==(const Range&, const Range&) = default;
+  };
+
+  /// Adds the places [begin, end), none of which may be in the set.
+  void add(std::uint64_t begin, std::uint64_t end);
+  /// Forgets all places before `place`.
+  void drop_below(std::uint64_t place);
+  /// The first place from `place` on that is not in the set.
+  std::uint64_t end_of_run(std::uint64_t place) const;
+  /// The first place from `place` on that is in the set; the largest number if there is none.
+  std::uint64_t next_begin(std::uint64_t place) const;
+
+  bool is_empty() const { return ranges_.empty(); }
+  std::span<const Range> ranges() const { return ranges_; }
+
+ private:
+  std::vector<Range> ranges_;  // in order; no two of them touch
+};
+
+/// How a step notes the places that it passed ahead of its position, in its saved state: nothing if
+/// there are none. `load_places` throws kInvalidArgument if the ranges are not in order.
+void save_places(io::StateTree& state, const PlaceSet& places);
+PlaceSet load_places(const io::StateTree& state);
+
+}  // namespace brigade::data
