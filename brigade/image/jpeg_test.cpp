@@ -109,6 +109,15 @@ TEST(DecodeJpeg, FilesThatAreCutShortAreErrors) {
   testing::expect_cut_files_are_errors(decode, golden_file("jpeg", "progressive"));
 }
 
+TEST(DecodeJpeg, FilesWithoutTheMarkOfTheirEndAreErrors) {
+  for (int quality = 1; quality <= 100; ++quality) {
+    const std::string file = encode_jpeg(soft_picture({17, 23}, 3), {.quality = quality});
+    for (const std::size_t missing : {1, 2}) {
+      EXPECT_EQ(code_of(file.substr(0, file.size() - missing)), ErrorCode::kDataLoss) << quality;
+    }
+  }
+}
+
 TEST(DecodeJpeg, TurnedBitsDoNoHarm) {
   for (const char* name : {"420", "progressive", "cmyk", "restarts", "422"}) {
     testing::expect_turned_bits_do_no_harm(
