@@ -152,7 +152,7 @@ class ClosedSocket(Means):
 
 
 class FullDisk(Means):
-    """All write to one folder, and of those of a training only the chief writes."""
+    """All write to one folder, and of those of a training the chief decides what becomes of it."""
     name = "disk"
     may_be_survived = True  # a checkpoint that fails is followed by another
     ranks = (0,)

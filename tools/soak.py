@@ -31,6 +31,7 @@ GOAL = 5.0  # seconds from SIGKILL to the next step
 ATTEMPTS = 6  # to hit a phase
 HELD_FOR = 6.0  # seconds at most that one is kept from coming
 TRANSPORTS = ("shared_memory", "gloo")
+WRITERS = ("chief", "all")  # of checkpoints
 
 
 class Fault:
@@ -178,10 +179,10 @@ class Runner:
         self.faults, self.too_late = [], []
         self.wanted = {}  # weights, by training
 
-    def job(self, name, training=SHORT, transport="auto", disk=None):
+    def job(self, name, training=SHORT, transport="auto", disk=None, writers="chief"):
         where = self.place.folder / name
         return Job(self.options.command, where / "run" if disk else where, self.options.workers, self.options.peer_timeout,
-                   training, transport=transport)
+                   training, transport=transport, writers=writers)
 
     def unhurt(self, training):
         if training not in self.wanted:
@@ -229,7 +230,7 @@ class Soak(Runner):
     def _run_job(self, name):
         disk = self.place.new(name, self.place.no_disk is None and self._draw.random() < 0.5)
         before = len(self.faults)
-        with self.job(name, transport=self._draw.choice(TRANSPORTS), disk=disk) as job:
+        with self.job(name, transport=self._draw.choice(TRANSPORTS), disk=disk, writers=self._draw.choice(WRITERS)) as job:
             self._hurt(job, disk)
             self.end(name, job, self.faults[before:])
         print(f"  training {self._jobs} ended with the same weights, after {len(self.faults)} faults", flush=True)
@@ -282,7 +283,7 @@ class Matrix(Runner):
             fault = Fault(faults.means_of(kind, slow_for=60.0 if phase != "shutdown" else 5.0), rank, phase,
                           delay=0.02 * attempt if phase == "start-up" else 0.0, after=20 if training is SHORT else 1)
             disk = self.place.new(name, kind == "disk")
-            with self.job(name, training, TRANSPORTS[number % 2], disk) as job:
+            with self.job(name, training, TRANSPORTS[number % 2], disk, WRITERS[number // 2 % 2]) as job:
                 life = job.life_after({}, self.options.workers)
                 has_struck = life and fault.strike(job, life, disk)
                 if has_struck:

@@ -79,10 +79,11 @@ def descends_from(pid, ancestor):
 class Job:
     """`brigade launch` with a training below it; gone, with all of it, when the block ends."""
 
-    def __init__(self, command, model_dir, workers=2, peer_timeout=5.0, training=SHORT, restarts=1000, transport="auto"):
+    def __init__(self, command, model_dir, workers=2, peer_timeout=5.0, training=SHORT, restarts=1000, transport="auto",
+                 writers="chief"):
         arguments = ["launch", "--nproc", workers, "--max-restarts", restarts, "--grace", 2, "--peer-timeout", peer_timeout,
                      "--", command, *training.flags, "--peer-timeout", f"{peer_timeout}s", "--transport", transport,
-                     "--model-dir", model_dir]
+                     "--checkpoint-writers", writers, "--model-dir", model_dir]
         self.model_dir = pathlib.Path(model_dir)
         self.training = training
         self._process = subprocess.Popen([command, *map(str, arguments)], env=own_environment(), stdin=subprocess.DEVNULL,

@@ -31,6 +31,11 @@ void CheckpointFlags::add_to(CLI::App& app) {
          "--keep-last", keep_last,
          base::str_cat("How many of the newest checkpoints stay; 0: all (default ", kKeepLast, ")"))
       ->group(kGroup);
+  app.add_option("--checkpoint-writers", writers,
+                 "Which of several workers write checkpoints: the chief, or all, each its share, "
+                 "into a --model-dir that all see (default chief)")
+      ->option_text("chief|all")
+      ->group(kGroup);
   app.add_option("--resume", resume,
                  "auto: go on with the run in the model directory, if there is one; never: refuse "
                  "it; PATH: begin with that checkpoint, or the newest of that model directory")
@@ -44,12 +49,16 @@ void CheckpointFlags::add_to(CLI::App& app) {
 void CheckpointFlags::check() const {
   if (save_every) parse_interval("--save-every", *save_every, Never::kRefused);
   if (keep_last) check_at_least("--keep-last", *keep_last, 0);
+  if (writers && *writers != "chief" && *writers != "all") {
+    throw UsageError(base::str_cat("--checkpoint-writers is '", *writers, "'; give chief or all"));
+  }
   if (resume.empty()) {
     throw UsageError("--resume is ''; give auto, never, or the path of a checkpoint");
   }
   if (!model_dir.empty()) return;
   if (save_every) throw UsageError("--save-every needs --model-dir, where checkpoints lie");
   if (keep_last) throw UsageError("--keep-last needs --model-dir, where checkpoints lie");
+  if (writers) throw UsageError("--checkpoint-writers needs --model-dir, where checkpoints lie");
 }
 
 HeldRun CheckpointFlags::held_run() const {
@@ -67,6 +76,7 @@ train::SessionOptions CheckpointFlags::session_options() const {
   if (model_dir.empty()) return options;
   options.checkpoint_dir = checkpoints_in(model_dir);
   options.scaffold.saver.keep_last = static_cast<std::size_t>(keep_last.value_or(kKeepLast));
+  if (writers == "all") options.scaffold.saver.writers = checkpoint::Writers::kAllWorkers;
   options.save_checkpoints =
       parse_interval("--save-every", save_every.value_or(kSaveEvery), Never::kRefused);
   return options;

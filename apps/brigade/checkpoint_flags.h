@@ -18,6 +18,7 @@ struct CheckpointFlags {
   std::string model_dir;
   std::optional<std::string> save_every;
   std::optional<std::int64_t> keep_last;
+  std::optional<std::string> writers;
   std::string resume = "auto";
   bool overwrite = false;
 

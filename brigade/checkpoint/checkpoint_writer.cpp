@@ -1,102 +1,19 @@
 #include "brigade/checkpoint/checkpoint_writer.h"
 
-#include <algorithm>
 #include <cstdio>
-#include <exception>
-#include <thread>
+#include <random>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/checkpoint/checkpoint_directory.h"
-#include "brigade/checkpoint/safetensors_stream.h"
+#include "brigade/checkpoint/shard_files.h"
+#include "brigade/checkpoint/shard_plan.h"
 
 namespace brigade::checkpoint {
 namespace {
 
-struct Shard {
-  Section section;
-  std::string name;
-  std::vector<NamedTensor> tensors;
-  std::unique_ptr<io::WritableFile> file;  // while it is being written
-  Seal seal;
-  std::exception_ptr error;
-};
-
-std::string file_name(Section section, std::size_t index, std::size_t count) {
-  char number[64];
-  std::snprintf(number, sizeof number, "-%05zu-of-%05zu", index + 1, count);
-  return base::str_cat(section, number, ".safetensors");
-}
-
-/// The largest first, each to the shard that has least: no shard is far above its share.
-std::vector<Shard> spread(Section section, const std::vector<NamedTensor>& tensors,
-                          std::size_t most) {
-  const std::size_t count = std::min(most, tensors.size());
-  std::vector<Shard> shards;
-  for (std::size_t i = 0; i < count; ++i) {
-    shards.push_back({.section = section, .name = file_name(section, i, count)});
-  }
-  std::vector<const NamedTensor*> order;
-  for (const NamedTensor& each : tensors) order.push_back(&each);
-  std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
-    return a->tensor.nbytes() > b->tensor.nbytes();
-  });
-  // One byte more each, so that empty tensors are spread as well and no shard stays empty.
-  std::vector<std::size_t> bytes(count, 0);
-  for (const NamedTensor* each : order) {
-    const auto least = std::min_element(bytes.begin(), bytes.end()) - bytes.begin();
-    bytes[static_cast<std::size_t>(least)] += each->tensor.nbytes() + 1;
-    shards[static_cast<std::size_t>(least)].tensors.push_back(*each);
-  }
-  return shards;
-}
-
-void write_shard(io::FileSystem& files, const io::Path& folder, Shard& shard) {
-  shard.file = files.create(folder / shard.name, io::CreateMode::kExclusive);
-  shard.seal = stream_safetensors(*shard.file, shard.tensors, {{"format", "pt"}});
-}
-
-void finish_shard(Shard& shard) {
-  shard.file->sync();
-  shard.file->close();
-  shard.file.reset();
-}
-
-/// Shard i, i + lanes, i + 2 lanes, ... by thread i, the caller's being thread 0. A lane syncs when
-/// all of its files are written: the disk is busy with the first meanwhile, and one commit of the
-/// file system's journal serves them all.
-void write_shards(io::FileSystem& files, const io::Path& folder, std::vector<Shard>& shards,
-                  std::size_t lanes) {
-  const auto each_of_lane = [&](std::size_t lane, const auto& call) {
-    for (std::size_t i = lane; i < shards.size(); i += lanes) {
-      try {
-        call(shards[i]);
-      } catch (...) {
-        shards[i].error = std::current_exception();
-        return false;
-      }
-    }
-    return true;
-  };
-  const auto run_lane = [&](std::size_t lane) {
-    const bool is_written =
-        each_of_lane(lane, [&](Shard& shard) { write_shard(files, folder, shard); });
-    if (is_written) each_of_lane(lane, finish_shard);
-  };
-  {
-    std::vector<std::jthread> threads;
-    for (std::size_t lane = 1; lane < std::min(lanes, shards.size()); ++lane) {
-      threads.emplace_back(run_lane, lane);
-    }
-    run_lane(0);
-  }
-  for (const Shard& each : shards) {
-    if (each.error) std::rethrow_exception(each.error);
-  }
-}
-
 Manifest manifest_of(const Snapshot& snapshot, const WriteRequest& request,
-                     const std::vector<Shard>& shards) {
+                     const std::vector<Shard>& shards, const std::vector<Seal>& seals) {
   Manifest manifest{.number = request.number,
                     .step = snapshot.step,
                     .time = request.time,
@@ -108,7 +25,7 @@ Manifest manifest_of(const Snapshot& snapshot, const WriteRequest& request,
                     .state = snapshot.state};
   for (const Shard& shard : shards) {
     const std::size_t file = manifest.files.size();
-    manifest.files.push_back({shard.name, shard.seal});
+    manifest.files.push_back({shard.name, seals[file]});
     auto& section = manifest.tensors[static_cast<std::size_t>(shard.section)];
     for (const NamedTensor& each : shard.tensors) {
       section[each.name] = {.file = file,
@@ -162,21 +79,34 @@ io::Path free_path(const io::FileSystem& files, const io::Path& directory, std::
   }
 }
 
+/// Folders that others write into have a name that nobody had before: who is late, from a save that
+/// has failed or a life of the job that is over, finds no folder.
+std::string temporary_name(std::int64_t step, bool is_shared) {
+  if (!is_shared) return base::str_cat(kTemporaryPrefix, step, ".saving");
+  std::random_device device;
+  char nonce[32];
+  std::snprintf(nonce, sizeof nonce, "%08x%08x", device(), device());
+  return base::str_cat(kTemporaryPrefix, step, ".", nonce, ".saving");
+}
+
+std::vector<Seal> write_tensors(io::FileSystem& files, const io::Path& folder,
+                                const std::vector<Shard>& shards, const WriteRequest& request) {
+  if (request.others != nullptr)
+    return request.others->write(request.save, files, folder, shards, request.lanes);
+  std::vector<const Shard*> all;
+  for (const Shard& each : shards) all.push_back(&each);
+  return write_shards(files, folder, all, request.lanes);
+}
+
 }  // namespace
 
 Written write_checkpoint(io::FileSystem& files, const Snapshot& snapshot,
                          const WriteRequest& request) {
-  std::vector<Shard> shards;
-  const auto add = [&](Section section, const std::vector<NamedTensor>& tensors) {
-    for (Shard& each : spread(section, tensors, request.shards)) shards.push_back(std::move(each));
-  };
-  add(Section::kVariables, snapshot.variables);
-  add(Section::kTensors, snapshot.tensors);
-  add(Section::kState, snapshot.arrays);
-  TemporaryFolder folder(
-      files, request.directory / base::str_cat(kTemporaryPrefix, snapshot.step, ".saving"));
-  write_shards(files, folder.path(), shards, request.shards);
-  Written written{.path = {}, .manifest = manifest_of(snapshot, request, shards)};
+  const std::vector<Shard> shards = plan_shards(snapshot, request.shards);
+  const std::string name = temporary_name(snapshot.step, request.others != nullptr);
+  TemporaryFolder folder(files, request.directory / name);
+  const std::vector<Seal> seals = write_tensors(files, folder.path(), shards, request);
+  Written written{.path = {}, .manifest = manifest_of(snapshot, request, shards, seals)};
   write_file(files, folder.path() / kManifestName, write_manifest(written.manifest));
   files.sync_directory(folder.path());
   written.path = free_path(files, request.directory, snapshot.step);

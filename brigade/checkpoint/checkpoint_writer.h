@@ -4,6 +4,7 @@
 
 #include "brigade/checkpoint/contents.h"
 #include "brigade/checkpoint/manifest.h"
+#include "brigade/checkpoint/other_writers.h"
 #include "brigade/io/file_system.h"
 
 namespace brigade::checkpoint {
@@ -14,7 +15,11 @@ struct WriteRequest {
   std::int64_t number = 1;
   std::chrono::milliseconds time{};
   KeptMark kept;
-  std::size_t shards = 1;
+  std::size_t shards = 1;  ///< Files a section.
+  std::size_t lanes = 1;   ///< Threads of this process.
+  /// Who writes with this process; null: nobody. Counted by all: `save`.
+  OtherWriters* others = nullptr;
+  std::int64_t save = 0;
 };
 
 /// What came of it.
@@ -28,7 +33,8 @@ struct Written {
 /// before this returns. A crash anywhere leaves no checkpoint or a whole one. If the step has a
 /// folder already, the new one gets another name and the old one stays.
 ///
-/// Throws as `io::FileSystem` does; then what was written is removed as far as that works.
+/// Throws as `io::FileSystem` and `OtherWriters::write` do; then what was written is removed as far
+/// as that works.
 Written write_checkpoint(io::FileSystem& files, const Snapshot& snapshot,
                          const WriteRequest& request);
 

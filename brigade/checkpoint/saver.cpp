@@ -10,7 +10,9 @@
 #include "brigade/base/strings.h"
 #include "brigade/checkpoint/checkpoint_directory.h"
 #include "brigade/checkpoint/checkpoint_writer.h"
+#include "brigade/checkpoint/other_writers.h"
 #include "brigade/checkpoint/retention.h"
+#include "brigade/checkpoint/shard_plan.h"
 #include "brigade/concurrency/thread_pool.h"
 #include "brigade/io/atomic_write.h"
 
@@ -45,10 +47,11 @@ bool is_left_behind(std::string_view name) {
 class Saver::Writer {
  public:
   Writer(std::shared_ptr<io::FileSystem> files, SaverOptions options,
-         std::shared_ptr<const base::Clock> clock)
+         std::shared_ptr<const base::Clock> clock, std::shared_ptr<ShardExchange> exchange)
       : files_(std::move(files)), options_(std::move(options)), clock_(std::move(clock)) {
     check_argument(files_ != nullptr, "Saver: needs a file system");
     validate(options_);
+    if (exchange != nullptr) others_.emplace(std::move(exchange));
     if (clock_ == nullptr) clock_ = std::make_shared<base::SystemClock>();
     prepare_directory();
     remove_left_behind();
@@ -69,13 +72,15 @@ class Saver::Writer {
 
   void save(std::int64_t step, const Contents& contents) {
     check_state(!is_closed_, "Saver: save after close");
+    const std::int64_t save = ++saves_;  // also one that fails: the others count it
     wait();
-    if (pool_ == nullptr) return write(take_snapshot(step, contents, SnapshotMemory::kShared));
+    if (pool_ == nullptr)
+      return write(take_snapshot(step, contents, SnapshotMemory::kShared), save);
     auto snapshot =
         std::make_shared<const Snapshot>(take_snapshot(step, contents, SnapshotMemory::kOwn));
-    pool_->submit([this, snapshot = std::move(snapshot)]() mutable {
+    pool_->submit([this, save, snapshot = std::move(snapshot)]() mutable {
       try {
-        write(*snapshot);
+        write(*snapshot, save);
       } catch (...) {
         error_ = std::current_exception();
       }
@@ -91,6 +96,8 @@ class Saver::Writer {
     is_closed_ = true;
     settle();
     pool_.reset();
+    if (others_) others_->end();
+    others_.reset();  // with what it holds of the cluster
     wait();
   }
   std::vector<io::Path> checkpoints() {
@@ -158,16 +165,29 @@ class Saver::Writer {
                     std::chrono::milliseconds(0));
   }
 
-  void write(const Snapshot& snapshot) {
+  void write(const Snapshot& snapshot, std::int64_t save) {
+    try {
+      commit(snapshot, save);
+    } catch (...) {
+      if (others_) others_->give_up(save);
+      throw;
+    }
+  }
+
+  void commit(const Snapshot& snapshot, std::int64_t save) {
     // What a failed write has left (it may have failed when the checkpoint had its name already).
     if (std::exchange(is_unsure_, true)) read_directory();
     const auto time = now();
+    const std::size_t writers = others_ ? static_cast<std::size_t>(others_->count()) : 1;
     // Counted first: what fails may be whole all the same, and must stay the older one.
     const WriteRequest request{.directory = options_.directory,
                                .number = ++number_,
                                .time = time,
                                .kept = next_mark(kept_, snapshot.step, time, options_.keep_every),
-                               .shards = options_.shards};
+                               .shards = shards_of(options_, writers),
+                               .lanes = lanes_of(options_, writers),
+                               .others = others_ ? &*others_ : nullptr,
+                               .save = save};
     const Written written = write_checkpoint(*files_, snapshot, request);
     kept_ = request.kept;
     known_.push_back(known_of(written.path, written.manifest));
@@ -221,15 +241,18 @@ class Saver::Writer {
   std::vector<Known> broken_;  // found when the saver was made
   std::int64_t number_ = 0;    // of the newest
   KeptMark kept_;              // of the newest
-  std::exception_ptr error_;   // of the write in the background
-  bool is_unsure_ = false;     // a write has failed: known_ may not be what is there
+  std::optional<OtherWriters> others_;
+  std::int64_t saves_ = 0;    // begun
+  std::exception_ptr error_;  // of the write in the background
+  bool is_unsure_ = false;    // a write has failed: known_ may not be what is there
   bool is_closed_ = false;
   std::unique_ptr<concurrency::ThreadPool> pool_;  // last: its thread uses all above
 };
 
 Saver::Saver(std::shared_ptr<io::FileSystem> files, SaverOptions options,
-             std::shared_ptr<const base::Clock> clock)
-    : writer_(std::make_unique<Writer>(std::move(files), std::move(options), std::move(clock))) {}
+             std::shared_ptr<const base::Clock> clock, std::shared_ptr<ShardExchange> exchange)
+    : writer_(std::make_unique<Writer>(std::move(files), std::move(options), std::move(clock),
+                                       std::move(exchange))) {}
 Saver::~Saver() = default;
 
 void Saver::save(std::int64_t step, const Contents& contents) {

@@ -7,6 +7,7 @@
 #include "brigade/base/clock.h"
 #include "brigade/checkpoint/contents.h"
 #include "brigade/checkpoint/saver_options.h"
+#include "brigade/checkpoint/shard_exchange.h"
 #include "brigade/io/file_system.h"
 
 namespace brigade::checkpoint {
@@ -31,9 +32,12 @@ namespace brigade::checkpoint {
 class Saver {
  public:
   /// Makes the directory if it is missing. Throws kInvalidArgument for options without meaning, and
-  /// as `io::FileSystem` does. `clock` stamps the checkpoints; null: the machine's.
+  /// as `io::FileSystem` does. `clock` stamps the checkpoints; null: the machine's. With an
+  /// exchange all its processes write tensor files: this one, the chief, has the saver, each of the
+  /// others a `ShardWriter`, and all save the same contents at the same time.
   Saver(std::shared_ptr<io::FileSystem> files, SaverOptions options,
-        std::shared_ptr<const base::Clock> clock = nullptr);
+        std::shared_ptr<const base::Clock> clock = nullptr,
+        std::shared_ptr<ShardExchange> exchange = nullptr);
   /// Closes; an error is logged: call `close` to see it.
   ~Saver();
   Saver(const Saver&) = delete;

@@ -35,6 +35,13 @@ enum class Writing {
   kForeground,  ///< `save` returns when the checkpoint is on the disk.
 };
 
+/// Which processes of a job write tensor files.
+enum class Writers {
+  kChief,       ///< The chief alone.
+  kAllWorkers,  ///< Each its share, into a folder that all must see; the chief commits. For models
+                ///< whose writing takes long, on disks that several processes fill faster than one.
+};
+
 struct SaverOptions {
   /// Made, if missing, with the folders above it. One saver at a time writes to it.
   io::Path directory;
@@ -46,6 +53,10 @@ struct SaverOptions {
   /// Files, and threads, over which tensors are spread by size. More than one pays on disks that
   /// take several writers.
   std::size_t shards = 1;
+  /// With kAllWorkers a section has as many files as there are workers, or `shards` if that is
+  /// more. A session of several workers heeds it (the chief's counts); else, and in a `Saver` that
+  /// was given no exchange, there is one process.
+  Writers writers = Writers::kChief;
 };
 
 }  // namespace brigade::checkpoint

@@ -5,8 +5,8 @@
 #include "brigade/base/strings.h"
 #include "brigade/checkpoint/checkpoint.h"
 #include "brigade/checkpoint/checkpoint_directory.h"
-#include "brigade/checkpoint/saver.h"
 #include "brigade/train/session.h"
+#include "brigade/train/workers_saver.h"
 
 namespace brigade::train {
 namespace {
@@ -25,11 +25,16 @@ class BackupAndRestoreCallback final : public Callback {
                                       broken.reason));
     }
     if (latest.checkpoint) session.resume_from = latest.checkpoint->path();
-    // Two, so that there is one if the newest turns out to be broken.
-    saver_ = std::make_unique<checkpoint::Saver>(
-        files, checkpoint::SaverOptions{.directory = options_.backup_dir, .keep_last = 2});
     begun_ = std::nullopt;
     batches_ = 0;
+  }
+
+  // Two are kept, so that there is one if the newest turns out to be broken.
+  void on_train_begin(FitContext& fit) override {
+    saver_.emplace(
+        fit.state().strategy(), io::posix_file_system(),
+        checkpoint::SaverOptions{
+            .directory = options_.backup_dir, .keep_last = 2, .writers = options_.writers});
   }
 
   // An epoch's end is saved as the next one's beginning: all callbacks have seen it then.
@@ -47,7 +52,8 @@ class BackupAndRestoreCallback final : public Callback {
     if (fit.is_interrupted()) save(fit);
     saver_->close();
     saver_.reset();
-    if (!fit.is_interrupted() && options_.delete_checkpoint == DeleteCheckpoint::kYes) remove_all();
+    const bool is_done = !fit.is_interrupted() && fit.state().strategy().is_chief();
+    if (is_done && options_.delete_checkpoint == DeleteCheckpoint::kYes) remove_all();
   }
 
  private:
@@ -67,7 +73,7 @@ class BackupAndRestoreCallback final : public Callback {
   }
 
   const BackupAndRestore options_;
-  std::unique_ptr<checkpoint::Saver> saver_;
+  std::optional<WorkersSaver> saver_;
   std::optional<std::int64_t> begun_;  // the epoch
   std::int64_t batches_ = 0;           // since the last save
 };

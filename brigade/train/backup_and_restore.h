@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 
+#include "brigade/checkpoint/saver_options.h"
 #include "brigade/io/file_system.h"
 #include "brigade/train/callback.h"
 
@@ -26,6 +27,8 @@ struct BackupAndRestore {
   /// Whether the backup is removed when the fit has ended as it should: by its last epoch, or by a
   /// callback that stopped it. One whose session was asked to stop is backed up and kept.
   DeleteCheckpoint delete_checkpoint = DeleteCheckpoint::kYes;
+  /// Of several workers, which all need this callback, and must see the directory.
+  checkpoint::Writers writers = checkpoint::Writers::kChief;
 
   /// Throws kInvalidArgument without a directory and for `every_batches` below 1; the fit does if
   /// its session has a place to resume from already.

@@ -5,12 +5,15 @@
 #include <stdlib.h>
 
 #include <filesystem>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "brigade/checkpoint/checkpoint.h"
+#include "brigade/distribute/testing/worker_threads.h"
 #include "brigade/train/lambda_callback.h"
+#include "brigade/train/model_checkpoint.h"
 #include "brigade/train/stop_at_step_hook.h"
 #include "brigade/train/testing/small_session.h"
 #include "brigade/train/testing/tiny_model.h"
@@ -161,6 +164,50 @@ TEST(LambdaCallback, CallsTheFunctionsThatItHas) {
                                                  LambdaCallback{}},
                                    .verbose = Verbose::kSilent});
   EXPECT_EQ(calls, "TEBbBbVvet");
+}
+
+/// Two workers that fit as `Process` does, and die behind so many batches, or never; the chief's
+/// weights.
+std::vector<double> fit_of_workers(const io::Path& folder, checkpoint::Writers writers,
+                                   std::optional<int> batches) {
+  std::vector<double> weights;
+  distribute::run_workers({1, 1}, [&](distribute::MultiWorkerMirroredStrategy& strategy) {
+    Model model(strategy, line());
+    model.compile({.optimizer = optim::Sgd{.learning_rate = 0.1}, .loss = "mse"});
+    std::vector<CallbackPtr> callbacks = {
+        BackupAndRestore{.backup_dir = folder / "backup", .every_batches = 2, .writers = writers},
+        ModelCheckpoint{.directory = folder / "epochs", .keep_last = 0, .writers = writers}};
+    if (batches) callbacks.push_back(dying_at(*batches));
+    model.fit(line_data(20), {.epochs = 4,
+                              .batch_size = 4,
+                              .callbacks = callbacks,
+                              .verbose = Verbose::kSilent,
+                              .session = quiet_session()});
+    if (!strategy.is_chief()) return;
+    for (const variables::Variable& each : model.variables()) {
+      const at::Tensor flat = each.read().flatten().to(at::kDouble);
+      for (std::int64_t i = 0; i < flat.numel(); ++i) weights.push_back(flat[i].item<double>());
+    }
+  });
+  return weights;
+}
+
+TEST(BackupAndRestore, OfSeveralWorkersIsOne) {
+  const LogOf log;
+  const Folder whole;
+  const auto expected = fit_of_workers(whole.backup(), checkpoint::Writers::kChief, std::nullopt);
+  for (const auto writers : {checkpoint::Writers::kChief, checkpoint::Writers::kAllWorkers}) {
+    const Folder folder;
+    EXPECT_ANY_THROW(fit_of_workers(folder.backup(), writers, 7));
+    const auto files = io::posix_file_system();
+    ASSERT_TRUE(checkpoint::find_latest_whole(files, folder.backup() / "backup").checkpoint);
+    EXPECT_EQ(fit_of_workers(folder.backup(), writers, std::nullopt), expected);
+    EXPECT_FALSE(files->exists(folder.backup() / "backup"));
+    const auto epochs = checkpoint::checkpoint_paths(*files, folder.backup() / "epochs");
+    ASSERT_EQ(epochs.size(), 4u);
+    const bool is_of_all = writers == checkpoint::Writers::kAllWorkers;
+    EXPECT_EQ(files->exists(epochs.back() / "variables-00002-of-00002.safetensors"), is_of_all);
+  }
 }
 
 }  // namespace

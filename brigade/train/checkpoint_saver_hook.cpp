@@ -19,17 +19,13 @@ CheckpointSaverHook::CheckpointSaverHook(CheckpointSaverHookOptions options)
 CheckpointSaverHook::~CheckpointSaverHook() = default;
 
 void CheckpointSaverHook::begin(SessionContext& context) {
-  if (context.state().strategy().is_chief()) {
-    saver_ = std::make_unique<checkpoint::Saver>(
-        context.files(), options_.saver,
-        std::shared_ptr<const base::Clock>(std::shared_ptr<void>(), &context.clock()));
-  }
+  saver_.emplace(context.state().strategy(), context.files(), options_.saver,
+                 std::shared_ptr<const base::Clock>(std::shared_ptr<void>(), &context.clock()));
   timer_.emplace(options_.every, context.clock());
   for (const auto& listener : options_.listeners) listener->begin(context);
 }
 
 bool CheckpointSaverHook::is_saved_already(const SessionContext& context) {
-  if (!saver_) return context.chiefs(false);
   const std::vector<io::Path> saved = saver_->checkpoints();
   return context.chiefs(context.restored_from() && !saved.empty() &&
                         saved.back() == *context.restored_from());
@@ -53,11 +49,8 @@ void CheckpointSaverHook::after_run(SessionContext& context, const StepValues&) 
 
 void CheckpointSaverHook::save(SessionContext& context) {
   for (const auto& listener : options_.listeners) listener->before_save(context);
-  context.spans().measure("save", "checkpoint", [&] {
-    const checkpoint::Contents contents = context.state().contents();
-    if (saver_) return saver_->save(context.global_step(), contents);
-    checkpoint::take_snapshot(context.global_step(), contents, checkpoint::SnapshotMemory::kShared);
-  });
+  context.spans().measure("save", "checkpoint",
+                          [&] { saver_->save(context.global_step(), context.state().contents()); });
   timer_->mark(context.global_step());
   for (const auto& listener : options_.listeners) {
     if (listener->after_save(context) == AfterSave::kStop) context.request_stop();
@@ -71,7 +64,7 @@ void CheckpointSaverHook::save_last(SessionContext& context) {
     // What an earlier write failed with must not keep this one, which supersedes it, from
     // happening.
     try {
-      if (saver_) saver_->wait();
+      saver_->wait();
     } catch (const std::exception& error) {
       base::log_warning(base::str_cat("A checkpoint was not written: ", error.what()));
     }
@@ -94,9 +87,7 @@ void CheckpointSaverHook::end(SessionContext& context) {
     }
   };
   attempt([&] { save_last(context); });
-  attempt([&] {
-    if (saver_) saver_->close();
-  });
+  attempt([&] { saver_->close(); });
   if (!context.has_failed()) attempt([&] { context.chiefs(true); });
   for (const auto& listener : options_.listeners) attempt([&] { listener->end(context); });
   if (first) std::rethrow_exception(first);

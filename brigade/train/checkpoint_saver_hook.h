@@ -5,11 +5,11 @@
 #include <optional>
 #include <vector>
 
-#include "brigade/checkpoint/saver.h"
 #include "brigade/checkpoint/saver_options.h"
 #include "brigade/train/every.h"
 #include "brigade/train/hook.h"
 #include "brigade/train/step_timer.h"
+#include "brigade/train/workers_saver.h"
 
 namespace brigade::train {
 
@@ -40,7 +40,8 @@ struct CheckpointSaverHookOptions {
 /// a stop with AtStop::kDiscard, the end saves nothing.
 ///
 /// With several workers every one of them has such a hook: what is saved is read together, the
-/// chief writes it, and at the end the others wait until it has.
+/// chief writes it, alone or with the others (`WorkersSaver`), and at the end the others wait until
+/// it has.
 ///
 /// An error of a write in the background is thrown by the next save; one before the last save of
 /// all is logged, and one of that save is thrown by `end`.
@@ -65,7 +66,7 @@ class CheckpointSaverHook final : public SessionRunHook {
   void save_last(SessionContext& context);
 
   CheckpointSaverHookOptions options_;
-  std::unique_ptr<checkpoint::Saver> saver_;  // null in a worker that is not the chief
+  std::optional<WorkersSaver> saver_;  // since `begin`
   std::optional<StepTimer> timer_;
 };
 

@@ -1,7 +1,7 @@
 #include "brigade/train/model_checkpoint.h"
 
 #include "brigade/base/error.h"
-#include "brigade/checkpoint/saver.h"
+#include "brigade/train/workers_saver.h"
 
 namespace brigade::train {
 namespace {
@@ -18,9 +18,10 @@ class ModelCheckpointCallback final : public Callback {
     fit.add_part({.name = "model_checkpoint",
                   .save = [this] { return state(); },
                   .restore = [this](const PartState& saved) { restore(saved); }});
-    saver_ = std::make_unique<checkpoint::Saver>(
-        io::posix_file_system(),
-        checkpoint::SaverOptions{.directory = options_.directory, .keep_last = options_.keep_last});
+    saver_.emplace(fit.state().strategy(), io::posix_file_system(),
+                   checkpoint::SaverOptions{.directory = options_.directory,
+                                            .keep_last = options_.keep_last,
+                                            .writers = options_.writers});
   }
 
   void on_train_batch_end(FitContext& fit) override {
@@ -69,7 +70,7 @@ class ModelCheckpointCallback final : public Callback {
   std::optional<Monitor> monitor_;
   std::optional<double> best_;
   std::int64_t batches_ = 0;  // since the last save
-  std::unique_ptr<checkpoint::Saver> saver_;
+  std::optional<WorkersSaver> saver_;
 };
 
 }  // namespace

@@ -31,6 +31,8 @@ struct ModelCheckpoint {
   std::optional<std::int64_t> every_batches = std::nullopt;
   /// How many of the newest stay; 0: all, as in Keras.
   std::size_t keep_last = 5;
+  /// Of several workers, which all need this callback.
+  checkpoint::Writers writers = checkpoint::Writers::kChief;
 
   /// Throws kInvalidArgument without a directory, for `every_batches` below 1 or beside
   /// `save_best_only`, and as `Monitor`.

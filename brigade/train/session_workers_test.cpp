@@ -9,7 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "brigade/checkpoint/testing/logged_creates.h"
 #include "brigade/distribute/testing/worker_threads.h"
+#include "brigade/io/faulty_file_system.h"
 #include "brigade/io/memory_file_system.h"
 #include "brigade/train/session.h"
 #include "brigade/train/stop_at_step_hook.h"
@@ -32,10 +34,11 @@ using Change = std::function<void(MultiWorkerMirroredStrategy&, MonitoredTrainin
 
 constexpr std::int64_t kAllSteps = 20;  // of ToyTraining
 
-/// A job on `layout` (replicas of each worker) up to a step, over files that all workers see.
+using FilesOf = std::function<std::shared_ptr<io::FileSystem>(int worker)>;
+
+/// A job on `layout` (replicas of each worker) up to a step, each worker with files of its own.
 /// `after_step` is called in each worker behind each of its steps.
-std::map<int, Ended> run_job(const std::vector<int>& layout,
-                             const std::shared_ptr<io::FileSystem>& files,
+std::map<int, Ended> run_job(const std::vector<int>& layout, const FilesOf& files_of,
                              const SessionOptions& options, std::int64_t last_step = kAllSteps,
                              const Change& after_step = {}) {
   std::mutex mutex;
@@ -44,7 +47,7 @@ std::map<int, Ended> run_job(const std::vector<int>& layout,
     ToyTraining toy(strategy);
     SessionOptions own = options;
     own.hooks = {std::make_shared<StopAtStepHook>(StopAtStep{.last_step = last_step})};
-    MonitoredTrainingSession session(toy.state, own, {.files = files});
+    MonitoredTrainingSession session(toy.state, own, {.files = files_of(strategy.worker_index())});
     Ended ended{.first_step = toy.state.global_step()};
     while (!session.should_stop()) {
       session.run([&] { return toy.step(); });
@@ -64,6 +67,15 @@ std::map<int, Ended> run_job(const std::vector<int>& layout,
     EXPECT_EQ(ended.last_step, all[0].last_step);
   }
   return all;
+}
+
+/// The same over files that all workers see.
+std::map<int, Ended> run_job(const std::vector<int>& layout,
+                             const std::shared_ptr<io::FileSystem>& files,
+                             const SessionOptions& options, std::int64_t last_step = kAllSteps,
+                             const Change& after_step = {}) {
+  return run_job(
+      layout, [&](int) { return files; }, options, last_step, after_step);
 }
 
 SessionOptions saving_every(std::int64_t steps) {
@@ -87,6 +99,93 @@ TEST(SessionOfWorkers, StoppedAndStartedAgainEndsWithTheSameBits) {
     EXPECT_EQ(rest.at(0).weights, unbroken.at(0).weights);
     EXPECT_EQ(rest.at(0).accuracy, unbroken.at(0).accuracy);
   }
+}
+
+SessionOptions all_saving_every(std::int64_t steps) {
+  SessionOptions options = saving_every(steps);
+  options.scaffold.saver.writers = checkpoint::Writers::kAllWorkers;
+  return options;
+}
+
+using checkpoint::testing::LoggedCreates;
+
+/// Views of one file system, one a worker.
+std::vector<std::shared_ptr<LoggedCreates>> views_of(const std::shared_ptr<io::FileSystem>& files,
+                                                     std::size_t workers) {
+  std::vector<std::shared_ptr<LoggedCreates>> views;
+  for (std::size_t i = 0; i < workers; ++i) views.push_back(std::make_shared<LoggedCreates>(files));
+  return views;
+}
+
+TEST(SessionOfWorkers, AllWriteTheirShareOfCheckpointsAndGoOnWithTheSameBits) {
+  for (const auto& layout : kLayouts) {
+    const auto unbroken =
+        run_job(layout, std::make_shared<io::MemoryFileSystem>(), saving_every(3));
+    const auto files = std::make_shared<io::MemoryFileSystem>();
+    const auto views = views_of(files, layout.size());
+    const auto view = [&](int worker) { return views[static_cast<std::size_t>(worker)]; };
+    run_job(layout, view, all_saving_every(3), 8);
+    // At the start, behind steps 3 and 6, and at the end, each a file of weights and one of slots.
+    for (std::size_t worker = 1; worker < views.size(); ++worker)
+      EXPECT_EQ(views[worker]->tensor_files().size(), 8u) << "worker " << worker;
+    const auto rest = run_job(layout, view, all_saving_every(3));
+    EXPECT_EQ(rest.at(0).first_step, 8);
+    EXPECT_EQ(rest.at(0).weights, unbroken.at(0).weights);
+    EXPECT_EQ(rest.at(0).accuracy, unbroken.at(0).accuracy);
+    for (const std::string& name : files->list("/run")) EXPECT_NE(name.front(), '.') << name;
+  }
+}
+
+TEST(SessionOfWorkers, TheChiefSaysWhetherAllWrite) {
+  const auto files = std::make_shared<io::MemoryFileSystem>();
+  const auto views = views_of(files, 2);
+  for (const bool is_chiefs : {true, false}) {
+    distribute::run_workers({1, 1}, [&](MultiWorkerMirroredStrategy& strategy) {
+      ToyTraining toy(strategy);
+      const bool is_mine = strategy.is_chief() == is_chiefs;
+      const SessionOptions options = is_mine ? all_saving_every(3) : saving_every(3);
+      const auto worker = static_cast<std::size_t>(strategy.worker_index());
+      MonitoredTrainingSession session(toy.state, options, {.files = views[worker]});
+      session.run([&] { return toy.step(); });
+      session.close();
+    });
+    EXPECT_EQ(views[1]->tensor_files().size(), 4u);
+  }
+}
+
+TEST(SessionOfWorkers, AWorkerThatDoesNotSeeTheCheckpointsIsWrittenFor) {
+  const auto files = std::make_shared<io::MemoryFileSystem>();
+  const auto elsewhere = std::make_shared<io::MemoryFileSystem>();
+  const auto view = [&](int worker) -> std::shared_ptr<io::FileSystem> {
+    return worker == 1 ? elsewhere : files;
+  };
+  const auto half = run_job({1, 1}, view, all_saving_every(3), 8);
+  EXPECT_FALSE(elsewhere->exists("/run"));
+  const auto rest = run_job({1, 1}, files, all_saving_every(3));
+  EXPECT_EQ(rest.at(0).first_step, 8);
+  EXPECT_EQ(rest.at(0).weights,
+            run_job({1, 1}, std::make_shared<io::MemoryFileSystem>(), {}).at(0).weights);
+}
+
+TEST(SessionOfWorkers, AWorkersFullDiskEndsTheJobWithItsName) {
+  const auto files = std::make_shared<io::MemoryFileSystem>();
+  const auto full = std::make_shared<io::FaultyFileSystem>(files);
+  // Two files, created, written, synced and closed, in the first save.
+  full->inject({.after = 9, .length = io::FaultLength::kEverAfter});
+  const auto view = [&](int worker) -> std::shared_ptr<io::FileSystem> {
+    if (worker == 1) return full;
+    return files;
+  };
+  const Error error = distribute::error_from([&] {
+    run_job({1, 1, 1}, view, all_saving_every(3));
+  });
+  EXPECT_EQ(error.code(), ErrorCode::kResourceExhausted) << error.what();
+  EXPECT_TRUE(distribute::says(error, "/job:worker/task:1 could not write its part"))
+      << error.what();
+  const auto latest = checkpoint::find_latest_whole(files, "/run");
+  ASSERT_TRUE(latest.checkpoint);
+  EXPECT_EQ(latest.checkpoint->step(), 0);
+  EXPECT_TRUE(latest.broken.empty());
 }
 
 TEST(SessionOfWorkers, OneWorkersWishStopsAllAtTheSameStep) {

@@ -203,8 +203,8 @@ class ModelDirectory(CommandTest):
         self.refuse("evaluate", "--model-dir", self.model_dir, saying=["run.json is no run.json"])
 
     def test_is_needed_for_what_lies_in_it(self):
-        for flag, value in (("--save-every", "5steps"), ("--keep-last", "2"), ("--summaries-every", "5steps"),
-                            ("--profile-steps", "1:2")):
+        for flag, value in (("--save-every", "5steps"), ("--keep-last", "2"), ("--checkpoint-writers", "all"),
+                            ("--summaries-every", "5steps"), ("--profile-steps", "1:2")):
             with self.subTest(flag=flag):
                 self.refuse("train", *MLP, flag, value, saying=[f"{flag} needs --model-dir"])
 
@@ -241,6 +241,9 @@ class Watching(CommandTest):
 
     def test_keep_last(self):
         self.refuse_training("--keep-last", "-1", saying=["--keep-last is -1", "at least 0"])
+
+    def test_checkpoint_writers(self):
+        self.refuse_training("--checkpoint-writers", "workers", saying=["--checkpoint-writers is 'workers'", "chief or all"])
 
     def test_eval(self):
         self.refuse_training("--eval", "begin", saying=["'begin'", "end, none"])

@@ -111,14 +111,22 @@ class ByHand(ClusterTest):
 
     @brought_here
     def test_full_disk(self):
+        self.fill_the_disk()
+
+    @brought_here
+    def test_full_disk_where_all_write(self):
+        self.fill_the_disk("--checkpoint-writers", "all")
+
+    def fill_the_disk(self, *flags):
         faults.enter_own_mounts()
         disk = faults.SmallDisk(self.folder / "disk")
         self.addCleanup(disk.remove)
-        chief, worker = self.training(2, "--save-every", "20steps", "--model-dir", disk.path / "run")
+        chief, worker = self.training(2, "--save-every", "20steps", "--model-dir", disk.path / "run", *flags)
         since = time.monotonic()
         disk.fill()
         self.assertEqual(chief.wait(), 1, chief.lines()[-8:])
-        self.assertRegex(chief.last_line(), rf"^brigade: error: cannot \w+ {disk.path}/run/\S+: No space left on device")
+        part = r"(/job:worker/task:1 could not write its part of the checkpoint: )?" if flags else ""
+        self.assertRegex(chief.last_line(), rf"^brigade: error: {part}cannot \w+ {disk.path}/run/\S+: No space left on device")
         self.assertEqual(worker.wait(), 1, worker.lines()[-8:])
         self.assertIn("/job:worker/task:0", worker.last_line())
         print(f"disk full: both ended after {time.monotonic() - since:.2f} s", flush=True)

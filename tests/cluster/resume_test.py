@@ -5,15 +5,19 @@ import signal
 import time
 import unittest
 
-from workers import PEER_TIMEOUT, TINY, ClusterTest, wait_until
+from workers import PEER_TIMEOUT, TINY, ClusterTest, free_ports, wait_until
 
 STEPS = 60
 RUN = (*TINY, "--hidden", "64,64", "--train-examples", "512", "--batch-size", "24", "--steps", str(STEPS),
        "--save-every", "10steps", "--log-every", "0", "--peer-timeout", f"{PEER_TIMEOUT}s")
 
 
+ALL_WRITE = ("--checkpoint-writers", "all")
+
+
 class Resume(ClusterTest):
-    wanted = None  # of the run that nobody killed
+    wanted = None  # of the run that nobody killed, whose chief wrote alone
+    flags = ()
 
     def unbroken(self):
         if Resume.wanted is None:
@@ -23,7 +27,7 @@ class Resume(ClusterTest):
     def check_goes_on(self, earliest):
         """Starts all again, and compares the end."""
         wanted = self.unbroken()
-        result = self.train(2, *RUN, "--model-dir", self.model_dir)
+        result = self.train(2, *RUN, *self.flags, "--model-dir", self.model_dir)
         for key in ("weights_sha256", "steps", "examples", "final_loss"):
             self.assertEqual(result[key], wanted[key], key)
         self.assertGreaterEqual(result["first_step"], earliest)
@@ -31,7 +35,7 @@ class Resume(ClusterTest):
         self.assertEqual(left, [])
 
     def begin(self):
-        return self.start(2, *RUN, "--model-dir", self.model_dir)
+        return self.start(2, *RUN, *self.flags, "--model-dir", self.model_dir)
 
     def kill(self, workers, victim):
         workers[victim].signal(signal.SIGKILL)
@@ -64,6 +68,14 @@ class Resume(ClusterTest):
     def test_after_the_chief_was_killed_in_a_save(self):
         self.in_a_save(0)
 
+    def test_after_the_worker_was_killed_in_a_save_of_all(self):
+        self.flags = ALL_WRITE
+        self.in_a_save(1)
+
+    def test_after_the_chief_was_killed_in_a_save_of_all(self):
+        self.flags = ALL_WRITE
+        self.in_a_save(0)
+
     def test_after_the_worker_was_killed_in_the_start(self):
         workers = self.begin()
         workers[0].wait_for(r"^training ")
@@ -78,6 +90,46 @@ class Resume(ClusterTest):
         self.assertEqual(again["weights_sha256"], wanted["weights_sha256"])
         held = json.loads((self.model_dir / "run.json").read_text())
         self.assertEqual(held["result"]["weights_sha256"], wanted["weights_sha256"])
+
+
+class AllWrite(ClusterTest):
+    """Checkpoints of which every worker writes its share."""
+
+    def files_of(self, model_dir, step):
+        return sorted(each.name for each in (model_dir / "checkpoints" / f"ckpt-{step}").glob("*.safetensors"))
+
+    def test_they_hold_what_the_chief_alone_writes(self):
+        alone = self.folder / "alone"
+        wanted = self.train(2, *RUN, "--model-dir", alone)
+        result = self.train(2, *RUN, *ALL_WRITE, "--model-dir", self.model_dir)
+        self.assertEqual(result["weights_sha256"], wanted["weights_sha256"])
+        names = self.files_of(self.model_dir, STEPS)
+        for section in ("variables", "tensors"):
+            for number in (1, 2):
+                self.assertIn(f"{section}-0000{number}-of-00002.safetensors", names)
+        self.assertNotEqual(names, self.files_of(alone, STEPS))
+        compared = self.start_process("inspect", "--json", *(each / "checkpoints" / f"ckpt-{STEPS}"
+                                                             for each in (alone, self.model_dir))).result()
+        self.assertTrue(compared["equal"], compared)
+
+    def test_three_workers_stopped_and_started_with_two(self):
+        self.train(3, *RUN, *ALL_WRITE, "--batch-size", "16", "--steps", "30", "--model-dir", self.model_dir)
+        self.assertIn("variables-00003-of-00003.safetensors", self.files_of(self.model_dir, 30))
+        result = self.train(2, *RUN, *ALL_WRITE, "--model-dir", self.model_dir)
+        self.assertEqual(result["first_step"], 30)
+        self.assertIn("variables-00002-of-00002.safetensors", self.files_of(self.model_dir, STEPS))
+
+    def test_a_worker_that_does_not_see_the_folder_is_written_for(self):
+        ports = free_ports(2)
+        dirs = (self.model_dir, self.folder / "elsewhere")
+        workers = [self.start_worker(ports, index, *RUN, *ALL_WRITE, "--model-dir", each) for index, each in enumerate(dirs)]
+        workers[0].result()
+        self.assertEqual(workers[1].wait(), 0, workers[1].lines()[-8:])
+        told = [line for line in workers[0].lines() if "writes no part of checkpoints" in line]
+        self.assertEqual(len(told), 1, workers[0].lines())
+        self.assertIn("/job:worker/task:1", told[0])
+        self.assertIn("does not see the folder", told[0])
+        self.assertIn("variables-00002-of-00002.safetensors", self.files_of(self.model_dir, STEPS))
 
 
 if __name__ == "__main__":

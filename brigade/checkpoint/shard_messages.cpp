@@ -1,0 +1,81 @@
+#include "brigade/checkpoint/shard_messages.h"
+
+#include <nlohmann/json.hpp>
+
+#include "brigade/base/strings.h"
+
+namespace brigade::checkpoint {
+namespace {
+
+using Json = nlohmann::json;
+
+// Reasons may hold file names, which need not be UTF-8.
+std::string text_of(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+template <class Message, class Fill>
+Message parsed(std::string_view text, const Fill& fill) {
+  Message message;
+  if (text.empty()) return message;
+  try {
+    const Json json = Json::parse(text);
+    fill(json, message);
+  } catch (const nlohmann::json::exception& error) {
+    throw Error(
+        ErrorCode::kDataLoss,
+        base::str_cat("What another writer of a checkpoint says cannot be read: ", error.what()));
+  }
+  return message;
+}
+
+}  // namespace
+
+std::string Announcement::text() const {
+  return text_of({{"save", save},
+                  {"folder", folder},
+                  {"digest", digest},
+                  {"left_out", left_out},
+                  {"has_ended", has_ended}});
+}
+
+Announcement Announcement::parse(std::string_view text) {
+  return parsed<Announcement>(text, [](const Json& json, Announcement& message) {
+    json.at("save").get_to(message.save);
+    json.at("folder").get_to(message.folder);
+    json.at("digest").get_to(message.digest);
+    json.at("left_out").get_to(message.left_out);
+    json.at("has_ended").get_to(message.has_ended);
+  });
+}
+
+std::string ShardReport::text() const {
+  Json written = Json::array();
+  for (const ManifestFile& each : files) {
+    written.push_back(
+        {{"name", each.name}, {"bytes", each.seal.bytes}, {"crc32c", each.seal.crc32c}});
+  }
+  return text_of({{"save", save},
+                  {"outcome", static_cast<int>(outcome)},
+                  {"files", written},
+                  {"code", static_cast<int>(code)},
+                  {"reason", reason},
+                  {"has_ended", has_ended}});
+}
+
+ShardReport ShardReport::parse(std::string_view text) {
+  return parsed<ShardReport>(text, [](const Json& json, ShardReport& message) {
+    json.at("save").get_to(message.save);
+    message.outcome = static_cast<Outcome>(json.at("outcome").get<int>());
+    for (const Json& each : json.at("files")) {
+      message.files.push_back({each.at("name").get<std::string>(),
+                               {.bytes = each.at("bytes").get<std::uint64_t>(),
+                                .crc32c = each.at("crc32c").get<std::uint32_t>()}});
+    }
+    message.code = static_cast<ErrorCode>(json.at("code").get<int>());
+    json.at("reason").get_to(message.reason);
+    json.at("has_ended").get_to(message.has_ended);
+  });
+}
+
+}  // namespace brigade::checkpoint

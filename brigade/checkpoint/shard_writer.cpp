@@ -1,0 +1,192 @@
+#include "brigade/checkpoint/shard_writer.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "brigade/base/error.h"
+#include "brigade/base/log.h"
+#include "brigade/base/strings.h"
+#include "brigade/checkpoint/retention.h"
+#include "brigade/checkpoint/shard_files.h"
+#include "brigade/checkpoint/shard_messages.h"
+#include "brigade/checkpoint/shard_plan.h"
+#include "brigade/concurrency/thread_pool.h"
+
+namespace brigade::checkpoint {
+namespace {
+
+using Outcome = ShardReport::Outcome;
+
+/// This process's part of one save.
+struct Share {
+  std::int64_t save = 0;
+  std::string digest;  // of the whole plan
+  std::vector<Shard> shards;
+};
+
+// The training goes on while they are written.
+void make_own(std::vector<Shard>& shards) {
+  for (Shard& shard : shards) {
+    for (NamedTensor& each : shard.tensors) each.tensor = each.tensor.clone();
+  }
+}
+
+}  // namespace
+
+// All but `save`, `wait` and `close` runs in one thread at a time: the caller's, or the pool's
+// while the caller leaves it alone.
+class ShardWriter::Writer {
+ public:
+  Writer(std::shared_ptr<io::FileSystem> files, SaverOptions options,
+         std::shared_ptr<ShardExchange> exchange)
+      : files_(std::move(files)), options_(std::move(options)), exchange_(std::move(exchange)) {
+    check_argument(files_ != nullptr, "ShardWriter: needs a file system");
+    check_argument(exchange_ != nullptr && exchange_->rank() > 0,
+                   "ShardWriter: needs an exchange, of another rank than the chief's, 0");
+    validate(options_);
+    if (options_.writing == Writing::kBackground) {
+      pool_ = std::make_unique<concurrency::ThreadPool>(
+          concurrency::ThreadPoolOptions{.threads = 1, .name = "shard-writer"});
+    }
+  }
+  ~Writer() { close(); }
+
+  void save(std::int64_t step, const Contents& contents) {
+    check_state(!is_closed_, "ShardWriter: save after close");
+    wait();
+    ++saves_;
+    const Snapshot snapshot = take_snapshot(step, contents, SnapshotMemory::kShared);
+    if (is_left_out_) return;
+    auto share = std::make_shared<Share>(share_of(snapshot));
+    if (pool_ == nullptr) return take_part(*share);
+    make_own(share->shards);
+    pool_->submit([this, share = std::move(share)]() mutable {
+      take_part(*share);
+      share.reset();  // freed here, not by the training's thread
+    });
+  }
+
+  // A disk has no deadline to offer: a write ends or fails when the system says so.
+  void wait() {
+    if (pool_ != nullptr) pool_->wait_idle({});
+  }
+
+  void close() {
+    if (std::exchange(is_closed_, true)) return;
+    wait();
+    pool_.reset();
+    reported_.has_ended = true;
+    post_quietly();
+    exchange_.reset();  // with what it holds of the cluster
+  }
+
+ private:
+  std::size_t count() const { return static_cast<std::size_t>(exchange_->count()); }
+
+  Share share_of(const Snapshot& snapshot) const {
+    std::vector<Shard> all = plan_shards(snapshot, shards_of(options_, count()));
+    Share share{.save = saves_, .digest = digest_of(all), .shards = {}};
+    const std::vector<int> writers = share_out(all, exchange_->count());
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (writers[i] == exchange_->rank()) share.shards.push_back(std::move(all[i]));
+    }
+    return share;
+  }
+
+  void take_part(const Share& share) noexcept {
+    try {
+      const Announcement announced = wait_for_chief(share.save);
+      is_left_out_ = announced.left_out.contains(exchange_->rank());
+      const bool is_given_up = announced.save != share.save || announced.folder.empty();
+      if (is_left_out_ || is_given_up) return;
+      reported_ = report_on(share, announced);
+      exchange_->post(reported_.text());
+    } catch (const std::exception& error) {
+      base::log_warning(
+          base::str_cat("A part of a checkpoint was not written, or not heard of: ", error.what()));
+    }
+  }
+
+  Announcement wait_for_chief(std::int64_t save) {
+    return Announcement::parse(exchange_->wait_for(0, [&](const std::string& text) {
+      const auto announced = Announcement::parse(text);
+      return announced.save >= save || announced.has_ended;
+    }));
+  }
+
+  ShardReport report_on(const Share& share, const Announcement& announced) {
+    ShardReport report{.save = share.save};
+    try {
+      write(share, announced, report);
+    } catch (const Error& error) {
+      // Who may not write there never may; any other error is one of the disk.
+      const bool is_refused = error.code() == ErrorCode::kPermissionDenied;
+      report.outcome = is_refused ? Outcome::kDeclined : Outcome::kFailed;
+      report.code = error.code();
+      report.reason = error.what();
+    } catch (const std::exception& error) {
+      report.outcome = Outcome::kFailed;
+      report.reason = error.what();
+    }
+    if (report.outcome == Outcome::kWritten) return report;
+    base::log_warning(
+        base::str_cat("This worker's part of a checkpoint was not written: ", report.reason));
+    return report;
+  }
+
+  void write(const Share& share, const Announcement& announced, ShardReport& report) {
+    const auto decline = [&](const std::string& reason) {
+      report.outcome = Outcome::kDeclined;
+      report.reason = reason;
+    };
+    const io::Path folder = options_.directory / announced.folder;
+    if (announced.digest != share.digest)
+      return decline("it holds other tensors than the chief, or has another number of shards");
+    if (!files_->exists(folder)) {
+      return decline(base::str_cat("it does not see the folder ", folder,
+                                   ", which the chief has made; checkpoints written by all workers "
+                                   "need a disk that all share"));
+    }
+    std::vector<const Shard*> shards;
+    for (const Shard& each : share.shards) shards.push_back(&each);
+    const auto seals = write_shards(*files_, folder, shards, lanes_of(options_, count()));
+    for (std::size_t i = 0; i < seals.size(); ++i)
+      report.files.push_back({share.shards[i].name, seals[i]});
+  }
+
+  // Whom we cannot tell sees that we are gone.
+  void post_quietly() noexcept {
+    try {
+      exchange_->post(reported_.text());
+    } catch (const std::exception&) {
+    }
+  }
+
+  std::shared_ptr<io::FileSystem> files_;
+  SaverOptions options_;
+  std::shared_ptr<ShardExchange> exchange_;
+  std::int64_t saves_ = 0;
+  ShardReport reported_;      // the last one
+  bool is_left_out_ = false;  // as the chief says
+  bool is_closed_ = false;
+  std::unique_ptr<concurrency::ThreadPool> pool_;  // last: its thread uses all above
+};
+
+ShardWriter::ShardWriter(std::shared_ptr<io::FileSystem> files, SaverOptions options,
+                         std::shared_ptr<ShardExchange> exchange)
+    : writer_(std::make_unique<Writer>(std::move(files), std::move(options), std::move(exchange))) {
+}
+ShardWriter::~ShardWriter() = default;
+
+void ShardWriter::save(std::int64_t step, const Contents& contents) {
+  writer_->save(step, contents);
+}
+void ShardWriter::wait() {
+  writer_->wait();
+}
+void ShardWriter::close() {
+  writer_->close();
+}
+
+}  // namespace brigade::checkpoint

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+#include "brigade/checkpoint/shard_exchange.h"
+
+namespace brigade::checkpoint::testing {
+
+/// The boards of processes that are threads of a test.
+class ShardBoard {
+ public:
+  explicit ShardBoard(int count) : texts_(static_cast<std::size_t>(count)) {}
+
+  int count() const { return static_cast<int>(texts_.size()); }
+  static std::string name(int rank) { return base::str_cat("/job:worker/task:", rank); }
+
+  void post(int rank, std::string_view text) {
+    const std::lock_guard lock(mutex_);
+    texts_[static_cast<std::size_t>(rank)] = std::string(text);
+    ++posts_;
+    changed_.notify_all();
+  }
+  std::string wait_for(int rank, const ShardExchange::Wanted& is_wanted) {
+    std::unique_lock lock(mutex_);
+    const std::string& text = texts_[static_cast<std::size_t>(rank)];
+    const bool has_come =
+        changed_.wait_for(lock, timeout_, [&] { return lost_ || is_wanted(text); });
+    if (lost_) throw Error(ErrorCode::kUnavailable, base::str_cat(name(*lost_), " was lost"));
+    if (!has_come) throw Error(ErrorCode::kDeadlineExceeded, name(rank));
+    return text;
+  }
+  void lose(int rank) {
+    const std::lock_guard lock(mutex_);
+    lost_ = rank;
+    changed_.notify_all();
+  }
+  void give_up_after(std::chrono::milliseconds timeout) { timeout_ = timeout; }
+  int posts() const {
+    const std::lock_guard lock(mutex_);
+    return posts_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::string> texts_;
+  std::optional<int> lost_;
+  std::chrono::milliseconds timeout_ = std::chrono::seconds(60);
+  int posts_ = 0;
+};
+
+/// One rank's view of it.
+class BoardExchange final : public ShardExchange {
+ public:
+  BoardExchange(std::shared_ptr<ShardBoard> board, int rank)
+      : board_(std::move(board)), rank_(rank) {}
+  int rank() const override { return rank_; }
+  int count() const override { return board_->count(); }
+  std::string name(int rank) const override { return ShardBoard::name(rank); }
+  void post(std::string_view text) override { board_->post(rank_, text); }
+  std::string wait_for(int rank, const Wanted& is_wanted) override {
+    return board_->wait_for(rank, is_wanted);
+  }
+
+ private:
+  std::shared_ptr<ShardBoard> board_;
+  int rank_;
+};
+
+}  // namespace brigade::checkpoint::testing

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "brigade/checkpoint/saver.h"
+#include "brigade/checkpoint/shard_writer.h"
+#include "brigade/checkpoint/testing/sample.h"
+#include "brigade/checkpoint/testing/shard_board.h"
+
+namespace brigade::checkpoint::testing {
+
+/// Processes that write checkpoints together, as objects of one thread that write in the
+/// background. Each has a file system of its own, which may all lead to the same files.
+struct WritingJob {
+  explicit WritingJob(std::vector<std::shared_ptr<io::FileSystem>> files,
+                      SaverOptions options = {.directory = "/run"})
+      : board(std::make_shared<ShardBoard>(static_cast<int>(files.size()))) {
+    options.writing = Writing::kBackground;
+    saver.emplace(files[0], options, nullptr, std::make_shared<BoardExchange>(board, 0));
+    for (int rank = 1; rank < board->count(); ++rank) {
+      others.push_back(std::make_unique<ShardWriter>(files[static_cast<std::size_t>(rank)], options,
+                                                     std::make_shared<BoardExchange>(board, rank)));
+    }
+  }
+
+  /// All save, the others first: they wait for the chief.
+  void save(std::int64_t step, const Contents& contents) {
+    for (const auto& other : others) other->save(step, contents);
+    saver->save(step, contents);
+  }
+  /// Throws the chief's error.
+  void wait() {
+    saver->wait();
+    for (const auto& other : others) other->wait();
+  }
+
+  std::shared_ptr<ShardBoard> board;
+  std::optional<Saver> saver;
+  std::vector<std::unique_ptr<ShardWriter>> others;
+};
+
+}  // namespace brigade::checkpoint::testing
