@@ -12,8 +12,7 @@ std::string to_string(const Size& size) {
 }
 
 std::string to_string(const Window& window) {
-  return str_cat("[rows ", window.top, " to ", window.top + window.height, ", columns ",
-                 window.left, " to ", window.left + window.width, ")");
+  return str_cat(window.size(), " at row ", window.top, ", column ", window.left);
 }
 
 void check_window(const Window& window, const Size& size, std::string_view what) {
@@ -23,8 +22,8 @@ void check_window(const Window& window, const Size& size, std::string_view what)
                       left <= size.width - width;
   if (inside) return;
   throw Error(ErrorCode::kInvalidArgument,
-              str_cat(what, ": the window ", window, " does not lie inside the picture of ", size,
-                      " (height x width) or has no pixels"));
+              str_cat(what, ": the window of ", window, " does not lie inside the picture of ",
+                      size, " (height x width) or has no pixels"));
 }
 
 std::string_view to_string(Layout layout) {

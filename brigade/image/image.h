@@ -31,7 +31,7 @@ struct Window {
   friend bool operator==(const Window&, const Window&) = default;
 };
 
-/// "[rows 3 to 10, columns 0 to 8)".
+/// "7 x 8 at row 3, column 0".
 std::string to_string(const Window& window);
 
 /// Throws kInvalidArgument, naming `what`, unless `window` has pixels and lies inside a picture of
