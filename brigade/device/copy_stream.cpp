@@ -1,0 +1,42 @@
+#include "brigade/device/copy_stream.h"
+
+#include <ATen/ops/empty_like.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+namespace brigade::device {
+
+namespace {
+
+/// From libtorch's caching allocator, which keeps a block until the copies that read it are done.
+at::Tensor pinned_copy(const at::Tensor& tensor) {
+  if (tensor.is_pinned()) return tensor;
+  at::Tensor pinned = at::empty_like(tensor, tensor.options().pinned_memory(true));
+  pinned.copy_(tensor);
+  return pinned;
+}
+
+}  // namespace
+
+CopyStream::CopyStream(c10::Device device) : device_(device) {
+  if (!device_.is_cpu()) stream_ = make_stream({.torch_device = device_});
+}
+
+at::Tensor CopyStream::copy(const at::Tensor& tensor) const {
+  if (!stream_ || tensor.device() == device_) return tensor;
+  const Scope on_this_stream(*this);
+  // Between cards libtorch orders the two cards' streams itself, and the host holds nothing.
+  const at::Tensor source = tensor.device().is_cpu() ? pinned_copy(tensor) : tensor;
+  return source.to(device_, /*non_blocking=*/true);
+}
+
+CopyStream::Scope::Scope(const CopyStream& stream) {
+  if (stream.stream_) current_.emplace(*stream.stream_);
+}
+
+void use_on_current_stream(const at::Tensor& tensor) {
+  if (!tensor.defined() || tensor.device().is_cpu()) return;
+  const c10::impl::VirtualGuardImpl guard(tensor.device().type());
+  tensor.record_stream(guard.getStream(tensor.device()));
+}
+
+}  // namespace brigade::device

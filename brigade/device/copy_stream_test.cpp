@@ -1,0 +1,83 @@
+#include "brigade/device/copy_stream.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
+#include <c10/core/Event.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <gtest/gtest.h>
+
+#include <optional>
+
+#include "brigade/device/testing/made_up_card.h"
+
+namespace brigade::device {
+namespace {
+
+using testing::MadeUpCard;
+
+TEST(CopyStream, OnCpuTheTensorIsThereAlready) {
+  const CopyStream stream{c10::Device(c10::kCPU)};
+  const at::Tensor tensor = at::ones({3});
+  EXPECT_TRUE(stream.copy(tensor).is_same(tensor));
+  const CopyStream::Scope scope(stream);
+  EXPECT_EQ(at::ones({3}).sum().item<float>(), 3.0F);
+  EXPECT_NO_THROW(use_on_current_stream(tensor));
+  EXPECT_NO_THROW(use_on_current_stream(at::Tensor()));
+}
+
+/// What the stream has queued so far.
+c10::Event mark(const CopyStream& stream) {
+  const CopyStream::Scope scope(stream);
+  c10::Event event(c10::kPrivateUse1);
+  event.record(c10::impl::VirtualGuardImpl(c10::kPrivateUse1).getStream(MadeUpCard::device()));
+  return event;
+}
+
+void wait_for(c10::Event& event) {
+  event.block(c10::impl::VirtualGuardImpl(c10::kPrivateUse1).getStream(MadeUpCard::device()));
+}
+
+TEST(CopyStream, CopiesAreQueuedFromPinnedMemoryAndThereBehindTheirMark) {
+  MadeUpCard& card = MadeUpCard::get();
+  const CopyStream stream(MadeUpCard::device());
+  const int queued = card.queued_copies();
+  const at::Tensor values = at::arange(5);
+  const at::Tensor there = stream.copy(values);
+  EXPECT_EQ(there.device(), MadeUpCard::device());
+  EXPECT_EQ(card.queued_copies(), queued + 1) << "the host waited";
+  EXPECT_FALSE(MadeUpCard::read(there).equal(values)) << "the card is not as late as it should be";
+  c10::Event arrived = mark(stream);
+  wait_for(arrived);
+  EXPECT_TRUE(MadeUpCard::read(there).equal(values));
+  EXPECT_TRUE(stream.copy(there).is_same(there));
+}
+
+/// Drops a copy that the current stream still has to read, after it said so or not, and copies
+/// something else: what does the current stream read?
+enum class Use { kSaid, kUnsaid };
+std::int64_t read_behind_a_reuse(Use use) {
+  MadeUpCard::get();
+  const CopyStream stream(MadeUpCard::device());
+  std::optional<at::Tensor> first = stream.copy(at::full({7}, 1));
+  c10::Event arrived = mark(stream);
+  wait_for(arrived);
+  if (use == Use::kSaid) use_on_current_stream(*first);
+  const at::Tensor copied = first->clone();  // queued, not done
+  first.reset();
+  const at::Tensor second = stream.copy(at::full({7}, 2));
+  c10::Event written = mark(stream);
+  {
+    const CopyStream::Scope scope(stream);
+    MadeUpCard::read(second);  // the copy is done before the current stream has read the first
+  }
+  return MadeUpCard::read(copied)[0].item<std::int64_t>();
+}
+
+TEST(CopyStream, MemoryThatIsUsedElsewhereIsNotReusedBefore) {
+  EXPECT_EQ(read_behind_a_reuse(Use::kSaid), 1);
+  EXPECT_EQ(read_behind_a_reuse(Use::kUnsaid), 2) << "what this test would not see otherwise";
+}
+
+}  // namespace
+}  // namespace brigade::device

@@ -1,0 +1,287 @@
+#pragma once
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/detail/PrivateUse1HooksInterface.h>
+#include <ATen/ops/as_strided_native.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace brigade::device::testing {
+
+/// For tests: a card that does everything as late as its rules allow. Work that is queued on a
+/// stream is done only when somebody reads a tensor on the host: then what stands before it on the
+/// reader's stream, and what that waits for. So a wait that is missing shows as a wrong value, and
+/// memory that is given away too early as another tensor's. The device is
+/// `c10::Device(c10::kPrivateUse1, 0)`; its tensors can be made, copied and sliced, no more.
+///
+/// Thread-safety: all functions from any thread.
+class MadeUpCard {
+ public:
+  /// The process's only one, known to libtorch from then on.
+  static MadeUpCard& get() {
+    static auto* card = new MadeUpCard;  // libtorch keeps it to the end
+    return *card;
+  }
+  static c10::Device device() { return c10::Device(c10::kPrivateUse1, 0); }
+
+  /// Copies that were queued from pinned memory, and those for which the host had to wait.
+  int queued_copies() const { return queued_copies_; }
+  int waited_copies() const { return waited_copies_; }
+  /// The host's values, with all that the current stream waits for done.
+  static at::Tensor read(const at::Tensor& tensor) { return tensor.to(c10::kCPU); }
+
+ private:
+  using StreamId = c10::StreamId;
+  struct Mark {
+    StreamId stream = 0;
+    std::size_t position = 0;  // operations before it
+  };
+  struct Operation {
+    std::function<void()> act;  // or none:
+    Mark waits_for;
+  };
+  struct Stream {
+    std::vector<Operation> operations;
+    std::size_t done = 0;
+  };
+  struct Block {
+    StreamId stream = 0;
+    std::size_t bytes = 0;
+    std::set<StreamId> used_on;
+    std::vector<Mark> free_behind;  // once it is free
+    std::unique_ptr<std::byte[]> memory;
+  };
+
+  MadeUpCard();
+
+  StreamId current() { return current_[std::this_thread::get_id()]; }
+  void run_to(Mark mark) {
+    Stream& stream = streams_[mark.stream];
+    while (stream.done < mark.position) {
+      Operation& next = stream.operations[stream.done++];
+      if (next.act) {
+        next.act();
+        next.act = nullptr;
+      } else {
+        run_to(next.waits_for);
+      }
+    }
+  }
+  Mark end_of(StreamId stream) { return {stream, streams_[stream].operations.size()}; }
+  void queue(std::function<void()> act) {
+    streams_[current()].operations.push_back({std::move(act), {}});
+  }
+
+  Block* take_block(std::size_t bytes) {
+    const auto is_done = [&](const Mark& mark) {
+      return streams_[mark.stream].done >= mark.position;
+    };
+    for (auto free = free_.begin(); free != free_.end(); ++free) {
+      Block* block = *free;
+      if (block->stream != current() || block->bytes != bytes) continue;
+      if (!std::ranges::all_of(block->free_behind, is_done)) continue;
+      free_.erase(free);
+      return block;
+    }
+    blocks_.push_back(std::make_unique<Block>());
+    Block* block = blocks_.back().get();
+    block->stream = current();
+    block->bytes = bytes;
+    block->memory = std::make_unique<std::byte[]>(bytes + 1);
+    return block;
+  }
+  static void give_back(void* context) {
+    MadeUpCard& card = get();
+    const std::lock_guard lock(card.mutex_);
+    auto* block = static_cast<Block*>(context);
+    block->free_behind.clear();
+    for (const StreamId stream : block->used_on) block->free_behind.push_back(card.end_of(stream));
+    block->used_on.clear();
+    card.free_.push_back(block);
+  }
+
+  void copy(const at::Tensor& from, const at::Tensor& to, bool non_blocking);
+
+  class Memory;
+  class PinnedMemory;
+  class Guard;
+  class Hooks;
+
+  std::recursive_mutex mutex_;  // guards all below; what is dropped under it may take it again
+  std::map<StreamId, Stream> streams_;
+  std::map<std::thread::id, StreamId> current_;
+  StreamId last_stream_ = 0;
+  std::vector<std::unique_ptr<Block>> blocks_;
+  std::vector<Block*> free_;
+  std::set<const void*> pinned_;
+  int queued_copies_ = 0;
+  int waited_copies_ = 0;
+  std::unique_ptr<Memory> memory_;
+  std::unique_ptr<PinnedMemory> pinned_memory_;
+  std::unique_ptr<torch::Library> kernels_;
+};
+
+class MadeUpCard::Memory final : public c10::Allocator {
+ public:
+  c10::DataPtr allocate(std::size_t bytes) override {
+    MadeUpCard& card = get();
+    const std::lock_guard lock(card.mutex_);
+    Block* block = card.take_block(bytes);
+    return {block->memory.get(), block, &MadeUpCard::give_back, device()};
+  }
+  void copy_data(void* to, const void* from, std::size_t bytes) const override {
+    std::memcpy(to, from, bytes);
+  }
+};
+
+class MadeUpCard::PinnedMemory final : public c10::Allocator {
+ public:
+  c10::DataPtr allocate(std::size_t bytes) override {
+    void* memory = ::operator new(bytes + 1);
+    const std::lock_guard lock(get().mutex_);
+    get().pinned_.insert(memory);
+    return {memory, memory, &PinnedMemory::free, c10::Device(c10::kCPU)};
+  }
+  void copy_data(void* to, const void* from, std::size_t bytes) const override {
+    std::memcpy(to, from, bytes);
+  }
+
+ private:
+  static void free(void* memory) {
+    {
+      const std::lock_guard lock(get().mutex_);
+      get().pinned_.erase(memory);
+    }
+    ::operator delete(memory);
+  }
+};
+
+class MadeUpCard::Guard final : public c10::impl::DeviceGuardImplInterface {
+ public:
+  c10::DeviceType type() const override { return c10::kPrivateUse1; }
+  c10::Device exchangeDevice(c10::Device) const override { return device(); }
+  c10::Device getDevice() const override { return device(); }
+  void setDevice(c10::Device) const override {}
+  void uncheckedSetDevice(c10::Device) const noexcept override {}
+  c10::DeviceIndex deviceCount() const noexcept override { return 1; }
+  c10::Stream getStream(c10::Device) const override {
+    const std::lock_guard lock(get().mutex_);
+    return stream(get().current());
+  }
+  c10::Stream getDefaultStream(c10::Device) const override { return stream(0); }
+  c10::Stream getNewStream(c10::Device, int) const override {
+    const std::lock_guard lock(get().mutex_);
+    return stream(++get().last_stream_);
+  }
+  c10::Stream exchangeStream(c10::Stream next) const override {
+    const std::lock_guard lock(get().mutex_);
+    return stream(std::exchange(get().current_[std::this_thread::get_id()], next.id()));
+  }
+  void record(void** event, const c10::Stream& on, const c10::DeviceIndex,
+              const c10::EventFlag) const override {
+    const std::lock_guard lock(get().mutex_);
+    if (*event == nullptr) *event = new Mark;
+    *static_cast<Mark*>(*event) = get().end_of(on.id());
+  }
+  void block(void* event, const c10::Stream& waiter) const override {
+    const std::lock_guard lock(get().mutex_);
+    get().streams_[waiter.id()].operations.push_back({nullptr, *static_cast<Mark*>(event)});
+  }
+  void destroyEvent(void* event, const c10::DeviceIndex) const noexcept override {
+    delete static_cast<Mark*>(event);
+  }
+  void recordDataPtrOnStream(const c10::DataPtr& data, const c10::Stream& on) const override {
+    const std::lock_guard lock(get().mutex_);
+    auto* block = static_cast<Block*>(data.get_context());
+    if (block->stream != on.id()) block->used_on.insert(on.id());
+  }
+
+ private:
+  static c10::Stream stream(StreamId id) { return c10::Stream(c10::Stream::UNSAFE, device(), id); }
+};
+
+class MadeUpCard::Hooks final : public at::PrivateUse1HooksInterface {
+ public:
+  bool isBuilt() const override { return true; }
+  bool isAvailable() const override { return true; }
+  bool hasPrimaryContext(c10::DeviceIndex) const override { return true; }
+  bool isPinnedPtr(const void* data) const override {
+    const std::lock_guard lock(get().mutex_);
+    return get().pinned_.contains(data);
+  }
+  c10::Allocator* getPinnedMemoryAllocator() const override { return get().pinned_memory_.get(); }
+};
+
+inline void MadeUpCard::copy(const at::Tensor& from, const at::Tensor& to, bool non_blocking) {
+  TORCH_CHECK(from.is_contiguous() && to.is_contiguous() && from.dtype() == to.dtype(),
+              "The made-up card copies whole tensors only.");
+  const bool comes_from_host = from.device().is_cpu();
+  const bool can_queue = !comes_from_host || (non_blocking && from.is_pinned());
+  const std::lock_guard lock(mutex_);
+  void* target = to.mutable_data_ptr();
+  const void* source = from.const_data_ptr();
+  const std::size_t bytes = from.nbytes();
+  // As libtorch's pinned memory, which is not used again before the card has read it. Memory of the
+  // card itself may be another tensor's by then, if nobody kept it.
+  const at::Tensor kept = comes_from_host ? from : at::Tensor();
+  const auto act = [target, source, bytes, kept] { std::memcpy(target, source, bytes); };
+  if (to.device().is_cpu() || !can_queue) {
+    run_to(end_of(current()));
+    act();
+    if (comes_from_host) ++waited_copies_;
+    return;
+  }
+  queue(act);
+  if (comes_from_host) ++queued_copies_;
+}
+
+inline MadeUpCard::MadeUpCard()
+    : memory_(std::make_unique<Memory>()), pinned_memory_(std::make_unique<PinnedMemory>()) {
+  using MaybeFormat = std::optional<at::MemoryFormat>;
+  c10::register_privateuse1_backend("made_up");
+  static const c10::impl::DeviceGuardImplRegistrar guard(c10::kPrivateUse1, new Guard);
+  at::RegisterPrivateUse1HooksInterface(new Hooks);
+  const c10::DispatchKeySet keys(c10::DispatchKey::PrivateUse1);
+  kernels_ = std::make_unique<torch::Library>(torch::Library::IMPL, "aten",
+                                              c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
+  kernels_->impl("empty.memory_format",
+                 [this, keys](at::IntArrayRef size, std::optional<at::ScalarType> dtype,
+                              std::optional<at::Layout>, std::optional<at::Device>,
+                              std::optional<bool>, MaybeFormat format) -> at::Tensor {
+                   return at::detail::empty_generic(size, memory_.get(), keys,
+                                                    dtype.value_or(at::kFloat), format);
+                 });
+  kernels_->impl("empty_strided",
+                 [this, keys](at::IntArrayRef size, at::IntArrayRef stride,
+                              std::optional<at::ScalarType> dtype, std::optional<at::Layout>,
+                              std::optional<at::Device>, std::optional<bool>) -> at::Tensor {
+                   return at::detail::empty_strided_generic(size, stride, memory_.get(), keys,
+                                                            dtype.value_or(at::kFloat));
+                 });
+  kernels_->impl("as_strided", TORCH_FN(at::native::as_strided_tensorimpl));
+  kernels_->impl(
+      "_copy_from",
+      [this](const at::Tensor& from, const at::Tensor& to, bool non_blocking) -> at::Tensor {
+        if (from.numel() > 0) copy(from, to, non_blocking);
+        return to;
+      });
+  kernels_->impl("record_stream", [](at::Tensor& tensor, c10::Stream stream) {
+    Guard().recordDataPtrOnStream(tensor.storage().data_ptr(), stream);
+  });
+}
+
+}  // namespace brigade::device::testing
