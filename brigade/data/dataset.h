@@ -8,7 +8,10 @@
 
 #include "brigade/data/autotune.h"
 #include "brigade/data/batch.h"
+#include "brigade/data/cache.h"
 #include "brigade/data/cardinality.h"
+#include "brigade/data/codec.h"
+#include "brigade/data/file_cache.h"
 #include "brigade/data/iterator.h"
 #include "brigade/data/map.h"
 #include "brigade/data/node.h"
@@ -21,6 +24,7 @@
 #include "brigade/data/structure.h"
 #include "brigade/data/take.h"
 #include "brigade/data/with_options.h"
+#include "brigade/io/file_system.h"
 
 namespace brigade::data {
 
@@ -110,6 +114,33 @@ class Dataset {
   /// `shard(number of workers, own index)`. All that stands before it is the same in every worker,
   /// a shuffle too; otherwise it does nothing. TensorFlow: shard(SHARD_HINT, SHARD_HINT).
   Dataset shard_hint() const { return Dataset(make_shard_hint(node_)); }
+
+  /// The elements of epoch 0, in every epoch: the first whole pass reads them from the input, later
+  /// ones, of all iterators of this dataset, from memory. So random steps before it give the same
+  /// in each epoch; put shuffle and augmentation behind it. A pass that ends before the input does
+  /// is dropped, and so is one in which an element failed. Walks of another seed or shard have
+  /// their own elements. A saved position is a count; where the cache is not filled, in a new
+  /// process, restoring reads the input from its start, and fills it. What is handed out are
+  /// copies: where copies share memory (tensors), a step behind this one must not write into it.
+  /// Throws kInvalidArgument if the input never ends.
+  Dataset cache() const { return Dataset(make_cache(node_)); }
+
+  /// The same, kept in a folder of files, for later epochs and later runs. The folder appears when
+  /// a pass is complete; of several writers one wins. Shards lie beside each other. A walk of
+  /// another seed than the files' reads its input, and says so in the log.
+  ///
+  /// Iterators throw kFailedPrecondition, saying what differs, if the folder holds elements of
+  /// another recipe or type, and kDataLoss if it is broken: delete it to have it written anew. If
+  /// an element cannot be written (kResourceExhausted: the disk is full), `next()` throws that in
+  /// its place, and the walk goes on without writing. TensorFlow: Dataset.cache(filename).
+  Dataset cache(io::Path path, ElementFilesOptions options = {}) const requires Encodable<T> {
+    return Dataset(make_file_cache(node_, std::move(path), std::move(options)));
+  }
+
+  /// As `cache(path)`, in several files that are read by a thread each, packed if wished.
+  Dataset snapshot(io::Path path, SnapshotOptions options = {}) const requires Encodable<T> {
+    return Dataset(make_snapshot(node_, std::move(path), std::move(options)));
+  }
 
   /// The same elements, made on a thread of their own, up to `count` of them ahead of the consumer.
   /// Best put last. Throws kInvalidArgument if `count` is less than 1 and not `kAutotune`.
