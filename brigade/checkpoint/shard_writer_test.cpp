@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -23,11 +24,13 @@ namespace brigade::checkpoint {
 namespace {
 
 using testing::caught;
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::LoggedCreates;
 using testing::sample;
+using ::testing::StartsWith;
 using testing::WritingJob;
 
 const io::Path kDirectory = "/run";
@@ -141,15 +144,18 @@ TEST_F(ShardWriterTest, TheShareIsCopiedBeforeTheTrainingGoesOn) {
   EXPECT_THAT(log_.text(), IsEmpty());
 }
 
-TEST_F(ShardWriterTest, ASharedFolderHasANameThatNobodyKnowsBefore) {
-  disk_->create_directories(kDirectory / ".ckpt-5.saving");
+// Who comes late, from a save or a job that is over, must not find the folder of another.
+TEST_F(ShardWriterTest, ASharedFolderHasANameThatNobodyKnewBefore) {
   WritingJob job(views(2));
-  disk_->create_directories(kDirectory / ".ckpt-5.saving");  // of a job that is not quite dead
-  const auto file = disk_->create(kDirectory / ".ckpt-5.saving/tensors-00002-of-00002.safetensors",
-                                  io::CreateMode::kExclusive);
-  job.save(5, sample(5));
-  job.wait();
-  expect_holds(sample(5));
+  testing::BoardExchange spy(job.board, 1);
+  std::set<std::string> names;
+  for (int i = 0; i < 3; ++i) {
+    job.save(5, sample(5));
+    job.wait();
+    names.insert(Announcement::parse(spy.wait_for(0, [](const auto&) { return true; })).folder);
+  }
+  EXPECT_EQ(names.size(), 3u);
+  EXPECT_THAT(names, Each(StartsWith(".ckpt-5.")));
 }
 
 TEST_F(ShardWriterTest, WhoDoesNotSeeTheFolderIsLeftOut) {
@@ -315,6 +321,7 @@ TEST_F(ShardWriterTest, WhenTheChiefHasEndedNobodyWaits) {
   job.others[0]->save(6, sample(6));
   job.others[0]->close();
   expect_holds(sample(5));
+  EXPECT_THAT(log_.text(), IsEmpty()) << "it was waited for until the deadline";
 }
 
 TEST_F(ShardWriterTest, AWriterThatIsTooLateIsNamed) {
