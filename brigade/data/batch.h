@@ -31,13 +31,23 @@ namespace internal {
 std::string name_of_batch(std::int64_t size, const BatchOptions& options);
 std::string fixed_name_of_batch(const BatchOptions& options);
 
+/// How `batch` makes one of its elements; `padded_batch` has a way of its own.
 template <class T>
+struct PlainStack {
+  static constexpr const char* kTransform = "batch";
+  auto operator()(std::vector<T>&& elements) const {
+    return Structure<T>::stack(std::move(elements));
+  }
+};
+
+template <class T, class Stack = PlainStack<T>>
 class BatchIterator final : public IteratorBase<typename Structure<T>::Batch> {
  public:
   using Batch = typename Structure<T>::Batch;
 
-  BatchIterator(std::unique_ptr<IteratorBase<T>> input, std::uint64_t size, Remainder remainder)
-      : input_(std::move(input)), size_(size), remainder_(remainder) {}
+  BatchIterator(std::unique_ptr<IteratorBase<T>> input, std::uint64_t size, Remainder remainder,
+                Stack stack = {})
+      : input_(std::move(input)), size_(size), remainder_(remainder), stack_(std::move(stack)) {}
 
   std::optional<Batch> next() override {
     std::vector<T> elements;
@@ -50,16 +60,18 @@ class BatchIterator final : public IteratorBase<typename Structure<T>::Batch> {
     last_size_ = elements.size();
     const bool is_dropped = remainder_ == Remainder::kDrop && elements.size() < size_;
     if (elements.empty() || is_dropped) return std::nullopt;
-    return Structure<T>::stack(std::move(elements));
+    return stack_(std::move(elements));
   }
   std::uint64_t skip(std::uint64_t count) override {
     const std::uint64_t passed = input_->skip(saturating_multiply(count, size_));
     const bool has_partial = remainder_ == Remainder::kKeep && passed % size_ != 0;
     return passed / size_ + (has_partial ? 1 : 0);
   }
-  io::StateTree save() const override { return make_position("batch", {}, input_->save()); }
+  io::StateTree save() const override {
+    return make_position(Stack::kTransform, {}, input_->save());
+  }
   void restore(const io::StateTree& state) override {
-    check_position(state, "batch");
+    check_position(state, Stack::kTransform);
     input_->restore(position_input(state));
   }
 
@@ -77,6 +89,7 @@ class BatchIterator final : public IteratorBase<typename Structure<T>::Batch> {
   std::unique_ptr<IteratorBase<T>> input_;
   std::uint64_t size_;
   Remainder remainder_;
+  Stack stack_;
   std::size_t last_size_ = 0;  // a good guess for the next one, whatever size was asked for
 };
 
@@ -91,9 +104,9 @@ class BatchNode final : public TransformNode<typename Structure<T>::Batch, T> {
         size_(size),
         options_(options) {}
   std::unique_ptr<IteratorBase<Batch>> iterator(const IteratorOptions& options) const override {
-    return std::make_unique<BatchIterator<T>>(
-        this->input_in_any_order().iterator(options), static_cast<std::uint64_t>(size_),
-        options_.remainder);
+    return std::make_unique<BatchIterator<T>>(this->input_in_any_order().iterator(options),
+                                              static_cast<std::uint64_t>(size_),
+                                              options_.remainder);
   }
   std::int64_t cardinality() const override {
     return cardinality_of_batch(this->input().cardinality(), size_,

@@ -5,24 +5,36 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "brigade/data/assert_cardinality.h"
 #include "brigade/data/autotune.h"
 #include "brigade/data/batch.h"
+#include "brigade/data/bucket_by_sequence_length.h"
 #include "brigade/data/cache.h"
 #include "brigade/data/cardinality.h"
 #include "brigade/data/codec.h"
 #include "brigade/data/file_cache.h"
+#include "brigade/data/group_by_window.h"
+#include "brigade/data/ignore_errors.h"
 #include "brigade/data/iterator.h"
 #include "brigade/data/map.h"
 #include "brigade/data/node.h"
+#include "brigade/data/padded_batch.h"
 #include "brigade/data/prefetch.h"
+#include "brigade/data/rebatch.h"
 #include "brigade/data/repeat.h"
+#include "brigade/data/scan.h"
 #include "brigade/data/shard.h"
 #include "brigade/data/sharing.h"
 #include "brigade/data/shuffle.h"
 #include "brigade/data/skip.h"
 #include "brigade/data/structure.h"
 #include "brigade/data/take.h"
+#include "brigade/data/take_while.h"
+#include "brigade/data/unbatch.h"
+#include "brigade/data/unique.h"
+#include "brigade/data/window.h"
 #include "brigade/data/with_options.h"
 #include "brigade/io/file_system.h"
 
@@ -98,8 +110,119 @@ class Dataset {
     return Dataset<typename Structure<T>::Batch>(make_batch(node_, size, options));
   }
 
+  /// As `batch`, of elements of different lengths: each is brought to the length of the longest in
+  /// its batch, or to the one given, by numbers put behind (`Padding<T>` says what else there is).
+  ///
+  ///   words.padded_batch(32, {.padding = {.length = 20, .value = -1}})
+  ///
+  /// An element that is too long fails its batch. Throws kInvalidArgument if `size` is less than 1.
+  auto padded_batch(std::int64_t size, PaddedBatchOptions<T> options = {}) const {
+    return Dataset<typename Structure<T>::Batch>(
+        make_padded_batch(node_, size, std::move(options)));
+  }
+
+  /// Batches of elements of about one length, padded as by `padded_batch`: elements gather in
+  /// buckets by their length, and a bucket that is full leaves as a batch. At the end the others
+  /// leave, the shortest first.
+  ///
+  ///   sentences.bucket_by_sequence_length({.length = [](const Words& words) { ... },
+  ///                                        .boundaries = {10, 20}, .batch_sizes = {64, 32, 16}})
+  ///
+  /// An element whose length cannot be told, or is beyond what is padded to, fails alone. A saved
+  /// position is the places of the elements in the buckets, which restoring reads again. Throws
+  /// kInvalidArgument unless the boundaries ascend and there is one batch size more.
+  auto bucket_by_sequence_length(const BucketOptions<T>& options) const {
+    return Dataset<typename Structure<T>::Batch>(make_bucket_by_sequence_length(node_, options));
+  }
+
+  /// The elements of the batches, one by one (`Unbatch<T>` says how they come apart). A batch that
+  /// fails is one element that does.
+  auto unbatch() const { return Dataset<typename Unbatch<T>::Element>(make_unbatch(node_)); }
+
+  /// Batches of another size: cut and joined as batches where they can be, without going through
+  /// elements. With several sizes, batches have them in turns. A batch that fails fails the one
+  /// that would begin or go on in it; the next one begins behind it. Throws kInvalidArgument if a
+  /// size is less than 1.
+  Dataset rebatch(std::int64_t size, BatchOptions options = {}) const {
+    return rebatch(std::vector<std::int64_t>{size}, options);
+  }
+  Dataset rebatch(std::vector<std::int64_t> sizes, BatchOptions options = {}) const {
+    return Dataset(make_rebatch(node_, std::move(sizes), options));
+  }
+
+  /// Windows over the elements, each a dataset of `size` elements: side by side, or from one to the
+  /// next `shift` elements further. `flat_map` makes one dataset of them:
+  ///
+  ///   series.window(10, {.shift = 1, .remainder = Remainder::kDrop})
+  ///       .flat_map([](Dataset<double> window) { return window.batch(10); })
+  ///
+  /// Windows that overlap hold their elements together; walking over one makes copies. An element
+  /// that fails does so in each of its windows. At the end windows are smaller, unless the
+  /// remainder is dropped. Throws kInvalidArgument if size, shift or stride is less than 1.
+  Dataset<Dataset> window(std::int64_t size, WindowOptions options = {}) const {
+    return Dataset<Dataset>(make_window(node_, size, options));
+  }
+
+  /// Gathers elements by `key(element)`, and of each `window_size` elements with one key gives the
+  /// elements of the dataset `reduce(key, Dataset<T> window)`. At the end the windows that are not
+  /// full follow, the smallest key first. `window_size` is a number, or a function of the key.
+  ///
+  ///   numbers.group_by_window([](int x) { return x % 2; },
+  ///                           [](std::int64_t, Dataset<int> window) { return window.batch(5); },
+  ///                           5)
+  ///
+  /// An element without a key fails alone, and a window of which no dataset can be made as one
+  /// element. A saved position is the places of the elements gathered, which restoring reads again.
+  /// Throws kInvalidArgument if a number is less than 1.
+  template <class Key, class Reduce, class Size>
+  auto group_by_window(Key key, Reduce reduce, Size window_size) const {
+    using Result = typename internal::ReductionTraits<Reduce, T>::Result;
+    return Dataset<Result>(
+        make_group_by_window(node_, std::move(key), std::move(reduce), std::move(window_size)));
+  }
+
+  /// Each element becomes the second of the pair that `function(state, element)` returns; the first
+  /// is the state for the next element, `initial` that of the first:
+  ///
+  ///   // 1, 3, 6, 10, ...
+  ///   counter(1).scan(0, [](int sum, auto x) { return std::pair(sum + x, sum + x); })
+  ///
+  /// Where the function throws, the state stays as it was. A saved position has the state if there
+  /// is a `Codec` for it; otherwise restoring calls the function again from the first element on.
+  template <class State, class F>
+  auto scan(State initial, F function) const {
+    using Result = typename internal::ScanTraits<State, F, T>::Result;
+    return Dataset<Result>(make_scan(node_, std::move(initial), std::move(function)));
+  }
+
+  /// Each element once: those equal to an earlier one are left out. All that were seen are kept in
+  /// memory, and restoring reads the input again from its first element on.
+  Dataset unique() const { return Dataset(make_unique_elements(node_)); }
+
+  /// The elements without those that failed: they are counted, and at the end of an epoch one line
+  /// in the log says how many there were and why the first one failed. A walk that somebody
+  /// cancelled fails all the same. Best put right behind the step whose errors are to be ignored:
+  /// behind `batch` it leaves out whole batches.
+  Dataset ignore_errors(IgnoreErrorsOptions options = {}) const {
+    return Dataset(make_ignore_errors(node_, std::move(options)));
+  }
+
+  /// The same elements, which must be `count`, or without end if it is `kInfinite`: that is now the
+  /// cardinality. If they are not, the last one fails (kFailedPrecondition). Throws
+  /// kInvalidArgument for other negative numbers.
+  Dataset assert_cardinality(std::int64_t count) const {
+    return Dataset(make_assert_cardinality(node_, count));
+  }
+
   /// The first `count` elements. Throws kInvalidArgument if `count` is negative.
   Dataset take(std::int64_t count) const { return Dataset(make_take(node_, count)); }
+
+  /// The elements before the first for which `predicate(element)` is false. One for which it throws
+  /// fails, and the walk goes on.
+  template <class F>
+  Dataset take_while(F predicate) const {
+    return Dataset(make_take_while(node_, std::move(predicate)));
+  }
 
   /// All elements but the first `count`. Throws kInvalidArgument if `count` is negative.
   Dataset skip(std::int64_t count) const { return Dataset(make_skip(node_, count)); }

@@ -1,21 +1,13 @@
 #include <gtest/gtest.h>
 
 #include "brigade/data/source.h"
-#include "brigade/data/testing/dataset_contract.h"
-#include "brigade/data/testing/tables.h"
+#include "brigade/data/testing/expect_as_in.h"
 
 namespace brigade::data {
 namespace {
 
 using namespace testing;  // NOLINT: the battery
 using Numbers = std::vector<std::int64_t>;
-
-template <class T>
-void expect_as_in(const Table& table, const std::string& name, const Dataset<T>& dataset) {
-  SCOPED_TRACE(name);
-  EXPECT_EQ(dataset.cardinality(), table.cardinality(name));
-  expect_contract(dataset, table.elements<T>(name));
-}
 
 TEST(Basics, GiveWhatTensorFlowGives) {
   const Table table("basics");
