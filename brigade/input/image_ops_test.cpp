@@ -18,7 +18,8 @@ using data::testing::expect_invalid_argument;
 
 at::Tensor crop_with(std::uint64_t key, const at::Tensor& image, const CropOptions& options) {
   base::CounterRng rng(key);
-  data::ElementContext context{0, 0, rng};
+  const concurrency::CancelToken cancel;
+  data::ElementContext context{0, 0, rng, cancel};
   return random_crop(image, options, context);
 }
 
@@ -65,7 +66,8 @@ TEST(RandomHorizontalFlip, MirrorsAboutAsOftenAsAsked) {
   int flips = 0;
   for (std::uint64_t key = 0; key < 1000; ++key) {
     base::CounterRng rng(key);
-    data::ElementContext context{0, 0, rng};
+    const concurrency::CancelToken cancel;
+    data::ElementContext context{0, 0, rng, cancel};
     const at::Tensor result = random_horizontal_flip(image, context, 0.25);
     if (result.equal(image)) continue;
     EXPECT_TRUE(result.equal(image.flip({2})));
@@ -73,7 +75,8 @@ TEST(RandomHorizontalFlip, MirrorsAboutAsOftenAsAsked) {
   }
   EXPECT_NEAR(flips, 250, 60);
   base::CounterRng rng(0);
-  data::ElementContext context{0, 0, rng};
+  const concurrency::CancelToken cancel;
+  data::ElementContext context{0, 0, rng, cancel};
   expect_invalid_argument([&] { random_horizontal_flip(image, context, 1.5); }, "1.5");
 }
 

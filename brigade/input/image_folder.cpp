@@ -1,0 +1,282 @@
+#include "brigade/input/image_folder.h"
+
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+#include "brigade/image/crop.h"
+#include "brigade/image/decode.h"
+#include "brigade/image/jpeg.h"
+#include "brigade/image/normalise.h"
+#include "brigade/input/file_numbers.h"
+#include "brigade/input/one_hot.h"
+
+namespace brigade::input {
+namespace {
+
+using base::str_cat;
+using image::FolderIndex;
+
+std::int64_t channels_of(ColourMode mode) {
+  switch (mode) {
+    case ColourMode::kRgb:
+      return 3;
+    case ColourMode::kRgba:
+      return 4;
+    case ColourMode::kGreyscale:
+      return 1;
+  }
+  return 3;
+}
+
+/// Reads the files of a list as tensors. Immutable.
+class Loader {
+ public:
+  Loader(internal::FileListPtr list, const ImageFolderOptions& options)
+      : list_(std::move(list)),
+        options_(options),
+        files_(options.files ? options.files : io::posix_file_system()) {}
+
+  at::Tensor load(std::int64_t number) const {
+    const auto file = static_cast<std::uint64_t>(number);
+    try {
+      return tensor_of(decode(files_->read((*list_)[file])));
+    } catch (...) {
+      list_->rethrow_in(file);
+    }
+  }
+
+  /// What decides the pixels, for the recipe.
+  std::string describe() const {
+    const std::string crop = options_.aspect_ratio == AspectRatio::kCrop ? ", cropped" : "";
+    const std::string scaled = options_.jpeg_decoding == JpegDecoding::kScaled ? ", scaled" : "";
+    return str_cat("load_picture(", channels_of(options_.color_mode), " channels, ",
+                   options_.image_size, ", ", options_.interpolation, crop, scaled, ", ",
+                   options_.layout, ")");
+  }
+
+ private:
+  image::Image decode(const std::string& bytes) const {
+    const std::int64_t channels = channels_of(options_.color_mode);
+    if (options_.jpeg_decoding == JpegDecoding::kScaled &&
+        image::format_of(bytes) == image::Format::kJpeg) {
+      const std::int64_t ratio = largest_ratio(image::jpeg_size(bytes));
+      return image::decode_jpeg(bytes, {.channels = channels, .ratio = ratio});
+    }
+    return image::decode_image(bytes, {.channels = channels});
+  }
+
+  std::int64_t largest_ratio(const image::Size& stored) const {
+    const image::Size& wanted = options_.image_size;
+    std::int64_t ratio = 8;
+    while (ratio > 1 &&
+           (stored.height < ratio * wanted.height || stored.width < ratio * wanted.width)) {
+      ratio /= 2;
+    }
+    return ratio;
+  }
+
+  at::Tensor tensor_of(const image::Image& picture) const {
+    const image::Size& size = options_.image_size;
+    const image::ImageView part =
+        options_.aspect_ratio == AspectRatio::kCrop
+            ? picture.view().window(image::window_of_aspect(picture.size(), size))
+            : picture.view();
+    const image::FloatImage resized = image::resize(part, size, options_.interpolation);
+    const bool is_first = options_.layout == image::Layout::kChannelsFirst;
+    at::Tensor tensor = is_first
+                            ? at::empty({picture.channels(), size.height, size.width}, at::kFloat)
+                            : at::empty({size.height, size.width, picture.channels()}, at::kFloat);
+    auto* values = tensor.mutable_data_ptr<float>();
+    if (is_first) {
+      image::to_channels_first(resized, {values, static_cast<std::size_t>(tensor.numel())});
+    } else {
+      std::copy(resized.values().begin(), resized.values().end(), values);
+    }
+    return tensor;
+  }
+
+  internal::FileListPtr list_;
+  ImageFolderOptions options_;
+  std::shared_ptr<const io::FileSystem> files_;
+};
+
+void check_split(const ImageFolderOptions& options) {
+  check_argument(options.validation_split.has_value() == options.subset.has_value(),
+                 "validation_split and subset go together: set both or none");
+  check_argument(!options.validation_split || options.shuffle == ShuffleFiles::kOff ||
+                     options.seed.has_value(),
+                 "Files that are shuffled and split need a seed, so that those for training and "
+                 "those for validation never overlap");
+}
+
+void check_options(const ImageFolderOptions& options) {
+  check_split(options);
+  check_argument(options.image_size.height > 0 && options.image_size.width > 0,
+                 str_cat("image_size is ", options.image_size, "; both must be 1 or more"));
+  check_argument(options.batch_size >= 1,
+                 str_cat("batch_size is ", options.batch_size, "; it must be 1 or more"));
+}
+
+/// Labels are places in the classes' list, or cannot be encoded.
+void check_labels(const FolderIndex& index, LabelMode mode) {
+  if (mode == LabelMode::kInt) return;
+  const auto classes = static_cast<std::int64_t>(index.class_names.size());
+  check_argument(mode != LabelMode::kBinary || classes == 2,
+                 str_cat("Binary labels need exactly two classes, and there are ", classes, ": ",
+                         base::join(index.class_names, ", ")));
+  for (const std::int64_t label : index.labels) {
+    check_argument(label >= 0 && label < classes,
+                   str_cat("There is a label ", label, " among ", classes,
+                           " classes; binary and categorical ones must be 0 to classes - 1"));
+  }
+}
+
+void check_has_files(const FolderIndex& index, const io::Path& directory, std::string_view what) {
+  check_argument(!index.files.empty(),
+                 str_cat("There are no ", what, " in ", directory.string(),
+                         "; files named .bmp, .gif, .jpeg, .jpg and .png count"));
+}
+
+/// The index of the folder, cut in two; the second part may be empty.
+std::pair<FolderIndex, FolderIndex> parts_of(const io::Path& directory,
+                                             const ImageFolderOptions& options) {
+  check_options(options);
+  const auto files = options.files ? options.files : io::posix_file_system();
+  FolderIndex index = image::index_folder(*files, directory,
+                                          {.labels_from = options.labels_from,
+                                           .labels = options.labels,
+                                           .class_names = options.class_names,
+                                           .follow_links = options.follow_links});
+  check_has_files(index, directory, "pictures");
+  check_labels(index, options.label_mode);
+  if (options.shuffle == ShuffleFiles::kOn) {
+    index = image::shuffled(std::move(index), options.seed.value_or(0));
+  }
+  if (!options.subset) return {std::move(index), FolderIndex()};
+  auto parts = image::split(index, *options.validation_split);
+  if (*options.subset != Subset::kValidation) {
+    check_has_files(parts.first, directory, "pictures for training");
+  }
+  if (*options.subset != Subset::kTraining) {
+    check_has_files(parts.second, directory, "pictures for validation");
+  }
+  if (*options.subset == Subset::kTraining) parts.second = {};
+  if (*options.subset == Subset::kValidation) parts.first = std::exchange(parts.second, {});
+  return parts;
+}
+
+/// The numbers of the files and who loads them.
+struct Source {
+  data::Dataset<std::int64_t> numbers;
+  std::shared_ptr<const Loader> loader;
+  data::MapOptions map;
+};
+
+Source source_of(const FolderIndex& index, const ImageFolderOptions& options,
+                 ShuffleFiles shuffle) {
+  const auto list = std::make_shared<const data::internal::FileList>(index.files, "image_folder");
+  auto numbers = internal::file_numbers(list);
+  if (shuffle == ShuffleFiles::kOn) {
+    // Numbers are small, so all of them are in the buffer: each order is as likely as any other.
+    numbers = numbers.shuffle(
+        data::ShuffleOptions{.buffer_size = numbers.cardinality(), .seed = options.seed});
+  }
+  auto loader = std::make_shared<const Loader>(list, options);
+  data::MapOptions map{.parallelism = options.parallelism, .name = loader->describe()};
+  return {std::move(numbers), std::move(loader), std::move(map)};
+}
+
+data::Dataset<LabeledExample> examples_of(const FolderIndex& index,
+                                          const ImageFolderOptions& options, ShuffleFiles shuffle) {
+  auto [numbers, loader, map] = source_of(index, options, shuffle);
+  auto labels = std::make_shared<const std::vector<std::int64_t>>(index.labels);
+  return numbers.map(
+      [loader = loader, labels](std::int64_t number) {
+        return LabeledExample{loader->load(number), (*labels)[static_cast<std::size_t>(number)]};
+      },
+      map);
+}
+
+at::Tensor encoded(const at::Tensor& labels, LabelMode mode, std::int64_t classes) {
+  if (mode == LabelMode::kCategorical) return input::one_hot(labels, classes);
+  return labels.to(at::kFloat).unsqueeze(-1);
+}
+
+data::Dataset<LabeledBatch> batches_of(const FolderIndex& index, const ImageFolderOptions& options,
+                                       ShuffleFiles shuffle) {
+  auto batches = examples_of(index, options, shuffle).batch(options.batch_size);
+  if (options.label_mode != LabelMode::kInt) {
+    const auto classes = static_cast<std::int64_t>(index.class_names.size());
+    const bool is_binary = options.label_mode == LabelMode::kBinary;
+    batches = batches.map(
+        [mode = options.label_mode, classes](LabeledBatch batch) {
+          batch.labels = encoded(batch.labels, mode, classes);
+          return batch;
+        },
+        {.name = is_binary ? "binary_labels" : str_cat("categorical_labels(", classes, ")")});
+  }
+  return batches.prefetch(data::kAutotune);
+}
+
+data::Dataset<at::Tensor> unlabeled_batches_of(const FolderIndex& index,
+                                               const ImageFolderOptions& options,
+                                               ShuffleFiles shuffle) {
+  auto [numbers, loader, map] = source_of(index, options, shuffle);
+  return numbers.map([loader = loader](std::int64_t number) { return loader->load(number); }, map)
+      .batch(options.batch_size)
+      .prefetch(data::kAutotune);
+}
+
+template <class T>
+using MakeDataset = data::Dataset<T> (*)(const FolderIndex&, const ImageFolderOptions&,
+                                         ShuffleFiles);
+
+template <class T>
+ImageFolder<T> folder_of(const io::Path& directory, const ImageFolderOptions& options,
+                         MakeDataset<T> make) {
+  auto [first, second] = parts_of(directory, options);
+  const bool is_validation = options.subset == Subset::kValidation;
+  ImageFolder<T> folder{
+      .dataset = make(first, options, is_validation ? ShuffleFiles::kOff : options.shuffle),
+      .class_names = first.class_names};
+  if (!second.files.empty()) folder.validation = make(second, options, ShuffleFiles::kOff);
+  folder.file_paths = std::move(first.files);
+  folder.validation_file_paths = std::move(second.files);
+  return folder;
+}
+
+void check_has_labels(const ImageFolderOptions& options) {
+  check_argument(options.labels_from != image::LabelSource::kNone,
+                 "A labelled dataset needs labels; for pictures alone call images_from_directory");
+}
+
+}  // namespace
+
+ImageFolder<LabeledBatch> image_dataset_from_directory(const io::Path& directory,
+                                                       const ImageFolderOptions& options) {
+  check_has_labels(options);
+  return folder_of<LabeledBatch>(directory, options, batches_of);
+}
+
+ImageFolder<LabeledExample> image_examples_from_directory(const io::Path& directory,
+                                                          const ImageFolderOptions& options) {
+  check_has_labels(options);
+  check_argument(options.label_mode == LabelMode::kInt,
+                 "image_examples_from_directory: single examples have integer labels; encode them "
+                 "in a map, or take batches");
+  return folder_of<LabeledExample>(directory, options, examples_of);
+}
+
+ImageFolder<at::Tensor> images_from_directory(const io::Path& directory,
+                                              ImageFolderOptions options) {
+  options.labels_from = image::LabelSource::kNone;
+  options.label_mode = LabelMode::kInt;
+  return folder_of<at::Tensor>(directory, options, unlabeled_batches_of);
+}
+
+}  // namespace brigade::input

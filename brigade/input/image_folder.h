@@ -1,0 +1,119 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "brigade/data/autotune.h"
+#include "brigade/data/dataset.h"
+#include "brigade/image/folder_index.h"
+#include "brigade/image/image.h"
+#include "brigade/image/resize.h"
+#include "brigade/input/example.h"
+#include "brigade/input/structure.h"
+#include "brigade/io/file_system.h"
+
+namespace brigade::input {
+
+/// How batches of pictures hold their labels.
+enum class LabelMode {
+  kInt,          ///< int64 [N]
+  kCategorical,  ///< float32 [N, classes], 1 at the label
+  kBinary,       ///< float32 [N, 1], 0 or 1; only with two classes
+};
+
+enum class ColourMode { kRgb, kRgba, kGreyscale };
+
+/// Which part of the files to take where `validation_split` is set.
+enum class Subset { kTraining, kValidation, kBoth };
+
+enum class ShuffleFiles { kOn, kOff };
+
+/// What happens to pictures of another shape than `image_size`.
+enum class AspectRatio {
+  kStretch,  ///< Both sides are resized, each by its own factor.
+  kCrop,     ///< The largest part in the middle that has the shape is resized.
+};
+
+enum class JpegDecoding {
+  kExact,   ///< As TensorFlow.
+  kScaled,  ///< Large files are decoded at 1/2, 1/4 or 1/8 of their size, as long as that is not
+            ///< smaller than what is asked for: several times faster, with slightly other pixels.
+};
+
+/// Names and defaults are those of keras.utils.image_dataset_from_directory where there is one.
+struct ImageFolderOptions {
+  /// Where labels come from; see `image::index_folder`.
+  image::LabelSource labels_from = image::LabelSource::kFolders;
+  std::vector<std::int64_t> labels{};
+  std::vector<std::string> class_names{};
+  LabelMode label_mode = LabelMode::kInt;
+  ColourMode color_mode = ColourMode::kRgb;
+  /// Examples a batch; the last one may be smaller.
+  std::int64_t batch_size = 32;
+  image::Size image_size{256, 256};
+  /// Off: files in the order of `image::index_folder`. On: another order in each epoch.
+  ShuffleFiles shuffle = ShuffleFiles::kOn;
+  /// Fixes the orders, and which files are for validation. Unset: orders come from the job's seed;
+  /// must be set if files are shuffled and split.
+  std::optional<std::uint64_t> seed{};
+  /// The share of the files that is held back for validation, with `subset`.
+  std::optional<double> validation_split{};
+  std::optional<Subset> subset{};
+  image::Interpolation interpolation = image::Interpolation::kBilinear;
+  image::FollowLinks follow_links = image::FollowLinks::kOff;
+  AspectRatio aspect_ratio = AspectRatio::kStretch;
+  /// Of the features; everything in Brigade takes channels first.
+  image::Layout layout = image::Layout::kChannelsFirst;
+  JpegDecoding jpeg_decoding = JpegDecoding::kExact;
+  /// Threads that read and decode.
+  std::int64_t parallelism = data::kAutotune;
+  /// Unset: the machine's files.
+  std::shared_ptr<const io::FileSystem> files{};
+};
+
+/// A folder of pictures as a dataset.
+template <class T>
+struct ImageFolder {
+  data::Dataset<T> dataset;
+  /// With Subset::kBoth; never shuffled anew.
+  std::optional<data::Dataset<T>> validation{};
+  std::vector<std::string> class_names{};
+  /// The files of `dataset`, in the order that they have before each epoch is shuffled.
+  std::vector<io::Path> file_paths{};
+  std::vector<io::Path> validation_file_paths{};
+};
+
+/// The pictures in the folders of a folder, each folder a class:
+///
+///   pets/cats/1.jpg  pets/cats/2.jpg  pets/dogs/1.jpg ...
+///
+///   auto pets = input::image_dataset_from_directory("pets", {.image_size = {224, 224}});
+///   pets.class_names;  // "cats", "dogs"
+///   for (const auto& batch : pets.dataset) { ... }
+///
+/// Features are float32 [N, C, height, width] with values 0 to 255. Files are JPEG, PNG or BMP. A
+/// file that cannot be read or decoded is an element that fails, with the file named. Workers can
+/// share the dataset out by files.
+///
+/// Throws as `image::index_folder`, and kInvalidArgument if there are no pictures, for subsets
+/// without a split (or the other way, or shuffled without a seed), for kBinary without exactly two
+/// classes, and for labels that the label mode cannot hold.
+/// TensorFlow counterpart: keras.utils.image_dataset_from_directory.
+ImageFolder<LabeledBatch> image_dataset_from_directory(const io::Path& directory,
+                                                       const ImageFolderOptions& options = {});
+
+/// The same one by one, to be augmented: features [C, height, width], integer labels (`label_mode`
+/// must be kInt; `batch_size` is not used). TensorFlow: batch_size=None.
+ImageFolder<LabeledExample> image_examples_from_directory(const io::Path& directory,
+                                                          const ImageFolderOptions& options = {});
+
+/// Batches of pictures without labels: all in the folder and below. TensorFlow: labels=None.
+ImageFolder<at::Tensor> images_from_directory(const io::Path& directory,
+                                              ImageFolderOptions options = {});
+
+}  // namespace brigade::input
