@@ -28,6 +28,9 @@ inline constexpr std::size_t kMaxStateDepth = 200;
 /// the tree is too deep.
 StateJson to_json(const StateTree& tree, std::string_view prefix = "state");
 
+/// The bytes that `tree` takes in a file: those of its text and of its arrays. Throws as `to_json`.
+std::size_t stored_bytes(const StateTree& tree);
+
 /// Reads what `to_json` wrote: the same tree, every type and every bit of a double included. Arrays
 /// that the text does not refer to are ignored.
 ///

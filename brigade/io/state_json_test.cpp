@@ -227,5 +227,13 @@ TEST(StateJson, SurvivesDamage) {
   }
 }
 
+TEST(StateJson, SaysHowManyBytesATreeTakes) {
+  StateTree tree;
+  tree["epoch"] = 3;
+  EXPECT_EQ(stored_bytes(tree), std::string(R"({"epoch":3})").size());
+  tree["bits"] = StateTree::Bytes(1000);
+  EXPECT_EQ(stored_bytes(tree), to_json(tree).json.size() + 1000);
+}
+
 }  // namespace
 }  // namespace brigade::io

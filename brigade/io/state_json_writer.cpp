@@ -147,4 +147,11 @@ StateJson to_json(const StateTree& tree, std::string_view prefix) {
   return Writer().write(tree, prefix);
 }
 
+std::size_t stored_bytes(const StateTree& tree) {
+  const StateJson written = to_json(tree);
+  std::size_t bytes = written.json.size();
+  for (const auto& [name, array] : written.arrays) bytes += array.bytes.size();
+  return bytes;
+}
+
 }  // namespace brigade::io
