@@ -1,6 +1,7 @@
 #include "brigade/input/rows.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/stack.h>
 
@@ -31,6 +32,11 @@ void check_alike(const std::vector<at::Tensor>& rows) {
         base::str_cat("The elements of a batch must have one shape and dtype: element 0 is ",
                       describe(rows[0]), ", element ", i, " is ", describe(rows[i])));
   }
+}
+
+bool fits_behind(const at::Tensor& first, const at::Tensor& part) {
+  return part.dim() == first.dim() && part.scalar_type() == first.scalar_type() &&
+         part.device() == first.device() && part.sizes().slice(1) == first.sizes().slice(1);
 }
 
 bool can_copy_bytes(const std::vector<at::Tensor>& rows) {
@@ -73,6 +79,20 @@ at::Tensor stack_rows(const std::vector<at::Tensor>& rows) {
     target += bytes;
   }
   return batch;
+}
+
+at::Tensor join_rows(const std::vector<at::Tensor>& parts) {
+  check_argument(!parts.empty(), "A batch of no parts has no shape");
+  row_count(parts[0]);
+  for (std::size_t i = 1; i < parts.size(); ++i) {
+    if (fits_behind(parts[0], parts[i])) continue;
+    throw Error(ErrorCode::kInvalidArgument,
+                base::str_cat("The parts of a batch must have one dtype and, behind the first "
+                              "dimension, one shape: part 0 is ",
+                              describe(parts[0]), ", part ", i, " is ", describe(parts[i])));
+  }
+  at::AutoDispatchBelowADInplaceOrView no_autograd;
+  return at::cat(parts);
 }
 
 std::int64_t row_count(const at::Tensor& rows) {

@@ -19,6 +19,10 @@ at::Tensor rows_between(const at::Tensor& rows, std::int64_t begin, std::int64_t
 /// that differs, if shapes or dtypes do, or if there are none.
 at::Tensor stack_rows(const std::vector<at::Tensor>& rows);
 
+/// Tensors `[N, ...]` behind one another, as one. Throws kInvalidArgument, naming the first that
+/// differs, if dtypes or shapes behind the first dimension do, or if there are none.
+at::Tensor join_rows(const std::vector<at::Tensor>& parts);
+
 /// N, the size of the first dimension. Throws kInvalidArgument for a scalar.
 std::int64_t row_count(const at::Tensor& rows);
 

@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "brigade/data/batch_structure.h"
 #include "brigade/data/structure.h"
 #include "brigade/input/example.h"
+#include "brigade/input/padding.h"
 
 namespace brigade::data {
 
@@ -43,6 +45,33 @@ struct Structure<input::LabeledBatch> {
   static Batch stack(std::vector<input::LabeledBatch>&& elements);
   static std::int64_t size(const Batch& batch);
   static Batch slice(const Batch& batch, std::int64_t begin, std::int64_t end);
+};
+
+/// Rows and parts are views of the batch; batches are joined by copying.
+///
+/// Thread-safety: pure functions.
+template <>
+struct Unbatch<at::Tensor> {
+  using Element = at::Tensor;
+  using Batch = at::Tensor;
+  static std::int64_t size(const Batch& batch);
+  static at::Tensor element(Batch& batch, std::int64_t index);
+  static Batch slice(Batch& batch, std::int64_t begin, std::int64_t end);
+  static Batch concatenate(std::vector<Batch>&& parts);
+};
+
+/// Examples whose features are views of the batch. `size` throws kInvalidArgument unless labels are
+/// int64 [N].
+///
+/// Thread-safety: pure functions.
+template <>
+struct Unbatch<input::LabeledBatch> {
+  using Element = input::LabeledExample;
+  using Batch = input::LabeledBatch;
+  static std::int64_t size(const Batch& batch);
+  static input::LabeledExample element(Batch& batch, std::int64_t index);
+  static Batch slice(Batch& batch, std::int64_t begin, std::int64_t end);
+  static Batch concatenate(std::vector<Batch>&& parts);
 };
 
 }  // namespace brigade::data

@@ -5,6 +5,7 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
+#include "brigade/data/source.h"
 #include "brigade/data/testing/dataset_contract.h"
 
 namespace brigade::input {
@@ -50,6 +51,69 @@ TEST(Structure, RefusesBatchesThatDoNotFitTogether) {
         Structure<LabeledBatch>::size({at::ones({3, 2}), at::zeros({2}, at::kLong)});
       },
       "3 features but 2 labels");
+}
+
+data::Dataset<LabeledExample> examples_of(std::int64_t count) {
+  return data::from_indexed<LabeledExample>(
+      count,
+      [](std::int64_t i) {
+        return LabeledExample{at::full({2}, i), 10 * i};
+      },
+      "examples");
+}
+
+TEST(Unbatch, GivesExamplesWhoseFeaturesAreViews) {
+  auto iterator = examples_of(5).batch(3).unbatch().iterator();
+  LabeledExample last = *iterator.next();
+  for (std::int64_t i = 1; i < 5; ++i) {
+    const LabeledExample example = *iterator.next();
+    EXPECT_EQ(example.label, 10 * i);
+    EXPECT_EQ(example.features[1].item<float>(), static_cast<float>(i));
+    EXPECT_EQ(example.features.storage().is_alias_of(last.features.storage()), i != 3);
+    last = example;
+  }
+  EXPECT_FALSE(iterator.next().has_value());
+}
+
+TEST(Unbatch, ReadsLabelsWithGapsBetweenThem) {
+  LabeledBatch batch = batch_of(4);
+  const at::Tensor wide = at::zeros({4, 3}, at::kLong);
+  wide.select(1, 1).copy_(batch.labels);
+  batch.labels = wide.select(1, 1);
+  EXPECT_EQ(data::Unbatch<LabeledBatch>::element(batch, 2).label, 20);
+}
+
+TEST(Unbatch, RefusesLabelsThatAreNoNumbers) {
+  expect_invalid_argument(
+      [] {
+        data::Unbatch<LabeledBatch>::size({at::ones({3, 2}), at::zeros({3, 1}, at::kLong)});
+      },
+      "labels are int64 [N]");
+}
+
+TEST(Rebatch, CutsAndJoinsTensors) {
+  const auto batches = examples_of(7).batch(3);
+  auto iterator = batches.rebatch(2).iterator();
+  auto expected = examples_of(7).batch(2).iterator();
+  while (auto batch = expected.next()) {
+    const LabeledBatch found = *iterator.next();
+    EXPECT_TRUE(found.features.equal(batch->features));
+    EXPECT_TRUE(found.labels.equal(batch->labels));
+  }
+  EXPECT_FALSE(iterator.next().has_value());
+}
+
+TEST(Rebatch, RefusesPartsThatDoNotFitTogether) {
+  expect_invalid_argument(
+      [] {
+        data::Unbatch<at::Tensor>::concatenate({at::ones({2, 3}), at::ones({2, 4})});
+      },
+      "part 0 is float [2, 3], part 1 is float [2, 4]");
+  expect_invalid_argument(
+      [] {
+        data::Unbatch<at::Tensor>::concatenate({at::ones({2}), at::zeros({2}, at::kLong)});
+      },
+      "part 1 is");
 }
 
 }  // namespace
