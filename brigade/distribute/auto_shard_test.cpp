@@ -1,11 +1,18 @@
 #include "brigade/distribute/auto_shard.h"
 
+#include <ATen/ops/scalar_tensor.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <mutex>
+#include <string>
 #include <vector>
 
 #include "brigade/base/log.h"
+#include "brigade/data/testing/file_folder.h"
+#include "brigade/data/text_lines.h"
 #include "brigade/distribute/testing/fixtures.h"
+#include "brigade/distribute/testing/worker_threads.h"
 
 namespace brigade::distribute {
 namespace {
@@ -75,6 +82,46 @@ TEST(AutoShard, AWorkersPartIsItsNumber) {
             (data::Shard{.by = data::ShardBy::kHint, .count = 3, .index = 2}));
   EXPECT_EQ(shard_of(place, AutoShardPolicy::kData), data::Shard());
   EXPECT_EQ(shard_of(place, AutoShardPolicy::kOff), data::Shard());
+}
+
+/// The numbers that all workers' replicas train on in an epoch, in the order of their size.
+std::vector<std::int64_t> trained_on(const data::Dataset<at::Tensor>& batches,
+                                     AutoShardPolicy policy) {
+  std::mutex mutex;
+  std::vector<std::int64_t> numbers;
+  run_workers({1, 2}, [&](MultiWorkerMirroredStrategy& strategy) {
+    for (const auto& batch : strategy.distribute(batches, {.auto_shard = policy})) {
+      for (const at::Tensor& share : batch.values()) {
+        const std::lock_guard lock(mutex);
+        for (std::int64_t i = 0; i < share.numel(); ++i)
+          numbers.push_back(share[i].item<std::int64_t>());
+      }
+    }
+  });
+  std::ranges::sort(numbers);
+  return numbers;
+}
+
+TEST(AutoShard, LinesOfFilesComeOnceUnlessOffWasAskedFor) {
+  data::testing::Folder folder;
+  const auto batches_of = [&](const std::vector<io::Path>& files) {
+    return data::text_lines(files, {.file_system = folder.files()})
+        .map([](const std::string& line) { return at::scalar_tensor(std::stol(line), at::kLong); })
+        .batch(2);
+  };
+  const std::vector<std::int64_t> all{1, 2, 3, 4, 5, 6, 7};
+  const auto one = batches_of({folder.write("all", "1\n2\n3\n4\n5\n6\n7\n")});
+  const auto three = batches_of(
+      {folder.write("a", "1\n2\n3\n4\n5"), folder.write("b", "6"), folder.write("c", "7\n")});
+  for (const auto& batches : {one, three}) {
+    EXPECT_EQ(trained_on(batches, AutoShardPolicy::kAuto), all);
+    EXPECT_EQ(trained_on(batches, AutoShardPolicy::kData), all);
+    EXPECT_EQ(trained_on(batches, AutoShardPolicy::kOff).size(), 2 * all.size());
+  }
+  EXPECT_EQ(trained_on(three, AutoShardPolicy::kFile), all);
+  const std::vector<std::int64_t> six(all.begin(), all.begin() + 6);
+  EXPECT_EQ(trained_on(three.take(3), AutoShardPolicy::kAuto), six) << "shared out by data";
+  EXPECT_TRUE(says(error_from([&] { trained_on(one, AutoShardPolicy::kFile); }), "1 file"));
 }
 
 }  // namespace

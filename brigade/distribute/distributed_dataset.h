@@ -1,8 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -10,23 +10,20 @@
 #include <utility>
 #include <vector>
 
+#include "brigade/concurrency/cancel_token.h"
 #include "brigade/data/dataset.h"
 #include "brigade/distribute/auto_shard.h"
 #include "brigade/distribute/input_options.h"
 #include "brigade/distribute/input_turns.h"
 #include "brigade/distribute/per_replica.h"
-#include "brigade/distribute/piecewise_walk.h"
-#include "brigade/distribute/rebatch.h"
+#include "brigade/distribute/share_drawer.h"
+#include "brigade/distribute/staged_turns.h"
 #include "brigade/distribute/step_meter.h"
 #include "brigade/input/split.h"
 #include "brigade/input/structure.h"  // how batches of tensors come apart
 #include "brigade/input/to_device.h"
 
 namespace brigade::distribute {
-
-/// Whether the elements of a dataset are global batches, to be cut for the replicas, or one
-/// replica's each.
-enum class BatchKind { kGlobal, kPerReplica };
 
 /// This process's replicas' shares of a global batch, on their devices, with all replicas' count of
 /// examples. By `input::split_sizes` over the replicas of all workers.
@@ -52,6 +49,11 @@ PerReplica<B> cut(const B& batch, const ReplicaRange& replicas,
 /// comes when all are without, in every worker. Leaving the loop early, or destroying the iterator,
 /// stops its threads.
 ///
+/// Where a replica is on a GPU, or `InputOptions::per_replica_buffer_size` says so, the next
+/// batches are made on a thread of the iterator's own while the step computes, and copied by
+/// streams of their own: see StagedTurns. The order, the end, errors and saved positions are the
+/// same.
+///
 /// With several workers that share the dataset out by data, each walks over the same global batches
 /// and takes its replicas' shares; nothing is sent. Where every worker has data of its own (by
 /// file, by hint, or from a function), `next`, `save` and `restore` are collectives of the workers:
@@ -61,119 +63,101 @@ PerReplica<B> cut(const B& batch, const ReplicaRange& replicas,
 template <class B>
 class DistributedIterator {
  public:
-  /// A walk from `start` on; `place` and `policy` (one that `choose_auto_shard` gave) say which
-  /// part is this worker's. The time in `next` is added to `meter`, where there is one.
-  DistributedIterator(data::Dataset<B> dataset, data::IteratorOptions start,
-                      std::vector<c10::Device> devices, BatchKind kind,
-                      std::shared_ptr<StepMeter> meter = nullptr, InputPlace place = {},
-                      AutoShardPolicy policy = AutoShardPolicy::kData)
-      : dataset_(std::move(dataset)),
-        devices_(std::move(devices)),
-        kind_(kind),
-        policy_(policy),
-        meter_(std::move(meter)),
-        turns_(with_replicas(std::move(place), static_cast<int>(devices_.size())),
-               kind == BatchKind::kPerReplica || has_shard() ? InputSource::kOwn
-                                                             : InputSource::kSameForAll,
-               policy == AutoShardPolicy::kFile ? std::optional(dataset_.sharing().list)
-                                                : std::nullopt),
-        walk_(dataset_.iterator(in_shard(start)), piece_sizes(policy, turns_.place())) {}
+  /// A walk over the input from `start` on.
+  DistributedIterator(DistributedInput<B> input, const data::IteratorOptions& start)
+      : input_(complete(std::move(input))),
+        turns_(input_.place,
+               input_.kind == BatchKind::kPerReplica || input_.has_shard()
+                   ? InputSource::kOwn
+                   : InputSource::kSameForAll,
+               input_.policy == AutoShardPolicy::kFile
+                   ? std::optional(input_.datasets.front().sharing().list)
+                   : std::nullopt),
+        walk_(std::make_unique<StagedTurns<B>>(input_, start)) {}
 
   /// The replicas' shares of the next global batch, with their counts of examples, or nothing at
   /// the end.
   std::optional<PerReplica<B>> next() {
-    const StepMeter::InputScope waiting_for_input(meter_.get());
-    return kind_ == BatchKind::kGlobal && !has_shard() ? cut_next() : collect_next();
+    const StepMeter::InputScope waiting_for_input(input_.meter.get());
+    return input_.is_cut() ? cut_next() : collect_next();
   }
 
   /// The position behind the last global batch that `next` returned, and going on there (see
   /// data::Iterator).
-  io::StateTree save() const { return turns_.save(walk_.save()); }
-  void restore(const io::StateTree& state) {
-    walk_.restore(turns_.restore(state));
-    has_ended_ = false;
-  }
-  std::uint64_t epoch() const { return walk_.epoch(); }
-  void start_next_epoch() {
-    walk_.start_next_epoch();
-    has_ended_ = false;
-  }
+  io::StateTree save() const { return turns_.save(walk_->save()); }
+  void restore(const io::StateTree& state) { walk_->restore(turns_.restore(state)); }
+  std::uint64_t epoch() const { return walk_->epoch(); }
+  void start_next_epoch() { walk_->start_next_epoch(); }
 
  private:
-  bool has_shard() const {
-    return policy_ == AutoShardPolicy::kFile || policy_ == AutoShardPolicy::kHint;
-  }
-  data::IteratorOptions in_shard(data::IteratorOptions start) const {
-    start.shard = shard_of(turns_.place(), policy_);
-    return start;
+  static DistributedInput<B> complete(DistributedInput<B> input) {
+    check_argument(!input.datasets.empty(), "Input needs a dataset.");
+    input.place = with_replicas(std::move(input.place), static_cast<int>(input.devices.size()));
+    return input;
   }
 
   std::optional<PerReplica<B>> cut_next() {
-    std::optional<B> piece = walk_.next();
-    if (!piece) return std::nullopt;
-    if (policy_ != AutoShardPolicy::kOff) return cut(*piece, turns_.place().replicas, devices_);
-    const auto local = static_cast<int>(devices_.size());
-    PerReplica<B> shares = cut(*piece, {.local = local, .total = local}, devices_);
-    ExampleCounts counts = *shares.examples();
-    counts.global *= turns_.place().num_workers;  // all train on the same piece
-    return PerReplica<B>(shares.values(), std::move(counts));
+    Turn<B> turn = walk_->next();
+    if (!turn.has_data()) return std::nullopt;
+    return PerReplica<B>(received(std::move(turn.shares)), std::move(turn.examples));
   }
 
   std::optional<PerReplica<B>> collect_next() {
     for (;;) {
-      std::vector<B> shares = draw_shares();
-      ExampleCounts counts;
-      for (const B& share : shares) counts.local.push_back(data::Structure<B>::size(share));
-      const auto agreed = turns_.agree(counts.local);
+      Turn<B> turn = walk_->next();
+      if (!turn.has_data()) turn.examples.local.clear();
+      const auto agreed = turns_.agree(turn.examples.local);
       if (!agreed.somebody_has_data) return std::nullopt;
-      if (has_shard() && agreed.examples == 0) continue;  // all pieces were ends of smaller batches
-      counts.global = agreed.examples;
-      counts.local.resize(devices_.size(), 0);
-      return PerReplica<B>(filled_up(std::move(shares)), std::move(counts));
+      // All pieces may have been ends of smaller batches.
+      if (input_.has_shard() && agreed.examples == 0) continue;
+      turn.examples.global = agreed.examples;
+      turn.examples.local.resize(input_.devices.size(), 0);
+      return PerReplica<B>(received(std::move(turn.shares)), std::move(turn.examples));
     }
   }
 
-  /// The next batch or piece of each replica, as far as this worker's own data goes.
-  std::vector<B> draw_shares() {
-    std::vector<B> shares;
-    while (shares.size() < devices_.size() && !has_ended_) {
-      std::optional<B> share = walk_.next();
-      has_ended_ = !share.has_value();
-      if (share) shares.push_back(std::move(*share));
+  /// The shares, for use on the caller's streams; batches of none for replicas without one.
+  std::vector<B> received(std::vector<std::optional<PlacedShare<B>>> placed) {
+    placed.resize(input_.devices.size());
+    std::vector<std::optional<B>> shares(placed.size());
+    for (std::size_t i = 0; i < placed.size(); ++i) {
+      if (!placed[i]) continue;
+      shares[i] = std::move(*placed[i]).received(input_.devices[i]);
+      if (!none_) none_ = none_of(*shares[i]);
     }
-    return shares;
+    std::vector<B> all;
+    for (std::size_t i = 0; i < shares.size(); ++i)
+      all.push_back(shares[i] ? std::move(*shares[i]) : none_for(i));
+    return all;
   }
 
-  std::vector<B> filled_up(std::vector<B> shares) {
-    if (!shares.empty()) none_ = data::Structure<B>::slice(shares.front(), 0, 0);
-    if (!none_ && has_shard()) none_ = none_of_the_whole();
+  B none_for(std::size_t local) {
+    if (!none_ && input_.has_shard()) none_ = none_of_the_whole();
     check_state(none_.has_value(), kNoData);
-    shares.resize(devices_.size(), *none_);
-    for (std::size_t i = 0; i < shares.size(); ++i) {
-      if (!devices_[i].is_cpu()) shares[i] = input::to_device(shares[i], devices_[i]);
-    }
-    return shares;
+    const bool stays = input_.options.fetch == DeviceFetch::kStayOnHost &&
+                       input_.options.placement == DatasetPlacement::kOnHost;
+    return stays ? *none_ : input::to_device(*none_, input_.devices[local]);
+  }
+  /// With memory of its own: else it would keep the batch's.
+  static B none_of(const B& batch) {
+    return input::each_tensor(data::Structure<B>::slice(batch, 0, 0),
+                              [](const at::Tensor& tensor) { return tensor.clone(); });
   }
   /// For a worker whose shard is empty: the others' data shows what a batch looks like.
   std::optional<B> none_of_the_whole() const {
-    const std::optional<B> batch = dataset_.iterator().next();
+    const std::optional<B> batch = input_.datasets.front().iterator().next();
     if (!batch) return std::nullopt;
-    return data::Structure<B>::slice(*batch, 0, 0);
+    return none_of(walk_->none_like(*batch, 0).received(input_.devices.front()));
   }
 
   static constexpr const char* kNoData =
       "This worker's dataset has no batch at all while others have some, so it does not know what "
       "an empty one looks like: give every worker at least one.";
 
-  data::Dataset<B> dataset_;
-  std::vector<c10::Device> devices_;
-  BatchKind kind_;
-  AutoShardPolicy policy_;
-  std::shared_ptr<StepMeter> meter_;
+  DistributedInput<B> input_;
   InputTurns turns_;
-  PiecewiseWalk<B> walk_;
-  std::optional<B> none_;   // a batch without examples
-  bool has_ended_ = false;  // this worker's own data
+  std::unique_ptr<StagedTurns<B>> walk_;  // its thread knows where it lies
+  std::optional<B> none_;                 // a batch without examples
 };
 
 /// A dataset whose batches arrive cut for the replicas of a strategy. Made by
@@ -184,38 +168,71 @@ class DistributedIterator {
 template <class B>
 class DistributedDataset {
  public:
-  /// Throws kInvalidArgument if global batches cannot be shared out as `options` ask.
+  /// Throws kInvalidArgument if batches cannot be shared out, or brought to devices, as `options`
+  /// ask. `datasets` is one, or one for each device.
+  DistributedDataset(std::vector<data::Dataset<B>> datasets, std::vector<c10::Device> devices,
+                     std::uint64_t seed, BatchKind kind, std::shared_ptr<StepMeter> meter = nullptr,
+                     InputPlace place = {}, InputOptions options = {})
+      : input_{.datasets = std::move(datasets),
+               .devices = std::move(devices),
+               .kind = kind,
+               .place = std::move(place),
+               .options = options,
+               .meter = std::move(meter)},
+        seed_(seed),
+        next_epoch_(std::make_shared<std::atomic<std::uint64_t>>(0)) {
+    check_input_options(options, kind);
+    if (kind == BatchKind::kGlobal)
+      input_.policy =
+          auto_shard_at(input_.place, options.auto_shard, input_.datasets.front().sharing());
+  }
   DistributedDataset(data::Dataset<B> dataset, std::vector<c10::Device> devices, std::uint64_t seed,
                      BatchKind kind, std::shared_ptr<StepMeter> meter = nullptr,
                      InputPlace place = {}, InputOptions options = {})
-      : dataset_(std::move(dataset)),
-        devices_(std::move(devices)),
-        seed_(seed),
-        kind_(kind),
-        meter_(std::move(meter)),
-        place_(std::move(place)),
-        policy_(kind == BatchKind::kGlobal
-                    ? auto_shard_at(place_, options.auto_shard, dataset_.sharing())
-                    : AutoShardPolicy::kData),
-        next_epoch_(std::make_shared<std::atomic<std::uint64_t>>(0)) {}
+      : DistributedDataset(std::vector{std::move(dataset)}, std::move(devices), seed, kind,
+                           std::move(meter), std::move(place), options) {}
 
-  /// A walk over the next epoch.
-  DistributedIterator<B> iterator() const {
-    return {dataset_, {.seed = seed_, .epoch = next_epoch_->fetch_add(1)},
-            devices_, kind_,
-            meter_,   place_,
-            policy_};
+  /// This dataset with `function` called on each replica's share, on the replica's device: ahead of
+  /// the step, while the one before computes, where batches are made ahead
+  /// (`InputOptions::per_replica_buffer_size`), else in `next`. The place for random changes to
+  /// pictures on GPUs, where they cost the host nothing. Shares keep their number of examples. On a
+  /// dataset that has a function, `function` is called on what that one makes. Epochs are counted
+  /// together with this dataset's.
+  DistributedDataset map_on_replica(ShareFunction<B> function) const {
+    check_argument(static_cast<bool>(function), "map_on_replica needs a function.");
+    DistributedDataset mapped = *this;
+    if (input_.function) {
+      function = [first = input_.function, second = std::move(function)](B share,
+                                                                         ShareContext& context) {
+        return second(first(std::move(share), context), context);
+      };
+    }
+    mapped.input_.function = std::move(function);
+    return mapped;
+  }
+
+  /// A walk over the next epoch. Whoever cancels `cancel` ends every wait for data: `next` then
+  /// throws kCancelled. Unset: nobody does.
+  DistributedIterator<B> iterator(std::optional<concurrency::CancelToken> cancel = {}) const {
+    return {input_,
+            {.seed = seed_, .epoch = next_epoch_->fetch_add(1), .cancel = std::move(cancel)}};
   }
 
   /// Global batches in one epoch, or data::kInfinite, or data::kUnknown: which it is where the
   /// workers have data of their own, whose number of steps is that of the longest.
   std::int64_t cardinality() const {
-    const std::int64_t elements = dataset_.cardinality();
-    if (elements <= 0) return elements;
-    const bool is_common = kind_ == BatchKind::kGlobal && policy_ == AutoShardPolicy::kData;
-    if (is_common) return elements;
-    if (place_.num_workers > 1) return data::kUnknown;
-    const auto replicas = static_cast<std::int64_t>(devices_.size());
+    std::int64_t elements = 0;
+    for (const data::Dataset<B>& dataset : input_.datasets) {
+      const std::int64_t own = dataset.cardinality();
+      if (own < 0) return own;
+      elements = std::max(elements, own);
+    }
+    const bool is_common =
+        input_.kind == BatchKind::kGlobal && input_.policy == AutoShardPolicy::kData;
+    if (elements == 0 || is_common) return elements;
+    if (input_.place.num_workers > 1) return data::kUnknown;
+    if (input_.datasets.size() > 1) return elements;
+    const auto replicas = static_cast<std::int64_t>(input_.devices.size());
     return (elements + replicas - 1) / replicas;
   }
 
@@ -240,13 +257,8 @@ class DistributedDataset {
   std::default_sentinel_t end() const { return {}; }
 
  private:
-  data::Dataset<B> dataset_;
-  std::vector<c10::Device> devices_;
+  DistributedInput<B> input_;
   std::uint64_t seed_;
-  BatchKind kind_;
-  std::shared_ptr<StepMeter> meter_;
-  InputPlace place_;
-  AutoShardPolicy policy_;
   std::shared_ptr<std::atomic<std::uint64_t>> next_epoch_;
 };
 

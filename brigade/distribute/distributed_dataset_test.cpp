@@ -1,6 +1,7 @@
 #include "brigade/distribute/distributed_dataset.h"
 
 #include <ATen/ops/arange.h>
+#include <ATen/ops/randint.h>
 #include <gtest/gtest.h>
 
 #include "brigade/distribute/testing/fixtures.h"
@@ -165,6 +166,131 @@ TEST(DistributedDataset, AStrategysDatasetIsCutForItsReplicas) {
               });
             }).code(),
             ErrorCode::kInvalidArgument);
+}
+
+// One law for all ways to make batches ahead: nothing that a step sees depends on it.
+TEST(DistributedDataset, BatchesMadeAheadAreTheSameAndResumeExactly) {
+  const auto batches = numbers_to(60).shuffle(20).batch(7).prefetch(2);
+  const auto add_noise = [](const at::Tensor& share, ShareContext& context) {
+    return share * 1'000 + static_cast<std::int64_t>(context.rng.uniform_below(500)) +
+           at::randint(500, share.sizes(), share.options());
+  };
+  const auto made = [&](int ahead, std::uint64_t seed) {
+    const InputOptions options{.per_replica_buffer_size = ahead};
+    const std::vector<c10::Device> devices(3, c10::Device(c10::kCPU));
+    return DistributedDataset<at::Tensor>(batches, devices, seed, BatchKind::kGlobal, nullptr, {},
+                                          options)
+        .map_on_replica(add_noise);
+  };
+  const auto expected = all_shares(made(0, 3));
+  EXPECT_EQ(expected.size(), 9u);
+  EXPECT_NE(expected, all_shares(made(0, 4)));
+  for (const int ahead : {0, 1, 4}) {
+    EXPECT_EQ(all_shares(made(ahead, 3)), expected) << ahead;
+    auto iterator = made(ahead, 3).iterator();
+    for (std::size_t taken = 0; taken <= expected.size(); ++taken) {
+      auto resumed = made(ahead, /*seed=*/99).iterator();
+      resumed.restore(iterator.save());
+      for (std::size_t i = taken; i < expected.size(); ++i)
+        ASSERT_EQ(shares_of(*resumed.next()), expected[i]) << ahead << ", from " << taken;
+      EXPECT_FALSE(resumed.next().has_value());
+      if (taken < expected.size()) iterator.next();
+    }
+  }
+}
+
+TEST(DistributedDataset, ALoopLeftEarlyLeavesNoStagingThread) {
+  const std::ptrdiff_t before = threads_of_this_process();
+  {
+    const DistributedDataset<at::Tensor> dataset(numbers_to(1'000).batch(4),
+                                                 {c10::Device(c10::kCPU)}, 3, BatchKind::kGlobal,
+                                                 nullptr, {}, {.per_replica_buffer_size = 2});
+    for (const auto& batch : dataset) {
+      EXPECT_EQ(shares_of(batch), (Shares{{0, 1, 2, 3}}));
+      EXPECT_GT(threads_of_this_process(), before) << "nothing works ahead";
+      break;
+    }
+  }
+  EXPECT_TRUE(threads_go_down_to(before));
+}
+
+TEST(DistributedDataset, AFunctionOnReplicasSeesEachShareAndCountsEpochs) {
+  const auto plain = distributed(numbers_to(3).batch(2), 2);
+  const auto mapped = plain
+                          .map_on_replica([](const at::Tensor& share, ShareContext& context) {
+                            return share + 100 * (context.replica + 1);
+                          })
+                          .map_on_replica([](const at::Tensor& share, ShareContext& context) {
+                            return share * 10 + static_cast<std::int64_t>(context.epoch);
+                          });
+  EXPECT_EQ(all_shares(mapped), (std::vector<Shares>{{{1000}, {2010}}, {{1020}, {}}}));
+  EXPECT_EQ(all_shares(mapped), (std::vector<Shares>{{{1001}, {2011}}, {{1021}, {}}}));
+  EXPECT_EQ(plain.iterator().epoch(), 2u);
+  EXPECT_EQ(mapped.cardinality(), 2);
+  const Error error = error_from([&] {
+    all_shares(plain.map_on_replica(
+        [](const at::Tensor& share, ShareContext&) { return share.narrow(0, 0, 0); }));
+  });
+  EXPECT_TRUE(says(error, "replica 0 at step 0 of epoch 3: the function made 0 examples of 1"))
+      << error.what();
+}
+
+TEST(DistributedDataset, ReplicasMayHavePipelinesOfTheirOwn) {
+  const MirroredStrategy strategy(cpus(2));
+  std::vector<InputContext> contexts;
+  const auto make = [&](const InputContext& context) {
+    contexts.push_back(context);
+    return numbers_to(context.input_pipeline_id == 0 ? 3 : 5).batch(2);
+  };
+  for (const int ahead : {0, 2}) {
+    contexts.clear();
+    const auto dataset = strategy.distribute_from_function(
+        make, {.replication = InputReplication::kPerReplica, .per_replica_buffer_size = ahead});
+    ASSERT_EQ(contexts.size(), 2u);
+    EXPECT_EQ(contexts[1].num_input_pipelines, 2);
+    EXPECT_EQ(contexts[1].input_pipeline_id, 1);
+    EXPECT_EQ(contexts[1].torch_device, "cpu");
+    EXPECT_EQ(dataset.cardinality(), 3);
+    EXPECT_EQ(all_shares(dataset),
+              (std::vector<Shares>{{{0, 1}, {0, 1}}, {{2}, {2, 3}}, {{}, {4}}}));
+    auto iterator = dataset.iterator();
+    iterator.next();
+    iterator.next();
+    auto resumed = dataset.iterator();
+    resumed.restore(iterator.save());
+    EXPECT_EQ(shares_of(*resumed.next()), (Shares{{}, {4}}));
+    EXPECT_FALSE(resumed.next().has_value());
+  }
+}
+
+TEST(DistributedDataset, DatasetsOnReplicasDevicesMustLieThere) {
+  const MirroredStrategy strategy(cpus(1));
+  const InputOptions options{.fetch = DeviceFetch::kStayOnHost,
+                             .replication = InputReplication::kPerReplica,
+                             .placement = DatasetPlacement::kOnReplica};
+  const auto here = strategy.distribute_from_function(
+      [](const InputContext&) { return numbers_to(2).batch(2); }, options);
+  EXPECT_EQ(all_shares(here), (std::vector<Shares>{{{0, 1}}}));
+  const auto elsewhere = strategy.distribute_from_function(
+      [](const InputContext&) {
+        return numbers_to(2).batch(2).map([](const at::Tensor& t) { return t.to(c10::kMeta); });
+      },
+      options);
+  const Error error = error_from([&] { elsewhere.iterator().next(); });
+  EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
+  EXPECT_TRUE(says(error, "lies on meta")) << error.what();
+}
+
+TEST(DistributedDataset, WithoutFetchingSharesStayOnTheHost) {
+  const std::vector<c10::Device> elsewhere{c10::Device(c10::kMeta)};
+  const DistributedDataset<at::Tensor> fetched(numbers_to(2).batch(2), elsewhere, 0,
+                                               BatchKind::kGlobal, nullptr, {},
+                                               {.per_replica_buffer_size = 0});
+  EXPECT_EQ((*fetched.iterator().next())[0].device(), c10::Device(c10::kMeta));
+  const DistributedDataset<at::Tensor> staying(numbers_to(2).batch(2), elsewhere, 0,
+                                               BatchKind::kGlobal, nullptr, {},
+                                               {.fetch = DeviceFetch::kStayOnHost});
+  EXPECT_EQ(shares_of(*staying.iterator().next()), (Shares{{0, 1}}));
 }
 
 }  // namespace

@@ -17,16 +17,14 @@ DistributedIterator<at::Tensor> walk_of_worker_1(AutoShardPolicy policy) {
   auto alone = std::make_shared<comm::LocalGroup>(1);
   std::shared_ptr<comm::Communicator> nobody = std::move(comm::make_local_communicators(alone)[0]);
   const auto dataset = input::from_tensor_slices(at::arange(10)).batch(4);
-  return {dataset,
-          {},
-          {c10::Device(c10::kCPU)},
-          BatchKind::kGlobal,
-          nullptr,
-          {.replicas = {.first = 1, .local = 1, .total = 2},
-           .num_workers = 2,
-           .worker = 1,
-           .workers = nobody},
-          policy};
+  return {{.datasets = {dataset},
+           .devices = {c10::Device(c10::kCPU)},
+           .place = {.replicas = {.first = 1, .local = 1, .total = 2},
+                     .num_workers = 2,
+                     .worker = 1,
+                     .workers = nobody},
+           .policy = policy},
+          {}};
 }
 
 std::vector<Numbers> rest_of(DistributedIterator<at::Tensor>& walk) {

@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <map>
 #include <mutex>
+#include <utility>
 
 #include "brigade/base/strings.h"
 #include "brigade/distribute/testing/worker_threads.h"
@@ -242,6 +244,59 @@ TEST(MultiWorkerMirroredStrategy, PositionsOfAllWorkersAreSavedTogether) {
   });
   EXPECT_EQ(rest[0], (std::vector<std::int64_t>{2, 3}));
   EXPECT_EQ(rest[1], (std::vector<std::int64_t>{11, 12, 13}));
+}
+
+/// What a worker's replicas see of a dataset, step by step: their examples, and all workers' count.
+using Seen = std::vector<std::pair<std::vector<at::Tensor>, std::int64_t>>;
+
+Seen all_of(distribute::DistributedIterator<at::Tensor> walk) {
+  Seen seen;
+  while (const auto batch = walk.next())
+    seen.emplace_back(batch->values(), batch->examples()->global);
+  return seen;
+}
+
+bool are_equal(const Seen& a, const Seen& b) {
+  return std::ranges::equal(a, b, [](const auto& x, const auto& y) {
+    return x.second == y.second &&
+           std::ranges::equal(x.first, y.first,
+                              [](const at::Tensor& s, const at::Tensor& t) { return s.equal(t); });
+  });
+}
+
+// The workers agree in each step on who has data, which no thread that works ahead may do.
+TEST(MultiWorkerMirroredStrategy, BatchesMadeAheadAreTheSameForAllWorkers) {
+  std::atomic<int> equal = 0;
+  run_workers({2, 1}, [&](MultiWorkerMirroredStrategy& strategy) {
+    const auto numbers = input::from_tensor_slices(at::arange(22));
+    const auto by_function = [&](int ahead) {
+      return strategy.distribute_from_function(
+          [&](const InputContext& context) {
+            return context.input_pipeline_id == 0 ? numbers.take(6).batch(2) : numbers.batch(3);
+          },
+          {.per_replica_buffer_size = ahead});
+    };
+    const auto by_hint = [&](int ahead) {
+      return strategy.distribute(
+          numbers.shard_hint().batch(5),
+          {.auto_shard = AutoShardPolicy::kHint, .per_replica_buffer_size = ahead});
+    };
+    const Seen function = all_of(by_function(0).iterator());
+    const Seen hint = all_of(by_hint(0).iterator());
+    EXPECT_EQ(function.size(), 8u);
+    EXPECT_GE(hint.size(), 5u);
+    for (const int ahead : {1, 3}) {
+      if (are_equal(all_of(by_function(ahead).iterator()), function)) ++equal;
+      if (are_equal(all_of(by_hint(ahead).iterator()), hint)) ++equal;
+      auto walk = by_hint(ahead).iterator();
+      walk.next();
+      walk.next();
+      auto again = by_hint(0).iterator();
+      again.restore(walk.save());
+      if (are_equal(all_of(std::move(again)), Seen(hint.begin() + 2, hint.end()))) ++equal;
+    }
+  });
+  EXPECT_EQ(equal, 2 * 6);
 }
 
 }  // namespace

@@ -196,10 +196,21 @@ InputPlace Strategy::input_place() const {
           .worker = worker_index(),
           .workers = workers()->communicator};
 }
-InputContext Strategy::input_context() const {
-  return {.num_input_pipelines = num_workers(),
-          .input_pipeline_id = worker_index(),
-          .num_replicas_in_sync = num_replicas_in_sync()};
+std::vector<InputContext> Strategy::input_contexts(const InputOptions& options) const {
+  check_input_options(options, BatchKind::kPerReplica);
+  if (options.replication == InputReplication::kPerWorker)
+    return {{.num_input_pipelines = num_workers(),
+             .input_pipeline_id = worker_index(),
+             .num_replicas_in_sync = num_replicas_in_sync()}};
+  std::vector<InputContext> contexts;
+  for (const c10::Device device : torch_devices()) {
+    contexts.push_back(
+        {.num_input_pipelines = num_replicas_in_sync(),
+         .input_pipeline_id = replica_range().first + static_cast<int>(contexts.size()),
+         .num_replicas_in_sync = num_replicas_in_sync(),
+         .torch_device = device.str()});
+  }
+  return contexts;
 }
 const std::vector<device::Device>& Strategy::devices() const {
   return engine_->parts.devices;

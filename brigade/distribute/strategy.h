@@ -234,16 +234,19 @@ class Strategy {
     return {dataset,      torch_devices(), seed(), BatchKind::kGlobal,
             step_meter(), input_place(),   options};
   }
-  /// The dataset that `make` returns, called once in every worker, with its place. Its elements are
-  /// one replica's batch each; replicas take them in turn. Workers may have different numbers of
-  /// them: who has none left gets empty batches until all are done. TensorFlow:
+  /// The dataset that `make` returns, called once in every worker, or for every replica
+  /// (`InputOptions::replication`), with its place. Its elements are one replica's batch each; a
+  /// worker's replicas take them in turn. Pipelines may have different numbers of them: who has
+  /// none left gets empty batches until all are done. TensorFlow:
   /// distribute_datasets_from_function.
   template <class Make>
-  auto distribute_from_function(Make make) const {
-    auto dataset = make(input_context());
-    return DistributedDataset<typename decltype(dataset)::Element>(
-        std::move(dataset), torch_devices(), seed(), BatchKind::kPerReplica, step_meter(),
-        input_place());
+  auto distribute_from_function(Make make, const InputOptions& options = {}) const {
+    using Made = std::remove_cvref_t<std::invoke_result_t<Make&, const InputContext&>>;
+    std::vector<Made> datasets;
+    for (const InputContext& context : input_contexts(options)) datasets.push_back(make(context));
+    return DistributedDataset<typename Made::Element>(std::move(datasets), torch_devices(), seed(),
+                                                      BatchKind::kPerReplica, step_meter(),
+                                                      input_place(), options);
   }
   /// This process's shares of one global batch that every worker has, on its replicas' devices.
   template <class B>
@@ -288,7 +291,7 @@ class Strategy {
   std::vector<c10::Device> torch_devices() const;
   std::shared_ptr<StepMeter> step_meter() const;
   InputPlace input_place() const;
-  InputContext input_context() const;
+  std::vector<InputContext> input_contexts(const InputOptions& options) const;
   at::Tensor summed_over_workers(at::Tensor sum) const;
   at::Tensor extreme_of(comm::ReduceOp op, const std::vector<at::Tensor>& parts,
                         const at::Tensor& like) const;
