@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <iterator>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -14,9 +16,13 @@
 #include "brigade/data/cache.h"
 #include "brigade/data/cardinality.h"
 #include "brigade/data/codec.h"
+#include "brigade/data/concatenate.h"
+#include "brigade/data/enumerate.h"
 #include "brigade/data/file_cache.h"
+#include "brigade/data/filter.h"
 #include "brigade/data/group_by_window.h"
 #include "brigade/data/ignore_errors.h"
+#include "brigade/data/interleave.h"
 #include "brigade/data/iterator.h"
 #include "brigade/data/map.h"
 #include "brigade/data/node.h"
@@ -28,6 +34,7 @@
 #include "brigade/data/shard.h"
 #include "brigade/data/sharing.h"
 #include "brigade/data/shuffle.h"
+#include "brigade/data/single_element.h"
 #include "brigade/data/skip.h"
 #include "brigade/data/structure.h"
 #include "brigade/data/take.h"
@@ -88,6 +95,35 @@ class Dataset {
     return Dataset<Result>(make_map(node_, std::move(function), std::move(options)));
   }
 
+  /// The elements for which `predicate(const element&)` is true. What the predicate throws is
+  /// thrown at the element's place, named as `map` does. The cardinality is `kUnknown`.
+  template <class F>
+  Dataset filter(F predicate) const {
+    return Dataset(make_filter(node_, std::move(predicate)));
+  }
+
+  /// The elements of the datasets `function(element)`, one dataset after the other. Each is made
+  /// when its turn comes, and has a seed of its own, so that datasets that shuffle inside do it in
+  /// different ways. What the function throws is thrown where its dataset would have begun, and
+  /// errors inside say of which element the dataset is. The saved position is that of the input and
+  /// that in the open dataset, which restoring makes again from its element. The cardinality is
+  /// `kUnknown`.
+  template <class F>
+  auto flat_map(F function) const {
+    return datasets_of(make_flat_map(node_, std::move(function)));
+  }
+
+  /// Like `flat_map`, with `cycle_length` datasets open at once that take turns, each giving
+  /// `block_length` elements in its turn; one that ends makes way for the next at the slot's next
+  /// turn. With `{.parallelism = n}` n threads make the datasets and read them ahead, of each up to
+  /// 64 elements (1 or 2 where one takes long); the order stays the same unless it is relaxed. The
+  /// saved position holds a place in each open dataset, and fits any number of threads. Throws
+  /// kInvalidArgument if a length or the parallelism is out of range.
+  template <class F>
+  auto interleave(F function, InterleaveOptions options = {}) const {
+    return datasets_of(make_interleave(node_, std::move(function), options));
+  }
+
   /// The elements in random order, drawn from a buffer that is filled from the input as it empties.
   /// Each epoch has another order, the same in every run. The saved position is two counts, and
   /// restoring re-reads only what lay in the buffer. Throws kInvalidArgument if the buffer size is
@@ -103,6 +139,18 @@ class Dataset {
   /// so a shuffle there gives each pass its own order. Ends at a pass without elements, also under
   /// `kForever`. Throws kInvalidArgument if `count` is negative and not `kForever`.
   Dataset repeat(std::int64_t count = kForever) const { return Dataset(make_repeat(node_, count)); }
+
+  /// These elements, then those of `other`, which shuffles in a way of its own. Throws
+  /// kInvalidArgument if they are more than can be counted.
+  Dataset concatenate(const Dataset& other) const {
+    return Dataset(make_concatenate(node_, other.node_));
+  }
+
+  /// Tuples of a number and an element: `start`, `start + 1`, ... An element that fails has a
+  /// number too.
+  auto enumerate(std::int64_t start = 0) const {
+    return Dataset<std::tuple<std::int64_t, T>>(make_enumerate(node_, start));
+  }
 
   /// `size` elements at a time, put together by `Structure<T>::stack`. An element that fails fails
   /// its batch. Throws kInvalidArgument if `size` is less than 1.
@@ -275,15 +323,44 @@ class Dataset {
     return Dataset(make_with_options(node_, std::move(options)));
   }
 
+  /// `function(*this)`: chains what a function of yours does to a dataset.
+  ///
+  ///   auto batches = data::range(10).apply(normalised).batch(2);
+  template <class F>
+  auto apply(F function) const {
+    return std::invoke(std::move(function), *this);
+  }
+
   /// One walk over epoch 0. Leaving the loop early stops all threads.
   Cursor<T> begin() const {
     return Cursor<T>(std::make_shared<Iterator<T>>(node_, IteratorOptions()));
   }
   std::default_sentinel_t end() const { return {}; }
 
+  /// `function(initial, element)` for the first element, the function of that and the second one,
+  /// and so on: one walk over all elements, to sum or count.
+  template <class State, class F>
+  State reduce(State initial, F function, IteratorOptions options = {}) const {
+    auto walk = iterator(std::move(options));
+    while (auto element = walk.next()) {
+      initial = std::invoke(function, std::move(initial), std::move(*element));
+    }
+    return initial;
+  }
+
+  /// The only element. Throws kInvalidArgument if there is none or more than one.
+  T get_single_element(IteratorOptions options = {}) const {
+    return single_element_of(node_, std::move(options));
+  }
+
   const NodePtr<T>& node() const { return node_; }
 
  private:
+  template <class U>
+  static Dataset<U> datasets_of(NodePtr<U> node) {
+    return Dataset<U>(std::move(node));
+  }
+
   NodePtr<T> node_;
 };
 

@@ -17,4 +17,9 @@ IteratorOptions options_of_inner(IteratorOptions options, std::uint64_t index) {
   return options;
 }
 
+IteratorOptions options_in_order(IteratorOptions options) {
+  options.order = Order::kInOrder;
+  return options;
+}
+
 }  // namespace brigade::data::internal

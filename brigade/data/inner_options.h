@@ -16,4 +16,8 @@ IteratorOptions options_of_input(IteratorOptions options, std::uint64_t input);
 /// element and no other shard has, and nothing left to share out.
 IteratorOptions options_of_inner(IteratorOptions options, std::uint64_t index);
 
+/// What a transform gives to an input that it goes back in by reading again: all its steps keep
+/// their order.
+IteratorOptions options_in_order(IteratorOptions options);
+
 }  // namespace brigade::data::internal

@@ -1,0 +1,182 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "brigade/data/inner_walk.h"
+#include "brigade/data/interleave_position.h"
+#include "brigade/data/node.h"
+#include "brigade/data/noted_input.h"
+
+namespace brigade::data::internal {
+
+/// Whose turn it is in a cycle of slots.
+///
+/// Thread-safety: a value.
+class Turn {
+ public:
+  Turn(std::uint64_t cycle_length, std::uint64_t block_length)
+      : cycle_length_(cycle_length), block_length_(block_length) {}
+
+  std::uint64_t slot() const { return slot_; }
+  std::uint64_t block_index() const { return block_index_; }
+  /// Elements that the slot may still give in this turn; without end if it is the only one.
+  std::uint64_t left() const {
+    return cycle_length_ == 1 ? ~std::uint64_t{0} : block_length_ - block_index_;
+  }
+  /// The slot gave `count` elements, at most `left()`.
+  void advance(std::uint64_t count) {
+    if (cycle_length_ == 1) return;
+    block_index_ += count;
+    if (block_index_ == block_length_) pass_on();
+  }
+  /// To the next slot.
+  void pass_on() {
+    block_index_ = 0;
+    if (++slot_ == cycle_length_) slot_ = 0;
+  }
+  void go_to(std::uint64_t slot, std::uint64_t block_index) {
+    slot_ = slot;
+    block_index_ = block_index;
+  }
+
+ private:
+  std::uint64_t cycle_length_;
+  std::uint64_t block_length_;
+  std::uint64_t slot_ = 0;
+  std::uint64_t block_index_ = 0;
+};
+
+/// Interleaves on the thread of the consumer, in TensorFlow's order: each open dataset in turn
+/// gives a block; one that ends makes way for the dataset of the next element, which begins with
+/// the slot's next turn. An element of which no dataset could be made is thrown where its dataset
+/// would have begun, and the next element takes the slot.
+template <class T, class U>
+class InterleaveIterator final : public IteratorBase<U> {
+ public:
+  InterleaveIterator(NotedInput<T> input, InnerMaker<T, U> maker, InterleaveShape shape)
+      : input_(std::move(input)),
+        maker_(std::move(maker)),
+        shape_(std::move(shape)),
+        turn_(shape_.cycle_length, shape_.block_length),
+        slots_(shape_.cycle_length) {}
+
+  std::optional<U> next() override {
+    while (true) {
+      InnerWalk<U>& walk = slots_[turn_.slot()];
+      if (walk.iterator) {
+        if (auto element = next_of(walk)) return element;
+        close(walk);
+        turn_.pass_on();
+      } else if (!fill(walk)) {
+        return std::nullopt;
+      }
+    }
+  }
+  std::uint64_t skip(std::uint64_t count) override {
+    std::uint64_t passed = 0;
+    while (passed < count) {
+      InnerWalk<U>& walk = slots_[turn_.slot()];
+      if (walk.iterator) {
+        passed += skip_in(walk, count - passed);
+        continue;
+      }
+      try {
+        if (!fill(walk)) return passed;
+      } catch (...) {
+        if (maker_.is_cancelled()) throw;
+        ++passed;
+      }
+    }
+    return passed;
+  }
+  io::StateTree save() const override {
+    InterleavePosition position{turn_.slot(), turn_.block_index(), input_.here(), {}};
+    for (const InnerWalk<U>& walk : slots_) {
+      auto& slot = position.slots.emplace_back();
+      if (!walk.is_open()) continue;
+      slot = InnerPosition{walk.element, std::nullopt, 0};
+      if (walk.iterator) slot->state = walk.iterator->save();
+    }
+    return save_interleave(shape_, position);
+  }
+  void restore(const io::StateTree& state) override {
+    const InterleavePosition position = load_interleave(shape_, state);
+    slots_.clear();  // ends their threads before others start
+    slots_ = reopen_all(input_, maker_, position);
+    open_ = static_cast<std::uint64_t>(std::count_if(
+        slots_.begin(), slots_.end(), [](const auto& walk) { return walk.is_open(); }));
+    turn_.go_to(position.cycle_index, position.block_index);
+    input_has_ended_ = false;
+  }
+  /// The input is gone back in by counting, so only the dataset whose turn it is can lose anything.
+  bool keeps_place_when_cancelled() const override {
+    const auto& walk = slots_[turn_.slot()].iterator;
+    return !walk || walk->keeps_place_when_cancelled();
+  }
+
+  /// Gives the input back, to be gone on with elsewhere.
+  NotedInput<T> release_input() && { return std::move(input_); }
+
+ private:
+  std::optional<U> next_of(InnerWalk<U>& walk) {
+    try {
+      auto element = maker_.next(walk);
+      if (element) turn_.advance(1);
+      return element;
+    } catch (...) {
+      if (!maker_.is_cancelled()) turn_.advance(1);
+      throw;
+    }
+  }
+  std::uint64_t skip_in(InnerWalk<U>& walk, std::uint64_t most) {
+    const std::uint64_t wanted = std::min(most, turn_.left());
+    const std::uint64_t passed = walk.iterator->skip(wanted);
+    turn_.advance(passed);
+    if (passed < wanted) {
+      close(walk);
+      turn_.pass_on();
+    }
+    return passed;
+  }
+  /// Puts the dataset of the next element into an empty slot, or goes on to the next slot if there
+  /// is none; false at the end of all. Throws if the dataset cannot be made.
+  bool fill(InnerWalk<U>& walk) {
+    if (!walk.is_open() && !input_has_ended_) open(walk);
+    if (walk.error) {
+      const std::exception_ptr error = walk.error;
+      if (!maker_.is_cancelled()) close(walk);
+      std::rethrow_exception(error);
+    }
+    if (walk.iterator) return true;
+    if (open_ == 0) return false;
+    turn_.pass_on();
+    return true;
+  }
+  void open(InnerWalk<U>& walk) {
+    auto element = input_.next();
+    input_has_ended_ = element.outcome.is_end();
+    if (input_has_ended_) return;
+    walk = maker_.open(std::move(element.at), std::move(element.outcome));
+    ++open_;
+  }
+  void close(InnerWalk<U>& walk) {
+    walk.close();
+    --open_;
+  }
+
+  NotedInput<T> input_;
+  InnerMaker<T, U> maker_;
+  InterleaveShape shape_;
+  Turn turn_;
+  std::vector<InnerWalk<U>> slots_;
+  std::uint64_t open_ = 0;  // slots that are
+  bool input_has_ended_ = false;
+};
+
+}  // namespace brigade::data::internal
