@@ -84,6 +84,21 @@ TEST_F(FileCache, TheBatteryHoldsWhileNobodyHasFilledIt) {
   }
 }
 
+TEST_F(FileCache, GoesBackWhileItIsFilledAndWritesEachElementOnce) {
+  const auto dataset = cached(input(6));
+  const auto expected = epoch_of(input(6));
+  auto iterator = dataset.node()->iterator({});
+  EXPECT_EQ(iterator->next(), expected[0]);
+  const io::StateTree state = iterator->save();
+  for (int i = 0; i < 3; ++i) iterator->next();
+  iterator->restore(state);
+  for (std::size_t place = 1; place < 6; ++place) EXPECT_EQ(iterator->next(), expected[place]);
+  EXPECT_FALSE(iterator->next().has_value());
+  *made_ = 0;
+  EXPECT_EQ(epoch_of(dataset), expected);
+  EXPECT_EQ(*made_, 0);
+}
+
 TEST_F(FileCache, IsReadByLaterEpochsAndLaterRuns) {
   const auto first = cached(input(6));
   const Numbers order = epoch_of(input(6), {.seed = 3});
