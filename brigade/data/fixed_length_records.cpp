@@ -115,8 +115,10 @@ Dataset<std::string> fixed_length_records(std::vector<io::Path> paths,
   check_options(options);
   FixedLengthRecordsOptions own = options;
   own.file_system = internal::file_system_or_default(options.file_system);
+  const std::string source = str_cat(kSource, "[", own.record_bytes, " bytes, header ",
+                                     own.header_bytes, ", footer ", own.footer_bytes, "]");
   return internal::make_file_source<std::string>(
-      std::move(paths), kSource,
+      std::move(paths), source,
       [own](const io::Path& path) { return std::make_unique<RecordsIterator>(path, own); });
 }
 

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace brigade::data {
+
+/// What a field of a CSV file can be read as: what `CsvValue` holds, by its index.
+enum class CsvType { kInt32, kInt64, kFloat, kDouble, kString };
+/// "int32", "int64", "float", "double", "string".
+std::string_view to_string(CsvType type);
+
+using CsvValue = std::variant<std::int32_t, std::int64_t, float, double, std::string>;
+using CsvRow = std::vector<CsvValue>;
+
+/// One column that is wanted: a type whose values must be there, or a value that gives the type and
+/// stands where a field is missing.
+///
+///   {CsvType::kInt64, 0.5f, "unknown"}
+///
+/// Thread-safety: a value.
+struct CsvColumn {
+  CsvType type = CsvType::kString;
+  std::optional<CsvValue> default_value{};
+
+  CsvColumn(CsvType required) : type(required) {}  // NOLINT: as they are written
+  CsvColumn(CsvValue value)                        // NOLINT
+      : type(static_cast<CsvType>(value.index())), default_value(std::move(value)) {}
+  CsvColumn(const char* value) : CsvColumn(CsvValue(std::string(value))) {}  // NOLINT
+  CsvColumn(float value) : CsvColumn(CsvValue(value)) {}                     // NOLINT
+  CsvColumn(double value) : CsvColumn(CsvValue(value)) {}                    // NOLINT
+  CsvColumn(std::int32_t value) : CsvColumn(CsvValue(value)) {}              // NOLINT
+  CsvColumn(std::int64_t value) : CsvColumn(CsvValue(value)) {}              // NOLINT
+};
+
+/// The value that `text` is, spaces around numbers left out; nothing if it is none. Numbers are
+/// decimal, with a sign if wanted; floating ones may be "inf", "nan", or too large, which is inf.
+std::optional<CsvValue> parse_csv_value(std::string_view text, CsvType type);
+
+}  // namespace brigade::data

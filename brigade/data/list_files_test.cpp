@@ -1,0 +1,74 @@
+#include "brigade/data/list_files.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "brigade/data/testing/dataset_contract.h"
+#include "brigade/data/testing/file_folder.h"
+
+namespace brigade::data {
+namespace {
+
+using namespace testing;  // NOLINT: the battery
+using Paths = std::vector<io::Path>;
+
+std::shared_ptr<io::MemoryFileSystem> some_files() {
+  auto files = std::make_shared<io::MemoryFileSystem>();
+  for (const char* folder : {"/f/a", "/f/b", "/f/c.txt"}) files->create_directories(folder);
+  for (const char* path : {"/f/a/1.txt", "/f/a/2.txt", "/f/a/10.txt", "/f/a/2.csv", "/f/b/3.txt",
+                           "/f/b/.hidden.txt", "/f/x.txt"}) {
+    files->create(path, io::CreateMode::kExclusive)->close();
+  }
+  return files;
+}
+
+TEST(MatchFiles, FindWhatAPatternSays) {
+  const auto files = some_files();
+  EXPECT_EQ(match_files("/f/a/*.txt", files), (Paths{"/f/a/1.txt", "/f/a/10.txt", "/f/a/2.txt"}));
+  EXPECT_EQ(match_files("/f/a/?.txt", files), (Paths{"/f/a/1.txt", "/f/a/2.txt"}));
+  EXPECT_EQ(match_files("/f/a/[!1]*", files), (Paths{"/f/a/2.csv", "/f/a/2.txt"}));
+  EXPECT_EQ(match_files("/f/*/[23].txt", files), (Paths{"/f/a/2.txt", "/f/b/3.txt"}));
+  EXPECT_EQ(match_files("/f/x.txt", files), Paths{"/f/x.txt"});
+  EXPECT_EQ(match_files("/f/*", files), Paths{"/f/x.txt"}) << "folders are no files";
+  EXPECT_EQ(match_files("/f/b/*", files), Paths{"/f/b/3.txt"}) << "hidden files are not meant";
+}
+
+TEST(MatchFiles, FindFilesOfSeveralPatternsOnce) {
+  EXPECT_EQ(match_files(std::vector<std::string>{"/f/b/*", "/f/*/3.txt", "/f/a/1*"}, some_files()),
+            (Paths{"/f/a/1.txt", "/f/a/10.txt", "/f/b/3.txt"}));
+}
+
+TEST(MatchFiles, NameThePatternThatMatchesNothing) {
+  for (const char* pattern : {"/f/*.png", "/missing/*", "/f/x.txt/*", "/f/missing"}) {
+    const Error error = error_of([&] { match_files(pattern, some_files()); });
+    EXPECT_EQ(error.code(), ErrorCode::kNotFound);
+    EXPECT_NE(std::string(error.what()).find(pattern), std::string::npos) << error.what();
+  }
+  expect_invalid_argument([] { match_files(""); }, "a pattern is empty");
+}
+
+TEST(MatchFiles, LookOnThisMachineUnlessToldOtherwise) {
+  EXPECT_EQ(match_files("/proc/self/statu[s]"), Paths{"/proc/self/status"});
+}
+
+TEST(ListFiles, PassTheBattery) {
+  const auto files = some_files();
+  expect_contract(list_files({"/f/a/*.txt"}, {.order = FileOrder::kByName, .file_system = files}),
+                  {"/f/a/1.txt", "/f/a/10.txt", "/f/a/2.txt"});
+  const auto shuffled = list_files({"/f/*/*"}, {.file_system = files});
+  expect_contract(shuffled, epoch_of(shuffled));
+}
+
+TEST(ListFiles, AreShuffledAnewInEachEpoch) {
+  const auto files = some_files();
+  const auto shuffled = list_files({"/f/*/*"}, {.seed = 5, .file_system = files});
+  Paths first = epoch_of(shuffled), second = epoch_of(shuffled, {.epoch = 1});
+  EXPECT_NE(first, second);
+  EXPECT_EQ(first, epoch_of(list_files({"/f/*/*"}, {.seed = 5, .file_system = files})));
+  std::sort(first.begin(), first.end());
+  EXPECT_EQ(first, match_files("/f/*/*", files));
+}
+
+}  // namespace
+}  // namespace brigade::data
