@@ -1,109 +1,18 @@
 #include "brigade/input/image_folder.h"
 
-#include <ATen/ops/empty.h>
-
-#include <algorithm>
-#include <span>
 #include <utility>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/image/crop.h"
-#include "brigade/image/decode.h"
-#include "brigade/image/jpeg.h"
-#include "brigade/image/normalise.h"
 #include "brigade/input/file_numbers.h"
 #include "brigade/input/one_hot.h"
+#include "brigade/input/picture_loader.h"
 
 namespace brigade::input {
 namespace {
 
 using base::str_cat;
 using image::FolderIndex;
-
-std::int64_t channels_of(ColourMode mode) {
-  switch (mode) {
-    case ColourMode::kRgb:
-      return 3;
-    case ColourMode::kRgba:
-      return 4;
-    case ColourMode::kGreyscale:
-      return 1;
-  }
-  return 3;
-}
-
-/// Reads the files of a list as tensors. Immutable.
-class Loader {
- public:
-  Loader(internal::FileListPtr list, const ImageFolderOptions& options)
-      : list_(std::move(list)),
-        options_(options),
-        files_(options.files ? options.files : io::posix_file_system()) {}
-
-  at::Tensor load(std::int64_t number) const {
-    const auto file = static_cast<std::uint64_t>(number);
-    try {
-      return tensor_of(decode(files_->read((*list_)[file])));
-    } catch (...) {
-      list_->rethrow_in(file);
-    }
-  }
-
-  /// What decides the pixels, for the recipe.
-  std::string describe() const {
-    const std::string crop = options_.aspect_ratio == AspectRatio::kCrop ? ", cropped" : "";
-    const std::string scaled = options_.jpeg_decoding == JpegDecoding::kScaled ? ", scaled" : "";
-    return str_cat("load_picture(", channels_of(options_.color_mode), " channels, ",
-                   options_.image_size, ", ", options_.interpolation, crop, scaled, ", ",
-                   options_.layout, ")");
-  }
-
- private:
-  image::Image decode(const std::string& bytes) const {
-    const std::int64_t channels = channels_of(options_.color_mode);
-    if (options_.jpeg_decoding == JpegDecoding::kScaled &&
-        image::format_of(bytes) == image::Format::kJpeg) {
-      const std::int64_t ratio = largest_ratio(image::jpeg_size(bytes));
-      return image::decode_jpeg(bytes, {.channels = channels, .ratio = ratio});
-    }
-    return image::decode_image(bytes, {.channels = channels});
-  }
-
-  std::int64_t largest_ratio(const image::Size& stored) const {
-    const image::Size& wanted = options_.image_size;
-    std::int64_t ratio = 8;
-    while (ratio > 1 &&
-           (stored.height < ratio * wanted.height || stored.width < ratio * wanted.width)) {
-      ratio /= 2;
-    }
-    return ratio;
-  }
-
-  at::Tensor tensor_of(const image::Image& picture) const {
-    const image::Size& size = options_.image_size;
-    const image::ImageView part =
-        options_.aspect_ratio == AspectRatio::kCrop
-            ? picture.view().window(image::window_of_aspect(picture.size(), size))
-            : picture.view();
-    const image::FloatImage resized = image::resize(part, size, options_.interpolation);
-    const bool is_first = options_.layout == image::Layout::kChannelsFirst;
-    at::Tensor tensor = is_first
-                            ? at::empty({picture.channels(), size.height, size.width}, at::kFloat)
-                            : at::empty({size.height, size.width, picture.channels()}, at::kFloat);
-    auto* values = tensor.mutable_data_ptr<float>();
-    if (is_first) {
-      image::to_channels_first(resized, {values, static_cast<std::size_t>(tensor.numel())});
-    } else {
-      std::copy(resized.values().begin(), resized.values().end(), values);
-    }
-    return tensor;
-  }
-
-  internal::FileListPtr list_;
-  ImageFolderOptions options_;
-  std::shared_ptr<const io::FileSystem> files_;
-};
 
 void check_split(const ImageFolderOptions& options) {
   check_argument(options.validation_split.has_value() == options.subset.has_value(),
@@ -173,7 +82,7 @@ std::pair<FolderIndex, FolderIndex> parts_of(const io::Path& directory,
 /// The numbers of the files and who loads them.
 struct Source {
   data::Dataset<std::int64_t> numbers;
-  std::shared_ptr<const Loader> loader;
+  std::shared_ptr<const internal::PictureLoader> loader;
   data::MapOptions map;
 };
 
@@ -186,7 +95,7 @@ Source source_of(const FolderIndex& index, const ImageFolderOptions& options,
     numbers = numbers.shuffle(
         data::ShuffleOptions{.buffer_size = numbers.cardinality(), .seed = options.seed});
   }
-  auto loader = std::make_shared<const Loader>(list, options);
+  auto loader = std::make_shared<const internal::PictureLoader>(list, options);
   data::MapOptions map{.parallelism = options.parallelism, .name = loader->describe()};
   return {std::move(numbers), std::move(loader), std::move(map)};
 }

@@ -95,7 +95,7 @@ at::Tensor to_tensor(const image::ImageView& picture, image::Layout layout) {
   return tensor.permute({2, 0, 1}).contiguous();
 }
 
-at::Tensor to_tensor(const image::ImageView& picture, const image::NormaliseOptions& options) {
+at::Tensor normalise(const image::ImageView& picture, const image::NormaliseOptions& options) {
   at::AutoDispatchBelowADInplaceOrView no_autograd;
   const std::int64_t height = picture.height();
   const std::int64_t width = picture.width();

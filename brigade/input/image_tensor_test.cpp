@@ -36,10 +36,10 @@ TEST(ImageTensor, HasEitherLayout) {
 TEST(ImageTensor, NormalisesInOnePass) {
   const image::Image picture = soft_picture({4, 5}, 3);
   const at::Tensor tensor =
-      to_tensor(picture, {.mean = {0.5F, 0.5F, 0.5F, 0}, .deviation = {2, 2, 2, 1}});
+      input::normalise(picture, {.mean = {0.5F, 0.5F, 0.5F, 0}, .deviation = {2, 2, 2, 1}});
   const at::Tensor expected = (to_tensor(picture).to(at::kFloat) / 255 - 0.5) / 2;
   EXPECT_TRUE(at::allclose(tensor, expected));
-  EXPECT_EQ(to_tensor(picture, {.layout = Layout::kChannelsLast}).sizes(),
+  EXPECT_EQ(input::normalise(picture, {.layout = Layout::kChannelsLast}).sizes(),
             (at::IntArrayRef{4, 5, 3}));
 }
 

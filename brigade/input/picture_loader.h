@@ -1,0 +1,37 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "brigade/image/image.h"
+#include "brigade/input/file_numbers.h"
+#include "brigade/input/image_folder.h"
+
+namespace brigade::input::internal {
+
+/// Reads the files of a list as tensors of one size. Not for others.
+///
+/// Thread-safety: immutable.
+class PictureLoader {
+ public:
+  PictureLoader(FileListPtr list, const ImageFolderOptions& options);
+
+  /// File `number` of the list. Errors name it.
+  at::Tensor load(std::int64_t number) const;
+  /// What decides the pixels, for the recipe.
+  std::string describe() const;
+
+ private:
+  image::Image decode(const std::string& bytes) const;
+  std::int64_t largest_ratio(const image::Size& stored) const;
+  at::Tensor tensor_of(const image::Image& picture) const;
+
+  FileListPtr list_;
+  ImageFolderOptions options_;
+  std::shared_ptr<const io::FileSystem> files_;
+};
+
+}  // namespace brigade::input::internal
