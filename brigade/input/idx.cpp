@@ -2,73 +2,16 @@
 
 #include <ATen/ops/empty.h>
 
-#include <cstdint>
 #include <cstring>
 #include <string>
-#include <vector>
 
-#include "brigade/base/error.h"
-#include "brigade/base/strings.h"
+#include "brigade/data/idx_header.h"
 #include "brigade/io/gzip.h"
 
 namespace brigade::input {
 namespace {
 
-constexpr std::size_t kWordSize = 4;
-constexpr std::uint32_t kUnsignedByte = 0x08;
 constexpr std::size_t kMostBytes = std::size_t{1} << 31;  // 40 times the training set of MNIST
-
-std::uint32_t big_endian_word(std::string_view bytes, std::size_t index) {
-  std::uint32_t word = 0;
-  for (std::size_t i = 0; i < kWordSize; ++i) {
-    word = word << 8 | static_cast<unsigned char>(bytes[index * kWordSize + i]);
-  }
-  return word;
-}
-
-[[noreturn]] void throw_broken(std::string_view name, const std::string& problem) {
-  throw Error(ErrorCode::kDataLoss,
-              base::str_cat("The idx file ", name, " is broken: ", problem, "; fetch it again"));
-}
-
-void check_magic(std::string_view bytes, std::string_view name, int dimensions) {
-  const std::uint32_t expected = kUnsignedByte << 8 | static_cast<std::uint32_t>(dimensions);
-  if (bytes.size() < kWordSize) {
-    throw_broken(
-        name, base::str_cat("it has ", bytes.size(), " bytes, its magic number alone ", kWordSize));
-  }
-  const std::uint32_t magic = big_endian_word(bytes, 0);
-  if (magic == expected) return;
-  throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat("The file ", name, " has the magic number ", magic, ", expected ",
-                            expected, " (an idx file of unsigned bytes in ", dimensions,
-                            " dimensions, plain or gzip)"));
-}
-
-std::vector<std::int64_t> read_shape(std::string_view bytes, std::string_view name,
-                                     int dimensions) {
-  const std::size_t header = kWordSize * (1 + static_cast<std::size_t>(dimensions));
-  if (bytes.size() < header) {
-    throw_broken(name, base::str_cat("it has ", bytes.size(), " bytes, its header alone ", header));
-  }
-  std::vector<std::int64_t> shape;
-  for (std::size_t i = 1; i <= static_cast<std::size_t>(dimensions); ++i) {
-    shape.push_back(big_endian_word(bytes, i));
-  }
-  return shape;
-}
-
-/// The bytes that the values take.
-std::uint64_t size_of_values(const std::vector<std::int64_t>& shape, std::string_view name) {
-  std::uint64_t size = 1;
-  for (const std::int64_t dimension : shape) {
-    if (__builtin_mul_overflow(size, static_cast<std::uint64_t>(dimension), &size)) {
-      throw_broken(name, base::str_cat("its dimensions ", base::join(shape, "x"),
-                                       " are more than can be counted"));
-    }
-  }
-  return size;
-}
 
 at::Tensor read_idx(const io::FileSystem& files, const io::Path& path, int dimensions) {
   const std::string bytes = files.read(path);
@@ -80,18 +23,11 @@ at::Tensor read_idx(const io::FileSystem& files, const io::Path& path, int dimen
 }  // namespace
 
 at::Tensor parse_idx(std::string_view bytes, std::string_view name, int dimensions) {
-  check_argument(dimensions >= 1 && dimensions <= 4,
-                 base::str_cat("idx: ", dimensions, " dimensions; 1 to 4 are read"));
-  check_magic(bytes, name, dimensions);
-  const std::vector<std::int64_t> shape = read_shape(bytes, name, dimensions);
-  const std::uint64_t expected = size_of_values(shape, name);
-  const std::string_view values = bytes.substr(kWordSize * (1 + shape.size()));
-  if (values.size() != expected) {
-    throw_broken(name, base::str_cat("its dimensions ", base::join(shape, "x"), " need ", expected,
-                                     " bytes, but it holds ", values.size()));
+  const data::IdxContent content = data::parse_idx_bytes(bytes, name, dimensions);
+  at::Tensor tensor = at::empty(content.shape, at::kByte);
+  if (!content.values.empty()) {
+    std::memcpy(tensor.mutable_data_ptr(), content.values.data(), content.values.size());
   }
-  at::Tensor tensor = at::empty(shape, at::kByte);
-  if (!values.empty()) std::memcpy(tensor.mutable_data_ptr(), values.data(), values.size());
   return tensor;
 }
 
