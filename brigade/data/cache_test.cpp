@@ -162,6 +162,15 @@ TEST(Cache, ManyThreadsWalkOverIt) {
   EXPECT_EQ(right, 12);
 }
 
+TEST(Cache, RefusesAPositionBehindTheEndOfItsInput) {
+  const auto five = range(5).cache();
+  const auto three = range(3).cache();
+  auto longer = five.node()->iterator({});
+  auto shorter = three.node()->iterator({});
+  longer->skip(4);
+  expect_invalid_argument([&] { shorter->restore(longer->save()); }, "now has fewer");
+}
+
 TEST(Cache, RefusesAnInputThatNeverEnds) {
   expect_invalid_argument([] { range(3).repeat().cache(); }, "put repeat behind it");
 }
