@@ -69,6 +69,14 @@ TEST(Window, IsADatasetLikeOthers) {
   EXPECT_EQ(window->describe(), "a window of 4");
 }
 
+TEST(Window, FlatMapMakesOneDatasetOfWindows) {
+  const auto batches =
+      range(6)
+          .window(3, {.shift = 1, .remainder = Remainder::kDrop})
+          .flat_map([](const Dataset<std::int64_t>& window) { return window.batch(3); });
+  expect_contract(batches, {{0, 1, 2}, {1, 2, 3}, {2, 3, 4}, {3, 4, 5}}, Length::kUnknown);
+}
+
 TEST(Window, HoldsElementsOfOverlappingWindowsOnce) {
   const auto shared = range(6).map([](std::int64_t x) { return std::make_shared<int>(int(x)); });
   auto iterator = shared.window(3, {.shift = 1}).iterator();
