@@ -3,6 +3,8 @@
 #include <ATen/ops/arange.h>
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "brigade/device/testing/made_up_card.h"
 #include "brigade/distribute/distributed_dataset.h"
 #include "brigade/distribute/testing/fixtures.h"
@@ -25,8 +27,12 @@ DistributedDataset<at::Tensor> dataset_for_card(const InputOptions& options) {
           options};
 }
 
-/// Walks to the end with a card that does nothing meanwhile: what its steps would have read.
-std::vector<at::Tensor> read_late(const DistributedDataset<at::Tensor>& dataset) {
+/// How far the card's copies are ahead of its steps.
+enum class Copies { kLate, kEarly };
+
+/// Walks to the end with a card whose steps do nothing meanwhile: what they would have read.
+std::vector<at::Tensor> read_late(const DistributedDataset<at::Tensor>& dataset,
+                                  Copies copies = Copies::kLate) {
   std::vector<at::Tensor> steps;
   std::int64_t begin = 0;
   for (const auto& batch : dataset) {
@@ -35,6 +41,7 @@ std::vector<at::Tensor> read_late(const DistributedDataset<at::Tensor>& dataset)
     EXPECT_TRUE(batch[1].equal(at::arange(begin + 4, begin + 8)));
     begin += 8;
   }
+  if (copies == Copies::kEarly) MadeUpCard::get().run_other_streams();
   std::vector<at::Tensor> read;
   for (const at::Tensor& step : steps) read.push_back(MadeUpCard::read(step));
   return read;
@@ -42,10 +49,11 @@ std::vector<at::Tensor> read_late(const DistributedDataset<at::Tensor>& dataset)
 
 TEST(SharePlacer, SharesComeToACardBesideItsWorkAndStayUntilItHasReadThem) {
   MadeUpCard& card = MadeUpCard::get();
-  for (const int ahead : {1, 3}) {
+  for (const auto [ahead, copies] : {std::pair(1, Copies::kLate), std::pair(1, Copies::kEarly),
+                                     std::pair(3, Copies::kLate), std::pair(3, Copies::kEarly)}) {
     const int waited = card.waited_copies();
     const int queued = card.queued_copies();
-    const auto read = read_late(dataset_for_card({.per_replica_buffer_size = ahead}));
+    const auto read = read_late(dataset_for_card({.per_replica_buffer_size = ahead}), copies);
     ASSERT_EQ(read.size(), 10u);
     for (std::size_t i = 0; i < read.size(); ++i) {
       const auto begin = static_cast<std::int64_t>(8 * i);

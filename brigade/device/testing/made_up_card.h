@@ -41,6 +41,14 @@ class MadeUpCard {
   /// Copies that were queued from pinned memory, and those for which the host had to wait.
   int queued_copies() const { return queued_copies_; }
   int waited_copies() const { return waited_copies_; }
+  /// Does what is queued on all streams but the current one, and what that waits for: the other end
+  /// of what a card may do.
+  void run_other_streams() {
+    const std::lock_guard lock(mutex_);
+    for (StreamId stream = 0; stream <= last_stream_; ++stream) {
+      if (stream != current()) run_to(end_of(stream));
+    }
+  }
   /// The host's values, with all that the current stream waits for done.
   static at::Tensor read(const at::Tensor& tensor) { return tensor.to(c10::kCPU); }
 
