@@ -285,7 +285,8 @@ TEST(RelaxedMap, AStepThatReadsAgainKeepsTheOrder) {
 }
 
 TEST(RelaxedMap, SkipsAsManyAsItSays) {
-  auto iterator = range(100).map([](std::int64_t x) { return x; }, kRelaxed).node()->iterator({});
+  const auto dataset = range(100).map([](std::int64_t x) { return x; }, kRelaxed);
+  auto iterator = dataset.node()->iterator({});
   std::size_t places = 0;
   for (const std::uint64_t count : {1U, 5U, 40U}) {
     EXPECT_TRUE(iterator->next());

@@ -11,6 +11,7 @@ namespace brigade::data {
 namespace {
 
 constexpr double kBusy = 0.7;    // of a step that is worth naming
+constexpr double kMuch = 0.2;    // of the time, without a core
 constexpr double kStall = 0.02;  // of a consumer that is worth helping
 
 std::string fixed(double value, int digits) {
@@ -67,18 +68,20 @@ std::string bottleneck(std::span<const StageStats> stats) {
     return base::str_cat("the input keeps up: its consumer waited ", percent(last->stall),
                          " of the time");
   }
-  const auto busiest =
-      std::max_element(stats.begin(), stats.end(),
-                       [](const StageStats& a, const StageStats& b) { return a.busy < b.busy; });
-  const std::string busy = base::str_cat(threads_of(*busiest), percent(busiest->busy));
-  if (busiest->busy < kBusy) {
-    return base::str_cat("no step is busy all the time (", busiest->name, " most: ", busy,
-                         "): threads wait for each other");
-  }
-  const bool lacks_cores = busiest->delayed > busiest->busy / 4;
-  return base::str_cat(
-      busiest->name, " is the bottleneck: ", busy,
-      lacks_cores ? ", of which " + percent(busiest->delayed) + " without a core" : "");
+  // Threads without a core are no step's fault: the one that works most holds up the others.
+  const auto works = [](const StageStats& step) { return step.busy - step.delayed; };
+  const auto first = std::max_element(
+      stats.begin(), stats.end(),
+      [&](const StageStats& a, const StageStats& b) { return works(a) < works(b); });
+  const double delayed =
+      std::max_element(stats.begin(), stats.end(), [](const StageStats& a, const StageStats& b) {
+        return a.delayed < b.delayed;
+      })->delayed;
+  std::string text =
+      base::str_cat(first->name, first->busy < kBusy ? " works most" : " is the bottleneck", ": ",
+                    threads_of(*first), percent(first->busy));
+  if (delayed >= kMuch) return text + "; others have the cores " + percent(delayed);
+  return first->busy < kBusy ? text + "; threads wait for each other" : text;
 }
 
 std::string describe(std::span<const StageStats> stats) {

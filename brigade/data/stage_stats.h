@@ -33,7 +33,7 @@ struct StageStats {
 /// A table, one step a line, and a sentence that says which step holds the walk back.
 std::string describe(std::span<const StageStats> stats);
 
-/// That sentence: "map (decode) is the bottleneck: 2 threads busy 97 %".
+/// That sentence: "decode is the bottleneck: 2 threads busy 97 %".
 std::string bottleneck(std::span<const StageStats> stats);
 
 }  // namespace brigade::data
