@@ -153,6 +153,28 @@ TEST(Interleave, ADatasetThatCannotBeMadeLosesOnlyItself) {
   EXPECT_EQ(rest_of(iterator), (Numbers{20, 1, 21, 30, 40, 31, 41}));
 }
 
+TEST(Interleave, ADatasetThatWasWaitedForInVainIsStillTheNext) {
+  const concurrency::CancelToken cancel;
+  auto waits = std::make_shared<bool>(true);
+  const auto dataset = range(3).interleave(
+      [cancel, waits](std::int64_t x) {
+        if (x == 1 && *waits) {
+          cancel.cancel();
+          throw Error(ErrorCode::kCancelled, "given up");
+        }
+        return fives(x);
+      },
+      {.cycle_length = 2});
+  auto iterator = dataset.iterator({.cancel = cancel});
+  EXPECT_EQ(iterator.next(), 0);
+  EXPECT_EQ(error_of([&] { iterator.next(); }).code(), ErrorCode::kCancelled);
+  const io::StateTree state = written_and_read(iterator.save());
+  *waits = false;
+  auto resumed = dataset.iterator();
+  resumed.restore(state);
+  EXPECT_EQ(rest_of(resumed), from_place(epoch_of(dataset), 1));
+}
+
 TEST(Interleave, ChoosesTheCycleLengthOfTensorFlow) {
   const std::uint64_t cores = usable_cores();
   EXPECT_EQ(internal::cycle_length_for({}), cores);
