@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <cstdint>
 #include <latch>
 
 #include "brigade/data/source.h"
@@ -41,24 +43,32 @@ TEST(WithOptions, KeepsTheOrderWhateverTheStepsChoose) {
   expect_contract(relaxed.with_options({.order = Order::kInOrder}), epoch_of(range(40)));
 }
 
+std::int64_t spin(std::int64_t x) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(500);
+  while (std::chrono::steady_clock::now() < until) {
+  }
+  return x;
+}
+
 TEST(WithOptions, TurnsAutotuningOff) {
-  const auto spins = [](std::int64_t x) {
-    const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(1);
-    while (std::chrono::steady_clock::now() < until) {
-    }
-    return x;
-  };
-  const auto threads_after = [&](const Tuning& tuning) {
-    auto iterator = range(200)
-                        .map(spins, {.parallelism = kAutotune})
-                        .with_options({.tuning = tuning})
-                        .iterator();
-    while (iterator.next()) {
-    }
-    return iterator.stats().at(0).threads;
-  };
-  EXPECT_EQ(threads_after({.autotune = Autotune::kOff}), threads_for(kAutotune, "map"));
-  EXPECT_EQ(threads_after({.cpu_budget = 0.5}), 1U);
+  auto iterator = range(300)
+                      .map(spin, {.parallelism = kAutotune})
+                      .with_options({.tuning = {.autotune = Autotune::kOff, .cpu_budget = 0.1}})
+                      .iterator();
+  rest_of(iterator);
+  EXPECT_EQ(iterator.stats().at(0).threads, threads_for(kAutotune, "map"));
+}
+
+TEST(WithOptions, GivesAutotuningABudget) {
+  auto iterator = range(1'000'000)
+                      .map(spin, {.parallelism = kAutotune})
+                      .with_options({.tuning = {.cpu_budget = 0.1}})
+                      .iterator();
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  do {
+    iterator.next();
+  } while (iterator.stats().at(0).threads > 1 && std::chrono::steady_clock::now() < deadline);
+  EXPECT_EQ(iterator.stats().at(0).threads, 1U);
 }
 
 }  // namespace
