@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "apps/brigade/bench_command.h"
+#include "apps/brigade/data_command.h"
 #include "apps/brigade/devices_command.h"
 #include "apps/brigade/doctor_command.h"
 #include "apps/brigade/evaluate_command.h"
@@ -92,6 +93,7 @@ int run(int argc, char** argv) {
   commands.push_back(make_evaluate_command(app));
   commands.push_back(make_inspect_command(app));
   commands.push_back(make_bench_command(app));
+  commands.push_back(make_data_command(app));
   commands.push_back(make_devices_command(app));
   commands.push_back(make_doctor_command(app));
   app.add_subcommand(kLaunchCommand, kLaunchDescription);  // for the help; `brigade` does it itself

@@ -21,28 +21,15 @@ class MeasuredIterator final : public IteratorBase<T> {
                    const std::string& path)
       : base_(std::move(base)), stages_(std::move(stages)), stage_(stages_->enter(path)) {}
 
-  ~MeasuredIterator() override { stage_.counters.elements.add(elements_); }
-
   std::optional<T> next() override {
-    ++calls_;
-    if (calls_ < period_) {
-      auto element = base_->next();
-      if (element) {
-        ++elements_;
-      } else {
-        count_elements();
-      }
-      return element;
-    }
+    if (++calls_ < period_) return counted(base_->next());
     const auto begin = std::chrono::steady_clock::now();
     auto element = base_->next();
     const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - begin;
-    if (element) ++elements_;
     stage_.counters.inclusive.add(took * static_cast<std::int64_t>(calls_));
-    count_elements();
     calls_ = 0;
     period_ = took < kShort ? kPeriod : 1;
-    return element;
+    return counted(std::move(element));
   }
   std::uint64_t skip(std::uint64_t count) override { return base_->skip(count); }
   io::StateTree save() const override { return base_->save(); }
@@ -50,7 +37,10 @@ class MeasuredIterator final : public IteratorBase<T> {
   bool keeps_place_when_cancelled() const override { return base_->keeps_place_when_cancelled(); }
 
  private:
-  void count_elements() { stage_.counters.elements.add(std::exchange(elements_, 0)); }
+  std::optional<T> counted(std::optional<T> element) {
+    if (element) stage_.counters.elements.add(1);
+    return element;
+  }
 
   static constexpr std::chrono::microseconds kShort{10};
   static constexpr std::uint64_t kPeriod = 61;  // prime: no multiple of a batch or a chunk
@@ -60,7 +50,6 @@ class MeasuredIterator final : public IteratorBase<T> {
   Stage& stage_;
   std::uint64_t calls_ = 0;  // since the last one that was timed
   std::uint64_t period_ = 1;
-  std::uint64_t elements_ = 0;  // not counted yet
 };
 
 /// `base`, which is the step at `path`, counted where every step is.

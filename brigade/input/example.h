@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "brigade/data/byte_size.h"
+
 namespace brigade::input {
 
 /// One thing to learn from: what is seen, and the class it belongs to.
@@ -24,3 +26,27 @@ struct LabeledBatch {
 };
 
 }  // namespace brigade::input
+
+namespace brigade::data {
+
+/// Views count as if their memory were their own.
+template <>
+struct ByteSize<at::Tensor> {
+  static std::uint64_t of(const at::Tensor& tensor) {
+    return sizeof tensor + (tensor.defined() ? tensor.nbytes() : 0);
+  }
+};
+template <>
+struct ByteSize<input::LabeledExample> {
+  static std::uint64_t of(const input::LabeledExample& example) {
+    return sizeof example.label + ByteSize<at::Tensor>::of(example.features);
+  }
+};
+template <>
+struct ByteSize<input::LabeledBatch> {
+  static std::uint64_t of(const input::LabeledBatch& batch) {
+    return ByteSize<at::Tensor>::of(batch.features) + ByteSize<at::Tensor>::of(batch.labels);
+  }
+};
+
+}  // namespace brigade::data
