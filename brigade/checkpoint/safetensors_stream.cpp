@@ -8,17 +8,15 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/checkpoint/safetensors_header.h"
+#include "brigade/checkpoint/dtypes.h"
 #include "brigade/io/crc32c.h"
+#include "brigade/io/safetensors_header.h"
 
 namespace brigade::checkpoint {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "tensors are written as they lie");
 
-constexpr std::size_t kLengthBytes = 8;
-// The limit of the format's own reader.
-constexpr std::uint64_t kLongestHeader = 100'000'000;
 // Summed while still in the processor's cache; small tensors are gathered up to it.
 constexpr std::size_t kPiece = std::size_t{256} << 10;
 
@@ -27,7 +25,7 @@ template <class... T>
   throw Error(ErrorCode::kInvalidArgument, base::str_cat("save_safetensors: ", pieces...));
 }
 
-TensorEntry entry_of(const NamedTensor& named) {
+io::TensorEntry entry_of(const NamedTensor& named) {
   const auto& tensor = named.tensor;
   if (named.name == "__metadata__") refuse("a tensor cannot be called '__metadata__'");
   if (!tensor.defined()) refuse("tensor '", named.name, "' is undefined");
@@ -36,7 +34,9 @@ TensorEntry entry_of(const NamedTensor& named) {
     refuse("tensor '", named.name, "' is ", at::toString(tensor.scalar_type()), ", ",
            tensor.layout(), "; the format holds dense tensors of ", shared_dtypes());
   }
-  return {.name = named.name, .dtype = *dtype, .shape = tensor.sizes().vec()};
+  return {.name = named.name,
+          .dtype = {dtype->safetensors, dtype->bytes},
+          .shape = tensor.sizes().vec()};
 }
 
 /// The tensors in the order of their data: larger elements first, so that each lies aligned; then
@@ -134,26 +134,21 @@ class SealingReader {
 };
 
 std::string read_header(SealingReader& reader) {
-  if (reader.size() < kLengthBytes) {
-    reader.fail("it has ", reader.size(), " bytes, fewer than the header's length takes");
-  }
-  std::uint64_t length = 0;
-  reader.fill(std::as_writable_bytes(std::span(&length, 1)));
-  if (length > kLongestHeader || length > reader.size() - kLengthBytes) {
-    reader.fail("the header's length, ", length, ", does not fit in the file's ", reader.size(),
-                " bytes");
-  }
+  std::string head(std::min<std::uint64_t>(reader.size(), io::kSafetensorsLengthBytes), '\0');
+  reader.fill(std::as_writable_bytes(std::span(head)));
+  const auto length = io::safetensors_header_length(head, reader.size(), reader.name());
   std::string text(length, '\0');
   reader.fill(std::as_writable_bytes(std::span(text)));
   return text;
 }
 
-at::Tensor read_tensor(const TensorEntry& entry, SealingReader& reader) {
-  auto tensor = at::empty(entry.shape, at::TensorOptions().dtype(entry.dtype.type));
+at::Tensor read_tensor(const io::TensorEntry& entry, SealingReader& reader) {
+  const at::ScalarType type = dtype_named(entry.dtype.name)->type;
+  auto tensor = at::empty(entry.shape, at::TensorOptions().dtype(type));
   if (tensor.numel() == 0) return tensor;
   const std::span bytes(static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes());
   reader.fill(bytes);
-  const bool is_bool = entry.dtype.type == at::kBool;
+  const bool is_bool = type == at::kBool;
   if (is_bool && std::any_of(bytes.begin(), bytes.end(),
                              [](std::byte b) { return std::to_integer<unsigned>(b) > 1; })) {
     reader.fail("tensor '", entry.name, "': a byte of a BOOL tensor is neither 0 nor 1");
@@ -167,7 +162,7 @@ Seal stream_safetensors(io::WritableFile& file, std::span<const NamedTensor> ten
                         const std::map<std::string, std::string>& metadata) {
   check_unique(tensors);
   const auto order = data_order(tensors);
-  SafetensorsHeader header{.tensors = {}, .metadata = metadata};
+  io::SafetensorsHeader header{.tensors = {}, .metadata = metadata};
   std::uint64_t position = 0;
   for (const auto* each : order) {
     auto entry = entry_of(*each);
@@ -176,7 +171,7 @@ Seal stream_safetensors(io::WritableFile& file, std::span<const NamedTensor> ten
     entry.end = position;
     header.tensors.push_back(std::move(entry));
   }
-  const auto text = write_safetensors_header(header);
+  const auto text = io::write_safetensors_header(header);
   const std::uint64_t length = text.size();
   SealingWriter writer(file);
   writer.append(std::as_bytes(std::span(&length, 1)));
@@ -196,8 +191,8 @@ SafetensorsFile read_safetensors_stream(const io::FileSystem& files, const io::P
     reader.fail("it has ", reader.size(), " bytes, expected ", expected->bytes);
   }
   const auto text = read_header(reader);
-  const auto data_bytes = reader.size() - kLengthBytes - text.size();
-  auto header = parse_safetensors_header(text, data_bytes, reader.name());
+  const auto data_bytes = reader.size() - io::kSafetensorsLengthBytes - text.size();
+  auto header = io::parse_safetensors_header(text, data_bytes, reader.name());
   SafetensorsFile result{.tensors = {}, .metadata = std::move(header.metadata)};
   for (const auto& each : header.tensors) {
     result.tensors.push_back({each.name, read_tensor(each, reader)});

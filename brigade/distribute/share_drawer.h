@@ -13,7 +13,9 @@
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/data/dataset.h"
+#include "brigade/data/stages.h"
 #include "brigade/distribute/auto_shard.h"
+#include "brigade/distribute/input_budget.h"
 #include "brigade/distribute/input_options.h"
 #include "brigade/distribute/per_replica.h"
 #include "brigade/distribute/piecewise_walk.h"
@@ -80,7 +82,7 @@ class ShareDrawer {
         seed_(start.seed) {
     start.shard = shard_of(input.place, input.policy);
     for (const data::Dataset<B>& dataset : input.datasets)
-      walks_.emplace_back(dataset.iterator(start), piece_sizes(input.policy, input.place));
+      walks_.emplace_back(iterator_of(dataset, start), piece_sizes(input.policy, input.place));
     forget_shares();
   }
 
@@ -139,6 +141,16 @@ class ShareDrawer {
   }
 
  private:
+  /// Tuned to take the cores that the replicas leave, unless the walk or the dataset says
+  /// otherwise.
+  data::Iterator<B> iterator_of(const data::Dataset<B>& dataset,
+                                data::IteratorOptions start) const {
+    if (start.stages) return dataset.iterator(start);
+    start.stages = std::make_shared<data::Stages>();
+    auto iterator = dataset.iterator(start);
+    start.stages->offer(tuning_beside(input_.devices, input_.datasets.size()));
+    return iterator;
+  }
   using Shares = std::vector<std::optional<B>>;
 
   static bool is_there(const std::optional<B>& share) { return share.has_value(); }

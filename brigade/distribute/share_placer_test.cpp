@@ -49,7 +49,7 @@ std::vector<at::Tensor> read_late(const DistributedDataset<at::Tensor>& dataset,
 
 TEST(SharePlacer, SharesComeToACardBesideItsWorkAndStayUntilItHasReadThem) {
   MadeUpCard& card = MadeUpCard::get();
-  for (const auto [ahead, copies] : {std::pair(1, Copies::kLate), std::pair(1, Copies::kEarly),
+  for (const auto& [ahead, copies] : {std::pair(1, Copies::kLate), std::pair(1, Copies::kEarly),
                                      std::pair(3, Copies::kLate), std::pair(3, Copies::kEarly)}) {
     const int waited = card.waited_copies();
     const int queued = card.queued_copies();

@@ -61,6 +61,18 @@ def main():
           sparse='{"cluster":{"worker":{"0":"b:1","2":"[::1]:99"}},"rpc_layer":"grpc"}', broken='{"cluster":{"worker":[',
           empty="{}")
     write("hostlist", hosts="n[1-2],m5,o[3-4,08]", tasks="3(x2),2,1", two="a[1-2]b[3,5]", many="n[0-99999]")
+    write("csv", plain="1,2.5,abc\n-3,,\n", quotes='1,"2","a ""b"", c\nd"\r\n', broken='1,2,"abc', short="1\n2,3\n", empty_lines="\n\n")
+    write("text", lines="a\nbc\r\n\nlast", packed=gzip.compress(b"one\ntwo\n" * 9, mtime=0), cut=gzip.compress(b"one\n", mtime=0)[:-5])
+    write("idx", images=struct.pack(">4B3I", 0, 0, 8, 3, 2, 2, 2) + bytes(8), labels=struct.pack(">4BI", 0, 0, 8, 1, 3) + b"\1\2\3",
+          huge=struct.pack(">4B3I", 0, 0, 8, 3, 1 << 31, 1 << 31, 4), cut=struct.pack(">4BI", 0, 0, 8, 1, 9))
+    feature = lambda name, kind, values: field(1, field(1, name) + field(2, field(kind, values)))
+    write("example", whole=field(1, feature(b"image", 1, field(1, b"pixels")) + feature(b"label", 3, b"\x0a\x02\x07\x03") +
+                                 feature(b"weights", 2, field(1, struct.pack("<2f", 0.5, -1.0)))),
+          loose=field(1, feature(b"image", 1, field(1, b"")) + feature(b"label", 3, b"\x08\x07\x08\xff\x01") +
+                      feature(b"weights", 2, b"\x0d" + struct.pack("<f", 2.0))), empty=b"", cut=field(1, feature(b"image", 1, field(1, b"x")))[:-2])
+    header = b'{"a":{"dtype":"F32","shape":[1,2],"data_offsets":[0,8]},"__metadata__":{"format":"pt"}}'
+    write("safetensors", whole=struct.pack("<Q", len(header)) + header + bytes(8), cut=struct.pack("<Q", len(header)) + header[:20],
+          huge=struct.pack("<Q", 1 << 60) + b"{}", empty=struct.pack("<Q", 2) + b"{}")
     write("codec", numbers=struct.pack("<Q3q", 3, 1, -2, 1 << 40), nothing=struct.pack("<Q", 0),
           texts=struct.pack("<QQQ", 2, 1, 2) + b"ab" + struct.pack("<Q", 0), pair=struct.pack("<Q", 2) + b"hi\x01" + struct.pack("<f", 1.5),
           tuple=b"\x01" + struct.pack("<3HQ", 1, 2, 3, 2) + b"\0\1", huge=struct.pack("<Q", 1 << 62))

@@ -1,14 +1,18 @@
-#include "brigade/checkpoint/safetensors_header.h"
+#include "brigade/io/safetensors_header.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <span>
+#include <tuple>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/io/record_framing.h"
 #include "brigade/io/strict_json.h"
 
-namespace brigade::checkpoint {
+namespace brigade::io {
 namespace {
 
 using nlohmann::json;
@@ -19,6 +23,20 @@ constexpr std::string_view kMetadata = "__metadata__";
 constexpr std::size_t kDeepest = 3;
 // Far above any model; libtorch's loops over more would fail later and less clearly.
 constexpr std::size_t kMostDimensions = 64;
+
+// The limit of the format's own reader.
+constexpr std::uint64_t kLongestHeader = 100'000'000;
+
+constexpr std::array<TensorDtype, 10> kDtypes{{{"F64", 8},
+                                               {"F32", 4},
+                                               {"F16", 2},
+                                               {"BF16", 2},
+                                               {"I64", 8},
+                                               {"I32", 4},
+                                               {"I16", 2},
+                                               {"I8", 1},
+                                               {"U8", 1},
+                                               {"BOOL", 1}}};
 
 /// Reads one header, with the file's name for its messages.
 class Parser {
@@ -52,8 +70,8 @@ class Parser {
   }
 
   json parse_json(std::string_view text) const {
-    return io::parse_strict_json(text, kDeepest,
-                                 [this](const std::string& why) { fail("the header: ", why); });
+    return parse_strict_json(text, kDeepest,
+                             [this](const std::string& why) { fail("the header: ", why); });
   }
 
   std::map<std::string, std::string> metadata(const json& value) const {
@@ -83,12 +101,12 @@ class Parser {
     return result;
   }
 
-  Dtype dtype(const std::string& name, const json& value) const {
+  TensorDtype dtype(const std::string& name, const json& value) const {
     if (!value.is_string()) fail("tensor '", name, "': dtype is not a string");
     const auto& text = value.get_ref<const std::string&>();
-    const auto known = dtype_named(text);
+    const auto known = tensor_dtype_named(text);
     if (!known) {
-      fail("tensor '", name, "': unknown dtype '", text, "'; known are ", shared_dtypes());
+      fail("tensor '", name, "': unknown dtype '", text, "'; known are ", tensor_dtypes());
     }
     return *known;
   }
@@ -126,7 +144,7 @@ class Parser {
     const auto expected = is_empty ? 0 : static_cast<std::uint64_t>(extent);
     if (entry.end - entry.begin != expected) {
       fail("tensor '", entry.name, "': shape [", base::join(entry.shape, ", "), "] of ",
-           entry.dtype.safetensors, " takes ", expected, " bytes, the offsets give it ",
+           entry.dtype.name, " takes ", expected, " bytes, the offsets give it ",
            entry.end - entry.begin);
     }
   }
@@ -152,6 +170,35 @@ class Parser {
 
 }  // namespace
 
+std::optional<TensorDtype> tensor_dtype_named(std::string_view name) {
+  const auto found = std::find_if(kDtypes.begin(), kDtypes.end(),
+                                  [&](const TensorDtype& each) { return each.name == name; });
+  return found == kDtypes.end() ? std::nullopt : std::optional(*found);
+}
+
+std::string tensor_dtypes() {
+  std::vector<std::string_view> names;
+  for (const TensorDtype& each : kDtypes) names.push_back(each.name);
+  return base::join(names, ", ");
+}
+
+std::uint64_t safetensors_header_length(std::string_view first_bytes, std::uint64_t file_bytes,
+                                        std::string_view file) {
+  const auto fail = [&](const auto&... why) {
+    throw Error(ErrorCode::kDataLoss,
+                base::str_cat(file, ": not a sound safetensors file: ", why...));
+  };
+  if (first_bytes.size() < kSafetensorsLengthBytes) {
+    fail("it has ", file_bytes, " bytes, fewer than the header's length takes");
+  }
+  const auto head = std::as_bytes(std::span(first_bytes.substr(0, kSafetensorsLengthBytes)));
+  const std::uint64_t length = record_framing::load_little_endian(head);
+  if (length > kLongestHeader || length > file_bytes - kSafetensorsLengthBytes) {
+    fail("the header's length, ", length, ", does not fit in the file's ", file_bytes, " bytes");
+  }
+  return length;
+}
+
 SafetensorsHeader parse_safetensors_header(std::string_view json, std::uint64_t data_bytes,
                                            std::string_view file) {
   return Parser(data_bytes, file).parse(json);
@@ -164,7 +211,7 @@ std::string write_safetensors_header(const SafetensorsHeader& header) {
   auto& entries = root.get_ref<nlohmann::ordered_json::object_t&>();
   for (const auto& each : header.tensors) {
     nlohmann::ordered_json entry;
-    entry["dtype"] = each.dtype.safetensors;
+    entry["dtype"] = each.dtype.name;
     entry["shape"] = each.shape;
     entry["data_offsets"] = {each.begin, each.end};
     entries.emplace_back(each.name, std::move(entry));
@@ -180,4 +227,4 @@ std::string write_safetensors_header(const SafetensorsHeader& header) {
   }
 }
 
-}  // namespace brigade::checkpoint
+}  // namespace brigade::io

@@ -1,19 +1,32 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "brigade/checkpoint/dtypes.h"
+namespace brigade::io {
 
-namespace brigade::checkpoint {
+/// A dtype of tensors in files: those that safetensors and libtorch share.
+struct TensorDtype {
+  std::string_view name;   ///< As safetensors spells it: "F32".
+  std::int64_t bytes = 0;  ///< Of one element.
+  friend bool operator==(const TensorDtype&, const TensorDtype&) = default;
+};
+
+/// The dtype of that name, or nothing.
+std::optional<TensorDtype> tensor_dtype_named(std::string_view name);
+
+/// Their names, for messages: "F64, F32, ...".
+std::string tensor_dtypes();
 
 /// Where one tensor lies in the data that follows a safetensors header.
 struct TensorEntry {
   std::string name;
-  Dtype dtype;
+  TensorDtype dtype;
   std::vector<std::int64_t> shape;
   std::uint64_t begin = 0;  ///< First byte, counted from the end of the header.
   std::uint64_t end = 0;    ///< One past the last.
@@ -23,6 +36,14 @@ struct SafetensorsHeader {
   std::vector<TensorEntry> tensors;  ///< In the order of their data.
   std::map<std::string, std::string> metadata;
 };
+
+/// A file begins with the length of its header, a little-endian number of so many bytes.
+inline constexpr std::size_t kSafetensorsLengthBytes = 8;
+
+/// The length of a header, as the first eight bytes of a file of `file_bytes` give it. Throws
+/// `Error{kDataLoss}`, naming `file`, if it does not fit into the file or no header is that long.
+std::uint64_t safetensors_header_length(std::string_view first_bytes, std::uint64_t file_bytes,
+                                        std::string_view file);
 
 /// Reads the JSON of a header whose data is `data_bytes` long, and proves it sound: known dtypes,
 /// shapes whose size fits in 63 bits and agrees with the offsets, and data that covers `data_bytes`
@@ -37,4 +58,4 @@ SafetensorsHeader parse_safetensors_header(std::string_view json, std::uint64_t 
 /// are not UTF-8.
 std::string write_safetensors_header(const SafetensorsHeader& header);
 
-}  // namespace brigade::checkpoint
+}  // namespace brigade::io

@@ -1,4 +1,4 @@
-#include "brigade/checkpoint/safetensors_header.h"
+#include "brigade/io/safetensors_header.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 
 #include "brigade/base/error.h"
 
-namespace brigade::checkpoint {
+namespace brigade::io {
 namespace {
 
 constexpr auto kTwo =
@@ -37,7 +37,7 @@ TEST(SafetensorsHeader, GivesTensorsInTheOrderOfTheirData) {
   const auto header = parse_safetensors_header(kTwo, 16, "f");
   ASSERT_EQ(header.tensors.size(), 2U);
   EXPECT_EQ(header.tensors[0].name, "a");
-  EXPECT_EQ(header.tensors[0].dtype.name, "float32");
+  EXPECT_EQ(header.tensors[0].dtype.name, "F32");
   EXPECT_EQ(header.tensors[0].shape, (std::vector<std::int64_t>{1, 2}));
   EXPECT_EQ(header.tensors[1].name, "b");
   EXPECT_TRUE(header.tensors[1].shape.empty());
@@ -157,4 +157,4 @@ TEST(SafetensorsHeader, OneOfAHundredThousandEntriesIsRefused) {
 }
 
 }  // namespace
-}  // namespace brigade::checkpoint
+}  // namespace brigade::io

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <filesystem>
+
+#include "brigade/data/dataset.h"
+#include "brigade/input/example.h"
+#include "brigade/input/structure.h"
+
+namespace brigade::benchmarks {
+
+/// The pipelines of the input figures, without end; their counterparts are in
+/// peers/tensorflow_input.py. All threads and buffers are the library's own choice.
+
+/// Fashion-MNIST in memory, shuffled by 10,000, in batches of 128.
+data::Dataset<input::LabeledBatch> mnist_batches();
+
+/// The pictures below `directory`/jpeg: a random window of 224 x 224 decoded, flipped at random,
+/// normalised; batches of 32.
+data::Dataset<at::Tensor> jpeg_crops(const std::filesystem::path& directory);
+
+/// The examples below `directory`/records: a picture of 784 bytes and a label; batches of 128.
+data::Dataset<input::LabeledBatch> parsed_records(const std::filesystem::path& directory);
+
+}  // namespace brigade::benchmarks

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <cstddef>
+#include <span>
+
+#include "brigade/data/tuning.h"
+
+namespace brigade::distribute {
+
+/// The cores that `pipelines` walks may take each for their threads, beside replicas on these
+/// devices: a replica on a CPU computes on a core of its own, and what is left of the `cores` of
+/// this process is shared out; together they may always take one, for without input nothing
+/// computes.
+double cores_for_input(std::size_t cores, std::size_t cpu_replicas, std::size_t pipelines);
+
+/// The same as what a walk is tuned by where neither it nor its dataset says something else
+/// (`data::Dataset::with_options`).
+data::Tuning tuning_beside(std::span<const c10::Device> replicas, std::size_t pipelines);
+
+}  // namespace brigade::distribute

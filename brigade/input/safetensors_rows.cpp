@@ -1,0 +1,151 @@
+#include "brigade/input/safetensors_rows.h"
+
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+#include "brigade/concurrency/mutex.h"
+#include "brigade/data/source.h"
+#include "brigade/io/safetensors_header.h"
+
+namespace brigade::input {
+namespace {
+
+using base::str_cat;
+
+constexpr std::array<std::pair<std::string_view, at::ScalarType>, 10> kTypes{
+    {{"F64", at::kDouble},
+     {"F32", at::kFloat},
+     {"F16", at::kHalf},
+     {"BF16", at::kBFloat16},
+     {"I64", at::kLong},
+     {"I32", at::kInt},
+     {"I16", at::kShort},
+     {"I8", at::kChar},
+     {"U8", at::kByte},
+     {"BOOL", at::kBool}}};
+
+at::ScalarType type_of(const io::TensorDtype& dtype) {
+  for (const auto& [name, type] : kTypes) {
+    if (name == dtype.name) return type;
+  }
+  throw Error(ErrorCode::kInternal, str_cat("no tensor has the dtype ", dtype.name));
+}
+
+/// One tensor of a file, of which rows are read on their own.
+///
+/// Thread-safety: all functions from any thread.
+class TensorInFile {
+ public:
+  TensorInFile(const io::FileSystem& files, io::Path path, const std::string& name)
+      : path_(std::move(path)), file_(files.open(path_)) {
+    const auto info = files.info(path_);
+    const std::uint64_t size = info ? info->size : 0;
+    const auto head = read(0, std::min<std::uint64_t>(size, io::kSafetensorsLengthBytes));
+    const auto length = io::safetensors_header_length(head, size, path_.string());
+    data_ = io::kSafetensorsLengthBytes + length;
+    entry_ =
+        entry_named(name, io::parse_safetensors_header(read(io::kSafetensorsLengthBytes, length),
+                                                       size - data_, path_.string()));
+  }
+
+  const std::vector<std::int64_t>& shape() const { return entry_.shape; }
+  at::Tensor whole() const { return read_tensor(entry_.shape, 0); }
+  at::Tensor row(std::int64_t index) const {
+    const std::vector<std::int64_t> shape(entry_.shape.begin() + 1, entry_.shape.end());
+    const auto rows = static_cast<std::uint64_t>(entry_.shape.front());
+    const std::uint64_t bytes = (entry_.end - entry_.begin) / rows;
+    return read_tensor(shape, static_cast<std::uint64_t>(index) * bytes);
+  }
+
+ private:
+  static io::TensorEntry entry_named(const std::string& name, io::SafetensorsHeader header) {
+    std::vector<std::string> names;
+    for (io::TensorEntry& each : header.tensors) {
+      if (each.name == name) return std::move(each);
+      names.push_back(each.name);
+    }
+    throw Error(ErrorCode::kNotFound, str_cat("There is no tensor '", name,
+                                              "'; there are: ", base::join(names, ", "), "."));
+  }
+  std::string read(std::uint64_t offset, std::uint64_t size) const {
+    std::string bytes(size, '\0');
+    fill(offset, std::as_writable_bytes(std::span(bytes)));
+    return bytes;
+  }
+  at::Tensor read_tensor(const std::vector<std::int64_t>& shape, std::uint64_t offset) const {
+    at::Tensor tensor = at::empty(shape, at::TensorOptions().dtype(type_of(entry_.dtype)));
+    if (tensor.numel() == 0) return tensor;
+    fill(data_ + entry_.begin + offset,
+         {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()});
+    return tensor;
+  }
+  void fill(std::uint64_t offset, std::span<std::byte> to) const {
+    concurrency::MutexLock lock(mutex_);
+    file_->seek(offset);
+    if (file_->read(to) == to.size()) return;
+    throw Error(ErrorCode::kDataLoss,
+                str_cat(path_.string(), ": not a sound safetensors file: it ends before byte ",
+                        offset + to.size(), ". Was it cut short?"));
+  }
+
+  io::Path path_;
+  mutable concurrency::Mutex mutex_;
+  std::unique_ptr<io::ReadableFile> file_ BRIGADE_GUARDED_BY(mutex_);
+  std::uint64_t data_ = 0;  // where the tensors begin
+  io::TensorEntry entry_;
+};
+
+std::shared_ptr<const TensorInFile> open_rows(const io::FileSystem& files, const io::Path& path,
+                                              const std::string& name) {
+  auto tensor = std::make_shared<const TensorInFile>(files, path, name);
+  check_argument(!tensor->shape().empty(), str_cat("from_safetensors: '", name,
+                                                   "' is a scalar; rows need a first dimension"));
+  return tensor;
+}
+
+std::string description(const io::Path& path, const std::string& names) {
+  return str_cat("from_safetensors(", path.filename().string(), ", ", names, ")");
+}
+
+at::Tensor labels_for(const TensorInFile& labels, const std::string& name, std::int64_t rows) {
+  const at::Tensor all = labels.whole();
+  const bool fits = all.dim() == 1 && all.size(0) == rows &&
+                    at::isIntegralType(all.scalar_type(), /*includeBool=*/false);
+  check_argument(fits, str_cat("from_safetensors: the labels '", name, "' are ",
+                               toString(all.scalar_type()), " [", base::join(labels.shape(), ", "),
+                               "]; there must be ", rows, " integers, one a row"));
+  return all.to(at::kLong);
+}
+
+}  // namespace
+
+data::Dataset<at::Tensor> from_safetensors(const io::Path& path, const std::string& name,
+                                           std::shared_ptr<const io::FileSystem> files) {
+  const auto rows = open_rows(*files, path, name);
+  return data::from_indexed<at::Tensor>(
+      rows->shape().front(), [rows](std::int64_t index) { return rows->row(index); },
+      description(path, name));
+}
+
+data::Dataset<LabeledExample> from_safetensors(const io::Path& path, const std::string& features,
+                                               const std::string& labels,
+                                               std::shared_ptr<const io::FileSystem> files) {
+  const auto rows = open_rows(*files, path, features);
+  const std::int64_t count = rows->shape().front();
+  const at::Tensor all = labels_for(TensorInFile(*files, path, labels), labels, count);
+  return data::from_indexed<LabeledExample>(
+      count,
+      [rows, all](std::int64_t index) {
+        return LabeledExample{rows->row(index), all.const_data_ptr<std::int64_t>()[index]};
+      },
+      description(path, str_cat(features, ", ", labels)));
+}
+
+}  // namespace brigade::input

@@ -1,0 +1,28 @@
+#include "brigade/data/example.h"
+
+#include "brigade/data/example_parser.h"
+#include "tests/fuzz/target.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace brigade;
+  const auto bytes = fuzz::text_of(data, size);
+  fuzz::accepts([&] {
+    const data::Example example = data::parse_example(bytes);
+    // What was read is written so that it reads the same, and is written the same again.
+    const std::string written = data::serialize(example);
+    fuzz::require(data::serialize(data::parse_example(written)) == written);
+  });
+  static const data::ExampleParser kParser({
+      {"image", data::FixedLenFeature{.kind = data::FeatureKind::kBytes}},
+      {"label", data::FixedLenFeature{.kind = data::FeatureKind::kInt64,
+                                      .shape = {2},
+                                      .default_value = data::Int64List{1, 2}}},
+      {"weights", data::VarLenFeature{.kind = data::FeatureKind::kFloat}},
+  });
+  fuzz::accepts([&] {
+    const data::ParsedExample example = kParser(bytes);
+    fuzz::require(example.values<std::string>(0).size() == 1);
+    fuzz::require(example.values<std::int64_t>(1).size() == 2);
+  });
+  return 0;
+}
