@@ -68,7 +68,7 @@ class StagedTurns {
  private:
   struct Staged {
     Turn<B> turn;
-    io::StateTree position;  // behind it
+    std::optional<io::StateTree> position;  // behind it; none where a cancelled walk passed nothing
   };
 
   concurrency::CancelRegistration relay(const data::IteratorOptions& start) const {
@@ -89,15 +89,18 @@ class StagedTurns {
           [this, is_over = false]() mutable { return draw_ahead(is_over); });
     }
     std::optional<Staged> staged = thread_->next();
+    if (!staged) end_.throw_if_cancelled("input staging");
     check_state(staged.has_value(), "The input's staging ended before the data did.");
-    position_ = std::move(staged->position);
+    if (staged->position) position_ = std::move(staged->position);
     if (staged->turn.is_last) thread_ = nullptr;
     return std::move(staged->turn);
   }
   std::optional<Staged> draw_ahead(bool& is_over) {
     if (is_over) return std::nullopt;
-    Staged staged{.turn = drawer_.draw(), .position = drawer_.save()};
-    is_over = staged.turn.is_last;
+    Staged staged{.turn = drawer_.draw(), .position = {}};
+    const bool is_cancelled = staged.turn.error && end_.is_cancelled();
+    if (!is_cancelled) staged.position = drawer_.save();
+    is_over = staged.turn.is_last || is_cancelled;
     return staged;
   }
 

@@ -175,8 +175,12 @@ TEST(StagedTurns, ATokenEndsTheWaitForData) {
   StagedTurns<at::Tensor> turns(stuck_input(waits), {.cancel = token});
   next_of(turns);
   EXPECT_TRUE(waits->wait_for(1, std::chrono::microseconds(0), kLong));
+  const io::StateTree behind_the_first = turns.save();
   token.cancel();
-  EXPECT_EQ(error_from([&] { turns.next(); }).code(), ErrorCode::kCancelled);
+  for (int call = 0; call < 2; ++call) {
+    EXPECT_EQ(error_from([&] { turns.next(); }).code(), ErrorCode::kCancelled);
+    EXPECT_EQ(turns.save(), behind_the_first);
+  }
 }
 
 }  // namespace
