@@ -108,7 +108,7 @@ TEST(DistributedDataset, TheOrderDependsOnTheSeedAloneAndNotOnTheReplicas) {
 }
 
 TEST(DistributedDataset, LeavingALoopEarlyLeavesNoThread) {
-  const std::ptrdiff_t before = threads_of_this_process();
+  const std::ptrdiff_t before = settled_threads_of_this_process();
   const auto dataset =
       distributed(numbers_to(1'000)
                       .map([](const at::Tensor& number) { return number + 1; }, {.parallelism = 2})
@@ -200,7 +200,7 @@ TEST(DistributedDataset, BatchesMadeAheadAreTheSameAndResumeExactly) {
 }
 
 TEST(DistributedDataset, ALoopLeftEarlyLeavesNoStagingThread) {
-  const std::ptrdiff_t before = threads_of_this_process();
+  const std::ptrdiff_t before = settled_threads_of_this_process();
   {
     const DistributedDataset<at::Tensor> dataset(numbers_to(1'000).batch(4),
                                                  {c10::Device(c10::kCPU)}, 3, BatchKind::kGlobal,

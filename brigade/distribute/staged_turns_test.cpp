@@ -105,7 +105,7 @@ TEST(StagedTurns, ARefusedPositionChangesNothing) {
 }
 
 TEST(StagedTurns, LeaveNoThread) {
-  const std::ptrdiff_t before = threads_of_this_process();
+  const std::ptrdiff_t before = settled_threads_of_this_process();
   {
     StagedTurns<at::Tensor> turns(input_of(1), {});
     EXPECT_EQ(threads_of_this_process(), before);

@@ -4,6 +4,7 @@
 #include <ATen/ops/zeros.h>
 #include <torch/nn/module.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <functional>
@@ -75,6 +76,18 @@ inline Error error_from(const std::function<void()>& call) {
 inline std::ptrdiff_t threads_of_this_process() {
   const std::filesystem::directory_iterator tasks("/proc/self/task");
   return std::distance(std::filesystem::begin(tasks), std::filesystem::end(tasks));
+}
+
+/// For tests: how many there are once the system has forgotten those of the test before, which
+/// takes it a moment: the least that is seen in a twentieth of a second.
+inline std::ptrdiff_t settled_threads_of_this_process() {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
+  std::ptrdiff_t least = threads_of_this_process();
+  while (std::chrono::steady_clock::now() < until) {
+    least = std::min(least, threads_of_this_process());
+    std::this_thread::yield();
+  }
+  return least;
 }
 
 /// For tests: whether no more than `count` threads are left. The system takes a moment to forget
