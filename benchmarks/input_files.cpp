@@ -102,7 +102,7 @@ void make_records(const fs::path& folder) {
     const auto* first = reinterpret_cast<const char*>(bytes.const_data_ptr<std::uint8_t>());
     const std::string pixels(first, static_cast<std::size_t>(bytes.numel()));
     return data::serialize({.features = {{"image", std::vector<std::string>{pixels}},
-                                    {"label", std::vector<std::int64_t>{example.label}}}});
+                                         {"label", std::vector<std::int64_t>{example.label}}}});
   };
   for (std::int64_t file = 0; file < kFiles; ++file) {
     data::write_records(input::fashion_mnist().shard(kFiles, file).map(record),

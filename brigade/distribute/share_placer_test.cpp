@@ -50,7 +50,7 @@ std::vector<at::Tensor> read_late(const DistributedDataset<at::Tensor>& dataset,
 TEST(SharePlacer, SharesComeToACardBesideItsWorkAndStayUntilItHasReadThem) {
   MadeUpCard& card = MadeUpCard::get();
   for (const auto& [ahead, copies] : {std::pair(1, Copies::kLate), std::pair(1, Copies::kEarly),
-                                     std::pair(3, Copies::kLate), std::pair(3, Copies::kEarly)}) {
+                                      std::pair(3, Copies::kLate), std::pair(3, Copies::kEarly)}) {
     const int waited = card.waited_copies();
     const int queued = card.queued_copies();
     const auto read = read_late(dataset_for_card({.per_replica_buffer_size = ahead}), copies);
