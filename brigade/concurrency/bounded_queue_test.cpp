@@ -10,31 +10,15 @@
 #include <thread>
 #include <vector>
 
+#include "brigade/concurrency/testing/waiting.h"
+
 namespace brigade::concurrency {
 namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr auto kLong = seconds(30);        // a test that waits this long has failed
-constexpr auto kShort = milliseconds(20);  // gives a wrong implementation time to return
-
-/// Runs `work` on a thread and waits for its result, but not forever.
-template <class Work>
-auto start(Work work) {
-  return std::async(std::launch::async, std::move(work));
-}
-
-template <class T>
-bool still_waits(std::future<T>& future) {
-  return future.wait_for(kShort) == std::future_status::timeout;
-}
-
-template <class T>
-T result_of(std::future<T>& future) {
-  EXPECT_EQ(future.wait_for(kLong), std::future_status::ready);
-  return future.get();
-}
+using namespace testing;  // NOLINT: waiting.h
 
 TEST(BoundedQueue, RefusesACapacityOfZero) {
   EXPECT_THROW(BoundedQueue<int>(0), Error);
