@@ -5,10 +5,10 @@
 #include <atomic>
 #include <thread>
 
-#include "brigade/base/log.h"
 #include "brigade/data/files.h"
 #include "brigade/data/source.h"
 #include "brigade/data/testing/dataset_contract.h"
+#include "brigade/data/testing/warnings.h"
 
 namespace brigade::data {
 namespace {
@@ -26,16 +26,6 @@ struct Counted {
     });
   }
 };
-
-std::vector<std::string> warnings_of(const std::function<void()>& call) {
-  std::vector<std::string> warnings;
-  base::set_log_sink([&](base::LogLevel level, std::string_view text) {
-    if (level == base::LogLevel::kWarning) warnings.emplace_back(text);
-  });
-  call();
-  base::set_log_sink({});
-  return warnings;
-}
 
 TEST(Cache, PassesTheBattery) {
   expect_contract(range(5).cache(), {0, 1, 2, 3, 4});

@@ -4,10 +4,10 @@
 
 #include <functional>
 
-#include "brigade/base/log.h"
 #include "brigade/data/files.h"
 #include "brigade/data/source.h"
 #include "brigade/data/testing/dataset_contract.h"
+#include "brigade/data/testing/warnings.h"
 
 namespace brigade::data {
 namespace {
@@ -96,17 +96,6 @@ TEST(Recipe, StatesThatHaveNoneGoOnLoading) {
   auto into = range(20).batch(3).iterator();
   into.restore(io::StateTree(older));
   EXPECT_EQ(into.next(), (Numbers{3, 4, 5}));
-}
-
-/// The warnings of `call`.
-std::vector<std::string> warnings_of(const std::function<void()>& call) {
-  std::vector<std::string> warnings;
-  base::set_log_sink([&](base::LogLevel level, std::string_view text) {
-    if (level == base::LogLevel::kWarning) warnings.emplace_back(text);
-  });
-  call();
-  base::set_log_sink({});
-  return warnings;
 }
 
 TEST(Recipe, OtherLengthsMayBeAllowedAndAreSaid) {
