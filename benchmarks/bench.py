@@ -16,7 +16,8 @@ import sys
 import tempfile
 
 from harness import judge, table, turns
-from harness.rows import BARS, PAIRS, PEERS, ROWS, STEPS_PER_BLOCK, TURNS
+from harness.estimate import estimate
+from harness.rows import BARS, PAIRS, PEERS, ROWS, SHARES, STEPS_PER_BLOCK, TURNS
 from harness.running import RunFailed, run, run_for_json
 from harness.turns import Told
 from harness.venv import Venv
@@ -28,8 +29,8 @@ def parse_arguments():
     parser = argparse.ArgumentParser(prog="./dev bench", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="about 8 minutes instead of about 30, and rougher")
-    parser.add_argument("--rows", help="only these, by id and separated by commas ('pairs' for the pairs, "
-                        "'turns' for what is measured in turns with a peer); --list names them")
+    parser.add_argument("--rows", help="only these, by id and separated by commas ('pairs' for the pairs, 'turns' for what "
+                        "is measured in turns with a peer, 'shares' for parts of a step, 'trade' for loading beside training); --list names them")
     parser.add_argument("--list", action="store_true", help="name the rows and stop")
     parser.add_argument("--rounds", type=int, help="rounds over all rows (default: 5, quick: 2)")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build" / "bench" / "results.json")
@@ -37,8 +38,9 @@ def parse_arguments():
     parser.add_argument("--venv", type=pathlib.Path, default=ROOT / ".deps" / "bench-venv")
     parser.add_argument("--no-install", action="store_true", help="leave out peers that are not installed")
     options = parser.parse_args()
-    known = [row.id for row in ROWS] + ["pairs", "turns", *TURNS]
-    options.rows = options.rows.split(",") if options.rows else [row.id for row in ROWS] + ["pairs", "turns"]
+    groups = ["pairs", "turns", "shares", "trade"]
+    known = [row.id for row in ROWS] + [*groups, *PAIRS, *TURNS, *SHARES]
+    options.rows = options.rows.split(",") if options.rows else [row.id for row in ROWS] + groups
     unknown = [id for id in options.rows if id not in known]
     if unknown:
         parser.error(f"no row '{unknown[0]}'; there are {', '.join(known)}")
@@ -76,6 +78,7 @@ class Bench:
         self.chosen = {}
         self.runs = []
         self.pairs = {}
+        self.trade = []
 
     def skip(self, row, why):
         say(f"{row.id}: skipped: {why}")
@@ -144,7 +147,9 @@ class Bench:
                 say(f"round {number} of {self.options.rounds}: {row.id} {run['images_per_second']:.0f} images/s")
 
     def run_pairs(self):
-        for name, pair in PAIRS.items() if "pairs" in self.options.rows else ():
+        for name, pair in PAIRS.items():
+            if "pairs" not in self.options.rows and name not in self.options.rows:
+                continue
             pairs, steps = pair.quick if self.options.quick else pair.full
             command = [self.binary(pair.command[0]), *pair.command[1:], "--pairs", pairs, "--steps", steps]
             with self.scratch() as folder:
@@ -168,6 +173,32 @@ class Bench:
                   Told([self.venv.python, *entry.theirs, *where], 60) as theirs):
                 return turns.compare(ours, theirs, entry.word, entry.quick if self.options.quick else entry.full)
 
+    def run_shares(self):
+        for name, share in SHARES.items():
+            if "shares" in self.options.rows or name in self.options.rows:
+                self.compare(name, share.text, lambda: self.share(share))
+
+    def share(self, share):
+        shares = []
+        for _ in range(3 if self.options.quick else 6):
+            found = run_for_json([self.binary("brigade"), "train", *share.flags, "--json"], 300)[-1]
+            replicas = [replica[share.phase] for replica in found["step_shares"]]
+            shares.append(sum(replicas) / len(replicas))
+        return estimate(shares)
+
+    def run_trade(self):
+        if "trade" not in self.options.rows:
+            return
+        try:
+            with self.scratch() as folder:
+                where = ["--directory", folder]
+                run([self.binary("input_speed"), "--make", "jpeg", *where], 300)
+                rounds = 6 if self.options.quick else 12
+                self.trade = run_for_json([self.binary("input_trade"), *where, "--rounds", rounds], 600)
+        except RunFailed as error:
+            say(f"trade: skipped: {error}")
+            self.skipped["trade"] = {"label": "loading beside training", "model": "pairs", "why": str(error)}
+
     def compare(self, name, text, measure):
         try:
             found = measure()
@@ -190,7 +221,7 @@ class Bench:
                 "rounds": self.options.rounds, "seconds": self.options.seconds, "versions": self.venv.versions,
                 "rows": judge.summarise([row for row in ROWS if row.id in self.options.rows], self.runs),
                 "settings": {id: " ".join(variant) for id, variant in self.chosen.items()},
-                "skipped": self.skipped, "pairs": self.pairs,
+                "skipped": self.skipped, "pairs": self.pairs, "trade": self.trade,
                 "bars": judge.judge(BARS, self.runs, self.pairs, why), "runs": self.runs}
 
 
@@ -198,7 +229,9 @@ def main():
     options = parse_arguments()
     if options.list:
         print("\n".join(f"{row.id:<22} {row.label.strip()} ({row.model})" for row in ROWS))
+        print("\n".join(f"{name:<22} {pair.text} (in pairs)" for name, pair in PAIRS.items()))
         print("\n".join(f"{name:<22} {entry.text} (in turns)" for name, entry in TURNS.items()))
+        print("\n".join(f"{name:<22} {share.text} (share of a step)" for name, share in SHARES.items()))
         return 0
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     machine = describe_machine()
@@ -208,12 +241,14 @@ def main():
     bench.run_rounds()
     bench.run_pairs()
     bench.run_turns()
+    bench.run_shares()
+    bench.run_trade()
     results = bench.results(machine)
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps(results, indent=2) + "\n")
     print(table.render(results))
     print(f"\nwritten: {options.out}")
-    return 0 if bench.runs or bench.pairs else 1
+    return 0 if bench.runs or bench.pairs or bench.trade else 1
 
 
 if __name__ == "__main__":

@@ -57,12 +57,12 @@ class DataCommand final : public Command {
     const InputLength length{.seconds = seconds_, .batches = steps_, .step_ms = step_ms_};
     const auto run_with = [&](std::int64_t map_threads, std::int64_t depth) {
       PipelineFlags flags = pipeline_;
-      flags.map_threads = map_threads;
+      flags.map_threads = map_threads == data::kAutotune ? "auto" : base::str_cat(map_threads);
       return run_input(flags.apply(examples).repeat().batch(batch_.global_size(1)).prefetch(depth),
                        length);
     };
     sweep_ ? report_sweep(sweep(run_with))
-           : report(run_with(pipeline_.map_threads, data::kAutotune));
+           : report(run_with(pipeline_.map_parallelism(), data::kAutotune));
     return kDone;
   }
 
@@ -83,7 +83,8 @@ class DataCommand final : public Command {
 
   void report(const InputRun& run) const {
     if (json_) return print_json(json_of(run));
-    print_text(base::str_cat(run.recipe, "\n", fixed(run.examples_per_second, 0), " examples/s\n",
+    print_text(base::str_cat(run.recipe, "\n", fixed(run.examples_per_second, 0),
+                             " examples/s, a position of ", run.position_bytes, " bytes\n",
                              data::describe(run.steps)));
   }
 

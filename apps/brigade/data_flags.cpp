@@ -16,6 +16,7 @@ constexpr std::int64_t kSyntheticTrain = 10'000;
 constexpr std::int64_t kSyntheticTest = 2'000;
 constexpr std::int64_t kClasses = 10;
 constexpr std::int64_t kCropPadding = 2;
+constexpr std::int64_t kMostMapThreads = 1024;
 
 // Both splits come from one draw, so that they share the patterns of the classes.
 data::Dataset<input::LabeledExample> synthetic_split(std::int64_t train, input::Split split) {
@@ -78,7 +79,9 @@ void PipelineFlags::add_to(CLI::App& app) {
   app.add_option("--augment", augment, "Random changes to each image: none, random_crop")
       ->capture_default_str()
       ->group("Data");
-  app.add_option("--map-threads", map_threads, "Threads that augment; the result is the same")
+  app.add_option("--map-threads", map_threads,
+                 "Threads that augment, or auto: as many as the training needs, of the cores that "
+                 "its replicas leave. The result is the same")
       ->capture_default_str()
       ->group("Data");
 }
@@ -86,7 +89,17 @@ void PipelineFlags::add_to(CLI::App& app) {
 void PipelineFlags::check() const {
   check_at_least("--shuffle-buffer", shuffle_buffer, 1);
   check_choice("augmentation", augment, {"none", "random_crop"});
-  check_at_least("--map-threads", map_threads, 1);
+  map_parallelism();
+}
+
+std::int64_t PipelineFlags::map_parallelism() const {
+  if (map_threads == "auto") return data::kAutotune;
+  const auto threads = base::parse_int(map_threads);
+  if (!threads || *threads < 1 || *threads > kMostMapThreads) {
+    throw UsageError(base::str_cat("--map-threads is ", map_threads, "; it must be 1 to ",
+                                   kMostMapThreads, ", or auto"));
+  }
+  return *threads;
 }
 
 data::Dataset<input::LabeledExample> PipelineFlags::apply(
@@ -98,7 +111,7 @@ data::Dataset<input::LabeledExample> PipelineFlags::apply(
         example.features = input::random_crop(example.features, {.padding = kCropPadding}, context);
         return example;
       },
-      {.parallelism = map_threads, .name = "random_crop"});
+      {.parallelism = map_parallelism(), .name = "random_crop"});
 }
 
 void BatchFlags::add_to(CLI::App& app) {

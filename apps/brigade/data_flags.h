@@ -31,11 +31,13 @@ struct DataFlags {
 struct PipelineFlags {
   std::int64_t shuffle_buffer = 10'000;
   std::string augment = "none";
-  std::int64_t map_threads = 1;
+  std::string map_threads = "auto";
 
   void add_to(CLI::App& app);
   /// Throws UsageError.
   void check() const;
+  /// What `map_threads` means: a number, or `data::kAutotune`. Throws UsageError.
+  std::int64_t map_parallelism() const;
   /// Shuffled and augmented, one pass.
   data::Dataset<input::LabeledExample> apply(data::Dataset<input::LabeledExample> examples) const;
 };

@@ -8,6 +8,7 @@
 
 #include "brigade/base/strings.h"
 #include "brigade/input/structure.h"
+#include "brigade/io/state_json.h"
 
 namespace brigade::command {
 namespace {
@@ -73,6 +74,7 @@ InputRun run_input(const data::Dataset<input::LabeledBatch>& batches, const Inpu
           .batches = done.batches,
           .seconds = done.seconds,
           .examples_per_second = static_cast<double>(done.examples) / done.seconds,
+          .position_bytes = io::stored_bytes(iterator.save()),
           .steps = iterator.stats()};
 }
 
@@ -82,6 +84,7 @@ Json json_of(const InputRun& run) {
   json["batches"] = run.batches;
   json["seconds"] = run.seconds;
   json["examples_per_second"] = run.examples_per_second;
+  json["position_bytes"] = run.position_bytes;
   json["bottleneck"] = data::bottleneck(run.steps);
   json["steps"] = Json::array();
   for (const data::StageStats& step : run.steps) json["steps"].push_back(json_of(step));

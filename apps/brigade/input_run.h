@@ -26,6 +26,8 @@ struct InputRun {
   std::int64_t batches = 0;
   double seconds = 0;
   double examples_per_second = 0;
+  /// What a checkpoint holds of the place that was reached.
+  std::size_t position_bytes = 0;
   std::vector<data::StageStats> steps{};
 };
 

@@ -125,6 +125,10 @@ def _session(text, comparison, replicas, model="mnist_cnn", **more):
                 writes=True, **more)
 
 
+def _autotune(text, pipeline):
+    return Pair(f"kAutotune over the best threads by hand: {text}", ["autotune_pairs", "--pipeline", pipeline], (20, 20), (12, 10))
+
+
 SHORT_STEPS = {"full": (100, 20), "quick": (100, 20)}  # a block costs milliseconds
 
 PAIRS = {
@@ -145,6 +149,11 @@ PAIRS = {
     "hooks_2/mnist_cnn": _session("the same, two replicas", "hooks", 2),
     "hooks/mlp64": _session("the same, MLP, one replica", "hooks", 1, "mlp64", full=(100, 100), quick=(100, 100)),
     "checksums": Pair("CRC-32C's time over SHA-256's", ["checksum_pairs"], (30, 100), (30, 100)),
+    "autotune/heavy": _autotune("a map of 0.2 ms", "heavy"),
+    "autotune/cheap": _autotune("a map of 0.2 us", "cheap"),
+    "autotune/uneven": _autotune("a map of 16 us or 1.6 ms", "uneven"),
+    "autotune/two_maps": _autotune("maps of 40 and 160 us", "two_maps"),
+    "autotune/reads": _autotune("a map that waits 1 ms", "reads"),
 }
 
 
@@ -191,8 +200,29 @@ TURNS = {
 
 
 @dataclasses.dataclass
+class Share:
+    """What part of a step a training spends on a phase, the replicas' mean; one value a run."""
+
+    text: str
+    phase: str
+    flags: list
+
+
+def _input_share(text, *flags):
+    return Share(text, "input", ["--steps", 200, "--eval", "none", *flags])
+
+
+SHARES = {
+    "input_share": _input_share("waiting for input, MNIST CNN, one replica"),
+    "input_share_2": _input_share("the same, two replicas", "--strategy", "mirrored", "--devices", "cpu:0,cpu:1"),
+    "input_share_crops_2": _input_share("the same, with random crops", "--strategy", "mirrored", "--devices", "cpu:0,cpu:1",
+                                        "--augment", "random_crop"),
+}
+
+
+@dataclasses.dataclass
 class Bar:
-    """A figure that must reach a limit: a ratio of two rows' images a second, or the ratio of a pair or of turns."""
+    """A figure that must reach a limit: a ratio of two rows' images a second, the ratio of a pair or of turns, or a share."""
 
     id: str
     text: str
@@ -248,5 +278,13 @@ BARS = [
     Bar("input_records", "records: 1.5 x tf.data, a batch at a time", 1.5, pair="input_records", inverse=True),
     Bar("input_records_single", "records: 1.5 x tf.data, one by one", 1.5, pair="input_records_single", inverse=True),
     Bar("input_mnist", "MNIST batches: 1.5 x tf.data", 1.5, pair="input_mnist", inverse=True),
+    Bar("input_share", "input stalls less than 1 % of a step, one replica", 0.01, True, pair="input_share"),
+    Bar("input_share_2", "the same, two replicas", 0.01, True, pair="input_share_2"),
+    Bar("input_share_crops_2", "the same, with random crops", 0.01, True, pair="input_share_crops_2"),
+    Bar("autotune_heavy", "kAutotune: within 10 % of the best by hand, heavy map", 1.1, True, pair="autotune/heavy"),
+    Bar("autotune_cheap", "the same, cheap map", 1.1, True, pair="autotune/cheap"),
+    Bar("autotune_uneven", "the same, uneven map", 1.1, True, pair="autotune/uneven"),
+    Bar("autotune_two_maps", "the same, two maps", 1.1, True, pair="autotune/two_maps"),
+    Bar("autotune_reads", "the same, a map that waits", 1.1, True, pair="autotune/reads"),
     Bar("input_mnist_torch", "MNIST batches: 3 x DataLoader", 3.0, pair="input_mnist_torch", inverse=True),
 ]

@@ -47,6 +47,19 @@ def _turns(results):
     return lines if len(lines) > 1 else []
 
 
+def _trade(results):
+    if not results["trade"]:
+        return []
+    phases = ["input", "compute", "wait", "communication", "update"]
+    lines = ["Two replicas that learn from JPEG files decoded meanwhile, by the threads that decode (in turns); shares of a step, %",
+             f"  {'':<32} {'examples/s':>10} {'95 % interval':>17}  " + "  ".join(phases)]
+    for entry in results["trade"]:
+        spread = f"{entry['low']:.0f} - {entry['high']:.0f}"
+        shares = "  ".join(f"{100 * entry[phase]:>{len(phase)}.1f}" for phase in phases)
+        lines.append(f"  {entry['threads']:<32} {entry['examples_per_second']:>10.0f} {spread:>17}  {shares}")
+    return lines
+
+
 def _bars(results):
     lines = [f"{'Bars':<56} {'limit':>8} {'median':>8}  interval"]
     for bar in results["bars"]:
@@ -70,5 +83,5 @@ def render(results):
         head.append(f"The machine was busy before we began (load {machine['load_before']:.1f}): these figures are rough.")
     models = {row["model"] for row in results["rows"].values()} | {s["model"] for s in results["skipped"].values()}
     parts = [head] + [_rows(results, model) for model in HEADINGS if model in models]
-    parts += [_pairs(results), _turns(results), _bars(results)]
+    parts += [_pairs(results), _turns(results), _trade(results), _bars(results)]
     return "\n\n".join("\n".join(part) for part in parts if part)

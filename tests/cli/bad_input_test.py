@@ -107,7 +107,8 @@ class Numbers(CommandTest):
 
     def test_pipeline(self):
         self.refuse_training("--shuffle-buffer", "0", saying=["--shuffle-buffer is 0"])
-        self.refuse_training("--map-threads", "0", saying=["--map-threads is 0"])
+        for threads in ("0", "many", "1025"):
+            self.refuse_training("--map-threads", threads, saying=[f"--map-threads is {threads}", "1 to 1024, or auto"])
         self.refuse_training("--augment", "rotate", saying=["'rotate'", "none, random_crop"])
         self.refuse_training("--train-examples", "0", saying=["--train-examples is 0"])
 

@@ -11,6 +11,7 @@ class DataStats(CommandTest):
         seen = self.succeed("data", "stats", *INPUT, "--map-threads", "2", "--steps", "30", "--json")
         self.assertEqual(seen["batches"], 30)
         self.assertGreater(seen["examples_per_second"], 0)
+        self.assertTrue(0 < seen["position_bytes"] < 2000, seen)
         by_name = {step["name"]: step for step in seen["steps"]}
         self.assertEqual(by_name["random_crop"]["threads"], 2)
         self.assertGreaterEqual(by_name["random_crop"]["elements"], 200)
@@ -25,6 +26,7 @@ class DataStats(CommandTest):
         result = run("data", "stats", *INPUT, "--steps", "5")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("per second  threads", result.stdout)
+        self.assertIn(" examples/s, a position of ", result.stdout)
         self.assertIn("random_crop", result.stdout)
 
     def test_compares_autotuning_with_fixed_threads(self):

@@ -21,6 +21,7 @@ class Determinism(CommandTest):
         first = self.weights(*command, "--map-threads", "2")
         self.assertEqual(self.weights(*command, "--map-threads", "2"), first)
         self.assertEqual(self.weights(*command, "--map-threads", "1"), first)
+        self.assertEqual(self.weights(*command, "--map-threads", "auto"), first)
         self.assertNotEqual(self.weights(*MLP, *TWO_REPLICAS, "--steps", "40"), first)
 
     def test_everything_at_once(self):

@@ -1,0 +1,152 @@
+// What threads that load cost those that train: two replicas on two cores of their own learn from
+// pictures that are decoded meanwhile, with different numbers of threads for that, in turns. Prints
+// one JSON line for each: the examples a second, and on what a step spent its time.
+#include <ATen/Parallel.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "benchmarks/measure.h"
+#include "benchmarks/stats.h"
+#include "benchmarks/strategy_loop.h"
+#include "brigade/input/image_folder.h"
+#include "brigade/layers/losses.h"
+#include "brigade/models/mnist_cnn.h"
+#include "brigade/optim/adam.h"
+
+namespace brigade::benchmarks {
+namespace {
+
+constexpr int kReplicas = 2;
+constexpr std::int64_t kBatch = 64;  // of a replica
+
+struct Setting {
+  std::string name;
+  std::int64_t threads = data::kAutotune;
+  data::Tuning tuning{};
+};
+
+std::vector<Setting> settings() {
+  const auto cores = static_cast<std::int64_t>(data::usable_cores());
+  return {{.name = "auto, what the replicas leave"},
+          {.name = "auto, all cores", .tuning = {.cpu_budget = static_cast<double>(cores)}},
+          {.name = "1 thread", .threads = 1},
+          {.name = "1 thread a core", .threads = std::max<std::int64_t>(cores, 2)},
+          {.name = "4 threads a core", .threads = 4 * cores}};
+}
+
+/// Batches for all replicas: grey, 28 x 28, of pictures of 500 x 375.
+data::Dataset<input::LabeledBatch> pictures(const std::filesystem::path& directory,
+                                            const Setting& setting) {
+  const input::ImageFolderOptions options{.color_mode = input::ColourMode::kGreyscale,
+                                          .batch_size = kReplicas * kBatch,
+                                          .image_size = {28, 28},
+                                          .jpeg_decoding = input::JpegDecoding::kScaled,
+                                          .parallelism = setting.threads};
+  return input::image_dataset_from_directory(directory / "jpeg", options)
+      .dataset.repeat()
+      .map([](input::LabeledBatch batch) {
+        return input::LabeledBatch{batch.features / 255, batch.labels};
+      })
+      .prefetch(data::kAutotune)
+      .with_options({.tuning = setting.tuning});
+}
+
+class Training {
+ public:
+  Training(const std::filesystem::path& directory, const Setting& setting)
+      : strategy_(make_strategy("mirrored", kReplicas)),
+        model_(strategy_->create<models::MnistCnn>()),
+        minimizer_(strategy_->minimizer(model_, optim::Adam{.learning_rate = 1e-3})),
+        input_(strategy_->distribute(pictures(directory, setting)).iterator()) {
+    strategy_->measure_steps(distribute::StepMeasuring::kOn);
+  }
+
+  void run(int steps) {
+    for (int i = 0; i < steps; ++i) step();
+  }
+  /// A block of so many steps, behind as many that are not timed: while others had their turn, the
+  /// threads filled the buffers.
+  void measure(int steps) {
+    run(steps);
+    strategy_->reset_step_times();
+    const double seconds = cost_of_block(*this, steps).wall_seconds;
+    rates_.push_back(static_cast<double>(steps * kReplicas * kBatch) / seconds);
+    for (std::size_t phase = 0; phase < shares_.size(); ++phase) {
+      double share = 0;
+      for (const auto& replica : strategy_->step_times()) {
+        share += replica.share(comm::kStepPhases[phase]) / kReplicas;
+      }
+      shares_[phase].push_back(share);
+    }
+  }
+  void print(const std::string& name) const {
+    const auto rate = estimate(rates_);
+    std::cout << "{\"threads\": \"" << name << "\", \"examples_per_second\": " << rate.median
+              << ", \"low\": " << rate.low << ", \"high\": " << rate.high;
+    for (std::size_t phase = 0; phase < shares_.size(); ++phase) {
+      std::cout << ", \"" << comm::to_string(comm::kStepPhases[phase])
+                << "\": " << estimate(shares_[phase]).median;
+    }
+    std::cout << "}" << std::endl;
+  }
+
+ private:
+  void step() {
+    const auto batches = input_.next();
+    strategy_->run(
+        [&](distribute::ReplicaContext&, const input::LabeledBatch& batch) {
+          const auto loss =
+              layers::losses::sparse_softmax_cross_entropy(model_(batch.features), batch.labels);
+          minimizer_.minimize(loss);
+          return loss;
+        },
+        batches.value());
+  }
+
+  std::unique_ptr<distribute::Strategy> strategy_;
+  distribute::Replicated<models::MnistCnn> model_;
+  distribute::Minimizer minimizer_;
+  distribute::DistributedIterator<input::LabeledBatch> input_;
+  std::vector<double> rates_;
+  comm::PerPhase<std::vector<double>> shares_;
+};
+
+void compare(const std::filesystem::path& directory, int rounds, int steps) {
+  at::set_num_threads(1);
+  const auto all = settings();
+  std::vector<std::unique_ptr<Training>> trainings;
+  for (const Setting& setting : all) {
+    trainings.push_back(std::make_unique<Training>(directory, setting));
+    trainings.back()->run(2 * steps);  // the tuner finds its settings
+  }
+  for (int round = 0; round < rounds; ++round) {
+    for (const auto& training : trainings) training->measure(steps);
+  }
+  for (std::size_t i = 0; i < all.size(); ++i) trainings[i]->print(all[i].name);
+}
+
+}  // namespace
+}  // namespace brigade::benchmarks
+
+int main(int argc, char** argv) {
+  std::string directory = ".";
+  int rounds = 8, steps = 20;
+  CLI::App app("Training beside the decoding of its pictures, by the threads that decode");
+  app.add_option("--directory", directory, "where `input_speed --make jpeg` wrote its files")
+      ->check(CLI::ExistingDirectory);
+  app.add_option("--rounds", rounds, "blocks of each")->check(CLI::PositiveNumber);
+  app.add_option("--steps", steps, "a block")->check(CLI::PositiveNumber);
+  CLI11_PARSE(app, argc, argv);
+  try {
+    brigade::benchmarks::compare(directory, rounds, steps);
+  } catch (const std::exception& error) {
+    std::cerr << "input_trade: " << error.what() << "\n";
+    return 1;
+  }
+}
