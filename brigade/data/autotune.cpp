@@ -12,6 +12,7 @@ namespace brigade::data {
 namespace {
 
 constexpr std::int64_t kMostThreads = 1024;
+constexpr std::int64_t kMostDepth = 65536;  // each takes room from the start, filled or not
 
 }  // namespace
 
@@ -21,6 +22,10 @@ std::size_t usable_cores() {
 
 std::size_t most_tuned_threads() {
   return std::max<std::size_t>(16, 2 * usable_cores());
+}
+
+std::size_t most_tried_threads() {
+  return 8 * most_tuned_threads();
 }
 
 std::uint64_t machine_memory() {
@@ -44,7 +49,7 @@ std::size_t depth_for(std::int64_t count, std::string_view transform) {
   check_argument(count >= 1, base::str_cat(transform, ": ", count,
                                            " elements to prefetch; it must be 1 or more, or "
                                            "kAutotune"));
-  return static_cast<std::size_t>(count);
+  return static_cast<std::size_t>(std::min(count, kMostDepth));
 }
 
 }  // namespace brigade::data

@@ -243,6 +243,7 @@ void Stages::tune(Clock::time_point now) {
          .full = ratio(did.room_waits, seconds),
          .chunk_bytes =
              ratio(static_cast<double>(did.bytes), static_cast<double>(did.sized_chunks)),
+         .rate = ratio(static_cast<double>(did.elements), seconds),
          .feeds_consumer = entry->feeds_consumer});
     keys.push_back(entry->key);
     tuned.push_back(entry.get());

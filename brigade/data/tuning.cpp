@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace brigade::data {
 namespace {
@@ -10,6 +11,12 @@ constexpr double kHeadroom = 1.25;    // over what the consumer takes, since bot
 constexpr double kTolerance = 0.1;    // a thread that would be needed for a tenth only
 constexpr double kNoticeable = 0.01;  // of the time
 constexpr std::size_t kIntervalsToLower = 3;
+constexpr double kWorthwhile = 0.3;  // of the gain that more threads promise
+constexpr int kIntervalsHeld = 20;   // ten seconds, once intervals are long
+
+double ratio(std::size_t part, std::size_t whole) {
+  return static_cast<double>(part) / static_cast<double>(whole);
+}
 
 double wanted_by_consumer(std::span<const StageSample> steps) {
   double waited = 0;
@@ -78,7 +85,35 @@ Tuner::History& Tuner::history(std::uint64_t key) {
   for (History& each : histories_) {
     if (each.key == key) return each;
   }
-  return histories_.emplace_back(History{key, {}});
+  return histories_.emplace_back(History{.key = key});
+}
+
+std::size_t Tuner::damped(History& past, const StageSample& step, std::size_t proposed) {
+  const std::size_t now = step.settings.threads;
+  past.threads.push_back(proposed);
+  if (past.threads.size() > kIntervalsToLower) past.threads.erase(past.threads.begin());
+  if (proposed >= now) return std::min(proposed, 2 * now);
+  if (past.threads.size() < kIntervalsToLower) return now;
+  return std::min(now, *std::ranges::max_element(past.threads));
+}
+
+std::size_t Tuner::tried(History& past, const StageSample& step, std::size_t threads) {
+  const std::size_t now = step.settings.threads;
+  if (past.trial) {
+    const Trial trial = *std::exchange(past.trial, std::nullopt);
+    const double raise = ratio(now, trial.threads_before) - 1;
+    if (step.rate < trial.rate_before * (1 + kWorthwhile * raise)) {
+      past.most_threads = trial.threads_before;
+      past.intervals_held = kIntervalsHeld;
+    }
+  }
+  if (past.intervals_held > 0) {
+    --past.intervals_held;
+    threads = std::min(threads, past.most_threads);
+  }
+  const bool is_sure = step.limits.sure_threads == 0 || threads <= step.limits.sure_threads;
+  if (threads > now && !is_sure) past.trial = Trial{now, step.rate};
+  return threads;
 }
 
 std::vector<StageSettings> Tuner::next(std::span<const StageSample> steps,
@@ -86,17 +121,8 @@ std::vector<StageSettings> Tuner::next(std::span<const StageSample> steps,
                                        const TuningBudget& budget) {
   std::vector<StageSettings> settings = propose(steps, budget);
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    const std::size_t now = steps[i].settings.threads;
-    std::vector<std::size_t>& proposed = history(keys[i]).threads;
-    proposed.push_back(settings[i].threads);
-    if (proposed.size() > kIntervalsToLower) proposed.erase(proposed.begin());
-    if (settings[i].threads >= now) {
-      settings[i].threads = std::min(settings[i].threads, 2 * now);
-    } else if (proposed.size() < kIntervalsToLower) {
-      settings[i].threads = now;
-    } else {
-      settings[i].threads = std::min(now, *std::max_element(proposed.begin(), proposed.end()));
-    }
+    History& past = history(keys[i]);
+    settings[i].threads = tried(past, steps[i], damped(past, steps[i], settings[i].threads));
   }
   return settings;
 }

@@ -38,6 +38,8 @@ struct StageSettings {
 struct StageLimits {
   std::size_t max_threads = 0;   ///< 0: the threads stay as they are.
   std::size_t max_capacity = 0;  ///< 0: the capacity stays as it is.
+  /// More threads than these are given on trial only. 0: up to `max_threads` none is.
+  std::size_t sure_threads = 0;
 };
 
 /// What a pipelined step did in an interval, as shares of that interval: 1 is one thread, or one
@@ -51,6 +53,7 @@ struct StageSample {
   double waited_for = 0;  ///< Somebody waiting for a result of it.
   double full = 0;        ///< One of its workers waiting for room.
   double chunk_bytes = 0;
+  double rate = 0;              ///< Elements a second that left it.
   bool feeds_consumer = false;  ///< No pipelined step stands between it and the consumer.
 };
 
@@ -72,6 +75,11 @@ std::vector<StageSettings> propose(std::span<const StageSample> steps, const Tun
 /// `propose` over time: raises at once, by at most a factor of two, and lowers threads only if
 /// three intervals in a row ask for it, to the most that they asked for.
 ///
+/// Threads that are blocked cost no cores, so no budget bounds them: many of them help a step that
+/// reads from far away, and none helps one whose threads wait for each other. So beyond
+/// `sure_threads` a raise is on trial: if the step does not give elements faster by a good part of
+/// it in the next interval, it is taken back, and not tried again for a while.
+///
 /// Thread-safety: one thread at a time.
 class Tuner {
  public:
@@ -80,11 +88,20 @@ class Tuner {
                                   std::span<const std::uint64_t> keys, const TuningBudget& budget);
 
  private:
+  struct Trial {
+    std::size_t threads_before;
+    double rate_before;
+  };
   struct History {
     std::uint64_t key;
-    std::vector<std::size_t> threads;  // proposed, newest last
+    std::vector<std::size_t> threads{};  // proposed, newest last
+    std::optional<Trial> trial{};
+    std::size_t most_threads = 0;  // for `intervals_held` more intervals
+    int intervals_held = 0;
   };
   History& history(std::uint64_t key);
+  static std::size_t damped(History& past, const StageSample& step, std::size_t proposed);
+  static std::size_t tried(History& past, const StageSample& step, std::size_t threads);
   std::vector<History> histories_;
 };
 

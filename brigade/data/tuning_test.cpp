@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace brigade::data {
 namespace {
 
@@ -140,6 +142,52 @@ TEST(Tuner, LowersWhenThreeIntervalsAgree) {
   EXPECT_EQ(tuned.threads(0.5, 0), 3U) << "the most that the three asked for";
   EXPECT_EQ(tuned.threads(0.5, 0), 3U);
   EXPECT_EQ(tuned.threads(0.5, 0), 1U);
+}
+
+/// A step whose threads are blocked nearly all the time: never more than so many of them help.
+class Blocked {
+ public:
+  explicit Blocked(std::size_t helpful_threads) : helpful_threads_(helpful_threads) {}
+
+  std::size_t next_threads() {
+    const double working = static_cast<double>(std::min(threads_, helpful_threads_));
+    const StageSample reads{.settings = {threads_, 2 * threads_},
+                            .limits = {.max_threads = 128, .max_capacity = 256, .sure_threads = 16},
+                            .busy = static_cast<double>(threads_),
+                            .cpu = 0.001 * working,
+                            .waited_for = 0.99,
+                            .rate = 1000 * working,
+                            .feeds_consumer = true};
+    const std::uint64_t key = 0;
+    threads_ = tuner_.next({&reads, 1}, {&key, 1}, kTwoCores)[0].threads;
+    return threads_;
+  }
+  std::size_t threads_after(int intervals) {
+    for (int i = 1; i < intervals; ++i) next_threads();
+    return next_threads();
+  }
+
+ private:
+  Tuner tuner_;
+  std::size_t helpful_threads_;
+  std::size_t threads_ = 1;
+};
+
+TEST(Tuner, GivesBlockedThreadsMoreWhileThatHelps) {
+  EXPECT_EQ(Blocked(1000).threads_after(4), 16U);
+  EXPECT_EQ(Blocked(1000).threads_after(7), 128U);
+  EXPECT_EQ(Blocked(1000).threads_after(30), 128U) << "and leaves them";
+}
+
+TEST(Tuner, TakesBackThreadsThatDoNotHelp) {
+  Blocked behind_a_lock(1);
+  EXPECT_EQ(behind_a_lock.threads_after(4), 16U) << "so many may always be blocked";
+  EXPECT_EQ(behind_a_lock.next_threads(), 32U) << "on trial";
+  EXPECT_EQ(behind_a_lock.next_threads(), 16U);
+  EXPECT_EQ(behind_a_lock.threads_after(15), 16U) << "not tried again soon";
+  Blocked far(32);
+  EXPECT_EQ(far.threads_after(6), 64U);
+  EXPECT_EQ(far.next_threads(), 32U);
 }
 
 }  // namespace
