@@ -12,6 +12,8 @@
 namespace brigade::command {
 namespace {
 
+constexpr double kTellOfInput = 0.1;
+
 template <class T>
 Json number_or_null(const std::optional<T>& value) {
   return value ? Json(*value) : Json(nullptr);
@@ -27,6 +29,11 @@ Json shares_json(const std::vector<distribute::StepTimes>& replicas) {
       shares[std::string(to_string(phase))] = times.share(phase);
   }
   return all;
+}
+
+/// All replicas wait alike.
+double input_share(const std::vector<distribute::StepTimes>& replicas) {
+  return replicas.front().share(comm::StepPhase::kInput);
 }
 
 Json evaluations_json(const std::map<std::int64_t, train::EvaluationResult>& evaluations) {
@@ -154,7 +161,14 @@ void tell_finished(const Json& result, const Prepared& prepared) {
 
 void tell_shares(const TrainingResult& result) {
   const std::string shares = distribute::describe_shares(result.step_times);
-  if (!shares.empty()) std::cerr << shares << std::endl;
+  if (shares.empty()) return;
+  std::cerr << shares << std::endl;
+  const double input = input_share(result.step_times);
+  if (input < kTellOfInput) return;
+  std::cerr << "brigade: replicas wait for input for " << fixed(100 * input, 0)
+            << " % of a step; `brigade data stats` with the same flags tells which of its steps "
+               "holds them back"
+            << std::endl;
 }
 
 void warn_of_divergence(const TrainingResult& result) {

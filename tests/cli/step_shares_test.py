@@ -1,4 +1,5 @@
 """On what `brigade train` says that its steps spent their time."""
+import json
 import re
 import unittest
 
@@ -41,6 +42,13 @@ class StepShares(CommandTest):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(len(re.findall(LINE, result.stderr)), 1, result.stderr)
         self.assertNotIn("shares of a step", result.stdout)
+
+    def test_who_waits_for_input_learns_how_to_find_out_why(self):
+        for model in (["--model", "mnist_cnn"], ["--model", "mlp", "--hidden", "1", "--augment", "random_crop", "--map-threads", "1"]):
+            with self.subTest(model=model):
+                result = run("train", *MLP, *model, "--batch-size", "128", "--steps", "10", "--eval", "none", "--json")
+                share = json.loads(result.stdout.splitlines()[-1])["step_shares"][0]["input"]
+                self.assertEqual("`brigade data stats`" in result.stderr, share >= 0.1, result.stderr)
 
 
 if __name__ == "__main__":
