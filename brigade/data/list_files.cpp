@@ -5,10 +5,9 @@
 #include <algorithm>
 
 #include "brigade/base/error.h"
-#include "brigade/base/random.h"
 #include "brigade/base/strings.h"
+#include "brigade/data/file_elements.h"
 #include "brigade/data/file_source.h"
-#include "brigade/data/source.h"
 
 namespace brigade::data {
 namespace {
@@ -54,12 +53,6 @@ std::vector<io::Path> paths_of(const io::FileSystem& files, const std::string& p
   return paths;
 }
 
-std::uint64_t hash_of(const std::vector<io::Path>& paths) {
-  std::uint64_t hash = 0;
-  for (const io::Path& path : paths) hash = base::derive_seed(hash, path.generic_string(), 0, 0);
-  return hash;
-}
-
 }  // namespace
 
 std::vector<io::Path> match_files(const std::vector<std::string>& patterns,
@@ -91,14 +84,12 @@ std::vector<io::Path> match_files(const std::string& pattern,
 
 Dataset<io::Path> list_files(const std::vector<std::string>& patterns,
                              const ListFilesOptions& options) {
-  std::vector<io::Path> paths = match_files(patterns, options.file_system);
-  const auto count = static_cast<std::int64_t>(paths.size());
-  // The hash tells a list with other files from this one, wherever recipes are compared.
-  const auto list =
-      from_elements(paths, base::str_cat("list_files(", base::join(patterns, ", "), ": ", count,
-                                         " files, ", hash_of(paths), ")"));
+  const auto files = std::make_shared<const internal::FileList>(
+      match_files(patterns, options.file_system), "list_files");
+  const auto list = internal::file_elements<io::Path>(
+      files, [files](std::uint64_t file) { return (*files)[file]; });
   if (options.order == FileOrder::kByName) return list;
-  return list.shuffle({.buffer_size = count, .seed = options.seed});
+  return list.shuffle({.buffer_size = list.cardinality(), .seed = options.seed});
 }
 
 }  // namespace brigade::data

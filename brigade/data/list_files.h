@@ -38,7 +38,10 @@ struct ListFilesOptions {
 
 /// The paths of the files that match, found now: for `interleave`, say. By default they are
 /// shuffled, as in TensorFlow; since they are sorted before, the order is the same on all machines.
-/// Throws as `match_files` does. TensorFlow counterpart: Dataset.list_files.
+///
+/// Workers can share the list out by files (AutoShardPolicy::kFile), and so whatever `map`,
+/// `interleave` or `flat_map` reads from them: each worker's own files are taken before they are
+/// shuffled. Throws as `match_files` does. TensorFlow counterpart: Dataset.list_files.
 Dataset<io::Path> list_files(const std::vector<std::string>& patterns,
                              const ListFilesOptions& options = {});
 

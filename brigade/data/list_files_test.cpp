@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "brigade/data/source.h"
 #include "brigade/data/testing/dataset_contract.h"
 #include "brigade/data/testing/file_folder.h"
 
@@ -68,6 +69,57 @@ TEST(ListFiles, AreShuffledAnewInEachEpoch) {
   EXPECT_EQ(first, epoch_of(list_files({"/f/*/*"}, {.seed = 5, .file_system = files})));
   std::sort(first.begin(), first.end());
   EXPECT_EQ(first, match_files("/f/*/*", files));
+}
+
+TEST(ListFiles, AreSharedOutByFilesWhateverReadsThem) {
+  const auto files = some_files();
+  const auto read = list_files({"/f/*/*"}, {.file_system = files})
+                        .interleave([](const io::Path& path) {
+                          return from_elements<io::Path>({path, path.filename()});
+                        })
+                        .batch(2);
+  EXPECT_EQ(read.sharing().files, 5);
+  EXPECT_EQ(read.sharing().counted_by, "");
+}
+
+TEST(ListFiles, ShardsTogetherHaveEachFileOnceInAnyOrder) {
+  const auto files = some_files();
+  for (const auto order : {FileOrder::kByName, FileOrder::kShuffled}) {
+    const auto list = list_files({"/f/*/*"}, {.order = order, .file_system = files});
+    for (std::uint64_t epoch = 0; epoch < 5; ++epoch) {
+      Paths all;
+      for (std::int64_t index = 0; index < 3; ++index) {
+        auto walk = list.iterator({.epoch = epoch, .shard = {.count = 3, .index = index}});
+        const auto part = rest_of(walk);
+        EXPECT_EQ(part.size(), index < 2 ? 2U : 1U);
+        all.insert(all.end(), part.begin(), part.end());
+      }
+      std::sort(all.begin(), all.end());
+      EXPECT_EQ(all, match_files("/f/*/*", files));
+    }
+  }
+}
+
+TEST(ListFiles, AShardGoesOnWhereItWasSaved) {
+  const auto list = list_files({"/f/*/*"}, {.file_system = some_files()});
+  const IteratorOptions half{.seed = 3, .shard = {.count = 2, .index = 0}};
+  const Paths whole = epoch_of(list, half);
+  ASSERT_EQ(whole.size(), 3U);
+  auto walk = list.iterator(half);
+  for (std::size_t place = 0; place <= whole.size(); ++place) {
+    auto other = list.iterator(half);
+    other.restore(written_and_read(walk.save()));
+    EXPECT_EQ(rest_of(other), from_place(whole, place));
+    walk.next();
+  }
+}
+
+TEST(ListFiles, RefuseThePositionOfOtherFiles) {
+  auto files = some_files();
+  const io::StateTree state = list_files({"/f/*/*"}, {.file_system = files}).iterator().save();
+  files->create("/f/b/4.txt", io::CreateMode::kExclusive)->close();
+  expect_invalid_argument(
+      [&] { list_files({"/f/*/*"}, {.file_system = files}).iterator().restore(state); }, "5 files");
 }
 
 }  // namespace

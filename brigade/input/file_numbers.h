@@ -1,17 +1,13 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
-#include <string>
-#include <vector>
 
 #include "brigade/data/dataset.h"
-#include "brigade/data/files.h"
-#include "brigade/io/file_system.h"
+#include "brigade/data/file_elements.h"
 
 namespace brigade::input::internal {
 
-using FileListPtr = std::shared_ptr<const data::internal::FileList>;
+using data::internal::FileListPtr;
 
 /// The numbers 0, 1, ... of the files of a list, for datasets with one element a file: they are
 /// cheap to shuffle, and a map that comes later reads the files on many threads. Unlike
