@@ -13,12 +13,13 @@ namespace {
 using base::str_cat;
 using Rgba = std::array<std::uint8_t, 4>;
 
-[[noreturn]] void fail_broken(std::string_view reason) {
-  throw Error(ErrorCode::kDataLoss, str_cat("BMP: broken or cut short (", reason, ")"));
+[[noreturn]] void fail_broken(std::size_t place, std::string_view reason) {
+  throw Error(ErrorCode::kDataLoss,
+              str_cat("BMP: broken or cut short at byte ", place, " (", reason, ")"));
 }
 
 std::uint32_t number_at(std::string_view bytes, std::size_t place, std::size_t length) {
-  if (place + length > bytes.size()) fail_broken("the head is incomplete");
+  if (place + length > bytes.size()) fail_broken(bytes.size(), "the head is incomplete");
   std::uint32_t number = 0;
   for (std::size_t i = length; i-- > 0;) {
     number = number << 8 | static_cast<std::uint8_t>(bytes[place + i]);
@@ -38,7 +39,7 @@ std::vector<Rgba> palette_of(std::string_view bytes) {
   const std::size_t begin = 14 + std::size_t{number_at(bytes, 14, 4)};
   const std::uint32_t stated = number_at(bytes, 46, 4);
   const std::uint32_t colours = stated == 0 ? 256 : stated;
-  if (colours > 256) fail_broken("a palette of more than 256 colours");
+  if (colours > 256) fail_broken(46, "a palette of more than 256 colours");
   std::vector<Rgba> palette;
   for (std::uint32_t i = 0; i < colours; ++i) {
     const std::uint32_t bgr = number_at(bytes, begin + 4 * i, 4);
@@ -66,11 +67,11 @@ void check_kind(std::string_view bytes) {
 }
 
 Head read_head(std::string_view bytes) {
-  if (!bytes.starts_with("BM")) fail_broken("it does not begin with BM");
+  if (!bytes.starts_with("BM")) fail_broken(0, "it does not begin with BM");
   check_kind(bytes);
   const auto width = static_cast<std::int32_t>(number_at(bytes, 18, 4));
   const auto height = static_cast<std::int32_t>(number_at(bytes, 22, 4));
-  if (width <= 0 || height == 0) fail_broken("it has no pixels");
+  if (width <= 0 || height == 0) fail_broken(18, "it has no pixels");
   Head head;
   head.is_upwards = height > 0;
   head.size = {head.is_upwards ? std::int64_t{height} : -std::int64_t{height}, width};
@@ -89,9 +90,13 @@ std::int64_t stored_channels(const Head& head) {
   return head.bytes_a_pixel == 1 ? (is_grey(head.palette) ? 1 : 3) : head.bytes_a_pixel;
 }
 
-Rgba colour_at(const Head& head, const std::uint8_t* pixel) {
+/// The colour of the pixel that is stored from byte `place` on.
+Rgba colour_at(const Head& head, std::string_view bytes, std::size_t place) {
+  const auto* pixel = reinterpret_cast<const std::uint8_t*>(bytes.data()) + place;
   if (head.bytes_a_pixel == 1) {
-    if (*pixel >= head.palette.size()) fail_broken("a colour that its palette does not have");
+    if (*pixel >= head.palette.size()) {
+      fail_broken(place, "a colour that its palette does not have");
+    }
     return head.palette[*pixel];
   }
   return {pixel[2], pixel[1], pixel[0], head.bytes_a_pixel == 4 ? pixel[3] : std::uint8_t{255}};
@@ -126,15 +131,15 @@ Image decode_bmp(std::string_view bytes, const BmpDecodeOptions& options) {
   const std::int64_t row_bytes = (head.size.width * head.bytes_a_pixel + 3) / 4 * 4;
   if (head.pixels_at > bytes.size() ||
       static_cast<std::int64_t>(bytes.size() - head.pixels_at) < row_bytes * head.size.height) {
-    fail_broken("rows are missing");
+    fail_broken(bytes.size(), "rows are missing");
   }
   Image image(head.size, channels);
-  const auto* stored = reinterpret_cast<const std::uint8_t*>(bytes.data()) + head.pixels_at;
   for (std::int64_t y = 0; y < head.size.height; ++y) {
     const std::int64_t at = head.is_upwards ? head.size.height - 1 - y : y;
+    std::size_t place = head.pixels_at + static_cast<std::size_t>(at * row_bytes);
     for (std::int64_t x = 0; x < head.size.width; ++x) {
-      write_pixel(colour_at(head, stored + at * row_bytes + x * head.bytes_a_pixel), channels,
-                  &image.at(y, x, 0));
+      write_pixel(colour_at(head, bytes, place), channels, &image.at(y, x, 0));
+      place += static_cast<std::size_t>(head.bytes_a_pixel);
     }
   }
   return image;

@@ -21,8 +21,8 @@ struct BmpDecodeOptions {
 /// stored upwards or downwards. Of 24 and 32 bits it gives what tf.io.decode_bmp gives; the palette
 /// of 8 bits, which TensorFlow takes for grey whatever it says, is looked up.
 ///
-/// Throws kDataLoss if the file is broken or cut short; kUnimplemented for other kinds;
-/// kResourceExhausted and kInvalidArgument as `decode_png`. Thread-safety: a pure function.
+/// Throws kDataLoss, with the byte, if the file is broken or cut short; kUnimplemented for other
+/// kinds; kResourceExhausted and kInvalidArgument as `decode_png`. Thread-safety: a pure function.
 Image decode_bmp(std::string_view bytes, const BmpDecodeOptions& options = {});
 
 }  // namespace brigade::image

@@ -59,6 +59,19 @@ TEST(DecodeBmp, RefusesOtherKinds) {
   EXPECT_THROW(decode_bmp("PK"), Error);
 }
 
+TEST(DecodeBmp, NamesTheByteWhereItIsBroken) {
+  const auto decode = [](const std::string& bytes) { return decode_bmp(bytes); };
+  std::string file =
+      testing::bytes_of(testing::golden("bmp palette").at("file").get<std::string>());
+  file[46] = 1;  // the palette has one colour, and the pixels others
+  file[47] = 0;
+  const std::size_t pixels = static_cast<std::uint8_t>(file[10]) +
+                             256 * static_cast<std::size_t>(static_cast<std::uint8_t>(file[11]));
+  for (std::size_t i = pixels; i < file.size(); ++i) file[i] = 0;
+  file[pixels + 1] = 7;
+  EXPECT_EQ(testing::byte_of_error(decode, file), pixels + 1);
+}
+
 TEST(DecodeBmp, BrokenFilesDoNoHarm) {
   const auto decode = [](const std::string& bytes) {
     return decode_bmp(bytes, {.max_pixels = 1 << 15});

@@ -134,6 +134,8 @@ class BasicImage {
   const T& at(std::int64_t y, std::int64_t x, std::int64_t channel) const {
     return row(y)[x * channels_ + channel];
   }
+  /// With its pixels.
+  std::uint64_t byte_size() const { return sizeof *this + values_.capacity() * sizeof(T); }
   BasicImageView<T> view() const {
     return {values_.data(), size_, channels_, size_.width * channels_};
   }

@@ -41,6 +41,11 @@ TEST(Image, RefusesWindowsThatLieOutside) {
   }
 }
 
+TEST(Image, KnowsHowManyBytesItTakes) {
+  EXPECT_GE(Image({100, 50}, 3).byte_size(), 15'000U);
+  EXPECT_GE(FloatImage({100, 50}, 3).byte_size(), 60'000U);
+}
+
 TEST(Image, RefusesShapesWithoutPixelsAndOtherNumbersOfValues) {
   EXPECT_THROW(Image({0, 5}, 1), Error);
   EXPECT_THROW(Image({5, -1}, 1), Error);

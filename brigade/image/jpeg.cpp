@@ -27,7 +27,9 @@ const JSAMPLE* samples_of(std::string_view bytes) {
 }
 
 void read_head(Decompressor& jpeg, std::string_view bytes) {
-  if (bytes.empty()) throw Error(ErrorCode::kDataLoss, "JPEG: the file is empty");
+  if (bytes.empty())
+    throw Error(ErrorCode::kDataLoss, "JPEG: broken or cut short at byte 0 (the file is empty)");
+  jpeg.set_file_size(bytes.size());
   jpeg.guarded([bytes](jpeg_decompress_struct& info) {
     jpeg_create_decompress(&info);
     jpeg_mem_src(&info, samples_of(bytes), bytes.size());

@@ -43,10 +43,10 @@ Size jpeg_size(std::string_view bytes);
 /// whole, because what lies beyond is not there to be smoothed with. The orientation in EXIF is
 /// ignored, as there.
 ///
-/// Throws kDataLoss, with libjpeg's reason, if the file is broken or cut short (damage that the
-/// format can resume from, as wrong bits inside of a scan, gives wrong pixels, as in TensorFlow);
-/// kResourceExhausted if the picture is larger than allowed; kInvalidArgument for a window outside
-/// the picture or other options than those named; kUnimplemented for CMYK as grey.
+/// Throws kDataLoss, with libjpeg's reason and the byte, if the file is broken or cut short (damage
+/// that the format can resume from, as wrong bits inside of a scan, gives wrong pixels, as in
+/// TensorFlow); kResourceExhausted if the picture is larger than allowed; kInvalidArgument for a
+/// window outside the picture or other options than those named; kUnimplemented for CMYK as grey.
 /// Thread-safety: a pure function.
 Image decode_jpeg(std::string_view bytes, const JpegDecodeOptions& options = {});
 

@@ -3,6 +3,8 @@
 #include <csetjmp>
 #include <cstddef>
 #include <cstdio>  // jpeglib.h needs it and the one before
+#include <string>
+#include <type_traits>
 
 #include <jpeglib.h>
 
@@ -47,6 +49,8 @@ class Guard {
   Guard& operator=(const Guard&) = delete;
   ~Guard() { destroy(&info_); }
   Info& info() { return info_; }
+  /// The length of the file that is read: errors say at which byte of it they are.
+  void set_file_size(std::size_t bytes) { file_size_ = bytes; }
 
   /// Runs a step that libjpeg may jump out of: nothing in it may need a destructor.
   template <class Step>
@@ -67,11 +71,25 @@ class Guard {
       throw Error(ErrorCode::kUnimplemented,
                   "JPEG: this file's colours (CMYK) cannot be read as grey; ask for 3 channels");
     }
-    throw Error(ErrorCode::kDataLoss, base::str_cat("JPEG: broken or cut short (", reason, ")"));
+    throw Error(ErrorCode::kDataLoss,
+                base::str_cat("JPEG: broken or cut short", place(), " (", reason, ")"));
+  }
+
+  /// How far reading got: in the picture's data, to the end of the block before.
+  std::string place() const {
+    if constexpr (std::is_same_v<Info, jpeg_decompress_struct>) {
+      const int code = errors_.manager.msg_code;
+      const bool is_at_end = code == JWRN_JPEG_EOF || code == JERR_INPUT_EOF;
+      const bool has_begun = info_.src != nullptr && info_.src->bytes_in_buffer <= file_size_;
+      if (is_at_end || !has_begun) return base::str_cat(" at byte ", is_at_end ? file_size_ : 0);
+      return base::str_cat(" at byte ", file_size_ - info_.src->bytes_in_buffer);
+    }
+    return "";
   }
 
   Info info_{};
   JumpingErrors errors_;
+  std::size_t file_size_ = 0;
 };
 
 }  // namespace brigade::image::jpeg

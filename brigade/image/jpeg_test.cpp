@@ -97,6 +97,18 @@ TEST(DecodeJpeg, NamesTheReason) {
   EXPECT_EQ(code_of(golden_file("jpeg", "cmyk"), {.channels = 1}), ErrorCode::kUnimplemented);
 }
 
+TEST(DecodeJpeg, NamesTheByteWhereItIsBroken) {
+  const auto decode = [](const std::string& bytes) { return decode_jpeg(bytes); };
+  std::string file = golden_file("jpeg", "420");
+  const std::size_t frame = file.find("\xff\xc0");
+  ASSERT_NE(frame, std::string::npos);
+  file[frame + 3] = '\x05';  // a length that does not fit what follows
+  const auto place = testing::byte_of_error(decode, file);
+  ASSERT_TRUE(place);
+  EXPECT_GE(*place, frame);
+  EXPECT_LE(*place, frame + 20);
+}
+
 TEST(DecodeJpeg, RefusesMorePixelsThanAllowed) {
   const std::string file = golden_file("jpeg", "420");
   EXPECT_EQ(code_of(file, {.max_pixels = 45 * 61 - 1}), ErrorCode::kResourceExhausted);

@@ -4,6 +4,7 @@
 #include <csetjmp>
 #include <cstring>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <png.h>
@@ -34,11 +35,15 @@ void on_warning(png_structp, png_const_charp) {}
 /// The rest of the file, as libpng asks for it.
 struct Source {
   std::string_view rest;
+  std::size_t size;  // of the whole file
 };
 
 void read_bytes(png_structp png, png_bytep to, std::size_t count) {
   auto* source = static_cast<Source*>(png_get_io_ptr(png));
-  if (count > source->rest.size()) png_error(png, "the file ends too early");
+  if (count > source->rest.size()) {
+    source->rest = {};
+    png_error(png, "the file ends too early");
+  }
   std::memcpy(to, source->rest.data(), count);
   source->rest.remove_prefix(count);
 }
@@ -80,12 +85,18 @@ class Guard {
   void guarded(const Step& step) {
     if (setjmp(failure_.jump) != 0) {
       throw Error(ErrorCode::kDataLoss,
-                  str_cat("PNG: broken or cut short (", failure_.reason, ")"));
+                  str_cat("PNG: broken or cut short", place(), " (", failure_.reason, ")"));
     }
     step(png_, info_);
   }
 
  private:
+  /// How far reading got; what is wrong lies before it.
+  std::string place() {
+    if (direction_ == Direction::kWrite) return "";
+    const auto* source = static_cast<const Source*>(png_get_io_ptr(png_));
+    return source == nullptr ? "" : str_cat(" at byte ", source->size - source->rest.size());
+  }
   void destroy() {
     if (direction_ == Direction::kRead) {
       png_destroy_read_struct(&png_, &info_, nullptr);
@@ -162,7 +173,7 @@ void check_decoding(const PngDecodeOptions& options) {
 
 Image decode_png(std::string_view bytes, const PngDecodeOptions& options) {
   check_decoding(options);
-  Source source{bytes};
+  Source source{.rest = bytes, .size = bytes.size()};
   Guard guard(Direction::kRead);
   png_set_read_fn(guard.png(), &source, read_bytes);
   const Head head = read_head(guard);

@@ -21,9 +21,9 @@ struct PngDecodeOptions {
 /// Of 16 bits the upper 8 are kept. Bit for bit what tf.io.decode_png gives for uint8, but for
 /// alpha that is missing in a file of less than 8 bits, which there is 1, 3 or 15.
 ///
-/// Throws kDataLoss, with libpng's reason, if the file is broken or cut short; kResourceExhausted
-/// if the picture is larger than allowed; kInvalidArgument for other channels than those named.
-/// Thread-safety: a pure function.
+/// Throws kDataLoss, with libpng's reason and the byte, if the file is broken or cut short;
+/// kResourceExhausted if the picture is larger than allowed; kInvalidArgument for other channels
+/// than those named. Thread-safety: a pure function.
 Image decode_png(std::string_view bytes, const PngDecodeOptions& options = {});
 
 /// A PNG file of a picture with 1 to 4 channels. TensorFlow: tf.io.encode_png.

@@ -55,6 +55,13 @@ TEST(DecodePng, FilesThatAreCutShortAreErrors) {
   }
 }
 
+TEST(DecodePng, NamesTheByteWhereItIsBroken) {
+  const auto decode = [](const std::string& bytes) { return decode_png(bytes); };
+  std::string file = golden_file("png", "rgba");
+  file[20] ^= 1;  // of the head, whose checksum ends at byte 33
+  EXPECT_EQ(testing::byte_of_error(decode, file), 33U);
+}
+
 TEST(DecodePng, TurnedBitsDoNoHarm) {
   for (const char* name : {"rgba", "palette with key", "16 bits", "1 bit", "grey with key"}) {
     testing::expect_turned_bits_do_no_harm(

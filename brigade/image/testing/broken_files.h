@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <optional>
 #include <string>
 
 #include "brigade/base/error.h"
@@ -26,13 +28,31 @@ bool survives(const Decode& decode, const std::string& bytes) {
   }
 }
 
-/// Decodes `file` cut short after every byte: none may pass as a whole picture.
+/// The byte that the error of `decode(bytes)` names.
+template <class Decode>
+std::optional<std::size_t> byte_of_error(const Decode& decode, const std::string& bytes) {
+  try {
+    decode(bytes);
+  } catch (const Error& error) {
+    const std::string text = error.what();
+    const std::string words = "broken or cut short at byte ";
+    const std::size_t found = text.find(words);
+    if (found != std::string::npos) return std::stoull(text.substr(found + words.size()));
+    ADD_FAILURE() << text;
+  }
+  return std::nullopt;
+}
+
+/// Decodes `file` cut short after every byte: none may pass as a whole picture. The errors say
+/// where it ends, once the kind of file can be told.
 template <class Decode>
 void expect_cut_files_are_errors(const Decode& decode, const std::string& file) {
   for (std::size_t length = 0; length < file.size(); ++length) {
     // A copy of exactly this length, so that AddressSanitizer sees a read beyond it.
     EXPECT_FALSE(survives(decode, std::string(file.data(), length)))
         << "cut after " << length << " of " << file.size() << " bytes";
+    if (length < 2) continue;
+    EXPECT_EQ(byte_of_error(decode, file.substr(0, length)), length);
   }
 }
 
