@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -68,5 +69,25 @@ struct FilePlace {
 io::StateTree save_place(std::string_view source, const FilePlace& place);
 /// Throws kInvalidArgument if the state is no position of this source.
 FilePlace saved_place(const io::StateTree& state, std::string_view source);
+
+/// A file that is read from front to back, and where that stands. A `Reader` has an `offset()`, and
+/// goes back with `seek(offset)`.
+///
+/// Thread-safety: one thread at a time.
+template <class Reader>
+struct FileCursor {
+  Reader reader;
+  bool is_at_end = false;  ///< Nothing more can be read.
+
+  io::StateTree save(std::string_view source) const {
+    return save_place(source, {.offset = reader.offset(), .is_at_end = is_at_end});
+  }
+  /// Throws kInvalidArgument if the state is no position of this source.
+  void restore(const io::StateTree& state, std::string_view source) {
+    const FilePlace place = saved_place(state, source);
+    reader.seek(place.offset);
+    is_at_end = place.is_at_end;
+  }
+};
 
 }  // namespace brigade::data::internal

@@ -4,13 +4,12 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string>
 #include <utility>
 
 #include "brigade/data/cardinality.h"
-#include "brigade/data/map.h"
 #include "brigade/data/node.h"
 #include "brigade/data/position.h"
+#include "brigade/data/predicate.h"
 
 namespace brigade::data {
 
@@ -19,18 +18,14 @@ namespace internal {
 template <class F, class T>
 class FilterIterator final : public IteratorBase<T> {
  public:
-  FilterIterator(std::unique_ptr<IteratorBase<T>> input, std::shared_ptr<const F> predicate,
-                 std::string where, std::uint64_t epoch)
-      : input_(std::move(input)),
-        predicate_(std::move(predicate)),
-        where_(std::move(where)),
-        epoch_(epoch) {}
+  FilterIterator(std::unique_ptr<IteratorBase<T>> input, Predicate<F> predicate)
+      : input_(std::move(input)), predicate_(std::move(predicate)) {}
   std::optional<T> next() override {
     while (true) {
       ++place_;  // passed even if it throws
       auto element = input_->next();
       if (!element) break;
-      if (keeps(*element)) return element;
+      if (predicate_(*element, place_ - 1)) return element;
     }
     --place_;
     return std::nullopt;
@@ -46,18 +41,8 @@ class FilterIterator final : public IteratorBase<T> {
   }
 
  private:
-  bool keeps(const T& element) const {
-    try {
-      return (*predicate_)(element);
-    } catch (...) {
-      rethrow_at_element(where_, epoch_, place_ - 1);
-    }
-  }
-
   std::unique_ptr<IteratorBase<T>> input_;
-  std::shared_ptr<const F> predicate_;
-  std::string where_;
-  std::uint64_t epoch_;
+  Predicate<F> predicate_;
   std::uint64_t place_ = 0;  // elements read from the input
 };
 
@@ -72,8 +57,9 @@ class FilterNode final : public TransformNode<T> {
       : TransformNode<T>(std::move(input), "filter"),
         predicate_(std::make_shared<const F>(std::move(predicate))) {}
   std::unique_ptr<IteratorBase<T>> iterator(const IteratorOptions& job) const override {
-    return std::make_unique<FilterIterator<F, T>>(this->input_in_any_order().iterator(job),
-                                                  predicate_, this->describe(), job.epoch);
+    return std::make_unique<FilterIterator<F, T>>(
+        this->input_in_any_order().iterator(job),
+        Predicate<F>{predicate_, this->describe(), job.epoch});
   }
   std::int64_t cardinality() const override { return kUnknown; }
 

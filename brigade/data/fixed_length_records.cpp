@@ -11,7 +11,7 @@ namespace brigade::data {
 namespace {
 
 using base::str_cat;
-using internal::FilePlace;
+using internal::FileCursor;
 
 constexpr const char* kSource = "fixed_length_records";
 
@@ -49,63 +49,57 @@ class RecordsIterator final : public IteratorBase<std::string> {
         options_(options),
         record_(static_cast<std::size_t>(options.record_bytes)),
         footer_(static_cast<std::size_t>(options.footer_bytes)),
-        bytes_(*options.file_system, path,
-               {.compression = options.compression, .buffer_bytes = options.buffer_bytes}) {
+        file_{{*options.file_system,
+               path,
+               {.compression = options.compression, .buffer_bytes = options.buffer_bytes}}} {
     check_size(path, options);
   }
 
   std::optional<std::string> next() override {
     if (!has_record()) return std::nullopt;
-    std::string record(bytes_.peek(record_).substr(0, record_));
-    bytes_.consume(record_);
+    std::string record(file_.reader.peek(record_).substr(0, record_));
+    file_.reader.consume(record_);
     return record;
   }
   std::uint64_t skip(std::uint64_t count) override {
     std::uint64_t passed = 0;
     try {
-      for (; passed < count && has_record(); ++passed) bytes_.consume(record_);
+      for (; passed < count && has_record(); ++passed) file_.reader.consume(record_);
     } catch (const Error&) {
       ++passed;
     }
     return passed;
   }
-  io::StateTree save() const override {
-    return internal::save_place(kSource, {.offset = bytes_.offset(), .is_at_end = is_at_end_});
-  }
-  void restore(const io::StateTree& state) override {
-    const FilePlace place = internal::saved_place(state, kSource);
-    bytes_.seek(place.offset);
-    is_at_end_ = place.is_at_end;
-  }
+  io::StateTree save() const override { return file_.save(kSource); }
+  void restore(const io::StateTree& state) override { file_.restore(state, kSource); }
 
  private:
   /// Whether a whole record lies ahead. What throws ends the file.
   bool has_record() {
-    if (is_at_end_) return false;
-    is_at_end_ = true;
-    if (bytes_.offset() == 0 && options_.header_bytes > 0) {
-      if (!bytes_.skip(static_cast<std::uint64_t>(options_.header_bytes))) fail_length();
+    if (file_.is_at_end) return false;
+    file_.is_at_end = true;
+    if (file_.reader.offset() == 0 && options_.header_bytes > 0) {
+      if (!file_.reader.skip(static_cast<std::uint64_t>(options_.header_bytes))) fail_length();
     }
-    const std::size_t left = bytes_.peek(record_ + footer_).size();
+    const std::size_t left = file_.reader.peek(record_ + footer_).size();
     if (left < record_ + footer_) {
       if (left != footer_) fail_length();
       return false;
     }
-    is_at_end_ = false;
+    file_.is_at_end = false;
     return true;
   }
   [[noreturn]] void fail_length() {
     throw Error(ErrorCode::kDataLoss,
                 str_cat(path_, ": its content does not consist of ", text_of_lengths(options_),
-                        ": it ends within one of them, behind byte ", bytes_.offset()));
+                        ": it ends within one of them, behind byte ", file_.reader.offset()));
   }
 
   io::Path path_;
   FixedLengthRecordsOptions options_;
   std::size_t record_;
   std::size_t footer_;
-  io::ByteReader bytes_;
-  bool is_at_end_ = false;
+  FileCursor<io::ByteReader> file_;
 };
 
 }  // namespace

@@ -41,4 +41,25 @@ Order order_of_interleave(const InterleaveOptions& options, const IteratorOption
   return options.order.value_or(job.order.value_or(Order::kInOrder));
 }
 
+InterleaveThreads threads_of_interleave(const InterleaveOptions& options, std::size_t threads,
+                                        const InterleaveShape& shape, const IteratorOptions& job,
+                                        const std::string& path) {
+  // Those of the cycle, and as many that come after them.
+  const std::size_t most_lanes = 2 * shape.cycle_length;
+  StageLimits limits;
+  if (options.parallelism == kAutotune) {
+    limits = {.max_threads = std::min(most_tried_threads(), most_lanes),
+              .sure_threads = std::min(most_tuned_threads(), most_lanes)};
+  }
+  const std::size_t first = std::min(threads, most_lanes);
+  const std::size_t next_lanes =
+      std::min<std::size_t>(std::max(first, limits.max_threads), shape.cycle_length);
+  // Lanes in slots may have two chunks ready, those behind them one.
+  InterleaveThreads result{.order = order_of_interleave(options, job),
+                           .settings = {first, most_lanes + next_lanes},
+                           .stages = job.stages};
+  if (job.stages) result.stage = job.stages->enter(path, result.settings, limits);
+  return result;
+}
+
 }  // namespace brigade::data::internal

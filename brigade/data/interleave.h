@@ -52,6 +52,11 @@ std::string name_of_interleave(const InterleaveShape& shape, const InterleaveOpt
 
 Order order_of_interleave(const InterleaveOptions& options, const IteratorOptions& job);
 
+/// How threads work at it, `threads` at first: no more than lanes that may be read at once.
+InterleaveThreads threads_of_interleave(const InterleaveOptions& options, std::size_t threads,
+                                        const InterleaveShape& shape, const IteratorOptions& job,
+                                        const std::string& path);
+
 template <class F, class T>
 struct InnerTraits {
   static_assert(std::invocable<const F&, T>,
@@ -86,7 +91,8 @@ class InterleaveNode final : public TransformNode<U, T> {
       return std::make_unique<InterleaveIterator<T, U>>(std::move(input), std::move(maker), shape_);
     }
     return std::make_unique<ParallelInterleaveIterator<T, U>>(
-        std::move(input), std::move(maker), shape_, threads_, order_of_interleave(options_, job));
+        std::move(input), std::move(maker), shape_,
+        threads_of_interleave(options_, threads_, shape_, job, this->describe()));
   }
   /// The input keeps its order, and so do the inner datasets.
   Order order(const IteratorOptions& job) const override {

@@ -19,9 +19,16 @@ namespace brigade::data::internal {
 /// Thread-safety: each part belongs to whom it says.
 template <class T, class U>
 struct InterleaveLane {
+  /// Whether anything comes after a chunk.
+  enum class End {
+    kNotYet,
+    kRead,     ///< No: the dataset is at its end.
+    kNotMade,  ///< No: no dataset could be made, and the chunk holds the reason.
+  };
   struct Chunk {
-    std::vector<Outcome<U>> results;
-    std::optional<io::StateTree> note;  // the dataset's state before the first result
+    std::vector<Outcome<U>> results{};
+    std::optional<io::StateTree> note{};  // the dataset's state before the first result
+    End end = End::kNotYet;
   };
 
   explicit InterleaveLane(typename NotedInput<T>::Element from)
@@ -34,6 +41,15 @@ struct InterleaveLane {
   /// Whether a worker should read it, if that many chunks are to be ready.
   bool wants(std::size_t chunks) const { return !is_busy && !is_done && ready.size() < chunks; }
 
+  /// A worker is done for now; whether it brings a chunk with results.
+  bool publish(Chunk chunk) {
+    is_busy = false;
+    is_done = chunk.end != End::kNotYet;
+    if (chunk.end == End::kNotMade) is_failed = true;
+    if (chunk.results.empty()) return false;
+    ready.push_back(std::move(chunk));
+    return true;
+  }
   /// The consumer takes the next chunk, if one is ready.
   bool take_chunk() {
     if (ready.empty()) return false;
@@ -58,7 +74,7 @@ struct InterleaveLane {
   std::deque<Chunk> ready;
   bool is_busy = false;  // a worker works on it
   bool is_done = false;  // nothing comes after `ready`
-  // Set before the only result comes.
+  // Written with the only result alone, as the consumer reads it without the mutex.
   bool is_failed = false;  // no dataset could be made: the result is the reason
   // Of the consumer.
   std::vector<Outcome<U>> current;

@@ -1,63 +1,27 @@
 #pragma once
 
-#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <functional>
-#include <iterator>
-#include <map>
 #include <memory>
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include "brigade/concurrency/cancel_token.h"
 #include "brigade/concurrency/mutex.h"
-#include "brigade/data/byte_size.h"
 #include "brigade/data/iterator_base.h"
+#include "brigade/data/noted_places.h"
 #include "brigade/data/ordered_gate.h"
 #include "brigade/data/outcome.h"
+#include "brigade/data/pipeline_options.h"
 #include "brigade/data/places.h"
-#include "brigade/data/position.h"
-#include "brigade/data/stages.h"
+#include "brigade/data/tuned_stage.h"
 #include "brigade/data/worker_meter.h"
 #include "brigade/data/workers.h"
 
 namespace brigade::data {
-
-struct PipelineOptions {
-  /// The transform, for saved states and for the names of threads.
-  std::string name{};
-  std::size_t workers = 1;
-  /// Chunks of elements that may be under way or waiting for the consumer.
-  std::size_t capacity = 1;
-  /// The most elements that a worker takes at once. Workers start with one and take more while the
-  /// work on them costs little beside handing them over between threads.
-  std::size_t max_chunk = 1;
-  /// Whether results leave in the input's order, or as they are ready.
-  Order order = Order::kInOrder;
-  /// Whether the input gives the same elements in the same order when it is read again from a saved
-  /// position. If it does not, its position is noted at every element.
-  Order input_order = Order::kInOrder;
-  /// Ends all waits. Unset: nobody cancels.
-  std::optional<concurrency::CancelToken> cancel{};
-  /// Where this step counts and from where it takes `workers` and `capacity`, which then may change
-  /// while it runs; `most_slots` is the most that the capacity comes to. Null: nowhere.
-  std::shared_ptr<Stages> stages{};
-  Stage* stage = nullptr;
-  std::size_t most_slots = 0;
-};
-
-/// How many elements a worker takes next, if the last `size` of them took `elapsed`.
-std::size_t next_chunk_size(std::size_t size, std::chrono::nanoseconds elapsed,
-                            std::size_t max_chunk);
-
-/// Slots in the ring of a pipeline: more than may be in use where the order is relaxed, so that a
-/// slow element lets others pass.
-std::size_t slots_for(const PipelineOptions& options);
 
 /// Runs ahead of its consumer on threads of its own: workers pull elements from the input in turns,
 /// work on them at the same time, and the results leave in the input's order, or as they are ready.
@@ -83,7 +47,8 @@ class PipelinedIterator final : public IteratorBase<Out> {
         work_(std::move(work)),
         options_(std::move(options)),
         max_chunk_(options_.input_order == Order::kInOrder ? options_.max_chunk : 1),
-        noted_(input_->save()) {}
+        stage_(options_.stages, options_.stage, {options_.workers, options_.capacity}),
+        places_(input_->save()) {}
   ~PipelinedIterator() override { stop(); }
 
   std::optional<Out> next() override {
@@ -103,27 +68,10 @@ class PipelinedIterator final : public IteratorBase<Out> {
   }
   bool keeps_place_when_cancelled() const override { return true; }
   io::StateTree save() const override {
-    PlaceSet delivered = delivered_;
-    delivered.add(current_.place, current_.place + taken_);
-    const std::uint64_t end = delivered.end_of_run(noted_place_);
-    delivered.drop_below(end);
-    const auto later = pending_notes_.upper_bound(end);
-    const bool is_newest = later == pending_notes_.begin();
-    const std::uint64_t place = is_newest ? noted_place_ : std::prev(later)->first;
-    io::StateTree state = make_position(options_.name, {{"place", place}, {"ahead", end - place}},
-                                        is_newest ? noted_ : std::prev(later)->second);
-    save_places(state, delivered);
-    return state;
+    return places_.save(options_.name, current_.place, current_.place + taken_);
   }
   void restore(const io::StateTree& state) override {
-    check_position(state, options_.name);
-    PlaceSet delivered = load_places(state);
-    stop();
-    noted_place_ = position_number(state, "place");
-    noted_ = position_input(state);
-    delivered_ = PlaceSet();
-    delivered_.add(noted_place_, noted_place_ + position_number(state, "ahead"));
-    for (const PlaceSet::Range& range : delivered.ranges()) delivered_.add(range.begin, range.end);
+    places_.load(options_.name, state);
     go_on_from_note(0);
   }
 
@@ -145,11 +93,7 @@ class PipelinedIterator final : public IteratorBase<Out> {
   };
   /// Small enough that a restore repeats little, large enough that notes cost next to nothing.
   static constexpr std::uint64_t kElementsPerNote = 16;
-  static constexpr std::uint64_t kTakesPerLook = 8;
 
-  StageCounters* counters() const {
-    return options_.stage == nullptr ? nullptr : &options_.stage->counters;
-  }
   void throw_if_cancelled() const {
     if (options_.cancel && options_.cancel->is_cancelled()) {
       std::rethrow_exception(cancelled_walk());
@@ -157,21 +101,17 @@ class PipelinedIterator final : public IteratorBase<Out> {
   }
 
   void start() {
-    const StageSettings settings = options_.stage == nullptr
-                                       ? StageSettings{options_.workers, options_.capacity}
-                                       : options_.stage->settings();
-    adopted_ = options_.stage == nullptr ? 0 : options_.stage->version();
+    const StageSettings settings = stage_.begin();
     gate_ = std::make_unique<OrderedGate>(OrderedGateOptions{.capacity = settings.capacity,
                                                              .slots = slots_for(options_),
                                                              .order = options_.order,
                                                              .cancel = options_.cancel,
-                                                             .counters = counters()});
+                                                             .counters = stage_.counters()});
     chunks_ = std::vector<Chunk>(gate_->slots());
     head_ = 0;
-    pulled_place_ = noted_place_;
+    pulled_place_ = places_.note_place();
     next_note_ = pulled_place_;
-    passed_before_ = delivered_;
-    if (options_.stage != nullptr) options_.stage->begin();
+    passed_before_ = places_.delivered();
     workers_ = std::make_unique<Workers>(options_.name, [this](const Workers& workers,
                                                                std::size_t number) {
       try {
@@ -184,29 +124,31 @@ class PipelinedIterator final : public IteratorBase<Out> {
   }
   void stop() {
     if (gate_) gate_->stop();
-    if (workers_ && options_.stage != nullptr) options_.stage->end();
     workers_ = nullptr;
+    stage_.end();
     gate_ = nullptr;
     chunks_.clear();
-    pending_notes_.clear();
+    places_.drop_pending();
     current_ = Chunk();
     taken_ = 0;
   }
 
   /// The consumer: all of the chunk in hand is delivered.
   void finish_chunk() {
-    delivered_.add(current_.place, current_.place + taken_);
+    places_.deliver(current_.place, current_.place + taken_);
     current_.results.clear();
     current_.place += taken_;
     taken_ = 0;
-    go_to_last_note();
   }
   /// The consumer: waits for the next chunk; false at the end.
   bool take_chunk() {
     finish_chunk();
     if (has_ended_) return false;
     if (!workers_) start();
-    if (options_.stage != nullptr) adopt_settings();
+    if (const auto settings = stage_.changes()) {
+      gate_->set_capacity(settings->capacity);
+      workers_->set_count(settings->threads);
+    }
     const std::optional<std::uint64_t> number = wait_for_chunk();
     if (!number) {
       stop();
@@ -215,54 +157,17 @@ class PipelinedIterator final : public IteratorBase<Out> {
     }
     current_ = std::exchange(chunk_at(*number), Chunk());
     gate_->release(*number);
-    if (current_.note) {
-      pending_notes_.emplace(current_.note_place, std::move(*current_.note));
-      go_to_last_note();
-    }
-    if (options_.stage != nullptr) count_chunk();
+    if (current_.note) places_.add_note(current_.note_place, std::move(*current_.note));
+    stage_.count_chunk(current_.results);
     return true;
   }
   std::optional<std::uint64_t> wait_for_chunk() {
     if (options_.order == Order::kRelaxed) return gate_->wait_for_any();
     return gate_->wait_for(head_) ? std::optional(head_++) : std::nullopt;
   }
-  /// The last note before which all is delivered is the one to go back to.
-  void go_to_last_note() {
-    const std::uint64_t end = delivered_.end_of_run(noted_place_);
-    while (!pending_notes_.empty() && pending_notes_.begin()->first <= end) {
-      noted_place_ = pending_notes_.begin()->first;
-      noted_ = std::move(pending_notes_.begin()->second);
-      pending_notes_.erase(pending_notes_.begin());
-    }
-    delivered_.drop_below(noted_place_);
-  }
-
-  void adopt_settings() {
-    if (options_.stage->version() == adopted_) return;
-    adopted_ = options_.stage->version();
-    const StageSettings settings = options_.stage->settings();
-    gate_->set_capacity(settings.capacity);
-    workers_->set_count(settings.threads);
-  }
-  void count_chunk() {
-    StageCounters& counts = *counters();
-    // Where every step is counted, its elements are counted one by one.
-    if (!options_.stages->counts_all()) counts.elements.add(current_.results.size());
-    const std::uint64_t waited = counts.consumer_waits.value();
-    if (waited == waited_ && ++takes_since_look_ < kTakesPerLook) return;
-    waited_ = waited;
-    takes_since_look_ = 0;
-    std::uint64_t bytes = 0;
-    for (const Outcome<Out>& each : current_.results) {
-      if (each.element) bytes += ByteSize<Out>::of(*each.element);
-    }
-    counts.bytes.add(bytes);
-    counts.sized_chunks.add(1);
-    options_.stages->tick(Clock::now());
-  }
 
   void run_worker(const Workers& workers, std::size_t number) {
-    WorkerMeter meter(counters());
+    WorkerMeter meter(stage_.counters());
     std::size_t size = 1;
     while (workers.wants(number)) {
       auto pulled = pull(size, meter);
@@ -327,22 +232,10 @@ class PipelinedIterator final : public IteratorBase<Out> {
   std::uint64_t go_on_from_note(std::uint64_t count) {
     stop();
     has_ended_ = false;
-    input_->restore(noted_);
-    std::uint64_t passed = 0;
-    for (;;) {
-      const std::uint64_t end = delivered_.end_of_run(noted_place_);
-      const bool is_delivered = end != noted_place_;
-      const std::uint64_t gap = delivered_.next_begin(noted_place_) - noted_place_;
-      const std::uint64_t distance =
-          is_delivered ? end - noted_place_ : std::min(gap, count - passed);
-      if (distance == 0) break;
-      const std::uint64_t done = input_->skip(distance);
-      noted_place_ += done;
-      if (!is_delivered) passed += done;
-      if (done < distance) break;
-    }
-    noted_ = input_->save();
-    delivered_.drop_below(noted_place_);
+    input_->restore(places_.note());
+    const std::uint64_t passed =
+        places_.pass(count, [this](std::uint64_t distance) { return input_->skip(distance); });
+    places_.set_note(input_->save());
     return passed;
   }
   Chunk& chunk_at(std::uint64_t number) { return chunks_[number % chunks_.size()]; }
@@ -352,17 +245,12 @@ class PipelinedIterator final : public IteratorBase<Out> {
   const Work work_;
   const PipelineOptions options_;
   const std::size_t max_chunk_;
-  io::StateTree noted_;            // the input's state at element noted_place_
-  std::uint64_t noted_place_ = 0;  // counted from the start of the epoch
-  PlaceSet delivered_;             // from noted_place_ on, without those of current_
-  std::map<std::uint64_t, io::StateTree> pending_notes_;  // by place, which is not reached yet
+  TunedStage stage_;
+  NotedPlaces places_;  // without those of current_
   Chunk current_;
   std::size_t taken_ = 0;   // of current_
   std::uint64_t head_ = 0;  // the number of the chunk that comes after current_, if in order
   bool has_ended_ = false;
-  std::uint64_t adopted_ = 0;  // the version of the stage's settings
-  std::uint64_t waited_ = 0;   // by the consumer, as of its last look
-  std::uint64_t takes_since_look_ = 0;
   std::vector<Chunk> chunks_;  // a ring; gate_ says whose turn it is at each
   PlaceSet passed_before_;     // delivered before the workers started
   concurrency::Mutex pull_mutex_;

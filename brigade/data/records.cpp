@@ -12,7 +12,7 @@
 namespace brigade::data {
 namespace {
 
-using internal::FilePlace;
+using internal::FileCursor;
 
 constexpr const char* kSource = "records";
 
@@ -20,61 +20,55 @@ class RecordsIterator final : public IteratorBase<std::string> {
  public:
   RecordsIterator(const io::Path& path, const RecordsOptions& options)
       : path_(path),
-        records_(*options.file_system, path,
-                 {.max_record_bytes = options.max_record_bytes,
-                  .compression = options.compression,
-                  .buffer_bytes = options.buffer_bytes}) {}
+        file_{{*options.file_system,
+               path,
+               {.max_record_bytes = options.max_record_bytes,
+                .compression = options.compression,
+                .buffer_bytes = options.buffer_bytes}}} {}
 
   std::optional<std::string> next() override {
-    if (is_at_end_) return std::nullopt;
+    if (file_.is_at_end) return std::nullopt;
     try {
-      if (auto record = records_.next()) return record;
+      if (auto record = file_.reader.next()) return record;
     } catch (const Error&) {
       pass_broken();
       throw;
     }
-    is_at_end_ = true;
-    if (records_.is_cut_short()) fail_cut_short();
+    file_.is_at_end = true;
+    if (file_.reader.is_cut_short()) fail_cut_short();
     return std::nullopt;
   }
   std::uint64_t skip(std::uint64_t count) override {
     std::uint64_t passed = 0;
-    while (passed < count && !is_at_end_) {
+    while (passed < count && !file_.is_at_end) {
       pass_broken();
-      if (!is_at_end_ || has_failed_) ++passed;
+      if (!file_.is_at_end || has_failed_) ++passed;
     }
     return passed;
   }
-  io::StateTree save() const override {
-    return internal::save_place(kSource, {.offset = records_.offset(), .is_at_end = is_at_end_});
-  }
-  void restore(const io::StateTree& state) override {
-    const FilePlace place = internal::saved_place(state, kSource);
-    records_.seek(place.offset);
-    is_at_end_ = place.is_at_end;
-  }
+  io::StateTree save() const override { return file_.save(kSource); }
+  void restore(const io::StateTree& state) override { file_.restore(state, kSource); }
 
  private:
   /// Passes a record whatever is in it; at the end if nothing says where the next one begins.
   void pass_broken() {
     has_failed_ = false;
     try {
-      is_at_end_ = !records_.skip();
-      has_failed_ = is_at_end_ && records_.is_cut_short();
+      file_.is_at_end = !file_.reader.skip();
+      has_failed_ = file_.is_at_end && file_.reader.is_cut_short();
     } catch (const Error&) {
-      is_at_end_ = true;
+      file_.is_at_end = true;
       has_failed_ = true;
     }
   }
   [[noreturn]] void fail_cut_short() const {
     throw Error(ErrorCode::kDataLoss,
-                base::str_cat(path_, ": the record at byte ", records_.offset(),
+                base::str_cat(path_, ": the record at byte ", file_.reader.offset(),
                               " is cut short by the end of the file: was its writer stopped?"));
   }
 
   io::Path path_;
-  io::RecordReader records_;
-  bool is_at_end_ = false;
+  FileCursor<io::RecordReader> file_;
   bool has_failed_ = false;  // whether what was skipped last, at the end, was an element
 };
 

@@ -4,13 +4,12 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string>
 #include <utility>
 
 #include "brigade/data/cardinality.h"
-#include "brigade/data/map.h"
 #include "brigade/data/node.h"
 #include "brigade/data/position.h"
+#include "brigade/data/predicate.h"
 
 namespace brigade::data {
 
@@ -19,17 +18,13 @@ namespace internal {
 template <class F, class T>
 class TakeWhileIterator final : public IteratorBase<T> {
  public:
-  TakeWhileIterator(std::unique_ptr<IteratorBase<T>> input, std::shared_ptr<const F> predicate,
-                    std::string where, std::uint64_t epoch)
-      : input_(std::move(input)),
-        predicate_(std::move(predicate)),
-        where_(std::move(where)),
-        epoch_(epoch) {}
+  TakeWhileIterator(std::unique_ptr<IteratorBase<T>> input, Predicate<F> predicate)
+      : input_(std::move(input)), predicate_(std::move(predicate)) {}
   std::optional<T> next() override {
     if (has_ended_) return std::nullopt;
     ++place_;  // passed even if it throws
     auto element = input_->next();
-    if (element && holds(*element)) return element;
+    if (element && predicate_(*element, place_ - 1)) return element;
     --place_;
     has_ended_ = true;
     return std::nullopt;
@@ -48,18 +43,8 @@ class TakeWhileIterator final : public IteratorBase<T> {
   }
 
  private:
-  bool holds(const T& element) const {
-    try {
-      return (*predicate_)(element);
-    } catch (...) {
-      rethrow_at_element(where_, epoch_, place_ - 1);
-    }
-  }
-
   std::unique_ptr<IteratorBase<T>> input_;
-  std::shared_ptr<const F> predicate_;
-  std::string where_;
-  std::uint64_t epoch_;
+  Predicate<F> predicate_;
   std::uint64_t place_ = 0;
   bool has_ended_ = false;
 };
@@ -75,8 +60,8 @@ class TakeWhileNode final : public TransformNode<T> {
       : TransformNode<T>(std::move(input), "take_while"),
         predicate_(std::make_shared<const F>(std::move(predicate))) {}
   std::unique_ptr<IteratorBase<T>> iterator(const IteratorOptions& job) const override {
-    return std::make_unique<TakeWhileIterator<F, T>>(this->input().iterator(job), predicate_,
-                                                     this->describe(), job.epoch);
+    return std::make_unique<TakeWhileIterator<F, T>>(
+        this->input().iterator(job), Predicate<F>{predicate_, this->describe(), job.epoch});
   }
   std::int64_t cardinality() const override { return kUnknown; }
   /// Each shard ends for itself.

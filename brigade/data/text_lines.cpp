@@ -9,7 +9,7 @@
 namespace brigade::data {
 namespace {
 
-using internal::FilePlace;
+using internal::FileCursor;
 
 constexpr const char* kSource = "text_lines";
 
@@ -17,55 +17,49 @@ class LinesIterator final : public IteratorBase<std::string> {
  public:
   LinesIterator(const io::Path& path, const TextLinesOptions& options)
       : max_line_bytes_(options.max_line_bytes),
-        bytes_(*options.file_system, path,
-               {.compression = options.compression, .buffer_bytes = options.buffer_bytes}) {}
+        file_{{*options.file_system,
+               path,
+               {.compression = options.compression, .buffer_bytes = options.buffer_bytes}}} {}
 
   std::optional<std::string> next() override {
-    if (is_at_end_) return std::nullopt;
+    if (file_.is_at_end) return std::nullopt;
     try {
-      if (const auto line = bytes_.line(max_line_bytes_)) return std::string(*line);
+      if (const auto line = file_.reader.line(max_line_bytes_)) return std::string(*line);
     } catch (...) {
       pass_line();
       throw;
     }
-    is_at_end_ = true;
+    file_.is_at_end = true;
     return std::nullopt;
   }
   std::uint64_t skip(std::uint64_t count) override {
     std::uint64_t passed = 0;
-    while (passed < count && !is_at_end_) {
+    while (passed < count && !file_.is_at_end) {
       try {
-        is_at_end_ = !bytes_.skip_line();
-        if (!is_at_end_) ++passed;
+        file_.is_at_end = !file_.reader.skip_line();
+        if (!file_.is_at_end) ++passed;
       } catch (const Error&) {
-        is_at_end_ = true;
+        file_.is_at_end = true;
         ++passed;
       }
     }
     return passed;
   }
-  io::StateTree save() const override {
-    return internal::save_place(kSource, {.offset = bytes_.offset(), .is_at_end = is_at_end_});
-  }
-  void restore(const io::StateTree& state) override {
-    const FilePlace place = internal::saved_place(state, kSource);
-    bytes_.seek(place.offset);
-    is_at_end_ = place.is_at_end;
-  }
+  io::StateTree save() const override { return file_.save(kSource); }
+  void restore(const io::StateTree& state) override { file_.restore(state, kSource); }
 
  private:
   /// A line that cannot be read is one element; a file that cannot be read on ends with it.
   void pass_line() {
     try {
-      is_at_end_ = !bytes_.skip_line();
+      file_.is_at_end = !file_.reader.skip_line();
     } catch (const Error&) {
-      is_at_end_ = true;
+      file_.is_at_end = true;
     }
   }
 
   std::size_t max_line_bytes_;
-  io::ByteReader bytes_;
-  bool is_at_end_ = false;
+  FileCursor<io::ByteReader> file_;
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "brigade/data/pipeline.h"
+#include "brigade/data/pipeline_options.h"
 
 #include <algorithm>
 
