@@ -53,6 +53,7 @@ class AssertCardinalityIterator final : public IteratorBase<T> {
       }
       has_ended_ = true;
     } catch (...) {  // one element too many, in the place of which the error stands
+      rethrow_if_cancelled();
     }
     return passed + 1;
   }

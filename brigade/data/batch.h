@@ -53,7 +53,7 @@ class BatchIterator final : public IteratorBase<typename Structure<T>::Batch> {
     std::vector<T> elements;
     elements.reserve(last_size_);
     while (elements.size() < size_) {
-      auto element = next_or_pass_rest(elements.size());
+      auto element = next_or_pass_rest(elements.size());  // nothing at the end
       if (!element) break;
       elements.push_back(std::move(*element));
     }
@@ -77,12 +77,16 @@ class BatchIterator final : public IteratorBase<typename Structure<T>::Batch> {
 
  private:
   /// A batch with a failed element fails as a whole, and the next one starts where it would have.
+  /// If the batch is left out anyway, so is its error.
   std::optional<T> next_or_pass_rest(std::uint64_t position) {
     try {
       return input_->next();
     } catch (...) {
-      input_->skip(size_ - position - 1);
-      throw;
+      rethrow_if_cancelled();
+      const std::uint64_t rest = size_ - position - 1;
+      const bool is_whole = input_->skip(rest) == rest;
+      if (is_whole || remainder_ == Remainder::kKeep) throw;
+      return std::nullopt;
     }
   }
 

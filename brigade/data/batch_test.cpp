@@ -54,5 +54,22 @@ TEST(Batch, KnowsItsCardinality) {
   EXPECT_EQ(cardinality_of_batch(kUnknown, 2, true), kUnknown);
 }
 
+TEST(Batch, AnErrorInADroppedRemainderIsDroppedWithIt) {
+  const auto failing = range(10).map([](std::int64_t x) {
+    if (x == 8) throw Error(ErrorCode::kDataLoss, "eight");
+    return x;
+  });
+  const auto dropping = failing.batch(4, {.remainder = Remainder::kDrop});
+  EXPECT_EQ(epoch_of(dropping), (std::vector<Numbers>{{0, 1, 2, 3}, {4, 5, 6, 7}}));
+  EXPECT_EQ(dropping.node()->iterator({})->skip(100), 2U);
+  auto keeping = failing.batch(4).iterator();
+  keeping.next();
+  keeping.next();
+  EXPECT_EQ(error_of([&] { keeping.next(); }).code(), ErrorCode::kDataLoss);
+  const auto full = failing.take(9).batch(3, {.remainder = Remainder::kDrop}).node()->iterator({});
+  full->skip(2);
+  EXPECT_EQ(error_of([&] { full->next(); }).code(), ErrorCode::kDataLoss);
+}
+
 }  // namespace
 }  // namespace brigade::data

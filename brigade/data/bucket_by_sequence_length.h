@@ -83,6 +83,7 @@ class BucketIterator final : public IteratorBase<typename Structure<T>::Batch> {
       try {
         if (!next_group()) return passed;
       } catch (...) {  // an element that failed, and so has a place among the batches
+        rethrow_if_cancelled();
       }
     }
     return count;

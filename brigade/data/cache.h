@@ -134,7 +134,8 @@ class CacheIterator final : public IteratorBase<T> {
     if (outcome.is_end()) return finish();
     has_failed_ = has_failed_ || outcome.error;
     read_.push_back(std::move(outcome));
-    if (static_cast<std::int64_t>(read_.size()) == node_.cardinality()) finish();
+    // Whoever walks over so many does not ask for more; but there may be one, or an error.
+    if (static_cast<std::int64_t>(read_.size()) == node_.cardinality()) read();
   }
   void finish() {
     input_ = nullptr;

@@ -165,5 +165,16 @@ TEST(Cache, RefusesAnInputThatNeverEnds) {
   expect_invalid_argument([] { range(3).repeat().cache(); }, "put repeat behind it");
 }
 
+TEST(Cache, HearsTheErrorBehindTheLastElement) {
+  const auto dataset =
+      range(5).filter([](std::int64_t) { return true; }).assert_cardinality(3).cache();
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    auto iterator = dataset.iterator();
+    for (std::int64_t x = 0; x < 3; ++x) EXPECT_EQ(iterator.next(), x);
+    EXPECT_EQ(error_of([&] { iterator.next(); }).code(), ErrorCode::kFailedPrecondition);
+    EXPECT_EQ(iterator.next(), std::nullopt);
+  }
+}
+
 }  // namespace
 }  // namespace brigade::data

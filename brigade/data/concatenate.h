@@ -22,7 +22,8 @@ template <class T>
 class ConcatenateNode;
 
 /// Walks over one input at a time, so that the second starts no threads before its turn and the
-/// first keeps none after it.
+/// first keeps none after it. If the second cannot be begun, that is an element that fails, the
+/// last one.
 template <class T>
 class ConcatenateIterator final : public IteratorBase<T> {
  public:
@@ -31,40 +32,55 @@ class ConcatenateIterator final : public IteratorBase<T> {
     start_part(0);
   }
   std::optional<T> next() override {
+    if (!input_) return std::nullopt;
     auto element = input_->next();
     if (element || part_ == 1) return element;
     start_part(1);
     return input_->next();
   }
   std::uint64_t skip(std::uint64_t count) override {
+    if (!input_) return 0;
     const std::uint64_t passed = input_->skip(count);
     if (passed == count || part_ == 1) return passed;
-    start_part(1);
+    try {
+      start_part(1);
+    } catch (...) {
+      rethrow_if_cancelled();
+      return passed + 1;
+    }
     return passed + input_->skip(count - passed);
   }
   io::StateTree save() const override {
-    return make_position("concatenate", {{"part", part_}}, input_->save());
+    return make_position("concatenate", {{"part", part_}},
+                         input_ ? std::optional(input_->save()) : std::nullopt);
   }
-  bool keeps_place_when_cancelled() const override { return input_->keeps_place_when_cancelled(); }
+  bool keeps_place_when_cancelled() const override {
+    return !input_ || input_->keeps_place_when_cancelled();
+  }
   void restore(const io::StateTree& state) override {
     check_position(state, "concatenate");
     const std::uint64_t part = position_number(state, "part");
     check_part(part);
+    if (part == 1 && !has_position_input(state)) return leave();
     start_part(part);
     input_->restore(position_input(state));
   }
 
  private:
   void start_part(std::uint64_t part) {
-    input_ = nullptr;  // joins its threads before the next part starts its own
+    leave();  // joins its threads before the next part starts its own
     input_ = node_.iterator_of(part, options_);
     part_ = part;
+  }
+  void leave() {
+    input_ = nullptr;
+    part_ = 1;
   }
 
   const ConcatenateNode<T>& node_;
   IteratorOptions options_;
   std::uint64_t part_ = 0;
-  std::unique_ptr<IteratorBase<T>> input_;
+  std::unique_ptr<IteratorBase<T>> input_;  // none if it could not be made
 };
 
 template <class T>

@@ -6,6 +6,7 @@
 
 #include "brigade/data/source.h"
 #include "brigade/data/testing/dataset_contract.h"
+#include "brigade/data/testing/fragile.h"
 
 namespace brigade::data {
 namespace {
@@ -45,6 +46,21 @@ TEST(Concatenate, RefusesABrokenPosition) {
 TEST(Concatenate, DescribesItself) {
   EXPECT_EQ(range(3).concatenate(range(2).take(1)).batch(2).describe(),
             "range(3) | concatenate(range(2) | take(1)) | batch(2)");
+}
+
+TEST(Concatenate, APartThatCannotBeBegunIsOneElementThatFails) {
+  const auto dataset = [] { return range(2).concatenate(source_failing_at(2, 0)); };
+  auto iterator = dataset().iterator();
+  iterator.next();
+  iterator.next();
+  EXPECT_EQ(error_of([&] { iterator.next(); }).code(), ErrorCode::kUnavailable);
+  const io::StateTree behind = written_and_read(iterator.save());
+  EXPECT_EQ(iterator.next(), std::nullopt);
+  auto resumed = dataset().iterator();
+  resumed.restore(behind);
+  EXPECT_EQ(resumed.next(), std::nullopt);
+  EXPECT_EQ(dataset().node()->iterator({})->skip(100), 3U);
+  EXPECT_EQ(epoch_of(dataset().ignore_errors({.log = ErrorLog::kOff})), (Numbers{0, 1}));
 }
 
 }  // namespace

@@ -122,7 +122,11 @@ class ElementsIterator {
   std::uint64_t skip(std::uint64_t count) {
     const std::uint64_t left = size() - place_;
     const std::uint64_t passed = count < left ? count : left;
-    if (passed > 0) go_to(place_ + passed);
+    for (std::uint64_t file = 0; file < files_.size(); ++file) {
+      const std::uint64_t of_file = before(place_ + passed, file) - before(place_, file);
+      if (of_file > 0) files_[static_cast<std::size_t>(file)]->skip(of_file);
+    }
+    place_ += passed;
     return passed;
   }
   void go_to(std::uint64_t place) {
@@ -130,8 +134,7 @@ class ElementsIterator {
     files_.clear();  // joins their threads
     const std::uint64_t files = elements_->index().files;
     for (std::uint64_t file = 0; file < files; ++file) {
-      const std::uint64_t of_file = place / files + (file < place % files ? 1 : 0);
-      auto reader = std::make_unique<ElementFileIterator<T>>(elements_, file, of_file);
+      auto reader = std::make_unique<ElementFileIterator<T>>(elements_, file, before(place, file));
       if (files == 1) {
         files_.push_back(std::move(reader));
       } else {
@@ -141,6 +144,11 @@ class ElementsIterator {
   }
 
  private:
+  /// Elements before `place` that lie in the file.
+  std::uint64_t before(std::uint64_t place, std::uint64_t file) const {
+    const std::uint64_t files = elements_->index().files;
+    return place / files + (file < place % files ? 1 : 0);
+  }
   std::unique_ptr<IteratorBase<T>> read_ahead(std::unique_ptr<IteratorBase<T>> reader) const {
     return std::make_unique<PipelinedIterator<T, T>>(
         std::move(reader), [](T&& element, std::uint64_t) { return std::move(element); },

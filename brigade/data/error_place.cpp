@@ -18,4 +18,13 @@ void rethrow_with_place(std::string_view place) {
   }
 }
 
+void rethrow_if_cancelled() {
+  try {
+    throw;
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::kCancelled) throw;
+  } catch (...) {  // says something about an element
+  }
+}
+
 }  // namespace brigade::data::internal

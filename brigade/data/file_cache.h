@@ -124,19 +124,19 @@ class FileCacheIterator final : public IteratorBase<T> {
   }
   /// From the start of the epoch. What was written before is not written again.
   void begin_input() {
-    input_ = nullptr;
-    input_ = node_.iterator(options_);
+    input_ = node_.iterator(options_);  // the old one stays if this throws
     place_ = 0;
   }
   std::optional<T> next_of_input() {
-    if (!std::exchange(has_begun_, true)) writer_ = cache_->write(options_);
     Outcome<T> outcome = outcome_of_next(*input_);
     if (outcome.error && is_cancelled(options_)) std::rethrow_exception(outcome.error);
+    const std::uint64_t place = place_;
+    if (!outcome.is_end()) ++place_;  // passed even if there is nowhere to write it
+    if (!std::exchange(has_begun_, true)) writer_ = cache_->write(options_);
     if (outcome.is_end()) {
       commit();
       return std::nullopt;
     }
-    const std::uint64_t place = place_++;
     if (writer_ && writer_->count() == place) write(outcome);
     return std::move(outcome).take();
   }

@@ -311,5 +311,40 @@ TEST_F(FileCache, LivesOnTheMachinesDiskToo) {
   std::filesystem::remove_all(folder);
 }
 
+TEST_F(FileCache, ThatCannotBeginToWriteFailsOneElementAndGoesOn) {
+  const auto blocked = [&] { return cached(range(6), "/blocked/a"); };
+  files_->create("/blocked", io::CreateMode::kTruncate)->close();
+  auto iterator = blocked().iterator();
+  EXPECT_THROW(iterator.next(), Error) << "in the place of element 0";
+  EXPECT_EQ(iterator.next(), 1);
+  EXPECT_EQ(iterator.next(), 2);
+  auto resumed = blocked().iterator();
+  resumed.restore(iterator.save());
+  EXPECT_EQ(rest_of(resumed), (Numbers{3, 4, 5}));
+  EXPECT_EQ(blocked().node()->iterator({})->skip(100), 6U);
+}
+
+TEST_F(FileCache, SeveralFilesArePassedOverWithoutReadingAnew) {
+  const auto dataset = range(30).snapshot("/cache/s", {.files = 4, .file_system = files_});
+  epoch_of(dataset);
+  const auto walk = dataset.node()->iterator({});
+  std::int64_t place = 0;
+  for (const std::uint64_t count : {1, 0, 5, 2, 7, 3}) {
+    EXPECT_EQ(walk->skip(count), count);
+    place += static_cast<std::int64_t>(count);
+    EXPECT_EQ(walk->next(), place++);
+  }
+  EXPECT_EQ(epoch_of(dataset.shard(7, 3)), (Numbers{3, 10, 17, 24}));
+}
+
+TEST_F(FileCache, ThatIsBrokenBetweenPassesFailsOnce) {
+  auto iterator = cached(range(2)).repeat(2).iterator();
+  iterator.next();
+  iterator.next();
+  files_->create("/cache/a/index.json", io::CreateMode::kTruncate)->close();
+  EXPECT_EQ(error_of([&] { iterator.next(); }).code(), ErrorCode::kDataLoss);
+  EXPECT_EQ(iterator.next(), std::nullopt);
+}
+
 }  // namespace
 }  // namespace brigade::data

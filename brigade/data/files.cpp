@@ -90,7 +90,8 @@ void FileList::rethrow_in(std::uint64_t file) const {
 IteratorOptions options_of_file(IteratorOptions options, std::uint64_t file) {
   options.seed = base::derive_seed(options.seed, "file", file, 0);
   options.shard = Shard();
-  options.stages = nullptr;  // their work is that of this step
+  options.order = Order::kInOrder;  // a saved position counts elements of the file
+  options.stages = nullptr;         // their work is that of this step
   return options;
 }
 

@@ -95,6 +95,7 @@ class FilesIterator final : public IteratorBase<T> {
       try {
         open_file();
       } catch (...) {  // a file that cannot be opened is one element that cannot be made
+        rethrow_if_cancelled();
         ++passed;
         continue;
       }

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "brigade/data/from_generator.h"
 #include "brigade/data/source.h"
 #include "brigade/data/testing/dataset_contract.h"
 
@@ -172,6 +173,19 @@ TEST(Files, AreTheSameListByNamesAndOrderBelowTheirFolder) {
 TEST(Files, DescribeThemselves) {
   EXPECT_EQ(files({"a/0..1"}).batch(2).describe(), "from_files(a/0..1) | batch(2)");
   EXPECT_EQ(files(kUneven).describe(), "from_files(0..1 and 4 more)");
+}
+
+TEST(Files, KeepTheOrderWithinAFile) {
+  std::optional<Order> seen;
+  const auto notes_order = [&](const IteratorOptions& options) {
+    seen = options.order;
+    return [] { return std::optional<std::int64_t>(); };
+  };
+  const auto dataset = from_files<std::int64_t>(
+      {"a"}, [&](const io::Path&) { return from_generator<std::int64_t>(notes_order); });
+  EXPECT_EQ(dataset.node()->order({.order = Order::kRelaxed}), Order::kInOrder);
+  epoch_of(dataset, {.order = Order::kRelaxed});
+  EXPECT_EQ(seen, Order::kInOrder);
 }
 
 }  // namespace

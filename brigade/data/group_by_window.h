@@ -57,7 +57,7 @@ class GroupByWindowIterator final : public IteratorBase<U> {
   GroupByWindowIterator(NotedInput<T> input, WindowReduction<T, U> reduction,
                         const IteratorOptions& options)
       : where_(reduction.rule.where),
-        options_(options),
+        options_(options_in_order(options)),
         reduce_(std::move(reduction.reduce)),
         groups_(std::move(input), std::move(reduction.rule)) {}
   std::optional<U> next() override {

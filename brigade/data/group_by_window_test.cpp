@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "brigade/data/from_generator.h"
 #include "brigade/data/testing/expect_as_in.h"
 
 namespace brigade::data {
@@ -113,6 +114,20 @@ TEST(GroupByWindow, RefusesBrokenPositions) {
   expect_invalid_argument(restore(state_with("groups", io::StateTree::List{group})),
                           "element 1 twice");
   expect_invalid_argument(restore(state_with("read", 100U)), "now has fewer");
+}
+
+TEST(GroupByWindow, KeepsTheOrderWithinWindows) {
+  std::optional<Order> seen;
+  const auto notes_order = [&](const IteratorOptions& options) {
+    seen = options.order;
+    return [] { return std::optional<std::int64_t>(); };
+  };
+  const auto inner = from_generator<std::int64_t>(notes_order);
+  const auto dataset = range(4).group_by_window(
+      [](std::int64_t) { return 0; }, [=](std::int64_t, const auto&) { return inner; }, 2);
+  EXPECT_EQ(dataset.node()->order({.order = Order::kRelaxed}), Order::kInOrder);
+  epoch_of(dataset, {.order = Order::kRelaxed});
+  EXPECT_EQ(seen, Order::kInOrder);
 }
 
 }  // namespace

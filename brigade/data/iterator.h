@@ -59,6 +59,7 @@ class Iterator {
   /// thread while this call waits.
   std::optional<T> next() {
     if (is_cancelled()) std::rethrow_exception(cancelled_walk());
+    check_begun();
     try {
       return base_->next();
     } catch (...) {
@@ -76,6 +77,7 @@ class Iterator {
         !is_interrupted_,
         "Iterator::save: a call of next was cancelled midway, and elements may be lost with "
         "it; save before, or put prefetch last");
+    check_begun();
     return iterator_state(options_, node_->recipe(), base_->save());
   }
 
@@ -102,11 +104,14 @@ class Iterator {
     is_interrupted_ = false;
   }
 
-  /// Starts the next pass over the data, wherever this one stands.
+  /// Starts the next pass over the data, wherever this one stands. If it cannot be begun, it may be
+  /// tried again; until then there is nothing to walk over.
   void start_next_epoch() {
     base_ = nullptr;  // joins the threads of this epoch before the next one starts its own
-    ++options_.epoch;
-    base_ = make_base(options_);
+    IteratorOptions options = options_;
+    ++options.epoch;
+    base_ = make_base(options);
+    options_ = std::move(options);
     is_interrupted_ = false;
   }
 
@@ -120,6 +125,11 @@ class Iterator {
  private:
   std::unique_ptr<IteratorBase<T>> make_base(const IteratorOptions& options) const {
     return internal::measured(node_->iterator(options), options.stages, node_->describe());
+  }
+  void check_begun() const {
+    check_state(base_ != nullptr,
+                "Iterator: the next epoch could not be begun; call start_next_epoch again, or "
+                "restore a position");
   }
   bool is_cancelled() const { return options_.cancel && options_.cancel->is_cancelled(); }
 

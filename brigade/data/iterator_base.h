@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "brigade/concurrency/cancel_token.h"
+#include "brigade/data/error_place.h"
 #include "brigade/data/order.h"
 #include "brigade/data/sharing.h"
 #include "brigade/io/state_tree.h"
@@ -46,7 +47,8 @@ class IteratorBase {
   /// The next element; nothing at the end, and from then on.
   virtual std::optional<T> next() = 0;
   /// Passes over up to `count` elements, failed ones included, as cheaply as the transform can, and
-  /// returns how many there were: fewer than `count` only at the end.
+  /// returns how many there were: fewer than `count` only at the end. Throws kCancelled once the
+  /// walk is cancelled.
   virtual std::uint64_t skip(std::uint64_t count);
   /// The position behind the last element returned.
   virtual io::StateTree save() const = 0;
@@ -63,6 +65,7 @@ std::uint64_t IteratorBase<T>::skip(std::uint64_t count) {
     try {
       if (!next()) return passed;
     } catch (...) {  // whoever skips an element does not ask whether it could have been made
+      internal::rethrow_if_cancelled();
     }
   }
   return count;

@@ -4,6 +4,7 @@
 
 #include "brigade/data/source.h"
 #include "brigade/data/testing/dataset_contract.h"
+#include "brigade/data/testing/fragile.h"
 
 namespace brigade::data {
 namespace {
@@ -87,6 +88,55 @@ TEST(Iterator, SavesNoPositionThatMayHaveLostElements) {
   EXPECT_EQ(iterator.next(), (Numbers{0, 1}));
   EXPECT_EQ(error_of([&] { iterator.next(); }).code(), ErrorCode::kCancelled);
   EXPECT_EQ(error_of([&] { iterator.save(); }).code(), ErrorCode::kFailedPrecondition);
+}
+
+TEST(Iterator, SkippingTakesNoCancelledCallForAnElement) {
+  const concurrency::CancelToken token;
+  const CancelledSource source(10, token);
+  const auto dataset = source.dataset();
+  const auto walks = [&](const IteratorOptions& options) {
+    const auto length = [](std::int64_t) { return 1; };
+    return std::vector<std::function<void()>>{
+        [=] { dataset.node()->iterator(options)->skip(1'000'000); },
+        [=] { dataset.skip(1'000'000).node()->iterator(options)->next(); },
+        [=] { dataset.batch(2).unbatch().node()->iterator(options)->skip(1'000'000); },
+        [=] { dataset.batch(2).rebatch(3).node()->iterator(options)->skip(1'000'000); },
+        [=] {
+          const auto buckets = dataset.bucket_by_sequence_length(
+              {.length = length, .boundaries = {3}, .batch_sizes = {2, 2}});
+          buckets.node()->iterator(options)->skip(1'000'000);
+        },
+        [=] { dataset.assert_cardinality(0).node()->iterator(options)->next(); },
+        [=] { dataset.assert_cardinality(5).node()->iterator(options)->skip(1'000'000); }};
+  };
+  token.cancel();
+  for (const auto& walk : walks({.cancel = token})) {
+    EXPECT_EQ(error_of(walk).code(), ErrorCode::kCancelled);
+  }
+  EXPECT_LT(source.calls(), 100);
+}
+
+TEST(Iterator, RestoresNoPositionOnceItIsCancelled) {
+  const concurrency::CancelToken token;
+  const auto dataset = CancelledSource(10, token).dataset().prefetch(2);
+  auto iterator = dataset.iterator({.cancel = token});
+  const io::StateTree start = iterator.save();
+  for (int i = 0; i < 5; ++i) iterator.next();
+  const io::StateTree state = iterator.save();
+  auto other = dataset.iterator({.cancel = token});
+  token.cancel();
+  EXPECT_EQ(error_of([&] { other.restore(state); }).code(), ErrorCode::kCancelled);
+  EXPECT_EQ(io::to_json(other.save()).json, io::to_json(start).json);
+}
+
+TEST(Iterator, TriesAgainToBeginAnEpoch) {
+  auto iterator = source_failing_at(2, 1).iterator();
+  EXPECT_EQ(error_of([&] { iterator.start_next_epoch(); }).code(), ErrorCode::kUnavailable);
+  EXPECT_EQ(error_of([&] { iterator.next(); }).code(), ErrorCode::kFailedPrecondition);
+  EXPECT_EQ(error_of([&] { iterator.save(); }).code(), ErrorCode::kFailedPrecondition);
+  iterator.start_next_epoch();
+  EXPECT_EQ(iterator.epoch(), 1U);
+  EXPECT_EQ(rest_of(iterator), (Numbers{0, 1}));
 }
 
 }  // namespace

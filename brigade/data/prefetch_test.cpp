@@ -78,5 +78,9 @@ TEST(Prefetch, ACancelledWalkKeepsItsPlace) {
   EXPECT_EQ(resumed.next(), 8);
 }
 
+TEST(Prefetch, OfMoreThanMemoryHoldsPrefetchesWhatItCan) {
+  EXPECT_EQ(epoch_of(range(3).prefetch(std::int64_t{1} << 62)), epoch_of(range(3)));
+}
+
 }  // namespace
 }  // namespace brigade::data

@@ -39,6 +39,7 @@ class RebatchIterator final : public IteratorBase<B> {
       try {
         if (!gather()) return passed;
       } catch (...) {  // whoever skips a batch does not ask whether it could have been made
+        rethrow_if_cancelled();
       }
     }
     return count;

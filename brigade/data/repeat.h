@@ -25,18 +25,18 @@ std::string name_of_repeat(std::int64_t count);
 /// under `kForever` it is e * 2^32 + p.
 IteratorOptions options_of_pass(IteratorOptions options, std::int64_t count, std::uint64_t pass);
 
+/// A pass that cannot be begun is one element that fails.
 template <class T>
 class RepeatIterator final : public IteratorBase<T> {
  public:
   RepeatIterator(const Node<T>& input, IteratorOptions options, std::int64_t count)
       : node_(input), options_(options), count_(count) {
-    start_pass(0);
+    if (!is_at_end()) start_pass();
   }
 
   std::optional<T> next() override {
     while (!is_at_end()) {
-      auto element = next_of_pass();
-      if (element) return element;
+      if (auto element = next_of_pass()) return element;
       end_pass();
     }
     return std::nullopt;
@@ -44,29 +44,40 @@ class RepeatIterator final : public IteratorBase<T> {
   std::uint64_t skip(std::uint64_t count) override {
     std::uint64_t passed = 0;
     while (passed < count && !is_at_end()) {
-      const std::uint64_t part = input_->skip(count - passed);
+      const std::uint64_t part = input_ ? input_->skip(count - passed) : 0;
       if (part > 0) pass_is_empty_ = false;
       passed += part;
-      if (passed < count) end_pass();
+      if (passed == count) break;
+      try {
+        end_pass();
+      } catch (...) {
+        rethrow_if_cancelled();
+        ++passed;
+      }
     }
     return passed;
   }
   io::StateTree save() const override {
     return make_position("repeat", {{"pass", pass_}, {"pass_is_empty", pass_is_empty_ ? 1U : 0U}},
-                         input_->save());
+                         input_ ? std::optional(input_->save()) : std::nullopt);
   }
   void restore(const io::StateTree& state) override {
     check_position(state, "repeat");
-    start_pass(position_number(state, "pass"));
-    pass_is_empty_ = position_number(state, "pass_is_empty") != 0;
-    input_->restore(position_input(state));
+    const bool is_empty = position_number(state, "pass_is_empty") != 0;
+    go_to(position_number(state, "pass"));
+    const bool is_open = has_position_input(state);
+    // One that is not open and not empty could not be begun.
+    if (is_open || (is_empty && !is_at_end())) start_pass();
+    if (is_open) input_->restore(position_input(state));
+    pass_is_empty_ = is_empty;
   }
 
  private:
   bool is_at_end() const {
-    return count_ != kForever && pass_ >= static_cast<std::uint64_t>(count_);
+    return has_ended_ || (count_ != kForever && pass_ >= static_cast<std::uint64_t>(count_));
   }
   std::optional<T> next_of_pass() {
+    if (!input_) return std::nullopt;
     try {
       auto element = input_->next();
       if (element) pass_is_empty_ = false;
@@ -76,15 +87,24 @@ class RepeatIterator final : public IteratorBase<T> {
       throw;
     }
   }
-  void start_pass(std::uint64_t pass) {
+  void go_to(std::uint64_t pass) {
     input_ = nullptr;  // joins its threads before the next pass starts its own
-    input_ = node_.iterator(options_of_pass(options_, count_, pass));
     pass_ = pass;
+    pass_is_empty_ = true;
+    has_ended_ = false;
+  }
+  void start_pass() {
+    pass_is_empty_ = false;
+    input_ = node_.iterator(options_of_pass(options_, count_, pass_));
     pass_is_empty_ = true;
   }
   void end_pass() {
-    if (pass_is_empty_) count_ = 0;  // nothing to repeat: without this, kForever would spin
-    if (!is_at_end()) start_pass(pass_ + 1);
+    if (pass_is_empty_) {  // nothing to repeat: without this, kForever would spin
+      has_ended_ = true;
+    } else {
+      go_to(pass_ + 1);
+      if (!is_at_end()) start_pass();
+    }
   }
 
   const Node<T>& node_;
@@ -92,7 +112,8 @@ class RepeatIterator final : public IteratorBase<T> {
   std::int64_t count_;
   std::uint64_t pass_ = 0;
   bool pass_is_empty_ = true;
-  std::unique_ptr<IteratorBase<T>> input_;
+  bool has_ended_ = false;
+  std::unique_ptr<IteratorBase<T>> input_;  // none at the end, and if it could not be made
 };
 
 template <class T>

@@ -6,6 +6,7 @@
 
 #include "brigade/data/source.h"
 #include "brigade/data/testing/dataset_contract.h"
+#include "brigade/data/testing/fragile.h"
 
 namespace brigade::data {
 namespace {
@@ -81,6 +82,44 @@ TEST(Repeat, OfFailingElementsIsNotEmpty) {
     EXPECT_EQ(error_of([&] { iterator.next(); }).code(), ErrorCode::kDataLoss);
   }
   EXPECT_EQ(iterator.next(), std::nullopt);
+}
+
+TEST(Repeat, APassThatCannotBeBegunIsOneElementThatFails) {
+  const auto dataset = [] { return source_failing_at(2, 1).repeat(3); };
+  auto iterator = dataset().iterator();
+  EXPECT_EQ(iterator.next(), 0);
+  EXPECT_EQ(iterator.next(), 1);
+  EXPECT_EQ(error_of([&] { iterator.next(); }).code(), ErrorCode::kUnavailable);
+  const io::StateTree behind = written_and_read(iterator.save());
+  EXPECT_EQ(rest_of(iterator), (Numbers{0, 1}));
+  auto resumed = source_failing_at(2, -1).repeat(3).iterator();
+  resumed.restore(behind);
+  EXPECT_EQ(rest_of(resumed), (Numbers{0, 1})) << "the pass that failed is passed";
+  EXPECT_EQ(dataset().node()->iterator({})->skip(100), 5U);
+}
+
+TEST(Repeat, BeginsNoPassBehindTheLast) {
+  auto iterator = source_failing_at(2, 2).repeat(2).iterator();
+  EXPECT_EQ(rest_of(iterator), (Numbers{0, 1, 0, 1}));
+  EXPECT_EQ(iterator.next(), std::nullopt);
+}
+
+TEST(Repeat, GoesBackFromAPassWithoutElements) {
+  const auto epochs = [](std::uint64_t epoch) { return epoch == 1 ? 0 : 2; };
+  const auto dataset = from_generator<std::int64_t>([=](const IteratorOptions& options) {
+                         const std::int64_t size = epochs(options.epoch);
+                         return [size, x = std::int64_t{0}]() mutable {
+                           return x < size ? std::optional(x++) : std::nullopt;
+                         };
+                       }).repeat(3);
+  const auto walk = dataset.node()->iterator({});
+  walk->next();
+  const io::StateTree state = walk->save();
+  for (int pass = 0; pass < 2; ++pass) {
+    EXPECT_EQ(walk->next(), 1);
+    EXPECT_EQ(walk->next(), std::nullopt) << "pass 1 has no elements";
+    walk->restore(state);
+  }
 }
 
 }  // namespace

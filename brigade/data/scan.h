@@ -89,8 +89,7 @@ class ScanIterator final : public IteratorBase<typename ScanTraits<State, F, T>:
 
  private:
   void start() {
-    input_ = nullptr;  // joins its threads before the next one starts its own
-    input_ = node_.iterator(options_);
+    input_ = node_.iterator(options_);  // the old one stays if this throws
     state_ = call_.initial;
     place_ = 0;
   }

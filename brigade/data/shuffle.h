@@ -88,9 +88,9 @@ class ShuffleIterator final : public IteratorBase<T> {
   void restore(const io::StateTree& state) override {
     const ShuffleProgress progress = load_shuffle(state, key_, buffer_size_);
     ReplayedBuffer replayed = replay_shuffle(key_, buffer_size_, progress);
-    input_ = nullptr;
     input_ = node_.iterator(job_);
-    buffer_.assign(replayed.places.size(), Outcome<T>());
+    buffer_.clear();
+    buffer_.resize(replayed.places.size());
     std::uint64_t position = 0;
     const auto pass_to = [&](std::uint64_t target) {
       const std::uint64_t distance = target - position;
@@ -101,7 +101,7 @@ class ShuffleIterator final : public IteratorBase<T> {
     };
     for (const std::size_t slot : slots_by_place(replayed.places)) {
       pass_to(replayed.places[slot]);
-      buffer_[slot] = outcome_of_next(*input_);
+      buffer_[slot] = read();
       if (buffer_[slot].is_end()) throw_input_too_short(progress.filled);
       ++position;
     }
@@ -116,13 +116,22 @@ class ShuffleIterator final : public IteratorBase<T> {
     while (!input_has_ended_ && buffer_.size() < buffer_size_) {
       // A failed element keeps its slot and fails when it is drawn, so that the order of the others
       // does not depend on it.
-      Outcome<T> outcome = outcome_of_next(*input_);
+      Outcome<T> outcome = read();
       input_has_ended_ = outcome.is_end();
       if (input_has_ended_) return;
       buffer_.push_back(std::move(outcome));
       ++progress_.filled;
     }
   }
+  /// Throws if the wait for the element was given up: it is no failed element then.
+  Outcome<T> read() {
+    Outcome<T> outcome = outcome_of_next(*input_);
+    if (outcome.error && job_.cancel && job_.cancel->is_cancelled()) {
+      std::rethrow_exception(outcome.error);
+    }
+    return outcome;
+  }
+
   const Node<T>& node_;
   IteratorOptions job_;
   std::uint64_t key_;

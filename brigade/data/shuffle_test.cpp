@@ -8,6 +8,7 @@
 
 #include "brigade/data/source.h"
 #include "brigade/data/testing/dataset_contract.h"
+#include "brigade/data/testing/fragile.h"
 
 namespace brigade::data {
 namespace {
@@ -141,6 +142,31 @@ TEST(Shuffle, RestoringReadsOnlyWhatLayInTheBuffer) {
   *reads = 0;
   iterator.restore(state);
   EXPECT_EQ(*reads, 9);
+}
+
+TEST(Shuffle, StopsReadingOnceItIsCancelled) {
+  const concurrency::CancelToken token;
+  const CancelledSource source(1000, token);
+  auto iterator = source.dataset()
+                      .map([token](std::int64_t x) {
+                        if (x == 5) token.cancel();
+                        return x;
+                      })
+                      .shuffle(100'000)
+                      .iterator({.cancel = token});
+  EXPECT_EQ(error_of([&] { iterator.next(); }).code(), ErrorCode::kCancelled);
+  EXPECT_LT(source.calls(), 20);
+}
+
+TEST(Shuffle, TakesElementsThatCannotBeCopied) {
+  const auto dataset =
+      range(6).map([](std::int64_t x) { return std::make_unique<std::int64_t>(x); }).shuffle(3);
+  auto iterator = dataset.iterator();
+  iterator.next();
+  auto resumed = dataset.iterator();
+  resumed.restore(iterator.save());
+  while (const auto element = iterator.next()) EXPECT_EQ(**resumed.next(), **element);
+  EXPECT_FALSE(resumed.next());
 }
 
 }  // namespace

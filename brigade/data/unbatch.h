@@ -34,6 +34,7 @@ class UnbatchIterator final : public IteratorBase<typename Unbatch<B>::Element> 
       try {
         if (batches_.left() == 0 && !batches_.open_next()) return passed;
       } catch (...) {  // a batch that cannot be made is one element that cannot
+        rethrow_if_cancelled();
         ++passed;
         continue;
       }

@@ -74,8 +74,7 @@ class UniqueIterator final : public IteratorBase<T> {
 
  private:
   void start() {
-    input_ = nullptr;  // joins its threads before the next one starts its own
-    input_ = node_.iterator(options_);
+    input_ = node_.iterator(options_);  // the old one stays if this throws
     seen_.clear();
     read_ = 0;
   }

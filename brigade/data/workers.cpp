@@ -20,6 +20,7 @@ void Workers::set_count(std::size_t count) {
   {
     MutexLock lock(mutex_);
     is_running_.resize(count, false);
+    is_awaited_.resize(count, false);
   }
   crews_.push_back({hired, size,
                     std::make_unique<concurrency::ThreadPool>(
@@ -36,17 +37,27 @@ std::size_t Workers::take_number(std::size_t first, std::size_t size) {
     is_running_[number] = true;
     return number;
   }
+  for (std::size_t number = first; number < first + size; ++number) {
+    if (wants(number)) is_awaited_[number] = true;
+  }
   return first + size;
+}
+
+bool Workers::must_stay(std::size_t number) {
+  MutexLock lock(mutex_);
+  is_running_[number] = is_awaited_[number] && wants(number);
+  is_awaited_[number] = false;
+  return is_running_[number];
 }
 
 void Workers::work_in(std::size_t first, std::size_t size) {
   // Whoever was about to leave and stayed has the number this task was meant for: it takes another,
-  // or none. No number is left without somebody, as a crew has as many threads as numbers.
+  // or none. Then whoever leaves all the same begins again, so that no number is without somebody.
   const std::size_t number = take_number(first, size);
   if (number == first + size) return;
-  run_(*this, number);
-  MutexLock lock(mutex_);
-  is_running_[number] = false;
+  do {
+    run_(*this, number);
+  } while (must_stay(number));
 }
 
 }  // namespace brigade::data

@@ -42,12 +42,15 @@ class Workers {
   void work_in(std::size_t first, std::size_t size);
   /// A number in [first, first + size) that is wanted and that nobody has; `size` more if none.
   std::size_t take_number(std::size_t first, std::size_t size);
+  /// Whether worker `number` is to begin again: somebody came for its number while it was leaving.
+  bool must_stay(std::size_t number);
 
   const std::string name_;
   const Run run_;
   std::atomic<std::size_t> count_{0};
   concurrency::Mutex mutex_;
   std::vector<bool> is_running_ BRIGADE_GUARDED_BY(mutex_);  // by number
+  std::vector<bool> is_awaited_ BRIGADE_GUARDED_BY(mutex_);  // somebody came for a running one
   std::vector<Crew> crews_;                                  // last: joined first
 };
 

@@ -73,5 +73,36 @@ TEST(Workers, NumbersAreTakenOnceHoweverFastTheCountSwings) {
   crowd.end();
 }
 
+TEST(Workers, WhoIsWantedAgainWhileLeavingBeginsAgain) {
+  std::atomic<int> runs{0};  // of number 3
+  std::atomic<int> runs_beside{0};
+  std::atomic<bool> is_leaving{false};
+  std::atomic<bool> may_leave{false};
+  std::atomic<bool> is_over{false};
+  const auto wait_for = [](const auto& condition) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (!condition() && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+    return condition();
+  };
+  Workers workers("test", [&](const Workers& all, std::size_t number) {
+    if (number == 3) ++runs;
+    if (number == 4) ++runs_beside;
+    while (all.wants(number) && !is_over) std::this_thread::yield();
+    if (number != 3 || is_over) return;
+    is_leaving = true;
+    wait_for([&] { return may_leave.load(); });
+  });
+  workers.set_count(8);
+  EXPECT_TRUE(wait_for([&] { return runs == 1 && runs_beside == 1; }));
+  workers.set_count(3);
+  EXPECT_TRUE(wait_for([&] { return is_leaving.load(); }));
+  workers.set_count(4);  // an idle thread comes for number 3 and finds it taken
+  workers.set_count(5);
+  EXPECT_TRUE(wait_for([&] { return runs_beside == 2; }));
+  may_leave = true;
+  EXPECT_TRUE(wait_for([&] { return runs == 2; }));
+  is_over = true;
+}
+
 }  // namespace
 }  // namespace brigade::data
