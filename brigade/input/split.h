@@ -2,9 +2,11 @@
 
 #include <concepts>
 #include <cstdint>
+#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "brigade/data/batch_structure.h"
 #include "brigade/data/structure.h"
 
 namespace brigade::input {
@@ -14,31 +16,85 @@ namespace brigade::input {
 /// strategy. Throws kInvalidArgument if `total` is negative or `parts` less than 1.
 std::vector<std::int64_t> split_sizes(std::int64_t total, std::int64_t parts);
 
-/// A batch type that can be cut: at::Tensor, LabeledBatch, or one of yours with a `Structure`.
+/// How a batch is counted and cut, known from its own type alone. Lists come apart element by
+/// element, tuples and pairs part by part, which must agree on the number of examples.
+///
+/// Thread-safety: pure functions.
 template <class B>
-concept Splittable = std::same_as<typename data::Structure<B>::Batch, B>;
+struct BatchCut {};
+template <class B>
+requires std::same_as<typename data::Structure<B>::Batch, B>
+struct BatchCut<B> {
+  static std::int64_t size(const B& batch) { return data::Structure<B>::size(batch); }
+  static B slice(const B& batch, std::int64_t begin, std::int64_t end) {
+    return data::Structure<B>::slice(batch, begin, end);
+  }
+};
+template <class T>
+struct BatchCut<std::vector<T>> {
+  using Batch = std::vector<T>;
+  static std::int64_t size(const Batch& batch) { return static_cast<std::int64_t>(batch.size()); }
+  static Batch slice(const Batch& batch, std::int64_t begin, std::int64_t end) {
+    return Batch(batch.begin() + begin, batch.begin() + end);
+  }
+};
+template <class... B>
+struct BatchCut<std::tuple<B...>> {
+  using Batch = std::tuple<B...>;
+  static std::int64_t size(const Batch& batch) {
+    return std::apply(
+        [](const auto&... part) {
+          return data::internal::size_of_parts({BatchCut<B>::size(part)...});
+        },
+        batch);
+  }
+  static Batch slice(const Batch& batch, std::int64_t begin, std::int64_t end) {
+    return std::apply(
+        [&](const auto&... part) { return Batch(BatchCut<B>::slice(part, begin, end)...); }, batch);
+  }
+};
+template <class A, class B>
+struct BatchCut<std::pair<A, B>> {
+  using Batch = std::pair<A, B>;
+  static std::int64_t size(const Batch& batch) {
+    return data::internal::size_of_parts(
+        {BatchCut<A>::size(batch.first), BatchCut<B>::size(batch.second)});
+  }
+  static Batch slice(const Batch& batch, std::int64_t begin, std::int64_t end) {
+    return {BatchCut<A>::slice(batch.first, begin, end),
+            BatchCut<B>::slice(batch.second, begin, end)};
+  }
+};
 
-/// The batch cut by `split_sizes`, in order: views, nothing is copied. Parts without examples keep
-/// dtype and shape, with a first dimension of 0. Call it as `input::split`: for a bare tensor, an
-/// unqualified `split` is libtorch's, which takes the size of a part.
+/// A batch type that can be cut: at::Tensor, LabeledBatch, a list, tuples and pairs of these (what
+/// `zip` and `enumerate` make), or one of yours with a `Structure`.
+template <class B>
+concept Splittable = requires(const B& batch) {
+  { BatchCut<B>::size(batch) } -> std::same_as<std::int64_t>;
+};
+
+/// How many examples a batch has. Throws kInvalidArgument for what is no batch: a tensor without
+/// dimensions, parts of different sizes.
+template <Splittable B>
+std::int64_t examples_in(const B& batch) {
+  return BatchCut<B>::size(batch);
+}
+
+/// Examples [begin, end) of it: of tensors, views. 0 <= begin <= end <= examples_in(batch).
+template <Splittable B>
+B examples_between(const B& batch, std::int64_t begin, std::int64_t end) {
+  return BatchCut<B>::slice(batch, begin, end);
+}
+
+/// The batch cut by `split_sizes`, in order: views, no tensor is copied. Parts without examples
+/// keep dtype and shape, with a first dimension of 0. Call it as `input::split`: for a bare tensor,
+/// an unqualified `split` is libtorch's, which takes the size of a part.
 template <Splittable B>
 std::vector<B> split(const B& batch, std::int64_t parts) {
   std::vector<B> pieces;
   std::int64_t begin = 0;
-  for (const std::int64_t size : split_sizes(data::Structure<B>::size(batch), parts)) {
-    pieces.push_back(data::Structure<B>::slice(batch, begin, begin + size));
-    begin += size;
-  }
-  return pieces;
-}
-
-/// The same for plain lists of elements.
-template <class T>
-std::vector<std::vector<T>> split(const std::vector<T>& batch, std::int64_t parts) {
-  std::vector<std::vector<T>> pieces;
-  auto begin = batch.begin();
-  for (const std::int64_t size : split_sizes(static_cast<std::int64_t>(batch.size()), parts)) {
-    pieces.emplace_back(begin, begin + size);
+  for (const std::int64_t size : split_sizes(examples_in(batch), parts)) {
+    pieces.push_back(examples_between(batch, begin, begin + size));
     begin += size;
   }
   return pieces;

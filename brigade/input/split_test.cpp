@@ -49,6 +49,19 @@ TEST(Split, CutsListsToo) {
   EXPECT_EQ(input::split(batch, 2), (std::vector<std::vector<int>>{{1, 2}, {3}}));
 }
 
+TEST(Split, CutsTuplesAndPairsPartByPart) {
+  const std::tuple batch(at::arange(3), std::vector<int>{4, 5, 6},
+                         std::pair(at::arange(6).reshape({3, 2}), at::arange(3)));
+  EXPECT_EQ(examples_in(batch), 3);
+  const auto parts = input::split(batch, 2);
+  EXPECT_TRUE(std::get<0>(parts[0]).equal(at::arange(2)));
+  EXPECT_EQ(std::get<1>(parts[1]), std::vector<int>{6});
+  EXPECT_TRUE(std::get<2>(parts[1]).first.equal(at::arange(4, 6).reshape({1, 2})));
+  EXPECT_TRUE(std::get<2>(parts[1]).second.equal(at::arange(2, 3)));
+  expect_invalid_argument([] { input::split(std::pair(at::arange(3), at::arange(2)), 2); },
+                          "one has 3, another 2");
+}
+
 TEST(Split, RefusesBadCounts) {
   expect_invalid_argument([] { split_sizes(3, 0); }, "over 0 parts");
   expect_invalid_argument([] { split_sizes(-1, 2); }, "-1 examples");

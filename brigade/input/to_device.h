@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -10,9 +11,13 @@
 
 namespace brigade::input {
 
+/// Calls the `map_tensors` that belongs to the batch's type.
+template <class B, class Change>
+B each_tensor(const B& batch, const Change& change);
+
 /// The batch with each of its tensors replaced by what `change` makes of it, in a fixed order: how
 /// batches travel to devices. Write one for a batch type of your own, in its namespace. Lists
-/// without tensors stay as they are.
+/// without tensors stay as they are; tuples and pairs are changed part by part.
 template <class Change>
 at::Tensor map_tensors(const at::Tensor& batch, const Change& change) {
   return change(batch);
@@ -34,7 +39,18 @@ std::vector<at::Tensor> map_tensors(const std::vector<at::Tensor>& batch, const 
   return result;
 }
 
-/// Calls the `map_tensors` that belongs to the batch's type.
+template <class... B, class Change>
+std::tuple<B...> map_tensors(const std::tuple<B...>& batch, const Change& change) {
+  // Braces: from the first part to the last.
+  return std::apply(
+      [&](const auto&... part) { return std::tuple<B...>{each_tensor(part, change)...}; }, batch);
+}
+template <class A, class B, class Change>
+std::pair<A, B> map_tensors(const std::pair<A, B>& batch, const Change& change) {
+  A first = each_tensor(batch.first, change);
+  return {std::move(first), each_tensor(batch.second, change)};
+}
+
 template <class B, class Change>
 B each_tensor(const B& batch, const Change& change) {
   return map_tensors(batch, change);

@@ -1,5 +1,6 @@
 #include "brigade/input/to_device.h"
 
+#include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
@@ -40,6 +41,30 @@ TEST(ToDevice, WhatIsThereStaysAsItIs) {
 
 TEST(ToDevice, ListsHaveNoTensors) {
   EXPECT_EQ(to_device(std::vector<int>{1, 2}, kMeta), (std::vector<int>{1, 2}));
+}
+
+TEST(ToDevice, TuplesAndPairsTravelPartByPart) {
+  const std::tuple batch(at::ones({2}), std::vector<std::int64_t>{4, 5},
+                         std::pair(mine::Pair{at::ones({1}), at::ones({2}), 7},
+                                   LabeledBatch{at::ones({2, 3}), at::zeros({2}, at::kLong)}));
+  const auto there = to_device(batch, kMeta);
+  EXPECT_EQ(std::get<0>(there).device(), kMeta);
+  EXPECT_EQ(std::get<1>(there), (std::vector<std::int64_t>{4, 5}));
+  const auto& [own, labeled] = std::get<2>(there);
+  EXPECT_EQ(own.left.device(), kMeta);
+  EXPECT_EQ(own.number, 7);
+  EXPECT_EQ(labeled.labels.device(), kMeta);
+}
+
+TEST(ToDevice, PartsAreChangedInTheirOrder) {
+  int number = 0;
+  const auto count = [&](const at::Tensor&) { return at::full({}, number++); };
+  const at::Tensor one = at::ones({1});
+  const auto changed = each_tensor(std::tuple(one, std::pair(one, one), one), count);
+  EXPECT_EQ(std::get<0>(changed).item<int>(), 0);
+  EXPECT_EQ(std::get<1>(changed).first.item<int>(), 1);
+  EXPECT_EQ(std::get<1>(changed).second.item<int>(), 2);
+  EXPECT_EQ(std::get<2>(changed).item<int>(), 3);
 }
 
 TEST(ToDevice, BatchesOfOnesOwnTravelByTheirOwnFunction) {
