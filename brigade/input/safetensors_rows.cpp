@@ -3,7 +3,6 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
-#include <array>
 #include <span>
 #include <utility>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "brigade/base/strings.h"
 #include "brigade/concurrency/mutex.h"
 #include "brigade/data/source.h"
+#include "brigade/device/dtypes.h"
 #include "brigade/io/safetensors_header.h"
 
 namespace brigade::input {
@@ -19,22 +19,8 @@ namespace {
 
 using base::str_cat;
 
-constexpr std::array<std::pair<std::string_view, at::ScalarType>, 10> kTypes{
-    {{"F64", at::kDouble},
-     {"F32", at::kFloat},
-     {"F16", at::kHalf},
-     {"BF16", at::kBFloat16},
-     {"I64", at::kLong},
-     {"I32", at::kInt},
-     {"I16", at::kShort},
-     {"I8", at::kChar},
-     {"U8", at::kByte},
-     {"BOOL", at::kBool}}};
-
 at::ScalarType type_of(const io::TensorDtype& dtype) {
-  for (const auto& [name, type] : kTypes) {
-    if (name == dtype.name) return type;
-  }
+  if (const auto found = device::file_dtype_named(dtype.name)) return found->type;
   throw Error(ErrorCode::kInternal, str_cat("no tensor has the dtype ", dtype.name));
 }
 

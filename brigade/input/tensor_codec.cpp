@@ -2,7 +2,6 @@
 
 #include <ATen/ops/empty.h>
 
-#include <array>
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -11,27 +10,28 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/device/dtypes.h"
 
 namespace brigade::data {
 namespace {
 
 using base::str_cat;
 
-// A dtype is written as its place in this list: add new ones at the end.
-constexpr std::array kTypes = {at::kDouble, at::kFloat, at::kHalf, at::kBFloat16, at::kLong,
-                               at::kInt,    at::kShort, at::kChar, at::kByte,     at::kBool};
+/// A dtype is written as its place in `file_dtypes`.
+at::ScalarType type_of(std::uint8_t code) {
+  return device::file_dtypes()[code].type;
+}
 
 std::uint8_t code_of(const at::Tensor& tensor) {
   check_argument(tensor.defined(), "Codec of tensor: the tensor is undefined; give it a value.");
   check_argument(tensor.layout() == at::kStrided,
                  "Codec of tensor: the tensor is sparse; make it dense first.");
-  for (std::uint8_t code = 0; code < kTypes.size(); ++code) {
-    if (kTypes[code] == tensor.scalar_type()) return code;
+  for (std::uint8_t code = 0; code < device::file_dtypes().size(); ++code) {
+    if (type_of(code) == tensor.scalar_type()) return code;
   }
   throw Error(ErrorCode::kInvalidArgument,
               str_cat("Codec of tensor: tensors of ", toString(tensor.scalar_type()),
-                      " cannot be written; convert to float64, float32, float16, bfloat16, int64, "
-                      "int32, int16, int8, uint8 or bool."));
+                      " cannot be written; convert to one of: ", device::file_dtype_names(), "."));
 }
 
 [[noreturn]] void fail(std::string_view why) {
@@ -71,18 +71,18 @@ void Codec<at::Tensor>::encode(const at::Tensor& tensor, Encoder& to) {
 
 at::Tensor Codec<at::Tensor>::decode(Decoder& from) {
   const auto code = from.number<std::uint8_t>();
-  if (code >= kTypes.size()) fail(str_cat("its dtype is number ", int{code}));
+  if (code >= device::file_dtypes().size()) fail(str_cat("its dtype is number ", int{code}));
   const auto dimensions = from.number<std::uint8_t>();
   if (dimensions > 64) fail(str_cat("it has ", int{dimensions}, " dimensions"));
   const auto shape = from.numbers<std::int64_t>(dimensions);
   const std::string_view bytes =
-      from.take(checked_bytes(shape, c10::elementSize(kTypes[code]), from));
-  if (kTypes[code] == at::kBool) {
+      from.take(checked_bytes(shape, c10::elementSize(type_of(code)), from));
+  if (type_of(code) == at::kBool) {
     for (const char byte : bytes) {
       if (byte != 0 && byte != 1) fail("a bool in it is neither 0 nor 1");
     }
   }
-  at::Tensor tensor = at::empty(shape, at::TensorOptions(kTypes[code]));
+  at::Tensor tensor = at::empty(shape, at::TensorOptions(type_of(code)));
   if (!bytes.empty()) std::memcpy(tensor.mutable_data_ptr(), bytes.data(), bytes.size());
   return tensor;
 }
