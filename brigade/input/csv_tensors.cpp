@@ -1,0 +1,236 @@
+#include "brigade/input/csv_tensors.h"
+
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <utility>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+#include "brigade/input/csv_types.h"
+
+namespace brigade::input {
+namespace {
+
+using base::str_cat;
+using data::CsvColumn;
+using data::CsvRow;
+using data::CsvType;
+using data::CsvValue;
+using Names = std::vector<std::string>;
+
+[[noreturn]] void fail(const std::string& why) {
+  throw Error(ErrorCode::kInvalidArgument, str_cat("from_csv: ", why));
+}
+
+std::size_t place_of(const std::string& name, const Names& names) {
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found == names.end()) {
+    fail(str_cat("there is no column \"", name, "\"; there are: ", base::join(names, ", ")));
+  }
+  return static_cast<std::size_t>(found - names.begin());
+}
+
+void check_distinct(const Names& names) {
+  for (auto name = names.begin(); name != names.end(); ++name) {
+    if (std::find(names.begin(), name, *name) != name) {
+      fail(str_cat("the column \"", *name, "\" comes twice"));
+    }
+  }
+}
+
+Names names_in(const std::vector<io::Path>& paths, const CsvTensorsOptions& options) {
+  if (!options.column_names.empty()) return options.column_names;
+  if (options.format.header == data::CsvHeader::kNone) {
+    fail("the files have no header; say in `column_names` what their columns are called");
+  }
+  if (paths.empty()) fail("the list of files is empty; there must be 1 or more");
+  const Names names = data::csv_header(paths[0], options.format);
+  for (const io::Path& path : paths) {
+    const Names others = data::csv_header(path, options.format);
+    if (others == names) continue;
+    fail(str_cat("the header of ", path, " is ", base::join(others, ", "), "; that of ", paths[0],
+                 " is ", base::join(names, ", "), "; give files that are alike"));
+  }
+  return names;
+}
+
+/// Where the wanted columns lie in the files, ascending.
+std::vector<std::size_t> places_of(const Names& wanted, const Names& all) {
+  std::vector<std::size_t> places;
+  for (const std::string& name : wanted.empty() ? all : wanted) {
+    places.push_back(place_of(name, all));
+  }
+  std::sort(places.begin(), places.end());
+  return places;
+}
+
+at::ScalarType tensor_type(CsvType type) {
+  switch (type) {
+    case CsvType::kInt32:
+      return at::kInt;
+    case CsvType::kInt64:
+    case CsvType::kString:  // places in a vocabulary
+      return at::kLong;
+    case CsvType::kFloat:
+      return at::kFloat;
+    case CsvType::kDouble:
+      break;
+  }
+  return at::kDouble;
+}
+
+/// Makes tensors of rows.
+///
+/// Thread-safety: immutable.
+class CsvTensors {
+ public:
+  CsvTensors(const std::vector<io::Path>& paths, const CsvTensorsOptions& options);
+
+  const Names& names() const { return *names_; }
+  const std::vector<CsvColumn>& columns() const { return columns_; }
+  const data::CsvOptions& format() const { return format_; }
+  NamedTensors operator()(const std::vector<CsvRow>& rows) const;
+
+ private:
+  void choose_columns(const std::vector<io::Path>& paths, const CsvTensorsOptions& options);
+  void check_columns() const;
+  std::int64_t place_in_vocabulary(std::size_t column, const std::string& word) const;
+  at::Tensor tensor_of(const std::vector<CsvRow>& rows, std::size_t column) const;
+
+  std::shared_ptr<const Names> names_;
+  data::CsvOptions format_;
+  std::vector<CsvColumn> columns_;
+  std::vector<Names> vocabularies_;  // empty for columns of numbers
+};
+
+CsvTensors::CsvTensors(const std::vector<io::Path>& paths, const CsvTensorsOptions& options)
+    : format_(options.format) {
+  if (!format_.select_columns.empty()) {
+    fail("`format.select_columns` is set; name the columns in `select_columns`");
+  }
+  const Names all = names_in(paths, options);
+  check_distinct(all);
+  check_distinct(options.select_columns);
+  format_.select_columns = places_of(options.select_columns, all);
+  Names names;
+  for (const std::size_t place : format_.select_columns) names.push_back(all[place]);
+  for (const auto& [name, column] : options.columns) place_of(name, names);
+  for (const auto& [name, words] : options.vocabularies) place_of(name, names);
+  names_ = std::make_shared<const Names>(std::move(names));
+  choose_columns(paths, options);
+  check_columns();
+}
+
+void CsvTensors::choose_columns(const std::vector<io::Path>& paths,
+                                const CsvTensorsOptions& options) {
+  std::vector<CsvType> types;
+  for (const std::string& name : *names_) {
+    const auto words = options.vocabularies.find(name);
+    vocabularies_.push_back(words == options.vocabularies.end() ? Names() : words->second);
+    const auto column = options.columns.find(name);
+    if (column != options.columns.end()) {
+      columns_.push_back(column->second);
+    } else if (!vocabularies_.back().empty()) {
+      columns_.emplace_back(CsvType::kString);
+    } else {
+      if (types.empty()) {
+        types = internal::infer_csv_types(paths, format_, options.rows_for_inference);
+      }
+      columns_.push_back(internal::csv_column_with_zero(types[columns_.size()]));
+    }
+  }
+}
+
+void CsvTensors::check_columns() const {
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
+    const bool is_string = columns_[i].type == CsvType::kString;
+    const std::string& name = (*names_)[i];
+    if (is_string && vocabularies_[i].empty()) {
+      fail(str_cat("the column \"", name,
+                   "\" holds strings, and no tensor does: list its words in "
+                   "`vocabularies`, or leave it out by `select_columns`"));
+    }
+    if (!is_string && !vocabularies_[i].empty()) {
+      fail(str_cat("the column \"", name, "\" has a vocabulary, and is wanted as ",
+                   columns_[i].type, "; it must be a string"));
+    }
+    if (is_string && columns_[i].default_value) {
+      place_in_vocabulary(i, std::get<std::string>(*columns_[i].default_value));
+    }
+  }
+}
+
+std::int64_t CsvTensors::place_in_vocabulary(std::size_t column, const std::string& word) const {
+  const Names& words = vocabularies_[column];
+  const auto found = std::find(words.begin(), words.end(), word);
+  if (found == words.end()) {
+    fail(str_cat("\"", word, "\" is not in the vocabulary of the column \"", (*names_)[column],
+                 "\"; there are: ", base::join(words, ", ")));
+  }
+  return found - words.begin();
+}
+
+at::Tensor CsvTensors::tensor_of(const std::vector<CsvRow>& rows, std::size_t column) const {
+  const auto fill = [&]<class T>(at::Tensor tensor, T, const auto& number) {
+    T* to = tensor.mutable_data_ptr<T>();
+    for (const CsvRow& row : rows) *to++ = number(row[column]);
+    return tensor;
+  };
+  const CsvType type = columns_[column].type;
+  at::Tensor tensor =
+      at::empty({static_cast<std::int64_t>(rows.size())}, at::TensorOptions(tensor_type(type)));
+  if (type == CsvType::kString) {
+    return fill(tensor, std::int64_t(), [&](const CsvValue& value) {
+      return place_in_vocabulary(column, std::get<std::string>(value));
+    });
+  }
+  const auto as = [&]<class T>(T zero) {
+    return fill(tensor, zero, [](const CsvValue& value) { return std::get<T>(value); });
+  };
+  if (type == CsvType::kInt32) return as(std::int32_t());
+  if (type == CsvType::kInt64) return as(std::int64_t());
+  return type == CsvType::kFloat ? as(float()) : as(double());
+}
+
+NamedTensors CsvTensors::operator()(const std::vector<CsvRow>& rows) const {
+  std::vector<at::Tensor> tensors;
+  for (std::size_t i = 0; i < columns_.size(); ++i) tensors.push_back(tensor_of(rows, i));
+  return NamedTensors(names_, std::move(tensors));
+}
+
+data::Dataset<std::vector<CsvRow>> batches_of(std::vector<io::Path> paths,
+                                              const CsvTensors& tensors,
+                                              const CsvTensorsOptions& options) {
+  auto rows = data::csv(std::move(paths), tensors.columns(), tensors.format());
+  if (options.shuffle) rows = rows.shuffle(*options.shuffle);
+  if (options.epochs != 1) rows = rows.repeat(options.epochs);
+  return rows.batch(options.batch_size, options.batch);
+}
+
+}  // namespace
+
+data::Dataset<NamedTensors> from_csv(std::vector<io::Path> paths,
+                                     const CsvTensorsOptions& options) {
+  const auto tensors = std::make_shared<const CsvTensors>(paths, options);
+  return batches_of(std::move(paths), *tensors, options)
+      .map([tensors](const std::vector<CsvRow>& rows) { return (*tensors)(rows); })
+      .prefetch(options.prefetch);
+}
+
+data::Dataset<std::pair<NamedTensors, at::Tensor>> from_csv(std::vector<io::Path> paths,
+                                                            const std::string& label,
+                                                            const CsvTensorsOptions& options) {
+  const auto tensors = std::make_shared<const CsvTensors>(paths, options);
+  place_of(label, tensors->names());
+  return batches_of(std::move(paths), *tensors, options)
+      .map([tensors, label](const std::vector<CsvRow>& rows) {
+        const NamedTensors all = (*tensors)(rows);
+        return std::pair(all.without(label), all[label]);
+      })
+      .prefetch(options.prefetch);
+}
+
+}  // namespace brigade::input
