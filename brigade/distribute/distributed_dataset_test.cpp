@@ -4,6 +4,8 @@
 #include <ATen/ops/randint.h>
 #include <gtest/gtest.h>
 
+#include "brigade/data/stage_stats.h"
+#include "brigade/data/zip.h"
 #include "brigade/distribute/testing/fixtures.h"
 #include "brigade/input/tensor_slices.h"
 
@@ -51,6 +53,118 @@ TEST(DistributedDataset, GlobalBatchesAreCutByTheBalancedRule) {
             (std::vector<Shares>{{{0, 1}, {2, 3}}, {{4, 5}, {6, 7}}, {{8}, {}}}));
   EXPECT_EQ(all_shares(distributed(numbers_to(2).batch(2), 4)),
             (std::vector<Shares>{{{0}, {1}, {}, {}}}));
+  EXPECT_EQ(all_shares(distributed(numbers_to(7).batch(4), 2)),
+            (std::vector<Shares>{{{0, 1}, {2, 3}}, {{4, 5}, {6}}}));
+}
+
+TEST(DistributedDataset, ADroppedRemainderIsDroppedForAll) {
+  const auto batches = numbers_to(9).batch(4, {.remainder = data::Remainder::kDrop});
+  const auto dataset = distributed(batches, 2);
+  EXPECT_EQ(all_shares(dataset), (std::vector<Shares>{{{0, 1}, {2, 3}}, {{4, 5}, {6, 7}}}));
+  EXPECT_EQ(dataset.cardinality(), 2);
+}
+
+TEST(DistributedDataset, ADatasetOfNoBatchesIsRefused) {
+  for (const auto kind : {BatchKind::kGlobal, BatchKind::kPerReplica}) {
+    const Error error = error_from([&] { distributed(numbers_to(4), 2, kind).iterator().next(); });
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+    EXPECT_TRUE(says(error, "A batch needs a first dimension")) << error.what();
+  }
+}
+
+TEST(DistributedDataset, BatchesOfTuplesAreCutPartByPart) {
+  const auto images = input::from_tensor_slices(at::arange(10).reshape({5, 2}));
+  const auto batches = data::zip(images, numbers_to(5)).enumerate().batch(5);
+  using Batch = decltype(batches)::Element;
+  static_assert(std::same_as<Batch, std::tuple<Numbers, std::tuple<at::Tensor, at::Tensor>>>);
+  const std::vector<c10::Device> devices(2, c10::Device(c10::kMeta));
+  for (const auto fetch : {DeviceFetch::kStayOnHost, DeviceFetch::kToReplica}) {
+    const DistributedDataset<Batch> dataset(batches, devices, 3, BatchKind::kGlobal, nullptr, {},
+                                            {.fetch = fetch, .per_replica_buffer_size = 0});
+    auto walk = dataset.iterator();
+    const auto batch = walk.next();
+    EXPECT_EQ(batch->examples()->local, Numbers({3, 2}));
+    const auto& [numbers, pictures] = (*batch)[1];
+    EXPECT_EQ(numbers, Numbers({3, 4}));
+    EXPECT_EQ(std::get<0>(pictures).sizes(), at::IntArrayRef({2, 2}));
+    const bool stays = fetch == DeviceFetch::kStayOnHost;
+    EXPECT_EQ(std::get<1>(pictures).is_meta(), !stays);
+    if (stays) {
+      EXPECT_EQ(numbers_of(std::get<1>(pictures).contiguous()), Numbers({3, 4}));
+    }
+    EXPECT_FALSE(walk.next().has_value());
+  }
+}
+
+TEST(DistributedDataset, PairsAreTakenInTurnsWithEmptyOnesAtTheEnd) {
+  const auto batches =
+      numbers_to(3).map([](const at::Tensor& id) { return std::pair(id, id * 10); }).batch(2);
+  const std::vector<c10::Device> devices(3, c10::Device(c10::kCPU));
+  const DistributedDataset<std::pair<at::Tensor, at::Tensor>> dataset(batches, devices, 3,
+                                                                      BatchKind::kPerReplica);
+  const auto batch = dataset.iterator().next();
+  EXPECT_EQ(numbers_of((*batch)[0].second), Numbers({0, 10}));
+  EXPECT_EQ(numbers_of((*batch)[1].first), Numbers({2}));
+  EXPECT_EQ((*batch)[2].second.sizes(), at::IntArrayRef({0}));
+}
+
+TEST(DistributedDataset, AWalkTellsWhatItsStepsDid) {
+  const auto batches = numbers_to(12).map([](const at::Tensor& t) { return t + 1; }).batch(4);
+  for (const int ahead : {0, 2}) {
+    const DistributedDataset<at::Tensor> dataset(batches, {c10::Device(c10::kCPU)}, 3,
+                                                 BatchKind::kGlobal, nullptr, {},
+                                                 {.per_replica_buffer_size = ahead});
+    auto walk = dataset.iterator({.stages = {.count = data::StagesOptions::Count::kAll}});
+    while (walk.next()) {
+    }
+    const std::vector<data::StageStats> stats = walk.stats();
+    ASSERT_EQ(stats.size(), 3u) << data::describe(stats);
+    EXPECT_EQ(stats[1].name, "map");
+    EXPECT_EQ(stats[1].elements, 12u);
+    EXPECT_EQ(stats[2].elements, 3u);
+    auto unmeasured = dataset.iterator();
+    unmeasured.next();
+    EXPECT_TRUE(unmeasured.stats().empty());
+  }
+}
+
+TEST(DistributedDataset, PipelinesOfReplicasAreToldApart) {
+  const MirroredStrategy strategy(cpus(2));
+  const auto dataset = strategy.distribute_from_function(
+      [](const InputContext& context) {
+        return numbers_to(context.input_pipeline_id == 0 ? 4 : 6).batch(2);
+      },
+      {.replication = InputReplication::kPerReplica});
+  auto walk = dataset.iterator({.stages = {.count = data::StagesOptions::Count::kAll}});
+  while (walk.next()) {
+  }
+  const std::vector<data::StageStats> stats = walk.stats();
+  ASSERT_EQ(stats.size(), 4u) << data::describe(stats);
+  EXPECT_EQ(stats[1].name, "replica 0: batch(2)");
+  EXPECT_EQ(stats[1].elements, 2u);
+  EXPECT_EQ(stats[3].name, "replica 1: batch(2)");
+  EXPECT_EQ(stats[3].elements, 3u);
+}
+
+TEST(DistributedDataset, ACancelledWalkEnds) {
+  const concurrency::CancelToken token;
+  token.cancel();
+  const auto dataset = distributed(numbers_to(4).batch(2), 2);
+  for (const bool with_options : {false, true}) {
+    auto walk = with_options ? dataset.iterator({.cancel = token}) : dataset.iterator(token);
+    EXPECT_EQ(error_from([&] { walk.next(); }).code(), ErrorCode::kCancelled);
+  }
+}
+
+// In TensorFlow a ValueError.
+TEST(DistributedDataset, IsNotDrawnFromInsideAReplica) {
+  MirroredStrategy strategy(cpus(2));
+  auto walk = strategy.distribute(numbers_to(8).batch(4)).iterator();
+  const Error error =
+      error_from([&] { strategy.run([&](ReplicaContext&) { return walk.next()->size(); }); });
+  EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
+  EXPECT_TRUE(says(error, "draw it before Strategy::run")) << error.what();
+  EXPECT_EQ(shares_of(*walk.next()), (Shares{{0, 1}, {2, 3}})) << "nothing was drawn";
 }
 
 TEST(DistributedDataset, BatchesKnowTheirExamples) {

@@ -24,7 +24,8 @@ enum class AutoShardPolicy {
   /// workers' shares of a step make one together. Fewer files than workers are an error.
   kFile,
   /// Every worker walks over all batches and takes its replicas' part of each: needs the same data
-  /// in the same order everywhere, and reads it in every worker.
+  /// in the same order everywhere, and reads it in every worker. Steps keep their order then,
+  /// whatever they or the dataset chose (`data::Order::kRelaxed`).
   kData,
   /// As kFile, but the dataset says by `shard_hint()` where elements are shared out.
   kHint,

@@ -30,36 +30,28 @@ std::string text_of(const io::StateTree& position) {
 
 }  // namespace
 
-InputTurns::InputTurns(InputPlace place, InputSource source, std::optional<std::uint64_t> files)
-    : place_(std::move(place)), source_(source), files_(files) {}
+InputTurns::InputTurns(InputPlace place, InputSource source)
+    : place_(std::move(place)), source_(source) {}
+
+void InputTurns::compare(const InputNature& own) {
+  check_same_input(*place_.workers, own);
+  is_compared_ = true;
+}
 
 bool InputTurns::has_own_data() const {
   return source_ == InputSource::kOwn && place_.workers != nullptr;
 }
 
-InputTurns::Agreed InputTurns::agree(std::span<const std::int64_t> own_counts) {
+InputTurns::Agreed InputTurns::agree(std::span<const std::int64_t> own_counts) const {
   const std::int64_t examples =
       std::accumulate(own_counts.begin(), own_counts.end(), std::int64_t{0});
   if (!has_own_data()) return {.somebody_has_data = !own_counts.empty(), .examples = examples};
-  if (files_) compare_files();
   const at::Tensor both = at::empty({2}, at::kLong);
   auto* values = both.mutable_data_ptr<std::int64_t>();
   values[0] = own_counts.empty() ? 0 : 1;
   values[1] = examples;
   place_.workers->all_reduce({&both, 1}, comm::ReduceOp::kSum)->wait();
   return {.somebody_has_data = values[0] > 0, .examples = values[1]};
-}
-
-void InputTurns::compare_files() {
-  const std::string own = std::to_string(*std::exchange(files_, std::nullopt));
-  const auto all = comm::all_gather_texts(*place_.workers, own);
-  for (std::size_t worker = 1; worker < all.size(); ++worker) {
-    check_argument(
-        all[worker] == all[0],
-        base::str_cat("The workers share files out, and worker ", worker,
-                      " has another list of them than worker 0: the same names must come in the "
-                      "same order everywhere (sort what a directory lists)."));
-  }
 }
 
 io::StateTree InputTurns::save(const io::StateTree& position) const {

@@ -1,9 +1,9 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 
+#include "brigade/distribute/input_agreement.h"
 #include "brigade/distribute/input_options.h"
 #include "brigade/io/state_tree.h"
 
@@ -17,10 +17,14 @@ enum class InputSource { kSameForAll, kOwn };
 /// Thread-safety: one thread at a time.
 class InputTurns {
  public:
-  /// `files` is a hash of the list of files that the workers share out, if they do.
-  InputTurns(InputPlace place, InputSource source, std::optional<std::uint64_t> files = {});
+  InputTurns(InputPlace place, InputSource source);
 
   const InputPlace& place() const { return place_; }
+  /// Whether there are other workers, with whose input this one's was not compared yet.
+  bool must_compare() const { return !is_compared_ && place_.workers != nullptr; }
+  /// A collective of the workers: throws as `check_same_input`.
+  void compare(const InputNature& own);
+
   /// Whether several workers have data of their own, so that all below is collective.
   bool has_own_data() const;
 
@@ -28,9 +32,8 @@ class InputTurns {
     bool somebody_has_data = false;
     std::int64_t examples = 0;  ///< of all workers
   };
-  /// What all have of the next step. The first time the lists of files are compared: throws
-  /// kInvalidArgument in every worker if one has another.
-  Agreed agree(std::span<const std::int64_t> own_counts);
+  /// What all have of the next step.
+  Agreed agree(std::span<const std::int64_t> own_counts) const;
 
   /// The state of the workers' walks, of which this one's stands at `position`: every worker's,
   /// where they have data of their own.
@@ -40,10 +43,9 @@ class InputTurns {
   const io::StateTree& restore(const io::StateTree& state) const;
 
  private:
-  void compare_files();
   InputPlace place_;
   InputSource source_;
-  std::optional<std::uint64_t> files_;  // until they are compared
+  bool is_compared_ = false;
 };
 
 }  // namespace brigade::distribute

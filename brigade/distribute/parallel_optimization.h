@@ -59,8 +59,7 @@ class ParallelOptimization {
     std::vector<std::vector<B>> batches = draw();
     if (batches.empty()) return std::nullopt;
     std::vector<std::int64_t> counts;
-    for (const auto& of_tower : batches)
-      counts.push_back(data::Structure<B>::size(of_tower.front()));
+    for (const auto& of_tower : batches) counts.push_back(input::examples_in(of_tower.front()));
     const PerReplica<std::vector<B>> inputs(std::move(batches), ExampleCounts::of(counts));
     const auto losses = strategy_->run(
         [this](ReplicaContext& context, const std::vector<B>& own) {
@@ -141,7 +140,7 @@ class ParallelOptimization {
         std::optional<B> batch = next();
         if (!batch && tower == 0) return {};
         batches[tower].push_back(batch ? std::move(*batch)
-                                       : data::Structure<B>::slice(batches.front()[call], 0, 0));
+                                       : input::examples_between(batches.front()[call], 0, 0));
       }
     }
     return batches;

@@ -11,8 +11,8 @@
 
 #include "brigade/base/error.h"
 #include "brigade/data/iterator.h"
-#include "brigade/data/structure.h"
 #include "brigade/distribute/rebatch.h"
+#include "brigade/input/split.h"
 #include "brigade/io/state_tree.h"
 
 namespace brigade::distribute {
@@ -35,7 +35,7 @@ class PiecewiseWalk {
     }
     const std::int64_t begin = given_;
     given_ += sizes_[turn_++];
-    return data::Structure<B>::slice(*batch_, begin, given_);
+    return input::examples_between(*batch_, begin, given_);
   }
 
   std::uint64_t epoch() const { return batches_.epoch(); }
@@ -77,7 +77,7 @@ class PiecewiseWalk {
     before_ = batches_.save();
     batch_ = batches_.next();
     if (!batch_) return false;
-    const std::int64_t size = data::Structure<B>::size(*batch_);
+    const std::int64_t size = input::examples_in(*batch_);
     full_ = std::max(full_, size);
     sizes_ = sizes_of_(size, full_);
     turn_ = 0;
@@ -92,7 +92,7 @@ class PiecewiseWalk {
   }
   void go_within(std::size_t turn, std::int64_t given) {
     const bool has_batch = draw_batch();
-    const std::int64_t size = has_batch ? data::Structure<B>::size(*batch_) : 0;
+    const std::int64_t size = has_batch ? input::examples_in(*batch_) : 0;
     check_argument(given >= 0 && given <= size,
                    "The position lies in a batch that the data does not have: was it saved from "
                    "other data?");

@@ -50,6 +50,11 @@ struct DistributedInput {
   }
   /// Whether each batch is cut for all replicas, rather than taken by one.
   bool is_cut() const { return kind == BatchKind::kGlobal && !has_shard(); }
+  /// Whether every worker takes a part of the batches that all of them make, which then have to be
+  /// the same everywhere.
+  bool needs_same_batches() const {
+    return kind == BatchKind::kGlobal && place.num_workers > 1 && policy == AutoShardPolicy::kData;
+  }
   int batches_ahead() const { return distribute::batches_ahead(options, devices); }
 };
 
@@ -76,13 +81,20 @@ struct Turn {
 template <class B>
 class ShareDrawer {
  public:
-  ShareDrawer(const DistributedInput<B>& input, data::IteratorOptions start)
+  /// Each pipeline's steps count in `Stages` of its own, made from `stages`.
+  ShareDrawer(const DistributedInput<B>& input, data::IteratorOptions start,
+              const data::StagesOptions& stages = {})
       : input_(input),
         placer_(input.devices, input.options, input.function, input.batches_ahead() > 0),
         seed_(start.seed) {
     start.shard = shard_of(input.place, input.policy);
-    for (const data::Dataset<B>& dataset : input.datasets)
-      walks_.emplace_back(iterator_of(dataset, start), piece_sizes(input.policy, input.place));
+    if (input.needs_same_batches()) start.order = data::Order::kInOrder;
+    for (const data::Dataset<B>& dataset : input.datasets) {
+      start.stages = stages_.emplace_back(std::make_shared<data::Stages>(stages));
+      walks_.emplace_back(dataset.iterator(start), piece_sizes(input.policy, input.place));
+      // What neither `stages` nor the dataset's options say: it takes the cores that are left.
+      start.stages->offer(tuning_beside(input.devices, input.datasets.size()));
+    }
     forget_shares();
   }
 
@@ -102,10 +114,23 @@ class ShareDrawer {
 
   /// An empty batch for a replica, like `batch`.
   PlacedShare<B> none_like(const B& batch, std::size_t local) const {
-    return placer_.place(data::Structure<B>::slice(batch, 0, 0), local, id_of(local, step_));
+    return placer_.place(input::examples_between(batch, 0, 0), local, id_of(local, step_));
   }
 
   std::uint64_t epoch() const { return walks_.front().epoch(); }
+  /// See `DistributedIterator::stats`. From any thread.
+  std::vector<data::StageStats> stats() const {
+    if (stages_.size() == 1) return stages_.front()->stats();
+    std::vector<data::StageStats> all;
+    for (std::size_t i = 0; i < stages_.size(); ++i) {
+      for (data::StageStats& step : stages_[i]->stats()) {
+        step.name = base::str_cat("replica ", input_.place.replicas.first + static_cast<int>(i),
+                                  ": ", step.name);
+        all.push_back(std::move(step));
+      }
+    }
+    return all;
+  }
   void start_next_epoch() {
     for (PiecewiseWalk<B>& walk : walks_) walk.start_next_epoch();
     forget_shares();
@@ -141,16 +166,6 @@ class ShareDrawer {
   }
 
  private:
-  /// Tuned to take the cores that the replicas leave, unless the walk or the dataset says
-  /// otherwise.
-  data::Iterator<B> iterator_of(const data::Dataset<B>& dataset,
-                                data::IteratorOptions start) const {
-    if (start.stages) return dataset.iterator(start);
-    start.stages = std::make_shared<data::Stages>();
-    auto iterator = dataset.iterator(start);
-    start.stages->offer(tuning_beside(input_.devices, input_.datasets.size()));
-    return iterator;
-  }
   using Shares = std::vector<std::optional<B>>;
 
   static bool is_there(const std::optional<B>& share) { return share.has_value(); }
@@ -169,7 +184,7 @@ class ShareDrawer {
     std::vector<B> all = input::split(*batch, total);
     for (std::size_t i = 0; i < replicas(); ++i)
       shares[i] = std::move(all[static_cast<std::size_t>(first) + i]);
-    turn.examples.global = data::Structure<B>::size(*batch);
+    turn.examples.global = input::examples_in(*batch);
     if (is_all_mine) turn.examples.global *= input_.place.num_workers;  // all train on the same
     return shares;
   }
@@ -189,7 +204,7 @@ class ShareDrawer {
 
   void place(Shares shares, std::uint64_t step, Turn<B>& turn) {
     for (std::size_t i = 0; i < replicas(); ++i) {
-      turn.examples.local.push_back(shares[i] ? data::Structure<B>::size(*shares[i]) : 0);
+      turn.examples.local.push_back(shares[i] ? input::examples_in(*shares[i]) : 0);
       turn.shares.emplace_back();
       if (shares[i]) turn.shares.back() = placer_.place(std::move(*shares[i]), i, id_of(i, step));
     }
@@ -239,7 +254,8 @@ class ShareDrawer {
 
   DistributedInput<B> input_;
   SharePlacer<B> placer_;
-  std::vector<PiecewiseWalk<B>> walks_;  // one, or one a replica
+  std::vector<std::shared_ptr<data::Stages>> stages_;  // [walk]
+  std::vector<PiecewiseWalk<B>> walks_;                // one, or one a replica
   std::uint64_t seed_;
   std::uint64_t step_ = 0;  // turns of this epoch
   io::StateTree before_;    // the walks' position before the turn that is being collected

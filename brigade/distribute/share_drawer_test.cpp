@@ -3,6 +3,9 @@
 #include <ATen/ops/arange.h>
 #include <gtest/gtest.h>
 
+#include <future>
+
+#include "brigade/concurrency/testing/waiting.h"
 #include "brigade/distribute/testing/fixtures.h"
 #include "brigade/input/tensor_slices.h"
 
@@ -68,6 +71,27 @@ TEST(ShareDrawer, ABatchIsCutForAllReplicasOfTheJob) {
   turn = drawer.draw();
   EXPECT_TRUE(turn.is_last);
   EXPECT_FALSE(turn.has_data());
+}
+
+// Its walk is relaxed: the first number cannot leave before the fourth was made.
+TEST(ShareDrawer, WorkersThatTakePartsOfTheSameBatchesKeepTheOrder) {
+  const auto fourth_is_made = std::make_shared<std::promise<void>>();
+  const std::shared_future<void> made(fourth_is_made->get_future());
+  const auto batches = input::from_tensor_slices(at::arange(4))
+                           .map(
+                               [=](const at::Tensor& number) {
+                                 if (number.item<std::int64_t>() == 3) fourth_is_made->set_value();
+                                 if (number.item<std::int64_t>() == 0)
+                                   made.wait_for(concurrency::testing::kLong);
+                                 return number;
+                               },
+                               {.parallelism = 4, .order = data::Order::kRelaxed})
+                           .batch(2);
+  auto input = input_of({batches}, 1, BatchKind::kGlobal);
+  input.place = {.replicas = {.first = 1, .local = 1, .total = 2}, .num_workers = 2, .worker = 1};
+  ShareDrawer<at::Tensor> drawer(input, {});
+  EXPECT_EQ(shares_of(drawer.draw()), (Shares{Numbers{1}}));
+  EXPECT_EQ(shares_of(drawer.draw()), (Shares{Numbers{3}}));
 }
 
 TEST(ShareDrawer, ReplicasTakeTurnsUntilTheDataEnds) {

@@ -8,10 +8,10 @@
 
 #include "brigade/base/error.h"
 #include "brigade/comm/stream_fence.h"
-#include "brigade/data/structure.h"
 #include "brigade/device/copy_stream.h"
 #include "brigade/distribute/input_options.h"
 #include "brigade/distribute/share_function.h"
+#include "brigade/input/split.h"
 #include "brigade/input/to_device.h"
 
 namespace brigade::distribute {
@@ -85,11 +85,11 @@ class SharePlacer {
   }
   B worked_on(B share, c10::Device device, const ShareId& id) const {
     if (!function_) return share;
-    const std::int64_t examples = data::Structure<B>::size(share);
+    const std::int64_t examples = input::examples_in(share);
     std::optional<B> result;
     in_share_context(id, device, [&](ShareContext& context) {
       result.emplace(function_(std::move(share), context));
-      check_share_size(examples, data::Structure<B>::size(*result));
+      check_share_size(examples, input::examples_in(*result));
     });
     return std::move(*result);
   }

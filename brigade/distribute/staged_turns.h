@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "brigade/base/error.h"
 #include "brigade/concurrency/cancel_token.h"
@@ -28,10 +29,11 @@ class StagedTurns {
  public:
   /// As many turns ahead as `input` asks for; 0: each is drawn when it is wanted. `start` may bring
   /// a token that ends every wait for data.
-  StagedTurns(const DistributedInput<B>& input, const data::IteratorOptions& start)
+  StagedTurns(const DistributedInput<B>& input, const data::IteratorOptions& start,
+              const data::StagesOptions& stages = {})
       : depth_(static_cast<std::size_t>(input.batches_ahead())),
         relay_(relay(start)),
-        drawer_(input, depth_ > 0 ? ended_with_this(start) : start) {}
+        drawer_(input, depth_ > 0 ? ended_with_this(start) : start, stages) {}
   ~StagedTurns() { end_.cancel(); }  // a thread that waits for data does not keep its owner waiting
   StagedTurns(const StagedTurns&) = delete;
   StagedTurns& operator=(const StagedTurns&) = delete;
@@ -49,6 +51,7 @@ class StagedTurns {
     return drawer_.none_like(batch, local);
   }
   std::uint64_t epoch() const { return drawer_.epoch(); }
+  std::vector<data::StageStats> stats() const { return drawer_.stats(); }
   void start_next_epoch() {
     thread_ = nullptr;
     drawer_.start_next_epoch();

@@ -7,11 +7,14 @@
 #include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
 
+#include <future>
 #include <map>
 #include <mutex>
+#include <optional>
 
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
+#include "brigade/concurrency/testing/waiting.h"
 #include "brigade/data/files.h"
 #include "brigade/data/source.h"
 #include "brigade/distribute/testing/worker_threads.h"
@@ -110,6 +113,43 @@ TEST(Sharing, EveryExampleOfAnEpochIsSeenOnce) {
   }
 }
 
+/// Ids that `worker` makes on four threads, the first of them last: in a relaxed order it comes
+/// elsewhere than in the other workers.
+Ids made_unevenly(int worker, std::optional<data::Order> order) {
+  const auto is_made = std::make_shared<std::promise<void>>();
+  const std::shared_future<void> fourth(is_made->get_future());
+  return input::from_tensor_slices(at::arange(22))
+      .map(
+          [=](const at::Tensor& id) {
+            if (id.item<std::int64_t>() == 3) is_made->set_value();
+            if (id.item<std::int64_t>() == 0 && worker == 1)
+              fourth.wait_for(concurrency::testing::kLong);
+            return id;
+          },
+          {.parallelism = 4, .order = order});
+}
+
+TEST(Sharing, ByDataARelaxedOrderLosesAndRepeatsNothing) {
+  for (const Layout& layout : {Layout{1, 1}, Layout{2, 1}}) {
+    for (const bool is_relaxed_as_a_whole : {false, true}) {
+      Ledger ledger;
+      run_workers(layout, [&](MultiWorkerMirroredStrategy& strategy) {
+        const int worker = strategy.worker_index();
+        const Ids ids = is_relaxed_as_a_whole
+                            ? made_unevenly(worker, {})
+                                  .with_options({.order = data::Order::kRelaxed})
+                                  .batch(4)
+                                  .prefetch(2)
+                            : made_unevenly(worker, data::Order::kRelaxed).batch(4);
+        for (const auto& batch : strategy.distribute(ids)) {
+          for (const at::Tensor& share : batch.values()) ledger.add(share);
+        }
+      });
+      ledger.expect_each(22, 1);
+    }
+  }
+}
+
 TEST(Sharing, RepetitionsAreSeenAsOften) {
   for (const Layout& layout : kLayouts) {
     const Numbers sizes = {1, 7, 0, 5, 4};
@@ -139,6 +179,49 @@ TEST(Sharing, ByFileWhoseFilesEndFirstGetsEmptyBatches) {
 TEST(Sharing, ByFileAShardSmallerThanABatchMakesAsManySteps) {
   EXPECT_EQ(epoch_of({1, 1}, files_of({2, 6}).batch(4), AutoShardPolicy::kFile),
             (std::vector<Steps>{{{0}, {1}, {}}, {{2, 3}, {4, 5}, {6, 7}}}));
+}
+
+// Measured with TensorFlow, policy AUTO without files.
+TEST(Sharing, ByDataABatchIsCutForTheWorkers) {
+  const Ids numbers = input::from_tensor_slices(at::arange(9));
+  EXPECT_EQ(epoch_of({1, 1}, numbers.batch(3), AutoShardPolicy::kAuto),
+            (std::vector<Steps>{{{0, 1}, {3, 4}, {6, 7}}, {{2}, {5}, {8}}}));
+  const Ids whole = numbers.batch(4, {.remainder = data::Remainder::kDrop});
+  EXPECT_EQ(epoch_of({1, 1}, whole, AutoShardPolicy::kAuto),
+            (std::vector<Steps>{{{0, 1}, {4, 5}}, {{2, 3}, {6, 7}}}));
+}
+
+// Measured with TensorFlow, policy OFF: each example is trained on twice.
+TEST(Sharing, WithoutSharingALastExampleIsEveryWorkers) {
+  const Steps all = {{0, 1}, {2, 3}, {4, 5}, {6, 7}, {8}};
+  const Ids batches = input::from_tensor_slices(at::arange(9)).batch(4);
+  EXPECT_EQ(epoch_of({1, 1}, batches, AutoShardPolicy::kOff), (std::vector<Steps>{all, all}));
+}
+
+// TensorFlow's batch_sizes_for_worker: 7 over 2 workers with 2 replicas each is {2, 2, 2, 1} and
+// {2, 1, 2, 2}.
+TEST(Sharing, AnUnevenBatchIsSharedOutByWorkersOfSeveralReplicas) {
+  const Ids two_files = files_of({7, 7}).batch(7);
+  const std::map<AutoShardPolicy, std::vector<std::vector<Steps>>> expected = {
+      {AutoShardPolicy::kFile,
+       {{{{0, 1}, {2, 3}}, {{4, 5}, {6}}}, {{{7, 8}, {9}}, {{10, 11}, {12, 13}}}}},
+      {AutoShardPolicy::kData,
+       {{{{0, 1}, {2, 3}}, {{7, 8}, {9, 10}}}, {{{4, 5}, {6}}, {{11, 12}, {13}}}}}};
+  for (const auto& [policy, workers] : expected) {
+    std::mutex mutex;
+    run_workers({2, 2}, [&](MultiWorkerMirroredStrategy& strategy) {
+      std::vector<Steps> own;  // [step][replica]
+      for (const auto& batch : strategy.distribute(two_files, {.auto_shard = policy})) {
+        own.emplace_back();
+        for (const at::Tensor& share : batch.values())
+          own.back().push_back(ids_of(distribute::PerReplica<at::Tensor>({share})));
+        EXPECT_EQ(batch.examples()->global, 7);
+      }
+      const std::lock_guard lock(mutex);
+      EXPECT_EQ(own, workers[static_cast<std::size_t>(strategy.worker_index())])
+          << distribute::to_string(policy) << ", worker " << strategy.worker_index();
+    });
+  }
 }
 
 TEST(Sharing, ByHintEveryWorkerTakesItsElements) {
@@ -277,6 +360,72 @@ TEST(Sharing, WorkersWithOtherListsOfFilesAreRefused) {
   });
   EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
   EXPECT_TRUE(says(error, "worker 1 has another list")) << error.what();
+}
+
+/// What both workers say to datasets, one each, that do not go together.
+std::string refusal_of(const std::vector<Ids>& datasets, distribute::InputOptions options = {}) {
+  std::mutex mutex;
+  std::vector<std::string> refusals;
+  run_workers({1, 1}, [&](MultiWorkerMirroredStrategy& strategy) {
+    const auto own = static_cast<std::size_t>(strategy.worker_index());
+    auto walk = strategy.distribute(datasets[own], options).iterator();
+    const Error error = error_from([&] { walk.next(); });
+    const std::lock_guard lock(mutex);
+    refusals.emplace_back(error.what());
+  });
+  EXPECT_EQ(refusals[0], refusals[1]);
+  return refusals[0];
+}
+
+TEST(Sharing, WorkersThatWouldShareOutInDifferentWaysAreRefused) {
+  const std::string refusal =
+      refusal_of({files_of({3, 4}).batch(2), input::from_tensor_slices(at::arange(7)).batch(2)});
+  EXPECT_NE(refusal.find("another way to share out than worker 0, data and not file"),
+            std::string::npos)
+      << refusal;
+}
+
+TEST(Sharing, WorkersWithOtherDatasetsAreRefused) {
+  const Ids ids = input::from_tensor_slices(at::arange(12));
+  const auto by_cycles = [&](std::int64_t length) {
+    return ids
+        .interleave(
+            [](const at::Tensor& id) {
+              return data::from_elements<at::Tensor>({id, id});
+            },
+            {.cycle_length = length})
+        .batch(3);
+  };
+  const std::string sizes = refusal_of({ids.batch(2), ids.batch(3)});
+  EXPECT_NE(sizes.find("than worker 0, batch(3) and not batch(2)"), std::string::npos) << sizes;
+  const std::string cycles = refusal_of({by_cycles(2), by_cycles(3)});
+  EXPECT_NE(cycles.find("interleave(cycle 3, block 1) and not interleave(cycle 2"),
+            std::string::npos)
+      << cycles;
+}
+
+TEST(Sharing, WorkersAtOtherEpochsAreRefused) {
+  const Error error = error_from([] {
+    run_workers({1, 1}, [](MultiWorkerMirroredStrategy& strategy) {
+      const auto dataset =
+          strategy.distribute(input::from_tensor_slices(at::arange(8)).shuffle(8).batch(2));
+      if (strategy.worker_index() == 1) dataset.iterator();  // a look at it, before the training
+      dataset.iterator().next();
+    });
+  });
+  EXPECT_TRUE(says(error, "worker 1 has another epoch than worker 0, 1 and not 0")) << error.what();
+}
+
+TEST(Sharing, WithoutSharingWorkersMayHaveDatasetsOfTheirOwn) {
+  Ledger ledger;
+  run_workers({1, 1}, [&](MultiWorkerMirroredStrategy& strategy) {
+    const Ids own = input::from_tensor_slices(at::arange(8)).shard(2, strategy.worker_index());
+    for (const auto& batch :
+         strategy.distribute(own.batch(2), {.auto_shard = AutoShardPolicy::kOff})) {
+      for (const at::Tensor& share : batch.values()) ledger.add(share);
+    }
+  });
+  ledger.expect_each(8, 1);
 }
 
 TEST(Sharing, AnEmptyShardHasTheShapeOfTheOthersBatches) {
