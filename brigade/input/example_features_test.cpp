@@ -71,6 +71,12 @@ TEST(ExampleFeatures, ReadsABatchAtOnce) {
   EXPECT_EQ(batch["image"].sizes(), at::IntArrayRef({3, 2}));
 }
 
+TEST(ExampleFeatures, TakesTheLastOfAFeatureThatComesTwice) {
+  const NamedTensors example = parser()(record(1) + record(3));  // protobuf's way to merge
+  EXPECT_EQ(example["label"].item<std::int64_t>(), 3);
+  EXPECT_EQ(example["word_count"].item<std::int64_t>(), 3);
+}
+
 TEST(ExampleFeatures, ReadsABatchOfNone) {
   const NamedTensors batch = parser()(std::vector<std::string>());
   EXPECT_EQ(batch["image"].sizes(), at::IntArrayRef({0, 2}));
