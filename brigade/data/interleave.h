@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "brigade/concurrency/linked_token.h"
 #include "brigade/data/autotune.h"
 #include "brigade/data/cardinality.h"
 #include "brigade/data/inner_options.h"
@@ -84,15 +85,15 @@ class InterleaveNode final : public TransformNode<U, T> {
         shape_(std::move(shape)),
         options_(options),
         threads_(threads_for(options.parallelism, shape_.name)) {}
-  std::unique_ptr<IteratorBase<U>> iterator(const IteratorOptions& job) const override {
-    InnerMaker<T, U> maker{function_, this->describe(), options_in_order(job)};
-    NotedInput<T> input(this->input().iterator(job), job.cancel);
+  std::unique_ptr<IteratorBase<U>> iterator(const IteratorOptions& walk) const override {
     if (options_.parallelism == 1) {
-      return std::make_unique<InterleaveIterator<T, U>>(std::move(input), std::move(maker), shape_);
+      return std::make_unique<InterleaveIterator<T, U>>(input_of(walk), maker_of(walk), shape_);
     }
+    auto end = std::make_unique<const concurrency::LinkedToken>(walk.cancel);
+    const IteratorOptions job = options_ended_by(*end, walk);
     return std::make_unique<ParallelInterleaveIterator<T, U>>(
-        std::move(input), std::move(maker), shape_,
-        threads_of_interleave(options_, threads_, shape_, job, this->describe()));
+        input_of(job), maker_of(job), shape_,
+        threads_of_interleave(options_, threads_, shape_, job, this->describe()), std::move(end));
   }
   /// The input keeps its order, and so do the inner datasets.
   Order order(const IteratorOptions& job) const override {
@@ -101,6 +102,13 @@ class InterleaveNode final : public TransformNode<U, T> {
   std::int64_t cardinality() const override { return kUnknown; }
 
  private:
+  NotedInput<T> input_of(const IteratorOptions& job) const {
+    return {this->input().iterator(job), job.cancel};
+  }
+  InnerMaker<T, U> maker_of(const IteratorOptions& job) const {
+    return {function_, this->describe(), options_in_order(job)};
+  }
+
   Function function_;
   InterleaveShape shape_;
   InterleaveOptions options_;

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "brigade/concurrency/cancel_token.h"
+#include "brigade/concurrency/linked_token.h"
 #include "brigade/data/error_place.h"
 #include "brigade/data/order.h"
 #include "brigade/data/sharing.h"
@@ -33,6 +34,13 @@ struct IteratorOptions {
   /// whatever they choose: what a transform gives to its input if it goes back by reading again.
   std::optional<Order> order{};
 };
+
+/// The options of a part of a walk that may end before the walk does: with a token of its own.
+inline IteratorOptions options_ended_by(const concurrency::LinkedToken& end,
+                                        IteratorOptions options) {
+  options.cancel = end.token();
+  return options;
+}
 
 /// What runs inside an `Iterator`: one a transform, each owning the iterator of its input.
 ///

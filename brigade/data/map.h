@@ -11,6 +11,7 @@
 
 #include "brigade/base/random.h"
 #include "brigade/concurrency/cancel_token.h"
+#include "brigade/concurrency/linked_token.h"
 #include "brigade/data/autotune.h"
 #include "brigade/data/node.h"
 #include "brigade/data/order.h"
@@ -28,7 +29,8 @@ struct ElementContext {
   /// The element's place in the epoch, counted from 0.
   std::uint64_t index;
   base::CounterRng& rng;
-  /// Cancelled together with the walk (`IteratorOptions::cancel`): for functions that wait.
+  /// Cancelled together with the walk (`IteratorOptions::cancel`), and when somebody leaves it
+  /// while threads are ahead: for functions that wait.
   const concurrency::CancelToken& cancel;
 };
 
@@ -165,20 +167,20 @@ class MapNode final : public TransformNode<typename MapTraits<F, T>::Result, T> 
         function_(std::make_shared<const F>(std::move(function))),
         threads_(threads_for(options.parallelism, options.name)),
         options_(std::move(options)) {}
-  std::unique_ptr<IteratorBase<Result>> iterator(const IteratorOptions& job) const override {
-    MapCall<F, T> call{function_, this->describe(), job.epoch,
-                       key_of_map(options_, job, this->depth()),
-                       job.cancel.value_or(concurrency::CancelToken())};
+  std::unique_ptr<IteratorBase<Result>> iterator(const IteratorOptions& walk) const override {
     if (options_.parallelism == 1) {
       const Node<T>& from = this->input_in_any_order();
-      return std::make_unique<MapIterator<F, T>>(from.iterator(job), std::move(call));
+      return std::make_unique<MapIterator<F, T>>(from.iterator(walk), call_of(walk));
     }
+    auto end = std::make_unique<const concurrency::LinkedToken>(walk.cancel);
+    const IteratorOptions job = options_ended_by(*end, walk);
     // What left early is known by its place, which must mean the same element another time.
     const bool is_relaxed = order_of_map(options_, job) == Order::kRelaxed;
     const Node<T>& from = is_relaxed ? this->input() : this->input_in_any_order();
     return std::make_unique<PipelinedIterator<T, Result>>(
-        from.iterator(job), std::move(call),
-        pipeline_of_map(options_, threads_, job, from.order(job), this->describe()));
+        from.iterator(job), call_of(job),
+        pipeline_of_map(options_, threads_, job, from.order(job), this->describe()),
+        std::move(end));
   }
   Order order(const IteratorOptions& job) const override {
     if (options_.parallelism != 1 && order_of_map(options_, job) == Order::kRelaxed) {
@@ -189,6 +191,11 @@ class MapNode final : public TransformNode<typename MapTraits<F, T>::Result, T> 
   std::int64_t cardinality() const override { return this->input().cardinality(); }
 
  private:
+  MapCall<F, T> call_of(const IteratorOptions& job) const {
+    return {function_, this->describe(), job.epoch, key_of_map(options_, job, this->depth()),
+            job.cancel.value_or(concurrency::CancelToken())};
+  }
+
   std::shared_ptr<const F> function_;
   std::size_t threads_;
   MapOptions options_;

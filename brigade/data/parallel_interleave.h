@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "brigade/concurrency/linked_token.h"
 #include "brigade/data/inner_walk.h"
 #include "brigade/data/interleave_position.h"
 #include "brigade/data/interleave_reader.h"
@@ -50,9 +51,12 @@ struct InterleaveThreads {
 template <class T, class U>
 class ParallelInterleaveIterator final : public IteratorBase<U> {
  public:
+  /// `end`, which the input and the inner datasets wait with, is cancelled on destruction.
   ParallelInterleaveIterator(NotedInput<T> input, InnerMaker<T, U> maker, InterleaveShape shape,
-                             const InterleaveThreads& threads)
-      : input_(std::move(input)),
+                             const InterleaveThreads& threads,
+                             std::unique_ptr<const concurrency::LinkedToken> end = nullptr)
+      : end_(std::move(end)),
+        input_(std::move(input)),
         maker_(std::move(maker)),
         shape_(std::move(shape)),
         order_(threads.order),
@@ -62,7 +66,10 @@ class ParallelInterleaveIterator final : public IteratorBase<U> {
                    .where = maker_.where,
                    .counters = stage_.counters()},
                   InterleaveCycle<T, U>(shape_, input_.here())) {}
-  ~ParallelInterleaveIterator() override { stop(); }
+  ~ParallelInterleaveIterator() override {
+    if (end_) end_->cancel();
+    stop();
+  }
 
   std::optional<U> next() override {
     if (has_ended_) return std::nullopt;
@@ -158,6 +165,7 @@ class ParallelInterleaveIterator final : public IteratorBase<U> {
     }
   }
 
+  const std::unique_ptr<const concurrency::LinkedToken> end_;
   NotedInput<T> input_;  // of the worker that takes from it, while they run
   const InnerMaker<T, U> maker_;
   const InterleaveShape shape_;

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "brigade/concurrency/linked_token.h"
 #include "brigade/concurrency/mutex.h"
 #include "brigade/data/iterator_base.h"
 #include "brigade/data/noted_places.h"
@@ -42,14 +43,22 @@ class PipelinedIterator final : public IteratorBase<Out> {
   /// Makes the result of the element at `place`, counted from the start of the epoch.
   using Work = std::function<Out(In&& element, std::uint64_t place)>;
 
-  PipelinedIterator(std::unique_ptr<IteratorBase<In>> input, Work work, PipelineOptions options)
-      : input_(std::move(input)),
+  /// `end` is cancelled on destruction: a token that the input and the work wait with, and that
+  /// `options.cancel` is a copy of, so that threads that wait for data do not keep their owner
+  /// waiting. Null: the input does not wait.
+  PipelinedIterator(std::unique_ptr<IteratorBase<In>> input, Work work, PipelineOptions options,
+                    std::unique_ptr<const concurrency::LinkedToken> end = nullptr)
+      : end_(std::move(end)),
+        input_(std::move(input)),
         work_(std::move(work)),
         options_(std::move(options)),
         max_chunk_(options_.input_order == Order::kInOrder ? options_.max_chunk : 1),
         stage_(options_.stages, options_.stage, {options_.workers, options_.capacity}),
         places_(input_->save()) {}
-  ~PipelinedIterator() override { stop(); }
+  ~PipelinedIterator() override {
+    if (end_) end_->cancel();
+    stop();
+  }
 
   std::optional<Out> next() override {
     if (taken_ == current_.results.size() && !take_chunk()) return std::nullopt;
@@ -240,6 +249,7 @@ class PipelinedIterator final : public IteratorBase<Out> {
   }
   Chunk& chunk_at(std::uint64_t number) { return chunks_[number % chunks_.size()]; }
 
+  const std::unique_ptr<const concurrency::LinkedToken> end_;
   const std::unique_ptr<IteratorBase<In>>
       input_;  // the workers', under pull_mutex_, while they run
   const Work work_;

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "brigade/concurrency/linked_token.h"
 #include "brigade/data/autotune.h"
 #include "brigade/data/node.h"
 #include "brigade/data/pipeline.h"
@@ -26,11 +27,14 @@ class PrefetchNode final : public TransformNode<T> {
       : TransformNode<T>(std::move(input), "prefetch"),
         count_(count),
         depth_(depth_for(count, "prefetch")) {}
-  std::unique_ptr<IteratorBase<T>> iterator(const IteratorOptions& job) const override {
+  std::unique_ptr<IteratorBase<T>> iterator(const IteratorOptions& walk) const override {
+    auto end = std::make_unique<const concurrency::LinkedToken>(walk.cancel);
+    const IteratorOptions job = options_ended_by(*end, walk);
     const Node<T>& from = this->input_in_any_order();
     return std::make_unique<PipelinedIterator<T, T>>(
         from.iterator(job), [](T&& element, std::uint64_t) { return std::move(element); },
-        pipeline_of_prefetch(count_, depth_, job, from.order(job), this->describe()));
+        pipeline_of_prefetch(count_, depth_, job, from.order(job), this->describe()),
+        std::move(end));
   }
   std::int64_t cardinality() const override { return this->input().cardinality(); }
 
