@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "brigade/data/cancel_look.h"
 #include "brigade/data/cardinality.h"
 #include "brigade/data/node.h"
 #include "brigade/data/position.h"
@@ -18,10 +19,11 @@ namespace internal {
 template <class F, class T>
 class FilterIterator final : public IteratorBase<T> {
  public:
-  FilterIterator(std::unique_ptr<IteratorBase<T>> input, Predicate<F> predicate)
-      : input_(std::move(input)), predicate_(std::move(predicate)) {}
+  FilterIterator(std::unique_ptr<IteratorBase<T>> input, Predicate<F> predicate, CancelLook look)
+      : input_(std::move(input)), predicate_(std::move(predicate)), look_(std::move(look)) {}
   std::optional<T> next() override {
     while (true) {
+      look_.pass();
       ++place_;  // passed even if it throws
       auto element = input_->next();
       if (!element) break;
@@ -43,6 +45,7 @@ class FilterIterator final : public IteratorBase<T> {
  private:
   std::unique_ptr<IteratorBase<T>> input_;
   Predicate<F> predicate_;
+  CancelLook look_;
   std::uint64_t place_ = 0;  // elements read from the input
 };
 
@@ -59,7 +62,7 @@ class FilterNode final : public TransformNode<T> {
   std::unique_ptr<IteratorBase<T>> iterator(const IteratorOptions& job) const override {
     return std::make_unique<FilterIterator<F, T>>(
         this->input_in_any_order().iterator(job),
-        Predicate<F>{predicate_, this->describe(), job.epoch});
+        Predicate<F>{predicate_, this->describe(), job.epoch}, CancelLook(job.cancel));
   }
   std::int64_t cardinality() const override { return kUnknown; }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "brigade/concurrency/cancel_token.h"
+#include "brigade/data/cancel_look.h"
 #include "brigade/data/node.h"
 #include "brigade/data/outcome.h"
 #include "brigade/io/state_tree.h"
@@ -44,7 +45,7 @@ class NotedInput {
 
   NotedInput(std::unique_ptr<IteratorBase<T>> input, std::optional<concurrency::CancelToken> cancel)
       : input_(std::move(input)),
-        cancel_(std::move(cancel)),
+        look_(std::move(cancel)),
         here_{std::make_shared<const InputNote>(InputNote{0, input_->save()}), 0} {}
 
   const InputPlace& here() const { return here_; }
@@ -52,11 +53,12 @@ class NotedInput {
   /// The next element, or the error in its place, or the end. Throws if the wait for it was given
   /// up: then it is still the next.
   Element next() {
+    look_.pass();  // who takes from here may find nothing in it for long
     if (here_.place - here_.note->place >= kElementsPerNote) {
       here_.note = std::make_shared<const InputNote>(InputNote{here_.place, input_->save()});
     }
     Element element{here_, outcome_of_next(*input_)};
-    if (element.outcome.error && cancel_ && cancel_->is_cancelled()) {
+    if (element.outcome.error && look_.is_cancelled()) {
       std::rethrow_exception(element.outcome.error);
     }
     if (!element.outcome.is_end()) ++here_.place;
@@ -87,7 +89,7 @@ class NotedInput {
   static constexpr std::uint64_t kElementsPerNote = 16;
 
   std::unique_ptr<IteratorBase<T>> input_;
-  std::optional<concurrency::CancelToken> cancel_;
+  CancelLook look_;
   InputPlace here_;
 };
 

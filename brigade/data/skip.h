@@ -6,9 +6,12 @@
 #include <string>
 #include <utility>
 
+#include "brigade/concurrency/cancel_token.h"
+#include "brigade/data/cancel_look.h"
 #include "brigade/data/cardinality.h"
 #include "brigade/data/node.h"
 #include "brigade/data/position.h"
+#include "brigade/data/take.h"
 
 namespace brigade::data {
 
@@ -20,8 +23,9 @@ std::string name_of_skip(std::int64_t count);
 template <class T>
 class SkipIterator final : public IteratorBase<T> {
  public:
-  SkipIterator(std::unique_ptr<IteratorBase<T>> input, std::uint64_t count)
-      : input_(std::move(input)), count_(count) {}
+  SkipIterator(std::unique_ptr<IteratorBase<T>> input, std::uint64_t count,
+               std::optional<concurrency::CancelToken> cancel)
+      : input_(std::move(input)), count_(count), cancel_(std::move(cancel)) {}
   std::optional<T> next() override {
     skip_the_head();
     return input_->next();
@@ -42,12 +46,13 @@ class SkipIterator final : public IteratorBase<T> {
  private:
   void skip_the_head() {  // only once an element is wanted: making an iterator must stay cheap
     if (has_skipped_) return;
-    input_->skip(count_);
+    skip_and_look(*input_, count_, cancel_);
     has_skipped_ = true;
   }
 
   std::unique_ptr<IteratorBase<T>> input_;
   std::uint64_t count_;
+  std::optional<concurrency::CancelToken> cancel_;
   bool has_skipped_ = false;
 };
 
@@ -58,7 +63,7 @@ class SkipNode final : public TransformNode<T> {
       : TransformNode<T>(std::move(input), name_of_skip(count)), count_(count) {}
   std::unique_ptr<IteratorBase<T>> iterator(const IteratorOptions& options) const override {
     return std::make_unique<SkipIterator<T>>(this->input().iterator(options),
-                                             static_cast<std::uint64_t>(count_));
+                                             static_cast<std::uint64_t>(count_), options.cancel);
   }
   std::int64_t cardinality() const override {
     return cardinality_of_skip(this->input().cardinality(), count_);
@@ -74,6 +79,7 @@ class SkipNode final : public TransformNode<T> {
 /// See `Dataset::skip`.
 template <class T>
 NodePtr<T> make_skip(NodePtr<T> input, std::int64_t count) {
+  if (count == internal::kAll) return make_take(std::move(input), 0);
   return std::make_shared<const internal::SkipNode<T>>(std::move(input), count);
 }
 

@@ -6,7 +6,8 @@
 namespace brigade::data::internal {
 
 std::string name_of_take(std::int64_t count) {
-  check_argument(count >= 0, base::str_cat("take: count is ", count, "; it must be 0 or more"));
+  check_argument(count >= 0, base::str_cat("take: count is ", count,
+                                           "; it must be 0 or more, or -1 for all elements"));
   return base::str_cat("take(", count, ")");
 }
 

@@ -14,6 +14,9 @@ namespace brigade::data {
 
 namespace internal {
 
+/// How many to take, or to skip, for all there are.
+inline constexpr std::int64_t kAll = -1;
+
 /// Throws kInvalidArgument if `count` is negative; otherwise the transform's name for messages.
 std::string name_of_take(std::int64_t count);
 
@@ -72,6 +75,7 @@ class TakeNode final : public TransformNode<T> {
 /// See `Dataset::take`.
 template <class T>
 NodePtr<T> make_take(NodePtr<T> input, std::int64_t count) {
+  if (count == internal::kAll) return input;
   return std::make_shared<const internal::TakeNode<T>>(std::move(input), count);
 }
 

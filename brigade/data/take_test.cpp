@@ -21,8 +21,13 @@ TEST(Take, EndsAnEndlessInput) {
   expect_contract(dataset, {0, 1, 0, 1, 0});
 }
 
-TEST(Take, RefusesNegativeCounts) {
-  expect_invalid_argument([] { range(3).take(-1); }, "count is -1; it must be 0 or more");
+TEST(Take, OfMinusOneIsAll) {
+  expect_contract(range(3).take(-1), {0, 1, 2});
+  EXPECT_EQ(range(3).repeat().take(-1).cardinality(), kInfinite);
+}
+
+TEST(Take, RefusesOtherNegativeCounts) {
+  expect_invalid_argument([] { range(3).take(-2); }, "count is -2; it must be 0 or more, or -1");
 }
 
 TEST(Take, KnowsItsCardinality) {

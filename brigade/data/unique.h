@@ -11,6 +11,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "brigade/data/cancel_look.h"
 #include "brigade/data/cardinality.h"
 #include "brigade/data/node.h"
 #include "brigade/data/outcome.h"
@@ -46,11 +47,12 @@ template <class T>
 class UniqueIterator final : public IteratorBase<T> {
  public:
   UniqueIterator(const Node<T>& input, const IteratorOptions& options)
-      : node_(input), options_(options) {
+      : node_(input), options_(options), look_(options.cancel) {
     start();
   }
   std::optional<T> next() override {
     while (true) {
+      look_.pass();
       ++read_;  // passed even if it throws
       auto element = input_->next();
       if (!element) break;
@@ -66,6 +68,7 @@ class UniqueIterator final : public IteratorBase<T> {
     const std::uint64_t read = position_number(state, "read");
     start();
     for (; read_ < read; ++read_) {
+      look_.pass();
       Outcome<T> outcome = outcome_of_next(*input_);
       if (outcome.is_end()) throw_unique_too_short(read);
       if (outcome.element) seen_.insert(std::move(*outcome.element));
@@ -81,6 +84,7 @@ class UniqueIterator final : public IteratorBase<T> {
 
   const Node<T>& node_;
   IteratorOptions options_;
+  CancelLook look_;
   std::unique_ptr<IteratorBase<T>> input_;
   typename SeenSet<T>::Type seen_;
   std::uint64_t read_ = 0;  // elements of the input

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "brigade/data/counter.h"
 #include "brigade/data/testing/expect_as_in.h"
 
 namespace brigade::data {
@@ -50,6 +51,27 @@ TEST(Unique, RefusesAPositionBehindTheEndOfItsInput) {
   iterator->skip(5);
   expect_invalid_argument([&] { shorter.node()->iterator({})->restore(iterator->save()); },
                           "behind element 5 of an input that now has fewer");
+}
+
+TEST(Unique, AWalkThatFindsNothingCanBeCancelled) {
+  const concurrency::CancelToken token;
+  const auto ones = counter().map([token](std::int64_t x) {
+    if (x == 1000) token.cancel();
+    return 1;
+  });
+  auto iterator = ones.unique().iterator({.cancel = token});
+  EXPECT_EQ(iterator.next(), 1);
+  EXPECT_EQ(error_of([&] { iterator.next(); }).code(), ErrorCode::kCancelled);
+}
+
+TEST(Unique, ReadingAgainCanBeCancelled) {
+  const auto numbers = range(1'000'000).unique();
+  auto walk = numbers.node()->iterator({});
+  walk->skip(1000);
+  const concurrency::CancelToken token;
+  token.cancel();
+  auto base = numbers.node()->iterator({.cancel = token});
+  EXPECT_EQ(error_of([&] { base->restore(walk->save()); }).code(), ErrorCode::kCancelled);
 }
 
 TEST(Unique, SaysThatShardsMayHaveTheSameElements) {
