@@ -1,19 +1,47 @@
 #pragma once
 
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
+#include <tuple>
+#include <utility>
+#include <variant>
 #include <vector>
 
 namespace brigade::data {
 
 /// How much memory an element takes, for the memory budget of autotuning: about. Specialise it for
-/// a type of yours that owns more than itself (tensors); without, only what `sizeof` sees counts.
+/// a type of yours that owns more than itself (tensors), or give the type a
+/// `std::uint64_t byte_size() const`; without, only what `sizeof` sees counts.
 ///
 /// Thread-safety: pure functions.
 template <class T>
 struct ByteSize {
-  static std::uint64_t of(const T&) { return sizeof(T); }
+  static std::uint64_t of(const T& element) {
+    if constexpr (requires {
+                    { element.byte_size() } -> std::convertible_to<std::uint64_t>;
+                  }) {
+      return element.byte_size();
+    } else {
+      return sizeof(T);
+    }
+  }
 };
+
+namespace internal {
+
+/// What an element owns beside itself.
+template <class T>
+std::uint64_t owned_bytes(const T& element) {
+  const std::uint64_t whole = ByteSize<T>::of(element);
+  return whole > sizeof(T) ? whole - sizeof(T) : 0;
+}
+
+}  // namespace internal
 
 template <>
 struct ByteSize<std::string> {
@@ -23,16 +51,63 @@ struct ByteSize<std::string> {
 template <class T>
 struct ByteSize<std::vector<T>> {
   static std::uint64_t of(const std::vector<T>& elements) {
-    const std::uint64_t room = elements.capacity() * sizeof(T);
-    if (elements.empty()) return sizeof elements + room;
-    const std::uint64_t owned = ByteSize<T>::of(elements.front()) - sizeof(T);
-    return sizeof elements + room + elements.size() * owned;  // as if all were like the first
+    constexpr std::size_t kLooked = 16;  // the others are taken for the like of the first ones
+    const std::size_t looked = std::min(elements.size(), kLooked);
+    std::uint64_t owned = 0;
+    for (std::size_t i = 0; i < looked; ++i) owned += internal::owned_bytes(elements[i]);
+    if (looked > 0) owned = owned * elements.size() / looked;
+    return sizeof elements + elements.capacity() * sizeof(T) + owned;
   }
 };
 
 template <>
 struct ByteSize<std::vector<bool>> {
   static std::uint64_t of(const std::vector<bool>& bits) { return sizeof bits + bits.size() / 8; }
+};
+
+template <class... T>
+struct ByteSize<std::tuple<T...>> {
+  static std::uint64_t of(const std::tuple<T...>& elements) {
+    return std::apply(
+        [](const T&... each) {
+          return (std::uint64_t{sizeof(std::tuple<T...>)} + ... + internal::owned_bytes(each));
+        },
+        elements);
+  }
+};
+
+template <class A, class B>
+struct ByteSize<std::pair<A, B>> {
+  static std::uint64_t of(const std::pair<A, B>& both) {
+    return sizeof both + internal::owned_bytes(both.first) + internal::owned_bytes(both.second);
+  }
+};
+
+template <class T>
+struct ByteSize<std::optional<T>> {
+  static std::uint64_t of(const std::optional<T>& element) {
+    return sizeof element + (element ? internal::owned_bytes(*element) : 0);
+  }
+};
+
+template <class... T>
+struct ByteSize<std::variant<T...>> {
+  static std::uint64_t of(const std::variant<T...>& one) {
+    return std::visit([](const auto& held) { return internal::owned_bytes(held); }, one) +
+           sizeof one;
+  }
+};
+
+template <class K, class V, class Less>
+struct ByteSize<std::map<K, V, Less>> {
+  static std::uint64_t of(const std::map<K, V, Less>& entries) {
+    constexpr std::uint64_t kLinks = 4 * sizeof(void*);  // of a node to others
+    std::uint64_t bytes = sizeof entries;
+    for (const auto& entry : entries) {
+      bytes += kLinks + ByteSize<std::pair<const K, V>>::of(entry);
+    }
+    return bytes;
+  }
 };
 
 }  // namespace brigade::data

@@ -7,6 +7,8 @@
 #include <variant>
 #include <vector>
 
+#include "brigade/data/byte_size.h"
+
 namespace brigade::data {
 
 /// What one feature of an example holds, in TensorFlow's order of kinds; `std::monostate` is a
@@ -37,6 +39,7 @@ inline FeatureKind kind_of(const Feature& feature) {
 struct Example {
   std::map<std::string, Feature, std::less<>> features;
   friend bool operator==(const Example&, const Example&) = default;
+  std::uint64_t byte_size() const { return ByteSize<decltype(features)>::of(features); }
 };
 
 /// Reads the bytes of a protobuf message tf.train.Example. Fields that it does not know are passed.

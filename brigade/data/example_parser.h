@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "brigade/data/byte_size.h"
 #include "brigade/data/example.h"
 
 namespace brigade::data {
@@ -46,6 +47,7 @@ struct ParsedExample {
   template <class T>
   const T& value(std::size_t feature) const;
   friend bool operator==(const ParsedExample&, const ParsedExample&) = default;
+  std::uint64_t byte_size() const { return ByteSize<std::vector<Feature>>::of(features); }
 };
 
 /// Reads the same features from examples, and nothing else of them. A function for `map`:
