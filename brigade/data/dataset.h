@@ -29,6 +29,7 @@
 #include "brigade/data/padded_batch.h"
 #include "brigade/data/prefetch.h"
 #include "brigade/data/rebatch.h"
+#include "brigade/data/rejection_resample.h"
 #include "brigade/data/repeat.h"
 #include "brigade/data/scan.h"
 #include "brigade/data/shard.h"
@@ -247,6 +248,24 @@ class Dataset {
   /// memory, and restoring reads the input again from its first element on.
   Dataset unique() const { return Dataset(make_unique_elements(node_)); }
 
+  /// Tuples of a class and an element, `class_of(element)` and the element, of which so many are
+  /// left out that the classes come in the shares `target_dist`:
+  ///
+  ///   examples.rejection_resample([](const Example& e) { return e.label; }, {0.5, 0.5},
+  ///                               {.initial_dist = {0.9, 0.1}})
+  ///
+  /// Which ones is a function of (recipe, seed, epoch) and their places; as few as can be. No
+  /// element comes twice (in TensorFlow some do). Classes are numbers from 0 on; an element without
+  /// one fails alone. Where `initial_dist` is not given, it is estimated from all elements so far,
+  /// and the saved position has a count of each class. The cardinality is `kUnknown`, unless the
+  /// shares are as they should be. Throws kInvalidArgument unless shares add up to 1.
+  template <class F>
+  auto rejection_resample(F class_of, std::vector<double> target_dist,
+                          const ResampleOptions& options = {}) const {
+    return Dataset<std::tuple<std::int64_t, T>>(
+        make_rejection_resample(node_, std::move(class_of), std::move(target_dist), options));
+  }
+
   /// The elements without those that failed: they are counted, and at the end of an epoch one line
   /// in the log says how many there were and why the first one failed. A walk that somebody
   /// cancelled fails all the same. Best put right behind the step whose errors are to be ignored:
@@ -262,7 +281,8 @@ class Dataset {
     return Dataset(make_assert_cardinality(node_, count));
   }
 
-  /// The first `count` elements. Throws kInvalidArgument if `count` is negative.
+  /// The first `count` elements, or all of them if it is -1. Throws kInvalidArgument for other
+  /// negative numbers.
   Dataset take(std::int64_t count) const { return Dataset(make_take(node_, count)); }
 
   /// The elements before the first for which `predicate(element)` is false. One for which it throws
@@ -272,7 +292,8 @@ class Dataset {
     return Dataset(make_take_while(node_, std::move(predicate)));
   }
 
-  /// All elements but the first `count`. Throws kInvalidArgument if `count` is negative.
+  /// All elements but the first `count`, or none of them if it is -1, as in TensorFlow. Throws
+  /// kInvalidArgument for other negative numbers.
   Dataset skip(std::int64_t count) const { return Dataset(make_skip(node_, count)); }
 
   /// Every `count`-th element, from element `index` on: `count` such datasets share the elements
