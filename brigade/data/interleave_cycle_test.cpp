@@ -139,6 +139,17 @@ TEST(InterleaveCycle, RelaxedTakesWhatIsReadyAndLeavesOutNoLane) {
   EXPECT_EQ(next(cycle, Order::kRelaxed), 20) << "in the slot that lane 1 left";
 }
 
+TEST(InterleaveCycle, RelaxedBeginsABlockWhereItGoes) {
+  Cycle cycle = with_elements(2, 2);
+  cycle.find(Order::kRelaxed);
+  read(cycle, 0, chunk({0}));
+  read(cycle, 1, chunk({10, 11}));
+  EXPECT_EQ(next(cycle, Order::kRelaxed), 0);
+  EXPECT_EQ(next(cycle, Order::kRelaxed), 10);
+  EXPECT_EQ(cycle.position().cycle_index, 1U);
+  EXPECT_EQ(cycle.position().block_index, 1U);
+}
+
 TEST(InterleaveCycle, NextLanesAreBoundedByTheThreadsAndTheCycle) {
   Cycle cycle = with_elements(3);
   EXPECT_FALSE(cycle.wants_lane(1));

@@ -175,6 +175,46 @@ TEST(Interleave, ADatasetThatWasWaitedForInVainIsStillTheNext) {
   EXPECT_EQ(rest_of(resumed), from_place(epoch_of(dataset), 1));
 }
 
+TEST(Interleave, AnElementThatWasWaitedForInVainKeepsItsTurn) {
+  const concurrency::CancelToken cancel;
+  auto waits = std::make_shared<bool>(true);
+  const auto dataset = range(3).interleave(
+      [=](std::int64_t x) {
+        return range(3).flat_map([=](std::int64_t y) {
+          if (x == 0 && y == 1 && *waits) {
+            cancel.cancel();
+            throw Error(ErrorCode::kCancelled, "given up");
+          }
+          return range(10 * x + y, 10 * x + y + 1);
+        });
+      },
+      {.cycle_length = 2});
+  auto iterator = dataset.iterator({.cancel = cancel});
+  EXPECT_EQ(iterator.next(), 0);
+  EXPECT_EQ(iterator.next(), 10);
+  EXPECT_EQ(error_of([&] { iterator.next(); }).code(), ErrorCode::kCancelled);
+  const io::StateTree state = written_and_read(iterator.save());
+  *waits = false;
+  auto resumed = dataset.iterator();
+  resumed.restore(state);
+  EXPECT_EQ(rest_of(resumed), from_place(epoch_of(dataset), 2));
+}
+
+TEST(Interleave, GoesBackFromItsEnd) {
+  for (const std::int64_t parallelism : {1, 3}) {
+    const auto dataset =
+        range(9).interleave(fives, {.cycle_length = 2, .parallelism = parallelism});
+    const auto iterator = dataset.node()->iterator({});
+    EXPECT_EQ(iterator->next(), 0);
+    const io::StateTree state = iterator->save();
+    EXPECT_EQ(iterator->skip(1000), 44U);
+    EXPECT_EQ(iterator->next(), std::nullopt);
+    iterator->restore(state);
+    EXPECT_EQ(iterator->next(), 10);
+    EXPECT_EQ(iterator->skip(1000), 43U);
+  }
+}
+
 TEST(Interleave, ChoosesTheCycleLengthOfTensorFlow) {
   const std::uint64_t cores = usable_cores();
   EXPECT_EQ(internal::cycle_length_for({}), cores);

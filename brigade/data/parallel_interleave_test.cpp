@@ -259,6 +259,42 @@ TEST(ParallelInterleave, RestoresASlotWhoseDatasetCannotBeMade) {
   }
 }
 
+/// A dataset that cannot say where it stands once it was read.
+class ForgetfulNode final : public Node<std::int64_t> {
+ public:
+  std::unique_ptr<IteratorBase<std::int64_t>> iterator(const IteratorOptions&) const override {
+    return std::make_unique<Forgetful>();
+  }
+  std::int64_t cardinality() const override { return kInfinite; }
+  std::string describe() const override { return "forgetful"; }
+  std::uint64_t depth() const override { return 0; }
+
+ private:
+  class Forgetful final : public IteratorBase<std::int64_t> {
+   public:
+    std::optional<std::int64_t> next() override { return ++count_; }
+    io::StateTree save() const override { throw Error(ErrorCode::kUnimplemented, "forgotten"); }
+    void restore(const io::StateTree&) override {}
+
+   private:
+    std::int64_t count_ = 0;
+  };
+};
+
+TEST(ParallelInterleave, AWorkerThatCannotGoOnIsAnErrorAndNoHang) {
+  auto iterator = range(4)
+                      .interleave(
+                          [](std::int64_t) {
+                            return Dataset<std::int64_t>(std::make_shared<const ForgetfulNode>());
+                          },
+                          {.cycle_length = 2, .parallelism = 2})
+                      .iterator();
+  const Error error = error_of([&] {
+    for (int i = 0; i < 1000; ++i) iterator.next();
+  });
+  EXPECT_EQ(error.code(), ErrorCode::kUnimplemented);
+}
+
 TEST(ParallelInterleave, ReadsABoundedWayAhead) {
   auto opened = std::make_shared<std::atomic<int>>(0);
   auto read = std::make_shared<std::atomic<int>>(0);

@@ -48,6 +48,7 @@ class SlowSources {
     });
   }
   int most() const { return most_; }
+  void forget() { most_ = inside_.load(); }
 
  private:
   std::atomic<int> inside_{0};
@@ -175,6 +176,37 @@ TEST(TunedInterleave, AConsumerThatWaitsGetsMoreThreads) {
   EXPECT_GE(sources.most(), 3);
   EXPECT_GE(stage->settings().threads, 3U);
   EXPECT_LE(stage->settings().threads, 8U) << "twice the cycle";
+}
+
+TEST(TunedInterleave, ThreadsThatAreTakenAwayReadNoMore) {
+  SlowSources sources;
+  const auto dataset = range(1000).interleave([&](std::int64_t) { return sources.read(1000); },
+                                              {.cycle_length = 4, .parallelism = kAutotune});
+  const auto stages = all_stages({.autotune = Autotune::kOff});
+  auto iterator = dataset.iterator({.stages = stages});
+  Stage* const stage = stages->enter(dataset.describe(), {1, 1}, {.max_threads = 1});
+  stage->set({.threads = 4, .capacity = 1});
+  const auto deadline = Clock::now() + kDeadline;
+  while (sources.most() < 2 && Clock::now() < deadline) iterator.next();
+  ASSERT_GE(sources.most(), 2);
+  stage->set({.threads = 1, .capacity = 1});
+  do {
+    sources.forget();
+    for (int i = 0; i < 40; ++i) iterator.next();
+  } while (sources.most() > 1 && Clock::now() < deadline);
+  EXPECT_EQ(sources.most(), 1);
+}
+
+TEST(TunedInterleave, RunsFromItsFirstElementToItsLast) {
+  const auto dataset = range(3).interleave(hundreds, {.cycle_length = 2, .parallelism = kAutotune});
+  const auto stages = all_stages();
+  auto iterator = dataset.iterator({.stages = stages});
+  const Stage* const stage = stages->enter(dataset.describe(), {1, 1}, {.max_threads = 1});
+  EXPECT_FALSE(stage->is_running());
+  iterator.next();
+  EXPECT_TRUE(stage->is_running());
+  rest_of(iterator);
+  EXPECT_FALSE(stage->is_running()) << "tuning would wait for it for ever";
 }
 
 TEST(TunedInterleave, AConsumerThatIsSlowerIsServedByFewer) {
