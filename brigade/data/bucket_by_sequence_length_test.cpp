@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <stdexcept>
+
 #include "brigade/data/testing/expect_as_in.h"
 
 namespace brigade::data {
@@ -65,6 +67,26 @@ TEST(BucketBySequenceLength, AnElementBeyondTheLastBoundaryFailsAlone) {
   auto skipping = buckets.node()->iterator({});
   EXPECT_EQ(skipping->skip(2), 2U);
   EXPECT_EQ(skipping->next()->at(0).at(0), 4);
+}
+
+TEST(BucketBySequenceLength, AnElementWhoseLengthCannotBeToldFailsAlone) {
+  const auto dataset =
+      range(5)
+          .map([](std::int64_t x) { return std::vector<std::int64_t>(2, x); })
+          .bucket_by_sequence_length(
+              {.length = [](const std::vector<std::int64_t>& list) -> std::int64_t {
+                 if (list[0] == 1) throw std::runtime_error("no length");
+                 return 2;
+               },
+               .boundaries = {},
+               .batch_sizes = {4}});
+  auto iterator = dataset.iterator();
+  const Error error = error_of([&] { iterator.next(); });
+  EXPECT_EQ(error.code(), ErrorCode::kAborted);
+  EXPECT_NE(std::string(error.what()).find("element 1 of epoch 0: no length"), std::string::npos)
+      << error.what();
+  using Rows = std::vector<std::vector<std::int64_t>>;
+  EXPECT_EQ(iterator.next(), (Rows{{0, 0}, {2, 2}, {3, 3}, {4, 4}}));
 }
 
 TEST(BucketBySequenceLength, RefusesBucketsThatCannotBe) {

@@ -85,6 +85,27 @@ TEST(GroupByWindow, AWindowWithoutADatasetFailsAsOneElement) {
       << error.what();
 }
 
+TEST(GroupByWindow, AnElementWhoseWindowCannotBeSizedFailsAlone) {
+  const auto dataset = range(8).group_by_window(
+      [](std::int64_t x) { return x % 2; },
+      [](std::int64_t, const Dataset<std::int64_t>& window) { return window.batch(9); },
+      [](std::int64_t key) -> std::int64_t {
+        if (key == 1) throw Error(ErrorCode::kDataLoss, "no size");
+        return 4;
+      });
+  auto iterator = dataset.iterator();
+  for (const int x : {1, 3, 5}) {
+    const Error error = error_of([&] { iterator.next(); });
+    EXPECT_EQ(error.code(), ErrorCode::kDataLoss);
+    EXPECT_NE(std::string(error.what()).find(base::str_cat("element ", x)), std::string::npos)
+        << error.what();
+  }
+  auto resumed = dataset.iterator();
+  resumed.restore(iterator.save());
+  EXPECT_EQ(resumed.next(), (std::vector<std::int64_t>{0, 2, 4, 6}));
+  EXPECT_EQ(iterator.next(), (std::vector<std::int64_t>{0, 2, 4, 6}));
+}
+
 TEST(GroupByWindow, RefusesWindowsOfNothing) {
   expect_invalid_argument([] { range(3).group_by_window(modulo(2), in_batches(1), 0); },
                           "window size is 0; it must be 1 or more");

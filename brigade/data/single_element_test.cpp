@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <stdexcept>
+
 #include <string>
 
 #include "brigade/data/source.h"
@@ -30,6 +32,15 @@ TEST(Reduce, GoesThroughTheElementsInOrder) {
   EXPECT_EQ(range(0).reduce(std::string("x"), append), "x");
   EXPECT_EQ(range(101).reduce(0, [](int sum, std::int64_t x) { return sum + static_cast<int>(x); }),
             5050);
+}
+
+TEST(Reduce, PassesTheErrorOfTheFunctionOn) {
+  const auto fail_at_two = [](int sum, std::int64_t x) {
+    if (x == 2) throw std::runtime_error("two");
+    return sum + 1;
+  };
+  EXPECT_THROW(range(4).reduce(0, fail_at_two), std::runtime_error);
+  EXPECT_THROW(range(4).prefetch(1).reduce(0, fail_at_two), std::runtime_error);
 }
 
 TEST(Apply, GivesWhatTheFunctionGives) {

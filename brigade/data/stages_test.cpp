@@ -140,6 +140,32 @@ TEST(Stages, AConsumerThatIsSlowerThanTheInputIsServedByOneThread) {
   EXPECT_EQ(map->settings().threads, 1U);
 }
 
+TEST(Stages, TheHeavierOfTwoStepsGetsTheThreads) {
+  const auto blocked = [](microseconds time) {  // as by a far away file: no core makes it faster
+    return [time](std::int64_t x) {
+      std::this_thread::sleep_for(time);
+      return x;
+    };
+  };
+  const auto light =
+      range(1'000'000).map(blocked(microseconds(50)), {.parallelism = kAutotune, .name = "light"});
+  const auto both =
+      light.map(blocked(microseconds(4000)), {.parallelism = kAutotune, .name = "heavy"});
+  const auto stages = all_stages({.cpu_budget = 64});
+  auto iterator = both.iterator({.stages = stages});
+  Stage* const light_stage = stages->enter(light.describe(), {}, {.max_threads = 1});
+  Stage* const heavy_stage = stages->enter(both.describe(), {}, {.max_threads = 1});
+  for (Stage* const stage : {light_stage, heavy_stage}) stage->set({.threads = 1, .capacity = 2});
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const auto threads = [](const Stage* stage) { return stage->settings().threads; };
+  while ((threads(heavy_stage) < 3 || threads(heavy_stage) <= threads(light_stage)) &&
+         std::chrono::steady_clock::now() < deadline) {
+    iterator.next();
+  }
+  EXPECT_GE(threads(heavy_stage), 3U);
+  EXPECT_LT(threads(light_stage), threads(heavy_stage));
+}
+
 TEST(Stages, RefuseABudgetOfNothing) {
   EXPECT_THROW(all_stages({.cpu_budget = 0}), Error);
 }
