@@ -73,7 +73,9 @@ def keep(options, target):
     seeds, new = CORPUS / target, options.build / f"corpus/{target}"
     seeds.mkdir(parents=True, exist_ok=True)
     before = len(list(seeds.iterdir()))
-    subprocess.run(command(options, target, "-merge=1", "-max_len=4096", str(seeds), str(new)), capture_output=True, timeout=600)
+    # Without counters an input is worth keeping only for a branch of its own, and not for taking one more often.
+    subprocess.run(command(options, target, "-merge=1", "-use_counters=0", "-max_len=4096", str(seeds), str(new)), capture_output=True,
+                   timeout=600)
     return len(list(seeds.iterdir())) - before
 
 
