@@ -17,10 +17,11 @@ namespace brigade::benchmarks {
 namespace {
 
 constexpr double kSecondsToTune = 3;
+constexpr double kSecondsToSettle = 1;
 constexpr int kSweeps = 3;
 
-/// A walk, of which blocks are timed. Its threads fill its buffers while others are timed, so
-/// before each block as much is taken as a block takes.
+/// A walk, of which blocks are timed. When it is another's turn its threads fill its buffers, so
+/// before each block elements are taken for so long that its own are used up and the other's full.
 class Walk {
  public:
   Walk(const TunedPipeline& pipeline, const InputSettings& settings)
@@ -29,8 +30,11 @@ class Walk {
   void run(int steps) {
     for (int i = 0; i < steps * batches_a_step_; ++i) iterator_.next().value();
   }
+  void run_for(double seconds) {
+    for (const double end = wall_seconds() + seconds; wall_seconds() < end;) run(1);
+  }
   Cost settled_cost(int steps) {
-    run(steps);
+    run_for(kSecondsToSettle);
     return cost_of_block(*this, steps);
   }
 
@@ -54,8 +58,13 @@ InputSettings best_by_hand(const TunedPipeline& pipeline, int steps) {
   return pipeline.by_hand[static_cast<std::size_t>(best - seconds.begin())];
 }
 
-Ratios compare(Walk& tuned, Walk& by_hand, const PairOptions& options) {
-  Ratios ratios;
+struct Compared {
+  Ratios ratios{};
+  std::vector<double> tuned_seconds{}, by_hand_seconds{};
+};
+
+Compared compare(Walk& tuned, Walk& by_hand, const PairOptions& options) {
+  Compared compared;
   for (int pair = 0; pair < options.pairs; ++pair) {
     Cost over, under;
     if (pair % 2 == 0) {
@@ -65,20 +74,24 @@ Ratios compare(Walk& tuned, Walk& by_hand, const PairOptions& options) {
       over = tuned.settled_cost(options.steps);
       under = by_hand.settled_cost(options.steps);
     }
-    ratios.wall.push_back(over.wall_seconds / under.wall_seconds);
-    ratios.cpu.push_back(over.cpu_seconds / under.cpu_seconds);
+    compared.ratios.wall.push_back(over.wall_seconds / under.wall_seconds);
+    compared.ratios.cpu.push_back(over.cpu_seconds / under.cpu_seconds);
+    compared.tuned_seconds.push_back(over.wall_seconds);
+    compared.by_hand_seconds.push_back(under.wall_seconds);
   }
-  return ratios;
+  return compared;
 }
 
 void measure(const TunedPipeline& pipeline, const PairOptions& options) {
   const InputSettings best = best_by_hand(pipeline, options.steps);
   Walk tuned(pipeline, {}), by_hand(pipeline, best);
-  for (const double end = wall_seconds() + kSecondsToTune; wall_seconds() < end;) tuned.run(1);
-  const Ratios ratios = compare(tuned, by_hand, options);
-  const auto wall = estimate(ratios.wall), cpu = estimate(ratios.cpu);
+  tuned.run_for(kSecondsToTune);
+  const Compared compared = compare(tuned, by_hand, options);
+  const auto wall = estimate(compared.ratios.wall), cpu = estimate(compared.ratios.cpu);
   std::cout << "{\"pipeline\": \"" << pipeline.name << "\", \"best\": \"" << to_string(best)
-            << "\", \"pairs\": " << options.pairs << ", \"median\": " << wall.median
+            << "\", \"tuned_milliseconds\": " << 1e3 * estimate(compared.tuned_seconds).median
+            << ", \"by_hand_milliseconds\": " << 1e3 * estimate(compared.by_hand_seconds).median
+            << ", \"pairs\": " << options.pairs << ", \"median\": " << wall.median
             << ", \"low\": " << wall.low << ", \"high\": " << wall.high
             << ", \"cpu_median\": " << cpu.median << ", \"cpu_low\": " << cpu.low
             << ", \"cpu_high\": " << cpu.high << "}" << std::endl;

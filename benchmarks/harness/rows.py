@@ -126,7 +126,7 @@ def _session(text, comparison, replicas, model="mnist_cnn", **more):
 
 
 def _autotune(text, pipeline):
-    return Pair(f"kAutotune over the best threads by hand: {text}", ["autotune_pairs", "--pipeline", pipeline], (20, 20), (12, 10))
+    return Pair(f"kAutotune over the best threads by hand: {text}", ["autotune_pairs", "--pipeline", pipeline], (20, 40), (12, 20))
 
 
 SHORT_STEPS = {"full": (100, 20), "quick": (100, 20)}  # a block costs milliseconds

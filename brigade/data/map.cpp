@@ -26,7 +26,7 @@ Order order_of_map(const MapOptions& options, const IteratorOptions& job) {
 PipelineOptions pipeline_of_map(const MapOptions& options, std::size_t threads,
                                 const IteratorOptions& job, Order input_order,
                                 const std::string& path) {
-  constexpr std::size_t kMaxChunk = 16;  // elements a thread takes at once, if the function is fast
+  constexpr std::size_t kMaxChunk = 64;  // elements a thread takes at once, if the function is fast
   PipelineOptions pipeline{.name = "map",
                            .workers = threads,
                            .capacity = 2 * threads,
