@@ -15,7 +15,7 @@ import ranks
 
 from harness.estimate import estimate, order_statistic
 from harness.judge import judge
-from harness.rows import BARS, HEADINGS, PAIRS, ROWS, STEPS_PER_BLOCK, TURNS, Bar
+from harness.rows import BARS, HEADINGS, PAIRS, ROWS, STEPS_PER_BLOCK, SHARES, TURNS, Bar
 from harness.running import RunFailed, run, run_for_json
 from harness.turns import Told, compare
 
@@ -85,7 +85,7 @@ class Judge(unittest.TestCase):
     def test_bars_name_rows_and_pairs_that_exist(self):
         known = {row.id for row in ROWS}
         for bar in BARS:
-            self.assertTrue(bar.pair in {**PAIRS, **TURNS} if bar.pair else set(bar.rows) <= known, bar.id)
+            self.assertTrue(bar.pair in {**PAIRS, **TURNS, **SHARES} if bar.pair else set(bar.rows) <= known, bar.id)
 
 
 class Running(unittest.TestCase):
