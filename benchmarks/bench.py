@@ -194,7 +194,9 @@ class Bench:
                 where = ["--directory", folder]
                 run([self.binary("input_speed"), "--make", "jpeg", *where], 300)
                 rounds = 6 if self.options.quick else 12
-                self.trade = run_for_json([self.binary("input_trade"), *where, "--rounds", rounds], 600)
+                for decoding, flags in (("scaled", []), ("exact", ["--exact"])):
+                    found = run_for_json([self.binary("input_trade"), *where, "--rounds", rounds, *flags], 600)
+                    self.trade += [{**entry, "decoding": decoding} for entry in found]
         except RunFailed as error:
             say(f"trade: skipped: {error}")
             self.skipped["trade"] = {"label": "loading beside training", "model": "pairs", "why": str(error)}

@@ -24,6 +24,8 @@ namespace {
 
 constexpr int kReplicas = 2;
 constexpr std::int64_t kBatch = 64;  // of a replica
+/// So few that what is made while others have their turn is used up before the next block.
+constexpr std::int64_t kPrefetch = 2;
 
 struct Setting {
   std::string name;
@@ -40,30 +42,36 @@ std::vector<Setting> settings() {
           {.name = "4 threads a core", .threads = 4 * cores}};
 }
 
+/// Where the pictures are, and how they are decoded: scaled is a small part of a step's work, exact
+/// as much as the training itself.
+struct Pictures {
+  std::filesystem::path directory;
+  input::JpegDecoding decoding = input::JpegDecoding::kScaled;
+};
+
 /// Batches for all replicas: grey, 28 x 28, of pictures of 500 x 375.
-data::Dataset<input::LabeledBatch> pictures(const std::filesystem::path& directory,
-                                            const Setting& setting) {
+data::Dataset<input::LabeledBatch> batches(const Pictures& pictures, const Setting& setting) {
   const input::ImageFolderOptions options{.color_mode = input::ColourMode::kGreyscale,
                                           .batch_size = kReplicas * kBatch,
                                           .image_size = {28, 28},
-                                          .jpeg_decoding = input::JpegDecoding::kScaled,
+                                          .jpeg_decoding = pictures.decoding,
                                           .parallelism = setting.threads};
-  return input::image_dataset_from_directory(directory / "jpeg", options)
+  return input::image_dataset_from_directory(pictures.directory / "jpeg", options)
       .dataset.repeat()
       .map([](input::LabeledBatch batch) {
         return input::LabeledBatch{batch.features / 255, batch.labels};
       })
-      .prefetch(data::kAutotune)
+      .prefetch(kPrefetch)
       .with_options({.tuning = setting.tuning});
 }
 
 class Training {
  public:
-  Training(const std::filesystem::path& directory, const Setting& setting)
+  Training(const Pictures& pictures, const Setting& setting)
       : strategy_(make_strategy("mirrored", kReplicas)),
         model_(strategy_->create<models::MnistCnn>()),
         minimizer_(strategy_->minimizer(model_, optim::Adam{.learning_rate = 1e-3})),
-        input_(strategy_->distribute(pictures(directory, setting)).iterator()) {
+        input_(strategy_->distribute(batches(pictures, setting)).iterator()) {
     strategy_->measure_steps(distribute::StepMeasuring::kOn);
   }
 
@@ -117,12 +125,12 @@ class Training {
   comm::PerPhase<std::vector<double>> shares_;
 };
 
-void compare(const std::filesystem::path& directory, int rounds, int steps) {
+void compare(const Pictures& pictures, int rounds, int steps) {
   at::set_num_threads(1);
   const auto all = settings();
   std::vector<std::unique_ptr<Training>> trainings;
   for (const Setting& setting : all) {
-    trainings.push_back(std::make_unique<Training>(directory, setting));
+    trainings.push_back(std::make_unique<Training>(pictures, setting));
     trainings.back()->run(2 * steps);  // the tuner finds its settings
   }
   for (int round = 0; round < rounds; ++round) {
@@ -135,16 +143,20 @@ void compare(const std::filesystem::path& directory, int rounds, int steps) {
 }  // namespace brigade::benchmarks
 
 int main(int argc, char** argv) {
-  std::string directory = ".";
+  brigade::benchmarks::Pictures pictures{.directory = "."};
+  bool is_exact = false;
   int rounds = 8, steps = 20;
   CLI::App app("Training beside the decoding of its pictures, by the threads that decode");
-  app.add_option("--directory", directory, "where `input_speed --make jpeg` wrote its files")
+  app.add_option("--directory", pictures.directory,
+                 "where `input_speed --make jpeg` wrote its files")
       ->check(CLI::ExistingDirectory);
+  app.add_flag("--exact", is_exact, "decode every pixel, and not at an eighth of the size");
   app.add_option("--rounds", rounds, "blocks of each")->check(CLI::PositiveNumber);
   app.add_option("--steps", steps, "a block")->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);
   try {
-    brigade::benchmarks::compare(directory, rounds, steps);
+    if (is_exact) pictures.decoding = brigade::input::JpegDecoding::kExact;
+    brigade::benchmarks::compare(pictures, rounds, steps);
   } catch (const std::exception& error) {
     std::cerr << "input_trade: " << error.what() << "\n";
     return 1;

@@ -15,7 +15,7 @@ import ranks
 
 from harness.estimate import estimate, order_statistic
 from harness.judge import judge
-from harness.rows import BARS, HEADINGS, PAIRS, ROWS, STEPS_PER_BLOCK, SHARES, TURNS, Bar
+from harness.rows import BARS, HEADINGS, PAIRS, ROWS, SHARES, STEPS_PER_BLOCK, TURNS, Bar
 from harness.running import RunFailed, run, run_for_json
 from harness.turns import Told, compare
 

@@ -32,7 +32,7 @@ def ratio_of_pair(bar, pairs):
     if not found:
         return None
     ratio = {key: found[key] for key in ("median", "low", "high")}
-    ratio["count"] = found["pairs"]
+    ratio["count"] = found.get("pairs", found.get("count"))
     if bar.inverse:
         ratio.update(median=1 / ratio["median"], low=1 / ratio["high"], high=1 / ratio["low"])
     return ratio

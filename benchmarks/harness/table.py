@@ -52,11 +52,12 @@ def _trade(results):
         return []
     phases = ["input", "compute", "wait", "communication", "update"]
     lines = ["Two replicas that learn from JPEG files decoded meanwhile, by the threads that decode (in turns); shares of a step, %",
-             f"  {'':<32} {'examples/s':>10} {'95 % interval':>17}  " + "  ".join(phases)]
+             f"  {'':<40} {'examples/s':>10} {'95 % interval':>17}  " + "  ".join(phases)]
     for entry in results["trade"]:
         spread = f"{entry['low']:.0f} - {entry['high']:.0f}"
         shares = "  ".join(f"{100 * entry[phase]:>{len(phase)}.1f}" for phase in phases)
-        lines.append(f"  {entry['threads']:<32} {entry['examples_per_second']:>10.0f} {spread:>17}  {shares}")
+        label = f"{entry['decoding']}: {entry['threads']}"
+        lines.append(f"  {label:<40} {entry['examples_per_second']:>10.0f} {spread:>17}  {shares}")
     return lines
 
 
