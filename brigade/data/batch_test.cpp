@@ -66,7 +66,8 @@ TEST(Batch, AnErrorInADroppedRemainderIsDroppedWithIt) {
   keeping.next();
   keeping.next();
   EXPECT_EQ(error_of([&] { keeping.next(); }).code(), ErrorCode::kDataLoss);
-  const auto full = failing.take(9).batch(3, {.remainder = Remainder::kDrop}).node()->iterator({});
+  const auto batches = failing.take(9).batch(3, {.remainder = Remainder::kDrop});
+  const auto full = batches.node()->iterator({});
   full->skip(2);
   EXPECT_EQ(error_of([&] { full->next(); }).code(), ErrorCode::kDataLoss);
 }

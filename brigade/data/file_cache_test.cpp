@@ -114,7 +114,8 @@ TEST_F(FileCache, IsReadByLaterEpochsAndLaterRuns) {
 
 TEST_F(FileCache, SkipsWithoutReading) {
   epoch_of(cached(input(1000)));
-  auto iterator = cached(input(1000)).node()->iterator({});
+  const auto dataset = cached(input(1000));
+  auto iterator = dataset.node()->iterator({});
   EXPECT_EQ(iterator->skip(990), 990U);
   EXPECT_EQ(iterator->next(), epoch_of(input(1000))[990]);
 }

@@ -46,13 +46,14 @@ TEST(InterleaveReader, ReadsAllInChunksThatGrowAndClosesWhatItRead) {
 
 TEST(InterleaveReader, NotesTheStateBeforeAChunkEveryFewElements) {
   const Maker ranges = maker();
+  const auto dataset = range(200);
   Lane lane = lane_of(200);
   std::int64_t place = 0;
   std::int64_t noted = 0;
   while (place < 150) {
     const Lane::Chunk chunk = Reader(ranges).read(lane);
     if (chunk.note) {
-      auto iterator = range(200).node()->iterator({});
+      const auto iterator = dataset.node()->iterator({});
       iterator->restore(*chunk.note);
       ASSERT_EQ(iterator->next(), place) << "the note is that of the first result";
       noted = place;
