@@ -18,8 +18,8 @@ inline constexpr std::int64_t kAutotune = -1;
 /// `kAutotune` or in 1 ... 1024.
 std::size_t threads_for(std::int64_t parallelism, std::string_view transform);
 
-/// The number of prefetched elements meant by `count`, at most 65536. Throws kInvalidArgument unless
-/// it is `kAutotune` or at least 1.
+/// The number of prefetched elements meant by `count`, at most 65536. Throws kInvalidArgument
+/// unless it is `kAutotune` or at least 1.
 std::size_t depth_for(std::int64_t count, std::string_view transform);
 
 /// How far `kAutotune` may go with the threads of one step, and with the chunks in its buffer.

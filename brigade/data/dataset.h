@@ -335,7 +335,8 @@ class Dataset {
   }
 
   /// The same elements, made on a thread of their own, up to `count` of them, and at most 65536,
-  /// ahead of the consumer. Best put last. Throws kInvalidArgument if `count` is less than 1 and not `kAutotune`.
+  /// ahead of the consumer. Best put last. Throws kInvalidArgument if `count` is less than 1 and
+  /// not `kAutotune`.
   Dataset prefetch(std::int64_t count) const { return Dataset(make_prefetch(node_, count)); }
 
   /// The same elements, with options for all steps up to here that leave the matter open: the order
