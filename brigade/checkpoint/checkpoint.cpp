@@ -6,6 +6,7 @@
 #include "brigade/base/strings.h"
 #include "brigade/checkpoint/checkpoint_directory.h"
 #include "brigade/checkpoint/safetensors_stream.h"
+#include "brigade/device/dtypes.h"
 #include "brigade/io/state_json.h"
 
 namespace brigade::checkpoint {
@@ -13,7 +14,7 @@ namespace {
 
 io::ArrayLeaf leaf_of(const at::Tensor& tensor) {
   const std::span bytes(static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes());
-  return {.dtype = std::string(dtype_of(tensor.scalar_type())->safetensors),
+  return {.dtype = std::string(device::file_dtype_of(tensor.scalar_type())->safetensors),
           .shape = tensor.sizes().vec(),
           .bytes = {bytes.begin(), bytes.end()}};
 }

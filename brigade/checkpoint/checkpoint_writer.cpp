@@ -8,6 +8,7 @@
 #include "brigade/checkpoint/checkpoint_directory.h"
 #include "brigade/checkpoint/shard_files.h"
 #include "brigade/checkpoint/shard_plan.h"
+#include "brigade/device/dtypes.h"
 
 namespace brigade::checkpoint {
 namespace {
@@ -29,7 +30,7 @@ Manifest manifest_of(const Snapshot& snapshot, const WriteRequest& request,
     auto& section = manifest.tensors[static_cast<std::size_t>(shard.section)];
     for (const NamedTensor& each : shard.tensors) {
       section[each.name] = {.file = file,
-                            .dtype = *dtype_of(each.tensor.scalar_type()),
+                            .dtype = *device::file_dtype_of(each.tensor.scalar_type()),
                             .shape = each.tensor.sizes().vec()};
     }
   }

@@ -9,7 +9,8 @@
 #include "brigade/base/ambient.h"
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/checkpoint/dtypes.h"
+#include "brigade/device/dtypes.h"
+#include "brigade/io/safetensors_header.h"
 
 namespace brigade::checkpoint {
 namespace {
@@ -25,9 +26,10 @@ void check_holdable(const NamedTensor& named) {
                  base::str_cat("save: a tensor cannot be called '", named.name, "'"));
   check_argument(tensor.defined(), base::str_cat("save: tensor '", named.name, "' is undefined"));
   check_argument(
-      tensor.layout() == at::kStrided && dtype_of(tensor.scalar_type()).has_value(),
+      tensor.layout() == at::kStrided && device::file_dtype_of(tensor.scalar_type()).has_value(),
       base::str_cat("save: tensor '", named.name, "' is ", at::toString(tensor.scalar_type()), ", ",
-                    tensor.layout(), "; a checkpoint holds dense tensors of ", shared_dtypes()));
+                    tensor.layout(), "; a checkpoint holds dense tensors of ",
+                    io::tensor_dtypes()));
 }
 
 void check_unique(const std::vector<NamedTensor>& tensors, std::string_view what) {
@@ -54,9 +56,9 @@ at::Tensor held(const variables::Variable& variable, SnapshotMemory memory) {
 }
 
 at::Tensor tensor_of(const io::ArrayLeaf& array) {
-  const auto dtype = dtype_named(array.dtype);
+  const auto dtype = device::file_dtype_named(array.dtype);
   check_argument(dtype.has_value(), base::str_cat("save: a state array has the dtype ", array.dtype,
-                                                  "; a checkpoint holds ", shared_dtypes()));
+                                                  "; a checkpoint holds ", io::tensor_dtypes()));
   auto tensor = at::empty(array.shape, at::TensorOptions().dtype(dtype->type));
   if (!array.bytes.empty()) {
     std::memcpy(tensor.mutable_data_ptr(), array.bytes.data(), array.bytes.size());

@@ -8,6 +8,7 @@
 #include "brigade/checkpoint/checkpoint.h"
 #include "brigade/checkpoint/safetensors_stream.h"
 #include "brigade/checkpoint/torch_import.h"
+#include "brigade/device/dtypes.h"
 
 namespace brigade::checkpoint {
 namespace {
@@ -22,7 +23,7 @@ struct Loaded {
 };
 
 std::string dtype_name(at::ScalarType type) {
-  const auto dtype = dtype_of(type);
+  const auto dtype = device::file_dtype_of(type);
   return dtype ? std::string(dtype->name) : at::toString(type);
 }
 

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "brigade/checkpoint/dtypes.h"
 #include "brigade/checkpoint/safetensors_stream.h"
+#include "brigade/device/dtypes.h"
 
 namespace brigade::checkpoint {
 
@@ -32,7 +32,7 @@ struct ManifestFile {
 
 struct ManifestTensor {
   std::size_t file = 0;  ///< Index into Manifest::files.
-  Dtype dtype;
+  device::FileDtype dtype;
   std::vector<std::int64_t> shape;
   std::uint64_t bytes() const;
 };

@@ -7,7 +7,9 @@
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/checkpoint/manifest.h"
+#include "brigade/device/dtypes.h"
 #include "brigade/io/crc32c.h"
+#include "brigade/io/safetensors_header.h"
 #include "brigade/io/state_json.h"
 #include "brigade/io/strict_json.h"
 
@@ -196,10 +198,11 @@ class Parser {
     }
   }
 
-  Dtype dtype(const json& value, std::string_view what) const {
-    const auto known = dtype_named(text(value, what));
+  device::FileDtype dtype(const json& value, std::string_view what) const {
+    const auto known = device::file_dtype_named(text(value, what));
     if (!known) {
-      fail(what, ": unknown dtype '", value.get<std::string>(), "'; known are ", shared_dtypes());
+      fail(what, ": unknown dtype '", value.get<std::string>(), "'; known are ",
+           io::tensor_dtypes());
     }
     return *known;
   }

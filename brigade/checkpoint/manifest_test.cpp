@@ -8,6 +8,7 @@
 
 #include "brigade/base/strings.h"
 #include "brigade/checkpoint/testing/sample.h"
+#include "brigade/device/dtypes.h"
 #include "brigade/io/crc32c.h"
 
 namespace brigade::checkpoint {
@@ -15,8 +16,8 @@ namespace {
 
 using testing::caught;
 
-Dtype dtype(std::string_view name) {
-  return *dtype_named(name);
+device::FileDtype dtype(std::string_view name) {
+  return *device::file_dtype_named(name);
 }
 
 Manifest sample_manifest() {

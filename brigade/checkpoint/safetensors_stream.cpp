@@ -8,7 +8,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/checkpoint/dtypes.h"
+#include "brigade/device/dtypes.h"
 #include "brigade/io/crc32c.h"
 #include "brigade/io/safetensors_header.h"
 
@@ -29,10 +29,10 @@ io::TensorEntry entry_of(const NamedTensor& named) {
   const auto& tensor = named.tensor;
   if (named.name == "__metadata__") refuse("a tensor cannot be called '__metadata__'");
   if (!tensor.defined()) refuse("tensor '", named.name, "' is undefined");
-  const auto dtype = dtype_of(tensor.scalar_type());
+  const auto dtype = device::file_dtype_of(tensor.scalar_type());
   if (tensor.layout() != at::kStrided || !dtype) {
     refuse("tensor '", named.name, "' is ", at::toString(tensor.scalar_type()), ", ",
-           tensor.layout(), "; the format holds dense tensors of ", shared_dtypes());
+           tensor.layout(), "; the format holds dense tensors of ", io::tensor_dtypes());
   }
   return {.name = named.name,
           .dtype = {dtype->safetensors, dtype->bytes},
@@ -143,7 +143,7 @@ std::string read_header(SealingReader& reader) {
 }
 
 at::Tensor read_tensor(const io::TensorEntry& entry, SealingReader& reader) {
-  const at::ScalarType type = dtype_named(entry.dtype.name)->type;
+  const at::ScalarType type = device::file_dtype_named(entry.dtype.name)->type;
   auto tensor = at::empty(entry.shape, at::TensorOptions().dtype(type));
   if (tensor.numel() == 0) return tensor;
   const std::span bytes(static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes());

@@ -4,7 +4,7 @@
 #include <cstdio>
 
 #include "brigade/base/strings.h"
-#include "brigade/checkpoint/dtypes.h"
+#include "brigade/device/dtypes.h"
 #include "brigade/io/sha256.h"
 
 namespace brigade::checkpoint {
@@ -81,7 +81,7 @@ std::string digest_of(const std::vector<Shard>& shards) {
     digest.update(base::str_cat(shard.name, "\n"));
     for (const NamedTensor& each : shard.tensors) {
       digest.update(base::str_cat(each.name.size(), " ", each.name, " ",
-                                  dtype_of(each.tensor.scalar_type())->name, " ",
+                                  device::file_dtype_of(each.tensor.scalar_type())->name, " ",
                                   base::join(each.tensor.sizes(), ","), "\n"));
     }
   }

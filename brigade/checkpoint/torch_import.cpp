@@ -10,9 +10,10 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/checkpoint/dtypes.h"
 #include "brigade/checkpoint/pickle.h"
 #include "brigade/checkpoint/zip_reader.h"
+#include "brigade/device/dtypes.h"
+#include "brigade/io/safetensors_header.h"
 
 namespace brigade::checkpoint {
 namespace {
@@ -163,13 +164,13 @@ class Importer {
     }
     throw Error(ErrorCode::kUnimplemented,
                 base::str_cat(file_, ": tensor '", name, "' lies in a ", storage_type,
-                              "; known are ", shared_dtypes()));
+                              "; known are ", io::tensor_dtypes()));
   }
 
   at::Tensor read_storage(const std::string& key, at::ScalarType type,
                           std::int64_t elements) const {
     const std::string_view bytes = zip_.read(base::str_cat(folder_, "data/", key));
-    const auto item = static_cast<std::size_t>(dtype_of(type)->bytes);
+    const auto item = static_cast<std::size_t>(device::file_dtype_of(type)->bytes);
     if (bytes.size() % item != 0 || !std::cmp_equal(bytes.size() / item, elements)) {
       fail("the storage '", key, "' has ", bytes.size(), " bytes for ", elements, " elements");
     }

@@ -7,8 +7,8 @@
 #include <random>
 #include <string>
 
-#include "brigade/checkpoint/dtypes.h"
 #include "brigade/checkpoint/testing/sample.h"
+#include "brigade/device/dtypes.h"
 #include "brigade/io/memory_file_system.h"
 
 namespace brigade::checkpoint {
@@ -46,7 +46,7 @@ TEST(TorchImport, ReadsEveryDtype) {
   const SafetensorsFile found = read("dtypes");
   EXPECT_EQ(found.tensors.size(), 10u);
   for (const NamedTensor& each : found.tensors) {
-    EXPECT_EQ(dtype_of(each.tensor.scalar_type())->name, each.name);
+    EXPECT_EQ(device::file_dtype_of(each.tensor.scalar_type())->name, each.name);
     const auto expected = each.name == "bool" ? at::tensor({1, 0, 1}) : at::tensor({1, 2, 3});
     EXPECT_TRUE(at::equal(each.tensor.to(at::kLong), expected.to(at::kLong).view({1, 3})));
   }

@@ -6,7 +6,8 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/checkpoint/dtypes.h"
+#include "brigade/device/dtypes.h"
+#include "brigade/io/safetensors_header.h"
 #include "brigade/io/sha256.h"
 
 namespace brigade::checkpoint {
@@ -36,10 +37,10 @@ void add(io::Sha256& hash, const NamedTensor& variable) {
   const auto& [name, tensor] = variable;
   if (name.find('\0') != std::string::npos) refuse("the name '", name, "' holds a NUL");
   if (!tensor.defined()) refuse("variable '", name, "' is undefined");
-  const auto dtype = dtype_of(tensor.scalar_type());
+  const auto dtype = device::file_dtype_of(tensor.scalar_type());
   if (tensor.layout() != at::kStrided || !dtype) {
     refuse("variable '", name, "' is ", at::toString(tensor.scalar_type()), ", ", tensor.layout(),
-           "; expected a dense tensor of ", shared_dtypes());
+           "; expected a dense tensor of ", io::tensor_dtypes());
   }
   hash.update(name);
   hash.update("\0"sv);
