@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "brigade/base/error.h"
-#include "brigade/concurrency/cancel_token.h"
+#include "brigade/concurrency/linked_token.h"
 #include "brigade/concurrency/staging_thread.h"
 #include "brigade/distribute/share_drawer.h"
 #include "brigade/io/state_tree.h"
@@ -32,7 +32,7 @@ class StagedTurns {
   StagedTurns(const DistributedInput<B>& input, const data::IteratorOptions& start,
               const data::StagesOptions& stages = {})
       : depth_(static_cast<std::size_t>(input.batches_ahead())),
-        relay_(relay(start)),
+        end_(depth_ > 0 ? start.cancel : std::nullopt),
         drawer_(input, depth_ > 0 ? ended_with_this(start) : start, stages) {}
   ~StagedTurns() { end_.cancel(); }  // a thread that waits for data does not keep its owner waiting
   StagedTurns(const StagedTurns&) = delete;
@@ -74,12 +74,8 @@ class StagedTurns {
     std::optional<io::StateTree> position;  // behind it; none where a cancelled walk passed nothing
   };
 
-  concurrency::CancelRegistration relay(const data::IteratorOptions& start) const {
-    if (depth_ == 0 || !start.cancel) return {};
-    return start.cancel->on_cancel([end = end_] { end.cancel(); });
-  }
   data::IteratorOptions ended_with_this(data::IteratorOptions start) const {
-    start.cancel = end_;
+    start.cancel = end_.token();
     return start;
   }
 
@@ -92,7 +88,7 @@ class StagedTurns {
           [this, is_over = false]() mutable { return draw_ahead(is_over); });
     }
     std::optional<Staged> staged = thread_->next();
-    if (!staged) end_.throw_if_cancelled("input staging");
+    if (!staged) end_.token().throw_if_cancelled("input staging");
     check_state(staged.has_value(), "The input's staging ended before the data did.");
     if (staged->position) position_ = std::move(staged->position);
     if (staged->turn.is_last) thread_ = nullptr;
@@ -101,16 +97,15 @@ class StagedTurns {
   std::optional<Staged> draw_ahead(bool& is_over) {
     if (is_over) return std::nullopt;
     Staged staged{.turn = drawer_.draw(), .position = {}};
-    const bool is_cancelled = staged.turn.error && end_.is_cancelled();
+    const bool is_cancelled = staged.turn.error && end_.token().is_cancelled();
     if (!is_cancelled) staged.position = drawer_.save();
     is_over = staged.turn.is_last || is_cancelled;
     return staged;
   }
 
   const std::size_t depth_;
-  const concurrency::CancelToken end_;  // of this object, or asked for by the token it was given
-  const concurrency::CancelRegistration relay_;
-  ShareDrawer<B> drawer_;  // the thread's, but for constant facts, while there is one
+  const concurrency::LinkedToken end_;  // of this object, or asked for by the token it was given
+  ShareDrawer<B> drawer_;               // the thread's, but for constant facts, while there is one
   std::optional<io::StateTree> position_;  // of the taker, once the thread was started
   std::unique_ptr<concurrency::StagingThread<Staged>> thread_;  // last: joined first
 };

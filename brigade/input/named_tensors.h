@@ -71,14 +71,6 @@ NamedTensors map_tensors(const NamedTensors& batch, const Change& change) {
   return NamedTensors(batch.shared_names(), std::move(tensors));
 }
 
-/// Features and labels.
-template <class Change>
-std::pair<NamedTensors, at::Tensor> map_tensors(const std::pair<NamedTensors, at::Tensor>& batch,
-                                                const Change& change) {
-  NamedTensors features = map_tensors(batch.first, change);
-  return {std::move(features), change(batch.second)};
-}
-
 }  // namespace brigade::input
 
 namespace brigade::data {
