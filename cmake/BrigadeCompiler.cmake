@@ -2,9 +2,6 @@
 add_library(brigade_compiler INTERFACE)
 target_compile_options(brigade_compiler INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wno-missing-field-initializers
                                                   $<$<BOOL:${BRIGADE_WERROR}>:-Werror>)
-if(BRIGADE_UNITY_BUILD)  # every source is included there, so a class in one may have members of that source's own types
-  target_compile_options(brigade_compiler INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
-endif()
 target_include_directories(brigade_compiler INTERFACE ${PROJECT_SOURCE_DIR})
 
 if(BRIGADE_SANITIZE)

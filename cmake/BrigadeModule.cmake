@@ -76,9 +76,9 @@ function(brigade_compile_headers folder torch)
   if(sources)
     add_library(${target} OBJECT ${sources})
     target_link_libraries(${target} PRIVATE brigade_${folder})
-    set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)  # together they would lend each other their includes
     if(torch)
       brigade_use_torch_pch(${target})
+      set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)  # together they would lend each other their includes
     endif()
   endif()
 endfunction()

@@ -30,4 +30,9 @@ endif()
 function(brigade_use_torch_pch target)
   target_compile_options(${target} PRIVATE -fPIC)  # programs too (else -fPIE): one header serves both
   target_precompile_headers(${target} REUSE_FROM brigade_torch_pch)
+  if(BRIGADE_UNITY_BUILD)
+    # Every source is included there, so a class in one may have members of that source's own types.
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON)
+    target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+  endif()
 endfunction()

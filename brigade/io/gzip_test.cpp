@@ -30,7 +30,7 @@ std::string gzip(std::string_view text) {
 }
 
 /// Text that neither repeats nor fits into one piece.
-std::string long_lines() {
+std::string long_text() {
   std::string text;
   std::uint32_t state = 1;
   while (text.size() < 300'000) {
@@ -54,7 +54,7 @@ void expect_refusal(std::string_view compressed, std::size_t max_bytes, ErrorCod
 
 TEST(Gunzip, GivesTheContentBack) {
   for (const std::string& text : {std::string(), std::string("hello"), std::string(1'000'000, 'x'),
-                                  std::string(1 << 16, 'y'), long_lines()}) {
+                                  std::string(1 << 16, 'y'), long_text()}) {
     EXPECT_EQ(gunzip(gzip(text), "x", kNoLimit), text);
   }
 }
@@ -75,7 +75,7 @@ TEST(Gunzip, RefusesEveryTruncation) {
   for (std::size_t size = 2; size < whole.size(); ++size) {
     expect_refusal(whole.substr(0, size), kNoLimit, ErrorCode::kDataLoss, "cut short");
   }
-  const std::string large = gzip(long_lines());
+  const std::string large = gzip(long_text());
   expect_refusal(large.substr(0, large.size() / 2), kNoLimit, ErrorCode::kDataLoss, "cut short");
   expect_refusal(gzip("one") + gzip("two").substr(0, 15), kNoLimit, ErrorCode::kDataLoss,
                  "cut short");

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kDeepest = 3;
 
-std::string json_refusal(std::string_view text) {
+std::string refusal(std::string_view text) {
   try {
     parse_strict_json(text, kDeepest,
                       [](const std::string& why) { throw std::runtime_error(why); });
@@ -22,29 +22,29 @@ std::string json_refusal(std::string_view text) {
 }
 
 TEST(StrictJson, ReadsWhatIsValid) {
-  EXPECT_EQ(json_refusal(R"({"a": [1, {"b": 2}], "b": 3})"), "none");
+  EXPECT_EQ(refusal(R"({"a": [1, {"b": 2}], "b": 3})"), "none");
 }
 
 TEST(StrictJson, SaysTheLineAndColumnOfASyntaxError) {
-  EXPECT_THAT(json_refusal("{\n  \"a\": [1,]}"),
+  EXPECT_THAT(refusal("{\n  \"a\": [1,]}"),
               testing::StartsWith("it is not JSON: line 2, column 11: syntax error"));
 }
 
 TEST(StrictJson, RefusesAKeyThatOccursTwiceInOneObject) {
-  EXPECT_EQ(json_refusal(R"({"a": {"b": 1, "b": 2}})"), "the key 'b' occurs twice");
+  EXPECT_EQ(refusal(R"({"a": {"b": 1, "b": 2}})"), "the key 'b' occurs twice");
 }
 
 TEST(StrictJson, RefusesWhatIsNestedTooDeeply) {
-  EXPECT_EQ(json_refusal("[[[1]]]"), "none");
-  EXPECT_EQ(json_refusal("[[[[1]]]]"), "it is nested too deeply");
+  EXPECT_EQ(refusal("[[[1]]]"), "none");
+  EXPECT_EQ(refusal("[[[[1]]]]"), "it is nested too deeply");
 }
 
 // In a time that grows with their number, not with its square: files of strangers have many.
 TEST(StrictJson, TakesAHundredThousandEntries) {
   std::string text = "{";
   for (int i = 0; i < 100'000; ++i) text += "\"v" + std::to_string(i) + "\": {\"a\": [1]},";
-  EXPECT_EQ(json_refusal(text + "\"last\": 1}"), "none");
-  EXPECT_EQ(json_refusal(text + "\"v7\": 1}"), "the key 'v7' occurs twice");
+  EXPECT_EQ(refusal(text + "\"last\": 1}"), "none");
+  EXPECT_EQ(refusal(text + "\"v7\": 1}"), "the key 'v7' occurs twice");
 }
 
 }  // namespace
