@@ -31,7 +31,7 @@ Communicator& communicator_of(AutogradContext* context) {
   return *reinterpret_cast<Communicator*>(context->saved_data["communicator"].toInt());
 }
 
-struct AllReduce : Function<AllReduce> {
+struct AllReduceForward : Function<AllReduceForward> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& value,
                             std::int64_t communicator, std::int64_t op) {
     context->saved_data["communicator"] = communicator;
@@ -98,7 +98,7 @@ bool is_node_of(const torch::autograd::Node* node) {
 at::Tensor differentiable_all_reduce(Communicator& communicator, const at::Tensor& value,
                                      ReduceOp op) {
   if (op == ReduceOp::kMax || op == ReduceOp::kMin) return reduced_copy(communicator, value, op);
-  return AllReduce::apply(value, as_int(&communicator), static_cast<std::int64_t>(op));
+  return AllReduceForward::apply(value, as_int(&communicator), static_cast<std::int64_t>(op));
 }
 
 at::Tensor differentiable_all_gather(Communicator& communicator, const at::Tensor& value,
@@ -124,7 +124,7 @@ bool backward_is_collective(const at::Tensor& value) {
     const torch::autograd::Node* node = open.back();
     open.pop_back();
     if (!seen.insert(node).second) continue;
-    if (is_node_of<AllReduce, AllGather, AllReduceGradient>(node)) return true;
+    if (is_node_of<AllReduceForward, AllGather, AllReduceGradient>(node)) return true;
     for (const torch::autograd::Edge& edge : node->next_edges())
       open.push_back(edge.function.get());
   }

@@ -8,6 +8,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/comm/done_work.h"
 
 namespace brigade::comm {
 
@@ -20,11 +21,6 @@ int ProcessPlace::first_replica() const {
 }
 
 namespace {
-
-class DoneWork final : public Work {
- public:
-  void wait() override {}
-};
 
 /// Where a replica lives.
 struct Home {

@@ -5,16 +5,12 @@
 #include <optional>
 
 #include "brigade/base/strings.h"
+#include "brigade/comm/done_work.h"
 #include "brigade/comm/process_link.h"
 
 namespace brigade::comm {
 
 namespace {
-
-class DoneWork final : public Work {
- public:
-  void wait() override {}
-};
 
 /// A buffer that `make_buffer` gave out. The memory is the tensors'; it may be gone.
 struct KnownBuffer {

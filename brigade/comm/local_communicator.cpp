@@ -7,18 +7,13 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/comm/done_work.h"
 #include "brigade/comm/local_group.h"
 #include "brigade/comm/reduce_kernel.h"
 
 namespace brigade::comm {
 
 namespace {
-
-/// Collectives between threads are complete when the call returns.
-class DoneWork final : public Work {
- public:
-  void wait() override {}
-};
 
 std::string_view call_of(ReduceOp op) {
   switch (op) {

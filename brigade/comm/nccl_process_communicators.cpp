@@ -11,6 +11,7 @@
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
 #include "brigade/comm/call_header.h"
+#include "brigade/comm/done_work.h"
 #include "brigade/comm/nccl.h"
 #include "brigade/comm/nccl_agreement.h"
 #include "brigade/comm/nccl_group.h"
@@ -18,11 +19,6 @@
 namespace brigade::comm {
 
 namespace {
-
-class EndedWork final : public Work {
- public:
-  void wait() override {}
-};
 
 /// Equal where NCCL would do the same: call, dtypes, shapes, and where the elements lie.
 std::int64_t digest_of(Collective call, std::span<const at::Tensor> tensors, int root) {
@@ -54,7 +50,7 @@ class NcclProcessCommunicator final : public Communicator {
     if (!all_take(reduction(op), tensors, 0, has_result)) return host_->all_reduce(tensors, op);
     group_->run(local_rank_, "all_reduce",
                 [&](NcclClique& clique) { clique.start_all_reduce(local_rank_, tensors, op); });
-    return std::make_unique<EndedWork>();
+    return std::make_unique<DoneWork>();
   }
 
   std::unique_ptr<Work> broadcast(std::span<const at::Tensor> tensors, int root) override {
@@ -64,7 +60,7 @@ class NcclProcessCommunicator final : public Communicator {
       return host_->broadcast(tensors, root);
     group_->run(local_rank_, "broadcast",
                 [&](NcclClique& clique) { clique.start_broadcast(local_rank_, tensors, root); });
-    return std::make_unique<EndedWork>();
+    return std::make_unique<DoneWork>();
   }
 
   std::vector<at::Tensor> all_gather(const at::Tensor& tensor) override {
