@@ -17,7 +17,7 @@ namespace {
 
 using variables::get_value;
 
-constexpr std::int64_t kFlattened = 64 * (kMnistSide / 4) * (kMnistSide / 4);
+constexpr std::int64_t kFlattenedFeatures = 64 * (kMnistSide / 4) * (kMnistSide / 4);
 
 const variables::VariableOptions& zeros() {
   static const variables::VariableOptions options{.initializer = variables::zeros_initializer()};
@@ -43,7 +43,7 @@ at::Tensor core_model(const at::Tensor& images, const MnistCnnFunctionOptions& o
   at::Tensor net = mnist_planes("mnist_cnn", images);
   net = conv_and_pool(net, 32, "conv_1");
   net = conv_and_pool(net, 64, "conv_2");
-  net = dense(net.view({-1, kFlattened}), 1024, "dense_1");
+  net = dense(net.view({-1, kFlattenedFeatures}), 1024, "dense_1");
   at::relu_(net);  // nothing else holds the product, and its backward does not need it
   if (options.dropout > 0.0) {
     net = at::dropout(net, options.dropout, options.mode == variables::Mode::kTraining);

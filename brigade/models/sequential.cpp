@@ -34,7 +34,7 @@ std::vector<std::string> named(const std::vector<Layer>& layers) {
   return names;
 }
 
-struct Row {
+struct SummaryRow {
   std::string layer, shape, parameters;
 };
 
@@ -43,9 +43,9 @@ std::string padded(std::string text, std::size_t width) {
   return text;
 }
 
-std::string table(const std::vector<Row>& rows) {
+std::string table(const std::vector<SummaryRow>& rows) {
   std::size_t first = 26, second = 24;
-  for (const Row& row : rows) {
+  for (const SummaryRow& row : rows) {
     first = std::max(first, row.layer.size() + 2);
     second = std::max(second, row.shape.size() + 2);
   }
@@ -104,7 +104,7 @@ std::string Sequential::summary(const std::optional<ExampleShape>& input_shape) 
                             ": no shapes are known yet. Give it an input_shape, or train it."));
   ExampleShape shape = *known;
   ParameterCount sum;
-  std::vector<Row> rows = {{"Layer (type)", "Output Shape", "Param #"}};
+  std::vector<SummaryRow> rows = {{"Layer (type)", "Output Shape", "Param #"}};
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     ExampleShape next = models::output_shape(layers_[i], names_[i], shape);
     const ParameterCount count = parameter_count(layers_[i], shape);

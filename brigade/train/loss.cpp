@@ -70,12 +70,12 @@ Loss::Function absolute(From) {
   };
 }
 
-struct Row {
+struct NamedLoss {
   std::string_view name, camel_case, short_name;
   Maker make;
 };
 
-constexpr auto kTable = std::to_array<Row>({
+constexpr auto kLosses = std::to_array<NamedLoss>({
     {"binary_crossentropy", "BinaryCrossentropy", "bce", binary},
     {"categorical_crossentropy", "CategoricalCrossentropy", "", categorical},
     {"mean_absolute_error", "MeanAbsoluteError", "mae", absolute},
@@ -83,18 +83,18 @@ constexpr auto kTable = std::to_array<Row>({
     {"sparse_categorical_crossentropy", "SparseCategoricalCrossentropy", "", sparse_categorical},
 });
 
-const Row* find(std::string_view name) {
+const NamedLoss* find(std::string_view name) {
   if (name.empty()) return nullptr;
-  const auto* found = std::find_if(kTable.begin(), kTable.end(), [&](const Row& row) {
+  const auto* found = std::find_if(kLosses.begin(), kLosses.end(), [&](const NamedLoss& row) {
     return name == row.name || name == row.camel_case || name == row.short_name;
   });
-  return found == kTable.end() ? nullptr : found;
+  return found == kLosses.end() ? nullptr : found;
 }
 
 }  // namespace
 
 Loss::Loss(const std::string& name, From from) {
-  const Row* row = find(name);
+  const NamedLoss* row = find(name);
   if (row == nullptr) {
     const std::vector<std::string> names = loss_names();
     const auto nearest = base::nearest(name, names);
@@ -124,7 +124,7 @@ std::string Loss::complaint(const at::Tensor& predictions) const {
 
 std::vector<std::string> loss_names() {
   std::vector<std::string> names;
-  for (const Row& row : kTable) names.emplace_back(row.name);
+  for (const NamedLoss& row : kLosses) names.emplace_back(row.name);
   return names;
 }
 
