@@ -36,3 +36,8 @@ function(brigade_use_torch_pch target)
     target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
   endif()
 endfunction()
+
+# brigade_compile_alone(<file>...): tests that have helpers of the same names as others of their folder.
+function(brigade_compile_alone)
+  set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+endfunction()
