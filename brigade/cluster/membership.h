@@ -25,11 +25,20 @@ struct Member {
   friend bool operator==(const Member&, const Member&) = default;
 };
 
+/// How a member is gone.
+enum class LossKind {
+  kClosed,  ///< its connection was closed: its process has ended, or soon will
+  kSilent,  ///< it was not heard of for the peer timeout: it may be there still
+  kEnded    ///< the meeting point ended the members' generation
+};
+
 /// A member that is gone, and how that was noticed: "its connection was closed", "it has not been
 /// heard of for 10 s".
 struct LostMember {
   Member member;
+  /// For people; programs act on the kind.
   std::string reason;
+  LossKind kind = LossKind::kClosed;
 };
 
 /// The processes that train together, from the moment when all have come until the first is gone:

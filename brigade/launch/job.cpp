@@ -235,7 +235,7 @@ class Job {
   void note(const ProcessMeeting::Left& left) { note_gone(left.rank); }
   void note(const cluster::LostMember& lost) {
     // A connection that broke is followed by the process's own end, which says more.
-    if (lost.reason.find("heard") == std::string::npos) return note_gone(lost.member.rank);
+    if (lost.kind != cluster::LossKind::kSilent) return note_gone(lost.member.rank);
     hosts_->send(RankLost{run_->status().generation, lost.member.rank, lost.reason});
   }
 
@@ -273,7 +273,9 @@ class Job {
 
 JobResult run_job(const JobOptions& options, std::ostream& output, std::ostream& errors) {
   check(options);
-  return Job(options, output, errors).run();
+  JobOptions secured = options;
+  if (!secured.key && secured.hosts.count == 1) secured.key = cluster::ClusterKey::generate();
+  return Job(secured, output, errors).run();
 }
 
 }  // namespace brigade::launch

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <deque>
 #include <nlohmann/json.hpp>
-#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -233,8 +232,8 @@ std::unique_ptr<Hosts> meet_once(const JobOptions& options, int meeting, millise
 
 /// Whether the others have not given up the one yet in whose place this launcher comes.
 bool is_place_still_taken(const Error& error) {
-  return error.code() == ErrorCode::kFailedPrecondition &&
-         std::string_view(error.what()).find("was a member, and is gone") != std::string_view::npos;
+  const auto* const taken = dynamic_cast<const rpc::RankTakenError*>(&error);
+  return taken != nullptr && taken->holder() == rpc::RankHolder::kGone;
 }
 
 void pause(const concurrency::CancelToken& cancel) {

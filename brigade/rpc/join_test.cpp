@@ -75,6 +75,11 @@ TEST(Join, MembersMeetOverIpv6) {
   EXPECT_EQ(join_all(*server, 2, test_options()).size(), 2u);
 }
 
+TEST(Join, MembersMeetWithoutAKeyUnderOtherNamesOfThisMachine) {
+  const auto server = make_rendezvous_server({.address = "[::ffff:127.0.0.1]:0", .world_size = 2});
+  EXPECT_EQ(join_all(*server, 2, test_options()).size(), 2u);
+}
+
 TEST(Join, StoreCarriesBytesNumbersAndBarriers) {
   const auto server = make_rendezvous_server({.world_size = 2});
   const auto members = join_all(*server, 2, test_options());

@@ -76,7 +76,8 @@ void RemoteMembership::on_end(const Ending& ending) {
     ending_ = ending;
     // Whoever blocks on a peer of an ended generation has to be woken as if one were lost.
     const bool is_generation_over = is_started_ && ending.error;
-    if (is_generation_over) note_loss({welcome_->host, ending.error->what()});
+    if (is_generation_over)
+      note_loss({welcome_->host, ending.error->what(), cluster::LossKind::kEnded});
     changed_.notify_all();
     if (!lost_) return;
   }
@@ -89,7 +90,8 @@ void RemoteMembership::on_close(const Closure& closure) {
     closure_ = closure;
     const bool is_expected = !welcome_ || ending_ || has_left_;
     // With the closure at once: who sees that all is over has to see who is to blame.
-    if (!is_expected) note_loss({welcome_->host, "its connection was closed"});
+    if (!is_expected)
+      note_loss({welcome_->host, "its connection was closed", cluster::LossKind::kClosed});
     changed_.notify_all();
     if (!lost_) return;
   }
@@ -133,7 +135,8 @@ void RemoteMembership::send_beats() {
     const concurrency::MutexLock lock(mutex_);
     host = welcome_->host;
   }
-  lose({host, base::str_cat("it has not been heard of for ", in_seconds(options_.peer_timeout))});
+  lose({host, base::str_cat("it has not been heard of for ", in_seconds(options_.peer_timeout)),
+        cluster::LossKind::kSilent});
   call_->cancel();
 }
 
@@ -181,6 +184,7 @@ std::optional<std::string> RemoteMembership::start_problem() {
     throw Error(ErrorCode::kDeadlineExceeded,
                 missing_text(config_, ending_->missing, ending_->waited));
   }
+  if (ending_->rank_holder) throw RankTakenError(*ending_->rank_holder, ending_->error->what());
   if (!ending_->may_retry) throw *ending_->error;
   return ending_->error->what();
 }
@@ -188,11 +192,6 @@ std::optional<std::string> RemoteMembership::start_problem() {
 std::optional<std::string> RemoteMembership::closure_problem() const {
   if (!closure_) return std::nullopt;
   switch (closure_->kind) {
-    case Closure::Kind::kRefusedTls:
-      throw Error(ErrorCode::kPermissionDenied,
-                  base::str_cat("The cluster key of this process differs from that of ",
-                                describe_host(config_), ", or only one of the two has one (",
-                                closure_->text, ")."));
     case Closure::Kind::kStranger:
       throw Error(ErrorCode::kFailedPrecondition,
                   base::str_cat("What answers for ", describe_host(config_),
@@ -247,25 +246,27 @@ void RemoteMembership::throw_connection_error(std::string_view what, const Conne
 }
 
 void RemoteMembership::set(std::string_view key, std::string_view value) {
-  guarded(base::str_cat("setting key '", key, "'"), [&] { calls_->set(id(), key, value); });
+  guarded(base::str_cat("setting key '", key, "'"), [&] { calls_->set(credential(), key, value); });
 }
 
 std::string RemoteMembership::get(std::string_view key, milliseconds timeout) {
-  return guarded(base::str_cat("key '", key, "'"), [&] { return calls_->get(id(), key, timeout); });
+  return guarded(base::str_cat("key '", key, "'"),
+                 [&] { return calls_->get(credential(), key, timeout); });
 }
 
 std::int64_t RemoteMembership::add(std::string_view key, std::int64_t delta) {
   return guarded(base::str_cat("adding to key '", key, "'"),
-                 [&] { return calls_->add(id(), key, delta); });
+                 [&] { return calls_->add(credential(), key, delta); });
 }
 
 void RemoteMembership::barrier(std::string_view name, milliseconds timeout) {
-  guarded(base::str_cat("barrier '", name, "'"), [&] { calls_->barrier(id(), name, timeout); });
+  guarded(base::str_cat("barrier '", name, "'"),
+          [&] { calls_->barrier(credential(), name, timeout); });
 }
 
-MemberId RemoteMembership::id() const {
+Credential RemoteMembership::credential() const {
   const concurrency::MutexLock lock(mutex_);
-  return welcome_->id;
+  return welcome_->credential;
 }
 
 std::optional<cluster::LostMember> RemoteMembership::lost() const {

@@ -62,7 +62,7 @@ class RemoteMembership final : public cluster::Membership {
   std::optional<std::string> start_problem() BRIGADE_REQUIRES(mutex_);
   std::optional<std::string> closure_problem() const BRIGADE_REQUIRES(mutex_);
   [[noreturn]] void throw_start_timeout() const;
-  MemberId id() const BRIGADE_EXCLUDES(mutex_);
+  Credential credential() const BRIGADE_EXCLUDES(mutex_);
   void throw_if_over(std::string_view what) const BRIGADE_EXCLUDES(mutex_);
   [[noreturn]] void throw_connection_error(std::string_view what, const ConnectionError& error);
   template <class Call>

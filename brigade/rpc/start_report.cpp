@@ -49,6 +49,16 @@ std::string describe_host(const cluster::ClusterConfig& config) {
   return config.cluster.is_empty() ? base::str_cat(first, " at ", config.rendezvous) : first;
 }
 
+std::string keyless_text(const cluster::ClusterConfig& config) {
+  return base::str_cat(
+      "Without a cluster key any program of this machine, other users' too, can join "
+      "this job at ",
+      config.rendezvous,
+      " in the place of one that has not come yet, and what its processes send is "
+      "in the clear. Where not all are trusted, give all processes a key (brigade "
+      "launch --new-key), or start them with brigade launch, which makes one.");
+}
+
 void WaitingLog::say(const std::string& text) {
   if (text.empty() || text == last_) return;
   last_ = text;
