@@ -65,8 +65,24 @@ Endpoint endpoint_of(const cluster::Address& address, const std::string& text) {
   return {found, &freeaddrinfo};
 }
 
-Socket make_socket(const addrinfo& endpoint) {
-  return Socket(::socket(endpoint.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+struct Attempt {
+  Socket socket = {};
+  int error = 0;
+};
+
+Attempt try_to_listen(const cluster::Address& address, const std::string& text) {
+  const Endpoint endpoint = endpoint_of(address, text);
+  Socket socket(::socket(endpoint->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket.is_open()) return {.error = errno};
+  const int on = 1, off = 0;
+  ::setsockopt(socket.descriptor(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (endpoint->ai_family == AF_INET6)
+    ::setsockopt(socket.descriptor(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+  if (::bind(socket.descriptor(), endpoint->ai_addr, endpoint->ai_addrlen) != 0 ||
+      ::listen(socket.descriptor(), kBacklog) != 0) {
+    return {.error = errno};
+  }
+  return {.socket = std::move(socket)};
 }
 
 int port_of(const Socket& socket) {
@@ -138,24 +154,15 @@ void tell_that_there_is_no_tls(const Socket& socket) {
 
 Listening listen_on(const std::string& text) {
   auto address = cluster::parse_address(text, cluster::PortZero::kAllowed);
-  Endpoint endpoint = endpoint_of(address, text);
-  Socket socket = make_socket(*endpoint);
-  if (!socket.is_open() && errno == EAFNOSUPPORT && address.host == "::") {
-    address.host = "0.0.0.0";  // a machine without IPv6
-    endpoint = endpoint_of(address, text);
-    socket = make_socket(*endpoint);
+  Attempt attempt = try_to_listen(address, text);
+  const bool has_no_ipv6 = attempt.error == EAFNOSUPPORT || attempt.error == EADDRNOTAVAIL;
+  if (has_no_ipv6 && address.host == "::") {
+    address.host = "0.0.0.0";
+    attempt = try_to_listen(address, text);
   }
-  if (!socket.is_open()) refuse(text, errno);
-  const int on = 1, off = 0;
-  ::setsockopt(socket.descriptor(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (endpoint->ai_family == AF_INET6)
-    ::setsockopt(socket.descriptor(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-  if (::bind(socket.descriptor(), endpoint->ai_addr, endpoint->ai_addrlen) != 0 ||
-      ::listen(socket.descriptor(), kBacklog) != 0) {
-    refuse(text, errno);
-  }
-  const int port = port_of(socket);
-  return {std::move(socket), port};
+  if (attempt.error != 0) refuse(text, attempt.error);
+  const int port = port_of(attempt.socket);
+  return {std::move(attempt.socket), port};
 }
 
 class Acceptor::Loop {

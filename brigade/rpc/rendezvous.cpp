@@ -41,6 +41,9 @@ cluster::Member this_process(int rank, const cluster::Task& task) {
 std::unique_ptr<RendezvousServer> make_rendezvous_server(const RendezvousServerOptions& options) {
   check_argument(options.world_size >= 1, "A rendezvous needs a world_size of 1 or more.");
   check_argument(options.peer_timeout.count() >= 1, "A rendezvous needs a peer_timeout above 0.");
+  check_argument(options.hello_timeout >= std::chrono::milliseconds(1) &&
+                     options.hello_timeout <= std::chrono::hours(1),
+                 "A rendezvous needs a hello_timeout above 0 and up to an hour.");
   const auto address = cluster::parse_address(options.address, cluster::PortZero::kAllowed);
   require_key_beyond_loopback(address, state_of(options.key), "listen on");
   return make_remote_server(options, this_process(-1, {"launcher", 0}));

@@ -27,6 +27,8 @@ struct RendezvousServerOptions {
   int generation = 0;
   /// A member that was not heard of for this long is lost.
   std::chrono::milliseconds peer_timeout = std::chrono::seconds(8);
+  /// Whoever connects, and has not said hello as a member for this long, is cut off.
+  std::chrono::milliseconds hello_timeout = std::chrono::seconds(5);
   /// Called, on a thread of the server's, for each member that is lost. Must not block.
   std::function<void(const cluster::LostMember&)> on_lost = {};
   /// The same for each that leaves as planned, before the others hear of it.

@@ -29,11 +29,6 @@ namespace {
 // whoever takes longer, or never said anything, is cut off.
 constexpr std::chrono::milliseconds kFarewellTime{900};
 
-// A connection on which no call waits is a stranger's: members have their Join. Nor does it take
-// long to shake hands, or to say hello.
-constexpr int kIdleMs = 5000;
-constexpr int kHandshakeMs = 5000;
-constexpr std::chrono::seconds kHelloTime{5};
 // Refused calls are told of so often at most.
 constexpr std::chrono::seconds kRefusalsPause{30};
 
@@ -54,8 +49,8 @@ class JoinStream final : public grpc::ServerBidiReactor<proto::FromMember, proto
   /// Whether it has nothing to wait for: it has said hello, or has ended.
   bool is_introduced() const { return is_introduced_; }
   /// For who has not said hello for so long.
-  void end_unless_introduced(TimePoint now) {
-    if (is_introduced_ || now - opened_ < kHelloTime) return;
+  void end_unless_introduced(TimePoint now, std::chrono::milliseconds patience) {
+    if (is_introduced_ || now - opened_ < patience) return;
     on_end({.error = Error(ErrorCode::kDeadlineExceeded, "A member says hello at once.")});
   }
 
@@ -175,7 +170,7 @@ class Service final : public proto::Rendezvous::CallbackService {
   }
 
   /// Ends the calls of who does not say hello.
-  void end_silent(TimePoint now) {
+  void end_silent(TimePoint now, std::chrono::milliseconds patience) {
     std::vector<std::shared_ptr<JoinStream>> silent;
     {
       const concurrency::MutexLock lock(mutex_);
@@ -185,7 +180,7 @@ class Service final : public proto::Rendezvous::CallbackService {
         return !stream || stream->is_introduced();
       });
     }
-    for (const auto& stream : silent) stream->end_unless_introduced(now);
+    for (const auto& stream : silent) stream->end_unless_introduced(now, patience);
   }
 
   grpc::ServerUnaryReactor* Set(grpc::CallbackServerContext* context,
@@ -251,6 +246,7 @@ class Server final : public RendezvousServer {
  public:
   Server(const RendezvousServerOptions& options, const cluster::Member& host)
       : address_(cluster::parse_address(options.address, cluster::PortZero::kAllowed)),
+        hello_timeout_(options.hello_timeout),
         state_({.world_size = options.world_size,
                 .generation = options.generation,
                 .peer_timeout = options.peer_timeout,
@@ -304,8 +300,10 @@ class Server final : public RendezvousServer {
         make_server_credentials(key));
     builder.RegisterService(&service_);
     builder.SetMaxReceiveMessageSize(kLargestMessage);
-    builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kIdleMs);
-    builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
+    // Members have their Join, so a connection on which no call waits is none of theirs.
+    const int patience = static_cast<int>(hello_timeout_.count());
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, patience);
+    builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, patience);
     server_ = builder.BuildAndStart();
     if (!server_) throw Error(ErrorCode::kInternal, "gRPC does not start a server.");
   }
@@ -337,7 +335,7 @@ class Server final : public RendezvousServer {
   void watch() {
     for (;;) {
       const TimePoint next = state_.tick();
-      service_.end_silent(clock_.now());
+      service_.end_silent(clock_.now(), hello_timeout_);
       tell_of_refused_calls();
       const concurrency::MutexLock lock(mutex_);
       while (!is_ending_ && !is_awake_ && clock_.now() < next) changed_.wait_until(mutex_, next);
@@ -347,6 +345,7 @@ class Server final : public RendezvousServer {
   }
 
   cluster::Address address_;
+  const std::chrono::milliseconds hello_timeout_;
   base::SystemClock clock_;
   concurrency::Mutex mutex_;
   concurrency::Condition changed_;

@@ -1,9 +1,12 @@
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <functional>
 #include <future>
 #include <thread>
@@ -11,6 +14,7 @@
 #include "brigade/cluster/address.h"
 #include "brigade/rpc/channel.h"
 #include "brigade/rpc/join_call.h"
+#include "brigade/rpc/proto/rendezvous.grpc.pb.h"
 #include "brigade/rpc/rendezvous.h"
 #include "brigade/rpc/store_calls.h"
 #include "brigade/rpc/testing/thread_cluster.h"
@@ -65,6 +69,16 @@ class Stranger {
     const auto size = ::recv(descriptor_, all.data(), all.size(), MSG_DONTWAIT);
     all.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
     return all;
+  }
+
+  /// Whether the other side ends the connection within twenty seconds.
+  bool is_cut_off() const {
+    const timeval patience{.tv_sec = 20, .tv_usec = 0};
+    ::setsockopt(descriptor_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    char bytes[4096];
+    ssize_t count = 1;
+    while (count > 0) count = ::recv(descriptor_, bytes, sizeof bytes, 0);
+    return count == 0 || errno == ECONNRESET;
   }
 
  private:
@@ -154,6 +168,23 @@ TEST(Security, CallsWithoutAMembersTokenAreRefusedAndCounted) {
   EXPECT_EQ(members[0]->add("count", 2), 2);
   EXPECT_THROW(members[0]->get("key", milliseconds(1)), Error);
   EXPECT_FALSE(members[0]->lost());
+}
+
+TEST(Security, WhoSaysNoHelloIsCutOff) {
+  const auto server = make_rendezvous_server(
+      {.world_size = 2, .peer_timeout = milliseconds(400), .hello_timeout = milliseconds(100)});
+  const auto stub = proto::Rendezvous::NewStub(make_channel(server->address(), std::nullopt));
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + seconds(20));
+  const auto stream = stub->Join(&context);
+  proto::ToMember last;
+  ASSERT_TRUE(stream->Read(&last));
+  EXPECT_EQ(last.end().code(), static_cast<int>(ErrorCode::kDeadlineExceeded));
+  EXPECT_FALSE(stream->Read(&last));
+  EXPECT_TRUE(stream->Finish().ok());
+  const std::string preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+  const Stranger http2(server->address(), preface + std::string("\0\0\0\4\0\0\0\0\0", 9));
+  EXPECT_TRUE(http2.is_cut_off());
 }
 
 TEST(Security, AnotherVersionOfTheProtocolIsRefusedByName) {
