@@ -30,11 +30,9 @@ using Clock = std::chrono::steady_clock;
 using TimePoint = Clock::time_point;
 using std::chrono::milliseconds;
 
-// What the system keeps for us while we are busy.
-constexpr int kBacklog = 1024;
 // One round's work, and the pause behind a round in which some were turned away: so a storm gets no
-// more than 3,200 connections a second accepted.
-constexpr int kAcceptsARound = 32;
+// more than 6,400 connections a second accepted.
+constexpr int kAcceptsARound = 64;
 constexpr milliseconds kPause{10};
 // No descriptors are left; others may close theirs.
 constexpr milliseconds kShortage{100};
@@ -79,7 +77,7 @@ Attempt try_to_listen(const cluster::Address& address, const std::string& text) 
   if (endpoint->ai_family == AF_INET6)
     ::setsockopt(socket.descriptor(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
   if (::bind(socket.descriptor(), endpoint->ai_addr, endpoint->ai_addrlen) != 0 ||
-      ::listen(socket.descriptor(), kBacklog) != 0) {
+      ::listen(socket.descriptor(), SOMAXCONN) != 0) {
     return {.error = errno};
   }
   return {.socket = std::move(socket)};

@@ -35,7 +35,7 @@ struct AcceptorOptions {
   double per_second = 20;
   /// So many are kept that have not said anything yet, or that wait to be handed on. With more of
   /// them the one that has been silent for longest is closed.
-  std::size_t most_waiting = 128;
+  std::size_t most_waiting = 256;
   std::chrono::milliseconds patience = std::chrono::seconds(10);
 };
 
