@@ -67,11 +67,15 @@ class ReadableFile {
 /// (the device failed), kInvalidArgument (a folder where a file should be, and the like),
 /// kUnavailable for the rest.
 ///
+/// Only regular files are read, so no call waits for another program: a named pipe, a socket or a
+/// device in a file's place is kInvalidArgument.
+///
 /// Thread-safety: all functions from any thread.
 class FileSystem {
  public:
   virtual ~FileSystem() = default;
-  /// The whole of a file.
+  /// The whole of a file. Throws kResourceExhausted if there is no memory for it: what comes from
+  /// strangers and has no reason to be large is read by `read_at_most`.
   virtual std::string read(const Path& path) const = 0;
   /// Opens a file for reading in pieces: for files that need not fit into memory.
   virtual std::unique_ptr<ReadableFile> open(const Path& path) const = 0;

@@ -1,11 +1,17 @@
 #include "brigade/io/file_system.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <filesystem>
 #include <functional>
+#include <vector>
 
 #include "brigade/base/error.h"
 #include "brigade/io/memory_file_system.h"
@@ -231,6 +237,44 @@ TEST_F(PosixFileSystem, AFullDeviceIsResourceExhausted) {
   const auto file = files_.create("/dev/full", CreateMode::kTruncate);
   EXPECT_EQ(code_of([&] { file->write(as_bytes("x")); }, "/dev/full"),
             ErrorCode::kResourceExhausted);
+}
+
+// Opening one for reading would wait until somebody writes, and the other way round.
+TEST_F(PosixFileSystem, ANamedPipeIsRefusedWithoutWaiting) {
+  const Path pipe = place_.root / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  for (const std::function<void()>& call :
+       std::vector<std::function<void()>>{[&] { files_.read(pipe); }, [&] { files_.open(pipe); },
+                                          [&] { files_.create(pipe, CreateMode::kTruncate); }}) {
+    EXPECT_EQ(code_of(call, pipe), ErrorCode::kInvalidArgument);
+  }
+  const int reader = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK);  // somebody reads
+  EXPECT_EQ(code_of([&] { files_.create(pipe, CreateMode::kTruncate); }, pipe),
+            ErrorCode::kInvalidArgument);
+  ::close(reader);
+}
+
+TEST_F(PosixFileSystem, DevicesAndSocketsAreNotRead) {
+  const Path socket_path = place_.root / "socket";
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+  ASSERT_LT(socket_path.string().size(), sizeof address.sun_path);
+  std::strcpy(address.sun_path, socket_path.c_str());
+  const int listener = ::socket(AF_UNIX, SOCK_STREAM, 0);
+  ASSERT_EQ(::bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  for (const Path& path : {Path("/dev/zero"), Path("/dev/null"), socket_path}) {
+    EXPECT_EQ(code_of([&] { files_.read(path); }, path), ErrorCode::kInvalidArgument);
+    EXPECT_EQ(code_of([&] { files_.open(path); }, path), ErrorCode::kInvalidArgument);
+  }
+  ::close(listener);
+}
+
+TEST_F(PosixFileSystem, AFileThatNoMemoryCanHoldIsAnError) {
+  const Path path = place_.root / "sparse";
+  write_file(files_, path, "x");
+  std::error_code error;
+  std::filesystem::resize_file(path, std::uintmax_t{1} << 43, error);  // takes no disk
+  if (error) GTEST_SKIP() << "no sparse files of 8 TiB here: " << error.message();
+  EXPECT_EQ(code_of([&] { files_.read(path); }, path), ErrorCode::kResourceExhausted);
 }
 
 TEST_F(PosixFileSystem, AForbiddenFolderIsPermissionDenied) {

@@ -8,11 +8,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <exception>
 #include <limits>
 #include <system_error>
 #include <utility>
 
 #include "brigade/base/error.h"
+#include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 
 namespace brigade::io {
@@ -52,6 +54,8 @@ Explanation explain(int error) {
       return {ErrorCode::kInvalidArgument, "a part of the path is a file, not a folder"};
     case EISDIR:
       return {ErrorCode::kInvalidArgument, "name a file, not a folder"};
+    case ENXIO:  // a socket, or a named pipe that nobody reads
+      return {ErrorCode::kInvalidArgument, "name a regular file"};
     case ENAMETOOLONG:
     case ELOOP:
     case EINVAL:
@@ -62,11 +66,30 @@ Explanation explain(int error) {
   }
 }
 
+/// What is longer than any path is no path, and may be very long.
+std::string shown(const Path& path) {
+  constexpr std::size_t kLongest = 4096;
+  if (path.empty()) return "\"\"";
+  return path.native().size() > kLongest ? base::shortened(path.native()) : path.string();
+}
+
 [[noreturn]] void fail(std::string_view action, const Path& path, int error) {
   const Explanation explanation = explain(error);
   throw Error(explanation.code,
-              str_cat("cannot ", action, " ", path.empty() ? "\"\"" : path.string(), ": ",
+              str_cat("cannot ", action, " ", shown(path), ": ",
                       std::generic_category().message(error), "; ", explanation.advice));
+}
+
+std::string_view kind_of(mode_t mode) {
+  if (S_ISFIFO(mode)) return "a named pipe";
+  if (S_ISCHR(mode) || S_ISBLK(mode)) return "a device";
+  return S_ISSOCK(mode) ? "a socket" : "no file";
+}
+
+[[noreturn]] void refuse_kind(std::string_view action, const Path& path, mode_t mode) {
+  throw Error(ErrorCode::kInvalidArgument,
+              str_cat("cannot ", action, " ", path, ": it is ", kind_of(mode),
+                      ", which may have no end or keep its reader waiting; name a regular file"));
 }
 
 /// Repeats a system call that a signal interrupted.
@@ -97,9 +120,45 @@ class Descriptor {
   int number_;
 };
 
+/// A regular file, open for reading. O_NONBLOCK: a named pipe would be waited for in `open`.
+class FileToRead {
+ public:
+  explicit FileToRead(const Path& path) : file_("read", path, O_RDONLY | O_NONBLOCK) {
+    struct stat status {};
+    if (::fstat(file_.number(), &status) < 0) fail("read", path, errno);
+    if (S_ISDIR(status.st_mode)) fail("read", path, EISDIR);
+    if (!S_ISREG(status.st_mode)) refuse_kind("read", path, status.st_mode);
+    size_ = static_cast<std::uint64_t>(std::max<off_t>(status.st_size, 0));
+  }
+  int number() const { return file_.number(); }
+  std::uint64_t size() const { return size_; }
+
+ private:
+  Descriptor file_;
+  std::uint64_t size_ = 0;
+};
+
+/// Room for a whole file.
+std::string buffer_for(const Path& path, std::uint64_t bytes) {
+  try {
+    return std::string(bytes, '\0');
+  } catch (const std::exception&) {  // no memory, or more than a string can hold
+    throw Error(ErrorCode::kResourceExhausted,
+                str_cat("cannot read ", path, ": it has ", base::human_bytes(bytes),
+                        ", for which there is no memory; is it the right file?"));
+  }
+}
+
 class PosixWritableFile final : public WritableFile {
  public:
-  PosixWritableFile(const Path& path, int flags) : path_(path), file_("create", path, flags) {}
+  // O_NONBLOCK: a named pipe would be waited for until somebody reads it.
+  PosixWritableFile(const Path& path, int flags)
+      : path_(path), file_("create", path, flags | O_NONBLOCK) {
+    struct stat status {};
+    if (::fstat(file_.number(), &status) < 0) fail("create", path, errno);
+    const bool can_be_written = S_ISREG(status.st_mode) || S_ISCHR(status.st_mode);
+    if (!can_be_written) refuse_kind("create", path, status.st_mode);
+  }
 
   void write(std::span<const std::byte> bytes) override {
     while (!bytes.empty()) {
@@ -136,11 +195,7 @@ class PosixWritableFile final : public WritableFile {
 
 class PosixReadableFile final : public ReadableFile {
  public:
-  explicit PosixReadableFile(const Path& path) : path_(path), file_("read", path, O_RDONLY) {
-    struct stat status {};
-    if (::fstat(file_.number(), &status) < 0) fail("read", path, errno);
-    if (S_ISDIR(status.st_mode)) fail("read", path, EISDIR);
-  }
+  explicit PosixReadableFile(const Path& path) : path_(path), file_(path) {}
   std::size_t read(std::span<std::byte> buffer) override {
     std::size_t filled = 0;
     while (filled < buffer.size()) {
@@ -162,19 +217,16 @@ class PosixReadableFile final : public ReadableFile {
 
  private:
   Path path_;
-  Descriptor file_;
+  FileToRead file_;
 };
 
 class PosixFileSystem final : public FileSystem {
  public:
   std::string read(const Path& path) const override {
-    const Descriptor file("read", path, O_RDONLY);
-    struct stat status {};
-    if (::fstat(file.number(), &status) < 0) fail("read", path, errno);
-    if (S_ISDIR(status.st_mode)) fail("read", path, EISDIR);
+    const FileToRead file(path);
     // One byte more than the size, so that the end of a file that did not grow is seen without
     // growing the buffer.
-    std::string content(static_cast<std::size_t>(std::max<off_t>(status.st_size, 0)) + 1, '\0');
+    std::string content = buffer_for(path, file.size() + 1);
     std::size_t filled = 0;
     while (true) {
       const ssize_t got = retried(
