@@ -12,6 +12,7 @@
 
 #include "brigade/concurrency/linked_token.h"
 #include "brigade/concurrency/mutex.h"
+#include "brigade/data/cancel_look.h"
 #include "brigade/data/iterator_base.h"
 #include "brigade/data/noted_places.h"
 #include "brigade/data/ordered_gate.h"
@@ -224,7 +225,9 @@ class PipelinedIterator final : public IteratorBase<Out> {
   /// Passes what was delivered before this start; returns where the input stands then.
   std::uint64_t pass_delivered() {
     const std::uint64_t end = passed_before_.end_of_run(pulled_place_);
-    if (end != pulled_place_) pulled_place_ += input_->skip(end - pulled_place_);
+    if (end != pulled_place_) {
+      pulled_place_ += internal::skip_and_look(*input_, end - pulled_place_, options_.cancel);
+    }
     return pulled_place_;
   }
   Outcome<Out> result_of(Outcome<In> element, std::uint64_t place) const {
@@ -242,8 +245,9 @@ class PipelinedIterator final : public IteratorBase<Out> {
     stop();
     has_ended_ = false;
     input_->restore(places_.note());
-    const std::uint64_t passed =
-        places_.pass(count, [this](std::uint64_t distance) { return input_->skip(distance); });
+    const std::uint64_t passed = places_.pass(count, [this](std::uint64_t distance) {
+      return internal::skip_and_look(*input_, distance, options_.cancel);
+    });
     places_.set_note(input_->save());
     return passed;
   }
