@@ -1,18 +1,39 @@
 #include "apps/brigade/exit_code.h"
 
-#include <iostream>
+#include <sys/resource.h>
 
+#include <iostream>
+#include <new>
+
+#include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 
 namespace brigade::command {
 namespace {
 
 std::string one_line(std::string text) {
+  constexpr std::size_t kLongest = 8192;  // of a parser's own message, which may quote anything
   text = base::trim(text);
+  if (text.size() > kLongest) {
+    text = base::str_cat(text.substr(0, kLongest), "... (", text.size(), " bytes)");
+  }
   for (char& character : text) {
     if (character == '\n' || character == '\r') character = ' ';
   }
-  return text;
+  return base::printable(text);
+}
+
+std::string without_memory() {
+  rlimit limit{};
+  const bool is_limited = ::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  return base::str_cat("out of memory",
+                       is_limited ? base::str_cat("; this process may have ",
+                                                  base::human_bytes(limit.rlim_cur), " (ulimit -v)")
+                                  : "");
+}
+
+std::string text_of(const std::exception& error) {
+  return dynamic_cast<const std::bad_alloc*>(&error) != nullptr ? without_memory() : error.what();
 }
 
 }  // namespace
@@ -38,15 +59,16 @@ void check_choice(std::string_view what, const std::string& word,
     if (word == candidate) return;
   }
   const auto near = base::nearest(word, allowed);
-  throw UsageError(base::str_cat("unknown ", what, " '", word, "'",
-                                 near ? base::str_cat("; did you mean '", *near, "'?") : ".",
-                                 " Known: ", base::join(allowed, ", ")));
+  throw UsageError(
+      base::str_cat("unknown ", what, " ", base::quoted(word),
+                    near ? base::str_cat("; did you mean ", base::quoted(*near), "?") : ".",
+                    " Known: ", base::join(allowed, ", ")));
 }
 
 int report_error(const std::exception& error) {
   const bool is_usage = dynamic_cast<const UsageError*>(&error) != nullptr;
   std::cout.flush();
-  std::cerr << "brigade: error: " << one_line(error.what()) << std::endl;
+  std::cerr << "brigade: error: " << one_line(text_of(error)) << std::endl;
   return is_usage ? kUsage : kFailed;
 }
 

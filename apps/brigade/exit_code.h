@@ -46,8 +46,8 @@ auto set_up(Prepare&& prepare) {
 void check_choice(std::string_view what, const std::string& word,
                   const std::vector<std::string>& allowed);
 
-/// Writes `brigade: error: ...` as one line to standard error, whatever the exception; never a
-/// stack trace. Returns the exit code that belongs to it.
+/// Writes `brigade: error: ...` as one line to standard error, whatever the exception, fit for a
+/// terminal (`base::printable`); never a stack trace. Returns the exit code that belongs to it.
 int report_error(const std::exception& error);
 
 }  // namespace brigade::command

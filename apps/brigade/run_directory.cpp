@@ -10,6 +10,8 @@
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/io/atomic_write.h"
+#include "brigade/io/read_at_most.h"
+#include "brigade/io/strict_json.h"
 
 namespace brigade::command {
 namespace {
@@ -96,12 +98,17 @@ io::Path RunDirectory::run_path() const {
 
 Json RunDirectory::held_run() const {
   if (!files_->exists(run_path())) return nullptr;
-  Json run = Json::parse(files_->read(run_path()), nullptr, /*allow_exceptions=*/false);
-  if (run.is_object() && run.contains("configuration") && run.contains("result")) return run;
-  throw Error(ErrorCode::kDataLoss,
-              base::str_cat(run_path(),
-                            " is no run.json; choose another --model-dir, or train anew with "
-                            "--overwrite"));
+  const auto refuse = [this](const std::string& why) {
+    throw Error(ErrorCode::kDataLoss,
+                base::str_cat(run_path(), " is no run.json", why.empty() ? "" : ": ", why,
+                              "; choose another --model-dir, or train anew with --overwrite"));
+  };
+  const std::string text = io::read_at_most(*files_, run_path(), io::kMostBytesOfText);
+  constexpr std::size_t kDeepest = 32;
+  io::parse_strict_json(text, kDeepest, refuse);
+  Json run = Json::parse(text);  // the same, with the keys in their order
+  if (!run.is_object() || !run.contains("configuration") || !run.contains("result")) refuse("");
+  return run;
 }
 
 void RunDirectory::check(HeldRun held) const {

@@ -6,6 +6,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/io/read_at_most.h"
 
 namespace brigade::checkpoint {
 namespace {
@@ -60,7 +61,8 @@ std::vector<DirectoryEntry> list_checkpoints(const io::FileSystem& files,
 
 Manifest read_manifest(const io::FileSystem& files, const io::Path& folder) {
   const io::Path path = folder / kManifestName;
-  Manifest manifest = parse_manifest(files.read(path), path.string());
+  Manifest manifest =
+      parse_manifest(io::read_at_most(files, path, kMostManifestBytes), path.string());
   for (const ManifestFile& each : manifest.files) {
     const auto info = files.info(folder / each.name);
     if (!info || info->kind != io::FileKind::kFile) {

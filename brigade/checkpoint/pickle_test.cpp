@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <deque>
 #include <string>
 
 #include "brigade/checkpoint/testing/sample.h"
@@ -13,8 +14,10 @@ using std::string_literals::operator""s;
 using testing::caught;
 using Kind = PickleValue::Kind;
 
+// The bytes of all tests' pickles, which refer to them.
 Pickle parse(const std::string& program) {
-  return parse_pickle("\x80\x02" + program, "file.pt");
+  static std::deque<std::string> bytes;
+  return parse_pickle(bytes.emplace_back("\x80\x02" + program), "file.pt");
 }
 
 testing::Caught refused(const std::string& program) {
@@ -48,6 +51,49 @@ TEST(Pickle, ReadsLongIntegers) {
 TEST(Pickle, SharesWhatIsRemembered) {
   const Pickle pickle = parse("]q\0h\0a."s);  // a list that holds itself
   EXPECT_EQ(pickle.at(pickle.root).items, (std::vector<PickleIndex>{pickle.root}));
+}
+
+std::size_t items_of(const Pickle& pickle) {
+  std::size_t items = 0;
+  for (const PickleValue& each : pickle.values) items += each.items.size();
+  return items;
+}
+
+// Copied, a list of n numbers that is named n times takes memory in the square of the file's size.
+TEST(Pickle, ASizeIsSharedNotCopied) {
+  constexpr int kCount = 2000;
+  std::string program = "(";
+  for (int i = 0; i < kCount; ++i) program += "K\x01";
+  program += "tq\0"s + "ctorch\nSize\nq\1"s + "](";
+  for (int i = 0; i < kCount; ++i) program += "h\1h\0\x85R"s;
+  program += "e.";
+  EXPECT_LE(items_of(parse(program)), program.size());
+}
+
+TEST(Pickle, TensorsAndStoragesHaveOnlyTheirParts) {
+  const std::string many(2000, 'N');
+  const std::string tensor = "ctorch._utils\n_rebuild_tensor_v2\n";
+  EXPECT_EQ(parse(tensor + "(NNNNNNtR.").values.back().items.size(), 6u);
+  EXPECT_EQ(refused(tensor + "(" + many + "tR.").code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(refused(tensor + "(NNNNNtR.").code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(parse("(NNNNNtQ.").values.back().items.size(), 5u);
+  EXPECT_EQ(refused("(" + many + "tQ.").code, ErrorCode::kDataLoss);
+}
+
+TEST(Pickle, RemembersNoMoreValuesThanItHasBytes) {
+  EXPECT_EQ(refused("Nr\xff\xff\xff\x7f."s).code, ErrorCode::kDataLoss);
+  EXPECT_EQ(parse("N\x94N\x94h\1."s).root, 1u);
+}
+
+TEST(Pickle, TextsLieInItsBytes) {
+  const std::string bytes = "\x80\x02X\x04\0\0\0name."s;
+  const Pickle pickle = parse_pickle(bytes, "file.pt");
+  EXPECT_EQ(pickle.at(0).text, "name");
+  EXPECT_EQ(pickle.at(0).text.data(), bytes.data() + 7);
+}
+
+TEST(Pickle, AValueTakesLittleMemory) {
+  EXPECT_LE(sizeof(PickleValue), 64u);
 }
 
 TEST(Pickle, RunsNoCodeAndNamesWhatItRefuses) {

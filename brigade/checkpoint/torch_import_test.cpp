@@ -8,6 +8,7 @@
 #include <string>
 
 #include "brigade/checkpoint/testing/sample.h"
+#include "brigade/checkpoint/testing/zip_file.h"
 #include "brigade/device/dtypes.h"
 #include "brigade/io/memory_file_system.h"
 
@@ -87,6 +88,33 @@ TEST(TorchImport, FlattensWhatIsNestedAndListsWhatIsNoTensor) {
 
 TEST(TorchImport, ABareTensorIsCalledTensor) {
   EXPECT_TRUE(at::equal(read("bare").at("tensor"), at::tensor({1.5F, 2.5F})));
+}
+
+TorchFile read_pickle(const std::string& pickle) {
+  testing::ZipFile zip;
+  zip.add("f/data.pkl", "\x80\x02" + pickle);
+  io::MemoryFileSystem files;
+  testing::write_file(files, "/f.pt", zip.bytes());
+  return read_torch(files, "/f.pt");
+}
+
+// One long key, and many values below it: each has a name of its own.
+TEST(TorchImport, NamesTakeNoMoreThanAFewTimesTheFile) {
+  constexpr std::uint32_t kKey = 100'000;
+  std::string pickle =
+      "}X" + std::string(reinterpret_cast<const char*>(&kKey), 4) + std::string(kKey, 'k') + "](";
+  EXPECT_EQ(read_pickle(pickle + std::string(10, 'N') + "es.").left_out.size(), 10u);
+  const auto error = caught([&] { read_pickle(pickle + std::string(100'000, 'N') + "es."); });
+  EXPECT_EQ(error.code, ErrorCode::kDataLoss);
+  EXPECT_NE(error.message.find("names"), std::string::npos) << error.message;
+  EXPECT_LT(error.message.size(), 500u);
+}
+
+TEST(TorchImport, AListNamedAgainAndAgainIsRefused) {
+  using std::string_literals::operator""s;
+  std::string pickle = "](" + std::string(30'000, 'N') + "eq\0"s + "]("s;
+  for (int i = 0; i < 30'000; ++i) pickle += "h\0"s;
+  EXPECT_EQ(caught([&] { read_pickle(pickle + "e."); }).code, ErrorCode::kDataLoss);
 }
 
 TEST(TorchImport, RefusesWhatItDoesNotReadByName) {

@@ -8,8 +8,8 @@
 namespace brigade::checkpoint {
 
 /// The entries of a zip archive that lies in memory, as far as PyTorch's files need it: stored
-/// without compression, zip64 included. Everything is checked to lie within the archive when this
-/// is made.
+/// without compression, zip64 included. When this is made, everything is checked to lie within the
+/// archive, and no byte in two entries: together they are no larger than the archive.
 ///
 /// Thread-safety: a value. It refers to the archive's bytes, which must outlive it.
 class ZipReader {

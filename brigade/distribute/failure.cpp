@@ -2,6 +2,8 @@
 
 #include <c10/util/Exception.h>
 
+#include <new>
+
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/distribute/strategy.h"
@@ -23,6 +25,8 @@ Description describe(const std::exception_ptr& error) {
     return {ours.code(), ours.what(), false};
   } catch (const c10::Error& torchs) {
     return {ErrorCode::kAborted, torchs.what_without_backtrace(), true};
+  } catch (const std::bad_alloc&) {
+    return {ErrorCode::kResourceExhausted, "out of memory", true};
   } catch (const std::exception& other) {
     return {ErrorCode::kAborted, other.what(), true};
   } catch (...) {
