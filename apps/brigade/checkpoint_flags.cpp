@@ -5,6 +5,7 @@
 #include "apps/brigade/data_flags.h"
 #include "apps/brigade/exit_code.h"
 #include "apps/brigade/interval_flag.h"
+#include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 
 namespace brigade::command {
@@ -50,7 +51,8 @@ void CheckpointFlags::check() const {
   if (save_every) parse_interval("--save-every", *save_every, Never::kRefused);
   if (keep_last) check_at_least("--keep-last", *keep_last, 0);
   if (writers && *writers != "chief" && *writers != "all") {
-    throw UsageError(base::str_cat("--checkpoint-writers is '", *writers, "'; give chief or all"));
+    throw UsageError(
+        base::str_cat("--checkpoint-writers is ", base::quoted(*writers), "; give chief or all"));
   }
   if (resume.empty()) {
     throw UsageError("--resume is ''; give auto, never, or the path of a checkpoint");

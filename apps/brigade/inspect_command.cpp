@@ -7,6 +7,7 @@
 #include "apps/brigade/exit_code.h"
 #include "apps/brigade/report.h"
 #include "apps/brigade/whole_checkpoint.h"
+#include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 #include "brigade/checkpoint/inspect.h"
 
@@ -33,12 +34,13 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
 
 // Variables are what people look for: only other names say whose they are.
 std::string full_name(Section section, const std::string& name) {
-  return section == Section::kVariables ? name : base::str_cat(section, ":", name);
+  const std::string shown = base::printable(name);
+  return section == Section::kVariables ? shown : base::str_cat(section, ":", shown);
 }
 
 std::string line_of(const InspectedTensor& tensor) {
-  return base::str_cat("  ", full_name(tensor.section, tensor.name), "  ", tensor.dtype, " ",
-                       shape_text(tensor.shape), "\n");
+  return base::str_cat("  ", full_name(tensor.section, tensor.name), "  ",
+                       base::printable(tensor.dtype), " ", shape_text(tensor.shape), "\n");
 }
 
 std::string time_text(std::int64_t milliseconds) {
@@ -115,15 +117,16 @@ Json json_of(const Comparison& found) {
 }
 
 std::string text_of(const Inspection& seen) {
-  std::string text = base::str_cat(seen.path, ": ", seen.format, ", ", seen.tensors.size(),
-                                   " tensors, ", base::human_bytes(seen.bytes), "\n");
+  std::string text =
+      base::str_cat(base::printable(seen.path.string()), ": ", seen.format, ", ",
+                    seen.tensors.size(), " tensors, ", base::human_bytes(seen.bytes), "\n");
   if (seen.step) text += base::str_cat("step       ", *seen.step, "\n");
   if (seen.time_ms) text += base::str_cat("saved      ", time_text(*seen.time_ms), "\n");
   for (const auto& [name, value] : seen.metrics) {
-    text += base::str_cat("metric     ", name, " ", value, "\n");
+    text += base::str_cat("metric     ", base::printable(name), " ", value, "\n");
   }
   for (const auto& [name, value] : seen.metadata) {
-    text += base::str_cat("metadata   ", name, " ", value, "\n");
+    text += base::str_cat("metadata   ", base::printable(name), " ", base::printable(value), "\n");
   }
   for (const InspectedTensor& each : seen.tensors) text += line_of(each);
   return text;
@@ -140,8 +143,8 @@ std::string text_of(const Comparison& found) {
     if (!tensors.empty()) text += base::str_cat(title, "\n");
     for (const InspectedTensor& each : tensors) text += line_of(each);
   };
-  list(base::str_cat("only in ", found.a.path, ":"), found.only_in_a);
-  list(base::str_cat("only in ", found.b.path, ":"), found.only_in_b);
+  list(base::str_cat("only in ", base::printable(found.a.path.string()), ":"), found.only_in_a);
+  list(base::str_cat("only in ", base::printable(found.b.path.string()), ":"), found.only_in_b);
   if (!found.form_differs.empty()) text += "shape or dtype differs:\n";
   for (const TensorDifference& each : found.form_differs) {
     text += base::str_cat("  ", full_name(each.section, each.name), "  ", each.a, " and ", each.b,

@@ -19,6 +19,7 @@
 #include "apps/brigade/launch_command.h"
 #include "apps/brigade/start_watch.h"
 #include "apps/brigade/train_command.h"
+#include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 
 namespace brigade::command {
@@ -55,9 +56,9 @@ UsageError unexpected(const CLI::App& app, const Commands& commands) {
   const CLI::App& parser = command == nullptr ? app : command->parser();
   const auto near = base::nearest(word, flags_of(parser));
   const std::string name = command == nullptr ? "" : " " + parser.get_name();
-  return UsageError(base::str_cat(word.rfind('-', 0) == 0 ? "unknown flag " : "unexpected word ",
-                                  word, near ? base::str_cat("; did you mean ", *near, "?") : ".",
-                                  " See: brigade", name, " --help"));
+  return UsageError(base::str_cat(
+      word.rfind('-', 0) == 0 ? "unknown flag " : "unexpected word ", base::shortened(word),
+      near ? base::str_cat("; did you mean ", *near, "?") : ".", " See: brigade", name, " --help"));
 }
 
 // Before the parser, whose own message names no command.
@@ -115,7 +116,7 @@ int main(int argc, char** argv) {
   try {
     return brigade::command::run(argc, argv);
   } catch (const brigade::command::StoppedAtStart& stopped) {
-    std::cerr << "brigade: " << stopped.what() << std::endl;
+    std::cerr << "brigade: " << brigade::base::printable(stopped.what()) << std::endl;
     return stopped.code();
   } catch (const c10::Error& error) {
     // libtorch appends where it was thrown; the first line is for users.

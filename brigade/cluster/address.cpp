@@ -1,16 +1,18 @@
 #include "brigade/cluster/address.h"
 
 #include "brigade/base/error.h"
+#include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 
 namespace brigade::cluster {
 namespace {
 
 constexpr int kHighestPort = 65535;
+constexpr std::size_t kLongestHost = 255;  // of names in the DNS
 
 [[noreturn]] void refuse(std::string_view text, std::string_view why) {
   throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat("'", text, "' is not an address: ", why,
+              base::str_cat(base::quoted(text), " is not an address: ", why,
                             "; write host:port, or [IPv6]:port, as in worker0.example.org:2222."));
 }
 
@@ -20,8 +22,8 @@ int port_of(std::string_view digits, std::string_view text, PortZero port_zero) 
   const auto port = is_number ? base::parse_int(digits) : std::nullopt;
   const int lowest = port_zero == PortZero::kAllowed ? 0 : 1;
   if (!port || *port < lowest || *port > kHighestPort) {
-    refuse(text, base::str_cat("its port '", digits, "' is not a number from ", lowest, " to ",
-                               kHighestPort));
+    refuse(text, base::str_cat("its port ", base::quoted(digits), " is not a number from ", lowest,
+                               " to ", kHighestPort));
   }
   return static_cast<int>(*port);
 }
@@ -37,8 +39,14 @@ bool is_address6_character(char c) {
 
 void check_host(std::string_view host, std::string_view text, bool (*is_allowed)(char)) {
   if (host.empty()) refuse(text, "it has no host");
+  if (host.size() > kLongestHost) {
+    refuse(text, base::str_cat("its host has ", host.size(), " characters; at most ", kLongestHost,
+                               " are allowed"));
+  }
   for (const char c : host) {
-    if (!is_allowed(c)) refuse(text, base::str_cat("no host has the character '", c, "'"));
+    if (!is_allowed(c))
+      refuse(text,
+             base::str_cat("no host has the character ", base::quoted(std::string_view(&c, 1))));
   }
 }
 

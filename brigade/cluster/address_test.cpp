@@ -42,6 +42,15 @@ TEST(Address, SaysWhatIsWrong) {
   EXPECT_THAT(why_not("grpc://a:1"), HasSubstr("a protocol does not belong to it"));
 }
 
+TEST(Address, AMessageShowsTheBeginningOfALongValue) {
+  const std::string many(100'000, 'a');
+  for (const std::string& text :
+       {many, many + ":1", "a:" + many, "[" + many + "]:1", "a:1" + many}) {
+    EXPECT_LT(why_not(text.c_str()).size(), 1000u);
+  }
+  EXPECT_THAT(why_not((many + ":1").c_str()), HasSubstr("its host has 100000 characters"));
+}
+
 TEST(Address, PortZeroIsForThoseWhoListen) {
   EXPECT_EQ(parse_address("127.0.0.1:0", PortZero::kAllowed).port, 0);
 }

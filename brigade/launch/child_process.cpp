@@ -14,6 +14,7 @@
 
 #include "brigade/base/environment.h"
 #include "brigade/base/error.h"
+#include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 #include "brigade/launch/shim.h"
 
@@ -41,7 +42,7 @@ void check_program(const std::string& program) {
     }
   }
   throw Error(ErrorCode::kNotFound,
-              base::str_cat("'", program, "' is no program that can be run here."));
+              base::str_cat(base::quoted(program), " is no program that can be run here."));
 }
 
 std::vector<std::string> merged_environment(
@@ -116,9 +117,8 @@ ChildProcess::ChildProcess(const SpawnOptions& options) {
                     pointers(command).data(), pointers(environment).data());
   if (error != 0) {
     pid_ = -1;
-    throw Error(
-        ErrorCode::kUnavailable,
-        base::str_cat("'", options.command.front(), "' was not started: ", std::strerror(error)));
+    throw Error(ErrorCode::kUnavailable, base::str_cat(base::quoted(options.command.front()),
+                                                       " was not started: ", std::strerror(error)));
   }
   lifeline_ = std::move(lifeline.write);
   output_ = std::move(output.read);

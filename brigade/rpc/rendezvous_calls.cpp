@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 #include "brigade/rpc/rendezvous_state.h"
 
@@ -103,10 +104,10 @@ void RendezvousState::time_out_calls(TimePoint now) {
     for (const auto& [id, entry] : entries) {
       if (!arrived.contains(id)) missing.push_back(cluster::to_string(entry.member));
     }
-    return Error(
-        ErrorCode::kDeadlineExceeded,
-        base::str_cat("Not all members have come to ", waiting.what, " within ",
-                      in_seconds(waiting.timeout), "; missing: ", base::join(missing, ", "), "."));
+    return Error(ErrorCode::kDeadlineExceeded,
+                 base::str_cat("Not all members have come to ", waiting.what, " within ",
+                               in_seconds(waiting.timeout),
+                               "; missing: ", base::listed(missing, ", "), "."));
   });
 }
 

@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 
 namespace brigade::rpc {
@@ -141,7 +142,7 @@ void RendezvousState::time_out_start() {
   ending.error = Error(
       ErrorCode::kDeadlineExceeded,
       base::str_cat(missing.size(), " of ", world_size_, " processes did not come within ",
-                    in_seconds(start_timeout_), ": rank ", base::join(missing, ", rank "), "."));
+                    in_seconds(start_timeout_), ": rank ", base::listed(missing, ", rank "), "."));
   fail_start(ending);
 }
 
