@@ -6,6 +6,7 @@
 
 #include "apps/brigade/exit_code.h"
 #include "apps/brigade/report.h"
+#include "apps/brigade/weights.h"
 #include "apps/brigade/whole_checkpoint.h"
 #include "brigade/base/strings.h"
 #include "brigade/checkpoint/inspect.h"
@@ -38,7 +39,11 @@ std::string full_name(Section section, const std::string& name) {
 
 std::string line_of(const InspectedTensor& tensor) {
   return base::str_cat("  ", full_name(tensor.section, tensor.name), "  ", tensor.dtype, " ",
-                       shape_text(tensor.shape), "\n");
+                       shape_text(tensor.shape),
+                       tensor.not_finite == 0
+                           ? ""
+                           : base::str_cat("  ", tensor.not_finite, " elements are not finite"),
+                       "\n");
 }
 
 std::string time_text(std::int64_t milliseconds) {
@@ -59,6 +64,7 @@ Json json_of(const InspectedTensor& tensor) {
   json["dtype"] = tensor.dtype;
   json["shape"] = tensor.shape;
   json["bytes"] = tensor.bytes;
+  json["not_finite"] = tensor.not_finite;
   return json;
 }
 
@@ -165,20 +171,23 @@ class InspectCommand final : public Command {
         ->required();
     parser_.add_option("OTHER", other_, "Another one, to be compared with");
     parser_.add_flag("--json", json_, "Write one JSON object to standard output");
+    add_hash_mismatch(parser_, allow_changed_weights_);
     parser_.footer(kExamples);
   }
   const CLI::App& parser() const override { return parser_; }
 
   int run() override {
     const auto files = io::posix_file_system();
+    const auto mismatch = hash_mismatch(allow_changed_weights_);
     if (other_.empty()) {
       const Inspection seen =
-          set_up([&] { return checkpoint::inspect(files, meant_by(*files, path_)); });
+          set_up([&] { return checkpoint::inspect(files, meant_by(*files, path_), mismatch); });
       json_ ? print_json(json_of(seen)) : print_text(text_of(seen));
       return kDone;
     }
     const Comparison found = set_up([&] {
-      return checkpoint::compare(files, meant_by(*files, path_), meant_by(*files, other_));
+      return checkpoint::compare(files, meant_by(*files, path_), meant_by(*files, other_),
+                                 mismatch);
     });
     json_ ? print_json(json_of(found)) : print_text(text_of(found));
     return found.is_equal() ? kDone : kFailed;
@@ -189,6 +198,7 @@ class InspectCommand final : public Command {
   std::string path_;
   std::string other_;
   bool json_ = false;
+  bool allow_changed_weights_ = false;
 };
 
 }  // namespace

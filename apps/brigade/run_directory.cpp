@@ -169,17 +169,45 @@ void RunDirectory::write_run(std::string_view run_json) {
 
 void RunDirectory::save_weights(std::span<const checkpoint::NamedTensor> weights,
                                 std::int64_t step) {
-  checkpoint::save_safetensors(*files_, weights_path(), weights,
-                               {{"step", std::to_string(step)}, {"writer", "brigade"}});
+  checkpoint::save_safetensors(
+      *files_, weights_path(), weights,
+      {{"step", std::to_string(step)},
+       {std::string(checkpoint::kWeightsHashKey), checkpoint::weights_sha256(weights)},
+       {"writer", "brigade"}});
 }
 
-checkpoint::SafetensorsFile RunDirectory::read_weights() const {
+// The result's counts: a file that was replaced as a whole may record what it holds. While there is
+// no result, the weights are those of an earlier end of the run, which only the file knows.
+RunDirectory::RecordedHash RunDirectory::recorded_hash(
+    const checkpoint::SafetensorsFile& weights) const {
+  const std::string key(checkpoint::kWeightsHashKey);
+  const Json run = held_run();
+  if (!run.is_null() && run["result"].is_object()) {
+    const auto found = run["result"].find(key);
+    if (found != run["result"].end() && found->is_string())
+      return {.hash = found->get<std::string>(), .where = "run.json"};
+  }
+  const auto found = weights.metadata.find(key);
+  if (found == weights.metadata.end()) return {};
+  return {.hash = found->second, .where = "the file's metadata"};
+}
+
+checkpoint::SafetensorsFile RunDirectory::read_weights(checkpoint::HashMismatch mismatch) const {
   if (!files_->exists(weights_path())) {
     throw Error(ErrorCode::kNotFound,
                 base::str_cat("there are no weights at ", weights_path(),
                               "; train them with: brigade train --model-dir ", path_));
   }
-  return checkpoint::read_safetensors(*files_, weights_path());
+  checkpoint::SafetensorsFile weights = checkpoint::read_safetensors(*files_, weights_path());
+  const RecordedHash recorded = recorded_hash(weights);
+  if (recorded.hash.empty() || mismatch == checkpoint::HashMismatch::kAllow) return weights;
+  const std::string found = checkpoint::weights_sha256(weights.tensors);
+  if (found == recorded.hash) return weights;
+  throw Error(
+      ErrorCode::kDataLoss,
+      base::str_cat(weights_path(), ": the weights are not those of the run: their sha256 is ",
+                    found, ", and ", recorded.where, " records ", recorded.hash,
+                    "; if they were replaced on purpose, give --allow-changed-weights"));
 }
 
 }  // namespace brigade::command

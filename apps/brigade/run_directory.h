@@ -9,6 +9,7 @@
 
 #include "apps/brigade/report.h"
 #include "brigade/checkpoint/safetensors.h"
+#include "brigade/checkpoint/weights_hash.h"
 #include "brigade/io/file_system.h"
 
 namespace brigade::command {
@@ -72,13 +73,20 @@ class RunDirectory {
   void save_weights(std::span<const checkpoint::NamedTensor> weights, std::int64_t step);
 
   /// Reads the weights. Throws kNotFound, naming the path and the command that writes it, if there
-  /// are none.
-  checkpoint::SafetensorsFile read_weights() const;
+  /// are none; kDataLoss, naming both hashes, unless `mismatch` allows it, if they are not those
+  /// that the run's result or the file itself records.
+  checkpoint::SafetensorsFile read_weights(
+      checkpoint::HashMismatch mismatch = checkpoint::HashMismatch::kRefuse) const;
 
  private:
   io::Path run_path() const;
   /// The run.json that lies there; null if there is none.
   Json held_run() const;
+  struct RecordedHash {
+    std::string hash;  ///< empty: none is recorded
+    std::string where;
+  };
+  RecordedHash recorded_hash(const checkpoint::SafetensorsFile& weights) const;
   void remove_run();
 
   std::shared_ptr<io::FileSystem> files_;
