@@ -13,6 +13,8 @@
 #include "brigade/distribute/failure.h"
 #include "brigade/distribute/replica_runner.h"
 #include "brigade/distribute/replica_stream.h"
+#include "brigade/distribute/worker_agreement.h"
+#include "brigade/io/state_json.h"
 
 namespace brigade::distribute {
 
@@ -327,8 +329,40 @@ Strategy::BuiltFunction Strategy::build_variables(const std::string& name,
   return built;
 }
 
+namespace {
+
+std::string group_text(const optim::ParameterGroup& group) {
+  const auto rate = [](const std::optional<double>& value) {
+    return value ? io::to_json(io::StateTree(*value)).json : "the rule's";
+  };
+  return base::str_cat(base::join(group.names, " "), ": learning_rate ", rate(group.learning_rate),
+                       ", weight_decay ", rate(group.weight_decay),
+                       group.frozen == optim::Frozen::kYes ? ", frozen" : "");
+}
+
+/// What decides an optimizer's updates, and when they meet.
+comm::Facts optimizer_facts(const optim::UpdateRule& rule,
+                            std::span<const variables::Variable> variables,
+                            const MinimizerOptions& options) {
+  comm::Facts facts = {{"optimizer", std::string(rule.name())}};
+  const io::StateTree config = rule.config();
+  for (const auto& [key, value] : config.as_dict()) facts.push_back({key, io::to_json(value).json});
+  facts.push_back({"accumulate", base::str_cat(options.accumulate)});
+  facts.push_back({"global_step", options.global_step ? options.global_step->name() : "none"});
+  for (const optim::ParameterGroup& group : options.groups)
+    facts.push_back({"parameter group", group_text(group)});
+  facts.push_back({"number of variables", base::str_cat(variables.size())});
+  for (const variables::Variable& each : variables) facts.push_back({"variable", each.name()});
+  return facts;
+}
+
+}  // namespace
+
 Minimizer Strategy::make_minimizer(std::span<const variables::Variable> variables,
                                    optim::UpdateRulePtr rule, const MinimizerOptions& options) {
+  check_argument(rule != nullptr, "An optimizer's update rule is null.");
+  check_agreement(workers(), optimizer_facts(*rule, variables, options),
+                  {.what = "optimizers", .advice = "make the same optimizer in every worker."});
   auto state = std::make_shared<optim::OptimizerState>(std::move(rule), variables, options.groups);
   auto applier = engine_->make_applier(state);
   return Minimizer(std::move(state), std::move(applier), options);

@@ -13,6 +13,7 @@
 
 #include "brigade/distribute/one_device_strategy.h"
 #include "brigade/distribute/testing/fixtures.h"
+#include "brigade/distribute/testing/worker_threads.h"
 #include "brigade/input/tensor_slices.h"
 #include "brigade/layers/batch_norm.h"
 #include "brigade/layers/regularizers.h"
@@ -90,6 +91,23 @@ TEST(TrainOp, AnyNumberOfReplicasMakesTheUpdatesOfOne) {
 TEST(TrainOp, ClippedAndMultipliedGradientsAreTheSameForAnyNumberOfReplicas) {
   expect_all_strategies_agree(
       {.clip_gradient_norm = 0.3, .gradient_multipliers = {{"w", 3.0}, {"b", 0.5}}});
+}
+
+TEST(TrainOp, WorkersThatClipInAnotherWayAreRefusedByAllWithBothValues) {
+  std::atomic<int> told = 0;
+  distribute::run_workers({1, 1}, [&](distribute::MultiWorkerMirroredStrategy& strategy) {
+    const double norm = strategy.is_chief() ? 0.25 : 0.5;
+    const Error error = distribute::error_from([&] {
+      create_train_op<at::Tensor>(strategy, regression, batches({8}), optim::Sgd{},
+                                  {.clip_gradient_norm = norm});
+    });
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument) << error.what();
+    EXPECT_TRUE(distribute::says(
+        error, "/job:worker/task:1 has clip_gradient_norm 0.5 and /job:worker/task:0 has 0.25"))
+        << error.what();
+    ++told;
+  });
+  EXPECT_EQ(told, 2);
 }
 
 /// Two weights whose gradients are (3, 4) and (0.3, 0.4), from zero.

@@ -5,6 +5,7 @@
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
+#include "brigade/distribute/worker_agreement.h"
 #include "brigade/train/checkpoint_saver_hook.h"
 #include "brigade/train/step_counter_hook.h"
 #include "brigade/train/summary_saver_hook.h"
@@ -54,6 +55,29 @@ std::unique_ptr<summary::SummaryWriter> make_summaries(const SessionOptions& opt
   return std::make_unique<summary::SummaryWriter>(environment.files, directory, clock);
 }
 
+std::string text_of(const Every& every) {
+  if (every.is_never()) return "never";
+  return str_cat(every.steps ? str_cat(*every.steps, " steps") : "",
+                 every.steps && every.time ? ", " : "",
+                 every.time ? str_cat(std::int64_t{every.time->count()}, " ms") : "");
+}
+
+/// What decides which collectives a session makes, and when. Where files lie is each worker's own
+/// view of them.
+comm::Facts facts_of(const SessionOptions& options, const TrainingState& state) {
+  comm::Facts facts = {
+      {"checkpoint_dir", options.checkpoint_dir.empty() ? "none" : "given"},
+      {"save_checkpoints", text_of(options.save_checkpoints)},
+      {"resume", options.resume == Resume::kAuto ? "kAuto" : "kNever"},
+      {"resume_from", options.resume_from ? options.resume_from->string() : "nothing"}};
+  const auto add = [&](const comm::Facts& more) {
+    facts.insert(facts.end(), more.begin(), more.end());
+  };
+  add(state.facts());
+  for (const auto& hook : options.hooks) add(hook->facts());
+  return facts;
+}
+
 }  // namespace
 
 MonitoredTrainingSession::MonitoredTrainingSession(TrainingState& state, SessionOptions options,
@@ -65,6 +89,9 @@ MonitoredTrainingSession::MonitoredTrainingSession(TrainingState& state, Session
   context_.cancel_ = options_.cancel;
   on_cancel_ = options_.cancel.on_cancel([this] { context_.request_stop(); });
   try {
+    distribute::check_agreement(
+        state.strategy().workers(), facts_of(options_, state),
+        {.what = "training sessions", .advice = "give every worker's session the same options."});
     make_hooks();
     start();
   } catch (...) {

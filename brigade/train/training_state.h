@@ -14,6 +14,7 @@
 
 #include "brigade/checkpoint/contents.h"
 #include "brigade/checkpoint/restore.h"
+#include "brigade/comm/worker_facts.h"
 #include "brigade/distribute/minimizer.h"
 #include "brigade/distribute/strategy.h"
 #include "brigade/io/state_tree.h"
@@ -138,6 +139,10 @@ class TrainingState {
 
   /// A figure to be saved with the next checkpoints, by which `SaverOptions::best_of` chooses.
   void set_measured(const std::string& name, double value);
+
+  /// What every worker's training must have alike: optimizers by name with their schedules, parts
+  /// and the number of variables. Sessions compare it.
+  comm::Facts facts() const;
 
   /// What a checkpoint of now holds: hand it to `checkpoint::Saver::save`. Variables and slots are
   /// not copied yet. With several workers it is a collective of theirs, as copying it is
