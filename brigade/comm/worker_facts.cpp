@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/comm/small_values.h"
 
@@ -21,6 +22,15 @@ FactDifference difference_of(int rank, const Facts& own, const Facts& first) {
     return has_it ? std::optional(facts[i].value) : std::nullopt;
   };
   return {.rank = rank, .name = name, .value = value_in(own), .first_value = value_in(first)};
+}
+
+// What is found ends the workers, and one that has ended is lost to those who still look: so all
+// have looked before the first one goes. Who comes too late for that has looked, too.
+void wait_for_all(Communicator& workers) {
+  try {
+    all_reduce_number(workers, 0, ReduceOp::kSum);
+  } catch (const Error&) {
+  }
 }
 
 }  // namespace
@@ -55,7 +65,9 @@ std::optional<FactDifference> find_difference(Communicator& workers, const Facts
   std::vector<Facts> by_rank;
   for (const std::string& text : all_gather_texts(workers, to_text(own)))
     by_rank.push_back(facts_in(text));
-  return find_difference(by_rank);
+  auto found = find_difference(by_rank);
+  if (found) wait_for_all(workers);
+  return found;
 }
 
 }  // namespace brigade::comm

@@ -38,9 +38,19 @@ comm::Facts worker_facts(const MultiWorkerMirroredOptions& options, bool on_cpu)
            base::str_cat(static_cast<int>(at::globalContext().float32MatmulPrecision()))}};
 }
 
-void check_equal(const cluster::Membership& membership, const std::vector<comm::Facts>& by_rank) {
+// The store goes with the first worker: so all have read before one ends by what it found.
+void wait_for_all(cluster::Membership& membership, std::chrono::milliseconds timeout) {
+  try {
+    membership.barrier("strategy/read", timeout);
+  } catch (const Error&) {
+  }
+}
+
+void check_equal(cluster::Membership& membership, const std::vector<comm::Facts>& by_rank,
+                 std::chrono::milliseconds timeout) {
   const auto found = comm::find_difference(by_rank);
   if (!found) return;
+  wait_for_all(membership, timeout);
   const auto& members = membership.members();
   throw Error(
       ErrorCode::kFailedPrecondition,
@@ -75,7 +85,7 @@ comm::ProcessPlace exchange_places(cluster::Membership& membership, std::size_t 
     theirs.erase(theirs.begin());
     by_rank.push_back(std::move(theirs));
   }
-  check_equal(membership, by_rank);
+  check_equal(membership, by_rank, timeout);
   return place;
 }
 

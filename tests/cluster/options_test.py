@@ -11,7 +11,7 @@ SGD = ("--optimizer", "sgd")
 CASES = (
     ((), "--model", "mlp", "mnist_cnn", "model", "mlp", "mnist_cnn"),
     ((), "--hidden", "16", "17", "hidden", "[16]", "[17]"),
-    ((), "--dropout", "0", "0.5", "dropout", "0.0", "0.5"),
+    (("--model", "mnist_cnn"), "--dropout", "0", "0.5", "dropout", "0.0", "0.5"),
     ((), "--optimizer", "adam", "adamw", "optimizer", "adam", "adamw"),
     ((), "--learning-rate", "0.125", "0.25", "learning_rate", "0.125", "0.25"),
     ((), "--weight-decay", "0", "0.5", "weight_decay", "0.0", "0.5"),
