@@ -92,10 +92,4 @@ std::optional<FolderName> parse_folder_name(std::string_view name) {
   return FolderName{.step = *step, .attempt = static_cast<int>(*attempt)};
 }
 
-void remove_folder(io::FileSystem& files, const io::Path& folder) {
-  if (!files.exists(folder)) return;
-  for (const std::string& name : files.list(folder)) files.remove(folder / name);
-  files.remove(folder);
-}
-
 }  // namespace brigade::checkpoint

@@ -38,12 +38,9 @@ struct FolderName {
 };
 std::optional<FolderName> parse_folder_name(std::string_view name);
 
-/// Removes a folder and the files in it. Does nothing if there is none.
-void remove_folder(io::FileSystem& files, const io::Path& folder);
-
 /// The file in a checkpoint directory that names the newest checkpoint, for people and scripts.
 inline constexpr std::string_view kLatestName = "latest";
-/// How folders begin that are being written or removed: no checkpoints, and free to be removed.
+/// How folders begin that are being written or removed: no checkpoints.
 inline constexpr std::string_view kTemporaryPrefix = ".ckpt-";
 
 }  // namespace brigade::checkpoint

@@ -173,19 +173,19 @@ TEST_F(SaverTest, NewestIsWhatWasSavedLast) {
   expect_is_sample(newest(), 200);
 }
 
-TEST_F(SaverTest, ReplacesABrokenCheckpointOfTheSameStep) {
+TEST_F(SaverTest, KeepsABrokenCheckpointOfTheSameStep) {
   files_->create_directories(kDirectory / "ckpt-5");
   testing::write_file(*files_, kDirectory / "ckpt-5" / "manifest.json", "{}");
   Saver under_test = saver();
   under_test.save(5, sample(5));
   under_test.close();
-  EXPECT_FALSE(files_->exists(kDirectory / "ckpt-5"));
+  EXPECT_EQ(files_->read(kDirectory / "ckpt-5" / "manifest.json"), "{}");
   expect_is_sample(newest(), 5);
 }
 
 TEST_F(SaverTest, RemovesWhatACrashLeftBehind) {
   files_->create_directories(kDirectory / ".ckpt-7.saving");
-  testing::write_file(*files_, kDirectory / ".ckpt-7.saving" / "half", "x");
+  testing::write_file(*files_, kDirectory / ".ckpt-7.saving" / "manifest.json", "x");
   testing::write_file(*files_, kDirectory / ".latest.12.0.tmp", "x");
   testing::write_file(*files_, kDirectory / "notes.txt", "mine");
   saver().close();

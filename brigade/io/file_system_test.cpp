@@ -198,6 +198,38 @@ TEST_P(FileSystemContract, RemovesFilesAndEmptyFoldersOnly) {
   EXPECT_FALSE(files_.exists(at("folder")));
 }
 
+TEST_P(FileSystemContract, MakesOneNewFolder) {
+  files_.create_directory(at("folder"));
+  EXPECT_EQ(files_.entry(at("folder"))->kind, FileKind::kDirectory);
+  EXPECT_EQ(code_of([&] { files_.create_directory(at("folder")); }, at("folder")),
+            ErrorCode::kAlreadyExists);
+  EXPECT_EQ(code_of([&] { files_.create_directory(at("none/below")); }, at("none/below")),
+            ErrorCode::kNotFound);
+}
+
+TEST_P(FileSystemContract, RemovesTheFilesThatAreAskedFor) {
+  files_.create_directories(at("folder/a-folder"));
+  for (const char* name : {"folder/a-file", "folder/b-file"}) write_file(files_, at(name), "x");
+  const auto is_a = [](std::string_view name) { return name.starts_with("a-"); };
+  const FolderSweep sweep = files_.remove_files(at("folder"), is_a);
+  EXPECT_TRUE(sweep.is_folder);
+  EXPECT_THAT(sweep.left, ElementsAre("a-folder", "b-file"));
+  EXPECT_THAT(files_.list(at("folder")), ElementsAre("a-folder", "b-file"));
+  EXPECT_FALSE(files_.remove_files(at("folder/b-file"), is_a).is_folder);
+  EXPECT_FALSE(files_.remove_files(at("none"), is_a).is_folder);
+}
+
+TEST_P(FileSystemContract, HoldsAFolderAsLongAsItIsThere) {
+  files_.create_directories(at("folder"));
+  const auto held = files_.hold(at("folder"));
+  EXPECT_TRUE(held->is_in_place());
+  files_.rename(at("folder"), at("moved"));
+  EXPECT_FALSE(held->is_in_place());
+  files_.rename(at("moved"), at("folder"));
+  EXPECT_TRUE(held->is_in_place());
+  EXPECT_EQ(code_of([&] { files_.hold(at("none")); }, at("none")), ErrorCode::kNotFound);
+}
+
 class PosixFileSystem : public testing::Test {
  protected:
   ~PosixFileSystem() override {
@@ -241,6 +273,28 @@ TEST_F(PosixFileSystem, AForbiddenFolderIsPermissionDenied) {
   EXPECT_EQ(code_of([&] { files_.create(file, CreateMode::kTruncate); }, file),
             ErrorCode::kPermissionDenied);
   std::filesystem::permissions(place_.root, std::filesystem::perms::owner_all);
+}
+
+TEST_F(PosixFileSystem, KnowsAFolderFromOneThatTookItsPlace) {
+  const Path folder = place_.root / "folder";
+  files_.create_directory(folder);
+  const auto held = files_.hold(folder);
+  std::filesystem::remove(folder);
+  EXPECT_FALSE(held->is_in_place());
+  files_.create_directory(folder);
+  EXPECT_FALSE(held->is_in_place());
+}
+
+TEST_F(PosixFileSystem, SeesALinkAsSuchIfAskedForTheEntry) {
+  files_.create_directory(place_.root / "folder");
+  const Path link = place_.root / "link";
+  std::filesystem::create_directory_symlink(place_.root / "folder", link);
+  EXPECT_EQ(files_.info(link)->kind, FileKind::kDirectory);
+  EXPECT_EQ(files_.entry(link)->kind, FileKind::kLink);
+  std::filesystem::remove(place_.root / "folder");
+  EXPECT_FALSE(files_.exists(link));
+  EXPECT_EQ(files_.entry(link)->kind, FileKind::kLink);
+  EXPECT_EQ(code_of([&] { files_.create_directory(link); }, link), ErrorCode::kAlreadyExists);
 }
 
 TEST_F(PosixFileSystem, ReadsFilesThatDoNotSayTheirSize) {

@@ -84,6 +84,8 @@ class Descriptor {
       : number_(retried([&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0666); })) {
     if (number_ < 0) fail(action, path, errno);
   }
+  /// Takes over an open one.
+  explicit Descriptor(int number) : number_(number) {}
   ~Descriptor() {
     if (number_ >= 0) ::close(number_);
   }
@@ -95,6 +97,75 @@ class Descriptor {
 
  private:
   int number_;
+};
+
+FileInfo info_of(const struct stat& status) {
+  if (S_ISDIR(status.st_mode)) return {FileKind::kDirectory, 0};
+  if (S_ISLNK(status.st_mode)) return {FileKind::kLink, 0};
+  if (!S_ISREG(status.st_mode)) return {FileKind::kOther, 0};
+  return {FileKind::kFile, static_cast<std::uint64_t>(status.st_size)};
+}
+
+bool says_nothing_there(int error) {
+  return error == ENOENT || error == ENOTDIR;
+}
+
+/// The names in an open folder.
+std::vector<std::string> names_in(int folder, const Path& path) {
+  // Another descriptor, which the stream closes.
+  const int copy = ::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (copy < 0) fail("list", path, errno);
+  const std::unique_ptr<DIR, int (*)(DIR*)> stream(::fdopendir(copy), ::closedir);
+  if (stream == nullptr) {
+    const int error = errno;
+    ::close(copy);
+    fail("list", path, error);
+  }
+  std::vector<std::string> names;
+  errno = 0;
+  while (const dirent* entry = ::readdir(stream.get())) {
+    const std::string name = entry->d_name;
+    if (name != "." && name != "..") names.push_back(name);
+    errno = 0;
+  }
+  if (errno != 0) fail("list", path, errno);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+/// Removes `name` from an open folder if it is a regular file. What takes its place between the two
+/// calls loses its name in this folder and nothing else. Returns whether it is gone.
+bool remove_regular(int folder, const Path& path, const std::string& name) {
+  struct stat status {};
+  if (::fstatat(folder, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) < 0) {
+    if (errno == ENOENT) return true;
+    fail("look at", path / name, errno);
+  }
+  if (!S_ISREG(status.st_mode)) return false;
+  if (::unlinkat(folder, name.c_str(), 0) == 0 || errno == ENOENT) return true;
+  fail("remove", path / name, errno);
+}
+
+class PosixHeldFolder final : public HeldFolder {
+ public:
+  explicit PosixHeldFolder(const Path& path)
+      : path_(path), folder_("open folder", path, O_PATH | O_DIRECTORY) {}
+
+  // While it is open, no other file can get its number.
+  bool is_in_place() const override {
+    struct stat held {};
+    if (::fstat(folder_.number(), &held) < 0) fail("look at", path_, errno);
+    struct stat found {};
+    if (::stat(path_.c_str(), &found) < 0) {
+      if (says_nothing_there(errno) || errno == ESTALE || errno == ELOOP) return false;
+      fail("look at", path_, errno);
+    }
+    return held.st_dev == found.st_dev && held.st_ino == found.st_ino;
+  }
+
+ private:
+  Path path_;
+  Descriptor folder_;
 };
 
 class PosixWritableFile final : public WritableFile {
@@ -212,12 +283,19 @@ class PosixFileSystem final : public FileSystem {
   std::optional<FileInfo> info(const Path& path) const override {
     struct stat status {};
     if (::stat(path.c_str(), &status) < 0) {
-      if (errno == ENOENT || errno == ENOTDIR) return std::nullopt;
+      if (says_nothing_there(errno)) return std::nullopt;
       fail("look at", path, errno);
     }
-    if (S_ISDIR(status.st_mode)) return FileInfo{FileKind::kDirectory, 0};
-    if (!S_ISREG(status.st_mode)) return FileInfo{FileKind::kOther, 0};
-    return FileInfo{FileKind::kFile, static_cast<std::uint64_t>(status.st_size)};
+    return info_of(status);
+  }
+
+  std::optional<FileInfo> entry(const Path& path) const override {
+    struct stat status {};
+    if (::lstat(path.c_str(), &status) < 0) {
+      if (says_nothing_there(errno)) return std::nullopt;
+      fail("look at", path, errno);
+    }
+    return info_of(status);
   }
 
   std::vector<std::string> list(const Path& directory) const override {
@@ -237,6 +315,30 @@ class PosixFileSystem final : public FileSystem {
     std::error_code error;
     std::filesystem::create_directories(directory, error);
     if (error) fail("create folder", directory, error.value());
+  }
+
+  void create_directory(const Path& directory) override {
+    if (::mkdir(directory.c_str(), 0777) < 0) fail("create folder", directory, errno);
+  }
+
+  FolderSweep remove_files(const Path& directory, const IsOwnName& is_own) override {
+    const int folder = retried(
+        [&] { return ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC); });
+    if (folder < 0) {
+      // A link is ELOOP or, as O_DIRECTORY is looked at first, ENOTDIR.
+      if (says_nothing_there(errno) || errno == ELOOP) return {.is_folder = false, .left = {}};
+      fail("open folder", directory, errno);
+    }
+    const Descriptor owner(folder);
+    FolderSweep sweep;
+    for (const std::string& name : names_in(folder, directory)) {
+      if (!is_own(name) || !remove_regular(folder, directory, name)) sweep.left.push_back(name);
+    }
+    return sweep;
+  }
+
+  std::unique_ptr<HeldFolder> hold(const Path& directory) const override {
+    return std::make_unique<PosixHeldFolder>(directory);
   }
 
   void sync_directory(const Path& directory) override {

@@ -186,11 +186,22 @@ std::optional<checkpoint::Checkpoint> MonitoredTrainingSession::find_latest(cons
 std::optional<checkpoint::Checkpoint> MonitoredTrainingSession::find_own_latest(
     const io::Path& path) {
   checkpoint::LatestWhole found = checkpoint::find_latest_whole(context_.files(), path);
+  if (!found.checkpoint && !found.broken.empty()) {
+    // To begin anew would look like success, and in the end push out what can still be mended.
+    throw Error(ErrorCode::kDataLoss,
+                str_cat("None of the checkpoints in ", path.string(), " is whole (",
+                        found.broken.back().reason,
+                        "): put whole ones back, move them away, or begin anew with Resume::kNever "
+                        "or in another directory."));
+  }
+  std::vector<io::Path> paths;
   for (checkpoint::BrokenCheckpoint& broken : found.broken) {
     base::log_warning(
         str_cat("Passed over the broken checkpoint ", broken.path.string(), ": ", broken.reason));
+    paths.push_back(broken.path);
     passed_over_.push_back(std::move(broken));
   }
+  if (saver_ && path == options_.checkpoint_dir) saver_->set_aside(paths);
   return std::move(found.checkpoint);
 }
 

@@ -179,4 +179,8 @@ class TrainingState {
   std::int64_t global_step_ = 0;
 };
 
+/// The seed of the strategy under which a training's checkpoint was saved; nothing if it is none of
+/// a training. Throws as `Checkpoint::state`.
+std::optional<std::uint64_t> saved_seed(const checkpoint::Checkpoint& checkpoint);
+
 }  // namespace brigade::train
