@@ -75,6 +75,8 @@ train::SessionOptions CheckpointFlags::session_options() const {
   train::SessionOptions options{.save_checkpoints = {}, .save_summaries = {}, .log_step_count = {}};
   if (model_dir.empty()) return options;
   options.checkpoint_dir = checkpoints_in(model_dir);
+  // What may be there all the same is none of this run's.
+  if (held_run() != HeldRun::kGoOn) options.resume = train::Resume::kNever;
   options.scaffold.saver.keep_last = static_cast<std::size_t>(keep_last.value_or(kKeepLast));
   if (writers == "all") options.scaffold.saver.writers = checkpoint::Writers::kAllWorkers;
   options.save_checkpoints =

@@ -98,6 +98,8 @@ class TrainCommand final : public Command {
   /// The result, if the run that the directory holds is finished; else makes it ready.
   Json open(Prepared& prepared, const Json& config) const {
     const HeldRun held = flags_.checkpoints.held_run();
+    prepared.directory->lock();
+    prepared.directory->check(held);  // again: another training may have ended there meanwhile
     if (held != HeldRun::kReplace) {
       Json stored = prepared.directory->finished(config, prepared.length);
       if (!stored.is_null()) return stored;
@@ -160,11 +162,15 @@ class TrainCommand final : public Command {
         .directory = model_dir.empty() ? io::Path() : evaluations_in(model_dir)});
   }
 
-  train::SessionOptions session_options(const Prepared& prepared,
+  train::SessionOptions session_options(Prepared& prepared,
                                         const std::shared_ptr<EvaluationHook>& evaluation) const {
     train::SessionOptions options = flags_.checkpoints.session_options();
     flags_.watch.add_to(options, flags_.checkpoints.model_dir);
     options.resume_from = prepared.resume_from;
+    if (prepared.directory)
+      options.scaffold.saver.on_saved = [&directory = *prepared.directory](std::int64_t step) {
+        directory.note_saved(step);
+      };
     if (!flags_.watch.evaluations().is_never()) options.hooks.push_back(evaluation);
     return options;
   }
