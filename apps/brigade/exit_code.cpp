@@ -1,5 +1,8 @@
 #include "apps/brigade/exit_code.h"
 
+#include <poll.h>
+#include <unistd.h>
+
 #include <iostream>
 
 #include "brigade/base/strings.h"
@@ -7,12 +10,21 @@
 namespace brigade::command {
 namespace {
 
+constexpr int kErrorPatienceMs = 2000;
+
 std::string one_line(std::string text) {
   text = base::trim(text);
   for (char& character : text) {
     if (character == '\n' || character == '\r') character = ' ';
   }
   return text;
+}
+
+/// Whether standard error takes something: who does not read it must not keep a command from
+/// ending.
+bool can_write_errors() {
+  pollfd one{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
+  return ::poll(&one, 1, kErrorPatienceMs) == 1;
 }
 
 }  // namespace
@@ -46,7 +58,7 @@ void check_choice(std::string_view what, const std::string& word,
 int report_error(const std::exception& error) {
   const bool is_usage = dynamic_cast<const UsageError*>(&error) != nullptr;
   std::cout.flush();
-  std::cerr << "brigade: error: " << one_line(error.what()) << std::endl;
+  if (can_write_errors()) std::cerr << "brigade: error: " << one_line(error.what()) << std::endl;
   return is_usage ? kUsage : kFailed;
 }
 

@@ -1,11 +1,14 @@
 #include "apps/brigade/report.h"
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "brigade/base/error.h"
+#include "brigade/base/strings.h"
 
 namespace brigade::command {
 
@@ -14,8 +17,12 @@ void print_json(const Json& object) {
 }
 
 void print_text(const std::string& text) {
+  errno = 0;
   std::cout << text << std::flush;
-  if (!std::cout) throw Error(ErrorCode::kUnavailable, "cannot write to standard output");
+  if (std::cout) return;
+  throw Error(ErrorCode::kUnavailable,
+              base::str_cat("standard output cannot be written",
+                            errno == 0 ? "" : base::str_cat(": ", std::strerror(errno))));
 }
 
 std::int64_t peak_memory() {

@@ -1,5 +1,6 @@
 #include "brigade/launch/command_line.h"
 
+#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <utility>
@@ -60,6 +61,10 @@ std::vector<std::string> split_words(std::string_view line) {
 }
 
 std::vector<std::vector<std::string>> read_argument_lines(const io::Path& path) {
+  check_argument(!std::filesystem::is_directory(path),
+                 base::str_cat(path.string(),
+                               " is a folder; give a file with a line of arguments "
+                               "for each process."));
   std::ifstream file(path);
   if (!file) throw Error(ErrorCode::kNotFound, base::str_cat(path.string(), " cannot be read."));
   std::vector<std::vector<std::string>> lines;
@@ -75,6 +80,10 @@ std::vector<std::vector<std::string>> read_argument_lines(const io::Path& path) 
                   base::str_cat(path.string(), ", line ", number, ": ", error.what()));
     }
   }
+  check_argument(!file.bad(), base::str_cat(path.string(), " cannot be read to its end."));
+  check_argument(!lines.empty(), base::str_cat(path.string(),
+                                               " has no line of arguments; give one for each "
+                                               "process."));
   return lines;
 }
 

@@ -78,5 +78,7 @@ struct JobOptions {
 
 /// Throws kInvalidArgument, naming what does not fit.
 void check(const JobOptions& options);
+/// The same for the ranks that are shown, of a job that has so many processes on all its hosts.
+void check_shown_ranks(const JobOptions& options, int world_size);
 
 }  // namespace brigade::launch
