@@ -1,17 +1,25 @@
 #include "brigade/cluster/membership.h"
 
+#include <cctype>
+
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 
 namespace brigade::cluster {
 
 std::string to_string(const Member& member) {
+  if (member.rank < 0) {  // no member, but where they meet
+    return base::str_cat("the ", member.task.job, " (pid ", member.pid, " on host ", member.host,
+                         ")");
+  }
   return base::str_cat(member.task, " (rank ", member.rank, ", pid ", member.pid, " on host ",
                        member.host, ")");
 }
 
 std::string to_string(const LostMember& lost) {
-  return base::str_cat(lost.member, " was lost: ", lost.reason);
+  std::string text = base::str_cat(lost.member, " was lost: ", lost.reason);
+  text.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(text.front())));
+  return text;
 }
 
 Error lost_error(const LostMember& lost, std::string_view what) {

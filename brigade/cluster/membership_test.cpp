@@ -31,6 +31,12 @@ TEST(Membership, NamesALostMemberAndWhatIsGivenUp) {
                            "lost: its connection was closed; all_reduce is given up."));
 }
 
+TEST(Membership, NamesALauncherAsWhatItIs) {
+  const LostMember lost{{-1, {"launcher", 0}, "a", 7}, "its connection was closed"};
+  EXPECT_EQ(to_string(lost.member), "the launcher (pid 7 on host a)");
+  EXPECT_EQ(to_string(lost), "The launcher (pid 7 on host a) was lost: its connection was closed");
+}
+
 TEST(InMemoryMembership, KnowsItsMembers) {
   auto members = make_in_memory_memberships(3, {"a", "a", "b"});
   ASSERT_EQ(members.size(), 3U);

@@ -80,9 +80,13 @@ LogRedirection::LogRedirection(StandardOutput& output) {
 }
 
 std::string lines_text(std::int64_t count) {
-  std::string digits = std::to_string(count);
-  for (std::size_t at = digits.size(); at > 3;) digits.insert(at -= 3, ",");
-  return digits + (count == 1 ? " line" : " lines");
+  const std::string digits = std::to_string(count);
+  std::string text;
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) text += ',';
+    text += digits[i];
+  }
+  return text + (count == 1 ? " line" : " lines");
 }
 
 }  // namespace brigade::launch

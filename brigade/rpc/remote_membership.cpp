@@ -5,6 +5,8 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/cluster/address.h"
+#include "brigade/cluster/cluster_key.h"
 #include "brigade/rpc/remote.h"
 #include "brigade/rpc/rendezvous_state.h"
 #include "brigade/rpc/start_report.h"
@@ -20,6 +22,17 @@ constexpr milliseconds kFarewellTime{500};
 constexpr milliseconds kGrace{2000};
 // After a connection broke, the news of who is lost is on its way.
 constexpr milliseconds kNewsTime{3000};
+
+// For a launcher of this machine that was stopped (Ctrl-Z): its return is waited for, since nothing
+// is lost meanwhile. Where it ends, the connection says so.
+constexpr milliseconds kStoppedTime = std::chrono::hours(24 * 7);
+
+/// Whether the meeting point is in a launcher on this machine, whose silence can only mean that it
+/// was stopped.
+bool is_launcher_here(const cluster::ClusterConfig& config) {
+  return config.rendezvous_host == cluster::ClusterConfig::RendezvousHost::kLauncher &&
+         cluster::is_loopback(cluster::parse_address(config.rendezvous).host);
+}
 
 Hello hello_of(const cluster::ClusterConfig& config, const cluster::Member& self,
                milliseconds start_timeout, Clock::time_point deadline) {
@@ -40,7 +53,10 @@ RemoteMembership::RemoteMembership(const cluster::ClusterConfig& config, const J
       options_(options),
       deadline_(deadline),
       self_(this_process(config.rank, config.task)),
-      calls_(make_store_calls(channel, lost_token_, options.peer_timeout + kNewsTime)),
+      is_host_here_(is_launcher_here(config)),
+      calls_(make_store_calls(
+          channel, lost_token_,
+          is_host_here_ ? kStoppedTime : milliseconds(options.peer_timeout + kNewsTime))),
       call_(start_join_call(channel, hello_of(config, self_, options.start_timeout, deadline),
                             handlers())),
       beats_([this] { send_beats(); }) {}
@@ -141,6 +157,7 @@ void RemoteMembership::send_beats() {
 }
 
 bool RemoteMembership::is_host_silent(TimePoint slept_at, milliseconds interval) {
+  if (is_host_here_) return false;
   const TimePoint now = Clock::now();
   // Who was stopped for a while has heard nothing for that reason; the host knows who is lost.
   if (now - slept_at > interval + options_.peer_timeout / 2) heard_at_ = now;

@@ -73,6 +73,7 @@ class RemoteMembership final : public cluster::Membership {
   const TimePoint deadline_;
   const cluster::Member self_;
   const concurrency::CancelToken lost_token_;
+  const bool is_host_here_;  // in a launcher of this machine
 
   mutable concurrency::Mutex mutex_;
   concurrency::Condition changed_;
