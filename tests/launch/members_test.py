@@ -51,8 +51,8 @@ class Members(LaunchTest):
         self.wait_for_state(job.pid, "T")
         time.sleep(7)  # many times the peer timeout of both sides, and longer than a call of the store takes patience for
         job.send(signal.SIGCONT)
-        before = max(int(line.split()[-1]) for line in job.output)
-        while job.number("[") < before + 20:
+        before = max(int(line.split()[-1]) for line in job.output if " sum " in line)
+        while job.number("[0] sum ") < before + 20:
             pass
         self.assertNotIn("lost", job.errors_text())
         job.send(signal.SIGTERM)
