@@ -1,10 +1,12 @@
 """What a user gets wrong: one line that says what to mend, exit 2, and nothing done."""
+import concurrent.futures
 import gzip
 import os
+import re
 import unittest
 
 import idx_files
-from brigade_process import MLP, CommandTest
+from brigade_process import MLP, CommandTest, run
 
 
 class Words(CommandTest):
@@ -250,6 +252,32 @@ class Watching(CommandTest):
         self.refuse_training("--eval", "begin", saying=["'begin'", "end, none"])
 
 
+class EmptyValues(CommandTest):
+    """A shell variable that is not set is an error, not a flag that is not given."""
+
+    def flags_of(self, command):
+        text = run(command, "--help").stdout
+        groups = re.findall(r"(?m)^ +(?:-\w,)?((?:--[\w-]+,?)+) (?:[A-Z]|\[)", text)
+        return [name for group in groups for name in group.rstrip(",").split(",")]
+
+    def test_every_flag_of_every_command(self):
+        cases = [(command, *words) for command in ("train", "evaluate", "inspect", "bench", "data", "devices", "doctor")
+                 for index, name in enumerate(self.flags_of(command)) for words in ([name, ""], [name + "="])[:2 if index < 3 else 1]]
+        self.assertGreater(len(cases), 60)
+        self.assertLessEqual({("train", "--model-dir", ""), ("evaluate", "--model-dir", ""), ("train", "--cluster", "")}, set(cases))
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            for case, result in zip(cases, pool.map(lambda words: run(*words), cases)):
+                with self.subTest(words=case):
+                    self.assertEqual(result.returncode, 2, result.stderr)
+                    self.assertEqual(result.stdout, "")
+                    self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+                    self.assertTrue(result.stderr.startswith(f"brigade: error: {case[1].rstrip('=')} is given an empty value"),
+                                    result.stderr)
+
+    def test_an_empty_word(self):
+        self.refuse("inspect", "", saying=["an empty word is given"])
+
+
 class ResumePath(CommandTest):
     def refuse_path(self, path, *arguments, saying):
         self.refuse_training(*MLP, *arguments, "--resume", path, saying=saying)
@@ -257,7 +285,7 @@ class ResumePath(CommandTest):
     def test_missing(self):
         self.refuse_path(self.folder / "none", saying=["there is no checkpoint", str(self.folder / "none"), "auto, never"])
         self.refuse_path("atuo", saying=["there is no checkpoint at", "atuo", "auto, never"])
-        self.refuse_path("", saying=["--resume is ''"])
+        self.refuse_path("", saying=["--resume is given an empty value"])
 
     def test_empty_folder(self):
         self.refuse_path(self.folder, saying=["there is no whole checkpoint", str(self.folder)])
