@@ -49,12 +49,14 @@ constexpr std::chrono::milliseconds kShortPatience = std::chrono::seconds(1);
 Json as_json(const launch::JobResult& result, std::int64_t dropped_lines) {
   Json failures = Json::array();
   for (const launch::Failure& failure : result.failures) {
+    std::vector<std::string> others;
+    for (const launch::OtherRank& other : failure.others) others.push_back(other.text);
     failures.push_back({{"rank", failure.rank < 0 ? Json() : Json(failure.rank)},
                         {"reason", failure.reason},
                         {"generation", failure.generation},
                         {"seconds", static_cast<double>(failure.after.count()) / 1e3},
                         {"last_lines", failure.last_lines},
-                        {"others", failure.others}});
+                        {"others", others}});
   }
   Json lost = Json::array();
   for (const launch::LostOutput& each : result.lost_output)

@@ -67,6 +67,9 @@ class Membership {
   virtual std::string get(std::string_view key, std::chrono::milliseconds timeout) = 0;
   /// Adds to the number under `key`, 0 at first; returns the sum.
   virtual std::int64_t add(std::string_view key, std::int64_t delta) = 0;
+  /// Stores `value` as the next one of the list `key` and returns its number, from 1: members see
+  /// it under "<key>/<number>". In one step, so that no number is ever without a value.
+  virtual std::int64_t append(std::string_view key, std::string_view value) = 0;
   /// Returns when every member has come to the barrier of this name; each name serves once. Throws
   /// as `get`, naming who is missing.
   virtual void barrier(std::string_view name, std::chrono::milliseconds timeout) = 0;

@@ -17,6 +17,10 @@ RankProcess* Generation::find(int rank) {
   return found == processes_.rend() ? nullptr : &*found;
 }
 
+const RankProcess* Generation::find(int rank) const {
+  return const_cast<Generation*>(this)->find(rank);
+}
+
 void Generation::start_again(int rank, const SpawnOptions& options) {
   end_output(rank);
   processes_.emplace_back(rank, options);

@@ -27,6 +27,7 @@ class Generation {
   const std::deque<RankProcess>& processes() const { return processes_; }
   /// The newest one of this rank; nullptr for a rank that is elsewhere.
   RankProcess* find(int rank);
+  const RankProcess* find(int rank) const;
   bool is_over() const;
   Clock::time_point started() const { return started_; }
 

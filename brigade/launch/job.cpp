@@ -163,7 +163,9 @@ class Job {
     result_.processes = std::accumulate(order.processes.begin(), order.processes.end(), 0);
     run_->begin(order);
   }
-  void obey(const MetOrder&) { run_->note_met(); }
+  void obey(const MetOrder& order) {
+    if (order.generation == run_->status().generation) run_->note_met();
+  }
   void obey(const NameOrder& order) { run_->name(order); }
   void obey(const StopOrder& order) { run_->stop(order.signal); }
   void obey(const FinishOrder& order) {
@@ -252,16 +254,17 @@ class Job {
     }
   }
 
-  void note(ProcessMeeting::AllJoined) { hosts_->send(MetOrder{run_->status().generation}); }
-  void note(const ProcessMeeting::Left& left) { note_gone(left.rank); }
-  void note(const cluster::LostMember& lost) {
+  void note(const ProcessMeeting::AllJoined& joined) { hosts_->send(MetOrder{joined.generation}); }
+  void note(const ProcessMeeting::Left& left) { note_gone(left.generation, left.rank); }
+  void note(const ProcessMeeting::Lost& lost) {
+    const int rank = lost.member.member.rank;
     // A connection that broke is followed by the process's own end, which says more.
-    if (lost.kind != cluster::LossKind::kSilent) return note_gone(lost.member.rank);
-    hosts_->send(RankLost{run_->status().generation, lost.member.rank, lost.reason});
+    if (lost.member.kind != cluster::LossKind::kSilent) return note_gone(lost.generation, rank);
+    hosts_->send(RankLost{lost.generation, rank, lost.member.reason});
   }
 
-  void note_gone(int rank) {
-    if (conductor_) conductor_->note_gone(rank);
+  void note_gone(int generation, int rank) {
+    if (conductor_) conductor_->note_gone(generation, rank);
   }
 
   JobStatus status() const {

@@ -29,10 +29,10 @@ constexpr milliseconds kNewsTime{1000};
 constexpr milliseconds kPause{200};
 constexpr int kLostCode = 137;
 
-// The messages are a row of keys: whoever sends takes the next number, and all read them in order.
-constexpr const char* kCount = "messages";
+// The messages are a list: whoever sends appends, and all read it in order.
+constexpr const char* kMessages = "message";
 std::string key_of(std::int64_t number) {
-  return base::str_cat("message/", number);
+  return base::str_cat(kMessages, "/", number);
 }
 
 class RemoteHosts final : public Hosts {
@@ -121,7 +121,7 @@ class RemoteHosts final : public Hosts {
         outgoing_.pop_front();
       }
       try {
-        membership_->set(key_of(membership_->add(kCount, 1)), message);
+        membership_->append(kMessages, message);
       } catch (const Error& error) {
         return give_up(error);
       }

@@ -119,7 +119,7 @@ TEST(Join, WaitsEndAtTheirDeadlinesAndNameWhatIsMissing) {
 TEST(Join, LeavingIsNoLoss) {
   std::vector<cluster::LostMember> lost;
   const auto server = make_rendezvous_server(
-      {.world_size = 2, .on_lost = [&](const auto& member) { lost.push_back(member); }});
+      {.world_size = 2, .on_lost = [&](const auto& member, int) { lost.push_back(member); }});
   auto members = join_all(*server, 2, test_options());
   members[1].reset();
   EXPECT_THROW(members[0]->barrier("end", seconds(10)), Error);

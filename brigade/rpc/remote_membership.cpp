@@ -276,6 +276,11 @@ std::int64_t RemoteMembership::add(std::string_view key, std::int64_t delta) {
                  [&] { return calls_->add(credential(), key, delta); });
 }
 
+std::int64_t RemoteMembership::append(std::string_view key, std::string_view value) {
+  return guarded(base::str_cat("appending to key '", key, "'"),
+                 [&] { return calls_->append(credential(), key, value); });
+}
+
 void RemoteMembership::barrier(std::string_view name, milliseconds timeout) {
   guarded(base::str_cat("barrier '", name, "'"),
           [&] { calls_->barrier(credential(), name, timeout); });

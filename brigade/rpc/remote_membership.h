@@ -40,6 +40,7 @@ class RemoteMembership final : public cluster::Membership {
   void set(std::string_view key, std::string_view value) override;
   std::string get(std::string_view key, std::chrono::milliseconds timeout) override;
   std::int64_t add(std::string_view key, std::int64_t delta) override;
+  std::int64_t append(std::string_view key, std::string_view value) override;
   void barrier(std::string_view name, std::chrono::milliseconds timeout) override;
   std::optional<cluster::LostMember> lost() const override;
   concurrency::CancelToken lost_token() const override { return lost_token_; }

@@ -30,11 +30,11 @@ struct RendezvousServerOptions {
   /// Whoever connects, and has not said hello as a member for this long, is cut off.
   std::chrono::milliseconds hello_timeout = std::chrono::seconds(5);
   /// Called, on a thread of the server's, for each member that is lost. Must not block.
-  std::function<void(const cluster::LostMember&)> on_lost = {};
+  std::function<void(const cluster::LostMember&, int generation)> on_lost = {};
   /// The same for each that leaves as planned, before the others hear of it.
-  std::function<void(const cluster::Member&)> on_left = {};
+  std::function<void(const cluster::Member&, int generation)> on_left = {};
   /// Called likewise when all members of a generation have come.
-  std::function<void()> on_all_joined = {};
+  std::function<void(int generation)> on_all_joined = {};
 };
 
 /// The meeting point of a job: a store of keys, the list of members, and the watch over them. One

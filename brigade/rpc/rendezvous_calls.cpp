@@ -53,6 +53,21 @@ std::int64_t RendezvousState::add(const Credential& caller, std::string_view key
   return sum;
 }
 
+std::int64_t RendezvousState::append(const Credential& caller, std::string_view key,
+                                     std::string_view value) {
+  check_sizes(key, value);
+  std::int64_t number = 0;
+  {
+    const concurrency::MutexLock lock(mutex_);
+    require_member(caller);
+    const auto appended = keys_.append(key, value);
+    answer(appended.released, {.value = std::string(value)});
+    number = appended.number;
+  }
+  outbox_.deliver();
+  return number;
+}
+
 void RendezvousState::get(const Credential& caller, std::string_view key,
                           std::chrono::milliseconds timeout, Reply reply) {
   {

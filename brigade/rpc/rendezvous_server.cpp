@@ -197,6 +197,15 @@ class Service final : public proto::Rendezvous::CallbackService {
     });
   }
 
+  grpc::ServerUnaryReactor* Append(grpc::CallbackServerContext* context,
+                                   const proto::AppendRequest* request,
+                                   proto::AppendReply* reply) override {
+    return answer_now(context, [&] {
+      reply->set_number(
+          state_.append(from_proto(request->caller()), request->key(), request->value()));
+    });
+  }
+
   grpc::ServerUnaryReactor* Get(grpc::CallbackServerContext* context,
                                 const proto::GetRequest* request, proto::GetReply* reply) override {
     auto* reactor = context->DefaultReactor();

@@ -124,7 +124,9 @@ void RendezvousState::begin_run() {
   for (const auto& [id, entry] : entries_) joined.members.push_back(entry.member);
   std::ranges::sort(joined.members, {}, &cluster::Member::rank);
   for (const auto& [id, entry] : entries_) tell(entry, joined);
-  if (options_.on_all_joined) outbox_.post(options_.on_all_joined);
+  if (options_.on_all_joined) {
+    outbox_.post([call = options_.on_all_joined, now = generation_] { call(now); });
+  }
 }
 
 void RendezvousState::fail_start(const Ending& ending) {
@@ -167,7 +169,8 @@ void RendezvousState::leave(MemberId id) {
     Entry& entry = it->second;
     entry.presence = Entry::Presence::kLeft;
     if (options_.on_left)
-      outbox_.post([call = options_.on_left, who = entry.member] { call(who); });
+      outbox_.post(
+          [call = options_.on_left, who = entry.member, now = generation_] { call(who, now); });
     tell_end(entry, {});
     const auto has_left = [&](const Waiting& waiting) {
       return Error(ErrorCode::kUnavailable,
@@ -205,7 +208,8 @@ void RendezvousState::lose(Entry& entry, cluster::LossKind kind, const std::stri
   entry.presence = Entry::Presence::kLost;
   tell_end(entry, {.error = Error(ErrorCode::kUnavailable,
                                   base::str_cat(lost, "; the others go on without it."))});
-  if (options_.on_lost) outbox_.post([call = options_.on_lost, lost] { call(lost); });
+  if (options_.on_lost)
+    outbox_.post([call = options_.on_lost, lost, now = generation_] { call(lost, now); });
   fail_waiting(any,
                [&](const Waiting& waiting) { return cluster::lost_error(lost, waiting.what); });
   if (!is_started_ && !start_failure_)

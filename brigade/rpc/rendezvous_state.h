@@ -25,11 +25,11 @@ struct RendezvousStateOptions {
   /// Whose process this is.
   cluster::Member host = {};
   /// Called for each member that is lost, without a lock. Must not block.
-  std::function<void(const cluster::LostMember&)> on_lost = {};
+  std::function<void(const cluster::LostMember&, int generation)> on_lost = {};
   /// The same for each that leaves as planned.
-  std::function<void(const cluster::Member&)> on_left = {};
+  std::function<void(const cluster::Member&, int generation)> on_left = {};
   /// Called, without a lock, when all members of a generation have come. Must not block.
-  std::function<void()> on_all_joined = {};
+  std::function<void(int generation)> on_all_joined = {};
   /// Called, without a lock, when `tick` is due earlier than it last said.
   std::function<void()> on_earlier_deadline = {};
 };
@@ -60,6 +60,7 @@ class RendezvousState {
   /// kInvalidArgument for keys and values that are too large.
   void set(const Credential& caller, std::string_view key, std::string_view value);
   std::int64_t add(const Credential& caller, std::string_view key, std::int64_t delta);
+  std::int64_t append(const Credential& caller, std::string_view key, std::string_view value);
 
   /// These answer, now or later, and never throw.
   void get(const Credential& caller, std::string_view key, std::chrono::milliseconds timeout,

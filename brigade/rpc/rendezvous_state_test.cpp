@@ -54,8 +54,12 @@ struct Meeting {
       : state({.world_size = world_size,
                .peer_timeout = seconds(10),
                .host = {host_rank, {"launcher", 0}, "front", 1},
-               .on_lost = [this](const auto& member_lost) { lost.push_back(member_lost); },
-               .on_left = [this](const auto& who) { left.push_back(who.rank); }},
+               .on_lost =
+                   [this](const auto& member_lost, int generation) {
+                     lost.push_back(member_lost);
+                     generations.push_back(generation);
+                   },
+               .on_left = [this](const auto& who, int) { left.push_back(who.rank); }},
               clock) {
     for (int rank = 0; rank < world_size; ++rank) ears.push_back(std::make_shared<Ear>());
   }
@@ -84,6 +88,7 @@ struct Meeting {
   base::ManualClock clock;
   std::vector<cluster::LostMember> lost;
   std::vector<int> left;
+  std::vector<int> generations;  // of the losses
   RendezvousState state;
   std::vector<std::shared_ptr<Ear>> ears;
 };
@@ -269,6 +274,29 @@ TEST(RendezvousState, TickSaysWhenItIsDue) {
   std::vector<Outcome> got;
   meeting.state.get(ids[0], "key", seconds(1), meeting.into(got));
   EXPECT_EQ(meeting.state.tick() - meeting.clock.now(), seconds(1));
+}
+
+TEST(RendezvousState, AppendsInOneStep) {
+  Meeting meeting(2);
+  const auto ids = meeting.join_all();
+  std::vector<Outcome> got;
+  meeting.state.get(ids[1], "list/1", seconds(5), meeting.into(got));
+  EXPECT_EQ(meeting.state.append(ids[0], "list", "one"), 1);
+  ASSERT_EQ(got.size(), 1U);
+  EXPECT_EQ(got[0].value, "one");
+  EXPECT_EQ(meeting.state.append(ids[1], "list", "two"), 2);
+  EXPECT_EQ(meeting.state.append(ids[0], "other", "a"), 1);
+  // What is refused takes no number.
+  EXPECT_THROW(meeting.state.append(ids[0], "list", std::string(std::size_t{17} << 20, 'x')),
+               Error);
+  EXPECT_EQ(meeting.state.append(ids[0], "list", "three"), 3);
+}
+
+TEST(RendezvousState, NewsOfALossSayTheirGeneration) {
+  Meeting meeting(2);
+  const auto ids = meeting.join_all();
+  meeting.state.disconnect(ids[0].id);
+  EXPECT_EQ(meeting.generations, (std::vector<int>{0}));
 }
 
 TEST(RendezvousState, AddsUp) {

@@ -43,6 +43,18 @@ class GrpcStoreCalls final : public StoreCalls {
     return reply.sum();
   }
 
+  std::int64_t append(const Credential& caller, std::string_view key,
+                      std::string_view value) override {
+    proto::AppendRequest request;
+    fill(caller, *request.mutable_caller());
+    request.set_key(std::string(key));
+    request.set_value(std::string(value));
+    proto::AppendReply reply;
+    call(std::chrono::milliseconds(0),
+         [&](grpc::ClientContext& context) { return stub_->Append(&context, request, &reply); });
+    return reply.number();
+  }
+
   std::string get(const Credential& caller, std::string_view key,
                   std::chrono::milliseconds timeout) override {
     proto::GetRequest request;

@@ -31,6 +31,8 @@ class StoreCalls {
   virtual ~StoreCalls() = default;
   virtual void set(const Credential& caller, std::string_view key, std::string_view value) = 0;
   virtual std::int64_t add(const Credential& caller, std::string_view key, std::int64_t delta) = 0;
+  virtual std::int64_t append(const Credential& caller, std::string_view key,
+                              std::string_view value) = 0;
   virtual std::string get(const Credential& caller, std::string_view key,
                           std::chrono::milliseconds timeout) = 0;
   virtual void barrier(const Credential& caller, std::string_view name,
