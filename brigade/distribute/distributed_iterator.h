@@ -86,9 +86,15 @@ class DistributedIterator {
   /// The position behind the last global batch that `next` returned, and going on there (see
   /// data::Iterator).
   io::StateTree save() const { return turns_.save(walk_->save()); }
-  void restore(const io::StateTree& state) { walk_->restore(turns_.restore(state)); }
+  void restore(const io::StateTree& state) {
+    walk_->restore(turns_.restore(state));
+    count_epoch();
+  }
   std::uint64_t epoch() const { return walk_->epoch(); }
-  void start_next_epoch() { walk_->start_next_epoch(); }
+  void start_next_epoch() {
+    walk_->start_next_epoch();
+    count_epoch();
+  }
 
   /// What each step of this worker's input did since the walk began, sources first, for
   /// `data::describe` and `data::bottleneck`: all steps if `DistributedWalkOptions::stages` asks
@@ -102,6 +108,11 @@ class DistributedIterator {
     check_argument(!input.datasets.empty(), "Input needs a dataset.");
     input.place = with_replicas(std::move(input.place), static_cast<int>(input.devices.size()));
     return input;
+  }
+
+  /// Iterators that are made later have later epochs.
+  void count_epoch() {
+    if (input_.epochs) input_.epochs->has_reached(walk_->epoch());
   }
 
   InputNature nature() const {

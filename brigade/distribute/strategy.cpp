@@ -164,6 +164,7 @@ struct Strategy::Engine {
   std::vector<ReplicaStream> streams;  // [replica]
   device::ReplicaGenerator creation;
   bool running = false;  // a run is under way; the caller's thread only
+  EpochCounters epochs;
   std::uint64_t models_created = 0;
   std::uint64_t step = 0;
 };
@@ -403,6 +404,10 @@ void Strategy::reset_step_times() {
 
 std::shared_ptr<StepMeter> Strategy::step_meter() const {
   return engine_->meter;
+}
+std::shared_ptr<EpochCounter> Strategy::epoch_counter(const std::shared_ptr<const void>& dataset,
+                                                      const data::Recipe& recipe) const {
+  return engine_->epochs.of(dataset, recipe);
 }
 
 }  // namespace brigade::distribute

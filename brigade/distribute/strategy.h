@@ -227,12 +227,14 @@ class Strategy {
   }
 
   /// The dataset, whose elements are global batches, cut for the replicas of all workers. Every
-  /// worker must give the same dataset; `options` say how they share it out.
+  /// worker must give the same dataset; `options` say how they share it out. Each iteration of the
+  /// same dataset is its next epoch, however often it is distributed: inside the loop over epochs,
+  /// or once before it.
   template <class B>
   DistributedDataset<B> distribute(const data::Dataset<B>& dataset,
                                    const InputOptions& options = {}) const {
-    return {dataset,      torch_devices(), seed(), BatchKind::kGlobal,
-            step_meter(), input_place(),   options};
+    return {dataset, torch_devices(), seed(), BatchKind::kGlobal, step_meter(), input_place(), options,
+            epoch_counter(dataset.node(), dataset.node()->recipe())};
   }
   /// The dataset that `make` returns, called once in every worker, or for every replica
   /// (`InputOptions::replication`), with its place. Its elements are one replica's batch each; a
@@ -244,9 +246,10 @@ class Strategy {
     using Made = std::remove_cvref_t<std::invoke_result_t<Make&, const InputContext&>>;
     std::vector<Made> datasets;
     for (const InputContext& context : input_contexts(options)) datasets.push_back(make(context));
-    return DistributedDataset<typename Made::Element>(std::move(datasets), torch_devices(), seed(),
-                                                      BatchKind::kPerReplica, step_meter(),
-                                                      input_place(), options);
+    auto epochs = epoch_counter(datasets.front().node(), datasets.front().node()->recipe());
+    return DistributedDataset<typename Made::Element>(
+        std::move(datasets), torch_devices(), seed(), BatchKind::kPerReplica, step_meter(),
+        input_place(), options, std::move(epochs));
   }
   /// This process's shares of one global batch that every worker has, on its replicas' devices.
   template <class B>
@@ -290,6 +293,8 @@ class Strategy {
                     const std::function<void(ReplicaContext&)>& body);
   std::vector<c10::Device> torch_devices() const;
   std::shared_ptr<StepMeter> step_meter() const;
+  std::shared_ptr<EpochCounter> epoch_counter(const std::shared_ptr<const void>& dataset,
+                                              const data::Recipe& recipe) const;
   InputPlace input_place() const;
   std::vector<InputContext> input_contexts(const InputOptions& options) const;
   at::Tensor summed_over_workers(at::Tensor sum) const;
