@@ -19,11 +19,16 @@ constexpr std::string_view kTensor = "torch._utils _rebuild_tensor_v2";
 constexpr std::string_view kParameter = "torch._utils _rebuild_parameter";
 constexpr std::string_view kSize = "torch Size";
 
+// The types that libtorch's C++ archives make for their modules.
+bool is_module(std::string_view global) {
+  return global.starts_with("__torch__ ") || global.starts_with("__torch__.");
+}
+
 // Storages are told apart by whoever knows dtypes.
 bool is_allowed(std::string_view global) {
   return global == kOrderedDict || global == kTensor || global == kParameter || global == kSize ||
          (global.starts_with("torch ") && global.ends_with("Storage")) ||
-         global == "torch.storage UntypedStorage";
+         global == "torch.storage UntypedStorage" || is_module(global);
 }
 
 std::string hex_of(unsigned char byte) {
@@ -138,6 +143,8 @@ class Machine {
       }
       case 'R':
         return reduce();
+      case 0x81:  // NEWOBJ
+        return make_object();
       case 'b':
         return build();
       case 'Q':
@@ -278,9 +285,25 @@ class Machine {
     }
   }
 
+  // Nothing of the type but its name is looked at: no code comes with it.
+  void make_object() {
+    const auto call = pop_last(2);
+    const PickleValue& type = pickle_.values[call[0]];
+    const bool has_arguments = !items_of(call[1], Kind::kTuple).empty();
+    if (type.kind != Kind::kGlobal || !is_module(type.text) || has_arguments)
+      refuse("the pickle makes an object of '", type.text, "'");
+    push({.kind = Kind::kObject});
+  }
+
   // Attributes of a dict (`_metadata` of a state dict) are no tensors.
   void build() {
-    pop();
+    const PickleIndex attributes = pop();
+    if (!stack_.empty() && stack_.back() != kMark &&
+        pickle_.values[stack_.back()].kind == Kind::kObject) {
+      items_of(attributes, Kind::kDict);
+      pickle_.values[stack_.back()].items = {attributes};
+      return;
+    }
     if (stack_.empty() || stack_.back() == kMark ||
         pickle_.values[stack_.back()].kind != Kind::kDict) {
       refuse("the pickle sets the attributes of something other than a dict");

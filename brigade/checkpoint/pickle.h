@@ -23,6 +23,7 @@ struct PickleValue {
     kGlobal,   ///< text: "module name"; only those that a state dict needs
     kStorage,  ///< items: what PyTorch says of a storage that lies beside the pickle
     kTensor,   ///< items: the arguments of torch._utils._rebuild_tensor_v2
+    kObject,   ///< items: the dict of its attributes, once they are set; of a C++ archive's module
   };
   Kind kind = Kind::kNone;
   std::int64_t number = 0;
@@ -38,8 +39,9 @@ struct Pickle {
   const PickleValue& at(PickleIndex index) const { return values.at(index); }
 };
 
-/// Reads a pickle as far as PyTorch's state dicts need it: plain values, tuples, lists, dicts,
-/// OrderedDicts, tensors, parameters. A pickle is a program; this runs none of it: every
+/// Reads a pickle as far as PyTorch's state dicts need it (plain values, tuples, lists, dicts,
+/// OrderedDicts, tensors, parameters), and the archives of libtorch's torch::save (modules, which
+/// are nothing but attributes). A pickle is a program; this runs none of it: every
 /// instruction and every global beyond those is refused by its name (kInvalidArgument), and what is
 /// broken throws kDataLoss. Takes memory in proportion to the text. Thread-safety: a pure function.
 Pickle parse_pickle(std::string_view bytes, std::string_view file);

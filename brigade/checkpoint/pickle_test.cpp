@@ -57,8 +57,8 @@ TEST(Pickle, RunsNoCodeAndNamesWhatItRefuses) {
   EXPECT_NE(refused("c__builtin__\neval\n."s).message.find("eval"), std::string::npos);
   EXPECT_EQ(refused("X\x02\0\0\0osX\x06\0\0\0system\x93."s).code, ErrorCode::kInvalidArgument);
   EXPECT_EQ(refused("ctorch.storage\n_load_from_bytes\n."s).code, ErrorCode::kInvalidArgument);
-  // The instructions that call or import in other ways: INST, OBJ, NEWOBJ, NEWOBJ_EX, EXT1, PERSID.
-  for (const char code : {'i', 'o', '\x81', '\x92', '\x82', 'P'}) {
+  // The instructions that call or import in other ways: INST, OBJ, NEWOBJ_EX, EXT1, PERSID.
+  for (const char code : {'i', 'o', '\x92', '\x82', 'P'}) {
     const auto error = refused("(N"s + code + "os\nsystem\n.");
     EXPECT_EQ(error.code, ErrorCode::kInvalidArgument) << code;
     EXPECT_NE(error.message.find("instruction 0x"), std::string::npos) << error.message;
@@ -68,6 +68,25 @@ TEST(Pickle, RunsNoCodeAndNamesWhatItRefuses) {
   EXPECT_EQ(refused("ccollections\nOrderedDict\n]\x85R."s).code, ErrorCode::kInvalidArgument);
   EXPECT_EQ(refused("]}b."s).code, ErrorCode::kInvalidArgument);
   EXPECT_EQ(refused("N)R."s).code, ErrorCode::kInvalidArgument);
+}
+
+TEST(Pickle, AnObjectIsItsAttributesAndOfAnArchivesModulesOnly) {
+  // Module().__dict__ = {"a": None}
+  const Pickle pickle = parse("c__torch__.inner\nModule\n)\x81}(X\x01\0\0\0aNub."s);
+  const PickleValue& object = pickle.at(pickle.root);
+  ASSERT_EQ(object.kind, Kind::kObject);
+  ASSERT_EQ(object.items.size(), 1u);
+  EXPECT_EQ(pickle.at(object.items[0]).kind, Kind::kDict);
+  EXPECT_EQ(pickle.at(object.items[0]).items.size(), 2u);
+
+  const auto dict = refused("ccollections\nOrderedDict\n)\x81.");
+  EXPECT_EQ(dict.code, ErrorCode::kInvalidArgument);
+  EXPECT_NE(dict.message.find("OrderedDict"), std::string::npos) << dict.message;
+  EXPECT_EQ(refused("c__torch__\nModule\nN\x85\x81."s).code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(refused("N)\x81."s).code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(refused("c__torch__\nModule\n)R."s).code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(refused("c__torch__x\nModule\n."s).code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(refused("c__torch__\nModule\n)\x81Nb."s).code, ErrorCode::kDataLoss);
 }
 
 TEST(Pickle, RefusesBrokenPrograms) {

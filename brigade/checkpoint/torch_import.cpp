@@ -78,6 +78,9 @@ class Importer {
           visit(value.items[i], below(name, std::to_string(i)), depth + 1);
         }
         return;
+      case Kind::kObject:
+        for (const PickleIndex attributes : value.items) visit(attributes, name, depth + 1);
+        return;
       case Kind::kTensor:
         return add(name.empty() ? "tensor" : name, tensor_of(value, name));
       default:
@@ -217,7 +220,9 @@ std::string folder_of(const ZipReader& zip, std::string_view file) {
     }
   }
   throw Error(ErrorCode::kDataLoss,
-              base::str_cat(file, ": a zip file, but not one of torch.save: it has no data.pkl"));
+              base::str_cat(file,
+                            ": a zip file, but not one of torch.save or torch::save: it has no "
+                            "data.pkl"));
 }
 
 }  // namespace

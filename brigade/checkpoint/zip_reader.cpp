@@ -44,7 +44,8 @@ class Parser {
     const std::uint64_t end = directory.begin + directory.bytes;
     for (std::uint64_t i = 0; i < directory.entries; ++i) {
       const CentralEntry central = central_entry(position, end);
-      const ZipReader::Entry entry{.bytes = data_of(central), .crc32 = central.crc32};
+      const ZipReader::Entry entry{
+          .bytes = data_of(central), .crc32 = central.crc32, .packing = packing_of(central)};
       if (!result.emplace(std::string(central.name), entry).second) {
         fail("the entry '", central.name, "' is there twice");
       }
@@ -148,15 +149,14 @@ class Parser {
     }
   }
 
+  static std::string_view packing_of(const CentralEntry& entry) {
+    if ((entry.flags & 1) != 0) return "encrypted";
+    return entry.method == 0 ? "" : "compressed";
+  }
+
   std::string_view data_of(const CentralEntry& entry) const {
-    const bool is_encrypted = (entry.flags & 1) != 0;
-    if (entry.method != 0 || is_encrypted) {
-      throw Error(ErrorCode::kUnimplemented,
-                  base::str_cat(file_, ": the entry '", entry.name, "' is ",
-                                is_encrypted ? "encrypted" : "compressed",
-                                "; PyTorch stores entries plainly"));
-    }
-    if (entry.stored != entry.size) fail("entry '", entry.name, "' has two sizes");
+    if (packing_of(entry).empty() && entry.stored != entry.size)
+      fail("entry '", entry.name, "' has two sizes");
     piece(entry.local, kLocalBytes);
     if (!has_mark(entry.local, "PK\3\4"))
       fail("entry '", entry.name, "' is not where it should be");
@@ -165,7 +165,7 @@ class Parser {
     if (piece(entry.local + kLocalBytes, name_bytes) != entry.name) {
       fail("entry '", entry.name, "' has another name in its header");
     }
-    return piece(entry.local + kLocalBytes + name_bytes + extra_bytes, entry.size);
+    return piece(entry.local + kLocalBytes + name_bytes + extra_bytes, entry.stored);
   }
 
   std::string_view archive_;
@@ -191,6 +191,11 @@ std::string_view ZipReader::read(std::string_view name) const {
   const auto found = entries_.find(name);
   if (found == entries_.end()) {
     throw Error(ErrorCode::kDataLoss, base::str_cat(file_, ": it has no entry '", name, "'"));
+  }
+  if (!found->second.packing.empty()) {
+    throw Error(ErrorCode::kUnimplemented,
+                base::str_cat(file_, ": the entry '", name, "' is ", found->second.packing,
+                              "; PyTorch stores tensors plainly"));
   }
   if (crc32_of(found->second.bytes) != found->second.crc32) {
     throw Error(ErrorCode::kDataLoss,

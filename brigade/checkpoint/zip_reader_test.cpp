@@ -57,6 +57,13 @@ TEST(ZipReader, RefusesWhatDoesNotLieWithin) {
   EXPECT_EQ(code_of(""), ErrorCode::kDataLoss);
 }
 
+TEST(ZipReader, ACompressedEntryIsRefusedWhenItIsRead) {
+  const std::string bytes = changed("PK\1\2", 10, std::uint16_t{8});  // the first, data.pkl
+  const ZipReader zip(bytes, "f");
+  EXPECT_EQ(zip.read("bare/byteorder"), "little");
+  EXPECT_EQ(caught([&] { zip.read("bare/data.pkl"); }).code, ErrorCode::kUnimplemented);
+}
+
 TEST(ZipReader, RefusesCompressedAndEncryptedEntriesByName) {
   EXPECT_EQ(code_of(changed("PK\1\2", 10, std::uint16_t{8})), ErrorCode::kUnimplemented);
   EXPECT_EQ(code_of(changed("PK\1\2", 8, std::uint16_t{1})), ErrorCode::kUnimplemented);
