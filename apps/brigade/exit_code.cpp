@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "brigade/base/strings.h"
+#include "brigade/device/oversubscription_error.h"
 
 namespace brigade::command {
 namespace {
@@ -30,6 +31,12 @@ bool is_users_to_mend(ErrorCode code) {
     default:
       return false;
   }
+}
+
+std::string text_with_flag(const Error& error) {
+  const bool is_allowed_by_flag =
+      dynamic_cast<const device::OversubscriptionError*>(&error) != nullptr;
+  return base::str_cat(error.what(), is_allowed_by_flag ? " (--allow-oversubscription)" : "");
 }
 
 void check_choice(std::string_view what, const std::string& word,

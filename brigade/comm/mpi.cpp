@@ -171,8 +171,8 @@ class MpiExchange final : public ByteExchange {
         ErrorCode::kFailedPrecondition,
         base::str_cat(membership_->self(), " of ", world_size_, " is rank ", rank, " of ", size,
                       " to MPI: both must be the same. Start the processes with "
-                      "mpirun, and let them take their ranks from it (no TF_CONFIG, "
-                      "--cluster or RANK)."));
+                      "mpirun, and let them take their ranks from it (no TF_CONFIG, RANK or "
+                      "cluster file)."));
   }
 
   void warn_in_the_clear() const {

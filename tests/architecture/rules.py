@@ -6,6 +6,10 @@ from folder_table import ANY, UMBRELLA
 UMBRELLA_HEADER = "brigade/brigade.h"
 THREAD_LOCAL_HOME = "brigade/base/ambient.cpp"
 CUDA_CONDITION_HOMES = ("brigade/device/", "brigade/comm/")
+# Where flags of programs are made and read, and what tests use.
+FLAG_HOMES = ("brigade/launch/", "brigade/cluster/testing/")
+_FLAG = re.compile(r"(?<![\w-])--[a-z]")
+_COMMAND = re.compile(r"brigade launch|--new-key")
 _TORCH = re.compile(r"(torch|ATen|c10|caffe2)/")
 _CUDA_CONDITION = re.compile(r"^[ \t]*#[ \t]*(if|ifdef|ifndef|elif)\b.*CUDA", re.MULTILINE)
 
@@ -140,6 +144,15 @@ def cuda_conditions_stay_in_backends(tree, table):
             and not (source.path.startswith(CUDA_CONDITION_HOMES) and source.path.endswith(".cpp"))]
 
 
+def library_names_no_flags(tree, table):
+    """The library's messages name no flags of a command: its caller may have others. (Whole commands to run are none.)"""
+    return [f"{source.path} names a flag in {literal}"
+            for source in tree.sources.values()
+            if source.path.startswith("brigade/") and not source.path.startswith(FLAG_HOMES) and not source.is_test
+            for literal in source.literals
+            if _FLAG.search(literal) and not _COMMAND.search(literal)]
+
+
 ALL = (folders_have_rows, includes_stay_in_row, umbrella_is_for_users, quoted_includes_are_full_paths,
        no_torch_above_the_line, declared_depends_match, tests_are_built, headers_stand_alone, one_home_for_thread_local,
-       cuda_conditions_stay_in_backends)
+       cuda_conditions_stay_in_backends, library_names_no_flags)

@@ -154,6 +154,15 @@ class Rules(unittest.TestCase):
         self.assert_breaks(rules.cuda_conditions_stay_in_backends,
                            changes={"brigade/device/list.h": "#pragma once\n#ifdef USE_CUDA\n#endif\n"})
 
+    def test_a_flag_in_a_message_of_the_library(self):
+        self.assert_breaks(rules.library_names_no_flags,
+                           changes={"brigade/io/file.cpp": '#include "brigade/io/file.h"\nauto s = "use --data-dir";'})
+
+    def test_a_flag_of_the_command_or_in_a_whole_command_is_none(self):
+        self.assertEqual({}, violations({
+            "apps/brigade/main.cpp": 'auto s = "--data-dir";',
+            "brigade/io/file.cpp": '#include "brigade/io/file.h"\n// --x\nint i; void f() { --i; } auto s = "`brigade launch --new-key`";'}))
+
     def test_folder_without_a_row(self):
         self.assert_breaks(rules.folders_have_rows, changes={
             "brigade/extra/x.h": "#pragma once\n", "brigade/extra/x.cpp": '#include "brigade/extra/x.h"\n'})

@@ -40,6 +40,10 @@ class Source:
         """The text without comments and literals."""
         return _TOKENS.sub(" ", self.text)
 
+    @functools.cached_property
+    def literals(self):
+        return [match[0] for match in _TOKENS.finditer(self.text) if not match["comment"]]
+
     @property
     def is_test(self):
         return self.path.endswith("_test.cpp")
