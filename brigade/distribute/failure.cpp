@@ -2,6 +2,8 @@
 
 #include <c10/util/Exception.h>
 
+#include <algorithm>
+
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/distribute/strategy.h"
@@ -30,6 +32,20 @@ Description describe(const std::exception_ptr& error) {
   }
 }
 
+/// Batch norm of one example fails, say, and its text does not tell why there is but one.
+std::string share_text(const ExampleCounts& examples, std::size_t replica) {
+  const std::int64_t held = examples.local[replica];
+  const std::int64_t most = *std::max_element(examples.local.begin(), examples.local.end());
+  std::string text =
+      base::str_cat(" (The replica held ", held, " of the step's ", examples.global, " examples");
+  if (held < most || held <= 1) {
+    text +=
+        "; if that is too few, leave out what is left at the end of the data with batch(size, "
+        "{.remainder = Remainder::kDrop}), by a size that gives every replica enough";
+  }
+  return text + ".)";
+}
+
 }  // namespace
 
 std::string FirstFailure::record(int replica, std::exception_ptr error) {
@@ -42,7 +58,8 @@ std::string FirstFailure::record(int replica, std::exception_ptr error) {
   return text;
 }
 
-void FirstFailure::rethrow(const Strategy& strategy) const {
+void FirstFailure::rethrow(const Strategy& strategy,
+                           const std::optional<ExampleCounts>& examples) const {
   if (!error_) return;
   const Description what = describe(error_);
   const std::string where =
@@ -51,10 +68,12 @@ void FirstFailure::rethrow(const Strategy& strategy) const {
           : base::str_cat("Replica ", strategy.replica_range().first + replica_, " (",
                           strategy.devices()[replica_].name.to_string(), "): ");
   if (!what.foreign) throw Error(what.code, where + what.text);
+  const std::string share =
+      examples ? share_text(*examples, static_cast<std::size_t>(replica_)) : std::string();
   try {
     std::rethrow_exception(error_);
   } catch (...) {
-    std::throw_with_nested(Error(what.code, where + what.text));
+    std::throw_with_nested(Error(what.code, where + what.text + share));
   }
 }
 

@@ -2,7 +2,10 @@
 
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <string>
+
+#include "brigade/distribute/per_replica.h"
 
 namespace brigade::distribute {
 
@@ -18,8 +21,10 @@ class FirstFailure {
   std::string record(int replica, std::exception_ptr error);
 
   /// Throws the first failure, if there was one, with the replica named (a strategy of one replica
-  /// throws it as it is).
-  void rethrow(const Strategy& strategy) const;
+  /// throws it as it is). What is not an `Error` says nothing of the batch: where `examples` are
+  /// known, the replica's follow, and how an uneven batch is avoided if it had fewer than others.
+  void rethrow(const Strategy& strategy,
+               const std::optional<ExampleCounts>& examples = std::nullopt) const;
 
  private:
   std::mutex mutex_;  // guards the members below

@@ -27,14 +27,6 @@ namespace {
 
 constexpr int kUndeclared = -1;
 
-const ReplicaContext& replica_context() {
-  const ReplicaContext* context = current_replica_context();
-  check_state(context != nullptr,
-              "An optimizer was used outside of a replica: call it in a function that "
-              "Strategy::run runs.");
-  return *context;
-}
-
 /// Gradients lie as their parameters do, or other replicas could not add them element by element.
 at::Tensor laid_out(const at::Tensor& gradient) {
   if (!gradient.defined()) return gradient;
@@ -46,8 +38,11 @@ at::Tensor laid_out(const at::Tensor& gradient) {
 
 struct Minimizer::Shared {
   Shared(const optim::OptimizerState& state, std::unique_ptr<GradientApplier> how,
-         const MinimizerOptions& options)
-      : applier(std::move(how)), accumulate(options.accumulate), global_step(options.global_step) {
+         const MinimizerOptions& options, Owner maker)
+      : owner(std::move(maker)),
+        applier(std::move(how)),
+        accumulate(options.accumulate),
+        global_step(options.global_step) {
     for (std::size_t i = 0; i < state.variables().size(); ++i) {
       if (!state.is_frozen(i)) active.push_back(i);
     }
@@ -55,6 +50,7 @@ struct Minimizer::Shared {
       auto& row = inputs.emplace_back();
       for (const std::size_t i : active) row.push_back(state.variables()[i].component(replica));
       replicas.push_back(std::make_unique<OfReplica>(state, replica));
+      check_differentiable(state, replica);
     }
     if (applier->early() && accumulate == 1) add_hooks();
   }
@@ -67,6 +63,30 @@ struct Minimizer::Shared {
         row.push_back({.parameter = of_replica[k], .variable = active[k]});
     }
     hooks = std::make_unique<GradientHooks>(*applier->early(), std::move(parameters));
+  }
+
+  /// The calling replica's, which must be one of the strategy's that made this.
+  const ReplicaContext& replica_context() const {
+    const ReplicaContext* context = current_replica_context();
+    check_state(context != nullptr,
+                "An optimizer was used outside of a replica: call it in a function that "
+                "Strategy::run runs.");
+    owner.check(*context, "An optimizer");
+    return *context;
+  }
+
+  void check_differentiable(const optim::OptimizerState& state, int replica) const {
+    const auto& parameters = inputs[static_cast<std::size_t>(replica)];
+    for (std::size_t k = 0; k < parameters.size(); ++k) {
+      if (parameters[k].requires_grad()) continue;
+      throw Error(
+          ErrorCode::kFailedPrecondition,
+          base::str_cat("Variable '", state.variables()[active[k]].name(),
+                        "' does not require a gradient any more in replica ", replica,
+                        ": call set_requires_grad(false) before its model is created, in a factory "
+                        "for Strategy::create_from, or freeze it by a group of "
+                        "MinimizerOptions::groups."));
+    }
   }
 
   /// A backward pass with collectives has the processes' communicator to itself.
@@ -119,6 +139,7 @@ struct Minimizer::Shared {
     std::int64_t updates = 0;
   };
 
+  const Owner owner;
   const std::unique_ptr<GradientApplier> applier;
   std::unique_ptr<GradientHooks> hooks;  // where the applier takes gradients early
   const int accumulate;
@@ -171,15 +192,16 @@ std::size_t asking_replica() {
 }  // namespace
 
 Minimizer::Minimizer(std::shared_ptr<optim::OptimizerState> state,
-                     std::unique_ptr<GradientApplier> applier, const MinimizerOptions& options)
+                     std::unique_ptr<GradientApplier> applier, const MinimizerOptions& options,
+                     Owner owner)
     : state_(std::move(state)) {
   check(options);
-  shared_ = std::make_shared<Shared>(*state_, std::move(applier), options);
+  shared_ = std::make_shared<Shared>(*state_, std::move(applier), options, std::move(owner));
 }
 
 void Minimizer::minimize(const at::Tensor& loss, LossScale scale) const {
   if (shared_->accumulate == 1) return apply_gradients(gradients_of(loss, scale, Telling::kYes));
-  const ReplicaContext& context = replica_context();
+  const ReplicaContext& context = shared_->replica_context();
   shared_->declare(scale);
   const Objective objective = objective_of(context, loss, scale, Normalise::kLater);
   shared_->join_backward(context.local_id, objective);
@@ -194,7 +216,7 @@ Gradients Minimizer::compute_gradients(const at::Tensor& loss, LossScale scale) 
 }
 
 Gradients Minimizer::gradients_of(const at::Tensor& loss, LossScale scale, Telling telling) const {
-  const ReplicaContext& context = replica_context();
+  const ReplicaContext& context = shared_->replica_context();
   shared_->declare(scale);
   const Objective objective = objective_of(context, loss, scale, Normalise::kNow);
   shared_->join_backward(context.local_id, objective);
@@ -207,6 +229,7 @@ Gradients Minimizer::gradients_of(const at::Tensor& loss, LossScale scale, Telli
 std::vector<at::Tensor> Minimizer::backward(int replica, const at::Tensor& loss, double weight,
                                             Telling telling) const {
   for (const variables::Variable& variable : state_->variables()) variable.check_untouched(replica);
+  shared_->check_differentiable(*state_, replica);
   std::vector<at::Tensor> values(state_->variables().size());
   if (!loss.defined()) {
     run_updates_of_pass();
@@ -231,7 +254,7 @@ Gradients Minimizer::aggregate(const Gradients& gradients) const {
   check_state(gradients.state() == GradientState::kLocal,
               "These gradients are the sum over the replicas already: aggregate them once.");
   std::vector<at::Tensor> sums =
-      shared_->applier->aggregate(replica_context().local_id, gradients.values());
+      shared_->applier->aggregate(shared_->replica_context().local_id, gradients.values());
   return {state_->variables(), std::move(sums), GradientState::kAggregated, gradients.step()};
 }
 
@@ -239,7 +262,7 @@ void Minimizer::apply_gradients(const Gradients& gradients) const {
   std::vector<at::Tensor> values;
   for (const at::Tensor& value : gradients.values()) values.push_back(laid_out(value));
   if (in_cross_replica_context()) return apply_outside(gradients.state(), values);
-  const ReplicaContext& context = replica_context();
+  const ReplicaContext& context = shared_->replica_context();
   if (gradients.step() != context.step()) {
     throw Error(
         ErrorCode::kFailedPrecondition,
@@ -271,7 +294,7 @@ void Minimizer::apply_outside(GradientState state, std::span<const at::Tensor> v
 
 void Minimizer::flush() const {
   if (in_cross_replica_context()) return apply_all_gathered();
-  const ReplicaContext& context = replica_context();
+  const ReplicaContext& context = shared_->replica_context();
   if (micro_batches() > 0) apply_gathered(context);
 }
 

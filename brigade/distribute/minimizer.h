@@ -12,6 +12,7 @@
 
 #include "brigade/distribute/gradients.h"
 #include "brigade/distribute/loss_scale.h"
+#include "brigade/distribute/owner.h"
 #include "brigade/optim/optimizer_state.h"
 #include "brigade/variables/variable.h"
 
@@ -44,10 +45,10 @@ struct MinimizerOptions {
 /// Thread-safety: each replica from its own thread; the rest outside of `run`, from one thread.
 class Minimizer {
  public:
-  /// Throws kInvalidArgument if `accumulate` is less than 1 or `global_step` is not a single int64
-  /// that is not trained.
+  /// For strategies. Throws kInvalidArgument if `accumulate` is less than 1 or `global_step` is not
+  /// a single int64 that is not trained.
   Minimizer(std::shared_ptr<optim::OptimizerState> state, std::unique_ptr<GradientApplier> applier,
-            const MinimizerOptions& options = {});
+            const MinimizerOptions& options, Owner owner);
 
   /// One step down the gradient of `loss`: `apply_gradients(compute_gradients(loss, scale))`. With
   /// accumulation one micro-batch's part of it; every N-th call updates. Throws as those two.
@@ -55,9 +56,10 @@ class Minimizer {
 
   /// This replica's part of the gradient, weighted as `scale` says, so that the replicas' parts add
   /// up to the whole. A replica without examples gets no gradients and runs no backward pass.
-  /// Throws kFailedPrecondition outside of a replica, for a loss without a graph, for a `scale`
-  /// other than the first one declared, for a scalar mean where the number of examples is not
-  /// known, and if other code changed a parameter in place; kInvalidArgument if the loss has not
+  /// Throws kFailedPrecondition outside of a replica and in one of another strategy, for a loss
+  /// without a graph, for a `scale` other than the first one declared, for a scalar mean where the
+  /// number of examples is not known, and if other code changed a parameter in place or its
+  /// `requires_grad`; kInvalidArgument if the loss has not
   /// one value an example.
   ///
   /// Then runs the updates that the layers of this pass have collected (`Graph::run_update_ops`:

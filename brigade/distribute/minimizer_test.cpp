@@ -639,5 +639,93 @@ TEST(GlobalStep, MustBeOneIntegerThatIsNotTrained) {
   }
 }
 
+TEST(Minimizer, OfAnotherStrategyIsRefusedByBothNames) {
+  Job mine(2);
+  Job others(2);
+  const Error error = error_from([&] {
+    mine.run(rows_cut({1, 1}), [&](ReplicaContext&, const at::Tensor& x) {
+      others.minimizer.minimize(losses_of(mine.model(x)));
+    });
+  });
+  EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
+  EXPECT_TRUE(says(error, "An optimizer of the strategy mirrored (cpu:0, cpu:1)")) << error.what();
+  EXPECT_TRUE(says(error, "another, mirrored (cpu:0, cpu:1)")) << error.what();
+}
+
+TEST(Minimizer, OfAnothersVariablesIsRefused) {
+  Job mine(2);
+  Job others(2);
+  const Error error =
+      error_from([&] { mine.strategy.minimizer(others.model, optim::Sgd{.learning_rate = 0.1}); });
+  EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+  EXPECT_TRUE(says(error, "'weight'") && says(error, "mirrored")) << error.what();
+}
+
+TEST(Minimizer, IsNotMadeInsideOfRun) {
+  Job job(2);
+  const auto make = [&] { job.strategy.minimizer(job.model, optim::Sgd{.learning_rate = 0.1}); };
+  const Error in_replica = error_from([&] { job.strategy.run([&](ReplicaContext&) { make(); }); });
+  EXPECT_EQ(in_replica.code(), ErrorCode::kFailedPrecondition);
+  EXPECT_TRUE(says(in_replica, "An optimizer was made inside of Strategy::run"))
+      << in_replica.what();
+  const Error in_merge_call = error_from([&] {
+    job.strategy.run(
+        [&](ReplicaContext& context) { context.merge_call([&](Strategy&) { make(); }); });
+  });
+  EXPECT_EQ(in_merge_call.code(), ErrorCode::kFailedPrecondition);
+  EXPECT_NO_THROW(make());
+}
+
+TEST(Minimizer, AParameterThatWasFrozenAfterItsCreationIsNamed) {
+  Job job(2);
+  const auto freeze = [&](bool frozen) {
+    for (const int replica : {0, 1}) job.model.replica(replica).bias.set_requires_grad(!frozen);
+  };
+  const auto minimize = [&] {
+    job.run(rows_cut({1, 1}), [&](ReplicaContext&, const at::Tensor& x) {
+      job.minimizer.minimize(losses_of(job.model(x)));
+    });
+  };
+  freeze(true);
+  for (const Error& error : {error_from(minimize), error_from([&] {
+                               job.strategy.minimizer(job.model, optim::Sgd{.learning_rate = 0.1});
+                             })}) {
+    EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
+    EXPECT_TRUE(says(error, "Variable 'bias'")) << error.what();
+    EXPECT_TRUE(says(error, "set_requires_grad(false) before")) << error.what();
+  }
+  EXPECT_NO_THROW(
+      job.strategy.minimizer(job.model, optim::Sgd{.learning_rate = 0.1},
+                             {.groups = {{.names = {"bias"}, .frozen = optim::Frozen::kYes}}}));
+  freeze(false);
+  EXPECT_NO_THROW(minimize());
+}
+
+TEST(Minimizer, AModelThatIsFrozenAsAWholeIsNamedToo) {
+  Job job(1);
+  for (at::Tensor& parameter : job.model->parameters()) parameter.set_requires_grad(false);
+  const Error error = error_from([&] {
+    job.run(rows_cut({1}), [&](ReplicaContext&, const at::Tensor& x) {
+      job.minimizer.minimize(losses_of(job.model(x)));
+    });
+  });
+  EXPECT_TRUE(says(error, "Variable 'weight'")) << error.what();
+}
+
+TEST(Minimizer, AParameterThatWasSetFreeAfterItsCreationIsNamed) {
+  MirroredStrategy strategy(cpus(2));
+  const auto model = strategy.create_from([] {
+    auto line = std::make_shared<Line>();
+    line->bias.set_requires_grad(false);
+    return line;
+  });
+  EXPECT_NO_THROW(strategy.minimizer(model, optim::Sgd{.learning_rate = 0.1}));
+  model->bias.set_requires_grad(true);
+  const Error error =
+      error_from([&] { strategy.minimizer(model, optim::Sgd{.learning_rate = 0.1}); });
+  EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
+  EXPECT_TRUE(says(error, "Variable 'bias'")) << error.what();
+}
+
 }  // namespace
 }  // namespace brigade::distribute

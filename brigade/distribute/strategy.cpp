@@ -163,6 +163,16 @@ struct Strategy::Engine {
       generators;                      // [replica]: its thread's in a run
   std::vector<ReplicaStream> streams;  // [replica]
   device::ReplicaGenerator creation;
+  /// Those that still have a handle.
+  std::vector<std::shared_ptr<const CreatedModel>> living_models() const {
+    std::vector<std::shared_ptr<const CreatedModel>> living;
+    for (const auto& model : models) {
+      if (auto alive = model.lock()) living.push_back(std::move(alive));
+    }
+    return living;
+  }
+
+  std::vector<std::weak_ptr<const CreatedModel>> models;
   bool running = false;  // a run is under way; the caller's thread only
   std::uint64_t models_created = 0;
   std::uint64_t step = 0;
@@ -267,9 +277,17 @@ Strategy::Scope::Scope(Strategy& strategy)
       store_(variables::kStoreSlot, &strategy.engine_->store),
       graph_(variables::kGraphSlot, &strategy.engine_->graph) {}
 
+/// A merge_call is inside of a run, too.
+void Strategy::check_outside(std::string_view made) const {
+  check_state(
+      in_cross_replica_context() && !engine_->running,
+      base::str_cat(made,
+                    " inside of Strategy::run, where it would begin anew in each step: make "
+                    "it once, before the first run."));
+}
+
 void Strategy::build_replicas(const std::function<void()>& build_one) {
-  check_state(in_cross_replica_context(),
-              "A model was made inside a replica: create it outside of Strategy::run.");
+  check_outside("A model was made");
   const std::uint64_t model = engine_->models_created++;
   for (int replica = 0; replica < num_local_replicas(); ++replica) {
     engine_->creation.begin_step(model);  // every replica is built from the same numbers
@@ -283,6 +301,15 @@ std::vector<variables::Variable> Strategy::adopt(
   std::vector<variables::Variable> adopted = engine_->store.adopt(modules, name);
   if (engine_->placer->logs()) log_placement(*modules.front(), adopted);
   return adopted;
+}
+
+std::shared_ptr<const CreatedModel> Strategy::keep(std::vector<variables::Variable> variables,
+                                                   std::vector<ModelPart> parts) {
+  auto model =
+      std::make_shared<const CreatedModel>(Owner(*this), std::move(variables), std::move(parts));
+  std::erase_if(engine_->models, [](const auto& known) { return known.expired(); });
+  engine_->models.push_back(model);
+  return model;
 }
 
 /// The lines of a model that is a module: its variables, and those of its parts that have a forward
@@ -304,8 +331,7 @@ void Strategy::log_placement(const torch::nn::Module& model,
 
 Strategy::BuiltFunction Strategy::build_variables(const std::string& name,
                                                   const std::function<void()>& pass) {
-  check_state(in_cross_replica_context(),
-              "A model was built inside a replica: build it outside of Strategy::run.");
+  check_outside("A model was built");
   Engine& engine = *engine_;
   const std::size_t before = engine.store.variables().size();
   const auto scope = this->scope();
@@ -329,9 +355,24 @@ Strategy::BuiltFunction Strategy::build_variables(const std::string& name,
 
 Minimizer Strategy::make_minimizer(std::span<const variables::Variable> variables,
                                    optim::UpdateRulePtr rule, const MinimizerOptions& options) {
+  check_outside("An optimizer was made");
+  for (const variables::Variable& variable : variables) {
+    check_argument(engine_->store.owns(variable),
+                   base::str_cat("Variable '", variable.name(), "' is not the strategy's ",
+                                 Owner(*this).description(),
+                                 ": give its optimizers variables of "
+                                 "models that it created, or that were made in its scope()."));
+    const bool is_new = variable.trainable() == variables::Trainable::kNo && variable.storage() &&
+                        variable.component(0).requires_grad();
+    check_state(!is_new,
+                base::str_cat("Variable '", variable.name(),
+                              "' did not require a gradient when its model was created, and would "
+                              "not be trained: call set_requires_grad(true) before, in a factory "
+                              "for Strategy::create_from."));
+  }
   auto state = std::make_shared<optim::OptimizerState>(std::move(rule), variables, options.groups);
   auto applier = engine_->make_applier(state);
-  return Minimizer(std::move(state), std::move(applier), options);
+  return Minimizer(std::move(state), std::move(applier), options, Owner(*this));
 }
 
 void Strategy::run_replicas(const std::optional<ExampleCounts>& examples,
@@ -345,6 +386,8 @@ void Strategy::run_replicas(const std::optional<ExampleCounts>& examples,
                       " has ", num_local_replicas(), " here: distribute it with this strategy."));
   }
   Engine& engine = *engine_;
+  const auto models = engine.living_models();
+  for (const auto& model : models) model->check_modes();
   const StepContext step{.step = engine.step, .examples = examples};
   const bool alone = num_local_replicas() == 1;
   const std::optional<at::ThreadLocalState> callers_state =
@@ -372,6 +415,7 @@ void Strategy::run_replicas(const std::optional<ExampleCounts>& examples,
     const device::RandomScope random(*engine.generators[replica]);
     try {
       body(context);
+      for (const auto& model : models) model->check_untouched(replica);
       if (!alone) engine.group->leave(replica);
     } catch (...) {
       const std::string text = failure.record(replica, std::current_exception());
@@ -382,7 +426,7 @@ void Strategy::run_replicas(const std::optional<ExampleCounts>& examples,
   if (!alone) engine.group->reset();
   engine.running = false;
   ++engine.step;
-  failure.rethrow(*this);
+  failure.rethrow(*this, examples);
   engine.meter->finish_step();
 }
 
