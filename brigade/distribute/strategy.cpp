@@ -379,7 +379,7 @@ void Strategy::run_replicas(const std::optional<ExampleCounts>& examples,
     }
   });
   for (const ReplicaStream& stream : engine.streams) stream.join();
-  if (!alone) engine.group->reset();
+  engine.group->reset();
   engine.running = false;
   ++engine.step;
   failure.rethrow(*this);
