@@ -143,10 +143,12 @@ void check(const MinimizerOptions& options) {
       base::str_cat("The global step '", step.name(), "' must be one int64 that is not trained."));
 }
 
-/// What the layers of this pass left to be done with the step: batch norm's moving statistics.
-/// Behind backward, which may still read the old ones.
-void run_updates_of_pass() {
-  if (variables::Graph* graph = variables::current_graph()) graph->run_update_ops();
+/// What the layers of this pass left to be done with the update: batch norm's moving statistics.
+void schedule_updates_of_pass() {
+  if (variables::Graph* graph = variables::current_graph()) graph->schedule_update_ops();
+}
+void run_scheduled_updates() {
+  if (variables::Graph* graph = variables::current_graph()) graph->run_scheduled_updates();
 }
 
 /// Every process's sums, in place. A process may lack a gradient that others have.
@@ -186,7 +188,8 @@ void Minimizer::minimize(const at::Tensor& loss, LossScale scale) const {
   GradientAccumulator& gathered = shared_->replicas[asking_replica()]->gathered;
   gathered.add(backward(context.local_id, objective.loss, objective.weight(), Telling::kNo),
                objective.global_examples, objective.local_examples);
-  if (gathered.micro_batches() >= shared_->accumulate) apply_gathered(context);
+  if (gathered.micro_batches() >= shared_->accumulate) return apply_gathered(context);
+  run_scheduled_updates();
 }
 
 Gradients Minimizer::compute_gradients(const at::Tensor& loss, LossScale scale) const {
@@ -209,7 +212,7 @@ std::vector<at::Tensor> Minimizer::backward(int replica, const at::Tensor& loss,
   for (const variables::Variable& variable : state_->variables()) variable.check_untouched(replica);
   std::vector<at::Tensor> values(state_->variables().size());
   if (!loss.defined()) {
-    run_updates_of_pass();
+    schedule_updates_of_pass();
     return values;
   }
   check_state(loss.requires_grad(),
@@ -223,7 +226,7 @@ std::vector<at::Tensor> Minimizer::backward(int replica, const at::Tensor& loss,
     const at::Tensor told = watch ? watch->told(k, gradients[k]) : at::Tensor();
     values[shared_->active[k]] = told.defined() ? told : laid_out(gradients[k]);
   }
-  run_updates_of_pass();
+  schedule_updates_of_pass();
   return values;
 }
 
@@ -254,6 +257,7 @@ void Minimizer::apply_in(int replica, std::span<const at::Tensor> values,
   const comm::PhaseScope update(current_step_clock(), comm::StepPhase::kUpdate);
   shared_->applier->apply(replica, values, state);
   shared_->count_update(replica);
+  run_scheduled_updates();
 }
 
 void Minimizer::apply_outside(GradientState state, std::span<const at::Tensor> values) const {

@@ -60,8 +60,10 @@ class Minimizer {
   /// known, and if other code changed a parameter in place; kInvalidArgument if the loss has not
   /// one value an example.
   ///
-  /// Then runs the updates that the layers of this pass have collected (`Graph::run_update_ops`:
-  /// batch norm's moving statistics), which TensorFlow leaves to the caller and many forget.
+  /// The updates that the layers of this pass have collected (`Graph::update_ops`: batch norm's
+  /// moving statistics), which TensorFlow leaves to the caller and many forget, run with the next
+  /// update in this replica, or at the end of its step if the gradients are applied elsewhere. A
+  /// step that fails before runs none.
   Gradients compute_gradients(const at::Tensor& loss,
                               LossScale scale = LossScale::kMeanOverExamples) const;
 

@@ -7,10 +7,13 @@
 #include <ATen/ops/ones.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+
 #include "brigade/distribute/replica_context.h"
 #include "brigade/distribute/testing/fixtures.h"
 #include "brigade/optim/adam.h"
 #include "brigade/optim/sgd.h"
+#include "brigade/variables/graph.h"
 
 namespace brigade::distribute {
 namespace {
@@ -637,6 +640,46 @@ TEST(GlobalStep, MustBeOneIntegerThatIsNotTrained) {
               }).code(),
               ErrorCode::kInvalidArgument);
   }
+}
+
+/// Counts in the next update that it runs.
+void count_with_update(std::atomic<int>& count) {
+  variables::require_graph("a test").add_update_op("count", [&] { ++count; });
+}
+
+TEST(Minimizer, UpdatesOfLayersRunWithTheUpdateAndNotInAStepThatFails) {
+  Job job(2);
+  std::atomic<int> count = 0;
+  for (const bool fails : {true, false}) {
+    const Error error = error_from([&] {
+      job.run(rows_cut({2, 2}), [&](ReplicaContext& context, const at::Tensor& x) {
+        count_with_update(count);
+        if (fails && context.replica_id() == 1) throw Error(ErrorCode::kDataLoss, "it fell over");
+        job.minimizer.minimize(losses_of(job.model(x)));
+        EXPECT_GE(count, 1);
+      });
+    });
+    EXPECT_EQ(says(error, "it fell over"), fails) << error.what();
+    EXPECT_EQ(count, fails ? 0 : 2);
+  }
+}
+
+TEST(Minimizer, UpdatesOfLayersRunWhereGradientsAreAppliedElsewhereOrGathered) {
+  Job job(2);
+  std::atomic<int> count = 0;
+  job.run(rows_cut({2, 2}), [&](ReplicaContext&, const at::Tensor& x) {
+    count_with_update(count);
+    (void)job.minimizer.compute_gradients(losses_of(job.model(x)));
+  });
+  EXPECT_EQ(count, 2);
+  Job gathering(2, {.accumulate = 2});
+  for (int step = 0; step < 2; ++step) {
+    gathering.run(rows_cut({2, 2}), [&](ReplicaContext&, const at::Tensor& x) {
+      count_with_update(count);
+      gathering.minimizer.minimize(losses_of(gathering.model(x)));
+    });
+  }
+  EXPECT_EQ(count, 6);
 }
 
 }  // namespace

@@ -372,6 +372,7 @@ void Strategy::run_replicas(const std::optional<ExampleCounts>& examples,
     const device::RandomScope random(*engine.generators[replica]);
     try {
       body(context);
+      graph.run_scheduled_updates();  // of gradients that leave the replica
       if (!alone) engine.group->leave(replica);
     } catch (...) {
       const std::string text = failure.record(replica, std::current_exception());

@@ -250,6 +250,26 @@ TEST(TrainOp, UpdateOpsRunInAllReplicasInTheFirstOrNot) {
   EXPECT_TRUE(at::allclose(moving_mean(none, UpdateOps::kSkip), at::zeros({3}, at::kDouble)));
 }
 
+TEST(TrainOp, AStepThatIsTriedAgainRunsItsUpdateOpsOnce) {
+  MirroredStrategy strategy(cpus(2));
+  std::atomic<bool> fails = false;
+  const auto total_loss = [&](const at::Tensor& x) {
+    const distribute::ReplicaContext* context = distribute::current_replica_context();
+    if (fails && context != nullptr && context->replica_id() == 1)
+      throw Error(ErrorCode::kAborted, "a peer is gone");
+    return normalised(x);
+  };
+  const auto train_op =
+      create_train_op<at::Tensor>(strategy, total_loss, batches({4}), optim::Sgd{});
+  fails = true;
+  EXPECT_THROW(train_op(), Error);
+  fails = false;
+  EXPECT_TRUE(train_op());
+  const auto scope = strategy.scope();
+  const auto mean = variables::get_variables("model_variables", "BatchNorm/moving_mean").front();
+  EXPECT_TRUE(at::allclose(mean.read(), rows(0, 4).mean(0) * 0.5, 1e-12)) << mean.read();
+}
+
 TEST(TrainOp, ArgumentScopesOfItsMakingCountInEveryStep) {
   MirroredStrategy strategy(cpus(2));
   const auto train_op = [&] {
