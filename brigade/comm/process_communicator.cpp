@@ -120,19 +120,21 @@ std::unique_ptr<ProcessCommunicator> make_process_communicator(
   check_options(options);
   const int rank = membership->self().rank;
   const int world_size = static_cast<int>(membership->members().size());
+  const std::string self = base::str_cat(membership->self());
   if (options.transport == Transport::kNccl) refuse_nccl();
   if (options.transport == Transport::kMpi && !mpi_is_built_in())
     make_mpi_link(membership, "", options);  // says why not, to a process alone too
   if (world_size == 1) {
     const Transport transport =
         options.transport == Transport::kAuto ? Transport::kSharedMemory : options.transport;
-    return make_linked_communicator(make_single_link(transport), rank, world_size, options.wire);
+    return make_linked_communicator(make_single_link(transport), rank, world_size, options.wire,
+                                    self);
   }
   // The n-th communicators of all members belong together.
   const std::int64_t number = membership->add(base::str_cat("comm/count/", rank), 1);
   const std::string name = base::str_cat("comm/", membership->generation(), "/", number);
   return make_linked_communicator(make_link(membership, name, options), rank, world_size,
-                                  options.wire);
+                                  options.wire, self);
 }
 
 }  // namespace brigade::comm

@@ -271,6 +271,126 @@ TEST_P(OfProcesses, AfterAFailureOneKeepsThrowingAndOneOfTheNextMembershipWorks)
   run(2, [](ProcessCommunicator& communicator) { communicator.barrier(); });
 }
 
+/// A step of one reduction, in which rank `failing` falls over before it. Returns what it gave.
+std::optional<StepAbandoned> step_with(ProcessCommunicator& communicator, int failing, float& sum) {
+  StepProgress& progress = communicator.progress();
+  progress.begin_step();
+  std::optional<StepAbandoned> abandoned;
+  if (communicator.rank() == failing) {
+    progress.fail_step("it fell over");
+  } else {
+    try {
+      const at::Tensor value = at::full({5}, 1.0F + static_cast<float>(progress.step()));
+      communicator.all_reduce({&value, 1}, ReduceOp::kSum)->wait();
+      sum = value[4].item<float>();
+    } catch (const StepAbandoned& error) {
+      abandoned = error;
+      EXPECT_THROW(communicator.barrier(), StepAbandoned);
+    }
+  }
+  progress.end_step();
+  return abandoned;
+}
+
+TEST_P(OfProcesses, WhoFailsInAStepEndsItForAllAndTheyGoOnTogether) {
+  for (const int failing : {0, 2}) {
+    run(3, [&](ProcessCommunicator& communicator) {
+      for (int step = 0; step < 8; ++step) {
+        float sum = -1;
+        // Twice in a row, so that the second failure is not known when the first one is told.
+        const bool fails = step == 3 || step == 4;
+        // Who has gone back in the training is not behind the others for that.
+        if (step == 4 && communicator.rank() == failing) communicator.progress().move_to(1);
+        if (step == 5) communicator.progress().move_to(2);
+        const float number = 1.0F + static_cast<float>(communicator.progress().step());
+        const auto abandoned = step_with(communicator, fails ? failing : -1, sum);
+        if (!fails) {
+          EXPECT_EQ(sum, 3.0F * number);
+        } else if (communicator.rank() != failing) {
+          ASSERT_TRUE(abandoned);
+          EXPECT_EQ(abandoned->step(), step);
+          EXPECT_EQ(abandoned->failed_ranks(), std::vector{failing});
+          EXPECT_EQ(abandoned->code(), ErrorCode::kAborted);
+          EXPECT_TRUE(mentions(*abandoned, "/task:" + std::to_string(failing)))
+              << abandoned->what();
+          EXPECT_TRUE(mentions(*abandoned, "it fell over")) << abandoned->what();
+        }
+      }
+    });
+  }
+}
+
+TEST_P(OfProcesses, AFailureBehindTheStepsLastExchangeEndsNothing) {
+  run(2, [&](ProcessCommunicator& communicator) {
+    for (int step = 0; step < 3; ++step) {
+      communicator.progress().begin_step();
+      communicator.barrier();
+      if (communicator.rank() == 1) communicator.progress().fail_step("too late");
+      communicator.progress().end_step();
+    }
+    communicator.barrier();
+  });
+}
+
+TEST_P(OfProcesses, WhoFailedAndLeavesTellsWhy) {
+  const auto thrown = run_processes(2, over(GetParam()), [](ProcessCommunicator& communicator) {
+    communicator.progress().begin_step();
+    if (communicator.rank() == 0) return communicator.barrier();
+    communicator.progress().fail_step("it fell over");
+    communicator.progress().end_step();
+  });
+  EXPECT_FALSE(thrown[1]);
+  const auto error = error_of(thrown[0]);
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->code(), ErrorCode::kAborted) << error->what();
+  EXPECT_TRUE(mentions(error, "/task:1") && mentions(error, "it fell over")) << error->what();
+}
+
+/// What both ranks throw where rank 1 does something else before the same reduction.
+void expect_mismatch(Transport transport, const std::function<void(StepProgress&)>& otherwise,
+                     std::string_view one, std::string_view other) {
+  const auto thrown = run_processes(2, over(transport), [&](ProcessCommunicator& communicator) {
+    communicator.progress().move_to(5);
+    communicator.progress().begin_step();
+    if (communicator.rank() == 1) otherwise(communicator.progress());
+    communicator.barrier();
+  });
+  for (int rank = 0; rank < 2; ++rank) {
+    ASSERT_TRUE(thrown[rank]);
+    try {
+      std::rethrow_exception(thrown[rank]);
+    } catch (const StepMismatch& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
+      EXPECT_EQ(error.own().rank, rank);
+      EXPECT_EQ(error.other().rank, 1 - rank);
+      EXPECT_GE(error.own().stamp.step, 5u);
+      EXPECT_TRUE(mentions(error, one) && mentions(error, other)) << error.what();
+    }
+  }
+}
+
+TEST_P(OfProcesses, DifferentStepsAreAnErrorThatNamesBothOnEveryRank) {
+  expect_mismatch(
+      GetParam(),
+      [](StepProgress& progress) {
+        progress.end_step();
+        progress.begin_step();
+      },
+      "in step 5", "in step 6");
+  expect_mismatch(
+      GetParam(), [](StepProgress& progress) { progress.count_update(); }, "0 updates",
+      "1 updates");
+  expect_mismatch(
+      GetParam(), [](StepProgress& progress) { progress.gather(2); }, "0 updates made)",
+      "2 micro-batches");
+  expect_mismatch(
+      GetParam(),
+      [](StepProgress& progress) {
+        progress.set_purpose({.use = CallPurpose::Use::kGradients, .optimizer = 1, .bucket = 3});
+      },
+      "in barrier", "for the gradients of optimizer 1, bucket 3");
+}
+
 TEST_P(OfProcesses, ALostMemberReleasesWhoWaitsAndIsNamed) {
   const auto memberships = cluster::testing::make_in_memory_memberships(3);
   std::vector<std::optional<Error>> errors(3);

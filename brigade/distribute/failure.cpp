@@ -4,6 +4,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/comm/step_progress.h"
 #include "brigade/distribute/strategy.h"
 
 namespace brigade::distribute {
@@ -13,12 +14,17 @@ namespace {
 struct Description {
   ErrorCode code;
   std::string text;
-  bool foreign;  // not ours: kept nested, for code that knows its type
+  bool foreign;            // not ours: kept nested, for code that knows its type
+  bool is_of_all = false;  // the workers' word: kept as it is
 };
 
 Description describe(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
+  } catch (const comm::StepAbandoned& abandoned) {
+    return {abandoned.code(), abandoned.what(), false, true};
+  } catch (const comm::StepMismatch& mismatch) {
+    return {mismatch.code(), mismatch.what(), false, true};
   } catch (const Error& ours) {
     return {ours.code(), ours.what(), false};
   } catch (const c10::Error& torchs) {
@@ -33,18 +39,26 @@ Description describe(const std::exception_ptr& error) {
 }  // namespace
 
 std::string FirstFailure::record(int replica, std::exception_ptr error) {
-  const std::string text = base::str_cat("replica ", replica, " failed: ", describe(error).text);
+  const Description what = describe(error);
+  const std::string text = base::str_cat("replica ", replica, " failed: ", what.text);
   const std::lock_guard lock(mutex_);
-  if (!error_) {
+  const bool was_released =
+      error_ && describe(error_).code == ErrorCode::kAborted && !describe(error_).foreign;
+  if (!error_ || (what.is_of_all && was_released)) {
     error_ = std::move(error);
     replica_ = replica;
   }
   return text;
 }
 
+std::string FirstFailure::text() const {
+  return error_ ? base::str_cat("replica ", replica_, " failed: ", describe(error_).text) : "";
+}
+
 void FirstFailure::rethrow(const Strategy& strategy) const {
   if (!error_) return;
   const Description what = describe(error_);
+  if (what.is_of_all) std::rethrow_exception(error_);
   const std::string where =
       strategy.num_local_replicas() == 1
           ? std::string()

@@ -45,7 +45,7 @@ at::Tensor laid_out(const at::Tensor& gradient) {
 }  // namespace
 
 struct Minimizer::Shared {
-  Shared(const optim::OptimizerState& state, std::unique_ptr<GradientApplier> how,
+  Shared(const optim::OptimizerState& state, std::shared_ptr<GradientApplier> how,
          const MinimizerOptions& options)
       : applier(std::move(how)), accumulate(options.accumulate), global_step(options.global_step) {
     for (std::size_t i = 0; i < state.variables().size(); ++i) {
@@ -106,10 +106,27 @@ struct Minimizer::Shared {
 
   void count_update(int replica) {
     ++replicas[static_cast<std::size_t>(replica)]->updates;
+    if (replica == 0 && progress()) progress()->count_update();
     if (!global_step) return;
     const at::NoGradGuard no_grad;
     global_step->component(replica).add_(1);
     global_step->mark_updated(replica);
+  }
+
+  void gather(int replica, std::span<const at::Tensor> gradients, const Objective& objective) {
+    replicas[static_cast<std::size_t>(replica)]->gathered.add(gradients, objective.global_examples,
+                                                              objective.local_examples);
+    if (replica == 0 && progress()) progress()->gather(1);
+  }
+  void forget_gathered(int replica) {
+    GradientAccumulator& gathered = replicas[static_cast<std::size_t>(replica)]->gathered;
+    if (replica == 0 && progress()) progress()->gather(-gathered.micro_batches());
+    gathered.clear();
+  }
+
+  /// What the other processes know of this one; null where it is alone.
+  comm::StepProgress* progress() const {
+    return applier->workers() ? &applier->workers()->progress() : nullptr;
   }
 
   /// What one replica gathers and counts; its thread's in a run, the caller's outside.
@@ -119,7 +136,7 @@ struct Minimizer::Shared {
     std::int64_t updates = 0;
   };
 
-  const std::unique_ptr<GradientApplier> applier;
+  const std::shared_ptr<GradientApplier> applier;
   std::unique_ptr<GradientHooks> hooks;  // where the applier takes gradients early
   const int accumulate;
   const std::optional<variables::Variable> global_step;
@@ -173,7 +190,7 @@ std::size_t asking_replica() {
 }  // namespace
 
 Minimizer::Minimizer(std::shared_ptr<optim::OptimizerState> state,
-                     std::unique_ptr<GradientApplier> applier, const MinimizerOptions& options)
+                     std::shared_ptr<GradientApplier> applier, const MinimizerOptions& options)
     : state_(std::move(state)) {
   check(options);
   shared_ = std::make_shared<Shared>(*state_, std::move(applier), options);
@@ -185,10 +202,10 @@ void Minimizer::minimize(const at::Tensor& loss, LossScale scale) const {
   shared_->declare(scale);
   const Objective objective = objective_of(context, loss, scale, Normalise::kLater);
   shared_->join_backward(context.local_id, objective);
-  GradientAccumulator& gathered = shared_->replicas[asking_replica()]->gathered;
-  gathered.add(backward(context.local_id, objective.loss, objective.weight(), Telling::kNo),
-               objective.global_examples, objective.local_examples);
-  if (gathered.micro_batches() >= shared_->accumulate) return apply_gathered(context);
+  shared_->gather(context.local_id,
+                  backward(context.local_id, objective.loss, objective.weight(), Telling::kNo),
+                  objective);
+  if (micro_batches() >= shared_->accumulate) return apply_gathered(context);
   run_scheduled_updates();
 }
 
@@ -289,7 +306,7 @@ void Minimizer::apply_gathered(const ReplicaContext& context) const {
   const bool divides = shared_->is_mean() && examples > 0;
   const auto values = gathered.divided(divides ? static_cast<double>(examples) : 1.0);
   apply_in(context.local_id, values, GradientState::kLocal);
-  gathered.clear();
+  shared_->forget_gathered(context.local_id);
 }
 
 void Minimizer::apply_all_gathered() const {
@@ -305,7 +322,7 @@ void Minimizer::apply_all_gathered() const {
   }
   if (micro_batches() == 0) return;
   const at::NoGradGuard no_grad;
-  comm::Communicator* workers = shared_->applier->workers();
+  comm::ProcessCommunicator* workers = shared_->applier->workers();
   const bool is_counted = replicas.front()->gathered.local_examples().has_value();
   if (is_counted && workers)
     unknown = comm::all_reduce_number(*workers, unknown, comm::ReduceOp::kSum);
@@ -331,7 +348,8 @@ void Minimizer::apply_all_gathered() const {
 void Minimizer::discard() const {
   check_state(in_cross_replica_context(),
               "Forget gathered gradients outside of Strategy::run: they are the replicas' own.");
-  for (const auto& replica : shared_->replicas) replica->gathered.clear();
+  for (std::size_t replica = 0; replica < shared_->replicas.size(); ++replica)
+    shared_->forget_gathered(static_cast<int>(replica));
 }
 
 int Minimizer::micro_batches() const {

@@ -46,7 +46,7 @@ class Minimizer {
  public:
   /// Throws kInvalidArgument if `accumulate` is less than 1 or `global_step` is not a single int64
   /// that is not trained.
-  Minimizer(std::shared_ptr<optim::OptimizerState> state, std::unique_ptr<GradientApplier> applier,
+  Minimizer(std::shared_ptr<optim::OptimizerState> state, std::shared_ptr<GradientApplier> applier,
             const MinimizerOptions& options = {});
 
   /// One step down the gradient of `loss`: `apply_gradients(compute_gradients(loss, scale))`. With

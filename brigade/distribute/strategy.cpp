@@ -118,10 +118,11 @@ struct Strategy::Engine {
 
   /// How the gradients of one optimizer meet and who updates.
   std::unique_ptr<GradientApplier> make_applier(
-      const std::shared_ptr<optim::OptimizerState>& state) const {
+      const std::shared_ptr<optim::OptimizerState>& state) {
     using Update = StrategyParts::Update;
+    const int optimizer = optimizers_made++;
     if (parts.workers && parts.update == Update::kShares)
-      return make_worker_applier(group, state, parts.workers);
+      return make_worker_applier(group, state, parts.workers, optimizer);
     if (parts.update == Update::kController)
       return make_controller_applier(group, state, parts.cross_device_ops);
     std::unique_ptr<GradientApplier> applier;
@@ -131,10 +132,32 @@ struct Strategy::Engine {
       std::vector<comm::Communicator*> borrowed;
       for (const auto& communicator : communicators) borrowed.push_back(communicator.get());
       applier = make_replica_applier(std::move(borrowed), state,
-                                     parts.workers ? parts.workers->communicator.get() : nullptr);
+                                     parts.workers ? parts.workers->communicator.get() : nullptr,
+                                     optimizer);
     }
     if (!parts.cross_device_ops || runner.replicas() == 1) return applier;
     return make_reducing_applier(group, state, parts.cross_device_ops, std::move(applier));
+  }
+
+  /// With other workers it is what they know of this one.
+  comm::StepProgress& progress() {
+    return parts.workers ? parts.workers->communicator->progress() : own_progress;
+  }
+
+  void begin_run() {
+    running = true;
+    progress().begin_step();
+  }
+
+  /// The one way out of a run, done or failed: the next one finds all as new.
+  void end_run(StepOutcome outcome, const FirstFailure& failure) noexcept {
+    std::erase_if(appliers, [](const auto& applier) { return applier.expired(); });
+    for (const auto& applier : appliers) outcome = applier.lock()->end_step(outcome);
+    if (outcome == StepOutcome::kFailed && parts.workers)
+      progress().fail_step(failure.happened() ? failure.text() : "its gradients were not applied");
+    progress().end_step();
+    group->reset();
+    running = false;
   }
 
   void begin_measuring() {
@@ -163,9 +186,31 @@ struct Strategy::Engine {
       generators;                      // [replica]: its thread's in a run
   std::vector<ReplicaStream> streams;  // [replica]
   device::ReplicaGenerator creation;
+  std::vector<std::weak_ptr<GradientApplier>> appliers;  // their minimizers own them
+  int optimizers_made = 0;
   bool running = false;  // a run is under way; the caller's thread only
   std::uint64_t models_created = 0;
-  std::uint64_t step = 0;
+  comm::StepProgress own_progress;  // where this process is alone
+};
+
+/// A run from its beginning to its end, however it is left.
+class Strategy::RunScope {
+ public:
+  RunScope(Engine& engine, const FirstFailure& failure)
+      : engine_(engine), failure_(failure), exceptions_(std::uncaught_exceptions()) {
+    engine_.begin_run();
+  }
+  ~RunScope() {
+    const bool has_failed = failure_.happened() || std::uncaught_exceptions() > exceptions_;
+    engine_.end_run(has_failed ? StepOutcome::kFailed : StepOutcome::kDone, failure_);
+  }
+  RunScope(const RunScope&) = delete;
+  RunScope& operator=(const RunScope&) = delete;
+
+ private:
+  Engine& engine_;
+  const FirstFailure& failure_;
+  const int exceptions_;
 };
 
 Strategy::Strategy(StrategyParts parts) : engine_(std::make_unique<Engine>(std::move(parts))) {}
@@ -194,7 +239,8 @@ InputPlace Strategy::input_place() const {
   return {.replicas = replica_range(),
           .num_workers = num_workers(),
           .worker = worker_index(),
-          .workers = workers()->communicator};
+          .workers = workers()->communicator,
+          .progress = {workers()->communicator, &engine_->progress()}};
 }
 std::vector<InputContext> Strategy::input_contexts(const InputOptions& options) const {
   check_input_options(options, BatchKind::kPerReplica);
@@ -229,10 +275,10 @@ std::uint64_t Strategy::seed() const {
   return engine_->parts.seed;
 }
 std::uint64_t Strategy::step() const {
-  return engine_->step;
+  return engine_->progress().step();
 }
 void Strategy::set_step(std::uint64_t step) {
-  engine_->step = step;
+  engine_->progress().move_to(step);
 }
 std::vector<c10::Device> Strategy::torch_devices() const {
   return torch_devices_of(devices());
@@ -330,7 +376,8 @@ Strategy::BuiltFunction Strategy::build_variables(const std::string& name,
 Minimizer Strategy::make_minimizer(std::span<const variables::Variable> variables,
                                    optim::UpdateRulePtr rule, const MinimizerOptions& options) {
   auto state = std::make_shared<optim::OptimizerState>(std::move(rule), variables, options.groups);
-  auto applier = engine_->make_applier(state);
+  std::shared_ptr<GradientApplier> applier = engine_->make_applier(state);
+  engine_->appliers.push_back(applier);
   return Minimizer(std::move(state), std::move(applier), options);
 }
 
@@ -345,17 +392,14 @@ void Strategy::run_replicas(const std::optional<ExampleCounts>& examples,
                       " has ", num_local_replicas(), " here: distribute it with this strategy."));
   }
   Engine& engine = *engine_;
-  const StepContext step{.step = engine.step, .examples = examples};
+  const StepContext step{.step = engine.progress().step(), .examples = examples};
   const bool alone = num_local_replicas() == 1;
   const std::optional<at::ThreadLocalState> callers_state =
       alone ? std::nullopt : std::optional<at::ThreadLocalState>(std::in_place);
   const base::Ambient callers_ambient = base::ambient();
   FirstFailure failure;
 
-  engine.running = true;
-  engine.begin_measuring();
-  for (ReplicaStream& stream : engine.streams) stream.fork();
-  engine.runner.run([&](int replica) {
+  const auto run_replica = [&](int replica) {
     // Replica 0 runs on the caller's thread, whose state is in place.
     std::optional<at::ThreadLocalStateGuard> torch_state;
     if (replica > 0) torch_state.emplace(*callers_state);
@@ -378,11 +422,14 @@ void Strategy::run_replicas(const std::optional<ExampleCounts>& examples,
       const std::string text = failure.record(replica, std::current_exception());
       if (!alone) engine.group->abort(replica, text);
     }
-  });
-  for (const ReplicaStream& stream : engine.streams) stream.join();
-  engine.group->reset();
-  engine.running = false;
-  ++engine.step;
+  };
+  {
+    const RunScope scope(engine, failure);
+    engine.begin_measuring();
+    for (ReplicaStream& stream : engine.streams) stream.fork();
+    engine.runner.run(run_replica);
+    for (const ReplicaStream& stream : engine.streams) stream.join();
+  }
   failure.rethrow(*this);
   engine.meter->finish_step();
 }

@@ -193,6 +193,12 @@ class Strategy {
   /// replicas at once. Grad mode, autocast and the ambient context are the caller's. If a replica
   /// throws, the others are released and the first error is thrown, naming the replica (other
   /// exceptions than Error are nested in one with code kAborted). TensorFlow: Strategy.run.
+  ///
+  /// With several workers a step that fails in one of them is abandoned by all: those that still
+  /// wait for its gradients get a comm::StepAbandoned that names who failed and why, as soon as
+  /// that worker makes its next exchange or ends. Nothing of it is applied anywhere, and all may go
+  /// on with the next step. Workers that come to be in different steps otherwise get a
+  /// comm::StepMismatch that names both; they go on from a checkpoint.
   template <class Function, class... Arguments>
   auto run(Function&& function, const Arguments&... arguments);
 
@@ -255,8 +261,9 @@ class Strategy {
   }
 
   std::uint64_t seed() const;
-  /// Runs made so far: the step that the next `run` has, and with the seed all that its random
-  /// numbers depend on.
+  /// Runs made so far, failed ones included: the step that the next `run` has, and with the seed
+  /// all that its random numbers depend on. Equal in all workers: where a run fails in one of them,
+  /// it counts in all.
   std::uint64_t step() const;
   /// For resuming: the next `run` draws what it would have drawn as run number `step`.
   void set_step(std::uint64_t step);
@@ -275,6 +282,7 @@ class Strategy {
 
  private:
   struct Engine;
+  class RunScope;
   struct BuiltFunction {
     variables::VariableScope scope;
     std::vector<variables::Variable> variables;
