@@ -1,13 +1,16 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "brigade/base/error.h"
+#include "brigade/base/strings.h"
 #include "brigade/data/dataset.h"
 #include "brigade/data/stages.h"
 #include "brigade/distribute/input_agreement.h"
@@ -59,6 +62,10 @@ PerReplica<B> cut(const B& batch, const ReplicaRange& replicas,
 /// file, by hint, or from a function), `next`, `save` and `restore` are collectives of the workers:
 /// they agree in each step on who still has data. The first `next` is a collective always: the
 /// workers compare what they share out (`check_same_input`).
+///
+/// An error of one worker's data is thrown there as it is, and ends the step for all: the others
+/// get kAborted naming that worker, from their `next` where they agree in it, or from the
+/// `Strategy::run` in which they wait for its gradients. The step's batches count as taken.
 ///
 /// Thread-safety: one thread at a time, outside of replicas; `stats` from any.
 template <class B>
@@ -115,15 +122,28 @@ class DistributedIterator {
             .epoch = walk_->epoch()};
   }
 
+  /// What `read` returns of this worker's own data; where it throws, the others are told.
+  template <class Read>
+  auto read_own(const Read& read) {
+    try {
+      return read();
+    } catch (const std::exception& error) {
+      turns_.fail(std::string(base::without_stack_trace(error.what())));
+      throw;
+    }
+  }
+
   std::optional<PerReplica<B>> cut_next() {
-    Turn<B> turn = walk_->next();
-    if (!turn.has_data()) return std::nullopt;
-    return PerReplica<B>(received(std::move(turn.shares)), std::move(turn.examples));
+    return read_own([&]() -> std::optional<PerReplica<B>> {
+      Turn<B> turn = walk_->next();
+      if (!turn.has_data()) return std::nullopt;
+      return PerReplica<B>(received(std::move(turn.shares)), std::move(turn.examples));
+    });
   }
 
   std::optional<PerReplica<B>> collect_next() {
     for (;;) {
-      Turn<B> turn = walk_->next();
+      Turn<B> turn = read_own([&] { return walk_->next(); });
       if (!turn.has_data()) turn.examples.local.clear();
       const auto agreed = turns_.agree(turn.examples.local);
       if (!agreed.somebody_has_data) return std::nullopt;

@@ -329,5 +329,67 @@ TEST(FailedStep, MicroBatchesThatOneWorkerAloneGatheredAreAnError) {
   expect_both_name(texts, "2 micro-batches gathered", "3 micro-batches gathered");
 }
 
+// No worker waits for one that has no batch.
+TEST(FailedStep, AnErrorOfOneWorkersInputEndsTheStepForAll) {
+  for (const bool is_own_data : {true, false}) {
+    std::mutex mutex;
+    std::map<int, Ended> all;
+    run_workers({1, 1}, [&](MultiWorkerMirroredStrategy& strategy) {
+      const auto model = strategy.create<TwoLayers>();
+      const auto minimizer = strategy.minimizer(model, optim::Sgd{.learning_rate = 0.1});
+      const bool fails = strategy.worker_index() == 1;
+      const auto broken =
+          ten_batches().map([fails, number = std::make_shared<int>(0)](at::Tensor batch) {
+            if ((*number)++ == kFailedStep && fails)
+              throw Error(ErrorCode::kDataLoss, "the disk is scratched");
+            return batch;
+          });
+      const auto dataset =
+          is_own_data
+              ? strategy.distribute_from_function([&](const InputContext&) { return broken; })
+              : strategy.distribute(broken);
+      auto iterator = dataset.iterator();
+      Ended ended;
+      for (int step = 0; step < kSteps; ++step) {
+        try {
+          const auto batch = iterator.next();
+          ASSERT_TRUE(batch);
+          strategy.run(
+              [&](ReplicaContext&, const at::Tensor& share) {
+                minimizer.minimize(model.local().forward(share, [] {}));
+              },
+              *batch);
+        } catch (const Error& error) {
+          ended.errors.emplace(step, error);
+        }
+      }
+      EXPECT_FALSE(iterator.next());
+      for (const auto& variable : model.variables())
+        ended.weights.push_back(variable.read().clone());
+      ended.steps = strategy.step();
+      const std::lock_guard lock(mutex);
+      all.emplace(strategy.worker_index(), std::move(ended));
+    });
+    ASSERT_EQ(all.size(), 2u);
+    for (const auto& [worker, ended] : all) {
+      ASSERT_EQ(ended.errors.size(), 1u) << "worker " << worker;
+      ASSERT_TRUE(ended.errors.contains(kFailedStep));
+      const Error& error = ended.errors.at(kFailedStep);
+      EXPECT_EQ(error.code(), worker == 1 ? ErrorCode::kDataLoss : ErrorCode::kAborted);
+      EXPECT_TRUE(says(error, "the disk is scratched")) << error.what();
+      if (worker == 0) {
+        EXPECT_TRUE(says(error, is_own_data ? "worker 1" : "/task:1")) << error.what();
+      }
+      EXPECT_EQ(ended.steps, all.at(0).steps);
+      for (std::size_t i = 0; i < ended.weights.size(); ++i)
+        EXPECT_TRUE(ended.weights[i].equal(all.at(0).weights[i]));
+    }
+    if (is_own_data) continue;
+    const auto expected = train_without_the_step({});
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      EXPECT_TRUE(all.at(0).weights[i].allclose(expected[i], 1e-12));
+  }
+}
+
 }  // namespace
 }  // namespace brigade::distribute

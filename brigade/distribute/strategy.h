@@ -263,7 +263,7 @@ class Strategy {
   std::uint64_t seed() const;
   /// Runs made so far, failed ones included: the step that the next `run` has, and with the seed
   /// all that its random numbers depend on. Equal in all workers: where a run fails in one of them,
-  /// it counts in all.
+  /// it counts in all, and so does a step for which one of them could not read its input.
   std::uint64_t step() const;
   /// For resuming: the next `run` draws what it would have drawn as run number `step`.
   void set_step(std::uint64_t step);
