@@ -111,6 +111,18 @@ TEST_P(OfProcesses, GiveTheBitsOfThreadsInEveryDtypeAndOperation) {
   }
 }
 
+TEST_P(OfProcesses, AddHalfOfBuffersInFloat32AndRoundOnce) {
+  run(3, [](ProcessCommunicator& communicator) {
+    for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kMean}) {
+      const at::Tensor buffer = communicator.make_buffer(kLarge, at::kHalf);
+      buffer.fill_(op == ReduceOp::kMean ? 40'000 : communicator.rank() == 0 ? 2048 : 1);
+      communicator.all_reduce({&buffer, 1}, op)->wait();
+      const double wanted = op == ReduceOp::kMean ? 40'000 : 2050;
+      EXPECT_TRUE(at::equal(buffer, at::full({kLarge}, wanted, at::kHalf))) << to_string(op);
+    }
+  });
+}
+
 TEST_P(OfProcesses, GiveTheSameBitsFromBuffersTensorsAndPacks) {
   const at::Tensor expected = (values_of(0, kLarge) + values_of(1, kLarge)) + values_of(2, kLarge);
   run(3, [&](ProcessCommunicator& communicator) {

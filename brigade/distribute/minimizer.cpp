@@ -10,6 +10,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/comm/accumulation.h"
 #include "brigade/comm/differentiable.h"
 #include "brigade/comm/reduce_kernel.h"
 #include "brigade/comm/small_values.h"
@@ -156,10 +157,19 @@ void add_over(comm::Communicator& workers, const optim::OptimizerState& state,
   std::vector<at::Tensor> sent;
   for (std::size_t i = 0; i < sums.size(); ++i) {
     if (!known[i]) continue;
-    if (!sums[i].defined()) sums[i] = at::zeros_like(state.variables()[i].component(0).detach());
+    const at::Tensor value = state.variables()[i].component(0).detach();
+    if (!sums[i].defined()) sums[i] = comm::to_accumulation_dtype(at::zeros_like(value));
     sent.push_back(sums[i]);
   }
   workers.all_reduce(sent, comm::ReduceOp::kSum)->wait();
+}
+
+/// Sums in the dtypes of their variables: half and bfloat16 are rounded here, once.
+std::vector<at::Tensor> rounded(const optim::OptimizerState& state, std::vector<at::Tensor> sums) {
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    if (sums[i].defined()) sums[i] = sums[i].to(state.variables()[i].dtype());
+  }
+  return sums;
 }
 
 /// The calling replica, or replica 0 for questions from outside.
@@ -284,7 +294,7 @@ void Minimizer::apply_gathered(const ReplicaContext& context) const {
     examples += summed_over_replicas(context, *gathered.local_examples());
   const bool divides = shared_->is_mean() && examples > 0;
   const auto values = gathered.divided(divides ? static_cast<double>(examples) : 1.0);
-  apply_in(context.local_id, values, GradientState::kLocal);
+  apply_in(context.local_id, rounded(*state_, values), GradientState::kLocal);
   gathered.clear();
 }
 
@@ -320,7 +330,7 @@ void Minimizer::apply_all_gathered() const {
     if (!parts[i].empty()) sums[i] = comm::combine_in_order(parts[i], comm::ReduceOp::kSum);
   }
   if (workers) add_over(*workers, *state_, sums);
-  apply_outside(GradientState::kAggregated, sums);
+  apply_outside(GradientState::kAggregated, rounded(*state_, std::move(sums)));
   discard();
 }
 

@@ -10,6 +10,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/comm/accumulation.h"
 #include "brigade/comm/reduce_kernel.h"
 #include "brigade/comm/replica.h"
 
@@ -171,12 +172,12 @@ at::Tensor Variable::read() const {
                             "' differs between replicas and has no aggregation: read it inside "
                             "a replica, or give it one (sum, mean, only_first_replica)."));
   std::vector<at::Tensor> here;
-  for (const at::Tensor& component : components)
-    here.push_back(component.detach().to(components.front().device()));
+  for (const at::Tensor& component : components) {
+    here.push_back(comm::to_accumulation_dtype(component.detach().to(components.front().device())));
+  }
   const at::Tensor sum = aggregate_of_processes(comm::combine_in_order(here, comm::ReduceOp::kSum));
-  return aggregation() == Aggregation::kSum
-             ? sum
-             : sum.div_(static_cast<double>(num_components_in_all()));
+  if (aggregation() == Aggregation::kMean) sum.div_(static_cast<double>(num_components_in_all()));
+  return sum.to(dtype());
 }
 
 at::Tensor Variable::aggregate_of_processes(const at::Tensor& own) const {
