@@ -16,6 +16,7 @@
 #include "brigade/comm/small_values.h"
 #include "brigade/distribute/early_gradients.h"
 #include "brigade/distribute/gradient_accumulator.h"
+#include "brigade/distribute/gradient_check.h"
 #include "brigade/distribute/gradient_hooks.h"
 #include "brigade/distribute/gradient_presence.h"
 #include "brigade/distribute/objective.h"
@@ -41,6 +42,12 @@ at::Tensor laid_out(const at::Tensor& gradient) {
   if (!gradient.defined()) return gradient;
   if (gradient.layout() != at::kStrided) return gradient.to_dense().contiguous();
   return gradient.contiguous();
+}
+
+std::vector<at::Tensor> laid_out(const Gradients& gradients) {
+  std::vector<at::Tensor> values;
+  for (const at::Tensor& value : gradients.values()) values.push_back(laid_out(value));
+  return values;
 }
 
 }  // namespace
@@ -240,23 +247,34 @@ std::vector<at::Tensor> Minimizer::backward(int replica, const at::Tensor& loss,
 Gradients Minimizer::aggregate(const Gradients& gradients) const {
   check_state(gradients.state() == GradientState::kLocal,
               "These gradients are the sum over the replicas already: aggregate them once.");
-  std::vector<at::Tensor> sums =
-      shared_->applier->aggregate(replica_context().local_id, gradients.values());
+  check_own(gradients);
+  const int replica = replica_context().local_id;
+  check_gradients(state_->variables(), gradients.values(), replica);
+  std::vector<at::Tensor> sums = shared_->applier->aggregate(replica, laid_out(gradients));
   return {state_->variables(), std::move(sums), GradientState::kAggregated, gradients.step()};
 }
 
 void Minimizer::apply_gradients(const Gradients& gradients) const {
-  std::vector<at::Tensor> values;
-  for (const at::Tensor& value : gradients.values()) values.push_back(laid_out(value));
-  if (in_cross_replica_context()) return apply_outside(gradients.state(), values);
+  check_own(gradients);
+  if (in_cross_replica_context()) {
+    check_gradients(state_->variables(), gradients.values());
+    return apply_outside(gradients.state(), laid_out(gradients));
+  }
   const ReplicaContext& context = replica_context();
+  check_gradients(state_->variables(), gradients.values(), context.local_id);
   if (gradients.step() != context.step()) {
     throw Error(
         ErrorCode::kFailedPrecondition,
         base::str_cat("These gradients are of step ", gradients.step(), " and this is step ",
                       context.step(), ": apply gradients in the step that computed them."));
   }
-  apply_in(context.local_id, values, gradients.state());
+  apply_in(context.local_id, laid_out(gradients), gradients.state());
+}
+
+void Minimizer::check_own(const Gradients& gradients) const {
+  check_argument(gradients.variables().data() == state_->variables().data(),
+                 "These gradients are of another optimizer's variables: apply them with the "
+                 "optimizer that computed them.");
 }
 
 void Minimizer::apply_in(int replica, std::span<const at::Tensor> values,

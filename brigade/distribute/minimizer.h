@@ -66,12 +66,15 @@ class Minimizer {
                               LossScale scale = LossScale::kMeanOverExamples) const;
 
   /// The sum over the replicas, the same in each: what one replica would get for the whole batch.
-  /// Clip here. Throws kFailedPrecondition if they are aggregated already.
+  /// Clip here. Throws kFailedPrecondition if they are aggregated already; kInvalidArgument, naming
+  /// the variable, for a gradient of another shape, dtype or device than its variable's, and for
+  /// another optimizer's gradients.
   Gradients aggregate(const Gradients& gradients) const;
 
   /// Updates the variables, at once: what `minimize` has gathered is left alone. Local gradients
   /// are aggregated on the way; aggregated ones are taken as they are and must be the same in every
-  /// replica. Throws kFailedPrecondition for gradients of another step.
+  /// replica. Throws kFailedPrecondition for gradients of another step, and kInvalidArgument as
+  /// `aggregate`.
   ///
   /// Outside of replicas, where one call updates every replica's variables, only aggregated ones
   /// (`average_gradients`) have a meaning: others are kFailedPrecondition.
@@ -112,6 +115,7 @@ class Minimizer {
   Gradients gradients_of(const at::Tensor& loss, LossScale scale, Telling telling) const;
   std::vector<at::Tensor> backward(int replica, const at::Tensor& loss, double weight,
                                    Telling telling) const;
+  void check_own(const Gradients& gradients) const;
   void apply_in(int replica, std::span<const at::Tensor> values, GradientState state) const;
   void apply_outside(GradientState state, std::span<const at::Tensor> values) const;
   void apply_gathered(const ReplicaContext& context) const;
