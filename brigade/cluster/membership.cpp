@@ -1,9 +1,32 @@
 #include "brigade/cluster/membership.h"
 
+#include <algorithm>
+
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 
 namespace brigade::cluster {
+
+namespace {
+
+using Share = bool (*)(const HostIdentity&, const HostIdentity&);
+
+const Member* first_apart(const Membership& membership, const Member& from, Share share) {
+  const auto& members = membership.members();
+  const auto found = std::ranges::find_if(
+      members, [&](const Member& member) { return !share(member.identity, from.identity); });
+  return found == members.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+const Member* first_without_shared_memory(const Membership& membership) {
+  return first_apart(membership, membership.members().front(), share_processes);
+}
+
+const Member* first_on_another_network(const Membership& membership) {
+  return first_apart(membership, membership.self(), share_network);
+}
 
 std::string to_string(const Member& member) {
   return base::str_cat(member.task, " (rank ", member.rank, ", pid ", member.pid, " on host ",

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "brigade/base/error.h"
+#include "brigade/cluster/host_identity.h"
 #include "brigade/cluster/task.h"
 #include "brigade/concurrency/cancel_token.h"
 
@@ -18,9 +19,12 @@ namespace brigade::cluster {
 struct Member {
   int rank = 0;
   Task task = {};
-  /// The host it runs on, by the name it has there: members of one host may share memory.
+  /// The name that its host has there, for messages: others may have the same.
   std::string host = {};
   std::int64_t pid = 0;
+  HostIdentity identity = {};
+  /// From which it reaches the rendezvous; empty where that is over the loopback interface.
+  std::string address = {};
 
   friend bool operator==(const Member&, const Member&) = default;
 };
@@ -71,6 +75,13 @@ class Membership {
   /// destructor too.
   virtual void leave() noexcept = 0;
 };
+
+/// The first member that cannot share memory with rank 0 (`share_processes`), and so with some;
+/// null where all can. The same for all members.
+const Member* first_without_shared_memory(const Membership& membership);
+/// The first member that this one does not reach over the loopback interface (`share_network`);
+/// null where there is none, which then is so for all members.
+const Member* first_on_another_network(const Membership& membership);
 
 /// "/job:worker/task:1 (rank 1, pid 4711 on host a)".
 std::string to_string(const Member& member);

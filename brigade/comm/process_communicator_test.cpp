@@ -10,9 +10,11 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <thread>
 
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
+#include "brigade/comm/gloo.h"
 #include "brigade/comm/local_group.h"
 #include "brigade/comm/testing/process_threads.h"
 #include "brigade/comm/testing/rank_threads.h"
@@ -61,6 +63,62 @@ TEST(ProcessCommunicator, SharedMemoryBetweenHostsIsRefused) {
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
     EXPECT_NE(std::string(error.what()).find("host b"), std::string::npos) << error.what();
+  }
+}
+
+/// To which rank 0's memory is somebody else's: what it says of its segment ends with another
+/// nonce.
+class Misled final : public cluster::Membership {
+ public:
+  explicit Misled(std::shared_ptr<cluster::Membership> real) : real_(std::move(real)) {}
+
+  const cluster::Member& self() const override { return real_->self(); }
+  const std::vector<cluster::Member>& members() const override { return real_->members(); }
+  int generation() const override { return real_->generation(); }
+  void set(std::string_view key, std::string_view value) override { real_->set(key, value); }
+  std::string get(std::string_view key, std::chrono::milliseconds timeout) override {
+    const std::string value = real_->get(key, timeout);
+    if (!key.ends_with("/segment")) return value;
+    return value.substr(0, value.rfind(' ')) + " 1";
+  }
+  std::int64_t add(std::string_view key, std::int64_t delta) override {
+    return real_->add(key, delta);
+  }
+  void barrier(std::string_view name, std::chrono::milliseconds timeout) override {
+    real_->barrier(name, timeout);
+  }
+  std::optional<cluster::LostMember> lost() const override { return real_->lost(); }
+  concurrency::CancelToken lost_token() const override { return real_->lost_token(); }
+  void leave() noexcept override { real_->leave(); }
+
+ private:
+  const std::shared_ptr<cluster::Membership> real_;
+};
+
+TEST(ProcessCommunicator, MemoryOfAnotherNonceIsNotShared) {
+  for (const Transport transport : {Transport::kAuto, Transport::kSharedMemory}) {
+    let_ranks_be_threads();
+    const auto memberships = cluster::testing::make_in_memory_memberships(2);
+    std::vector<std::thread> threads;
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      threads.emplace_back([&, rank] {
+        std::shared_ptr<cluster::Membership> membership = memberships[rank];
+        if (rank == 1) membership = std::make_shared<Misled>(membership);
+        try {
+          const auto communicator = make_process_communicator(membership, over(transport));
+          EXPECT_EQ(communicator->transport(), Transport::kGloo);
+          EXPECT_EQ(transport, Transport::kAuto);
+          const at::Tensor tensor = at::full({2}, 1.0);
+          communicator->all_reduce({&tensor, 1}, ReduceOp::kSum)->wait();
+          EXPECT_EQ(tensor[1].item<double>(), 2);
+        } catch (const Error& error) {
+          EXPECT_EQ(error.code(), ErrorCode::kUnavailable) << error.what();
+          EXPECT_TRUE(transport == Transport::kSharedMemory || !gloo_is_built_in());
+          EXPECT_TRUE(mentions(error, "another process's memory")) << error.what();
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
   }
 }
 

@@ -38,6 +38,8 @@ TEST(Join, MembersKnowEachOther) {
     ASSERT_EQ(membership.members().size(), 3u);
     EXPECT_EQ(membership.members()[1].task, (cluster::Task{"worker", 1}));
     EXPECT_EQ(membership.members()[2].pid, ::getpid());
+    EXPECT_EQ(membership.members()[2].identity, cluster::this_host_identity());
+    EXPECT_EQ(membership.members()[2].address, "") << "the rendezvous is on the loopback interface";
     EXPECT_FALSE(membership.lost());
   }
 }

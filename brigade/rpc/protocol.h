@@ -14,7 +14,7 @@
 namespace brigade::rpc {
 
 /// Raised whenever rendezvous.proto changes: programs of different versions do not meet.
-inline constexpr int kProtocolVersion = 2;
+inline constexpr int kProtocolVersion = 3;
 
 /// What the meeting point calls an accepted member; never given twice, across generations.
 using MemberId = std::int64_t;

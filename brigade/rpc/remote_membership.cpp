@@ -5,6 +5,8 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/cluster/address.h"
+#include "brigade/cluster/route.h"
 #include "brigade/rpc/remote.h"
 #include "brigade/rpc/rendezvous_state.h"
 #include "brigade/rpc/start_report.h"
@@ -20,6 +22,16 @@ constexpr milliseconds kFarewellTime{500};
 constexpr milliseconds kGrace{2000};
 // After a connection broke, the news of who is lost is on its way.
 constexpr milliseconds kNewsTime{3000};
+
+cluster::Member member_of(const cluster::ClusterConfig& config) {
+  // A name that is this slow to look up leaves the address to be found otherwise.
+  constexpr milliseconds kLookUpTime{1000};
+  cluster::Member self = this_process(config.rank, config.task);
+  const std::string host = cluster::parse_address(config.rendezvous).host;
+  if (!cluster::is_loopback(host))
+    self.address = cluster::source_address(host, kLookUpTime).value_or("");
+  return self;
+}
 
 Hello hello_of(const cluster::ClusterConfig& config, const cluster::Member& self,
                milliseconds start_timeout, Clock::time_point deadline) {
@@ -39,7 +51,7 @@ RemoteMembership::RemoteMembership(const cluster::ClusterConfig& config, const J
     : config_(config),
       options_(options),
       deadline_(deadline),
-      self_(this_process(config.rank, config.task)),
+      self_(member_of(config)),
       calls_(make_store_calls(channel, lost_token_, options.peer_timeout + kNewsTime)),
       call_(start_join_call(channel, hello_of(config, self_, options.start_timeout, deadline),
                             handlers())),

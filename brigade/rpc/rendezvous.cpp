@@ -2,8 +2,6 @@
 
 #include <unistd.h>
 
-#include <array>
-
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/cluster/address.h"
@@ -33,9 +31,11 @@ void check(const cluster::ClusterConfig& config, const JoinOptions& options) {
 }  // namespace
 
 cluster::Member this_process(int rank, const cluster::Task& task) {
-  std::array<char, 256> host{};
-  const bool has_name = ::gethostname(host.data(), host.size() - 1) == 0;
-  return {rank, task, has_name ? host.data() : "localhost", ::getpid()};
+  return {.rank = rank,
+          .task = task,
+          .host = cluster::host_name(),
+          .pid = ::getpid(),
+          .identity = cluster::this_host_identity()};
 }
 
 std::unique_ptr<RendezvousServer> make_rendezvous_server(const RendezvousServerOptions& options) {

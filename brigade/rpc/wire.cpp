@@ -18,6 +18,11 @@ void fill(const cluster::Member& member, proto::Member& to) {
   to.set_task(member.task.index);
   to.set_host(member.host);
   to.set_pid(member.pid);
+  auto& identity = *to.mutable_identity();
+  identity.set_kernel(member.identity.kernel);
+  identity.set_processes(member.identity.processes);
+  identity.set_network(member.identity.network);
+  to.set_address(member.address);
 }
 
 struct Filler {
@@ -130,7 +135,11 @@ cluster::Member from_proto(const proto::Member& member) {
   return {.rank = member.rank(),
           .task = {member.job(), member.task()},
           .host = member.host(),
-          .pid = member.pid()};
+          .pid = member.pid(),
+          .identity = {.kernel = member.identity().kernel(),
+                       .processes = member.identity().processes(),
+                       .network = member.identity().network()},
+          .address = member.address()};
 }
 
 cluster::LostMember from_proto(const proto::Lost& lost) {

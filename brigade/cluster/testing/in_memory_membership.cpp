@@ -177,10 +177,13 @@ std::vector<std::shared_ptr<Membership>> make_in_memory_memberships(
                  base::str_cat("There are ", size, " members, but ", hosts.size(), " hosts."));
   std::vector<Member> members;
   for (int rank = 0; rank < size; ++rank) {
-    members.push_back({.rank = rank,
-                       .task = {"worker", rank},
-                       .host = hosts.empty() ? "localhost" : hosts[static_cast<std::size_t>(rank)],
-                       .pid = getpid()});
+    members.push_back(
+        {.rank = rank,
+         .task = {"worker", rank},
+         .host = hosts.empty() ? "localhost" : hosts[static_cast<std::size_t>(rank)],
+         .pid = getpid(),
+         .identity = {.kernel =
+                          hosts.empty() ? "localhost" : hosts[static_cast<std::size_t>(rank)]}});
   }
   const auto group = std::make_shared<Group>(std::move(members));
   std::vector<std::shared_ptr<Membership>> memberships;
