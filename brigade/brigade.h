@@ -9,10 +9,12 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
+#include "brigade/base/run_main.h"
 #include "brigade/checkpoint/checkpoint.h"
 #include "brigade/checkpoint/restore.h"
 #include "brigade/checkpoint/safetensors.h"
 #include "brigade/checkpoint/saver.h"
+#include "brigade/checkpoint/torch_import.h"
 #include "brigade/cluster/resolver.h"
 #include "brigade/concurrency/staging_area.h"
 #include "brigade/data/choose_from_datasets.h"
@@ -142,6 +144,8 @@ namespace brigade {
 namespace losses = layers::losses;
 namespace metrics = train;
 
+using base::run_main;
+using checkpoint::read_torch;
 using comm::ReduceOp;
 using concurrency::StagingArea;
 using device::assign_to_device;
@@ -170,6 +174,8 @@ using distribute::MinimizerOptions;
 using distribute::MirroredOptions;
 using distribute::MirroredStrategy;
 using distribute::ModelFunction;
+using distribute::MultiWorkerMirroredOptions;
+using distribute::MultiWorkerMirroredStrategy;
 using distribute::OneDeviceOptions;
 using distribute::OneDeviceStrategy;
 using distribute::ParallelOptimization;

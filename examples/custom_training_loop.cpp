@@ -10,37 +10,39 @@
 namespace bg = brigade;
 
 int main() {
-  bg::MirroredStrategy strategy(bg::MirroredOptions{
-      .devices = {"/cpu:0", "/cpu:1"}, .oversubscription = bg::device::Oversubscription::kAllow});
-  std::cout << "Number of devices: " << strategy.num_replicas_in_sync() << "\n";
+  return bg::run_main([&] {
+    bg::MirroredStrategy strategy(bg::MirroredOptions{
+        .devices = {"/cpu:0", "/cpu:1"}, .oversubscription = bg::device::Oversubscription::kAllow});
+    std::cout << "Number of devices: " << strategy.num_replicas_in_sync() << "\n";
 
-  // Ten noisy classes: what a linear layer can learn.
-  const auto dataset = bg::input::synthetic(1000, {10}, 10, /*seed=*/1).shuffle(1000).batch(64);
-  const auto distributed = strategy.distribute(dataset);
+    // Ten noisy classes: what a linear layer can learn.
+    const auto dataset = bg::input::synthetic(1000, {10}, 10, /*seed=*/1).shuffle(1000).batch(64);
+    const auto distributed = strategy.distribute(dataset);
 
-  const auto scope = strategy.scope();
-  auto model = strategy.create_from([] {
-    return std::make_shared<torch::nn::SequentialImpl>(torch::nn::Linear(10, 32),
-                                                       torch::nn::Linear(32, 10));
+    const auto scope = strategy.scope();
+    auto model = strategy.create_from([] {
+      return std::make_shared<torch::nn::SequentialImpl>(torch::nn::Linear(10, 32),
+                                                         torch::nn::Linear(32, 10));
+    });
+    auto optimizer = bg::minimizer(model, bg::optim::Adam{.learning_rate = 1e-2});
+    const bg::metrics::Mean train_loss("loss");
+    const bg::metrics::SparseCategoricalAccuracy train_accuracy("accuracy");
+
+    const auto train_step = [&](bg::ReplicaContext&, const bg::input::LabeledBatch& share) {
+      const at::Tensor predictions = model.local().forward(share.features);
+      const at::Tensor losses = bg::losses::sparse_categorical_crossentropy(
+          predictions, share.labels, {.reduction = bg::losses::Reduction::kNone});
+      optimizer.minimize(losses);
+      train_loss.update_state(losses);
+      train_accuracy.update_state(share.labels, predictions);
+    };
+
+    for (int epoch = 0; epoch < 2; ++epoch) {
+      train_loss.reset_state();
+      train_accuracy.reset_state();
+      for (const auto& batch : distributed) strategy.run(train_step, batch);
+      std::cout << "Epoch " << epoch + 1 << " Loss: " << train_loss.result()
+                << " Accuracy: " << train_accuracy.result() << "\n";
+    }
   });
-  auto optimizer = bg::minimizer(model, bg::optim::Adam{.learning_rate = 1e-2});
-  const bg::metrics::Mean train_loss("loss");
-  const bg::metrics::SparseCategoricalAccuracy train_accuracy("accuracy");
-
-  const auto train_step = [&](bg::ReplicaContext&, const bg::input::LabeledBatch& share) {
-    const at::Tensor predictions = model.local().forward(share.features);
-    const at::Tensor losses = bg::losses::sparse_categorical_crossentropy(
-        predictions, share.labels, {.reduction = bg::losses::Reduction::kNone});
-    optimizer.minimize(losses);
-    train_loss.update_state(losses);
-    train_accuracy.update_state(share.labels, predictions);
-  };
-
-  for (int epoch = 0; epoch < 2; ++epoch) {
-    train_loss.reset_state();
-    train_accuracy.reset_state();
-    for (const auto& batch : distributed) strategy.run(train_step, batch);
-    std::cout << "Epoch " << epoch + 1 << " Loss: " << train_loss.result()
-              << " Accuracy: " << train_accuracy.result() << "\n";
-  }
 }

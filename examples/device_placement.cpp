@@ -100,8 +100,10 @@ void variables_on_parameter_servers() {
 }  // namespace
 
 int main() {
-  device_example();
-  device_example_2();
-  device_options();
-  variables_on_parameter_servers();
+  return bg::run_main([&] {
+    device_example();
+    device_example_2();
+    device_options();
+    variables_on_parameter_servers();
+  });
 }

@@ -58,44 +58,47 @@ std::map<std::int64_t, double> evaluate(const std::string& folder,
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::string folder = argc > 1 ? argv[1] : "evaluation_loop_run";
-  std::filesystem::remove_all(folder);
-  std::atomic<bool> is_over = false;
-  std::map<std::int64_t, double> evaluated;
-  std::thread evaluator([&] { evaluated = evaluate(folder, is_over); });
+  return bg::run_main([&] {
+    const std::string folder = argc > 1 ? argv[1] : "evaluation_loop_run";
+    std::filesystem::remove_all(folder);
+    std::atomic<bool> is_over = false;
+    std::map<std::int64_t, double> evaluated;
+    std::thread evaluator([&] { evaluated = evaluate(folder, is_over); });
 
-  bg::MirroredStrategy strategy(cpus());
-  const auto model = strategy.create<torch::nn::LinearImpl>(10, 10);
-  const auto adam = strategy.minimizer(model, bg::optim::Adam{.learning_rate = 1e-2});
-  bg::TrainingState state(strategy);
-  state.add_model(model);
-  state.add_optimizer("adam", adam);
-  auto batches = strategy.distribute(kExamples.take(1000).repeat(4).batch(50)).iterator();
-  {
-    bg::SessionOptions options;
-    options.checkpoint_dir = folder;
-    options.save_checkpoints = {.steps = 20};
-    bg::MonitoredTrainingSession session(state, options);
-    while (!session.should_stop()) {
-      session.run([&]() -> std::optional<bg::StepValues> {
-        const auto batch = batches.next();
-        if (!batch) return std::nullopt;
-        strategy.run(
-            [&](bg::ReplicaContext&, const bg::input::LabeledBatch& share) {
-              adam.minimize(
-                  bg::losses::sparse_softmax_cross_entropy(model(share.features), share.labels));
-            },
-            *batch);
-        return bg::StepValues{};
-      });
+    bg::MirroredStrategy strategy(cpus());
+    const auto model = strategy.create<torch::nn::LinearImpl>(10, 10);
+    const auto adam = strategy.minimizer(model, bg::optim::Adam{.learning_rate = 1e-2});
+    bg::TrainingState state(strategy);
+    state.add_model(model);
+    state.add_optimizer("adam", adam);
+    auto batches = strategy.distribute(kExamples.take(1000).repeat(4).batch(50)).iterator();
+    {
+      bg::SessionOptions options;
+      options.checkpoint_dir = folder;
+      options.save_checkpoints = {.steps = 20};
+      bg::MonitoredTrainingSession session(state, options);
+      while (!session.should_stop()) {
+        session.run([&]() -> std::optional<bg::StepValues> {
+          const auto batch = batches.next();
+          if (!batch) return std::nullopt;
+          strategy.run(
+              [&](bg::ReplicaContext&, const bg::input::LabeledBatch& share) {
+                adam.minimize(
+                    bg::losses::sparse_softmax_cross_entropy(model(share.features), share.labels));
+              },
+              *batch);
+          return bg::StepValues{};
+        });
+      }
+      session.close();
     }
-    session.close();
-  }
-  const double live = bg::train::evaluate(strategy, model, kTest).accuracy;
-  is_over = true;
-  evaluator.join();
-  const bool holds = evaluated.contains(80) && evaluated.at(80) == live;
-  std::cout << "the trained model itself: accuracy " << live << (holds ? "\n" : ": NOT THE SAME\n");
-  std::filesystem::remove_all(folder);
-  return holds ? 0 : 1;
+    const double live = bg::train::evaluate(strategy, model, kTest).accuracy;
+    is_over = true;
+    evaluator.join();
+    const bool holds = evaluated.contains(80) && evaluated.at(80) == live;
+    std::cout << "the trained model itself: accuracy " << live
+              << (holds ? "\n" : ": NOT THE SAME\n");
+    std::filesystem::remove_all(folder);
+    return holds ? 0 : 1;
+  });
 }

@@ -8,31 +8,33 @@
 namespace bg = brigade;
 
 int main(int argc, char** argv) {
-  const char* directory = argc > 1 ? argv[1] : bg::input::kFashionMnistDirectory;
-  const int steps = argc > 2 ? std::atoi(argv[2]) : 1000;
+  return bg::run_main([&] {
+    const char* directory = argc > 1 ? argv[1] : bg::input::kFashionMnistDirectory;
+    const int steps = argc > 2 ? std::atoi(argv[2]) : 1000;
 
-  bg::MirroredStrategy strategy;  // every visible GPU; without one, every core
-  const auto train = bg::input::fashion_mnist(directory)
-                         .shuffle(10'000)
-                         .repeat(2)
-                         .batch(128 * strategy.num_replicas_in_sync())
-                         .take(steps)
-                         .prefetch(bg::data::kAutotune);
-  auto model =
-      strategy.create<bg::models::MnistCnn>();  // one component a replica, equal at the start
-  auto adam = strategy.minimizer(model, bg::optim::Adam{.learning_rate = 1e-3});
-  for (const auto& batch : strategy.distribute(train)) {
-    const auto loss = strategy.run(
-        [&](bg::ReplicaContext&, const bg::input::LabeledBatch& share) {
-          auto local_loss =
-              bg::losses::sparse_softmax_cross_entropy(model(share.features), share.labels);
-          adam.minimize(local_loss);
-          return local_loss.detach();
-        },
-        batch);
-    if (strategy.step() % 10 == 0) {
-      std::cout << "step " << strategy.step() << "  loss "
-                << strategy.reduce_mean_over_examples(loss).item<float>() << "\n";
+    bg::MirroredStrategy strategy;  // every visible GPU; without one, every core
+    const auto train = bg::input::fashion_mnist(directory)
+                           .shuffle(10'000)
+                           .repeat(2)
+                           .batch(128 * strategy.num_replicas_in_sync())
+                           .take(steps)
+                           .prefetch(bg::data::kAutotune);
+    auto model =
+        strategy.create<bg::models::MnistCnn>();  // one component a replica, equal at the start
+    auto adam = strategy.minimizer(model, bg::optim::Adam{.learning_rate = 1e-3});
+    for (const auto& batch : strategy.distribute(train)) {
+      const auto loss = strategy.run(
+          [&](bg::ReplicaContext&, const bg::input::LabeledBatch& share) {
+            auto local_loss =
+                bg::losses::sparse_softmax_cross_entropy(model(share.features), share.labels);
+            adam.minimize(local_loss);
+            return local_loss.detach();
+          },
+          batch);
+      if (strategy.step() % 10 == 0) {
+        std::cout << "step " << strategy.step() << "  loss "
+                  << strategy.reduce_mean_over_examples(loss).item<float>() << "\n";
+      }
     }
-  }
+  });
 }

@@ -120,29 +120,31 @@ void check_training(const bg::train::DoTrainingResult& result, const std::string
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::string folder = argc > 1 ? argv[1] : bg::input::kFashionMnistDirectory;
-  const std::int64_t examples = argc > 2 ? std::atoll(argv[2]) : 60'000;
-  const int tower_count = argc > 3 ? std::atoi(argv[3]) : 2;
-  const auto dataset = training_dataset(folder, examples);
-  const bg::optim::Adam adam{.learning_rate = 1e-3};
-  bg::TowerOptions towers{.oversubscription = bg::device::Oversubscription::kAllow};
-  for (int i = 0; i < tower_count; ++i) towers.devices.push_back("/cpu:" + std::to_string(i));
+  return bg::run_main([&] {
+    const std::string folder = argc > 1 ? argv[1] : bg::input::kFashionMnistDirectory;
+    const std::int64_t examples = argc > 2 ? std::atoll(argv[2]) : 60'000;
+    const int tower_count = argc > 3 ? std::atoi(argv[3]) : 2;
+    const auto dataset = training_dataset(folder, examples);
+    const bg::optim::Adam adam{.learning_rate = 1e-3};
+    bg::TowerOptions towers{.oversubscription = bg::device::Oversubscription::kAllow};
+    for (int i = 0; i < tower_count; ++i) towers.devices.push_back("/cpu:" + std::to_string(i));
 
-  std::cout << "Serial training\n";
-  const auto serial = bg::parallel_training<Batch>(training_model, dataset, adam,
-                                                   {.devices = {"/cpu:0"}}, printing());
-  check_training(serial, "serial training");
+    std::cout << "Serial training\n";
+    const auto serial = bg::parallel_training<Batch>(training_model, dataset, adam,
+                                                     {.devices = {"/cpu:0"}}, printing());
+    check_training(serial, "serial training");
 
-  std::cout << "Parallel training, " << tower_count << " towers\n";
-  const auto parallel =
-      bg::parallel_training<Batch>(training_model, dataset, adam, towers, printing());
-  check_training(parallel, "parallel training");
-  check(parallel.steps == (serial.steps + tower_count - 1) / tower_count,
-        "two towers take half the steps of one");
+    std::cout << "Parallel training, " << tower_count << " towers\n";
+    const auto parallel =
+        bg::parallel_training<Batch>(training_model, dataset, adam, towers, printing());
+    check_training(parallel, "parallel training");
+    check(parallel.steps == (serial.steps + tower_count - 1) / tower_count,
+          "two towers take half the steps of one");
 
-  std::cout << "Parallel training, written out\n";
-  HandWrittenOptimization by_hand(towers.devices, dataset);
-  const auto written = bg::do_training([&] { return by_hand.update(); }, printing());
-  check_training(written, "the hand-written optimization");
-  check(written.steps == parallel.steps, "both take the same steps");
+    std::cout << "Parallel training, written out\n";
+    HandWrittenOptimization by_hand(towers.devices, dataset);
+    const auto written = bg::do_training([&] { return by_hand.update(); }, printing());
+    check_training(written, "the hand-written optimization");
+    check(written.steps == parallel.steps, "both take the same steps");
+  });
 }

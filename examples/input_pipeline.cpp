@@ -79,35 +79,37 @@ bool are_equal(const std::vector<bg::input::LabeledBatch>& one,
 }  // namespace
 
 int main(int argc, char** argv) {
-  const char* directory = argc > 1 ? argv[1] : bg::input::kFashionMnistDirectory;
-  const std::int64_t examples = argc > 2 ? std::atoll(argv[2]) : 60'000;
-  const std::string folder = argc > 3 ? argv[3] : "input_pipeline_run";
-  write_files(bg::input::fashion_mnist(directory).take(examples), folder);
+  return bg::run_main([&] {
+    const char* directory = argc > 1 ? argv[1] : bg::input::kFashionMnistDirectory;
+    const std::int64_t examples = argc > 2 ? std::atoll(argv[2]) : 60'000;
+    const std::string folder = argc > 3 ? argv[3] : "input_pipeline_run";
+    write_files(bg::input::fashion_mnist(directory).take(examples), folder);
 
-  const auto batches = batches_of(folder);
-  std::cout << batches.describe() << "\n\n";
+    const auto batches = batches_of(folder);
+    std::cout << batches.describe() << "\n\n";
 
-  // A walk that counts what each step does.
-  using bg::data::StagesOptions;
-  const auto stages =
-      std::make_shared<bg::data::Stages>(StagesOptions{.count = StagesOptions::Count::kAll});
-  auto walk = batches.iterator({.seed = 7, .stages = stages});
-  for (std::int64_t passed = 0; passed < examples / kBatch / 2; ++passed) walk.next();
+    // A walk that counts what each step does.
+    using bg::data::StagesOptions;
+    const auto stages =
+        std::make_shared<bg::data::Stages>(StagesOptions{.count = StagesOptions::Count::kAll});
+    auto walk = batches.iterator({.seed = 7, .stages = stages});
+    for (std::int64_t passed = 0; passed < examples / kBatch / 2; ++passed) walk.next();
 
-  // What was saved goes into checkpoints; `TrainingState::add_iterator` does it in trainings.
-  const bg::io::StateTree position = walk.save();
-  const auto rest = rest_of(walk);
-  std::cout << bg::data::describe(walk.stats()) << "\n";
+    // What was saved goes into checkpoints; `TrainingState::add_iterator` does it in trainings.
+    const bg::io::StateTree position = walk.save();
+    const auto rest = rest_of(walk);
+    std::cout << bg::data::describe(walk.stats()) << "\n";
 
-  auto other = batches_of(folder).iterator();  // in another process, perhaps
-  other.restore(position);
-  const bool is_exact = are_equal(rest_of(other), rest);
-  std::cout << (is_exact ? "the same " : "NOT the same ") << rest.size()
-            << " batches followed after restoring\n";
+    auto other = batches_of(folder).iterator();  // in another process, perhaps
+    other.restore(position);
+    const bool is_exact = are_equal(rest_of(other), rest);
+    std::cout << (is_exact ? "the same " : "NOT the same ") << rest.size()
+              << " batches followed after restoring\n";
 
-  walk.start_next_epoch();
-  const auto next_epoch = rest_of(walk);
-  std::cout << "the next epoch: " << next_epoch.size() << " batches in another order\n";
-  std::filesystem::remove_all(folder);
-  return is_exact ? 0 : 1;
+    walk.start_next_epoch();
+    const auto next_epoch = rest_of(walk);
+    std::cout << "the next epoch: " << next_epoch.size() << " batches in another order\n";
+    std::filesystem::remove_all(folder);
+    return is_exact ? 0 : 1;
+  });
 }

@@ -52,21 +52,25 @@ std::pair<double, double> train(bg::Strategy& strategy,
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::string folder = argc > 1 ? argv[1] : bg::input::kFashionMnistDirectory;
-  const std::int64_t examples = argc > 2 ? std::atoll(argv[2]) : 60'000;
-  const auto dataset =
-      bg::input::fashion_mnist(folder).take(static_cast<std::size_t>(examples)).batch(kGlobalBatch);
-  const auto shared = bg::device::Oversubscription::kAllow;
-  const std::vector<std::string> devices = {"/cpu:0", "/cpu:1"};
-  std::vector<std::unique_ptr<bg::Strategy>> strategies;
-  strategies.push_back(
-      std::make_unique<bg::OneDeviceStrategy>(bg::OneDeviceOptions{.device = "/cpu:0"}));
-  strategies.push_back(std::make_unique<bg::MirroredStrategy>(
-      bg::MirroredOptions{.devices = devices, .oversubscription = shared}));
-  strategies.push_back(std::make_unique<bg::CentralStorageStrategy>(
-      bg::CentralStorageOptions{.compute_devices = devices, .oversubscription = shared}));
-  for (const auto& strategy : strategies) {
-    const auto [first, last] = train(*strategy, dataset);
-    if (std::abs(first - std::log(10.0)) > 0.5 || last >= first) return 1;
-  }
+  return bg::run_main([&] {
+    const std::string folder = argc > 1 ? argv[1] : bg::input::kFashionMnistDirectory;
+    const std::int64_t examples = argc > 2 ? std::atoll(argv[2]) : 60'000;
+    const auto dataset = bg::input::fashion_mnist(folder)
+                             .take(static_cast<std::size_t>(examples))
+                             .batch(kGlobalBatch);
+    const auto shared = bg::device::Oversubscription::kAllow;
+    const std::vector<std::string> devices = {"/cpu:0", "/cpu:1"};
+    std::vector<std::unique_ptr<bg::Strategy>> strategies;
+    strategies.push_back(
+        std::make_unique<bg::OneDeviceStrategy>(bg::OneDeviceOptions{.device = "/cpu:0"}));
+    strategies.push_back(std::make_unique<bg::MirroredStrategy>(
+        bg::MirroredOptions{.devices = devices, .oversubscription = shared}));
+    strategies.push_back(std::make_unique<bg::CentralStorageStrategy>(
+        bg::CentralStorageOptions{.compute_devices = devices, .oversubscription = shared}));
+    for (const auto& strategy : strategies) {
+      const auto [first, last] = train(*strategy, dataset);
+      if (std::abs(first - std::log(10.0)) > 0.5 || last >= first) return 1;
+    }
+    return 0;
+  });
 }

@@ -73,29 +73,31 @@ bg::TowerOptions two_towers(bg::TowerInput input) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::string folder = argc > 1 ? argv[1] : bg::input::kFashionMnistDirectory;
-  const std::int64_t examples = argc > 2 ? std::atoll(argv[2]) : 60'000;
-  const auto dataset = bg::input::fashion_mnist(folder)
-                           .take(static_cast<std::size_t>(examples))
-                           .shuffle(10'000)
-                           .repeat(kEpochs)
-                           .batch(kBatchSize);
-  const std::int64_t steps = (examples * kEpochs + kBatchSize - 1) / kBatchSize;
+  return bg::run_main([&] {
+    const std::string folder = argc > 1 ? argv[1] : bg::input::kFashionMnistDirectory;
+    const std::int64_t examples = argc > 2 ? std::atoll(argv[2]) : 60'000;
+    const auto dataset = bg::input::fashion_mnist(folder)
+                             .take(static_cast<std::size_t>(examples))
+                             .shuffle(10'000)
+                             .repeat(kEpochs)
+                             .batch(kBatchSize);
+    const std::int64_t steps = (examples * kEpochs + kBatchSize - 1) / kBatchSize;
 
-  std::cout << "Wrong: every tower takes a batch of its own, the loop counts as for one\n";
-  auto walk = dataset.iterator();
-  auto naive = bg::create_parallel_optimization<Batch>(
-      total_loss, [&] { return walk.next(); }, kAdam, two_towers(bg::TowerInput::kBatchEach));
-  const Run wrong = train(naive, steps);
-  check(wrong.steps == (steps + 1) / 2, "the data runs out half way");
+    std::cout << "Wrong: every tower takes a batch of its own, the loop counts as for one\n";
+    auto walk = dataset.iterator();
+    auto naive = bg::create_parallel_optimization<Batch>(
+        total_loss, [&] { return walk.next(); }, kAdam, two_towers(bg::TowerInput::kBatchEach));
+    const Run wrong = train(naive, steps);
+    check(wrong.steps == (steps + 1) / 2, "the data runs out half way");
 
-  std::cout << "Right: one batch a step, cut for the towers\n";
-  auto second_walk = dataset.iterator();
-  auto sliced = bg::create_parallel_optimization<Batch>(
-      total_loss, [&] { return second_walk.next(); }, kAdam, two_towers(bg::TowerInput::kSlices));
-  const Run right = train(sliced, steps);
-  check(right.steps == steps, "every step has its batch");
-  check(right.last < right.first, "and the loss falls");
-  check(sliced.global_step() == steps, "global_step counts updates");
-  check(sliced.variables().front().name() == "conv1/weights", "the towers share conv1/weights");
+    std::cout << "Right: one batch a step, cut for the towers\n";
+    auto second_walk = dataset.iterator();
+    auto sliced = bg::create_parallel_optimization<Batch>(
+        total_loss, [&] { return second_walk.next(); }, kAdam, two_towers(bg::TowerInput::kSlices));
+    const Run right = train(sliced, steps);
+    check(right.steps == steps, "every step has its batch");
+    check(right.last < right.first, "and the loss falls");
+    check(sliced.global_step() == steps, "global_step counts updates");
+    check(sliced.variables().front().name() == "conv1/weights", "the towers share conv1/weights");
+  });
 }

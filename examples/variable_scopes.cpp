@@ -146,10 +146,12 @@ void towers_in_turn() {
 }  // namespace
 
 int main() {
-  variable_scope_example_1();
-  variable_scope_example_2();
-  unnamed_layers_in_a_reopened_scope();
-  unnamed_layers_after_reuse_variables();
-  named_layers();
-  towers_in_turn();
+  return bg::run_main([&] {
+    variable_scope_example_1();
+    variable_scope_example_2();
+    unnamed_layers_in_a_reopened_scope();
+    unnamed_layers_after_reuse_variables();
+    named_layers();
+    towers_in_turn();
+  });
 }

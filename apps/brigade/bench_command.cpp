@@ -13,6 +13,7 @@
 #include "apps/brigade/strategy_flags.h"
 #include "apps/brigade/training_step.h"
 #include "brigade/base/strings.h"
+#include "brigade/distribute/worker_agreement.h"
 #include "brigade/input/synthetic.h"
 #include "brigade/machine/topology.h"
 #include "brigade/tuning/tuning.h"
@@ -82,6 +83,7 @@ class BenchCommand final : public Command {
     const optim::UpdateRulePtr rule = optimizer_.rule();
     const auto strategy = strategy_.make();
     const std::int64_t batch = batch_.global_size(strategy->num_replicas_in_sync());
+    set_up([&] { check_same_bench(*strategy, batch); });
     const Model model = model_.create(*strategy);
     const auto minimizer = strategy->make_minimizer(model.variables(), rule);
     const TrainingStep step{*strategy, model, minimizer};
@@ -91,6 +93,19 @@ class BenchCommand final : public Command {
   }
 
  private:
+  // The optimizer is compared where it is made.
+  void check_same_bench(const distribute::Strategy& strategy, std::int64_t batch) const {
+    distribute::check_agreement(
+        strategy.workers(),
+        {{"model", model_.model},
+         {"hidden", model_.hidden},
+         {"dropout", Json(model_.dropout).dump()},
+         {"global_batch_size", base::str_cat(batch)},
+         {"warmup_steps", base::str_cat(warmup_)},
+         {"steps", base::str_cat(steps_)}},
+        {.what = "benchmarks", .advice = "start every worker with the same flags"});
+  }
+
   void check_flags() const {
     model_.options();
     batch_.check();

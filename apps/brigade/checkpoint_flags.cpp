@@ -5,6 +5,7 @@
 #include "apps/brigade/data_flags.h"
 #include "apps/brigade/exit_code.h"
 #include "apps/brigade/interval_flag.h"
+#include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 
 namespace brigade::command {
@@ -50,7 +51,8 @@ void CheckpointFlags::check() const {
   if (save_every) parse_interval("--save-every", *save_every, Never::kRefused);
   if (keep_last) check_at_least("--keep-last", *keep_last, 0);
   if (writers && *writers != "chief" && *writers != "all") {
-    throw UsageError(base::str_cat("--checkpoint-writers is '", *writers, "'; give chief or all"));
+    throw UsageError(
+        base::str_cat("--checkpoint-writers is ", base::quoted(*writers), "; give chief or all"));
   }
   if (resume.empty()) {
     throw UsageError("--resume is ''; give auto, never, or the path of a checkpoint");
@@ -75,6 +77,8 @@ train::SessionOptions CheckpointFlags::session_options() const {
   train::SessionOptions options{.save_checkpoints = {}, .save_summaries = {}, .log_step_count = {}};
   if (model_dir.empty()) return options;
   options.checkpoint_dir = checkpoints_in(model_dir);
+  // What may be there all the same is none of this run's.
+  if (held_run() != HeldRun::kGoOn) options.resume = train::Resume::kNever;
   options.scaffold.saver.keep_last = static_cast<std::size_t>(keep_last.value_or(kKeepLast));
   if (writers == "all") options.scaffold.saver.writers = checkpoint::Writers::kAllWorkers;
   options.save_checkpoints =

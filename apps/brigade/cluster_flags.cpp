@@ -5,6 +5,7 @@
 
 #include "apps/brigade/exit_code.h"
 #include "apps/brigade/seconds.h"
+#include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 #include "brigade/cluster/resolver.h"
 
@@ -26,8 +27,8 @@ std::optional<std::int64_t> pack_size(const std::string& text) {
   const char* const end = text.data() + text.size();
   const auto read = std::from_chars(text.data(), end, bytes);
   if (read.ec == std::errc() && read.ptr == end && bytes >= 0) return bytes;
-  throw UsageError(base::str_cat("--bytes-per-pack is '", text,
-                                 "'; give a number of bytes, at least 0, or auto"));
+  throw UsageError(base::str_cat("--bytes-per-pack is ", base::quoted(text),
+                                 "; give a number of bytes, at least 0, or auto"));
 }
 
 /// Seconds, with or without their unit: "30s", "30".

@@ -8,6 +8,7 @@
 #include "apps/brigade/exit_code.h"
 #include "apps/brigade/input_run.h"
 #include "apps/brigade/report.h"
+#include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 
 namespace brigade::command {
@@ -83,7 +84,7 @@ class DataCommand final : public Command {
 
   void report(const InputRun& run) const {
     if (json_) return print_json(json_of(run));
-    print_text(base::str_cat(run.recipe, "\n", fixed(run.examples_per_second, 0),
+    print_text(base::str_cat(base::printable(run.recipe), "\n", fixed(run.examples_per_second, 0),
                              " examples/s, a position of ", run.position_bytes, " bytes\n",
                              data::describe(run.steps)));
   }

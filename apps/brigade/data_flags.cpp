@@ -24,6 +24,18 @@ data::Dataset<input::LabeledExample> synthetic_split(std::int64_t train, input::
   return split == input::Split::kTrain ? all.take(train) : all.skip(train);
 }
 
+/// The library's errors know no flags.
+data::Dataset<input::LabeledExample> load_files(const DataFlags& flags, input::Split split) {
+  try {
+    if (flags.dataset == "mnist") return input::mnist(flags.data_dir, split);
+    return input::fashion_mnist(
+        flags.data_dir.empty() ? input::kFashionMnistDirectory : flags.data_dir, split);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kNotFound) throw;
+    throw UsageError(base::str_cat(error.what(), " (--data-dir)"));
+  }
+}
+
 }  // namespace
 
 void check_at_least(const char* flag, std::int64_t value, std::int64_t least) {
@@ -64,10 +76,7 @@ data::Dataset<input::LabeledExample> DataFlags::load(input::Split split) const {
   if (dataset == "synthetic") {
     return synthetic_split(train_examples.value_or(kSyntheticTrain), split);
   }
-  const auto examples =
-      dataset == "mnist" ? input::mnist(data_dir, split)
-                         : input::fashion_mnist(
-                               data_dir.empty() ? input::kFashionMnistDirectory : data_dir, split);
+  const auto examples = load_files(*this, split);
   if (split == input::Split::kTrain && train_examples) return examples.take(*train_examples);
   return examples;
 }

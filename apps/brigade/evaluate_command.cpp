@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <chrono>
+#include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "apps/brigade/data_flags.h"
@@ -42,6 +43,7 @@ class EvaluateCommand final : public Command {
     data_.add_to(parser_);
     strategy_.add_to(parser_);
     batch_.add_to(parser_);
+    add_hash_mismatch(parser_, allow_changed_weights_);
     parser_.footer(kExamples);
   }
   const CLI::App& parser() const override { return parser_; }
@@ -49,7 +51,8 @@ class EvaluateCommand final : public Command {
   int run() override {
     fill_in(set_up([&] { return directory().configuration(); }), parser_, model_, data_);
     check_flags();
-    const auto weights = set_up([&] { return directory().read_weights(); });
+    const auto weights =
+        set_up([&] { return directory().read_weights(hash_mismatch(allow_changed_weights_)); });
     const auto strategy = strategy_.make();
     const Model model = model_.create(*strategy);
     set_up([&] {
@@ -62,7 +65,7 @@ class EvaluateCommand final : public Command {
     const auto result = evaluate_unless_interrupted(*strategy, model, batches, interrupt);
     if (!result) return exit_code_after(*interrupt.received());
     const double seconds = seconds_between(begin, std::chrono::steady_clock::now());
-    report(*strategy, *result, seconds, checkpoint::weights_sha256(weights_of(model.variables())));
+    report(*strategy, *result, seconds, weights_of(model.variables()));
     return kDone;
   }
 
@@ -76,7 +79,14 @@ class EvaluateCommand final : public Command {
   }
 
   void report(const distribute::Strategy& strategy, const train::EvaluationResult& result,
-              double seconds, const std::string& weights_sha256) const {
+              double seconds, std::span<const checkpoint::NamedTensor> weights) const {
+    const std::vector<NotFinite> broken = not_finite(weights);
+    if (!broken.empty()) {
+      std::cerr << base::str_cat(
+          "brigade: warning: ", broken.front().count, " weights of ", broken.front().name,
+          broken.size() > 1 ? base::str_cat(", and some of ", broken.size() - 1, " others,") : "",
+          " are not finite: the training has diverged\n");
+    }
     if (!json_) {
       print_text(base::str_cat("test accuracy    ", fixed(100 * result.accuracy, 2),
                                " %\ntest loss        ", fixed(result.loss, 4),
@@ -93,7 +103,9 @@ class EvaluateCommand final : public Command {
     json["eval_accuracy"] = result.accuracy;
     json["eval_loss"] = result.loss;
     json["seconds"] = seconds;
-    json["weights_sha256"] = weights_sha256;
+    json["weights_sha256"] = checkpoint::weights_sha256(weights);
+    json["not_finite"] = Json::object();
+    for (const NotFinite& each : broken) json["not_finite"][each.name] = each.count;
     json["tuning"] = tuning::report().describe();
     json["model_dir"] = model_dir_;
     print_json(json);
@@ -106,6 +118,7 @@ class EvaluateCommand final : public Command {
   BatchFlags batch_;
   std::string model_dir_;
   bool json_ = false;
+  bool allow_changed_weights_ = false;
 };
 
 }  // namespace

@@ -1,18 +1,51 @@
 #include "apps/brigade/exit_code.h"
 
-#include <iostream>
+#include <poll.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
+#include <iostream>
+#include <new>
+
+#include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
+#include "brigade/device/oversubscription_error.h"
 
 namespace brigade::command {
 namespace {
 
+constexpr int kErrorPatienceMs = 2000;
+
 std::string one_line(std::string text) {
+  constexpr std::size_t kLongest = 8192;  // of a parser's own message, which may quote anything
   text = base::trim(text);
+  if (text.size() > kLongest) {
+    text = base::str_cat(text.substr(0, kLongest), "... (", text.size(), " bytes)");
+  }
   for (char& character : text) {
     if (character == '\n' || character == '\r') character = ' ';
   }
-  return text;
+  return base::printable(text);
+}
+
+std::string without_memory() {
+  rlimit limit{};
+  const bool is_limited = ::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  return base::str_cat("out of memory",
+                       is_limited ? base::str_cat("; this process may have ",
+                                                  base::human_bytes(limit.rlim_cur), " (ulimit -v)")
+                                  : "");
+}
+
+std::string text_of(const std::exception& error) {
+  return dynamic_cast<const std::bad_alloc*>(&error) != nullptr ? without_memory() : error.what();
+}
+
+/// Whether standard error takes something: who does not read it must not keep a command from
+/// ending.
+bool can_write_errors() {
+  pollfd one{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
+  return ::poll(&one, 1, kErrorPatienceMs) == 1;
 }
 
 }  // namespace
@@ -32,21 +65,28 @@ bool is_users_to_mend(ErrorCode code) {
   }
 }
 
+std::string text_with_flag(const Error& error) {
+  const bool is_allowed_by_flag =
+      dynamic_cast<const device::OversubscriptionError*>(&error) != nullptr;
+  return base::str_cat(error.what(), is_allowed_by_flag ? " (--allow-oversubscription)" : "");
+}
+
 void check_choice(std::string_view what, const std::string& word,
                   const std::vector<std::string>& allowed) {
   for (const std::string& candidate : allowed) {
     if (word == candidate) return;
   }
   const auto near = base::nearest(word, allowed);
-  throw UsageError(base::str_cat("unknown ", what, " '", word, "'",
-                                 near ? base::str_cat("; did you mean '", *near, "'?") : ".",
-                                 " Known: ", base::join(allowed, ", ")));
+  throw UsageError(
+      base::str_cat("unknown ", what, " ", base::quoted(word),
+                    near ? base::str_cat("; did you mean ", base::quoted(*near), "?") : ".",
+                    " Known: ", base::join(allowed, ", ")));
 }
 
 int report_error(const std::exception& error) {
   const bool is_usage = dynamic_cast<const UsageError*>(&error) != nullptr;
   std::cout.flush();
-  std::cerr << "brigade: error: " << one_line(error.what()) << std::endl;
+  if (can_write_errors()) std::cerr << "brigade: error: " << one_line(text_of(error)) << std::endl;
   return is_usage ? kUsage : kFailed;
 }
 

@@ -29,6 +29,10 @@ class UsageError : public std::runtime_error {
 /// Whether an error of this code, met while a command prepares its work, is the user's to mend.
 bool is_users_to_mend(ErrorCode code);
 
+/// Its text, with the flag that allows what was refused, where there is one: the library's errors
+/// know no flags.
+std::string text_with_flag(const Error& error);
+
 /// Calls `prepare`, turning errors that are the user's to mend into UsageError. For all that a
 /// command does before its work begins; the same errors later are failures (exit 1).
 template <class Prepare>
@@ -36,7 +40,7 @@ auto set_up(Prepare&& prepare) {
   try {
     return std::forward<Prepare>(prepare)();
   } catch (const Error& error) {
-    if (is_users_to_mend(error.code())) throw UsageError(error.what());
+    if (is_users_to_mend(error.code())) throw UsageError(text_with_flag(error));
     throw;
   }
 }
@@ -46,8 +50,8 @@ auto set_up(Prepare&& prepare) {
 void check_choice(std::string_view what, const std::string& word,
                   const std::vector<std::string>& allowed);
 
-/// Writes `brigade: error: ...` as one line to standard error, whatever the exception; never a
-/// stack trace. Returns the exit code that belongs to it.
+/// Writes `brigade: error: ...` as one line to standard error, whatever the exception, fit for a
+/// terminal (`base::printable`); never a stack trace. Returns the exit code that belongs to it.
 int report_error(const std::exception& error);
 
 }  // namespace brigade::command

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <exception>
 #include <filesystem>
@@ -12,6 +13,7 @@
 
 #include "apps/brigade/exit_code.h"
 #include "apps/brigade/launch_command.h"
+#include "apps/brigade/standard_streams.h"
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/launch/shim.h"
@@ -39,9 +41,14 @@ int run(int argc, char** argv) {
 }  // namespace brigade::command
 
 int main(int argc, char** argv) {
+  brigade::command::hold_standard_streams();
+  // A file that outgrows `ulimit -f` is then an error with a message, not a silent death.
+  std::signal(SIGXFSZ, SIG_IGN);
+  int code = 0;
   try {
-    return brigade::command::run(argc, argv);
+    code = brigade::command::run(argc, argv);
   } catch (const std::exception& error) {
-    return brigade::command::report_error(error);
+    code = brigade::command::report_error(error);
   }
+  return brigade::command::finish_standard_output(code);
 }

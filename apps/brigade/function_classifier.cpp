@@ -39,9 +39,9 @@ distribute::Replicated<models::Classifier> build_classifier(distribute::Strategy
   const FunctionModel model =
       strategy.build(function, example.to(strategy.devices().front().torch_device));
   std::vector<std::shared_ptr<models::Classifier>> replicas;
-  for (int replica = 0; replica < strategy.num_replicas_in_sync(); ++replica)
+  for (int replica = 0; replica < strategy.num_local_replicas(); ++replica)
     replicas.push_back(std::make_shared<FunctionClassifier>(model, replica));
-  return {std::move(replicas), model.variables()};
+  return {std::move(replicas), model.created()};
 }
 
 }  // namespace brigade::command

@@ -6,7 +6,9 @@
 
 #include "apps/brigade/exit_code.h"
 #include "apps/brigade/report.h"
+#include "apps/brigade/weights.h"
 #include "apps/brigade/whole_checkpoint.h"
+#include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 #include "brigade/checkpoint/inspect.h"
 
@@ -33,12 +35,17 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
 
 // Variables are what people look for: only other names say whose they are.
 std::string full_name(Section section, const std::string& name) {
-  return section == Section::kVariables ? name : base::str_cat(section, ":", name);
+  const std::string shown = base::printable(name);
+  return section == Section::kVariables ? shown : base::str_cat(section, ":", shown);
 }
 
 std::string line_of(const InspectedTensor& tensor) {
-  return base::str_cat("  ", full_name(tensor.section, tensor.name), "  ", tensor.dtype, " ",
-                       shape_text(tensor.shape), "\n");
+  return base::str_cat("  ", full_name(tensor.section, tensor.name), "  ",
+                       base::printable(tensor.dtype), " ", shape_text(tensor.shape),
+                       tensor.not_finite == 0
+                           ? ""
+                           : base::str_cat("  ", tensor.not_finite, " elements are not finite"),
+                       "\n");
 }
 
 std::string time_text(std::int64_t milliseconds) {
@@ -59,6 +66,7 @@ Json json_of(const InspectedTensor& tensor) {
   json["dtype"] = tensor.dtype;
   json["shape"] = tensor.shape;
   json["bytes"] = tensor.bytes;
+  json["not_finite"] = tensor.not_finite;
   return json;
 }
 
@@ -115,15 +123,16 @@ Json json_of(const Comparison& found) {
 }
 
 std::string text_of(const Inspection& seen) {
-  std::string text = base::str_cat(seen.path, ": ", seen.format, ", ", seen.tensors.size(),
-                                   " tensors, ", base::human_bytes(seen.bytes), "\n");
+  std::string text =
+      base::str_cat(base::printable(seen.path.string()), ": ", seen.format, ", ",
+                    seen.tensors.size(), " tensors, ", base::human_bytes(seen.bytes), "\n");
   if (seen.step) text += base::str_cat("step       ", *seen.step, "\n");
   if (seen.time_ms) text += base::str_cat("saved      ", time_text(*seen.time_ms), "\n");
   for (const auto& [name, value] : seen.metrics) {
-    text += base::str_cat("metric     ", name, " ", value, "\n");
+    text += base::str_cat("metric     ", base::printable(name), " ", value, "\n");
   }
   for (const auto& [name, value] : seen.metadata) {
-    text += base::str_cat("metadata   ", name, " ", value, "\n");
+    text += base::str_cat("metadata   ", base::printable(name), " ", base::printable(value), "\n");
   }
   for (const InspectedTensor& each : seen.tensors) text += line_of(each);
   return text;
@@ -140,8 +149,8 @@ std::string text_of(const Comparison& found) {
     if (!tensors.empty()) text += base::str_cat(title, "\n");
     for (const InspectedTensor& each : tensors) text += line_of(each);
   };
-  list(base::str_cat("only in ", found.a.path, ":"), found.only_in_a);
-  list(base::str_cat("only in ", found.b.path, ":"), found.only_in_b);
+  list(base::str_cat("only in ", base::printable(found.a.path.string()), ":"), found.only_in_a);
+  list(base::str_cat("only in ", base::printable(found.b.path.string()), ":"), found.only_in_b);
   if (!found.form_differs.empty()) text += "shape or dtype differs:\n";
   for (const TensorDifference& each : found.form_differs) {
     text += base::str_cat("  ", full_name(each.section, each.name), "  ", each.a, " and ", each.b,
@@ -165,20 +174,23 @@ class InspectCommand final : public Command {
         ->required();
     parser_.add_option("OTHER", other_, "Another one, to be compared with");
     parser_.add_flag("--json", json_, "Write one JSON object to standard output");
+    add_hash_mismatch(parser_, allow_changed_weights_);
     parser_.footer(kExamples);
   }
   const CLI::App& parser() const override { return parser_; }
 
   int run() override {
     const auto files = io::posix_file_system();
+    const auto mismatch = hash_mismatch(allow_changed_weights_);
     if (other_.empty()) {
       const Inspection seen =
-          set_up([&] { return checkpoint::inspect(files, meant_by(*files, path_)); });
+          set_up([&] { return checkpoint::inspect(files, meant_by(*files, path_), mismatch); });
       json_ ? print_json(json_of(seen)) : print_text(text_of(seen));
       return kDone;
     }
     const Comparison found = set_up([&] {
-      return checkpoint::compare(files, meant_by(*files, path_), meant_by(*files, other_));
+      return checkpoint::compare(files, meant_by(*files, path_), meant_by(*files, other_),
+                                 mismatch);
     });
     json_ ? print_json(json_of(found)) : print_text(text_of(found));
     return found.is_equal() ? kDone : kFailed;
@@ -189,6 +201,7 @@ class InspectCommand final : public Command {
   std::string path_;
   std::string other_;
   bool json_ = false;
+  bool allow_changed_weights_ = false;
 };
 
 }  // namespace

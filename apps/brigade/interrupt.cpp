@@ -10,34 +10,44 @@ namespace {
 std::atomic<int> received_signal{0};
 static_assert(std::atomic<int>::is_always_lock_free);
 
-void set_default_actions() {
+void set_action(int signal, void (*handler)(int)) {
   struct sigaction action {};
-  action.sa_handler = SIG_DFL;
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
+  action.sa_handler = handler;
+  action.sa_flags = SA_RESTART;
+  sigemptyset(&action.sa_mask);
+  for (const int each : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&action.sa_mask, each);
+  sigaction(signal, &action, nullptr);
+}
+
+// As under nohup: a terminal that closes is nothing to this process.
+bool ignores_hangup() {
+  struct sigaction action {};
+  sigaction(SIGHUP, nullptr, &action);
+  return action.sa_handler == SIG_IGN;
 }
 
 void remember(int signal) {
   received_signal.store(signal);
-  set_default_actions();  // the next one, of either kind, ends the process
+  set_action(SIGINT, SIG_DFL);  // the next one, of either kind, ends the process
+  set_action(SIGTERM, SIG_DFL);
+  // A terminal that closes may say so twice, by its shell and by the kernel: that is no impatience.
+  set_action(SIGHUP, SIG_IGN);
 }
 
 }  // namespace
 
-Interrupt::Interrupt() {
+Interrupt::Interrupt() : hangups_(ignores_hangup() ? Hangups::kIgnored : Hangups::kObeyed) {
   received_signal.store(0);
-  struct sigaction action {};
-  action.sa_handler = remember;
-  action.sa_flags = SA_RESTART;
-  sigemptyset(&action.sa_mask);
-  sigaddset(&action.sa_mask, SIGINT);
-  sigaddset(&action.sa_mask, SIGTERM);
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
+  set_action(SIGINT, remember);
+  set_action(SIGTERM, remember);
+  if (hangups_ == Hangups::kObeyed) set_action(SIGHUP, remember);
 }
 
 Interrupt::~Interrupt() {
-  set_default_actions();
+  set_action(SIGINT, SIG_DFL);
+  set_action(SIGTERM, SIG_DFL);
+  // What was saved is not to end as if it had been killed by the same terminal's second message.
+  if (hangups_ == Hangups::kObeyed && received() != SIGHUP) set_action(SIGHUP, SIG_DFL);
 }
 
 std::optional<int> Interrupt::received() const {
@@ -47,11 +57,12 @@ std::optional<int> Interrupt::received() const {
 }
 
 std::string_view signal_name(int signal) {
+  if (signal == SIGHUP) return "SIGHUP";
   return signal == SIGTERM ? "SIGTERM" : "SIGINT";
 }
 
 ExitCode exit_code_after(int signal) {
-  return signal == SIGTERM ? kRestartMe : kInterrupted;
+  return signal == SIGINT ? kInterrupted : kRestartMe;
 }
 
 }  // namespace brigade::command

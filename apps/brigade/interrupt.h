@@ -7,9 +7,10 @@
 
 namespace brigade::command {
 
-/// While it lives, the first SIGINT or SIGTERM is remembered instead of ending the process, so that
-/// a step can finish and its result be saved. The second one ends the process at once, as if this
-/// did not exist. One at a time.
+/// While it lives, the first SIGINT, SIGTERM or SIGHUP is remembered instead of ending the process,
+/// so that a step can finish and its result be saved. A SIGINT or SIGTERM after it ends the process
+/// at once, as if this did not exist; a SIGHUP does not, for a terminal that closes may send
+/// several. A process that ignores SIGHUP, as under nohup, goes on ignoring it. One at a time.
 ///
 /// Thread-safety: `received` from any thread.
 class Interrupt {
@@ -21,9 +22,13 @@ class Interrupt {
 
   /// The signal's number, or nothing.
   std::optional<int> received() const;
+
+ private:
+  enum class Hangups { kObeyed, kIgnored };
+  const Hangups hangups_;
 };
 
-/// "SIGINT" or "SIGTERM".
+/// "SIGINT", "SIGTERM" or "SIGHUP".
 std::string_view signal_name(int signal);
 
 /// The exit code after `signal`: kInterrupted or kRestartMe.

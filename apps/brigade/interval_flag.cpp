@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "apps/brigade/exit_code.h"
+#include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 
 namespace brigade::command {
@@ -63,7 +64,8 @@ train::Every parse_interval(std::string_view flag, std::string_view text, Never 
   if (may_be_never && base::trim(text) == "never") return {};
   const auto refuse = [&](std::string_view why) {
     return UsageError(base::str_cat(
-        flag, " is '", text, "'", why, "; give steps or time, such as 500steps, 100s, 10m or 2h, ",
+        flag, " is ", base::quoted(text), why,
+        "; give steps or time, such as 500steps, 100s, 10m or 2h, ",
         may_be_never ? "both as 100s,500steps, or never" : "or both as 100s,500steps"));
   };
   train::Every every;

@@ -2,14 +2,18 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
+#include <cstdint>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "apps/brigade/empty_values.h"
 #include "apps/brigade/exit_code.h"
 #include "apps/brigade/launch_flags.h"
 #include "brigade/base/strings.h"
 #include "brigade/cluster/cluster_key.h"
 #include "brigade/launch/job.h"
+#include "brigade/launch/standard_output.h"
 
 namespace brigade::command {
 namespace {
@@ -38,21 +42,56 @@ arguments {rank} and {world_size} stand for the numbers. The exit code is 0 when
 the process that failed first (128 and the number where a signal killed it). SIGINT and SIGTERM go to all
 processes (130, 75); a second one kills them.)";
 
-Json as_json(const launch::JobResult& result) {
+// At the end, for a reader that takes nothing; shorter where the launcher was told to stop.
+constexpr std::chrono::milliseconds kPatience = std::chrono::seconds(30);
+constexpr std::chrono::milliseconds kShortPatience = std::chrono::seconds(1);
+
+Json as_json(const launch::JobResult& result, std::int64_t dropped_lines) {
   Json failures = Json::array();
   for (const launch::Failure& failure : result.failures) {
+    std::vector<std::string> others;
+    for (const launch::OtherRank& other : failure.others) others.push_back(other.text);
     failures.push_back({{"rank", failure.rank < 0 ? Json() : Json(failure.rank)},
                         {"reason", failure.reason},
                         {"generation", failure.generation},
                         {"seconds", static_cast<double>(failure.after.count()) / 1e3},
                         {"last_lines", failure.last_lines},
-                        {"others", failure.others}});
+                        {"others", others}});
   }
-  return {{"exit_code", result.exit_code},
-          {"processes", result.processes},
-          {"restarts", result.restarts},
-          {"membership_changes", result.membership_changes},
-          {"failures", failures}};
+  Json lost = Json::array();
+  for (const launch::LostOutput& each : result.lost_output)
+    lost.push_back({{"file", each.file}, {"reason", each.reason}, {"bytes", each.bytes}});
+  return {{"exit_code", result.exit_code}, {"processes", result.processes},
+          {"restarts", result.restarts},   {"membership_changes", result.membership_changes},
+          {"failures", failures},          {"lost_output", lost},
+          {"dropped_lines", dropped_lines}};
+}
+
+/// Runs the job and ends its output. Returns the exit code.
+int run_shown(const launch::JobOptions& options, bool json) {
+  launch::StandardOutput output;
+  launch::JobResult result;
+  try {
+    result = set_up([&] { return launch::run_job(options, output); });
+  } catch (...) {
+    output.finish(kShortPatience, std::chrono::steady_clock::now() + kShortPatience);
+    throw;
+  }
+  if (json) {
+    output.write(launch::Stream::kOutput,
+                 as_json(result, output.dropped_lines())
+                         .dump(-1, ' ', false, Json::error_handler_t::replace) +
+                     "\n");
+  }
+  const auto deadline = result.was_stopped ? std::chrono::steady_clock::now() +
+                                                 std::max(options.grace, kShortPatience)
+                                           : std::chrono::steady_clock::time_point::max();
+  output.finish(result.was_stopped ? kShortPatience : kPatience, deadline);
+  const auto error = output.error();
+  if (!error) return result.exit_code;
+  report_error(
+      Error(ErrorCode::kUnavailable, base::str_cat("standard output cannot be written: ", *error)));
+  return result.exit_code == kDone ? kFailed : result.exit_code;
 }
 
 /// The words up to "--" are ours, the rest is the program.
@@ -74,6 +113,7 @@ int run_launch(std::vector<std::string> arguments) {
   flags.add_to(app);
   app.footer(kExamples);
   std::vector<std::string> program = cut_off_program(arguments);
+  check_no_empty_values(arguments);
   try {
     std::ranges::reverse(arguments);  // as the parser takes them
     app.parse(arguments);
@@ -88,10 +128,7 @@ int run_launch(std::vector<std::string> arguments) {
   if (program.empty())
     throw UsageError("no program is given. Put it behind --: brigade launch --nproc 2 -- PROGRAM");
   const launch::JobOptions options = set_up([&] { return flags.job_options(program); });
-  const launch::JobResult result =
-      set_up([&] { return launch::run_job(options, std::cout, std::cerr); });
-  if (flags.json) std::cout << as_json(result).dump() << "\n";
-  return result.exit_code;
+  return run_shown(options, flags.json);
 }
 
 }  // namespace brigade::command

@@ -101,8 +101,10 @@ void LaunchFlags::add_to(CLI::App& app) {
   app.add_option("--show-ranks", shown_ranks, "Show the output of these ranks only (0,2)")
       ->delimiter(',');
   app.add_option("--output-dir", output_dir, "Also write each rank's output to files here");
-  app.add_option("--key-file", key_file,
-                 "The cluster's key (default: BRIGADE_CLUSTER_KEY or BRIGADE_CLUSTER_KEY_FILE)");
+  app.add_option(
+      "--key-file", key_file,
+      "The cluster's key (default: BRIGADE_CLUSTER_KEY or BRIGADE_CLUSTER_KEY_FILE; without "
+      "them, on one host, one is made for the job)");
   app.add_flag("--new-key", new_key, "Write a new cluster key to standard output, and end");
   constexpr const char* kHosts = "Several hosts (the same command on each, with its own number)";
   app.add_option("--nnodes", hosts, "Hosts")->capture_default_str()->group(kHosts);

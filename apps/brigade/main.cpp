@@ -13,12 +13,15 @@
 #include "apps/brigade/data_command.h"
 #include "apps/brigade/devices_command.h"
 #include "apps/brigade/doctor_command.h"
+#include "apps/brigade/empty_values.h"
 #include "apps/brigade/evaluate_command.h"
 #include "apps/brigade/exit_code.h"
 #include "apps/brigade/inspect_command.h"
 #include "apps/brigade/launch_command.h"
+#include "apps/brigade/standard_streams.h"
 #include "apps/brigade/start_watch.h"
 #include "apps/brigade/train_command.h"
+#include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 
 namespace brigade::command {
@@ -55,9 +58,9 @@ UsageError unexpected(const CLI::App& app, const Commands& commands) {
   const CLI::App& parser = command == nullptr ? app : command->parser();
   const auto near = base::nearest(word, flags_of(parser));
   const std::string name = command == nullptr ? "" : " " + parser.get_name();
-  return UsageError(base::str_cat(word.rfind('-', 0) == 0 ? "unknown flag " : "unexpected word ",
-                                  word, near ? base::str_cat("; did you mean ", *near, "?") : ".",
-                                  " See: brigade", name, " --help"));
+  return UsageError(base::str_cat(
+      word.rfind('-', 0) == 0 ? "unknown flag " : "unexpected word ", base::shortened(word),
+      near ? base::str_cat("; did you mean ", *near, "?") : ".", " See: brigade", name, " --help"));
 }
 
 // Before the parser, whose own message names no command.
@@ -98,6 +101,7 @@ int run(int argc, char** argv) {
   commands.push_back(make_doctor_command(app));
   app.add_subcommand(kLaunchCommand, kLaunchDescription);  // for the help; `brigade` does it itself
   check_command_name(argc, argv, commands);
+  check_no_empty_values({argv + 1, argv + argc});
   const int ended = parse(app, commands, argc, argv);
   if (ended >= 0) return ended;
   for (const auto& command : commands) {
@@ -106,22 +110,27 @@ int run(int argc, char** argv) {
   return kUsage;
 }
 
-}  // namespace
-}  // namespace brigade::command
-
-int main(int argc, char** argv) {
-  // A file that outgrows `ulimit -f` is then an error with a message, not a silent death.
-  std::signal(SIGXFSZ, SIG_IGN);
+int run_and_report(int argc, char** argv) {
   try {
-    return brigade::command::run(argc, argv);
-  } catch (const brigade::command::StoppedAtStart& stopped) {
-    std::cerr << "brigade: " << stopped.what() << std::endl;
+    return run(argc, argv);
+  } catch (const StoppedAtStart& stopped) {
+    std::cerr << "brigade: " << base::printable(stopped.what()) << std::endl;
     return stopped.code();
   } catch (const c10::Error& error) {
     // libtorch appends where it was thrown; the first line is for users.
     const std::string text = error.what_without_backtrace();
-    return brigade::command::report_error(std::runtime_error(text.substr(0, text.find('\n'))));
+    return report_error(std::runtime_error(text.substr(0, text.find('\n'))));
   } catch (const std::exception& error) {
-    return brigade::command::report_error(error);
+    return report_error(error);
   }
+}
+
+}  // namespace
+}  // namespace brigade::command
+
+int main(int argc, char** argv) {
+  brigade::command::hold_standard_streams();
+  // A file that outgrows `ulimit -f` is then an error with a message, not a silent death.
+  std::signal(SIGXFSZ, SIG_IGN);
+  return brigade::command::finish_standard_output(brigade::command::run_and_report(argc, argv));
 }

@@ -6,6 +6,7 @@
 
 #include "apps/brigade/exit_code.h"
 #include "apps/brigade/function_classifier.h"
+#include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 
 namespace brigade::command {
@@ -16,8 +17,8 @@ std::vector<std::int64_t> parse_widths(const std::string& text) {
   for (const std::string& part : base::split(text, ',')) {
     const auto width = base::parse_int(base::trim(part));
     if (!width || *width < 1) {
-      throw UsageError(base::str_cat("--hidden is '", text,
-                                     "'; give widths of 1 or more, for example 64,64,64"));
+      throw UsageError(base::str_cat("--hidden is ", base::quoted(text),
+                                     "; give widths of 1 or more, for example 64,64,64"));
     }
     widths.push_back(*width);
   }

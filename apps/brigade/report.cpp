@@ -1,21 +1,38 @@
 #include "apps/brigade/report.h"
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "brigade/base/error.h"
+#include "brigade/base/printable.h"
+#include "brigade/base/strings.h"
 
 namespace brigade::command {
 
+namespace {
+
+void print(std::string_view text) {
+  errno = 0;
+  std::cout << text << std::flush;
+  if (std::cout) return;
+  throw Error(ErrorCode::kUnavailable,
+              base::str_cat("standard output cannot be written",
+                            errno == 0 ? "" : base::str_cat(": ", std::strerror(errno))));
+}
+
+}  // namespace
+
 void print_json(const Json& object) {
-  print_text(object.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+  print(object.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
 void print_text(const std::string& text) {
-  std::cout << text << std::flush;
-  if (!std::cout) throw Error(ErrorCode::kUnavailable, "cannot write to standard output");
+  print(base::printable_lines(text));
 }
 
 std::int64_t peak_memory() {

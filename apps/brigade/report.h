@@ -14,7 +14,9 @@ using Json = nlohmann::ordered_json;
 /// become null. Throws kUnavailable if standard output cannot be written.
 void print_json(const Json& object);
 
-/// Writes `text` to standard output. Throws as `print_json`.
+/// Writes lines of text to standard output, made fit for a terminal by `base::printable_lines`:
+/// what comes from a file goes through `base::printable` before it becomes part of a line. Throws
+/// as `print_json`.
 void print_text(const std::string& text);
 
 /// The most memory that this process has had so far, in bytes.

@@ -2,17 +2,27 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <system_error>
 
+#include "apps/brigade/held_checkpoints.h"
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/checkpoint/checkpoint_directory.h"
+#include "brigade/checkpoint/checkpoint_removal.h"
+#include "brigade/checkpoint/weights_hash.h"
 #include "brigade/io/atomic_write.h"
+#include "brigade/io/own_files.h"
+#include "brigade/io/read_at_most.h"
+#include "brigade/io/strict_json.h"
 
 namespace brigade::command {
 namespace {
+
+constexpr const char* kSavedStep = "saved_step";
 
 // The folder itself, or the nearest one above it that exists: there the first write happens.
 io::Path nearest_existing(const io::FileSystem& files, io::Path path) {
@@ -53,20 +63,44 @@ void check_same(const io::Path& directory, const Json& was, const Json& is) {
   }
 }
 
-void remove_all(io::FileSystem& files, const io::Path& path) {
-  const auto info = files.info(path);
-  if (!info) return;
-  if (info->kind == io::FileKind::kDirectory) {
-    for (const std::string& name : files.list(path)) remove_all(files, path / name);
-  }
-  files.remove(path);
+void remove_beginning_with(io::FileSystem& files, const io::Path& folder, std::string_view prefix) {
+  io::remove_own_files(files, folder,
+                       [&](std::string_view name) { return name.starts_with(prefix); });
 }
 
-void remove_beginning_with(io::FileSystem& files, const io::Path& folder, std::string_view prefix) {
-  if (!files.exists(folder)) return;
-  for (const std::string& name : files.list(folder)) {
-    if (name.starts_with(prefix)) files.remove(folder / name);
-  }
+/// What replacing run.json or the weights leaves where it is cut short.
+bool is_left_behind(std::string_view name) {
+  const bool is_of_ours =
+      name.starts_with(".run.json.") || name.starts_with(".weights.safetensors.");
+  return is_of_ours && name.ends_with(".tmp");
+}
+
+/// A file or folder of a run, if anything is there, is one.
+void check_place(const io::FileSystem& files, const io::Path& path, io::FileKind expected) {
+  const auto found = files.entry(path);
+  if (!found || found->kind == expected) return;
+  throw Error(
+      ErrorCode::kInvalidArgument,
+      base::str_cat(path, " is ", found->kind == io::FileKind::kLink ? "a symbolic link, " : "",
+                    "not the ", expected == io::FileKind::kDirectory ? "folder" : "regular file",
+                    " that a training has there; move it away, or choose another "
+                    "--model-dir"));
+}
+
+/// The steps that a run has behind it, as far as its run.json says.
+std::int64_t steps_made(const Json& run) {
+  const auto count = [](const Json& object, const char* key) {
+    const bool is_there =
+        object.is_object() && object.contains(key) && object[key].is_number_integer();
+    return is_there ? object[key].get<std::int64_t>() : 0;
+  };
+  return run.is_null() ? 0 : std::max(count(run, kSavedStep), count(run["result"], "steps"));
+}
+
+std::string with_saved_step(const std::string& run_json, std::int64_t step) {
+  Json run = Json::parse(run_json);
+  run[kSavedStep] = step;
+  return run.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace
@@ -96,16 +130,40 @@ io::Path RunDirectory::run_path() const {
 
 Json RunDirectory::held_run() const {
   if (!files_->exists(run_path())) return nullptr;
-  Json run = Json::parse(files_->read(run_path()), nullptr, /*allow_exceptions=*/false);
-  if (run.is_object() && run.contains("configuration") && run.contains("result")) return run;
-  throw Error(ErrorCode::kDataLoss,
-              base::str_cat(run_path(),
-                            " is no run.json; choose another --model-dir, or train anew with "
-                            "--overwrite"));
+  const auto refuse = [this](const std::string& why) {
+    throw Error(ErrorCode::kDataLoss,
+                base::str_cat(run_path(), " is no run.json", why.empty() ? "" : ": ", why,
+                              "; choose another --model-dir, or train anew with --overwrite"));
+  };
+  const std::string text = io::read_at_most(*files_, run_path(), io::kMostBytesOfText);
+  constexpr std::size_t kDeepest = 32;
+  io::parse_strict_json(text, kDeepest, refuse);
+  Json run = Json::parse(text);  // the same, with the keys in their order
+  if (!run.is_object() || !run.contains("configuration") || !run.contains("result")) refuse("");
+  return run;
+}
+
+io::Path RunDirectory::lock_path() const {
+  return path_ / "run.lock";
+}
+
+void RunDirectory::check_places() const {
+  for (const io::Path& path : {run_path(), weights_path(), lock_path()})
+    check_place(*files_, path, io::FileKind::kFile);
+  const io::Path checkpoints = checkpoints_in(path_);
+  for (const io::Path& path : {checkpoints, evaluations_in(path_), profile_in(path_)})
+    check_place(*files_, path, io::FileKind::kDirectory);
+  if (!files_->exists(checkpoints)) return;
+  check_place(*files_, checkpoints / checkpoint::kLatestName, io::FileKind::kFile);
+  for (const std::string& name : files_->list(checkpoints)) {
+    if (checkpoint::parse_folder_name(name))
+      check_place(*files_, checkpoints / name, io::FileKind::kDirectory);
+  }
 }
 
 void RunDirectory::check(HeldRun held) const {
   check_writable(*files_, path_);
+  check_places();
   if (held == HeldRun::kReplace) return;
   const bool has_run = !held_run().is_null();
   const bool has_parts = files_->exists(weights_path()) || files_->exists(checkpoints_in(path_));
@@ -117,6 +175,28 @@ void RunDirectory::check(HeldRun held) const {
           has_run ? "a run, and --resume is never" : "weights or checkpoints, but no run.json",
           "; choose another --model-dir", has_run ? ", go on with it with --resume auto," : "",
           " or replace it with --overwrite"));
+}
+
+void RunDirectory::lock() {
+  files_->create_directories(path_);
+  lock_ = io::LockFile::acquire(lock_path());
+  if (lock_ == nullptr) {
+    throw Error(ErrorCode::kFailedPrecondition,
+                base::str_cat("the model directory ", path_, " is in use by ",
+                              io::LockFile::holder(lock_path()),
+                              "; wait until it has ended, or choose another --model-dir"));
+  }
+  place_ = files_->hold(path_);
+}
+
+// What is written anew at the old path would not be the run that was begun there.
+void RunDirectory::check_is_in_place() const {
+  if (place_ == nullptr || place_->is_in_place()) return;
+  throw Error(ErrorCode::kFailedPrecondition,
+              base::str_cat("the model directory ", path_,
+                            " is not the one any more in which this training began: it was "
+                            "removed, renamed, replaced or unmounted, and nothing is written, here "
+                            "or there; put it back and give the same command again"));
 }
 
 Json RunDirectory::configuration() const {
@@ -143,43 +223,100 @@ Json RunDirectory::finished(const Json& configuration, const std::optional<Lengt
                               "replace it with --overwrite"));
   }
   const bool is_whole = !result.value("interrupted", false) && files_->exists(weights_path());
-  return is_whole && made == length->count ? result : Json(nullptr);
+  if (!is_whole || made != length->count) return nullptr;
+  check_weights(result);
+  return result;
+}
+
+void RunDirectory::check_weights(const Json& result) const {
+  const std::string recorded = result.value("weights_sha256", std::string());
+  const std::string found = checkpoint::weights_sha256(read_weights().tensors);
+  if (recorded.empty() || found == recorded) return;
+  throw Error(ErrorCode::kDataLoss,
+              base::str_cat("the run in the model directory ", path_,
+                            " is finished, but its weights are not those that run.json recorded: "
+                            "the sha256 of ",
+                            weights_path(), " is ", found, " and was ", recorded,
+                            "; put the file back, remove it to have it written anew from the last "
+                            "checkpoint, or train anew with --overwrite"));
 }
 
 void RunDirectory::open(HeldRun held, const Json& configuration, std::string_view run_json) {
   const Json run = held == HeldRun::kReplace ? Json(nullptr) : held_run();
-  if (!run.is_null()) check_same(path_, run["configuration"], configuration);
-  files_->create_directories(path_);
-  if (run.is_null()) remove_run();
-  write_run(run_json);
+  const std::int64_t made = steps_made(run);
+  if (!run.is_null()) {
+    check_same(path_, run["configuration"], configuration);
+    check_goes_on(files_, path_, made, configuration["seed"].get<std::uint64_t>());
+  }
+  if (held == HeldRun::kReplace) remove_run();
+  io::remove_own_files(*files_, path_ / ".", is_left_behind);  // which may be a link: follow that
+  run_json_ = run_json;
+  write_run(made > 0 ? with_saved_step(run_json_, made) : run_json_);
+}
+
+void RunDirectory::note_saved(std::int64_t step) {
+  write_run(with_saved_step(run_json_, step));
 }
 
 void RunDirectory::remove_run() {
   constexpr std::string_view kEventFiles = "events.out.tfevents.";
-  remove_all(*files_, checkpoints_in(path_));
-  remove_beginning_with(*files_, path_, kEventFiles);
-  remove_beginning_with(*files_, evaluations_in(path_), kEventFiles);
-  remove_beginning_with(*files_, profile_in(path_), "timeline-");
-  files_->remove(weights_path());
+  checkpoint::clear_directory(*files_, checkpoints_in(path_));
+  // Without a run they are another program's.
+  if (files_->exists(run_path())) {
+    remove_beginning_with(*files_, path_ / ".", kEventFiles);
+    remove_beginning_with(*files_, evaluations_in(path_), kEventFiles);
+    remove_beginning_with(*files_, profile_in(path_), "timeline-");
+  }
+  io::remove_own_file(*files_, weights_path());
 }
 
 void RunDirectory::write_run(std::string_view run_json) {
+  check_is_in_place();
   io::atomic_write(*files_, run_path(), run_json);
 }
 
 void RunDirectory::save_weights(std::span<const checkpoint::NamedTensor> weights,
                                 std::int64_t step) {
-  checkpoint::save_safetensors(*files_, weights_path(), weights,
-                               {{"step", std::to_string(step)}, {"writer", "brigade"}});
+  check_is_in_place();
+  checkpoint::save_safetensors(
+      *files_, weights_path(), weights,
+      {{"step", std::to_string(step)},
+       {std::string(checkpoint::kWeightsHashKey), checkpoint::weights_sha256(weights)},
+       {"writer", "brigade"}});
 }
 
-checkpoint::SafetensorsFile RunDirectory::read_weights() const {
+// The result's counts: a file that was replaced as a whole may record what it holds. While there is
+// no result, the weights are those of an earlier end of the run, which only the file knows.
+RunDirectory::RecordedHash RunDirectory::recorded_hash(
+    const checkpoint::SafetensorsFile& weights) const {
+  const std::string key(checkpoint::kWeightsHashKey);
+  const Json run = held_run();
+  if (!run.is_null() && run["result"].is_object()) {
+    const auto found = run["result"].find(key);
+    if (found != run["result"].end() && found->is_string())
+      return {.hash = found->get<std::string>(), .where = "run.json"};
+  }
+  const auto found = weights.metadata.find(key);
+  if (found == weights.metadata.end()) return {};
+  return {.hash = found->second, .where = "the file's metadata"};
+}
+
+checkpoint::SafetensorsFile RunDirectory::read_weights(checkpoint::HashMismatch mismatch) const {
   if (!files_->exists(weights_path())) {
     throw Error(ErrorCode::kNotFound,
                 base::str_cat("there are no weights at ", weights_path(),
                               "; train them with: brigade train --model-dir ", path_));
   }
-  return checkpoint::read_safetensors(*files_, weights_path());
+  checkpoint::SafetensorsFile weights = checkpoint::read_safetensors(*files_, weights_path());
+  const RecordedHash recorded = recorded_hash(weights);
+  if (recorded.hash.empty() || mismatch == checkpoint::HashMismatch::kAllow) return weights;
+  const std::string found = checkpoint::weights_sha256(weights.tensors);
+  if (found == recorded.hash) return weights;
+  throw Error(
+      ErrorCode::kDataLoss,
+      base::str_cat(weights_path(), ": the weights are not those of the run: their sha256 is ",
+                    found, ", and ", recorded.where, " records ", recorded.hash,
+                    "; if they were replaced on purpose, give --allow-changed-weights"));
 }
 
 }  // namespace brigade::command

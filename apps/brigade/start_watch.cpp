@@ -12,8 +12,14 @@ constexpr std::chrono::milliseconds kLook{20};
 
 }  // namespace
 
-StartWatch::StartWatch()
-    : watcher_([this](const std::stop_token& end) {
+StartWatch::StartWatch() : StartWatch(std::make_unique<const Interrupt>()) {}
+
+StartWatch::StartWatch(std::unique_ptr<const Interrupt> own) : StartWatch(*own) {
+  own_ = std::move(own);
+}
+
+StartWatch::StartWatch(const Interrupt& interrupt)
+    : interrupt_(interrupt), watcher_([this](const std::stop_token& end) {
         std::unique_lock lock(mutex_);
         while (!end.stop_requested() && !interrupt_.received())
           ended_.wait_for(lock, end, kLook, [] { return false; });

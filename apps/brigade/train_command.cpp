@@ -17,6 +17,7 @@
 #include "apps/brigade/train_setup.h"
 #include "apps/brigade/training_loop.h"
 #include "apps/brigade/weights.h"
+#include "apps/brigade/worker_options.h"
 #include "brigade/base/strings.h"
 #include "brigade/checkpoint/weights_hash.h"
 
@@ -42,9 +43,9 @@ constexpr const char* kExamples = R"(Examples:
   brigade train --model mlp --dataset synthetic --steps 100 --optimizer sgd --learning-rate 0.1 --json
       a quick try, without files
 
-SIGINT (Ctrl-C) and SIGTERM end the training after the current step; everything is saved. A second one
+SIGINT (Ctrl-C), SIGTERM and SIGHUP end the training after the current step; everything is saved. A second one
 ends it at once. The same command again goes on where it was, as it does after a crash; with more steps
-or epochs a finished run goes on, too. Exit codes: 0 done, 1 failed, 2 wrong usage or input, 130 SIGINT, 75 SIGTERM.)";
+or epochs a finished run goes on, too. Exit codes: 0 done, 1 failed, 2 wrong usage or input, 130 SIGINT, 75 SIGTERM or SIGHUP.)";
 
 constexpr double kSecondsBetweenLines = 5.0;
 constexpr double kSecondsBetweenRewrites = 0.5;
@@ -57,16 +58,6 @@ train::ProgressOptions progress_options(const TrainFlags& flags,
   return {.total_steps = total_steps,
           .interval = std::chrono::duration_cast<std::chrono::milliseconds>(interval),
           .form = on_terminal ? train::ProgressForm::kRewrite : train::ProgressForm::kLines};
-}
-
-/// All workers computed the same numbers, or one of them is broken: what they end with shows it.
-void check_equal(const distribute::Strategy& strategy, const std::string& weights_sha256) {
-  const std::string chiefs = strategy.chiefs(weights_sha256);
-  if (chiefs == weights_sha256) return;
-  throw Error(ErrorCode::kInternal,
-              base::str_cat("this worker's weights are not the chief's: their sha256 is ",
-                            weights_sha256, ", and the chief's is ", chiefs,
-                            "; run the same program on the same kind of machine everywhere"));
 }
 
 class TrainCommand final : public Command {
@@ -83,6 +74,7 @@ class TrainCommand final : public Command {
     Prepared prepared = set_up([&] { return prepare(flags_); });
     const Json config = configuration(flags_, prepared);
     const distribute::Strategy& strategy = *prepared.strategy;
+    set_up([&] { check_same_training(flags_, prepared, config); });
     Json stored;
     if (prepared.directory && strategy.is_chief())
       stored = set_up([&] { return open(prepared, config); });
@@ -98,6 +90,8 @@ class TrainCommand final : public Command {
   /// The result, if the run that the directory holds is finished; else makes it ready.
   Json open(Prepared& prepared, const Json& config) const {
     const HeldRun held = flags_.checkpoints.held_run();
+    prepared.directory->lock();
+    prepared.directory->check(held);  // again: another training may have ended there meanwhile
     if (held != HeldRun::kReplace) {
       Json stored = prepared.directory->finished(config, prepared.length);
       if (!stored.is_null()) return stored;
@@ -129,7 +123,7 @@ class TrainCommand final : public Command {
     if (is_chief) tell_shares(result);
     const auto weights = weights_of(model.variables());
     const std::string weights_sha256 = checkpoint::weights_sha256(weights);
-    check_equal(*prepared.strategy, weights_sha256);
+    check_same_weights(*prepared.strategy, weights_sha256);
     if (prepared.directory && is_chief) prepared.directory->save_weights(weights, result.steps);
     if (result.signal && is_chief) tell_interrupted(result, total_steps, prepared);
     if (is_chief) warn_of_divergence(result);
@@ -160,11 +154,15 @@ class TrainCommand final : public Command {
         .directory = model_dir.empty() ? io::Path() : evaluations_in(model_dir)});
   }
 
-  train::SessionOptions session_options(const Prepared& prepared,
+  train::SessionOptions session_options(Prepared& prepared,
                                         const std::shared_ptr<EvaluationHook>& evaluation) const {
     train::SessionOptions options = flags_.checkpoints.session_options();
     flags_.watch.add_to(options, flags_.checkpoints.model_dir);
     options.resume_from = prepared.resume_from;
+    if (prepared.directory)
+      options.scaffold.saver.on_saved = [&directory = *prepared.directory](std::int64_t step) {
+        directory.note_saved(step);
+      };
     if (!flags_.watch.evaluations().is_never()) options.hooks.push_back(evaluation);
     return options;
   }

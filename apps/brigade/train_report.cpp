@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/brigade/interrupt.h"
+#include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 #include "brigade/tuning/tuning.h"
 
@@ -147,14 +148,15 @@ void tell_interrupted(const TrainingResult& result, std::optional<std::int64_t> 
             << result.steps;
   if (total_steps) std::cerr << " of " << *total_steps;
   if (prepared.directory) {
-    std::cerr << "; the weights are saved in " << prepared.directory->path().string() << std::endl;
+    std::cerr << "; the weights are saved in "
+              << base::printable(prepared.directory->path().string()) << std::endl;
   } else {
     std::cerr << "; without --model-dir the weights are dropped" << std::endl;
   }
 }
 
 void tell_finished(const Json& result, const Prepared& prepared) {
-  std::cerr << "brigade: the run in " << prepared.directory->path().string()
+  std::cerr << "brigade: the run in " << base::printable(prepared.directory->path().string())
             << " is finished, after step " << result["steps"].get<std::int64_t>()
             << "; go on with more --steps or --epochs, or train anew with --overwrite" << std::endl;
 }

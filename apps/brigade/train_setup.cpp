@@ -1,12 +1,14 @@
 #include "apps/brigade/train_setup.h"
 
 #include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "apps/brigade/exit_code.h"
 #include "apps/brigade/whole_checkpoint.h"
 #include "brigade/base/strings.h"
 #include "brigade/checkpoint/checkpoint.h"
+#include "brigade/checkpoint/weights_hash.h"
 
 namespace brigade::command {
 namespace {
@@ -51,6 +53,64 @@ std::optional<io::Path> resume_from(const CheckpointFlags& flags, const Prepared
   return whole_checkpoint(files, prepared.started_from);
 }
 
+// By manifests alone, which is quick. Also finds a checkpoint of a newer format, before anything is
+// written beside it.
+bool has_own_beyond(const io::Path& checkpoints, std::int64_t step) {
+  const auto files = io::posix_file_system();
+  const auto newest = checkpoint::latest_checkpoint(*files, checkpoints);
+  return newest && checkpoint::Checkpoint::open(files, *newest).step() > step;
+}
+
+[[noreturn]] void refuse_to_end_before(const checkpoint::Checkpoint& begin, std::int64_t steps) {
+  throw UsageError(base::str_cat("the training goes on from ", begin.path(), " after step ",
+                                 begin.step(), ", and --steps is ", steps,
+                                 " in all; give more steps, or begin with an earlier checkpoint"));
+}
+
+void check_steps_left(const TrainFlags& flags, const Prepared& prepared) {
+  const auto files = io::posix_file_system();
+  const std::int64_t steps = flags.steps.value_or(std::numeric_limits<std::int64_t>::max());
+  if (prepared.resume_from) {
+    const auto begin = checkpoint::Checkpoint::open(files, *prepared.resume_from);
+    if (begin.step() > steps) refuse_to_end_before(begin, steps);
+  }
+  if (!prepared.directory || flags.checkpoints.overwrite) return;
+  const io::Path own = checkpoints_in(flags.checkpoints.model_dir);
+  // One with a result is refused by it, which says how long the run was.
+  if (!has_own_beyond(own, steps) || prepared.directory->has_result()) return;
+  const auto newest = checkpoint::find_latest_whole(files, own).checkpoint;
+  if (newest && newest->step() > steps) refuse_to_end_before(*newest, steps);
+}
+
+// What another run was trained on so far; 0 if it does not say.
+std::int64_t examples_behind(const io::Path& path) {
+  const io::StateTree state = checkpoint::Checkpoint::open(io::posix_file_system(), path).state();
+  constexpr const char* kPart = "part/examples";
+  return state.has("parts") && state.at("parts").has(kPart) ? state.at("parts").at(kPart).as_int64()
+                                                            : 0;
+}
+
+void check_examples_left(const Prepared& prepared) {
+  if (!prepared.resume_from || !prepared.length || prepared.length->unit != "examples") return;
+  const std::int64_t behind = examples_behind(*prepared.resume_from);
+  if (behind <= prepared.length->count) return;
+  throw UsageError(base::str_cat("the training goes on from ", *prepared.resume_from, " after ",
+                                 behind, " examples, and --epochs asks for ",
+                                 prepared.length->count,
+                                 " in all; give more epochs, or begin with an earlier checkpoint"));
+}
+
+constexpr std::int64_t kComparedExamples = 1024;
+
+// A whole data set takes too long to read once more; one that differs does so from the beginning.
+std::string sha256_of_first(const data::Dataset<input::LabeledExample>& examples) {
+  auto batches = examples.take(kComparedExamples).batch(kComparedExamples).iterator();
+  const auto first = batches.next();
+  if (!first) return "none";
+  return checkpoint::weights_sha256(std::vector<checkpoint::NamedTensor>{
+      {"features", first->features}, {"labels", first->labels}});
+}
+
 std::optional<Length> length(const TrainFlags& flags, std::int64_t examples_in_pass) {
   if (flags.steps) return Length{.unit = "steps", .count = *flags.steps};
   if (examples_in_pass < 0) return std::nullopt;
@@ -78,13 +138,17 @@ Prepared prepare(const TrainFlags& flags) {
   }
   prepared.started_from = started_from(flags.checkpoints, prepared);
   prepared.resume_from = resume_from(flags.checkpoints, prepared);
+  check_steps_left(flags, prepared);
   prepared.strategy = flags.strategy.make();
   prepared.global_batch = flags.batch.global_size(prepared.strategy->num_replicas_in_sync());
   if (flags.watch.evaluates_at_end() || !flags.watch.evaluations().is_never()) {
     prepared.test = flags.data.load(input::Split::kTest).batch(prepared.global_batch);
   }
-  const auto examples = flags.pipeline.apply(flags.data.load(input::Split::kTrain));
+  const auto raw_examples = flags.data.load(input::Split::kTrain);
+  if (prepared.strategy->num_workers() > 1) prepared.data_sha256 = sha256_of_first(raw_examples);
+  const auto examples = flags.pipeline.apply(raw_examples);
   prepared.length = length(flags, examples.cardinality());
+  check_examples_left(prepared);
   const std::int64_t passes = flags.steps ? data::kForever : flags.epochs.value_or(1);
   prepared.train = examples.repeat(passes).batch(prepared.global_batch).prefetch(data::kAutotune);
   check_profile(flags, prepared);

@@ -30,6 +30,8 @@ struct Prepared {
   std::string started_from;
   /// The checkpoint of another run to begin with; unset: as the model directory has it.
   std::optional<io::Path> resume_from;
+  /// Of the first examples as they are read, where several workers must read the same; else empty.
+  std::string data_sha256;
 };
 
 /// Checks the flags and the model directory, makes the strategy and reads the data, the quick

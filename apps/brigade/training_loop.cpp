@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
 
 #include "apps/brigade/report.h"
+#include "apps/brigade/start_watch.h"
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
 #include "brigade/train/stop_at_step_hook.h"
@@ -123,7 +125,11 @@ train::Part counted(const std::string& name, std::int64_t& count) {
 TrainingResult run_training(const Training& training, train::Progress& progress,
                             const Interrupt& interrupt) {
   distribute::Strategy& strategy = training.step.strategy;
-  auto batches = strategy.distribute(training.batches).iterator();
+  // Going on from a checkpoint may read much of the data again. Several workers stop together, at a
+  // step that they agree on: none of them gives up by itself.
+  std::optional<StartWatch> start(std::in_place, interrupt);
+  const auto told = strategy.num_workers() == 1 ? start->token() : concurrency::CancelToken();
+  auto batches = strategy.distribute(training.batches).iterator(told);
   std::int64_t examples = 0;  // in earlier processes too, as the global step
   Losses losses;
   train::TrainingState state(strategy);
@@ -131,7 +137,12 @@ TrainingResult run_training(const Training& training, train::Progress& progress,
   state.add_optimizer(training.optimizer, training.step.minimizer);
   state.add_iterator("train", batches);
   state.add_part(counted("examples", examples));
-  train::MonitoredTrainingSession session(state, session_options(training, losses));
+  const auto begun = start->attempt("the input to be where the checkpoint left it", [&] {
+    return std::make_unique<train::MonitoredTrainingSession>(state,
+                                                             session_options(training, losses));
+  });
+  start.reset();  // from here on a signal ends the training behind its step
+  train::MonitoredTrainingSession& session = *begun;
 
   const std::int64_t first_step = state.global_step();
   if (first_step > 0) base::log_info(base::str_cat("going on from step ", first_step));

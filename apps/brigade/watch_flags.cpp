@@ -6,6 +6,7 @@
 #include "apps/brigade/exit_code.h"
 #include "apps/brigade/interval_flag.h"
 #include "apps/brigade/run_directory.h"
+#include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 
 namespace brigade::command {
@@ -22,8 +23,8 @@ train::StepRange parse_steps(const std::string& text) {
   if (ends.size() == 2 && first && last && *first >= 1 && *last >= *first) {
     return {.first = *first, .last = *last};
   }
-  throw UsageError(base::str_cat("--profile-steps is '", text,
-                                 "'; give the first and the last step, both included, such as "
+  throw UsageError(base::str_cat("--profile-steps is ", base::quoted(text),
+                                 "; give the first and the last step, both included, such as "
                                  "10:20; the first step of a training is 1"));
 }
 

@@ -1,9 +1,11 @@
 #include "apps/brigade/weights.h"
 
+#include <CLI/CLI.hpp>
 #include <map>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/checkpoint/inspect.h"
 
 namespace brigade::command {
 namespace {
@@ -62,6 +64,17 @@ Differences compare(std::span<const variables::Variable> variables,
 
 }  // namespace
 
+void add_hash_mismatch(CLI::App& app, bool& allow_changed_weights) {
+  app.add_flag("--allow-changed-weights", allow_changed_weights,
+               "Take weights that are not those whose sha256 was recorded: they were replaced on "
+               "purpose");
+}
+
+checkpoint::HashMismatch hash_mismatch(bool allow_changed_weights) {
+  return allow_changed_weights ? checkpoint::HashMismatch::kAllow
+                               : checkpoint::HashMismatch::kRefuse;
+}
+
 std::vector<checkpoint::NamedTensor> weights_of(std::span<const variables::Variable> variables) {
   std::vector<checkpoint::NamedTensor> weights;
   for (const variables::Variable& variable : variables) {
@@ -83,6 +96,16 @@ void assign_weights(std::span<const variables::Variable> variables,
   for (const variables::Variable& variable : variables) {
     variable.assign(weights.at(variable.name()));
   }
+}
+
+std::vector<NotFinite> not_finite(std::span<const checkpoint::NamedTensor> weights) {
+  std::vector<NotFinite> found;
+  for (const checkpoint::NamedTensor& each : weights) {
+    if (const auto count = checkpoint::count_not_finite(each.tensor)) {
+      found.push_back({.name = each.name, .count = count});
+    }
+  }
+  return found;
 }
 
 }  // namespace brigade::command

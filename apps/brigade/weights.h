@@ -1,14 +1,25 @@
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "brigade/checkpoint/safetensors.h"
+#include "brigade/checkpoint/weights_hash.h"
 #include "brigade/variables/variable.h"
 
+namespace CLI {
+class App;
+}
+
 namespace brigade::command {
+
+/// Adds `--allow-changed-weights`, for weights that somebody has replaced on purpose.
+void add_hash_mismatch(CLI::App& app, bool& allow_changed_weights);
+/// What that flag says.
+checkpoint::HashMismatch hash_mismatch(bool allow_changed_weights);
 
 /// The values of all variables, as they are saved and hashed.
 std::vector<checkpoint::NamedTensor> weights_of(std::span<const variables::Variable> variables);
@@ -19,5 +30,13 @@ std::vector<checkpoint::NamedTensor> weights_of(std::span<const variables::Varia
 void assign_weights(std::span<const variables::Variable> variables,
                     const checkpoint::SafetensorsFile& weights, std::string_view source,
                     std::string_view model);
+
+/// Elements of a variable that are NaN or infinite.
+struct NotFinite {
+  std::string name;
+  std::uint64_t count = 0;
+};
+/// The tensors that have any, in their order.
+std::vector<NotFinite> not_finite(std::span<const checkpoint::NamedTensor> weights);
 
 }  // namespace brigade::command

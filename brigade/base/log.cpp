@@ -6,7 +6,10 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <utility>
+
+#include "brigade/base/printable.h"
 
 namespace brigade::base {
 namespace {
@@ -41,9 +44,21 @@ spdlog::level::level_enum spdlog_level(LogLevel level) {
   return spdlog::level::err;
 }
 
-void write(LogLevel level, std::string_view message) {
+/// Names out of files and from peers stand in messages: what is written here cannot act on a
+/// terminal. Lines after the first are indented, so that none passes for a message of its own.
+std::string shown(std::string_view message) {
+  std::string text = printable_lines(message);
+  for (std::size_t end = text.find('\n'); end != std::string::npos;
+       end = text.find('\n', end + 1)) {
+    if (text.compare(end + 1, 2, "  ") != 0) text.insert(end + 1, "  ");
+  }
+  return text;
+}
+
+void write(LogLevel level, std::string_view raw) {
   Log& log = process_log();
   if (level < log.level.load(std::memory_order_relaxed)) return;
+  const std::string message = shown(raw);
   const std::lock_guard<std::mutex> lock(log.mutex);
   if (log.sink) {
     log.sink(level, message);

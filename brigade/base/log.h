@@ -16,7 +16,8 @@ enum class LogLevel {
 /// "info", "warning", "error" or "off".
 std::string_view to_string(LogLevel level);
 
-/// Receives each message that passes the level, without a trailing newline.
+/// Receives each message that passes the level, without a trailing newline, fit for a terminal:
+/// control characters are escaped (`printable_lines`), lines after the first are indented.
 using LogSink = std::function<void(LogLevel, std::string_view)>;
 
 /// Write one message to the log: by default one line on standard error, `[warning] text`, coloured

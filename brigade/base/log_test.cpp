@@ -36,6 +36,18 @@ TEST_F(LogTest, SinkReceivesLevelAndText) {
                                  {LogLevel::kError, "three"}}));
 }
 
+TEST_F(LogTest, NothingInAMessageActsOnATerminal) {
+  log_warning("file '\x1b[2Ja\u202eb\xff' is gone");
+  log_info("two\nlines\n  three\n[error] forged");
+  const Messages expected = {{LogLevel::kWarning, "file '\\x1b[2Ja\\u202eb\\xff' is gone"},
+                             {LogLevel::kInfo, "two\n  lines\n  three\n  [error] forged"}};
+  EXPECT_EQ(messages_, expected);
+  set_log_sink(nullptr);
+  testing::internal::CaptureStderr();
+  log_error("\x1b[31mred");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "[error] \\x1b[31mred\n");
+}
+
 TEST_F(LogTest, LevelDropsWhatMattersLess) {
   set_log_level(LogLevel::kError);
   log_info("one");

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "brigade/base/error.h"
+#include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 #include "brigade/checkpoint/checkpoint_directory.h"
 #include "brigade/checkpoint/safetensors_stream.h"
@@ -48,13 +49,14 @@ at::Tensor Checkpoint::tensor(std::string_view name, Section section) const {
     const auto nearest = base::nearest(name, names(section));
     throw Error(
         ErrorCode::kNotFound,
-        base::str_cat(path_, ": no tensor is called '", name, "' among its ", known.size(), " ",
-                      section, nearest ? base::str_cat("; did you mean '", *nearest, "'?") : ""));
+        base::str_cat(
+            path_, ": no tensor is called ", base::quoted(name), " among its ", known.size(), " ",
+            section, nearest ? base::str_cat("; did you mean ", base::quoted(*nearest), "?") : ""));
   }
   for (NamedTensor& each : read_file(found->second.file, section)) {
     if (each.name == name) return std::move(each.tensor);
   }
-  throw Error(ErrorCode::kInternal, base::str_cat(path_, ": '", name, "' vanished"));
+  throw Error(ErrorCode::kInternal, base::str_cat(path_, ": ", base::quoted(name), " vanished"));
 }
 
 std::vector<NamedTensor> Checkpoint::tensors(Section section) const {

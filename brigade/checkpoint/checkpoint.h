@@ -57,7 +57,9 @@ class Checkpoint {
   Manifest manifest_;
 };
 
-/// The whole checkpoints of a directory, oldest first; sums are not compared.
+/// The whole checkpoints of a directory, oldest first; sums are not compared. Throws
+/// kUnimplemented, naming it, if one has a format that is newer than this build reads; so do the
+/// next two.
 std::vector<io::Path> checkpoint_paths(const io::FileSystem& files, const io::Path& directory);
 
 /// The newest of them, or nothing (TensorFlow: tf.train.latest_checkpoint). Newest is what was

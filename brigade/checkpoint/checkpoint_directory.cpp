@@ -6,20 +6,26 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/io/read_at_most.h"
 
 namespace brigade::checkpoint {
 namespace {
 
 constexpr std::string_view kPrefix = "ckpt-";
 
-// Errors that say something of the checkpoint, not of the machine or the user's rights.
+// Errors that say something of the checkpoint, not of the machine or the user's rights. A newer
+// format (kUnimplemented) is not broken: it may be the newest, and its number cannot be known.
 bool says_broken(ErrorCode code) {
   return code == ErrorCode::kDataLoss || code == ErrorCode::kNotFound ||
-         code == ErrorCode::kUnimplemented || code == ErrorCode::kInvalidArgument;
+         code == ErrorCode::kInvalidArgument;
 }
 
-DirectoryEntry examine(const io::FileSystem& files, const io::Path& path, std::int64_t step) {
-  DirectoryEntry entry{.path = path, .step = step, .manifest = std::nullopt, .reason = ""};
+DirectoryEntry examine(const io::FileSystem& files, const io::Path& path, FolderName name) {
+  DirectoryEntry entry{.path = path,
+                       .step = name.step,
+                       .attempt = name.attempt,
+                       .manifest = std::nullopt,
+                       .reason = ""};
   try {
     entry.manifest = read_manifest(files, path);
   } catch (const Error& error) {
@@ -44,14 +50,14 @@ std::vector<DirectoryEntry> list_checkpoints(const io::FileSystem& files,
   for (const std::string& name : files.list(directory)) {
     const auto known = parse_folder_name(name);
     if (!known) continue;
-    auto entry = examine(files, directory / name, known->step);
+    auto entry = examine(files, directory / name, *known);
     // Gone meanwhile: a saver has removed an old one.
     if (entry.manifest || files.exists(entry.path)) entries.push_back(std::move(entry));
   }
   std::sort(entries.begin(), entries.end(), [](const DirectoryEntry& a, const DirectoryEntry& b) {
     const auto key = [](const DirectoryEntry& each) {
       return std::make_tuple(!each.manifest, each.manifest ? each.manifest->number : each.step,
-                             each.path);
+                             each.step, each.attempt);
     };
     return key(a) < key(b);
   });
@@ -60,7 +66,8 @@ std::vector<DirectoryEntry> list_checkpoints(const io::FileSystem& files,
 
 Manifest read_manifest(const io::FileSystem& files, const io::Path& folder) {
   const io::Path path = folder / kManifestName;
-  Manifest manifest = parse_manifest(files.read(path), path.string());
+  Manifest manifest =
+      parse_manifest(io::read_at_most(files, path, kMostManifestBytes), path.string());
   for (const ManifestFile& each : manifest.files) {
     const auto info = files.info(folder / each.name);
     if (!info || info->kind != io::FileKind::kFile) {
@@ -90,12 +97,6 @@ std::optional<FolderName> parse_folder_name(std::string_view name) {
   const auto attempt = digits_only(name.substr(dash + 1));
   if (!attempt || *attempt < 2 || *attempt > std::numeric_limits<int>::max()) return std::nullopt;
   return FolderName{.step = *step, .attempt = static_cast<int>(*attempt)};
-}
-
-void remove_folder(io::FileSystem& files, const io::Path& folder) {
-  if (!files.exists(folder)) return;
-  for (const std::string& name : files.list(folder)) files.remove(folder / name);
-  files.remove(folder);
 }
 
 }  // namespace brigade::checkpoint

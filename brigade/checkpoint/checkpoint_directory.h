@@ -14,13 +14,18 @@ namespace brigade::checkpoint {
 /// A folder of a checkpoint directory that is named like a checkpoint.
 struct DirectoryEntry {
   io::Path path;
-  std::int64_t step = 0;             ///< As its name says.
+  std::int64_t step = 0;  ///< As its name says; so is the next.
+  int attempt = 1;
   std::optional<Manifest> manifest;  ///< If it is whole, and all files have their size.
   std::string reason;                ///< Otherwise: why not.
 };
 
 /// All checkpoints in `directory`, whole and broken: the whole ones by their number, oldest first;
 /// then the broken ones by the step of their name. Empty if there is no such folder.
+///
+/// Throws kUnimplemented, naming it, for one whose format is newer than this build reads: it is
+/// whole, and what is newest, which numbers are taken and what may be removed cannot be known
+/// without it. So nobody goes on before it, reuses its number or removes it.
 std::vector<DirectoryEntry> list_checkpoints(const io::FileSystem& files,
                                              const io::Path& directory);
 
@@ -38,12 +43,9 @@ struct FolderName {
 };
 std::optional<FolderName> parse_folder_name(std::string_view name);
 
-/// Removes a folder and the files in it. Does nothing if there is none.
-void remove_folder(io::FileSystem& files, const io::Path& folder);
-
 /// The file in a checkpoint directory that names the newest checkpoint, for people and scripts.
 inline constexpr std::string_view kLatestName = "latest";
-/// How folders begin that are being written or removed: no checkpoints, and free to be removed.
+/// How folders begin that are being written or removed: no checkpoints.
 inline constexpr std::string_view kTemporaryPrefix = ".ckpt-";
 
 }  // namespace brigade::checkpoint

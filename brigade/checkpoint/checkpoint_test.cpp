@@ -53,6 +53,44 @@ TEST_F(CheckpointTest, ListsOldestFirst) {
   EXPECT_EQ(latest_checkpoint(*files_, kDirectory), path(100));
 }
 
+// Their numbers are equal where somebody has put two runs into one folder.
+TEST_F(CheckpointTest, EqualNumbersAreOrderedByStepAndAttemptNotByText) {
+  const std::vector<std::string> names = {"ckpt-9", "ckpt-9-2", "ckpt-9-10", "ckpt-10"};
+  save({9});
+  const std::string manifest = files_->read(path(9) / kManifestName);
+  for (const std::string& name : names) {
+    if (files_->exists(kDirectory / name)) continue;
+    files_->create_directories(kDirectory / name);
+    for (const std::string& file : files_->list(path(9)))
+      testing::write_file(*files_, kDirectory / name / file, files_->read(path(9) / file));
+  }
+  std::vector<std::string> found;
+  for (const io::Path& each : checkpoint_paths(*files_, kDirectory))
+    found.push_back(each.filename().string());
+  EXPECT_EQ(found, names);
+  for (const std::string& name : names) files_->remove(kDirectory / name / kManifestName);
+  found.clear();
+  for (const BrokenCheckpoint& each : find_latest_whole(files_, kDirectory).broken)
+    found.push_back(each.path.filename().string());
+  EXPECT_EQ(found, names);
+}
+
+TEST_F(CheckpointTest, ANewerFormatIsRefusedByNameWhereverACheckpointIsLookedFor) {
+  save({1, 2, 3});
+  testing::make_newer(*files_, path(2));
+  const auto expect_refused = [&](const std::function<void()>& call) {
+    const auto error = caught(call);
+    EXPECT_EQ(error.code, ErrorCode::kUnimplemented) << error.message;
+    EXPECT_NE(error.message.find("ckpt-2"), std::string::npos) << error.message;
+    EXPECT_NE(error.message.find("version 2"), std::string::npos) << error.message;
+  };
+  expect_refused([&] { find_latest_whole(files_, kDirectory); });
+  expect_refused([&] { latest_checkpoint(*files_, kDirectory); });
+  expect_refused([&] { checkpoint_paths(*files_, kDirectory); });
+  expect_refused([&] { Checkpoint::open(files_, path(2)); });
+  EXPECT_EQ(Checkpoint::open(files_, path(3)).step(), 3);  // asked for by name
+}
+
 TEST_F(CheckpointTest, ReadsOneTensorAndNamesTheNearest) {
   save({4});
   const Checkpoint checkpoint = Checkpoint::open(files_, path(4));

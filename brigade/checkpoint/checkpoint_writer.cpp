@@ -6,6 +6,7 @@
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/checkpoint/checkpoint_directory.h"
+#include "brigade/checkpoint/checkpoint_removal.h"
 #include "brigade/checkpoint/shard_files.h"
 #include "brigade/checkpoint/shard_plan.h"
 #include "brigade/device/dtypes.h"
@@ -47,14 +48,11 @@ void write_file(io::FileSystem& files, const io::Path& path, std::string_view te
 /// A folder that goes unless it became a checkpoint.
 class TemporaryFolder {
  public:
-  TemporaryFolder(io::FileSystem& files, io::Path path) : files_(files), path_(std::move(path)) {
-    remove_folder(files_, path_);  // of a crash
-    files_.create_directories(path_);
-  }
+  TemporaryFolder(io::FileSystem& files, io::Path path) : files_(files), path_(std::move(path)) {}
   ~TemporaryFolder() {
     if (is_done_) return;
     try {
-      remove_folder(files_, path_);
+      remove_checkpoint_folder(files_, path_);
     } catch (const Error&) {  // the error that brought us here matters more
     }
   }
@@ -76,18 +74,18 @@ class TemporaryFolder {
 io::Path free_path(const io::FileSystem& files, const io::Path& directory, std::int64_t step) {
   for (int attempt = 1;; ++attempt) {
     io::Path path = directory / folder_name(step, attempt);
-    if (!files.exists(path)) return path;
+    if (!files.entry(path)) return path;
   }
 }
 
 /// Folders that others write into have a name that nobody had before: who is late, from a save that
 /// has failed or a life of the job that is over, finds no folder.
-std::string temporary_name(std::int64_t step, bool is_shared) {
-  if (!is_shared) return base::str_cat(kTemporaryPrefix, step, ".saving");
+std::string nonce_of(bool is_shared) {
+  if (!is_shared) return "";
   std::random_device device;
   char nonce[32];
   std::snprintf(nonce, sizeof nonce, "%08x%08x", device(), device());
-  return base::str_cat(kTemporaryPrefix, step, ".", nonce, ".saving");
+  return nonce;
 }
 
 std::vector<Seal> write_tensors(io::FileSystem& files, const io::Path& folder,
@@ -104,8 +102,8 @@ std::vector<Seal> write_tensors(io::FileSystem& files, const io::Path& folder,
 Written write_checkpoint(io::FileSystem& files, const Snapshot& snapshot,
                          const WriteRequest& request) {
   const std::vector<Shard> shards = plan_shards(snapshot, request.shards);
-  const std::string name = temporary_name(snapshot.step, request.others != nullptr);
-  TemporaryFolder folder(files, request.directory / name);
+  TemporaryFolder folder(files, make_saving_folder(files, request.directory, snapshot.step,
+                                                   nonce_of(request.others != nullptr)));
   const std::vector<Seal> seals = write_tensors(files, folder.path(), shards, request);
   Written written{.path = {}, .manifest = manifest_of(snapshot, request, shards, seals)};
   write_file(files, folder.path() / kManifestName, write_manifest(written.manifest));

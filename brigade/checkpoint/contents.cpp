@@ -8,6 +8,7 @@
 
 #include "brigade/base/ambient.h"
 #include "brigade/base/error.h"
+#include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 #include "brigade/device/dtypes.h"
 #include "brigade/io/safetensors_header.h"
@@ -23,20 +24,21 @@ bool is_in_replica() {
 void check_holdable(const NamedTensor& named) {
   const at::Tensor& tensor = named.tensor;
   check_argument(!named.name.empty() && named.name != "__metadata__",
-                 base::str_cat("save: a tensor cannot be called '", named.name, "'"));
-  check_argument(tensor.defined(), base::str_cat("save: tensor '", named.name, "' is undefined"));
+                 base::str_cat("save: a tensor cannot be called ", base::quoted(named.name)));
+  check_argument(tensor.defined(),
+                 base::str_cat("save: tensor ", base::quoted(named.name), " is undefined"));
   check_argument(
       tensor.layout() == at::kStrided && device::file_dtype_of(tensor.scalar_type()).has_value(),
-      base::str_cat("save: tensor '", named.name, "' is ", at::toString(tensor.scalar_type()), ", ",
-                    tensor.layout(), "; a checkpoint holds dense tensors of ",
-                    io::tensor_dtypes()));
+      base::str_cat("save: tensor ", base::quoted(named.name), " is ",
+                    at::toString(tensor.scalar_type()), ", ", tensor.layout(),
+                    "; a checkpoint holds dense tensors of ", io::tensor_dtypes()));
 }
 
 void check_unique(const std::vector<NamedTensor>& tensors, std::string_view what) {
   std::set<std::string_view> names;
   for (const NamedTensor& each : tensors) {
     check_argument(names.insert(each.name).second,
-                   base::str_cat("save: two ", what, " are called '", each.name, "'"));
+                   base::str_cat("save: two ", what, " are called ", base::quoted(each.name)));
   }
 }
 

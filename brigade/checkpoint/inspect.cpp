@@ -6,7 +6,6 @@
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/checkpoint/checkpoint.h"
-#include "brigade/checkpoint/safetensors_stream.h"
 #include "brigade/checkpoint/torch_import.h"
 #include "brigade/device/dtypes.h"
 
@@ -32,7 +31,8 @@ InspectedTensor inspected(Section section, const std::string& name, const at::Te
           .name = name,
           .dtype = dtype_name(tensor.scalar_type()),
           .shape = tensor.sizes().vec(),
-          .bytes = tensor.nbytes()};
+          .bytes = tensor.nbytes(),
+          .not_finite = count_not_finite(tensor)};
 }
 
 void add(Loaded& loaded, Section section, std::vector<NamedTensor> tensors) {
@@ -69,7 +69,8 @@ Loaded load_directory(std::shared_ptr<const io::FileSystem> files, const io::Pat
               base::str_cat(path, " holds no whole checkpoint", broken));
 }
 
-Loaded load_file(const io::FileSystem& files, const io::Path& path, std::uint64_t bytes) {
+Loaded load_file(const io::FileSystem& files, const io::Path& path, std::uint64_t bytes,
+                 HashMismatch mismatch) {
   Loaded loaded{.inspection = {.path = path, .format = "safetensors"}, .tensors = {}, .state = {}};
   loaded.inspection.bytes = bytes;
   if (is_torch_file(files, path)) {
@@ -77,20 +78,21 @@ Loaded load_file(const io::FileSystem& files, const io::Path& path, std::uint64_
     add(loaded, Section::kVariables, read_torch(files, path).tensors);
     return loaded;
   }
-  SafetensorsFile file = read_safetensors_stream(files, path, std::nullopt);
+  SafetensorsFile file = read_weights(files, path, mismatch);
   loaded.inspection.metadata = std::move(file.metadata);
   add(loaded, Section::kVariables, std::move(file.tensors));
   return loaded;
 }
 
-Loaded load(std::shared_ptr<const io::FileSystem> files, const io::Path& path) {
+Loaded load(std::shared_ptr<const io::FileSystem> files, const io::Path& path,
+            HashMismatch mismatch) {
   check_argument(files != nullptr, "inspect: needs a file system");
   const auto info = files->info(path);
   if (!info) {
     throw Error(ErrorCode::kNotFound, base::str_cat("cannot inspect ", path, ": nothing is there"));
   }
   if (info->kind == io::FileKind::kDirectory) return load_directory(std::move(files), path);
-  return load_file(*files, path, info->size);
+  return load_file(*files, path, info->size, mismatch);
 }
 
 std::string form_of(const at::Tensor& tensor) {
@@ -119,14 +121,20 @@ void compare_values(TensorDifference difference, const at::Tensor& a, const at::
 
 }  // namespace
 
-Inspection inspect(std::shared_ptr<const io::FileSystem> files, const io::Path& path) {
-  return load(std::move(files), path).inspection;
+std::uint64_t count_not_finite(const at::Tensor& tensor) {
+  if (!tensor.is_floating_point()) return 0;
+  return static_cast<std::uint64_t>(tensor.isfinite().logical_not().sum().item<std::int64_t>());
+}
+
+Inspection inspect(std::shared_ptr<const io::FileSystem> files, const io::Path& path,
+                   HashMismatch mismatch) {
+  return load(std::move(files), path, mismatch).inspection;
 }
 
 Comparison compare(std::shared_ptr<const io::FileSystem> files, const io::Path& a,
-                   const io::Path& b) {
-  Loaded left = load(files, a);
-  Loaded right = load(files, b);
+                   const io::Path& b, HashMismatch mismatch) {
+  Loaded left = load(files, a, mismatch);
+  Loaded right = load(files, b, mismatch);
   Comparison result;
   for (const auto& [key, tensor] : left.tensors) {
     const auto other = right.tensors.find(key);

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -9,6 +11,7 @@
 #include <vector>
 
 #include "brigade/checkpoint/manifest.h"
+#include "brigade/checkpoint/weights_hash.h"
 #include "brigade/io/file_system.h"
 
 namespace brigade::checkpoint {
@@ -19,7 +22,12 @@ struct InspectedTensor {
   std::string dtype;  ///< "float32"
   std::vector<std::int64_t> shape;
   std::uint64_t bytes = 0;
+  std::uint64_t not_finite = 0;  ///< Elements that are NaN or infinite.
 };
+
+/// How many elements of a tensor are NaN or infinite: weights of a training that has diverged.
+/// Thread-safety: a pure function.
+std::uint64_t count_not_finite(const at::Tensor& tensor);
 
 /// What lies at a path, for people.
 struct Inspection {
@@ -36,8 +44,10 @@ struct Inspection {
 
 /// Looks at a checkpoint's folder, at a directory of checkpoints (the newest whole one), at a
 /// safetensors file, or at a PyTorch file. Reads every byte: what is broken is refused. Throws
-/// kNotFound, kDataLoss or kInvalidArgument naming the path.
-Inspection inspect(std::shared_ptr<const io::FileSystem> files, const io::Path& path);
+/// kNotFound, kDataLoss or kInvalidArgument naming the path; of a file of weights that are not
+/// those whose hash it records, kDataLoss unless `mismatch` allows it.
+Inspection inspect(std::shared_ptr<const io::FileSystem> files, const io::Path& path,
+                   HashMismatch mismatch = HashMismatch::kRefuse);
 
 /// A tensor that two files hold and that differs.
 struct TensorDifference {
@@ -66,6 +76,6 @@ struct Comparison {
 /// Compares what lies at two paths, each as `inspect` takes it. Time, number and metadata are not
 /// compared, nor are metrics; steps and states only if both have them.
 Comparison compare(std::shared_ptr<const io::FileSystem> files, const io::Path& a,
-                   const io::Path& b);
+                   const io::Path& b, HashMismatch mismatch = HashMismatch::kRefuse);
 
 }  // namespace brigade::checkpoint

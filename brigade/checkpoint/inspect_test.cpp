@@ -54,6 +54,35 @@ TEST_F(InspectTest, ShowsABareFile) {
   EXPECT_EQ(seen.bytes, files_->read("/w.safetensors").size());
 }
 
+TEST_F(InspectTest, RefusesWeightsThatAreNotThoseRecordedUnlessAllowed) {
+  const std::vector<NamedTensor> tensors = {{"a", at::full({2}, 1, at::kFloat)}};
+  const std::vector<NamedTensor> others = {{"a", at::full({2}, 2, at::kFloat)}};
+  const std::string hash = weights_sha256(tensors);
+  save_safetensors(*files_, "/whole", tensors, {{std::string(kWeightsHashKey), hash}});
+  save_safetensors(*files_, "/altered", others, {{std::string(kWeightsHashKey), hash}});
+  EXPECT_EQ(inspect(files_, "/whole").tensors.size(), 1u);
+  for (const auto& call : std::vector<std::function<void()>>{
+           [&] { inspect(files_, "/altered"); }, [&] { compare(files_, "/whole", "/altered"); },
+           [&] { read_weights(*files_, "/altered"); }}) {
+    const auto error = caught(call);
+    EXPECT_EQ(error.code, ErrorCode::kDataLoss);
+    for (const std::string& words : {std::string("/altered"), hash, weights_sha256(others)})
+      EXPECT_NE(error.message.find(words), std::string::npos) << error.message;
+  }
+  EXPECT_EQ(inspect(files_, "/altered", HashMismatch::kAllow).tensors.size(), 1u);
+  EXPECT_FALSE(compare(files_, "/whole", "/altered", HashMismatch::kAllow).is_equal());
+}
+
+TEST_F(InspectTest, CountsElementsThatAreNotFinite) {
+  at::Tensor values = at::full({4}, 1, at::kFloat);
+  values[1] = std::numeric_limits<double>::quiet_NaN();
+  values[3] = -std::numeric_limits<double>::infinity();
+  save("/w.safetensors", {{"a", values}, {"n", at::full({2}, 1, at::kLong)}});
+  const Inspection seen = inspect(files_, "/w.safetensors");
+  EXPECT_EQ(seen.tensors.at(0).not_finite, 2u);
+  EXPECT_EQ(seen.tensors.at(1).not_finite, 0u);
+}
+
 TEST_F(InspectTest, RefusesWhatIsNone) {
   files_->create_directories("/empty");
   testing::write_file(*files_, "/text", "hello, world");

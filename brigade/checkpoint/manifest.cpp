@@ -101,7 +101,12 @@ std::string write_manifest(const Manifest& manifest) {
   text.pop_back();  // the brace, to go on
   text +=
       base::str_cat(",\"metrics\":", metrics_text(manifest.metrics), ",\"state\":", manifest.state);
-  return base::str_cat(text, ",\"crc32c\":\"", to_hex(io::crc32c(io::as_bytes(text))), "\"}\n");
+  text += base::str_cat(",\"crc32c\":\"", to_hex(io::crc32c(io::as_bytes(text))), "\"}\n");
+  check_argument(text.size() <= kMostManifestBytes,
+                 base::str_cat("save: the names, metadata and state of the checkpoint take ",
+                               base::human_bytes(text.size()), "; a manifest has at most ",
+                               base::human_bytes(kMostManifestBytes)));
+  return text;
 }
 
 }  // namespace brigade::checkpoint

@@ -72,7 +72,11 @@ inline constexpr int kManifestVersion = 1;
 /// The manifest's name in a checkpoint's folder.
 inline constexpr std::string_view kManifestName = "manifest.json";
 
-/// The text of the file. Throws kInvalidArgument for text that is not UTF-8.
+/// No manifest is larger: a file that is cannot be one, and is not read.
+inline constexpr std::uint64_t kMostManifestBytes = 100'000'000;
+
+/// The text of the file. Throws kInvalidArgument for text that is not UTF-8, and for more than
+/// `kMostManifestBytes` of it.
 std::string write_manifest(const Manifest& manifest);
 
 /// Reads the text of a manifest and proves it sound: its sum, every key and type, file names that

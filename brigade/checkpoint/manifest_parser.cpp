@@ -5,6 +5,7 @@
 #include <set>
 
 #include "brigade/base/error.h"
+#include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 #include "brigade/checkpoint/manifest.h"
 #include "brigade/device/dtypes.h"
@@ -98,10 +99,10 @@ class Parser {
                   std::string_view what) const {
     if (!object.is_object()) fail(what, " is not an object");
     for (const std::string& key : keys) {
-      if (!object.contains(key)) fail(what, ": '", key, "' is missing");
+      if (!object.contains(key)) fail(what, ": ", base::quoted(key), " is missing");
     }
     for (const auto& [key, value] : object.items()) {
-      if (!keys.contains(key)) fail(what, ": unknown key '", key, "'");
+      if (!keys.contains(key)) fail(what, ": unknown key ", base::quoted(key));
     }
   }
 
@@ -135,7 +136,7 @@ class Parser {
     if (!value.is_object()) fail("metadata is not an object");
     std::map<std::string, std::string> result;
     for (const auto& [key, entry] : value.items()) {
-      result[key] = text(entry, base::str_cat("metadata '", key, "'"));
+      result[key] = text(entry, base::str_cat("metadata ", base::quoted(key)));
     }
     return result;
   }
@@ -158,8 +159,9 @@ class Parser {
       check_keys(entry, {"name", "bytes", "crc32c"}, "a file");
       const std::string& name = text(entry["name"], "a file's name");
       check_file_name(name);
-      if (!names.insert(name).second) fail("file '", name, "' is there twice");
-      const auto bytes = integer(entry["bytes"], base::str_cat("file '", name, "': bytes"), 0);
+      if (!names.insert(name).second) fail("file ", base::quoted(name), " is there twice");
+      const auto bytes =
+          integer(entry["bytes"], base::str_cat("file ", base::quoted(name), ": bytes"), 0);
       manifest.files.push_back(
           {name, {static_cast<std::uint64_t>(bytes), sum(entry["crc32c"], name)}});
     }
@@ -171,15 +173,15 @@ class Parser {
     };
     if (name.size() > 200 || !name.ends_with(kFileEnd) || name.starts_with('.') ||
         !std::all_of(name.begin(), name.end(), is_allowed)) {
-      fail("'", name, "' is no name of a file in the checkpoint's folder");
+      fail(base::quoted(name), " is no name of a file in the checkpoint's folder");
     }
   }
 
   std::uint32_t sum(const json& value, const std::string& name) const {
-    const std::string& digits = text(value, base::str_cat("file '", name, "': crc32c"));
+    const std::string& digits = text(value, base::str_cat("file ", base::quoted(name), ": crc32c"));
     const bool is_hex = digits.size() == kSumDigits &&
                         digits.find_first_not_of("0123456789abcdef") == std::string::npos;
-    if (!is_hex) fail("file '", name, "': crc32c is not eight hexadecimal digits");
+    if (!is_hex) fail("file ", base::quoted(name), ": crc32c is not eight hexadecimal digits");
     return static_cast<std::uint32_t>(std::stoul(digits, nullptr, 16));
   }
 
@@ -187,7 +189,7 @@ class Parser {
     if (!value.is_object()) fail(section, " is not an object");
     auto& tensors = manifest.tensors[static_cast<std::size_t>(section)];
     for (const auto& [name, entry] : value.items()) {
-      const std::string what = base::str_cat(section, " '", name, "'");
+      const std::string what = base::str_cat(section, " ", base::quoted(name));
       check_keys(entry, {"file", "dtype", "shape"}, what);
       ManifestTensor tensor{.file = static_cast<std::size_t>(integer(entry["file"], what, 0)),
                             .dtype = dtype(entry["dtype"], what),
@@ -201,7 +203,7 @@ class Parser {
   device::FileDtype dtype(const json& value, std::string_view what) const {
     const auto known = device::file_dtype_named(text(value, what));
     if (!known) {
-      fail(what, ": unknown dtype '", value.get<std::string>(), "'; known are ",
+      fail(what, ": unknown dtype ", base::quoted(value.get<std::string>()), "; known are ",
            io::tensor_dtypes());
     }
     return *known;
@@ -229,18 +231,18 @@ class Parser {
     }
     User& user = users_[tensor.file];
     if (user.section && *user.section != section) {
-      fail("file '", file.name, "' holds both ", *user.section, " and ", section);
+      fail("file ", base::quoted(file.name), " holds both ", *user.section, " and ", section);
     }
     user.section = section;
     user.bytes += is_empty ? 0 : static_cast<std::uint64_t>(extent);
     if (user.bytes > file.seal.bytes) {
-      fail(what, ": its file '", file.name, "' has only ", file.seal.bytes, " bytes");
+      fail(what, ": its file ", base::quoted(file.name), " has only ", file.seal.bytes, " bytes");
     }
   }
 
   void check_files_are_used(const Manifest& manifest) const {
     for (std::size_t i = 0; i < users_.size(); ++i) {
-      if (!users_[i].section) fail("file '", manifest.files[i].name, "' holds nothing");
+      if (!users_[i].section) fail("file ", base::quoted(manifest.files[i].name), " holds nothing");
     }
   }
 

@@ -2,10 +2,11 @@
 
 #include <bit>
 #include <cstring>
-#include <map>
-#include <set>
+#include <string>
+#include <utility>
 
 #include "brigade/base/error.h"
+#include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 
 namespace brigade::checkpoint {
@@ -14,16 +15,30 @@ namespace {
 using Kind = PickleValue::Kind;
 
 constexpr PickleIndex kMark = 0xffffffff;
-constexpr std::string_view kOrderedDict = "collections OrderedDict";
-constexpr std::string_view kTensor = "torch._utils _rebuild_tensor_v2";
-constexpr std::string_view kParameter = "torch._utils _rebuild_parameter";
-constexpr std::string_view kSize = "torch Size";
+// A state dict of a million tensors has some twelve million values.
+constexpr std::size_t kMostPickleValues = 16'000'000;
+
+// Their names tell the allowed globals apart, whatever their modules.
+constexpr std::string_view kOrderedDict = "OrderedDict";
+constexpr std::string_view kTensor = "_rebuild_tensor_v2";
+constexpr std::string_view kParameter = "_rebuild_parameter";
+constexpr std::string_view kSize = "Size";
+// With metadata, which newer versions of PyTorch may add.
+constexpr std::size_t kMostTensorArguments = 7;
+constexpr std::size_t kStorageParts = 5;
+
+// The types that libtorch's C++ archives make for their modules.
+bool is_module(std::string_view module) {
+  return module == "__torch__" || module.starts_with("__torch__.");
+}
 
 // Storages are told apart by whoever knows dtypes.
-bool is_allowed(std::string_view global) {
-  return global == kOrderedDict || global == kTensor || global == kParameter || global == kSize ||
-         (global.starts_with("torch ") && global.ends_with("Storage")) ||
-         global == "torch.storage UntypedStorage";
+bool is_allowed(std::string_view module, std::string_view name) {
+  if (is_module(module)) return true;
+  if (module == "collections") return name == kOrderedDict;
+  if (module == "torch._utils") return name == kTensor || name == kParameter;
+  if (module == "torch.storage") return name == "UntypedStorage";
+  return module == "torch" && (name == kSize || name.ends_with("Storage"));
 }
 
 std::string hex_of(unsigned char byte) {
@@ -125,7 +140,7 @@ class Machine {
       case 'r':
         return memorise(number<std::uint32_t>());
       case 0x94:  // MEMOIZE
-        return memorise(static_cast<std::uint32_t>(memo_.size()));
+        return memorise(remembered_);
       case 'h':
         return recall(number<std::uint8_t>());
       case 'j':
@@ -138,10 +153,12 @@ class Machine {
       }
       case 'R':
         return reduce();
+      case 0x81:  // NEWOBJ
+        return make_object();
       case 'b':
         return build();
       case 'Q':
-        return push({.kind = Kind::kStorage, .items = items_of(pop(), Kind::kTuple)});
+        return push_storage();
       default:
         refuse("the pickle has the instruction ", hex_of(code), " at byte ", position_ - 1);
     }
@@ -188,20 +205,26 @@ class Machine {
   }
 
   void push(PickleValue value) {
+    if (pickle_.values.size() >= kMostPickleValues)
+      fail("it has more than ", kMostPickleValues, " values");
     stack_.push_back(static_cast<PickleIndex>(pickle_.values.size()));
     pickle_.values.push_back(std::move(value));
   }
-  void push_text(std::uint64_t bytes) {
-    push({.kind = Kind::kString, .text = std::string(take(bytes))});
-  }
+  void push_text(std::uint64_t bytes) { push({.kind = Kind::kString, .text = take(bytes)}); }
   void push_global() {
     const auto module = line();
     push_global(module, line());
   }
   void push_global(std::string_view module, std::string_view name) {
-    std::string global = base::str_cat(module, " ", name);
-    if (!is_allowed(global)) refuse("the pickle asks for '", module, ".", name, "'");
-    push({.kind = Kind::kGlobal, .text = std::move(global)});
+    if (!is_allowed(module, name)) {
+      refuse("the pickle asks for ", base::quoted(base::str_cat(module, ".", name)));
+    }
+    push({.kind = Kind::kGlobal, .text = is_module(module) ? module : name});
+  }
+  void push_storage() {
+    const auto& parts = items_of(pop(), Kind::kTuple);
+    if (parts.size() != kStorageParts) fail("a storage has ", parts.size(), " parts; expected 5");
+    push({.kind = Kind::kStorage, .items = parts});
   }
 
   PickleIndex pop() { return pop_last(1).front(); }
@@ -234,7 +257,7 @@ class Machine {
     if (value.kind != kind) fail("a value is not of the kind that an instruction needs");
     return value.items;
   }
-  const std::string& text_of(PickleIndex index) const {
+  std::string_view text_of(PickleIndex index) const {
     const PickleValue& value = pickle_.values[index];
     if (value.kind != Kind::kString) fail("a name is no string");
     return value.text;
@@ -246,41 +269,60 @@ class Machine {
     value.items.insert(value.items.end(), items.begin(), items.end());
   }
 
+  // Places are numbered one after the other, so there are no more of them than bytes.
   void memorise(std::uint32_t place) {
     if (stack_.empty() || stack_.back() == kMark) fail("nothing is there to be remembered");
-    memo_[place] = stack_.back();
+    if (place >= bytes_.size()) fail("it remembers a value under the number ", place);
+    if (place >= memo_.size()) memo_.resize(place + 1, kMark);
+    if (std::exchange(memo_[place], stack_.back()) == kMark) ++remembered_;
   }
   void recall(std::uint32_t place) {
-    const auto found = memo_.find(place);
-    if (found == memo_.end()) fail("it recalls what was not remembered");
-    stack_.push_back(found->second);
+    if (place >= memo_.size() || memo_[place] == kMark) fail("it recalls what was not remembered");
+    stack_.push_back(memo_[place]);
   }
 
   void reduce() {
     const auto call = pop_last(2);
-    const std::vector<PickleIndex> arguments = items_of(call[1], Kind::kTuple);
+    const std::vector<PickleIndex>& arguments = items_of(call[1], Kind::kTuple);
     if (pickle_.values[call[0]].kind != Kind::kGlobal)
       refuse("the pickle calls what is no function");
-    const std::string function = pickle_.values[call[0]].text;
+    const std::string_view function = pickle_.values[call[0]].text;
     if (function == kOrderedDict && arguments.empty()) {
       push({.kind = Kind::kDict});
-    } else if (function == kTensor && arguments.size() >= 6) {
+    } else if (function == kTensor && arguments.size() >= 6 &&
+               arguments.size() <= kMostTensorArguments) {
       push({.kind = Kind::kTensor, .items = arguments});
     } else if (function == kParameter && arguments.size() == 3) {
       if (pickle_.values[arguments[0]].kind != Kind::kTensor) fail("a parameter holds no tensor");
       stack_.push_back(arguments[0]);
     } else if (function == kSize && arguments.size() == 1) {
-      const PickleValue& sizes = pickle_.values[arguments[0]];
-      if (sizes.kind != Kind::kTuple && sizes.kind != Kind::kList) fail("a size is no list");
-      push({.kind = Kind::kTuple, .items = std::vector<PickleIndex>(sizes.items)});
+      const Kind kind = pickle_.values[arguments[0]].kind;
+      if (kind != Kind::kTuple && kind != Kind::kList) fail("a size is no list");
+      stack_.push_back(arguments[0]);  // the list itself: as a copy it could be made without end
     } else {
-      refuse("the pickle calls '", function, "' with ", arguments.size(), " arguments");
+      refuse("the pickle calls ", base::quoted(function), " with ", arguments.size(), " arguments");
     }
+  }
+
+  // Nothing of the type but its name is looked at: no code comes with it.
+  void make_object() {
+    const auto call = pop_last(2);
+    const PickleValue& type = pickle_.values[call[0]];
+    const bool has_arguments = !items_of(call[1], Kind::kTuple).empty();
+    if (type.kind != Kind::kGlobal || !is_module(type.text) || has_arguments)
+      refuse("the pickle makes an object of ", base::quoted(type.text));
+    push({.kind = Kind::kObject});
   }
 
   // Attributes of a dict (`_metadata` of a state dict) are no tensors.
   void build() {
-    pop();
+    const PickleIndex attributes = pop();
+    if (!stack_.empty() && stack_.back() != kMark &&
+        pickle_.values[stack_.back()].kind == Kind::kObject) {
+      items_of(attributes, Kind::kDict);
+      pickle_.values[stack_.back()].items = {attributes};
+      return;
+    }
     if (stack_.empty() || stack_.back() == kMark ||
         pickle_.values[stack_.back()].kind != Kind::kDict) {
       refuse("the pickle sets the attributes of something other than a dict");
@@ -297,7 +339,8 @@ class Machine {
   std::size_t position_ = 0;
   Pickle pickle_;
   std::vector<PickleIndex> stack_;
-  std::map<std::uint32_t, PickleIndex> memo_;
+  std::vector<PickleIndex> memo_;  // kMark where nothing is remembered
+  std::uint32_t remembered_ = 0;
   bool is_done_ = false;
 };
 

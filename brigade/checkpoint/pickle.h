@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
+#include <deque>
 #include <string_view>
 #include <vector>
 
@@ -20,28 +20,37 @@ struct PickleValue {
     kTuple,    ///< items
     kList,     ///< items
     kDict,     ///< items: key, value, key, value, ...
-    kGlobal,   ///< text: "module name"; only those that a state dict needs
+    kGlobal,   ///< text: its name without the module; only those that a state dict needs
     kStorage,  ///< items: what PyTorch says of a storage that lies beside the pickle
     kTensor,   ///< items: the arguments of torch._utils._rebuild_tensor_v2
+    kObject,   ///< items: the dict of its attributes, once they are set; of a C++ archive's module
   };
   Kind kind = Kind::kNone;
-  std::int64_t number = 0;
-  double real = 0;
-  std::string text{};
+  union {
+    std::int64_t number = 0;
+    double real;
+  };
+  std::string_view text{};  ///< In the pickle's own bytes.
   std::vector<PickleIndex> items{};
 };
 
-/// What a pickle says, with no Python and no code in it.
+/// What a pickle says, with no Python and no code in it. It refers to the bytes that it was read
+/// from, which must outlive it.
 struct Pickle {
-  std::vector<PickleValue> values;
+  std::deque<PickleValue> values;
   PickleIndex root = 0;
   const PickleValue& at(PickleIndex index) const { return values.at(index); }
 };
 
-/// Reads a pickle as far as PyTorch's state dicts need it: plain values, tuples, lists, dicts,
-/// OrderedDicts, tensors, parameters. A pickle is a program; this runs none of it: every
+/// Reads a pickle as far as PyTorch's state dicts need it (plain values, tuples, lists, dicts,
+/// OrderedDicts, tensors, parameters), and the archives of libtorch's torch::save (modules, which
+/// are nothing but attributes). A pickle is a program; this runs none of it: every
 /// instruction and every global beyond those is refused by its name (kInvalidArgument), and what is
-/// broken throws kDataLoss. Takes memory in proportion to the text. Thread-safety: a pure function.
+/// broken throws kDataLoss.
+///
+/// Takes at most some 80 bytes of memory for a byte of the pickle, and no more than some 1.5 GB in
+/// all, whatever the pickle says: values that are named again are shared, never copied, and one of
+/// more than 16 million values is refused (kDataLoss). Thread-safety: a pure function.
 Pickle parse_pickle(std::string_view bytes, std::string_view file);
 
 }  // namespace brigade::checkpoint

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <deque>
 #include <string>
 
 #include "brigade/checkpoint/testing/sample.h"
@@ -13,8 +14,10 @@ using std::string_literals::operator""s;
 using testing::caught;
 using Kind = PickleValue::Kind;
 
+// The bytes of all tests' pickles, which refer to them.
 Pickle parse(const std::string& program) {
-  return parse_pickle("\x80\x02" + program, "file.pt");
+  static std::deque<std::string> bytes;
+  return parse_pickle(bytes.emplace_back("\x80\x02" + program), "file.pt");
 }
 
 testing::Caught refused(const std::string& program) {
@@ -50,6 +53,49 @@ TEST(Pickle, SharesWhatIsRemembered) {
   EXPECT_EQ(pickle.at(pickle.root).items, (std::vector<PickleIndex>{pickle.root}));
 }
 
+std::size_t items_of(const Pickle& pickle) {
+  std::size_t items = 0;
+  for (const PickleValue& each : pickle.values) items += each.items.size();
+  return items;
+}
+
+// Copied, a list of n numbers that is named n times takes memory in the square of the file's size.
+TEST(Pickle, ASizeIsSharedNotCopied) {
+  constexpr int kCount = 2000;
+  std::string program = "(";
+  for (int i = 0; i < kCount; ++i) program += "K\x01";
+  program += "tq\0"s + "ctorch\nSize\nq\1"s + "](";
+  for (int i = 0; i < kCount; ++i) program += "h\1h\0\x85R"s;
+  program += "e.";
+  EXPECT_LE(items_of(parse(program)), program.size());
+}
+
+TEST(Pickle, TensorsAndStoragesHaveOnlyTheirParts) {
+  const std::string many(2000, 'N');
+  const std::string tensor = "ctorch._utils\n_rebuild_tensor_v2\n";
+  EXPECT_EQ(parse(tensor + "(NNNNNNtR.").values.back().items.size(), 6u);
+  EXPECT_EQ(refused(tensor + "(" + many + "tR.").code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(refused(tensor + "(NNNNNtR.").code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(parse("(NNNNNtQ.").values.back().items.size(), 5u);
+  EXPECT_EQ(refused("(" + many + "tQ.").code, ErrorCode::kDataLoss);
+}
+
+TEST(Pickle, RemembersNoMoreValuesThanItHasBytes) {
+  EXPECT_EQ(refused("Nr\xff\xff\xff\x7f."s).code, ErrorCode::kDataLoss);
+  EXPECT_EQ(parse("N\x94N\x94h\1."s).root, 1u);
+}
+
+TEST(Pickle, TextsLieInItsBytes) {
+  const std::string bytes = "\x80\x02X\x04\0\0\0name."s;
+  const Pickle pickle = parse_pickle(bytes, "file.pt");
+  EXPECT_EQ(pickle.at(0).text, "name");
+  EXPECT_EQ(pickle.at(0).text.data(), bytes.data() + 7);
+}
+
+TEST(Pickle, AValueTakesLittleMemory) {
+  EXPECT_LE(sizeof(PickleValue), 64u);
+}
+
 TEST(Pickle, RunsNoCodeAndNamesWhatItRefuses) {
   const auto system = refused("cos\nsystem\nX\x02\0\0\0ls\x85R."s);
   EXPECT_EQ(system.code, ErrorCode::kInvalidArgument);
@@ -57,8 +103,8 @@ TEST(Pickle, RunsNoCodeAndNamesWhatItRefuses) {
   EXPECT_NE(refused("c__builtin__\neval\n."s).message.find("eval"), std::string::npos);
   EXPECT_EQ(refused("X\x02\0\0\0osX\x06\0\0\0system\x93."s).code, ErrorCode::kInvalidArgument);
   EXPECT_EQ(refused("ctorch.storage\n_load_from_bytes\n."s).code, ErrorCode::kInvalidArgument);
-  // The instructions that call or import in other ways: INST, OBJ, NEWOBJ, NEWOBJ_EX, EXT1, PERSID.
-  for (const char code : {'i', 'o', '\x81', '\x92', '\x82', 'P'}) {
+  // The instructions that call or import in other ways: INST, OBJ, NEWOBJ_EX, EXT1, PERSID.
+  for (const char code : {'i', 'o', '\x92', '\x82', 'P'}) {
     const auto error = refused("(N"s + code + "os\nsystem\n.");
     EXPECT_EQ(error.code, ErrorCode::kInvalidArgument) << code;
     EXPECT_NE(error.message.find("instruction 0x"), std::string::npos) << error.message;
@@ -68,6 +114,25 @@ TEST(Pickle, RunsNoCodeAndNamesWhatItRefuses) {
   EXPECT_EQ(refused("ccollections\nOrderedDict\n]\x85R."s).code, ErrorCode::kInvalidArgument);
   EXPECT_EQ(refused("]}b."s).code, ErrorCode::kInvalidArgument);
   EXPECT_EQ(refused("N)R."s).code, ErrorCode::kInvalidArgument);
+}
+
+TEST(Pickle, AnObjectIsItsAttributesAndOfAnArchivesModulesOnly) {
+  // Module().__dict__ = {"a": None}
+  const Pickle pickle = parse("c__torch__.inner\nModule\n)\x81}(X\x01\0\0\0aNub."s);
+  const PickleValue& object = pickle.at(pickle.root);
+  ASSERT_EQ(object.kind, Kind::kObject);
+  ASSERT_EQ(object.items.size(), 1u);
+  EXPECT_EQ(pickle.at(object.items[0]).kind, Kind::kDict);
+  EXPECT_EQ(pickle.at(object.items[0]).items.size(), 2u);
+
+  const auto dict = refused("ccollections\nOrderedDict\n)\x81.");
+  EXPECT_EQ(dict.code, ErrorCode::kInvalidArgument);
+  EXPECT_NE(dict.message.find("OrderedDict"), std::string::npos) << dict.message;
+  EXPECT_EQ(refused("c__torch__\nModule\nN\x85\x81."s).code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(refused("N)\x81."s).code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(refused("c__torch__\nModule\n)R."s).code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(refused("c__torch__x\nModule\n."s).code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(refused("c__torch__\nModule\n)\x81Nb."s).code, ErrorCode::kDataLoss);
 }
 
 TEST(Pickle, RefusesBrokenPrograms) {

@@ -10,6 +10,7 @@
 #include "brigade/base/ambient.h"
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
+#include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 
 namespace brigade::checkpoint {
@@ -44,8 +45,8 @@ void check_scopes(const std::vector<std::string>& scopes, std::span<const Variab
     for (const Variable& each : variables) names.push_back(each.name());
     const auto nearest = base::nearest(scope, names);
     throw Error(ErrorCode::kInvalidArgument,
-                str_cat("restore: no variable lies in the scope '", scope, "'",
-                        nearest ? str_cat("; did you mean '", *nearest, "'?") : ""));
+                str_cat("restore: no variable lies in the scope ", base::quoted(scope),
+                        nearest ? str_cat("; did you mean ", base::quoted(*nearest), "?") : ""));
   }
 }
 
@@ -89,8 +90,8 @@ std::string missing_message(const Variable& variable, std::string_view stored_na
                             std::string_view source) {
   return str_cat(
       "Checkpoint is missing variable [", variable.name(), "]",
-      stored_name == variable.name() ? "" : str_cat(", to be found as '", stored_name, "'"), " (",
-      source, ")");
+      stored_name == variable.name() ? "" : str_cat(", to be found as ", base::quoted(stored_name)),
+      " (", source, ")");
 }
 
 at::Tensor checked(const Variable& variable, const at::Tensor& value, std::string_view stored_name,
@@ -98,10 +99,11 @@ at::Tensor checked(const Variable& variable, const at::Tensor& value, std::strin
   const bool is_reshaped = options.shapes == Shapes::kReshape && value.numel() == variable.numel();
   if (value.scalar_type() == variable.dtype() && (is_reshaped || value.sizes() == variable.shape()))
     return value.reshape(variable.shape());
-  throw Error(ErrorCode::kInvalidArgument,
-              str_cat("restore: variable '", variable.name(), "' is ",
-                      form_of(variable.dtype(), variable.shape()), " and '", stored_name, "' in ",
-                      source, " is ", form_of(value.scalar_type(), value.sizes())));
+  throw Error(
+      ErrorCode::kInvalidArgument,
+      str_cat("restore: variable ", base::quoted(variable.name()), " is ",
+              form_of(variable.dtype(), variable.shape()), " and ", base::quoted(stored_name),
+              " in ", source, " is ", form_of(value.scalar_type(), value.sizes())));
 }
 
 Plan make_plan(const Stored& stored, std::string_view source, std::span<const Variable> wanted,
@@ -143,8 +145,8 @@ Rename Rename::pattern(std::string expression, std::string replacement) {
   try {
     std::regex{expression};
   } catch (const std::regex_error& error) {
-    throw Error(ErrorCode::kInvalidArgument,
-                str_cat("Rename: '", expression, "' is no regular expression: ", error.what()));
+    throw Error(ErrorCode::kInvalidArgument, str_cat("Rename: ", base::quoted(expression),
+                                                     " is no regular expression: ", error.what()));
   }
   return {Kind::kPattern, std::move(expression), std::move(replacement)};
 }

@@ -1,6 +1,7 @@
 #include "brigade/checkpoint/safetensors.h"
 
 #include "brigade/base/error.h"
+#include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 #include "brigade/checkpoint/safetensors_stream.h"
 #include "brigade/io/atomic_write.h"
@@ -32,9 +33,10 @@ const at::Tensor& SafetensorsFile::at(std::string_view name) const {
   std::vector<std::string> names;
   for (const auto& each : tensors) names.push_back(each.name);
   const auto nearest = base::nearest(name, names);
-  throw Error(ErrorCode::kNotFound,
-              base::str_cat("no tensor is called '", name, "' among the file's ", names.size(),
-                            nearest ? base::str_cat("; did you mean '", *nearest, "'?") : ""));
+  throw Error(
+      ErrorCode::kNotFound,
+      base::str_cat("no tensor is called ", base::quoted(name), " among the file's ", names.size(),
+                    nearest ? base::str_cat("; did you mean ", base::quoted(*nearest), "?") : ""));
 }
 
 void save_safetensors(io::FileSystem& files, const io::Path& path,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "brigade/base/error.h"
+#include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 #include "brigade/device/dtypes.h"
 #include "brigade/io/crc32c.h"
@@ -28,10 +29,10 @@ template <class... T>
 io::TensorEntry entry_of(const NamedTensor& named) {
   const auto& tensor = named.tensor;
   if (named.name == "__metadata__") refuse("a tensor cannot be called '__metadata__'");
-  if (!tensor.defined()) refuse("tensor '", named.name, "' is undefined");
+  if (!tensor.defined()) refuse("tensor ", base::quoted(named.name), " is undefined");
   const auto dtype = device::file_dtype_of(tensor.scalar_type());
   if (tensor.layout() != at::kStrided || !dtype) {
-    refuse("tensor '", named.name, "' is ", at::toString(tensor.scalar_type()), ", ",
+    refuse("tensor ", base::quoted(named.name), " is ", at::toString(tensor.scalar_type()), ", ",
            tensor.layout(), "; the format holds dense tensors of ", io::tensor_dtypes());
   }
   return {.name = named.name,
@@ -58,7 +59,7 @@ void check_unique(std::span<const NamedTensor> tensors) {
   for (const auto& each : tensors) names.push_back(each.name);
   std::sort(names.begin(), names.end());
   const auto twice = std::adjacent_find(names.begin(), names.end());
-  if (twice != names.end()) refuse("two tensors are called '", *twice, "'");
+  if (twice != names.end()) refuse("two tensors are called ", base::quoted(*twice));
 }
 
 /// Hands bytes on in pieces of a good size, and sums them.
@@ -151,7 +152,8 @@ at::Tensor read_tensor(const io::TensorEntry& entry, SealingReader& reader) {
   const bool is_bool = type == at::kBool;
   if (is_bool && std::any_of(bytes.begin(), bytes.end(),
                              [](std::byte b) { return std::to_integer<unsigned>(b) > 1; })) {
-    reader.fail("tensor '", entry.name, "': a byte of a BOOL tensor is neither 0 nor 1");
+    reader.fail("tensor ", base::quoted(entry.name),
+                ": a byte of a BOOL tensor is neither 0 nor 1");
   }
   return tensor;
 }

@@ -9,6 +9,7 @@
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
 #include "brigade/checkpoint/checkpoint_directory.h"
+#include "brigade/checkpoint/checkpoint_removal.h"
 #include "brigade/checkpoint/checkpoint_writer.h"
 #include "brigade/checkpoint/other_writers.h"
 #include "brigade/checkpoint/retention.h"
@@ -18,8 +19,6 @@
 
 namespace brigade::checkpoint {
 namespace {
-
-constexpr std::string_view kRemovingEnd = ".removing";
 
 struct Known {
   io::Path path;
@@ -33,11 +32,6 @@ Known known_of(const io::Path& path, const Manifest& manifest) {
           .candidate = {.number = manifest.number,
                         .is_kept = manifest.kept.is_kept,
                         .metrics = manifest.metrics}};
-}
-
-bool is_left_behind(std::string_view name) {
-  const bool is_pointer = name.starts_with(base::str_cat(".", kLatestName, "."));
-  return name.starts_with(kTemporaryPrefix) || (is_pointer && name.ends_with(".tmp"));
 }
 
 }  // namespace
@@ -54,7 +48,8 @@ class Saver::Writer {
     if (exchange != nullptr) others_.emplace(std::move(exchange));
     if (clock_ == nullptr) clock_ = std::make_shared<base::SystemClock>();
     prepare_directory();
-    remove_left_behind();
+    remove_left_behind(*files_, options_.directory);
+    place_ = files_->hold(options_.directory);
     kept_.last_time = now();
     read_directory();
     if (options_.writing == Writing::kBackground) {
@@ -74,6 +69,7 @@ class Saver::Writer {
     check_state(!is_closed_, "Saver: save after close");
     const std::int64_t save = ++saves_;  // also one that fails: the others count it
     wait();
+    check_place();
     if (pool_ == nullptr)
       return write(take_snapshot(step, contents, SnapshotMemory::kShared), save);
     auto snapshot =
@@ -99,6 +95,14 @@ class Saver::Writer {
     if (others_) others_->end();
     others_.reset();  // with what it holds of the cluster
     wait();
+  }
+  void set_aside(const std::vector<io::Path>& broken) {
+    settle();
+    if (broken.empty()) return;
+    check_place();
+    forget(broken);
+    for (const io::Path& each : broken) checkpoint::set_aside(*files_, each);
+    files_->sync_directory(options_.directory);
   }
   std::vector<io::Path> checkpoints() {
     settle();
@@ -131,25 +135,20 @@ class Saver::Writer {
     }
   }
 
-  void remove_left_behind() {
-    for (const std::string& name : files_->list(options_.directory)) {
-      if (!is_left_behind(name)) continue;
-      const io::Path path = options_.directory / name;
-      const auto info = files_->info(path);
-      if (info && info->kind == io::FileKind::kDirectory) {
-        remove_folder(*files_, path);
-      } else {
-        files_->remove(path);
-      }
-    }
+  // Else a folder would be made where nobody looks for it, or taken for the one that is gone.
+  void check_place() const {
+    if (place_->is_in_place()) return;
+    throw Error(ErrorCode::kFailedPrecondition,
+                base::str_cat("the checkpoint directory ", options_.directory,
+                              " is not the one any more in which this training saves: it was "
+                              "removed, renamed, replaced or unmounted, and nothing is saved, here "
+                              "or there; put it back and start the training again"));
   }
 
   void read_directory() {
     known_.clear();
-    broken_.clear();
     for (const DirectoryEntry& each : list_checkpoints(*files_, options_.directory)) {
       if (!each.manifest) {
-        broken_.push_back({.path = each.path, .step = each.step, .candidate = {}});
         base::log_warning(base::str_cat(each.path, " is no whole checkpoint: ", each.reason));
         continue;
       }
@@ -175,6 +174,7 @@ class Saver::Writer {
   }
 
   void commit(const Snapshot& snapshot, std::int64_t save) {
+    check_place();
     // What a failed write has left (it may have failed when the checkpoint had its name already).
     if (std::exchange(is_unsure_, true)) read_directory();
     const auto time = now();
@@ -195,6 +195,7 @@ class Saver::Writer {
                      base::str_cat(written.path.filename(), "\n"));
     remove(outdated());  // which makes the new `latest` last, too
     is_unsure_ = false;
+    if (options_.on_saved) options_.on_saved(snapshot.step);
   }
 
   // What the newest checkpoint replaces, and what no rule keeps.
@@ -207,9 +208,6 @@ class Saver::Writer {
       if (is_replaced) paths.push_back(each.path);
       if (!is_replaced) candidates.push_back(each.candidate);
     }
-    for (const Known& each : broken_) {
-      if (each.step == newest.step) paths.push_back(each.path);
-    }
     for (const std::int64_t number : to_remove(candidates, options_)) {
       for (const Known& each : known_) {
         if (each.candidate.number == number) paths.push_back(each.path);
@@ -218,29 +216,25 @@ class Saver::Writer {
     return paths;
   }
 
-  // They lose their names first, for good: half a checkpoint is never seen. Syncs the directory.
+  // Syncs the directory.
   void remove(const std::vector<io::Path>& paths) {
-    std::vector<io::Path> hidden;
-    for (const io::Path& path : paths) {
-      hidden.push_back(options_.directory /
-                       base::str_cat(".", path.filename().string(), kRemovingEnd));
-      remove_folder(*files_, hidden.back());  // of a removal that failed
-      if (files_->exists(path)) files_->rename(path, hidden.back());
-      const auto is_it = [&](const Known& each) { return each.path == path; };
-      std::erase_if(known_, is_it);
-      std::erase_if(broken_, is_it);
-    }
-    files_->sync_directory(options_.directory);
-    for (const io::Path& each : hidden) remove_folder(*files_, each);
+    forget(paths);
+    remove_checkpoints(*files_, options_.directory, paths);
+  }
+
+  void forget(const std::vector<io::Path>& paths) {
+    std::erase_if(known_, [&](const Known& each) {
+      return std::find(paths.begin(), paths.end(), each.path) != paths.end();
+    });
   }
 
   std::shared_ptr<io::FileSystem> files_;
   SaverOptions options_;
   std::shared_ptr<const base::Clock> clock_;
-  std::vector<Known> known_;   // whole, oldest first
-  std::vector<Known> broken_;  // found when the saver was made
-  std::int64_t number_ = 0;    // of the newest
-  KeptMark kept_;              // of the newest
+  std::unique_ptr<io::HeldFolder> place_;
+  std::vector<Known> known_;  // whole, oldest first
+  std::int64_t number_ = 0;   // of the newest
+  KeptMark kept_;             // of the newest
   std::optional<OtherWriters> others_;
   std::int64_t saves_ = 0;    // begun
   std::exception_ptr error_;  // of the write in the background
@@ -263,6 +257,9 @@ void Saver::wait() {
 }
 void Saver::close() {
   writer_->close();
+}
+void Saver::set_aside(const std::vector<io::Path>& broken) {
+  writer_->set_aside(broken);
 }
 std::vector<io::Path> Saver::checkpoints() {
   return writer_->checkpoints();

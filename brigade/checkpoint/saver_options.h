@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -57,6 +58,9 @@ struct SaverOptions {
   /// more. A session of several workers heeds it (the chief's counts); else, and in a `Saver` that
   /// was given no exchange, there is one process.
   Writers writers = Writers::kChief;
+  /// Called with its step when a checkpoint is on the disk, in the process and on the thread that
+  /// writes. What it throws is an error of the write, though the checkpoint stays.
+  std::function<void(std::int64_t step)> on_saved = {};
 };
 
 }  // namespace brigade::checkpoint

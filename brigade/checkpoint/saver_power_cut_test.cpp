@@ -22,7 +22,7 @@ using io::Survivors;
 using testing::caught;
 using testing::sample;
 
-const io::Path kDirectory = "/home/me/run";
+const io::Path kHomeRun = "/home/me/run";
 using Crashes = std::vector<io::Crash>;
 
 /// Every rule for what survives, those that draw with several seeds.
@@ -48,8 +48,7 @@ Crashes few_crashes() {
 }
 
 SaverOptions options(std::size_t shards) {
-  return {
-      .directory = kDirectory, .keep_last = 1, .writing = Writing::kForeground, .shards = shards};
+  return {.directory = kHomeRun, .keep_last = 1, .writing = Writing::kForeground, .shards = shards};
 }
 
 /// Contents that differ in every value, and fill several sectors.
@@ -63,7 +62,7 @@ Contents contents(std::int64_t value) {
 /// if it is none of them.
 std::int64_t held(const std::shared_ptr<const io::FileSystem>& files,
                   std::initializer_list<std::int64_t> saved) {
-  const LatestWhole found = find_latest_whole(files, kDirectory);
+  const LatestWhole found = find_latest_whole(files, kHomeRun);
   if (!found.checkpoint) return -1;
   for (const std::int64_t value : saved) {
     const Contents expected = contents(value);
@@ -86,14 +85,14 @@ struct Story {
 };
 
 /// A disk on which the program is somewhere in a story.
-struct Scene {
+struct PowerCut {
   std::shared_ptr<CrashingFileSystem> disk = std::make_shared<CrashingFileSystem>();
   bool has_returned = false;  // from the save
 };
 
 /// Plays the story until the machine stops at an operation, or to its end.
-Scene play(const Story& story, std::size_t operation) {
-  Scene scene;
+PowerCut play(const Story& story, std::size_t operation) {
+  PowerCut scene;
   const auto files = std::make_shared<io::FaultyFileSystem>(scene.disk);
   const io::Fault stop{
       .after = operation, .code = ErrorCode::kUnavailable, .length = io::FaultLength::kEverAfter};
@@ -115,7 +114,7 @@ struct Tried {
 };
 
 /// What must be there after a crash in this scene, and what is.
-void check(const Story& story, const Scene& scene, const io::Crash& crash, Tried& tried) {
+void check(const Story& story, const PowerCut& scene, const io::Crash& crash, Tried& tried) {
   const auto disk = scene.disk->crash(crash);
   const std::int64_t left = held(disk, {1, 2});
   ++tried.crashes;
@@ -133,12 +132,12 @@ void check(const Story& story, const Scene& scene, const io::Crash& crash, Tried
 }
 
 /// After the crash the training goes on: a new saver saves, and what it saved survives anything.
-void check_goes_on(const Story& story, const Scene& scene, const io::Crash& crash) {
+void check_goes_on(const Story& story, const PowerCut& scene, const io::Crash& crash) {
   const auto disk = scene.disk->crash(crash);
   Saver next(disk, options(story.shards));
   next.save(3, contents(3));
   EXPECT_EQ(held(disk->crash({}), {3}), 3);
-  const auto names = disk->list(kDirectory);
+  const auto names = disk->list(kHomeRun);
   for (const std::string& name : names) EXPECT_NE(name.front(), '.') << "left behind: " << name;
 }
 
@@ -146,7 +145,7 @@ Tried stop_everywhere(const Story& story) {
   Tried tried;
   const Crashes all = all_crashes();
   for (bool is_done = false; !is_done; ++tried.operations) {
-    const Scene scene = play(story, tried.operations);
+    const PowerCut scene = play(story, tried.operations);
     for (const io::Crash& crash : all) {
       check(story, scene, crash, tried);
       if (::testing::Test::HasFatalFailure()) return tried;
@@ -181,7 +180,7 @@ TEST(SaverPowerCut, OfTheFirstSaveOfAllLeavesNothingOrAllOfIt) {
 // A writer of summaries makes the folder before the saver comes, and nobody has synced it.
 TEST(SaverPowerCut, AFolderThatSomebodyElseMadeIsNotLost) {
   const auto disk = std::make_shared<CrashingFileSystem>();
-  disk->create_directories(kDirectory);
+  disk->create_directories(kHomeRun);
   Saver saver(disk, options(1));
   saver.save(2, contents(2));
   for (const io::Crash& crash : all_crashes()) ASSERT_EQ(held(disk->crash(crash), {2}), 2);

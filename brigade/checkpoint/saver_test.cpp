@@ -173,19 +173,39 @@ TEST_F(SaverTest, NewestIsWhatWasSavedLast) {
   expect_is_sample(newest(), 200);
 }
 
-TEST_F(SaverTest, ReplacesABrokenCheckpointOfTheSameStep) {
+TEST_F(SaverTest, KeepsABrokenCheckpointOfTheSameStep) {
   files_->create_directories(kDirectory / "ckpt-5");
   testing::write_file(*files_, kDirectory / "ckpt-5" / "manifest.json", "{}");
   Saver under_test = saver();
   under_test.save(5, sample(5));
   under_test.close();
-  EXPECT_FALSE(files_->exists(kDirectory / "ckpt-5"));
+  EXPECT_EQ(files_->read(kDirectory / "ckpt-5" / "manifest.json"), "{}");
   expect_is_sample(newest(), 5);
+}
+
+// Its number would be given again, and at its step it would be removed.
+TEST_F(SaverTest, SavesNothingBesideACheckpointOfANewerFormat) {
+  {
+    Saver first = saver();
+    first.save(5, sample(5));
+    first.close();
+  }
+  testing::make_newer(*files_, kDirectory / "ckpt-5");
+  const std::string before = files_->read(kDirectory / "ckpt-5" / kManifestName);
+  const auto error = caught([&] {
+    Saver under_test = saver();
+    under_test.save(5, sample(5));
+    under_test.close();
+  });
+  EXPECT_EQ(error.code, ErrorCode::kUnimplemented) << error.message;
+  EXPECT_NE(error.message.find("ckpt-5"), std::string::npos) << error.message;
+  EXPECT_EQ(files_->read(kDirectory / "ckpt-5" / kManifestName), before);
+  EXPECT_EQ(files_->list(kDirectory), (std::vector<std::string>{"ckpt-5", "latest"}));
 }
 
 TEST_F(SaverTest, RemovesWhatACrashLeftBehind) {
   files_->create_directories(kDirectory / ".ckpt-7.saving");
-  testing::write_file(*files_, kDirectory / ".ckpt-7.saving" / "half", "x");
+  testing::write_file(*files_, kDirectory / ".ckpt-7.saving" / "manifest.json", "x");
   testing::write_file(*files_, kDirectory / ".latest.12.0.tmp", "x");
   testing::write_file(*files_, kDirectory / "notes.txt", "mine");
   saver().close();

@@ -2,7 +2,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
+#include "brigade/io/strict_json.h"
 
 namespace brigade::checkpoint {
 namespace {
@@ -16,15 +18,18 @@ std::string text_of(const Json& json) {
 
 template <class Message, class Fill>
 Message parsed(std::string_view text, const Fill& fill) {
+  constexpr std::size_t kDeepestMessage = 32;
+  const auto fail = [](const std::string& why) {
+    throw Error(ErrorCode::kDataLoss,
+                base::str_cat("What another writer of a checkpoint says cannot be read: ",
+                              base::shortened(why)));
+  };
   Message message;
   if (text.empty()) return message;
   try {
-    const Json json = Json::parse(text);
-    fill(json, message);
+    fill(io::parse_strict_json(text, kDeepestMessage, fail), message);
   } catch (const nlohmann::json::exception& error) {
-    throw Error(
-        ErrorCode::kDataLoss,
-        base::str_cat("What another writer of a checkpoint says cannot be read: ", error.what()));
+    fail(error.what());
   }
   return message;
 }

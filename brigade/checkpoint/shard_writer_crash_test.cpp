@@ -20,12 +20,12 @@ using testing::caught;
 using testing::sample;
 using testing::WritingJob;
 
-const io::Path kDirectory = "/run";
+const io::Path kSharedRun = "/run";
 constexpr int kWriters = 3;
 
 /// Which step the newest whole checkpoint holds, with all values; -1: there is none.
 std::int64_t held(const std::shared_ptr<const io::FileSystem>& files) {
-  const LatestWhole found = find_latest_whole(files, kDirectory);
+  const LatestWhole found = find_latest_whole(files, kSharedRun);
   if (!found.checkpoint) return -1;
   found.checkpoint->verify();
   const Contents expected = sample(found.checkpoint->step());
@@ -38,21 +38,21 @@ std::int64_t held(const std::shared_ptr<const io::FileSystem>& files) {
 
 /// A disk on which a save of step 2 was stopped at an operation of one rank, who is lost then, as a
 /// process that is killed.
-struct Scene {
+struct CrashScene {
   std::shared_ptr<io::CrashingFileSystem> disk = std::make_shared<io::CrashingFileSystem>();
   bool has_returned = false;  // from the chief's save
   bool was_hit = false;
 };
 
-Scene play(int victim, std::size_t operation) {
-  Scene scene;
+CrashScene play(int victim, std::size_t operation) {
+  CrashScene scene;
   std::vector<std::shared_ptr<io::FaultyFileSystem>> faulty;
   std::vector<std::shared_ptr<io::FileSystem>> files;
   for (int rank = 0; rank < kWriters; ++rank) {
     faulty.push_back(std::make_shared<io::FaultyFileSystem>(scene.disk));
     files.push_back(faulty.back());
   }
-  WritingJob job(files, {.directory = kDirectory, .keep_last = 1, .shards = 4});
+  WritingJob job(files, {.directory = kSharedRun, .keep_last = 1, .shards = 4});
   job.save(1, sample(1));
   job.wait();
   const auto& hit = faulty[static_cast<std::size_t>(victim)];
@@ -76,17 +76,17 @@ const std::vector<io::Crash> kCrashes = {
 
 /// The next life of the job saves, and leaves nothing of the one before.
 void check_goes_on(const std::shared_ptr<io::CrashingFileSystem>& disk) {
-  WritingJob job({disk, disk, disk}, {.directory = kDirectory, .keep_last = 1});
+  WritingJob job({disk, disk, disk}, {.directory = kSharedRun, .keep_last = 1});
   job.save(3, sample(3));
   job.wait();
   EXPECT_EQ(held(disk), 3);
-  for (const std::string& name : disk->list(kDirectory)) EXPECT_NE(name.front(), '.') << name;
+  for (const std::string& name : disk->list(kSharedRun)) EXPECT_NE(name.front(), '.') << name;
 }
 
 /// Returns how many operations there were.
 std::size_t stop_everywhere(int victim) {
   for (std::size_t operation = 0;; ++operation) {
-    const Scene scene = play(victim, operation);
+    const CrashScene scene = play(victim, operation);
     for (const io::Crash& crash : kCrashes) {
       const auto disk = scene.disk->crash(crash);
       const std::int64_t step = held(disk);

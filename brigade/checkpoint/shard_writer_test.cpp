@@ -33,7 +33,7 @@ using testing::sample;
 using ::testing::StartsWith;
 using testing::WritingJob;
 
-const io::Path kDirectory = "/run";
+const io::Path kWorkersRun = "/run";
 
 /// What is logged while it lives.
 class Log {
@@ -68,7 +68,7 @@ class ShardWriterTest : public ::testing::Test {
     return files;
   }
   Checkpoint newest() const {
-    return Checkpoint::open(disk_, *latest_checkpoint(*disk_, kDirectory));
+    return Checkpoint::open(disk_, *latest_checkpoint(*disk_, kWorkersRun));
   }
   void expect_holds(const Contents& expected) const {
     const Checkpoint found = newest();
@@ -82,7 +82,7 @@ class ShardWriterTest : public ::testing::Test {
   /// Nothing but checkpoints and `latest`, and in the newest nothing that its manifest does not
   /// name.
   void expect_is_tidy() const {
-    for (const std::string& name : disk_->list(kDirectory)) EXPECT_NE(name.front(), '.') << name;
+    for (const std::string& name : disk_->list(kWorkersRun)) EXPECT_NE(name.front(), '.') << name;
     EXPECT_EQ(disk_->list(newest().path()).size(), newest().manifest().files.size() + 1);
   }
   std::vector<std::string> written_by(int rank) const {
@@ -112,7 +112,7 @@ TEST_F(ShardWriterTest, TheFilesAreThoseThatTheChiefAloneWouldWrite) {
   job.save(5, sample(5));
   job.wait();
   const auto alone = std::make_shared<io::MemoryFileSystem>();
-  Saver saver(alone, {.directory = kDirectory, .shards = 3});
+  Saver saver(alone, {.directory = kWorkersRun, .shards = 3});
   saver.save(5, sample(5));
   saver.close();
   const Checkpoint found = newest();
@@ -122,12 +122,12 @@ TEST_F(ShardWriterTest, TheFilesAreThoseThatTheChiefAloneWouldWrite) {
 }
 
 TEST_F(ShardWriterTest, ManySavesKeepTheLastOnesAndOneTextEach) {
-  WritingJob job(views(2), {.directory = kDirectory, .keep_last = 2, .shards = 4});
+  WritingJob job(views(2), {.directory = kWorkersRun, .keep_last = 2, .shards = 4});
   for (std::int64_t step = 1; step <= 20; ++step) job.save(step, sample(step));
   job.wait();
   expect_holds(sample(20));
   expect_is_tidy();
-  EXPECT_EQ(checkpoint_paths(*disk_, kDirectory).size(), 2u);
+  EXPECT_EQ(checkpoint_paths(*disk_, kWorkersRun).size(), 2u);
   EXPECT_EQ(written_by(1).size(), 20u);  // the second of three tensors in four files
 }
 
@@ -168,7 +168,7 @@ TEST_F(ShardWriterTest, WhoDoesNotSeeTheFolderIsLeftOut) {
     expect_holds(sample(step));
   }
   expect_is_tidy();
-  EXPECT_FALSE(files[1]->exists(kDirectory));
+  EXPECT_FALSE(files[1]->exists(kWorkersRun));
   EXPECT_EQ(written_by(2).size(), 3u);
   EXPECT_EQ(written_by(0).size(), 9u);
   EXPECT_THAT(log_.text(), HasSubstr("/job:worker/task:1 writes no part of checkpoints, and the "
@@ -233,7 +233,7 @@ TEST_F(ShardWriterTest, WhatTheChiefDoesNotFindItWritesItself) {
   job.saver->save(5, sample(5));
   const auto announced =
       Announcement::parse(spy.wait_for(0, [](const std::string& text) { return !text.empty(); }));
-  files[1]->create_directories(kDirectory / announced.folder);
+  files[1]->create_directories(kWorkersRun / announced.folder);
   job.others[0]->save(5, sample(5));
   job.wait();
   expect_holds(sample(5));
@@ -285,7 +285,7 @@ TEST_F(ShardWriterTest, AFullDiskOfTheChiefLeavesTheOthersWaitingForNothing) {
   job.save(7, sample(7));
   job.wait();
   expect_holds(sample(7));
-  for (const std::string& name : disk_->list(kDirectory))
+  for (const std::string& name : disk_->list(kWorkersRun))
     EXPECT_EQ(name.find(".saving"), std::string::npos) << name;
 }
 
@@ -345,7 +345,7 @@ TEST_F(ShardWriterTest, RefusesWhatHasNoMeaning) {
   const auto exchange = [&](int rank) {
     return std::make_shared<testing::BoardExchange>(board, rank);
   };
-  const SaverOptions options{.directory = kDirectory};
+  const SaverOptions options{.directory = kWorkersRun};
   EXPECT_EQ(caught([&] { ShardWriter(disk_, options, exchange(0)); }).code,
             ErrorCode::kInvalidArgument);
   EXPECT_EQ(caught([&] { ShardWriter(disk_, options, nullptr); }).code,

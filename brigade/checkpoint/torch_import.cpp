@@ -7,8 +7,10 @@
 #include <cstring>
 #include <map>
 #include <optional>
+#include <unordered_map>
 
 #include "brigade/base/error.h"
+#include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 #include "brigade/checkpoint/pickle.h"
 #include "brigade/checkpoint/zip_reader.h"
@@ -26,29 +28,37 @@ constexpr std::string_view kPickleName = "data.pkl";
 constexpr std::size_t kMostValues = 1'000'000;
 constexpr std::size_t kDeepest = 100;
 constexpr std::size_t kMostDimensions = 64;
+// What is nested has its own name and those of all above it: in an honest file a few times the
+// bytes of the pickle.
+constexpr std::size_t kMostNameBytesPerByte = 64;
+constexpr std::size_t kNameBytesForAll = std::size_t{1} << 20;
 
 struct StorageType {
   std::string_view name;
   at::ScalarType type;
 };
 constexpr std::array<StorageType, 10> kStorageTypes{{
-    {"torch DoubleStorage", at::kDouble},
-    {"torch FloatStorage", at::kFloat},
-    {"torch HalfStorage", at::kHalf},
-    {"torch BFloat16Storage", at::kBFloat16},
-    {"torch LongStorage", at::kLong},
-    {"torch IntStorage", at::kInt},
-    {"torch ShortStorage", at::kShort},
-    {"torch CharStorage", at::kChar},
-    {"torch ByteStorage", at::kByte},
-    {"torch BoolStorage", at::kBool},
+    {"DoubleStorage", at::kDouble},
+    {"FloatStorage", at::kFloat},
+    {"HalfStorage", at::kHalf},
+    {"BFloat16Storage", at::kBFloat16},
+    {"LongStorage", at::kLong},
+    {"IntStorage", at::kInt},
+    {"ShortStorage", at::kShort},
+    {"CharStorage", at::kChar},
+    {"ByteStorage", at::kByte},
+    {"BoolStorage", at::kBool},
 }};
 
 /// Turns one archive's pickle into named tensors.
 class Importer {
  public:
-  Importer(const ZipReader& zip, std::string folder, Pickle pickle, std::string_view file)
-      : zip_(zip), folder_(std::move(folder)), pickle_(std::move(pickle)), file_(file) {}
+  Importer(const ZipReader& zip, std::string folder, std::string_view pickle, std::string_view file)
+      : zip_(zip),
+        folder_(std::move(folder)),
+        pickle_(parse_pickle(pickle, file)),
+        most_name_bytes_(kMostNameBytesPerByte * pickle.size() + kNameBytesForAll),
+        file_(file) {}
 
   TorchFile run() {
     visit(pickle_.root, "", 0);
@@ -64,7 +74,7 @@ class Importer {
 
   void visit(PickleIndex index, const std::string& name, std::size_t depth) {
     if (++visited_ > kMostValues) fail("it holds more than ", kMostValues, " values");
-    if (depth > kDeepest) fail("'", name, "' is nested too deeply");
+    if (depth > kDeepest) fail(base::quoted(name), " is nested too deeply");
     const PickleValue& value = pickle_.at(index);
     switch (value.kind) {
       case Kind::kDict:
@@ -78,26 +88,40 @@ class Importer {
           visit(value.items[i], below(name, std::to_string(i)), depth + 1);
         }
         return;
+      case Kind::kObject:
+        for (const PickleIndex attributes : value.items) visit(attributes, name, depth + 1);
+        return;
       case Kind::kTensor:
-        return add(name.empty() ? "tensor" : name, tensor_of(value, name));
+        return add(name.empty() ? "tensor" : name, shared_tensor(index, name));
       default:
         result_.left_out.push_back(name);
     }
   }
 
-  static std::string below(const std::string& name, const std::string& key) {
+  std::string below(const std::string& name, const std::string& key) {
+    name_bytes_ += name.size() + key.size() + 1;
+    if (name_bytes_ > most_name_bytes_) {
+      fail("the names of its values take more than ", most_name_bytes_, " bytes");
+    }
     return name.empty() ? key : name + "." + key;
   }
   std::string key_of(PickleIndex index) const {
     const PickleValue& key = pickle_.at(index);
-    if (key.kind == Kind::kString) return key.text;
+    if (key.kind == Kind::kString) return std::string(key.text);
     if (key.kind == Kind::kInt) return std::to_string(key.number);
     fail("a dict's key is neither text nor a whole number");
   }
   void add(const std::string& name, at::Tensor tensor) {
     if (!tensors_.emplace(name, std::move(tensor)).second) {
-      fail("two tensors are called '", name, "'");
+      fail("two tensors are called ", base::quoted(name));
     }
+  }
+
+  // A value that is named again is the same tensor.
+  at::Tensor shared_tensor(PickleIndex index, const std::string& name) {
+    const auto known = made_.find(index);
+    if (known != made_.end()) return known->second;
+    return made_[index] = tensor_of(pickle_.at(index), name);
   }
 
   // The arguments of _rebuild_tensor_v2: storage, offset, size, stride, requires_grad, hooks.
@@ -106,8 +130,8 @@ class Importer {
     const std::int64_t offset = integer(value.items[1], name);
     const std::vector<std::int64_t> sizes = integers(value.items[2], name);
     const std::vector<std::int64_t> strides = integers(value.items[3], name);
-    if (sizes.size() != strides.size() || sizes.size() > kMostDimensions) {
-      fail("tensor '", name, "' has ", sizes.size(), " dimensions and ", strides.size(),
+    if (sizes.size() != strides.size()) {
+      fail("tensor ", base::quoted(name), " has ", sizes.size(), " dimensions and ", strides.size(),
            " strides");
     }
     check_extent(offset, sizes, strides, storage.numel(), name);
@@ -130,11 +154,12 @@ class Importer {
       overflows |= __builtin_add_overflow(last, reach, &last);
     }
     if (overflows || (!is_empty && last >= available)) {
-      fail("tensor '", name, "' reaches beyond its storage of ", available, " elements");
+      fail("tensor ", base::quoted(name), " reaches beyond its storage of ", available,
+           " elements");
     }
     // Expanded, it would be far larger wherever it is copied.
     if (!is_empty && count > available) {
-      fail("tensor '", name, "' has ", count, " elements in a storage of ", available,
+      fail("tensor ", base::quoted(name), " has ", count, " elements in a storage of ", available,
            "; save it after contiguous()");
     }
   }
@@ -146,24 +171,25 @@ class Importer {
         pickle_.at(value.items[0]).text != "storage" ||
         pickle_.at(value.items[1]).kind != Kind::kGlobal ||
         pickle_.at(value.items[2]).kind != Kind::kString) {
-      fail("tensor '", name, "' has no storage as PyTorch describes it");
+      fail("tensor ", base::quoted(name), " has no storage as PyTorch describes it");
     }
     const at::ScalarType type = type_of(pickle_.at(value.items[1]).text, name);
-    const std::string& key = pickle_.at(value.items[2]).text;
+    const std::string key(pickle_.at(value.items[2]).text);
     const auto known = storages_.find(key);
     if (known == storages_.end()) {
       return storages_[key] = read_storage(key, type, integer(value.items[4], name));
     }
-    if (known->second.scalar_type() != type) fail("the storage '", key, "' has two dtypes");
+    if (known->second.scalar_type() != type)
+      fail("the storage ", base::quoted(key), " has two dtypes");
     return known->second;
   }
 
-  at::ScalarType type_of(const std::string& storage_type, const std::string& name) const {
+  at::ScalarType type_of(std::string_view storage_type, const std::string& name) const {
     for (const StorageType& each : kStorageTypes) {
       if (each.name == storage_type) return each.type;
     }
     throw Error(ErrorCode::kUnimplemented,
-                base::str_cat(file_, ": tensor '", name, "' lies in a ", storage_type,
+                base::str_cat(file_, ": tensor ", base::quoted(name), " lies in a ", storage_type,
                               "; known are ", io::tensor_dtypes()));
   }
 
@@ -172,11 +198,12 @@ class Importer {
     const std::string_view bytes = zip_.read(base::str_cat(folder_, "data/", key));
     const auto item = static_cast<std::size_t>(device::file_dtype_of(type)->bytes);
     if (bytes.size() % item != 0 || !std::cmp_equal(bytes.size() / item, elements)) {
-      fail("the storage '", key, "' has ", bytes.size(), " bytes for ", elements, " elements");
+      fail("the storage ", base::quoted(key), " has ", bytes.size(), " bytes for ", elements,
+           " elements");
     }
     if (type == at::kBool &&
         std::any_of(bytes.begin(), bytes.end(), [](char c) { return c != 0 && c != 1; })) {
-      fail("a byte of the bool storage '", key, "' is neither 0 nor 1");
+      fail("a byte of the bool storage ", base::quoted(key), " is neither 0 nor 1");
     }
     at::Tensor storage = at::empty({elements}, at::TensorOptions().dtype(type));
     if (!bytes.empty()) std::memcpy(storage.mutable_data_ptr(), bytes.data(), bytes.size());
@@ -186,13 +213,18 @@ class Importer {
   std::int64_t integer(PickleIndex index, const std::string& name) const {
     const PickleValue& value = pickle_.at(index);
     if (value.kind != Kind::kInt || value.number < 0) {
-      fail("tensor '", name, "': a size is no whole number from 0 up");
+      fail("tensor ", base::quoted(name), ": a size is no whole number from 0 up");
     }
     return value.number;
   }
   std::vector<std::int64_t> integers(PickleIndex index, const std::string& name) const {
     const PickleValue& value = pickle_.at(index);
-    if (value.kind != Kind::kTuple) fail("tensor '", name, "': a shape is no tuple");
+    if (value.kind != Kind::kTuple && value.kind != Kind::kList) {
+      fail("tensor ", base::quoted(name), ": a shape is no tuple");
+    }
+    if (value.items.size() > kMostDimensions) {
+      fail("tensor ", base::quoted(name), ": a shape has ", value.items.size(), " numbers");
+    }
     std::vector<std::int64_t> result;
     for (const PickleIndex each : value.items) result.push_back(integer(each, name));
     return result;
@@ -201,10 +233,13 @@ class Importer {
   const ZipReader& zip_;
   const std::string folder_;  // of the archive, with its slash
   const Pickle pickle_;
+  const std::size_t most_name_bytes_;
   std::string_view file_;
   std::map<std::string, at::Tensor> storages_;  // [key]
+  std::unordered_map<PickleIndex, at::Tensor> made_;
   std::map<std::string, at::Tensor> tensors_;
   std::size_t visited_ = 0;
+  std::size_t name_bytes_ = 0;
   TorchFile result_;
 };
 
@@ -217,7 +252,9 @@ std::string folder_of(const ZipReader& zip, std::string_view file) {
     }
   }
   throw Error(ErrorCode::kDataLoss,
-              base::str_cat(file, ": a zip file, but not one of torch.save: it has no data.pkl"));
+              base::str_cat(file,
+                            ": a zip file, but not one of torch.save or torch::save: it has no "
+                            "data.pkl"));
 }
 
 }  // namespace
@@ -239,7 +276,7 @@ TorchFile read_torch(const io::FileSystem& files, const io::Path& path) {
                 base::str_cat(file, ": its byte order is ", zip.read(order), "; expected little"));
   }
   const std::string_view pickle = zip.read(base::str_cat(folder, kPickleName));
-  return Importer(zip, folder, parse_pickle(pickle, file), file).run();
+  return Importer(zip, folder, pickle, file).run();
 }
 
 bool is_torch_file(const io::FileSystem& files, const io::Path& path) {

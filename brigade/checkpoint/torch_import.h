@@ -8,19 +8,20 @@
 
 namespace brigade::checkpoint {
 
-/// What a file of PyTorch's `torch.save` holds.
+/// What a file of PyTorch's `torch.save`, or of libtorch's `torch::save`, holds.
 struct TorchFile {
-  /// In name order, on the CPU. Nested dicts and lists are flattened with dots: the state dict's
-  /// own names for a model, `state.0.exp_avg` for an optimizer. Tensors that shared memory in
-  /// Python share it here; strides are kept.
+  /// In name order, on the CPU. Nested dicts, lists and modules are flattened with dots: the state
+  /// dict's own names for a model, `state.0.exp_avg` for an optimizer. Tensors that shared memory
+  /// in Python share it here; strides are kept.
   std::vector<NamedTensor> tensors;
   /// Names of what was no tensor (numbers, strings, None), and was left out.
   std::vector<std::string> left_out;
 };
 
 /// Reads the zip file that `torch.save` writes (PyTorch 1.6 and later) as far as it holds tensors,
-/// in dicts and lists of any nesting, numbers and strings. No code of the file is run: what would
-/// need any is refused. dtypes are those of safetensors.
+/// in dicts and lists of any nesting, numbers and strings; and the archive that `torch::save`
+/// writes in C++: a module's parameters and buffers by their names, an optimizer's state. No code
+/// of the file is run: what would need any is refused. dtypes are those of safetensors.
 ///
 /// Throws kInvalidArgument naming what the file asks for beyond that, kUnimplemented for the format
 /// before 1.6, compressed entries, big-endian machines and other dtypes, kDataLoss for what is

@@ -3,11 +3,17 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/optim/adam.h>
+#include <torch/serialize/output-archive.h>
 
 #include <random>
+#include <sstream>
 #include <string>
 
 #include "brigade/checkpoint/testing/sample.h"
+#include "brigade/checkpoint/testing/zip_file.h"
 #include "brigade/device/dtypes.h"
 #include "brigade/io/memory_file_system.h"
 
@@ -85,8 +91,97 @@ TEST(TorchImport, FlattensWhatIsNestedAndListsWhatIsNoTensor) {
   }
 }
 
+/// A model with parameters, buffers and a part inside of a part.
+struct Net : torch::nn::Module {
+  Net() {
+    inner = register_module("inner", std::make_shared<torch::nn::BatchNorm1dImpl>(2));
+    head = register_module("head", torch::nn::Linear(2, 3));
+    counts = register_buffer("counts", at::arange(4));
+  }
+  std::shared_ptr<torch::nn::BatchNorm1dImpl> inner;
+  torch::nn::Linear head{nullptr};
+  at::Tensor counts;
+};
+
+/// What torch::save writes of `value` to `path`.
+template <class Value>
+void save_by_libtorch(io::MemoryFileSystem& files, const std::string& path, const Value& value) {
+  torch::serialize::OutputArchive archive;
+  value.save(archive);
+  std::ostringstream out;
+  archive.save_to(out);
+  testing::write_file(files, path, out.str());
+}
+
+TEST(TorchImport, ReadsParametersAndBuffersOfACppArchive) {
+  io::MemoryFileSystem files;
+  Net net;
+  save_by_libtorch(files, "/net.pt", net);
+  const TorchFile file_found = read_torch(files, "/net.pt");
+  const SafetensorsFile found{.tensors = file_found.tensors, .metadata = {}};
+  EXPECT_EQ(found.tensors.size(), 8u);
+  for (const auto& parameter : net.named_parameters())
+    EXPECT_TRUE(at::equal(found.at(parameter.key()), parameter.value())) << parameter.key();
+  for (const auto& buffer : net.named_buffers())
+    EXPECT_TRUE(at::equal(found.at(buffer.key()), buffer.value())) << buffer.key();
+  EXPECT_TRUE(file_found.left_out.empty());
+}
+
+TEST(TorchImport, ReadsTheOptimizerOfACppArchive) {
+  io::MemoryFileSystem files;
+  Net net;
+  torch::optim::Adam adam(net.head->parameters(), 0.125);
+  net.head->weight.sum().backward();
+  adam.step();
+  save_by_libtorch(files, "/adam.pt", adam);
+  const TorchFile found = read_torch(files, "/adam.pt");
+  const auto exp_avg = std::ranges::find_if(
+      found.tensors, [](const NamedTensor& each) { return each.name.ends_with(".exp_avg"); });
+  ASSERT_NE(exp_avg, found.tensors.end());
+  EXPECT_EQ(exp_avg->tensor.sizes(), at::IntArrayRef({3, 2}));
+  EXPECT_TRUE(std::ranges::any_of(
+      found.left_out, [](const std::string& name) { return name.ends_with("options.lr"); }));
+}
+
+TEST(TorchImport, ACppArchiveThatIsCutShortIsRefused) {
+  io::MemoryFileSystem files;
+  save_by_libtorch(files, "/net.pt", Net());
+  const std::string bytes = files.read("/net.pt");
+  ASSERT_TRUE(is_read(files, bytes));
+  for (std::size_t size = 0; size < bytes.size(); size += 7) {
+    ASSERT_FALSE(is_read(files, std::string_view(bytes).substr(0, size))) << size;
+  }
+}
+
 TEST(TorchImport, ABareTensorIsCalledTensor) {
   EXPECT_TRUE(at::equal(read("bare").at("tensor"), at::tensor({1.5F, 2.5F})));
+}
+
+TorchFile read_pickle(const std::string& pickle) {
+  testing::ZipFile zip;
+  zip.add("f/data.pkl", "\x80\x02" + pickle);
+  io::MemoryFileSystem files;
+  testing::write_file(files, "/f.pt", zip.bytes());
+  return read_torch(files, "/f.pt");
+}
+
+// One long key, and many values below it: each has a name of its own.
+TEST(TorchImport, NamesTakeNoMoreThanAFewTimesTheFile) {
+  constexpr std::uint32_t kKey = 100'000;
+  std::string pickle =
+      "}X" + std::string(reinterpret_cast<const char*>(&kKey), 4) + std::string(kKey, 'k') + "](";
+  EXPECT_EQ(read_pickle(pickle + std::string(10, 'N') + "es.").left_out.size(), 10u);
+  const auto error = caught([&] { read_pickle(pickle + std::string(100'000, 'N') + "es."); });
+  EXPECT_EQ(error.code, ErrorCode::kDataLoss);
+  EXPECT_NE(error.message.find("names"), std::string::npos) << error.message;
+  EXPECT_LT(error.message.size(), 500u);
+}
+
+TEST(TorchImport, AListNamedAgainAndAgainIsRefused) {
+  using std::string_literals::operator""s;
+  std::string pickle = "](" + std::string(30'000, 'N') + "eq\0"s + "]("s;
+  for (int i = 0; i < 30'000; ++i) pickle += "h\0"s;
+  EXPECT_EQ(caught([&] { read_pickle(pickle + "e."); }).code, ErrorCode::kDataLoss);
 }
 
 TEST(TorchImport, RefusesWhatItDoesNotReadByName) {

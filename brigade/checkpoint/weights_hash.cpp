@@ -6,6 +6,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/checkpoint/safetensors_stream.h"
 #include "brigade/device/dtypes.h"
 #include "brigade/io/safetensors_header.h"
 #include "brigade/io/sha256.h"
@@ -58,6 +59,18 @@ std::string weights_sha256(std::span<const NamedTensor> variables) {
   io::Sha256 hash;
   for (const auto* each : name_order(variables)) add(hash, *each);
   return hash.hex_digest();
+}
+
+SafetensorsFile read_weights(const io::FileSystem& files, const io::Path& path,
+                             HashMismatch mismatch) {
+  SafetensorsFile file = read_safetensors_stream(files, path, std::nullopt);
+  const auto recorded = file.metadata.find(std::string(kWeightsHashKey));
+  if (mismatch == HashMismatch::kAllow || recorded == file.metadata.end()) return file;
+  const std::string found = weights_sha256(file.tensors);
+  if (found == recorded->second) return file;
+  throw Error(ErrorCode::kDataLoss,
+              base::str_cat(path, ": its weights were altered: their sha256 is ", found,
+                            ", and the file was written with ", recorded->second));
 }
 
 }  // namespace brigade::checkpoint

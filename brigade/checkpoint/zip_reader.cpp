@@ -5,8 +5,11 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <utility>
+#include <vector>
 
 #include "brigade/base/error.h"
+#include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 
 namespace brigade::checkpoint {
@@ -40,15 +43,21 @@ class Parser {
   std::map<std::string, ZipReader::Entry, std::less<>> entries() const {
     std::map<std::string, ZipReader::Entry, std::less<>> result;
     const Directory directory = find_directory();
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> used;  // from header to end of data
     std::uint64_t position = directory.begin;
     const std::uint64_t end = directory.begin + directory.bytes;
     for (std::uint64_t i = 0; i < directory.entries; ++i) {
       const CentralEntry central = central_entry(position, end);
-      const ZipReader::Entry entry{.bytes = data_of(central), .crc32 = central.crc32};
+      const ZipReader::Entry entry{
+          .bytes = data_of(central), .crc32 = central.crc32, .packing = packing_of(central)};
       if (!result.emplace(std::string(central.name), entry).second) {
-        fail("the entry '", central.name, "' is there twice");
+        fail("the entry ", base::quoted(central.name), " is there twice");
       }
+      used.emplace_back(
+          central.local,
+          static_cast<std::uint64_t>(entry.bytes.data() - archive_.data()) + entry.bytes.size());
     }
+    check_disjoint(std::move(used));
     return result;
   }
 
@@ -56,6 +65,14 @@ class Parser {
   template <class... T>
   [[noreturn]] void fail(const T&... pieces) const {
     throw Error(ErrorCode::kDataLoss, base::str_cat(file_, ": not a sound zip file: ", pieces...));
+  }
+
+  // Bytes that lay in many entries would be a small file with a large content.
+  void check_disjoint(std::vector<std::pair<std::uint64_t, std::uint64_t>> used) const {
+    std::sort(used.begin(), used.end());
+    for (std::size_t i = 1; i < used.size(); ++i) {
+      if (used[i].first < used[i - 1].second) fail("two of its entries overlap");
+    }
   }
 
   std::string_view piece(std::uint64_t begin, std::uint64_t bytes) const {
@@ -133,11 +150,13 @@ class Parser {
       const auto id = number<std::uint16_t>(base + at);
       const std::uint64_t bytes = number<std::uint16_t>(base + at + 2);
       at += 4;
-      if (bytes > extra.size() - at) fail("entry '", entry.name, "': its extra field is broken");
+      if (bytes > extra.size() - at)
+        fail("entry ", base::quoted(entry.name), ": its extra field is broken");
       std::uint64_t used = 0;
       const auto take = [&](std::uint64_t& value) {
         if (id != 1 || value != kIn64) return;
-        if (bytes - used < 8) fail("entry '", entry.name, "': its zip64 field is too short");
+        if (bytes - used < 8)
+          fail("entry ", base::quoted(entry.name), ": its zip64 field is too short");
         value = number<std::uint64_t>(base + at + used);
         used += 8;
       };
@@ -148,24 +167,23 @@ class Parser {
     }
   }
 
+  static std::string_view packing_of(const CentralEntry& entry) {
+    if ((entry.flags & 1) != 0) return "encrypted";
+    return entry.method == 0 ? "" : "compressed";
+  }
+
   std::string_view data_of(const CentralEntry& entry) const {
-    const bool is_encrypted = (entry.flags & 1) != 0;
-    if (entry.method != 0 || is_encrypted) {
-      throw Error(ErrorCode::kUnimplemented,
-                  base::str_cat(file_, ": the entry '", entry.name, "' is ",
-                                is_encrypted ? "encrypted" : "compressed",
-                                "; PyTorch stores entries plainly"));
-    }
-    if (entry.stored != entry.size) fail("entry '", entry.name, "' has two sizes");
+    if (packing_of(entry).empty() && entry.stored != entry.size)
+      fail("entry ", base::quoted(entry.name), " has two sizes");
     piece(entry.local, kLocalBytes);
     if (!has_mark(entry.local, "PK\3\4"))
-      fail("entry '", entry.name, "' is not where it should be");
+      fail("entry ", base::quoted(entry.name), " is not where it should be");
     const std::uint64_t name_bytes = number<std::uint16_t>(entry.local + 26);
     const std::uint64_t extra_bytes = number<std::uint16_t>(entry.local + 28);
     if (piece(entry.local + kLocalBytes, name_bytes) != entry.name) {
-      fail("entry '", entry.name, "' has another name in its header");
+      fail("entry ", base::quoted(entry.name), " has another name in its header");
     }
-    return piece(entry.local + kLocalBytes + name_bytes + extra_bytes, entry.size);
+    return piece(entry.local + kLocalBytes + name_bytes + extra_bytes, entry.stored);
   }
 
   std::string_view archive_;
@@ -190,11 +208,17 @@ ZipReader::ZipReader(std::string_view archive, std::string_view file)
 std::string_view ZipReader::read(std::string_view name) const {
   const auto found = entries_.find(name);
   if (found == entries_.end()) {
-    throw Error(ErrorCode::kDataLoss, base::str_cat(file_, ": it has no entry '", name, "'"));
+    throw Error(ErrorCode::kDataLoss,
+                base::str_cat(file_, ": it has no entry ", base::quoted(name)));
+  }
+  if (!found->second.packing.empty()) {
+    throw Error(ErrorCode::kUnimplemented,
+                base::str_cat(file_, ": the entry ", base::quoted(name), " is ",
+                              found->second.packing, "; PyTorch stores tensors plainly"));
   }
   if (crc32_of(found->second.bytes) != found->second.crc32) {
-    throw Error(ErrorCode::kDataLoss,
-                base::str_cat(file_, ": the bytes of its entry '", name, "' are broken"));
+    throw Error(ErrorCode::kDataLoss, base::str_cat(file_, ": the bytes of its entry ",
+                                                    base::quoted(name), " are broken"));
   }
   return found->second.bytes;
 }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "brigade/checkpoint/testing/sample.h"
+#include "brigade/checkpoint/testing/zip_file.h"
 #include "brigade/io/file_system.h"
 
 namespace brigade::checkpoint {
@@ -55,6 +56,28 @@ TEST(ZipReader, RefusesWhatDoesNotLieWithin) {
   EXPECT_EQ(code_of(changed(end, 0, std::uint32_t{0})), ErrorCode::kDataLoss);
   EXPECT_EQ(code_of("PK\3\4"), ErrorCode::kDataLoss);
   EXPECT_EQ(code_of(""), ErrorCode::kDataLoss);
+}
+
+TEST(ZipReader, RefusesBytesThatLieInTwoEntries) {
+  testing::ZipFile sound;
+  sound.add("a", "first");
+  sound.add("b", "");
+  sound.add("c", "third");
+  EXPECT_EQ(code_of(sound.bytes()), ErrorCode::kInternal);  // nothing is thrown
+  testing::ZipFile nested;                                  // the data of "a" is an entry, too
+  const std::string inner = "inner";
+  const std::string outer = testing::ZipFile::local_header("b", inner) + inner;
+  const auto begin = nested.add("a", outer);
+  const auto header = testing::ZipFile::local_header("a", outer).size();
+  nested.list("b", inner, begin + static_cast<std::uint32_t>(header));
+  EXPECT_EQ(code_of(nested.bytes()), ErrorCode::kDataLoss);
+}
+
+TEST(ZipReader, ACompressedEntryIsRefusedWhenItIsRead) {
+  const std::string bytes = changed("PK\1\2", 10, std::uint16_t{8});  // the first, data.pkl
+  const ZipReader zip(bytes, "f");
+  EXPECT_EQ(zip.read("bare/byteorder"), "little");
+  EXPECT_EQ(caught([&] { zip.read("bare/data.pkl"); }).code, ErrorCode::kUnimplemented);
 }
 
 TEST(ZipReader, RefusesCompressedAndEncryptedEntriesByName) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -23,6 +24,15 @@ enum class PortZero { kRefused, kAllowed };
 /// wrong with it: no port, a port that is not a number from 1 to 65535, no host, brackets missing
 /// around an IPv6 address, characters that no host has.
 Address parse_address(std::string_view text, PortZero port_zero = PortZero::kRefused);
+
+/// The IP address of `host` where it means this machine to itself only: 127.x.y.z and ::1 as they
+/// are,
+/// "::ffff:127.0.0.1" as IPv4, and 127.0.0.1 or ::1 for the names that stand for them ("localhost",
+/// "ip6-localhost" and their like) whatever the system's list of hosts says. Nothing for any other.
+std::optional<std::string> loopback_address(std::string_view host);
+
+/// Whether it is one.
+bool is_loopback(std::string_view host);
 
 /// "host:port", with brackets around an IPv6 address.
 std::string to_string(const Address& address);

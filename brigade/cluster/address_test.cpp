@@ -42,8 +42,37 @@ TEST(Address, SaysWhatIsWrong) {
   EXPECT_THAT(why_not("grpc://a:1"), HasSubstr("a protocol does not belong to it"));
 }
 
+TEST(Address, AMessageShowsTheBeginningOfALongValue) {
+  const std::string many(100'000, 'a');
+  for (const std::string& text :
+       {many, many + ":1", "a:" + many, "[" + many + "]:1", "a:1" + many}) {
+    EXPECT_LT(why_not(text.c_str()).size(), 1000u);
+  }
+  EXPECT_THAT(why_not((many + ":1").c_str()), HasSubstr("its host has 100000 characters"));
+}
+
 TEST(Address, PortZeroIsForThoseWhoListen) {
   EXPECT_EQ(parse_address("127.0.0.1:0", PortZero::kAllowed).port, 0);
+}
+
+TEST(Loopback, IsThisMachineAlone) {
+  for (const char* host :
+       {"127.0.0.1", "127.8.9.1", "::1", "localhost", "LOCALHOST", "0:0:0:0:0:0:0:1",
+        "ip6-localhost", "ip6-loopback", "localhost6", "::ffff:127.0.0.1", "::FFFF:7f00:1"}) {
+    EXPECT_TRUE(is_loopback(host)) << host;
+  }
+  for (const char* host : {"0.0.0.0", "::", "10.0.0.1", "127.0.0.1.example.org", "", "localhost2",
+                           "::ffff:10.0.0.1", "::127.0.0.1", "ip6-localnet", "::ffff:0.0.0.0"}) {
+    EXPECT_FALSE(is_loopback(host)) << host;
+  }
+}
+
+TEST(Loopback, HasOneAddressWhateverItIsCalled) {
+  EXPECT_EQ(loopback_address("localhost"), "127.0.0.1");
+  EXPECT_EQ(loopback_address("127.8.9.1"), "127.8.9.1");
+  EXPECT_EQ(loopback_address("::ffff:127.8.9.1"), "127.8.9.1");
+  EXPECT_EQ(loopback_address("ip6-localhost"), "::1");
+  EXPECT_EQ(loopback_address("worker0"), std::nullopt);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "brigade/base/error.h"
+#include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 
 namespace brigade::cluster {
@@ -28,12 +29,14 @@ ClusterSpec parse_cluster_flag(std::string_view text) {
     const std::string job(base::trim(part.substr(0, equals)));
     if (equals == std::string::npos || job.empty()) {
       throw Error(ErrorCode::kInvalidArgument,
-                  base::str_cat("'", part, "' in the cluster '", text, "' is not job=addresses; ",
+                  base::str_cat(base::quoted(part), " in the cluster ", base::quoted(text),
+                                " is not job=addresses; ",
                                 "write a cluster as chief=a:2222;worker=b:2222,c:2222."));
     }
-    check_argument(jobs.emplace(job, tasks_of(part.substr(equals + 1))).second,
-                   base::str_cat("The cluster '", text, "' has the job '", job,
-                                 "' twice; list its addresses at one place, with commas."));
+    check_argument(
+        jobs.emplace(job, tasks_of(part.substr(equals + 1))).second,
+        base::str_cat("The cluster ", base::quoted(text), " has the job ", base::quoted(job),
+                      " twice; list its addresses at one place, with commas."));
   }
   return ClusterSpec(std::move(jobs));
 }
@@ -46,7 +49,7 @@ Task parse_task_flag(std::string_view text) {
     return parse_task(base::str_cat("/job:", text.substr(0, colon), "/task:", index));
   } catch (const Error&) {
     throw Error(ErrorCode::kInvalidArgument,
-                base::str_cat("'", text, "' names no task; write it as worker:1."));
+                base::str_cat(base::quoted(text), " names no task; write it as worker:1."));
   }
 }
 

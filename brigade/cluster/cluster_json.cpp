@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "brigade/base/error.h"
+#include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 #include "brigade/io/strict_json.h"
 
@@ -56,8 +57,8 @@ class Parser {
     for (const auto& [key, value] : json.items()) {
       const auto near = base::nearest(key, known);
       if (near && *near != key && !json.contains(*near)) {
-        fail(base::str_cat("there is a key '", key, "' that is not known; did you mean '", *near,
-                           "'?"));
+        fail(base::str_cat("there is a key ", base::quoted(key),
+                           " that is not known; did you mean ", base::quoted(*near), "?"));
       }
     }
   }
@@ -67,14 +68,15 @@ class Parser {
     const Json& layer = json["rpc_layer"];
     expect(layer.is_string(), layer, "rpc_layer", "a string");
     if (layer != "grpc")
-      fail(base::str_cat("rpc_layer is ", layer.dump(), "; only \"grpc\" is built in."));
+      fail(base::str_cat("rpc_layer is ", base::shortened(layer.dump()),
+                         "; only \"grpc\" is built in."));
   }
 
   ClusterSpec cluster_of(const Json& json) const {
     expect(json.is_object(), json, "cluster", "an object of jobs");
     std::map<std::string, ClusterSpec::Tasks> jobs;
     for (const auto& [job, tasks] : json.items()) {
-      const std::string path = base::str_cat("cluster.", job);
+      const std::string path = base::str_cat("cluster.", base::shortened(job));
       jobs[job] = tasks.is_array() ? list_of(tasks, path) : tasks_of(tasks, path);
     }
     try {
@@ -99,7 +101,7 @@ class Parser {
     expect(json.is_object(), json, path, "a list of addresses, or an object from indices to them");
     ClusterSpec::Tasks tasks;
     for (const auto& [key, address] : json.items()) {
-      const std::string place = base::str_cat(path, ".", key);
+      const std::string place = base::str_cat(path, ".", base::shortened(key));
       const auto index = index_of(key);
       if (!index) fail(base::str_cat("the key of ", place, " must be a task's index, 0 or more."));
       expect(address.is_string(), address, place, "a string \"host:port\"");
@@ -132,7 +134,9 @@ class Parser {
     const bool can_be_read = json.is_number_integer() || json.is_string();
     expect(can_be_read, json, "task.index", "a whole number");
     const auto index = index_of(json.is_string() ? json.get<std::string>() : json.dump());
-    if (!index) fail(base::str_cat("task.index is ", json.dump(), "; indices count from 0."));
+    if (!index)
+      fail(
+          base::str_cat("task.index is ", base::shortened(json.dump()), "; indices count from 0."));
     return *index;
   }
 

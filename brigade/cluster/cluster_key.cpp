@@ -1,6 +1,5 @@
 #include "brigade/cluster/cluster_key.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <openssl/core_names.h>
 #include <openssl/evp.h>
@@ -11,6 +10,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
+#include <limits>
 #include <memory>
 #include <system_error>
 
@@ -20,8 +21,6 @@
 namespace brigade::cluster {
 namespace {
 
-constexpr const char* kKeyVariable = "BRIGADE_CLUSTER_KEY";
-constexpr const char* kFileVariable = "BRIGADE_CLUSTER_KEY_FILE";
 constexpr std::string_view kHowToMakeOne = "make one with: brigade launch --new-key > cluster.key";
 
 int digit_of(char c) {
@@ -45,13 +44,33 @@ class Descriptor {
   int fd_;
 };
 
+/// The number in the path of a descriptor of this process.
+std::optional<int> descriptor_of(const io::Path& path) {
+  const std::string text = path.string();
+  if (!text.starts_with(kDescriptorFolder)) return std::nullopt;
+  const auto number =
+      base::parse_int(std::string_view(text).substr(std::strlen(kDescriptorFolder)));
+  if (!number || *number < 0 || *number > std::numeric_limits<int>::max()) return std::nullopt;
+  return static_cast<int>(*number);
+}
+
+/// What to do about a key's file that is none.
+std::string advice(const io::Path& path) {
+  if (!descriptor_of(path)) return base::str_cat("; ", kHowToMakeOne);
+  return ". It is a descriptor that brigade launch hands to its program; one in between has closed "
+         "it "
+         "(Python's subprocess keeps those that its pass_fds names; a Brigade program that has "
+         "read "
+         "its key does not hand it on)";
+}
+
 [[noreturn]] void refuse_file(const io::Path& path, int error) {
   const std::string reason = std::generic_category().message(error);
   const ErrorCode code = error == ENOENT                     ? ErrorCode::kNotFound
                          : error == EACCES || error == EPERM ? ErrorCode::kPermissionDenied
                                                              : ErrorCode::kUnavailable;
   throw Error(code, base::str_cat("The cluster key's file ", path, " cannot be read: ", reason,
-                                  "; ", kHowToMakeOne));
+                                  advice(path)));
 }
 
 // The descriptor that is read is the one that is asked, so nobody can exchange the file in between.
@@ -60,7 +79,8 @@ void check_private(int fd, const io::Path& path) {
   if (::fstat(fd, &info) != 0) refuse_file(path, errno);
   if (!S_ISREG(info.st_mode)) {
     throw Error(ErrorCode::kInvalidArgument,
-                base::str_cat("The cluster key's file ", path, " is not a regular file."));
+                base::str_cat("The cluster key's file ", path, " is not a regular file",
+                              descriptor_of(path) ? advice(path) : "", "."));
   }
   if ((info.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
     throw Error(ErrorCode::kPermissionDenied,
@@ -130,7 +150,11 @@ ClusterKey ClusterKey::read(const io::Path& path) {
 
 std::optional<ClusterKey> ClusterKey::from_environment(const Environment& environment) {
   if (const auto text = environment(kKeyVariable)) return parse_from(*text, kKeyVariable);
-  if (const auto path = environment(kFileVariable)) return read(*path);
+  if (const auto path = environment(kKeyFileVariable)) {
+    const ClusterKey key = read(*path);
+    if (const auto inherited = descriptor_of(*path)) ::fcntl(*inherited, F_SETFD, FD_CLOEXEC);
+    return key;
+  }
   return std::nullopt;
 }
 
@@ -166,15 +190,6 @@ std::array<std::uint8_t, 32> ClusterKey::derive(std::string_view purpose) const 
             EVP_KDF_derive(context.get(), derived.data(), derived.size(), parameters.data()) == 1,
         "HKDF");
   return derived;
-}
-
-bool is_loopback(std::string_view host) {
-  const std::string name(host);
-  in_addr ipv4 = {};
-  if (inet_pton(AF_INET, name.c_str(), &ipv4) == 1) return (ntohl(ipv4.s_addr) >> 24) == 127;
-  in6_addr ipv6 = {};
-  if (inet_pton(AF_INET6, name.c_str(), &ipv6) == 1) return IN6_IS_ADDR_LOOPBACK(&ipv6);
-  return name == "localhost";
 }
 
 }  // namespace brigade::cluster

@@ -11,6 +11,12 @@
 
 namespace brigade::cluster {
 
+/// Where a process finds its key.
+inline constexpr const char* kKeyVariable = "BRIGADE_CLUSTER_KEY";  ///< the digits
+inline constexpr const char* kKeyFileVariable = "BRIGADE_CLUSTER_KEY_FILE";
+/// The path of a descriptor that this process has inherited begins like this.
+inline constexpr const char* kDescriptorFolder = "/proc/self/fd/";
+
 /// The secret that the members of a cluster share: whoever has it is a member, on every port that
 /// Brigade opens. 32 random bytes, written as 64 hexadecimal digits. From it each process derives
 /// the same certificate authority and a certificate of its own, so nothing else is to be handed
@@ -28,7 +34,8 @@ class ClusterKey {
   /// 600`, if others may read it.
   static ClusterKey read(const io::Path& path);
   /// From BRIGADE_CLUSTER_KEY, else from the file that BRIGADE_CLUSTER_KEY_FILE names; nothing
-  /// without both.
+  /// without both. Where that is a descriptor of this process ("/proc/self/fd/19", as `brigade
+  /// launch` says it), programs that this process starts do not inherit it from then on.
   static std::optional<ClusterKey> from_environment(
       const Environment& environment = process_environment());
 
@@ -55,8 +62,5 @@ inline constexpr const char* kTlsName = "brigade-cluster";
 
 /// An identity for this process, from the key alone.
 TlsIdentity make_tls_identity(const ClusterKey& key);
-
-/// Whether `host` ("127.0.0.1", "::1", "localhost") is this machine to itself only.
-bool is_loopback(std::string_view host);
 
 }  // namespace brigade::cluster

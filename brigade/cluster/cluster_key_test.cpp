@@ -1,5 +1,6 @@
 #include "brigade/cluster/cluster_key.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -34,6 +35,19 @@ class KeyFile {
   std::string path_ =
       std::filesystem::temp_directory_path() / ("brigade_key_" + std::to_string(getpid()));
 };
+
+TEST(ClusterKey, FromADescriptorIsNotHandedOnToOtherPrograms) {
+  const KeyFile file(kHex, 0600);
+  const int descriptor = ::open(file.path().c_str(), O_RDONLY);
+  const std::string path = "/proc/self/fd/" + std::to_string(descriptor);
+  const auto environment = make_environment({{kKeyFileVariable, path}});
+  for (int i = 0; i < 2; ++i)
+    EXPECT_EQ(ClusterKey::from_environment(environment).value().to_hex(), kHex);
+  EXPECT_EQ(::fcntl(descriptor, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
+  ::close(descriptor);
+  EXPECT_THAT(refusal([&] { ClusterKey::from_environment(environment); }),
+              HasSubstr("brigade launch hands to its program; one in between has closed it"));
+}
 
 TEST(ClusterKey, ReadsWhatItWrites) {
   EXPECT_EQ(ClusterKey::parse(kHex).to_hex(), kHex);
@@ -100,16 +114,6 @@ TEST(ClusterKey, ComesFromTheEnvironment) {
                 ClusterKey::from_environment(make_environment({{"BRIGADE_CLUSTER_KEY", ""}}));
               }),
               HasSubstr("In BRIGADE_CLUSTER_KEY: A cluster key is 64"));
-}
-
-TEST(Loopback, IsThisMachineAlone) {
-  for (const char* host : {"127.0.0.1", "127.8.9.1", "::1", "localhost"}) {
-    EXPECT_TRUE(is_loopback(host)) << host;
-  }
-  for (const char* host :
-       {"0.0.0.0", "::", "10.0.0.1", "127.0.0.1.example.org", "", "localhost2"}) {
-    EXPECT_FALSE(is_loopback(host)) << host;
-  }
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "brigade/base/error.h"
+#include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 #include "brigade/cluster/address.h"
 
@@ -52,10 +53,15 @@ Jobs checked(Jobs jobs) {
   std::map<std::string, Task> taken;
   for (const auto& [job, tasks] : jobs) {
     if (job.empty()) refuse("a job has no name.");
-    if (job.find('/') != std::string::npos) {
-      refuse(base::str_cat("the job's name '", job, "' has a '/' in it."));
+    if (job.size() > base::kMostQuoted) {
+      refuse(base::str_cat("the job's name ", base::quoted(job), " is too long; it may have ",
+                           base::kMostQuoted, " characters."));
     }
-    if (tasks.empty()) refuse(base::str_cat("the job '", job, "' has no tasks; leave it out."));
+    if (job.find('/') != std::string::npos) {
+      refuse(base::str_cat("the job's name ", base::quoted(job), " has a '/' in it."));
+    }
+    if (tasks.empty())
+      refuse(base::str_cat("the job ", base::quoted(job), " has no tasks; leave it out."));
     check_tasks(job, tasks, taken);
   }
   return jobs;
@@ -102,8 +108,9 @@ int ClusterSpec::num_tasks(std::string_view job) const {
 std::vector<int> ClusterSpec::task_indices(std::string_view job) const {
   const auto found = jobs_.find(std::string(job));
   if (found == jobs_.end()) {
-    throw Error(ErrorCode::kNotFound, base::str_cat("No such job in the cluster: '", job,
-                                                    "'; there is ", base::join(jobs(), ", "), "."));
+    throw Error(ErrorCode::kNotFound,
+                base::str_cat("No such job in the cluster: ", base::quoted(job), "; there is ",
+                              base::listed(jobs(), ", "), "."));
   }
   std::vector<int> indices;
   for (const auto& [index, address] : found->second) indices.push_back(index);
@@ -112,9 +119,9 @@ std::vector<int> ClusterSpec::task_indices(std::string_view job) const {
 
 const std::string& ClusterSpec::task_address(const Task& task) const {
   if (has(task)) return jobs_.at(task.job).at(task.index);
-  throw Error(ErrorCode::kNotFound,
-              base::str_cat("No task with index ", task.index, " in the job '", task.job,
-                            "'; its tasks are ", base::join(task_indices(task.job), ", "), "."));
+  throw Error(ErrorCode::kNotFound, base::str_cat("No task with index ", task.index, " in the job ",
+                                                  base::quoted(task.job), "; its tasks are ",
+                                                  base::listed(task_indices(task.job), ", "), "."));
 }
 
 std::vector<Task> ClusterSpec::training_tasks() const {

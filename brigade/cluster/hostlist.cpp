@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "brigade/base/error.h"
+#include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 
 namespace brigade::cluster {
@@ -15,7 +16,7 @@ constexpr std::size_t kMostHosts = 65536;
 
 [[noreturn]] void refuse(std::string_view list, std::string_view why) {
   throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat("The list '", list, "' is not one of Slurm's: ", why, "."));
+              base::str_cat("The list ", base::quoted(list), " is not one of Slurm's: ", why, "."));
 }
 
 std::optional<int> number_of(std::string_view digits) {
@@ -101,7 +102,7 @@ class HostlistParser {
     const auto first = number_of(first_text);
     const auto last = dash == std::string::npos ? first : number_of(range.substr(dash + 1));
     if (!first || !last || *last < *first) {
-      refuse(list_, base::str_cat("'", range, "' is no range of numbers"));
+      refuse(list_, base::str_cat(base::quoted(range), " is no range of numbers"));
     }
     check_count(numbers.size() + static_cast<std::size_t>(*last - *first) + 1);
     for (int number = *first; number <= *last; ++number) {
@@ -138,7 +139,8 @@ std::vector<int> expand_tasks_per_node(std::string_view list) {
   std::vector<int> counts;
   for (const std::string& part : base::split(list, ',')) {
     const Repeated tasks = repeated(part);
-    if (!tasks.value || !tasks.times) refuse(list, base::str_cat("'", part, "' is no count"));
+    if (!tasks.value || !tasks.times)
+      refuse(list, base::str_cat(base::quoted(part), " is no count"));
     if (counts.size() + static_cast<std::size_t>(*tasks.times) > kMostHosts) {
       refuse(list, base::str_cat("it names more than ", kMostHosts, " hosts"));
     }

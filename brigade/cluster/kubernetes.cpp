@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 #include "brigade/cluster/task_place.h"
 #include "brigade/cluster/variable_reader.h"
@@ -22,8 +23,9 @@ std::string job_name(const VariableReader& variables, int index) {
   const std::string host = variables.text("HOSTNAME").value_or("");
   const std::string end = base::str_cat("-", index);
   if (host.size() <= end.size() || !host.ends_with(end)) {
-    variables.refuse(base::str_cat("HOSTNAME is '", host, "', which does not end in '", end,
-                                   "'; set ", kKubernetesJobVariable, " to the job's name."));
+    variables.refuse(base::str_cat("HOSTNAME is ", base::quoted(host), ", which does not end in ",
+                                   base::quoted(end), "; set ", kKubernetesJobVariable,
+                                   " to the job's name."));
   }
   return host.substr(0, host.size() - end.size());
 }

@@ -1,17 +1,47 @@
 #include "brigade/cluster/membership.h"
 
+#include <algorithm>
+#include <cctype>
+
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 
 namespace brigade::cluster {
 
+namespace {
+
+using Share = bool (*)(const HostIdentity&, const HostIdentity&);
+
+const Member* first_apart(const Membership& membership, const Member& from, Share share) {
+  const auto& members = membership.members();
+  const auto found = std::ranges::find_if(
+      members, [&](const Member& member) { return !share(member.identity, from.identity); });
+  return found == members.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+const Member* first_without_shared_memory(const Membership& membership) {
+  return first_apart(membership, membership.members().front(), share_processes);
+}
+
+const Member* first_on_another_network(const Membership& membership) {
+  return first_apart(membership, membership.self(), share_network);
+}
+
 std::string to_string(const Member& member) {
+  if (member.rank < 0) {  // no member, but where they meet
+    return base::str_cat("the ", member.task.job, " (pid ", member.pid, " on host ", member.host,
+                         ")");
+  }
   return base::str_cat(member.task, " (rank ", member.rank, ", pid ", member.pid, " on host ",
                        member.host, ")");
 }
 
 std::string to_string(const LostMember& lost) {
-  return base::str_cat(lost.member, " was lost: ", lost.reason);
+  std::string text = base::str_cat(lost.member, " was lost: ", lost.reason);
+  text.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(text.front())));
+  return text;
 }
 
 Error lost_error(const LostMember& lost, std::string_view what) {

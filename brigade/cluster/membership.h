@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "brigade/base/error.h"
+#include "brigade/cluster/host_identity.h"
 #include "brigade/cluster/task.h"
 #include "brigade/concurrency/cancel_token.h"
 
@@ -18,18 +19,30 @@ namespace brigade::cluster {
 struct Member {
   int rank = 0;
   Task task = {};
-  /// The host it runs on, by the name it has there: members of one host may share memory.
+  /// The name that its host has there, for messages: others may have the same.
   std::string host = {};
   std::int64_t pid = 0;
+  HostIdentity identity = {};
+  /// From which it reaches the rendezvous; empty where that is over the loopback interface.
+  std::string address = {};
 
   friend bool operator==(const Member&, const Member&) = default;
+};
+
+/// How a member is gone.
+enum class LossKind {
+  kClosed,  ///< its connection was closed: its process has ended, or soon will
+  kSilent,  ///< it was not heard of for the peer timeout: it may be there still
+  kEnded    ///< the meeting point ended the members' generation
 };
 
 /// A member that is gone, and how that was noticed: "its connection was closed", "it has not been
 /// heard of for 10 s".
 struct LostMember {
   Member member;
+  /// For people; programs act on the kind.
   std::string reason;
+  LossKind kind = LossKind::kClosed;
 };
 
 /// The processes that train together, from the moment when all have come until the first is gone:
@@ -58,6 +71,9 @@ class Membership {
   virtual std::string get(std::string_view key, std::chrono::milliseconds timeout) = 0;
   /// Adds to the number under `key`, 0 at first; returns the sum.
   virtual std::int64_t add(std::string_view key, std::int64_t delta) = 0;
+  /// Stores `value` as the next one of the list `key` and returns its number, from 1: members see
+  /// it under "<key>/<number>". In one step, so that no number is ever without a value.
+  virtual std::int64_t append(std::string_view key, std::string_view value) = 0;
   /// Returns when every member has come to the barrier of this name; each name serves once. Throws
   /// as `get`, naming who is missing.
   virtual void barrier(std::string_view name, std::chrono::milliseconds timeout) = 0;
@@ -71,6 +87,13 @@ class Membership {
   /// destructor too.
   virtual void leave() noexcept = 0;
 };
+
+/// The first member that cannot share memory with rank 0 (`share_processes`), and so with some;
+/// null where all can. The same for all members.
+const Member* first_without_shared_memory(const Membership& membership);
+/// The first member that this one does not reach over the loopback interface (`share_network`);
+/// null where there is none, which then is so for all members.
+const Member* first_on_another_network(const Membership& membership);
 
 /// "/job:worker/task:1 (rank 1, pid 4711 on host a)".
 std::string to_string(const Member& member);

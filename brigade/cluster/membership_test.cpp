@@ -31,6 +31,23 @@ TEST(Membership, NamesALostMemberAndWhatIsGivenUp) {
                            "lost: its connection was closed; all_reduce is given up."));
 }
 
+TEST(Membership, HostsAreToldApartByTheirIdentity) {
+  const auto together = make_in_memory_memberships(2);
+  EXPECT_EQ(first_without_shared_memory(*together[1]), nullptr);
+  EXPECT_EQ(first_on_another_network(*together[1]), nullptr);
+  const auto apart = make_in_memory_memberships(3, {"a", "a", "b"});
+  for (const auto& membership : apart)
+    EXPECT_EQ(first_without_shared_memory(*membership)->rank, 2) << "the same for all";
+  EXPECT_EQ(first_on_another_network(*apart[0])->rank, 2);
+  EXPECT_EQ(first_on_another_network(*apart[2])->rank, 0);
+}
+
+TEST(Membership, NamesALauncherAsWhatItIs) {
+  const LostMember lost{{-1, {"launcher", 0}, "a", 7}, "its connection was closed"};
+  EXPECT_EQ(to_string(lost.member), "the launcher (pid 7 on host a)");
+  EXPECT_EQ(to_string(lost), "The launcher (pid 7 on host a) was lost: its connection was closed");
+}
+
 TEST(InMemoryMembership, KnowsItsMembers) {
   auto members = make_in_memory_memberships(3, {"a", "a", "b"});
   ASSERT_EQ(members.size(), 3U);

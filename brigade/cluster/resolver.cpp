@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "brigade/base/error.h"
+#include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 #include "brigade/cluster/cluster_flags.h"
 #include "brigade/cluster/kubernetes.h"
@@ -16,6 +17,7 @@
 #include "brigade/cluster/torchrun.h"
 #include "brigade/cluster/variable_reader.h"
 #include "brigade/io/file_system.h"
+#include "brigade/io/read_at_most.h"
 
 namespace brigade::cluster {
 namespace {
@@ -71,14 +73,15 @@ void check_nothing_is_half_there(const Environment& environment) {
 DescribedCluster parse_cluster(const std::string& text) {
   if (is_json(text)) return parse_cluster_json(text, name_of(text));
   if (is_flag(text)) return {.cluster = parse_cluster_flag(text)};
-  return parse_cluster_json(io::posix_file_system()->read(text), name_of(text));
+  return parse_cluster_json(io::read_at_most(*io::posix_file_system(), text, io::kMostBytesOfText),
+                            name_of(text));
 }
 
 ClusterConfig resolve_cluster(const Environment& environment, const ResolveOptions& options) {
   if (!options.cluster.empty()) return resolve_flags(options);
   check_argument(options.task.empty(),
-                 base::str_cat("The task '", options.task,
-                               "' is given without a cluster; give the cluster's addresses too."));
+                 base::str_cat("The task ", base::quoted(options.task),
+                               " is given without a cluster; give the cluster's addresses too."));
   for (const Source& source : kSources) {
     if (auto config = source.resolve(environment)) return *std::move(config);
   }

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "brigade/base/error.h"
+#include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 
 namespace brigade::cluster {
@@ -37,7 +38,7 @@ Task parse_task(std::string_view text) {
     }
   }
   throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat("'", text, "' names no task; write it as /job:worker/task:1."));
+              base::str_cat(base::quoted(text), " names no task; write it as /job:worker/task:1."));
 }
 
 }  // namespace brigade::cluster

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "brigade/base/error.h"
+#include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 
 namespace brigade::cluster {
@@ -23,7 +24,8 @@ class Placer {
     for (const char* job : {"chief", "evaluator"}) {
       const int count = cluster_.num_tasks(job);
       if (count > 1)
-        fail(base::str_cat("there are ", count, " tasks '", job, "'; only one may be."));
+        fail(
+            base::str_cat("there are ", count, " tasks ", base::quoted(job), "; only one may be."));
     }
     if (cluster_.training_tasks().empty()) {
       fail("the cluster has neither a chief nor a worker, so nobody trains.");
@@ -36,11 +38,13 @@ class Placer {
     const bool may_stand_outside = said->job == "evaluator" && cluster_.num_tasks("evaluator") == 0;
     if (may_stand_outside || cluster_.has(*said)) return *said;
     if (cluster_.num_tasks(said->job) == 0) {
-      fail(base::str_cat("this process is ", *said, ", but the cluster has no '", said->job,
-                         "'; its jobs are ", base::join(cluster_.jobs(), ", "), "."));
+      fail(base::str_cat("this process is ", *said, ", but the cluster has no ",
+                         base::quoted(said->job), "; its jobs are ",
+                         base::listed(cluster_.jobs(), ", "), "."));
     }
-    fail(base::str_cat("this process is ", *said, ", but that index is out of range; '", said->job,
-                       "' has ", base::join(cluster_.task_indices(said->job), ", "), "."));
+    fail(base::str_cat("this process is ", *said, ", but that index is out of range; ",
+                       base::quoted(said->job), " has ",
+                       base::listed(cluster_.task_indices(said->job), ", "), "."));
   }
 
  private:
@@ -52,8 +56,8 @@ class Placer {
     if (std::find(kJobs.begin(), kJobs.end(), job) != kJobs.end()) return;
     const std::string_view hint =
         job == "master" ? " What TensorFlow 1 called 'master' is the chief." : "";
-    fail(base::str_cat(what, " an unknown type '", job, "'; known are ", base::join(kJobs, ", "),
-                       ".", hint));
+    fail(base::str_cat(what, " an unknown type ", base::quoted(job), "; known are ",
+                       base::join(kJobs, ", "), ".", hint));
   }
 
   Task only_task() const {

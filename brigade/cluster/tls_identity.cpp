@@ -1,3 +1,5 @@
+#include "brigade/cluster/tls_identity.h"
+
 #include <openssl/bio.h>
 #include <openssl/ec.h>
 #include <openssl/evp.h>
@@ -6,11 +8,13 @@
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
 
+#include <chrono>
+#include <cstdint>
+#include <ctime>
 #include <memory>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/cluster/cluster_key.h"
 
 namespace brigade::cluster {
 namespace {
@@ -19,6 +23,8 @@ namespace {
 // understand each other, and every member has to make the same authority.
 constexpr const char* kNotBefore = "20200101000000Z";
 constexpr const char* kNotAfter = "21200101000000Z";
+constexpr std::chrono::sys_days kFirstDay = std::chrono::January / 1 / 2020;
+constexpr std::chrono::sys_days kLastDay = std::chrono::January / 1 / 2120;
 
 template <class T, void (*Free)(T*)>
 struct Freed {
@@ -130,14 +136,38 @@ std::string pem_of(EVP_PKEY& key) {
   });
 }
 
+std::string as_text(std::chrono::system_clock::time_point time) {
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(time);
+  std::tm parts{};
+  char text[64];
+  const bool is_known = gmtime_r(&seconds, &parts) != nullptr &&
+                        std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &parts) > 0;
+  return is_known ? text : base::str_cat(std::int64_t{seconds}, " s since 1970");
+}
+
+// No handshake could succeed, and both sides would take it for another key.
+void check_clock(std::chrono::system_clock::time_point now) {
+  if (now >= kFirstDay && now < kLastDay) return;
+  throw Error(
+      ErrorCode::kFailedPrecondition,
+      base::str_cat("This machine's clock is far off: it says ", as_text(now),
+                    ", and the certificates that are made from a cluster key hold from 2020 "
+                    "to 2119. Set the clock; the key may be right."));
+}
+
 }  // namespace
 
-TlsIdentity make_tls_identity(const ClusterKey& key) {
+TlsIdentity make_tls_identity(const ClusterKey& key, std::chrono::system_clock::time_point now) {
+  check_clock(now);
   const Key root = authority_key(key);
   const Certificate authority = make_authority(*root);
   const Key own = new_key();
   const Certificate certificate = make_member(*own, *authority, *root);
   return {pem_of(*authority), pem_of(*certificate), pem_of(*own)};
+}
+
+TlsIdentity make_tls_identity(const ClusterKey& key) {
+  return make_tls_identity(key, std::chrono::system_clock::now());
 }
 
 }  // namespace brigade::cluster

@@ -1,12 +1,18 @@
+#include "brigade/cluster/tls_identity.h"
+
 #include <gtest/gtest.h>
 #include <openssl/bio.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
+#include <chrono>
 #include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
-#include "brigade/cluster/cluster_key.h"
+#include "brigade/cluster/testing/refusal.h"
 
 namespace brigade::cluster {
 namespace {
@@ -88,6 +94,22 @@ TEST(TlsIdentity, APeerWithAnotherKeyIsRefusedOnEitherSide) {
     EXPECT_FALSE(shake_hands(liar, ours, version));
     EXPECT_FALSE(shake_hands(ours, liar, version));
   }
+}
+
+TEST(TlsIdentity, AClockThatIsFarOffIsNamedAndNotTheKey) {
+  using std::chrono::sys_days;
+  const ClusterKey key = ClusterKey::generate();
+  for (const auto& [day, text] : std::vector<std::pair<sys_days, std::string>>{
+           {sys_days(std::chrono::January / 2 / 1970), "1970-01-02"},
+           {sys_days(std::chrono::December / 31 / 2019), "2019-12-31"},
+           {sys_days(std::chrono::January / 1 / 2120), "2120-01-01"}}) {
+    const std::string refusal = testing::refusal([&] { make_tls_identity(key, day); });
+    EXPECT_TRUE(refusal.starts_with("FAILED_PRECONDITION: ")) << refusal;
+    EXPECT_NE(refusal.find("clock is far off"), std::string::npos) << refusal;
+    EXPECT_NE(refusal.find(text), std::string::npos) << refusal;
+  }
+  EXPECT_NO_THROW(make_tls_identity(key, sys_days(std::chrono::January / 1 / 2020)));
+  EXPECT_NO_THROW(make_tls_identity(key, sys_days(std::chrono::December / 31 / 2119)));
 }
 
 TEST(TlsIdentity, AuthorityIsTheSameByteForByteAndLeavesDiffer) {

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "brigade/base/error.h"
+#include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 #include "brigade/cluster/launch_environment.h"
 
@@ -27,8 +28,8 @@ std::optional<int> VariableReader::number(const std::string& name, int lowest) c
   if (number && *number >= lowest && *number <= std::numeric_limits<int>::max()) {
     return static_cast<int>(*number);
   }
-  refuse(
-      base::str_cat(name, " is '", *value, "', which is not a whole number from ", lowest, " on."));
+  refuse(base::str_cat(name, " is ", base::quoted(*value), ", which is not a whole number from ",
+                       lowest, " on."));
 }
 
 int VariableReader::required_number(const std::string& name, int lowest) const {

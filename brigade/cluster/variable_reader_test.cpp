@@ -18,6 +18,12 @@ std::string why_not(const std::map<std::string, std::string>& variables) {
   });
 }
 
+TEST(VariableReader, AMessageShowsTheBeginningOfALongValue) {
+  const std::string why = why_not({{"RANK", "0"}, {"SIZE", std::string(100'000, '9')}});
+  EXPECT_LT(why.size(), 500u);
+  EXPECT_NE(why.find("(100000 bytes)"), std::string::npos) << why;
+}
+
 TEST(VariableReader, HasAMessageForEachMistake) {
   EXPECT_EQ(why_not({{"RANK", "0"}}),
             "INVALID_ARGUMENT: In the test, SIZE is missing; set it as well, or none of the set.");

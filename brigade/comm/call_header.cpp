@@ -112,6 +112,32 @@ std::optional<Difference> first_difference(const std::string& mine, const std::s
 
 }  // namespace
 
+std::vector<CallStamp> stamps_of(std::span<const CallHeader> headers) {
+  std::vector<CallStamp> stamps;
+  for (const CallHeader& header : headers) stamps.push_back(header.stamp);
+  return stamps;
+}
+
+std::optional<int> first_apart(std::span<const CallHeader> headers, int mine) {
+  for (std::size_t rank = 0; rank < headers.size(); ++rank) {
+    if (!headers[mine].stamp.goes_with(headers[rank].stamp)) return static_cast<int>(rank);
+  }
+  return std::nullopt;
+}
+
+StepMismatch step_mismatch(std::span<const CallHeader> headers, int mine, int other) {
+  const auto place_of = [&](int rank) {
+    return base::str_cat("rank ", rank, " is ", describe(headers[rank].stamp), ", in ",
+                         headers[rank].call);
+  };
+  return {{.rank = mine, .stamp = headers[mine].stamp},
+          {.rank = other, .stamp = headers[other].stamp},
+          base::str_cat("The workers are not in the same step: ", place_of(mine), ", while ",
+                        place_of(other),
+                        ". Every worker must make the same steps, and the same calls in them; go "
+                        "on from a checkpoint.")};
+}
+
 std::optional<int> first_mismatch(std::span<const CallHeader> headers, int mine) {
   const CallHeader& own = headers[mine];
   for (std::size_t rank = 0; rank < headers.size(); ++rank) {

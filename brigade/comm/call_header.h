@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "brigade/comm/communicator.h"
+#include "brigade/comm/step_progress.h"
 
 namespace brigade::comm {
 
@@ -49,6 +50,8 @@ struct CallHeader {
   std::uint64_t digest = 0;
   /// Of where the tensors lie in memory that all processes share; 0: not there.
   std::uint64_t places = 0;
+  /// In which step, and for what.
+  CallStamp stamp = {};
 };
 
 /// The header of a call with these tensors, whose dtypes and shapes all must share.
@@ -63,6 +66,12 @@ std::string shape_of(const at::Tensor& tensor);
 /// One line a tensor, cut off at `limit` characters.
 std::string shapes_of(std::span<const at::Tensor> tensors, std::size_t limit);
 
+/// Everybody's stamp, by rank.
+std::vector<CallStamp> stamps_of(std::span<const CallHeader> headers);
+/// The first rank that is in another step than rank `mine`, or in an exchange for something else.
+std::optional<int> first_apart(std::span<const CallHeader> headers, int mine);
+/// The error that names both.
+StepMismatch step_mismatch(std::span<const CallHeader> headers, int mine, int other);
 /// The first rank whose header does not go with that of rank `mine`.
 std::optional<int> first_mismatch(std::span<const CallHeader> headers, int mine);
 /// What is to be said about it; `shapes[rank]` is what `shapes_of` gave there.

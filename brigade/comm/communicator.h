@@ -36,7 +36,7 @@ class Work {
 /// valid: there every call returns at once.
 ///
 /// Reductions add in rank order, so the result is the same on every rank and in every run, bit for
-/// bit.
+/// bit. Half and bfloat16 are added in float32, for a mean divided there, and rounded once.
 ///
 /// Thread-safety: one call at a time a rank; each rank from a thread of its own.
 class Communicator {

@@ -11,6 +11,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/comm/accumulation.h"
 #include "brigade/comm/reduce_kernel.h"
 
 namespace brigade::comm {
@@ -132,9 +133,12 @@ std::vector<at::Tensor> CrossDeviceOps::reduce(ReduceOp op, std::span<const at::
   const std::vector<at::Tensor> defined = defined_ones(values);
   if (defined.empty()) return std::vector<at::Tensor>(destinations.size());
   const bool mean = op == ReduceOp::kMean;
-  std::vector<at::Tensor> results = combine(mean ? ReduceOp::kSum : op, defined, destinations);
-  if (mean) {
-    for (const at::Tensor& result : results) result.div_(static_cast<double>(values.size()));
+  const AccumulationTensors terms(defined, op);  // groups' sums are not rounded either
+  std::vector<at::Tensor> results =
+      combine(mean ? ReduceOp::kSum : op, terms.tensors(), destinations);
+  for (at::Tensor& result : results) {
+    if (mean) result.div_(static_cast<double>(values.size()));
+    result = result.to(defined.front().scalar_type());
   }
   return results;
 }

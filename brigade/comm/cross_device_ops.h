@@ -21,6 +21,7 @@ namespace brigade::comm {
 /// undefined one counts as zeros in sums and means; where all are undefined, so is the result.
 /// Inputs are not changed; results never share memory with them or with one another. Additions
 /// happen in an order that depends on the number of tensors alone, so results repeat bit for bit.
+/// Half and bfloat16 are added in float32, for a mean divided there, and rounded once.
 ///
 /// Thread-safety: const calls may run at the same time. On CUDA the calls work on the calling
 /// thread's current streams, behind which the inputs must be ready.

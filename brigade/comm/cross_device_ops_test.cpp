@@ -82,6 +82,28 @@ TEST_P(CrossDeviceOpsContract, KeepShapesAndDtypes) {
   }
 }
 
+TEST_P(CrossDeviceOpsContract, AddHalfAndBFloat16InFloat32AndRoundOnce) {
+  const auto of = [](std::initializer_list<double> values, at::ScalarType dtype) {
+    std::vector<at::Tensor> tensors;
+    for (const double value : values) tensors.push_back(at::full({5}, value, dtype));
+    return tensors;
+  };
+  const auto is = [](const at::Tensor& tensor, double value, at::ScalarType dtype) {
+    return at::equal(tensor, at::full({5}, value, dtype));
+  };
+  EXPECT_TRUE(
+      is(reduced(ReduceOp::kMean, of({4e4, 4e4, 4e4, 4e4, 4e4}, at::kHalf)), 4e4, at::kHalf));
+  // Of five values four are one group's: it has 2051, which half does not know.
+  EXPECT_TRUE(is(reduced(ReduceOp::kSum, of({2048, 1, 1, 1, 1}, at::kHalf)), 2052, at::kHalf));
+  EXPECT_TRUE(
+      is(reduced(ReduceOp::kSum, of({256, 1, 1, 1, 1}, at::kBFloat16)), 260, at::kBFloat16));
+  const std::vector<std::vector<at::Tensor>> batch = {of({4e4, 4e4}, at::kHalf),
+                                                      of({2048, 3}, at::kHalf)};
+  const auto means = ops_->batch_reduce(ReduceOp::kMean, batch, {&kCpu, 1});
+  EXPECT_TRUE(is(means[0][0], 4e4, at::kHalf));
+  EXPECT_TRUE(is(means[1][0], 1025.5, at::kHalf));
+}
+
 TEST_P(CrossDeviceOpsContract, ReduceWhatIsNotContiguous) {
   const auto values = random_values(2, {4, 6});
   const std::vector<at::Tensor> columns = {values[0].t(), values[1].t()};

@@ -1,16 +1,11 @@
 #include "brigade/comm/gloo_device.h"
 
-#include <arpa/inet.h>
 #include <gloo/transport/tcp/device.h>
-#include <netdb.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <algorithm>
 
 #include "brigade/base/environment.h"
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/cluster/route.h"
 
 // libtorch exports this; Debian's headers of Gloo do not declare it. (c10d calls it where the
 // environment has GLOO_DEVICE_TRANSPORT=TCP_TLS and three paths; calling it spares changing the
@@ -29,38 +24,23 @@ namespace {
 
 using gloo::transport::tcp::attr;
 
-const cluster::Member* first_elsewhere(const cluster::Membership& membership) {
-  const auto& members = membership.members();
-  const auto found = std::find_if(members.begin(), members.end(), [&](const auto& member) {
-    return member.host != membership.self().host;
-  });
-  return found == members.end() ? nullptr : &*found;
-}
-
-/// The address that the system would send from to reach `host`; nothing is sent.
-std::optional<std::string> source_address(const std::string& host) {
-  addrinfo hints = {};
-  hints.ai_socktype = SOCK_DGRAM;
-  addrinfo* found = nullptr;
-  if (getaddrinfo(host.c_str(), "9", &hints, &found) != 0) return std::nullopt;
-  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, freeaddrinfo);
-  const int socket = ::socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  if (socket < 0) return std::nullopt;
-  sockaddr_storage own = {};
-  socklen_t size = sizeof own;
-  const bool known = ::connect(socket, found->ai_addr, found->ai_addrlen) == 0 &&
-                     getsockname(socket, reinterpret_cast<sockaddr*>(&own), &size) == 0;
-  ::close(socket);
-  char text[NI_MAXHOST] = {};
-  if (!known || getnameinfo(reinterpret_cast<sockaddr*>(&own), size, text, sizeof text, nullptr, 0,
-                            NI_NUMERICHOST) != 0)
-    return std::nullopt;
-  return std::string(text);
+/// Where `elsewhere` finds this process. A name says nothing where both hosts have it; then it is
+/// the way to the rendezvous, which all members have found.
+std::optional<std::string> own_address(const cluster::Membership& membership,
+                                       const cluster::Member& elsewhere) {
+  const cluster::Member& self = membership.self();
+  std::optional<std::string> address;
+  if (elsewhere.host != self.host) address = cluster::source_address(elsewhere.host);
+  if (!address && !self.address.empty()) address = self.address;
+  if (!address && !elsewhere.address.empty()) address = cluster::source_address(elsewhere.address);
+  // An address that is nobody's (RFC 5737) leads to the default route.
+  if (!address) address = cluster::source_address("192.0.2.1");
+  return address;
 }
 
 attr where_to_listen(const cluster::Membership& membership) {
   attr attributes;
-  const cluster::Member* const elsewhere = first_elsewhere(membership);
+  const cluster::Member* const elsewhere = cluster::first_on_another_network(membership);
   if (!elsewhere) {
     attributes.iface = "lo";
     return attributes;
@@ -69,9 +49,7 @@ attr where_to_listen(const cluster::Membership& membership) {
     attributes.iface = *interface;
     return attributes;
   }
-  // An address that is nobody's (RFC 5737) leads to the default route.
-  auto address = source_address(elsewhere->host);
-  if (!address) address = source_address("192.0.2.1");
+  const auto address = own_address(membership, *elsewhere);
   if (!address) {
     throw Error(ErrorCode::kUnavailable,
                 base::str_cat("No network leads from here to ", *elsewhere,
@@ -105,7 +83,7 @@ PipeSignalBlock::~PipeSignalBlock() {
 
 GlooDevice make_gloo_device(const cluster::Membership& membership,
                             const std::optional<cluster::ClusterKey>& key) {
-  const cluster::Member* const elsewhere = first_elsewhere(membership);
+  const cluster::Member* const elsewhere = cluster::first_on_another_network(membership);
   if (elsewhere && !key) {
     throw Error(ErrorCode::kPermissionDenied,
                 base::str_cat("Processes on several hosts (this one on ", membership.self().host,

@@ -37,8 +37,8 @@ struct GlooDevice {
   std::unique_ptr<PrivateFolder> identity = nullptr;
 };
 
-/// Listens on the loopback interface if all members are on one host, without asking for any host's
-/// name; otherwise on the address from which the others are reached, or that of the interface that
+/// Listens on the loopback interface if all members share it, without asking for any host's name;
+/// otherwise on the address from which the others are reached, or that of the interface that
 /// GLOO_SOCKET_IFNAME names. With a key every connection is mutual TLS. Throws kPermissionDenied
 /// between hosts without a key.
 GlooDevice make_gloo_device(const cluster::Membership& membership,

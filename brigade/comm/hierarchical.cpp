@@ -8,6 +8,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/comm/accumulation.h"
 #include "brigade/comm/done_work.h"
 
 namespace brigade::comm {
@@ -45,14 +46,18 @@ class HierarchicalCommunicator final : public Communicator {
     check_mean(tensors, op);
     // The mean is one division of the sum over all, as between threads alone.
     const ReduceOp part = op == ReduceOp::kMean ? ReduceOp::kSum : op;
-    local_->all_reduce(tensors, part)->wait();
+    // A process's sum is no result yet: what is narrow goes on in float32.
+    const AccumulationTensors sums(tensors, op);
+    local_->all_reduce(sums.tensors(), part)->wait();
     lead([&] {
-      across_->all_reduce(tensors, part)->wait();
+      across_->all_reduce(sums.tensors(), part)->wait();
       if (op != ReduceOp::kMean) return;
-      for (const at::Tensor& tensor : tensors)
+      for (const at::Tensor& tensor : sums.tensors())
         tensor.detach().div_(static_cast<double>(world_size()));
     });
-    return local_->broadcast(tensors, 0);
+    local_->broadcast(sums.tensors(), 0)->wait();
+    sums.copy_back();
+    return std::make_unique<DoneWork>();
   }
 
   std::unique_ptr<Work> broadcast(std::span<const at::Tensor> tensors, int root) override {

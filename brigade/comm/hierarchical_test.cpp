@@ -5,6 +5,10 @@
 #include <ATen/ops/full.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <string>
+#include <thread>
+
 #include "brigade/base/error.h"
 #include "brigade/comm/testing/hierarchy_threads.h"
 
@@ -45,6 +49,53 @@ TEST(Hierarchical, RefusesAPlaceThatIsNotItsOwn) {
   EXPECT_THROW(make({.process = 2, .replicas = {2, 2}}), Error);
   EXPECT_THROW(make({.process = 0, .replicas = {2, 0}}), Error);
   EXPECT_THROW(make({.process = 0, .replicas = {2, 2}}), Error);
+}
+
+TEST(Hierarchical, AStepThatFailedInOneProcessIsAbandonedInAll) {
+  const std::vector<int> replicas = {2, 1};
+  const auto memberships = cluster::testing::make_in_memory_memberships(2);
+  std::atomic<int> abandoned = 0;
+  std::vector<std::thread> processes;
+  for (int process = 0; process < 2; ++process) {
+    processes.emplace_back([&, process] {
+      const int size = replicas[static_cast<std::size_t>(process)];
+      const auto group = std::make_shared<LocalGroup>(
+          size, LocalGroupOptions{.timeout = std::chrono::seconds(60),
+                                  .spin = std::chrono::microseconds(0)});
+      const std::shared_ptr<ProcessCommunicator> across =
+          make_process_communicator(memberships[process], {.timeout = std::chrono::seconds(60)});
+      const auto ranks =
+          make_hierarchical_communicators(group, make_local_communicators(group), across,
+                                          {.process = process, .replicas = replicas});
+      for (int step = 0; step < 3; ++step) {
+        const bool fails = step == 1 && process == 1;
+        across->progress().begin_step();
+        if (fails) across->progress().fail_step("it fell over");
+        std::vector<std::thread> threads;
+        for (int local = 0; local < size && !fails; ++local) {
+          threads.emplace_back([&, local] {
+            const at::Tensor value = at::full({3}, 1.0);
+            try {
+              ranks[local]->all_reduce({&value, 1}, ReduceOp::kSum)->wait();
+              EXPECT_NE(step, 1);
+              EXPECT_EQ(value[0].item<double>(), 3);
+            } catch (const Error& error) {
+              EXPECT_EQ(step, 1) << error.what();
+              EXPECT_EQ(error.code(), ErrorCode::kAborted);
+              EXPECT_NE(std::string(error.what()).find("it fell over"), std::string::npos)
+                  << error.what();
+              ++abandoned;
+            }
+          });
+        }
+        for (std::thread& thread : threads) thread.join();
+        across->progress().end_step();
+        group->reset();
+      }
+    });
+  }
+  for (std::thread& thread : processes) thread.join();
+  EXPECT_EQ(abandoned, 2);
 }
 
 TEST(Hierarchical, AddsSumsOfProcessesInTheirOrder) {

@@ -45,8 +45,21 @@ struct FlatForm {
 
 class LinkedCommunicator final : public ProcessCommunicator {
  public:
-  LinkedCommunicator(std::unique_ptr<ProcessLink> link, int rank, int world_size, WireType wire)
-      : link_(std::move(link)), rank_(rank), world_size_(world_size), wire_(wire) {}
+  LinkedCommunicator(std::unique_ptr<ProcessLink> link, int rank, int world_size, WireType wire,
+                     std::string name)
+      : link_(std::move(link)),
+        rank_(rank),
+        world_size_(world_size),
+        wire_(wire),
+        name_(std::move(name)) {}
+  /// Others may still be in a step that failed here.
+  ~LinkedCommunicator() override {
+    if (failure_ || progress_.stamp().failed_run == CallStamp::kNone) return;
+    link_->give_up(
+        Error(ErrorCode::kAborted, base::str_cat("a step failed there: ", progress_.reason())));
+  }
+  LinkedCommunicator(const LinkedCommunicator&) = delete;
+  LinkedCommunicator& operator=(const LinkedCommunicator&) = delete;
 
   int rank() const override { return rank_; }
   int world_size() const override { return world_size_; }
@@ -54,6 +67,7 @@ class LinkedCommunicator final : public ProcessCommunicator {
   Traffic traffic() const override {
     return {.collectives = collectives_, .bytes_sent = link_->bytes_sent()};
   }
+  StepProgress& progress() override { return progress_; }
 
   std::unique_ptr<Work> all_reduce(std::span<const at::Tensor> tensors, ReduceOp op) override {
     attempt([&] {
@@ -117,7 +131,8 @@ class LinkedCommunicator final : public ProcessCommunicator {
   }
 
  private:
-  /// Runs one collective. The first failure releases the peers, and every later call throws it.
+  /// Runs one collective. The first failure releases the peers, and every later call throws it;
+  /// but for a step that all abandon, after which they are still together.
   template <class Body>
   void attempt(const Body& body) {
     const at::NoGradGuard no_grad;
@@ -127,9 +142,12 @@ class LinkedCommunicator final : public ProcessCommunicator {
                                 " (This was an earlier call; after an error make a communicator of "
                                 "the next membership.)"));
     }
+    progress_.throw_if_abandoned();
     try {
       body();
       ++collectives_;
+    } catch (const StepAbandoned&) {
+      throw;
     } catch (const Error& error) {
       fail(error);
       throw;
@@ -162,11 +180,57 @@ class LinkedCommunicator final : public ProcessCommunicator {
     }
   }
 
-  std::span<const CallHeader> exchange(const CallHeader& mine,
-                                       std::span<const at::Tensor> tensors) {
-    const auto headers = link_->exchange(mine);
-    if (const auto other = first_mismatch(headers, rank_)) refuse(headers, *other, tensors);
-    return headers;
+  std::span<const CallHeader> exchange(CallHeader mine, std::span<const at::Tensor> tensors) {
+    for (;;) {
+      mine.stamp = progress_.stamp();
+      const auto headers = link_->exchange(mine);
+      if (first_apart(headers, rank_)) {
+        come_together(headers);
+        continue;
+      }
+      progress_.forget_failures_before(mine.stamp.run);
+      if (const auto other = first_mismatch(headers, rank_)) refuse(headers, *other, tensors);
+      return headers;
+    }
+  }
+
+  /// Of all ranks, as every one sees some other that differs. Returns where this one asks anew.
+  void come_together(std::span<const CallHeader> headers) {
+    using Verdict = StepComparison::Verdict;
+    const std::vector<CallStamp> stamps = stamps_of(headers);
+    const StepComparison steps = compare_steps(stamps);
+    switch (steps.verdict) {
+      case Verdict::kRepeat:
+        progress_.forget_failures_before(steps.lowest);
+        return;
+      case Verdict::kAbandon:
+        abandon(stamps, steps.lowest);
+        return;
+      case Verdict::kTogether:
+      case Verdict::kApart:
+        throw step_mismatch(headers, rank_, *first_apart(headers, rank_));
+    }
+  }
+
+  /// Who failed in the run tells the others why.
+  void abandon(std::span<const CallStamp> stamps, std::uint64_t run) {
+    const bool failed_here = stamps[rank_].failed_run == run;
+    const auto texts = link_->exchange_texts(
+        failed_here ? base::str_cat(name_, " failed in it: ", progress_.reason()) : "");
+    if (failed_here) return progress_.forget_failures_before(run + 1);
+    std::vector<int> failed;
+    std::vector<std::string> reasons;
+    for (int rank = 0; rank < world_size_; ++rank) {
+      if (stamps[rank].run == run) continue;
+      failed.push_back(rank);
+      reasons.push_back(texts[rank]);
+    }
+    const std::uint64_t step = progress_.step();
+    const StepAbandoned error(
+        step, std::move(failed),
+        base::str_cat("All workers abandon step ", step, ": ", base::join(reasons, "; ")));
+    progress_.abandon(error);
+    throw error;
   }
 
   /// Every rank sees some other that differs, so all come here and tell each other what they have.
@@ -255,6 +319,8 @@ class LinkedCommunicator final : public ProcessCommunicator {
   const int rank_;
   const int world_size_;
   const WireType wire_;
+  const std::string name_;
+  StepProgress progress_;
   std::optional<Error> failure_;
   std::int64_t collectives_ = 0;
   std::vector<KnownBuffer> buffers_;
@@ -265,8 +331,9 @@ class LinkedCommunicator final : public ProcessCommunicator {
 
 std::unique_ptr<ProcessCommunicator> make_linked_communicator(std::unique_ptr<ProcessLink> link,
                                                               int rank, int world_size,
-                                                              WireType wire) {
-  return std::make_unique<LinkedCommunicator>(std::move(link), rank, world_size, wire);
+                                                              WireType wire, std::string name) {
+  return std::make_unique<LinkedCommunicator>(std::move(link), rank, world_size, wire,
+                                              std::move(name));
 }
 
 }  // namespace brigade::comm

@@ -71,8 +71,11 @@ class LocalGroup {
   void meet(int rank);
   /// Rank `rank` makes no more calls until `reset`; whoever waits for it gets an error instead.
   void leave(int rank) { barrier_.leave(rank); }
-  /// Releases every rank that waits, now or later, with an error that quotes `reason`.
-  void abort(int rank, const std::string& reason) { barrier_.abort(rank, reason); }
+  /// Releases every rank that waits, now or later, with an error that quotes `reason`. Alone nobody
+  /// does, and the next call is as good as the first.
+  void abort(int rank, const std::string& reason) {
+    if (world_size() > 1) barrier_.abort(rank, reason);
+  }
   /// Forgets aborts and leaves: the group can be used again.
   void reset();
 

@@ -171,18 +171,15 @@ class MpiExchange final : public ByteExchange {
         ErrorCode::kFailedPrecondition,
         base::str_cat(membership_->self(), " of ", world_size_, " is rank ", rank, " of ", size,
                       " to MPI: both must be the same. Start the processes with "
-                      "mpirun, and let them take their ranks from it (no TF_CONFIG, "
-                      "--cluster or RANK)."));
+                      "mpirun, and let them take their ranks from it (no TF_CONFIG, RANK or "
+                      "cluster file)."));
   }
 
   void warn_in_the_clear() const {
-    const auto& members = membership_->members();
-    const auto elsewhere = std::find_if(members.begin(), members.end(), [&](const auto& member) {
-      return member.host != members.front().host;
-    });
-    if (elsewhere == members.end() || rank_ != 0) return;
+    const cluster::Member* const elsewhere = cluster::first_on_another_network(*membership_);
+    if (!elsewhere || rank_ != 0) return;
     base::log_warning(base::str_cat(
-        "The transport 'mpi' neither encrypts nor asks who connects: ", members.front().host,
+        "The transport 'mpi' neither encrypts nor asks who connects: ", membership_->self().host,
         " and ", elsewhere->host, " need a network of their own between them."));
   }
 

@@ -16,9 +16,9 @@ namespace brigade::comm {
 bool nccl_is_built_in();
 
 /// One communicator a rank whose reductions and broadcasts of CUDA tensors go through NCCL, each on
-/// its rank's current stream, and everything else through `local`. `cards[rank]` is the rank's
-/// card; NCCL wants them all different. Chosen by strategies where it is built in and every replica
-/// has a card of its own.
+/// its rank's current stream, and everything else through `local`, which also compares what the
+/// ranks call before NCCL sees it. `cards[rank]` is the rank's card; NCCL wants them all different.
+/// Chosen by strategies where it is built in and every replica has a card of its own.
 ///
 /// NCCL adds in an order of its own choosing: the same in every run on the same cards, but not rank
 /// order. Throws kUnimplemented if NCCL is not built in, kInvalidArgument if two ranks share a

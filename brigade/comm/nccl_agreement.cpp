@@ -39,11 +39,11 @@ NcclSide side_of(const std::string& text) {
   return side;
 }
 
-/// Who has which card of which host.
+/// Who has which card of which machine: containers of one have its cards in common.
 class Cards {
  public:
   std::optional<NcclObstacle> add(const cluster::Member& member, const std::string& card) {
-    const auto [place, is_new] = owners_.try_emplace({member.host, card}, &member);
+    const auto [place, is_new] = owners_.try_emplace({member.identity.kernel, card}, &member);
     if (is_new) return std::nullopt;
     const cluster::Member& other = *place->second;
     return NcclObstacle{
@@ -60,13 +60,6 @@ class Cards {
   std::map<std::pair<std::string, std::string>, const cluster::Member*> owners_;
 };
 
-const cluster::Member* first_elsewhere(const cluster::Membership& membership) {
-  const auto& members = membership.members();
-  const auto found = std::ranges::find_if(
-      members, [&](const auto& member) { return member.host != membership.self().host; });
-  return found == members.end() ? nullptr : &*found;
-}
-
 bool is_loopback_interface(const std::optional<std::string>& interfaces) {
   return interfaces == "lo" || interfaces == "=lo";
 }
@@ -78,7 +71,7 @@ std::optional<NcclObstacle> network_obstacle(const cluster::Membership& membersh
                                              const cluster::Environment& environment) {
   const bool has_key = cluster::ClusterKey::from_environment(environment).has_value();
   const auto interfaces = environment("NCCL_SOCKET_IFNAME");
-  const cluster::Member* const elsewhere = first_elsewhere(membership);
+  const cluster::Member* const elsewhere = cluster::first_on_another_network(membership);
   if (!elsewhere) {
     if (has_key || is_loopback_interface(interfaces)) return std::nullopt;
     return NcclObstacle{ErrorCode::kPermissionDenied,

@@ -18,25 +18,38 @@ struct NcclStatus {
   std::string reason = {};  ///< of kFailed: NCCL's text
 };
 
-/// This process's ranks of an NCCL group, as NCCL has them: nothing here waits, and nothing knows
-/// of members. `NcclGroup` adds that. The real one is in nccl_library.cpp; tests have one of their
-/// own, which needs no card.
+/// What NCCL does for this process's ranks. Its callers see to it that all ranks make the same
+/// calls
+/// (`make_nccl_communicator`): a call of one rank alone would never end.
 ///
-/// Thread-safety: one thread at a time.
-class NcclClique {
+/// Thread-safety: each local rank from a thread of its own.
+class NcclCollectives {
  public:
-  /// Ends what is still open, as `abort`.
-  virtual ~NcclClique() = default;
+  virtual ~NcclCollectives() = default;
 
-  virtual int local_size() const = 0;
   /// Whether NCCL can carry such tensors.
   virtual bool takes(std::span<const at::Tensor> tensors) const = 0;
 
-  /// Start a collective of one of this process's ranks, in place, and return. The rank's earlier
-  /// one has ended. Throw kUnavailable, with NCCL's text.
+  /// Start a collective of one of this process's ranks, in place, on the rank's current stream, and
+  /// return. Throw kUnavailable, with NCCL's text, and leave nothing begun.
   virtual void start_all_reduce(int local_rank, std::span<const at::Tensor> tensors,
                                 ReduceOp op) = 0;
   virtual void start_broadcast(int local_rank, std::span<const at::Tensor> tensors, int root) = 0;
+};
+
+/// This process's ranks of an NCCL group of several processes, as NCCL has them: nothing here
+/// waits, and nothing knows of members. `NcclGroup` adds that. A rank starts a collective when its
+/// earlier one has ended. The real one is in nccl_library.cpp; tests have one of their own, which
+/// needs no card.
+///
+/// Thread-safety: one thread at a time.
+class NcclClique : public NcclCollectives {
+ public:
+  /// Ends what is still open, as `abort`.
+  ~NcclClique() override = default;
+
+  virtual int local_size() const = 0;
+
   /// Starts to end the group in good order, once no collective is under way.
   virtual void start_closing() = 0;
   /// How far the rank is with that; at first, with becoming a rank.

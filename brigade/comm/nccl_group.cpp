@@ -71,12 +71,12 @@ bool NcclGroup::start_closing() noexcept {
 }
 
 void NcclGroup::run(int local_rank, std::string_view what,
-                    const std::function<void(NcclClique&)>& begin) {
+                    const std::function<void(NcclCollectives&)>& begin) {
   start(what, begin);
   wait(local_rank, what, options_.timeout);
 }
 
-void NcclGroup::start(std::string_view what, const std::function<void(NcclClique&)>& start) {
+void NcclGroup::start(std::string_view what, const std::function<void(NcclCollectives&)>& start) {
   const MutexLock lock(mutex_);
   if (failure_) throw *failure_;
   try {

@@ -9,6 +9,7 @@
 #include "brigade/base/error.h"
 #include "brigade/cluster/membership.h"
 #include "brigade/comm/nccl_clique.h"
+#include "brigade/comm/nccl_communicator.h"
 #include "brigade/comm/peer_notes.h"
 #include "brigade/comm/process_communicator.h"
 #include "brigade/concurrency/mutex.h"
@@ -21,28 +22,28 @@ namespace brigade::comm {
 /// call throws it again.
 ///
 /// Thread-safety: each local rank from a thread of its own; the rest from one.
-class NcclGroup {
+class NcclGroup final : public NcclRunner {
  public:
   /// Returns when all ranks of all processes are there. `name` is the prefix of its keys in the
   /// membership's store.
   NcclGroup(std::unique_ptr<NcclClique> clique, std::shared_ptr<cluster::Membership> membership,
             const std::string& name, const CommunicationOptions& options);
   /// Waits a few seconds for the others to end too, and never longer: then it aborts.
-  ~NcclGroup();
+  ~NcclGroup() override;
   NcclGroup(const NcclGroup&) = delete;
   NcclGroup& operator=(const NcclGroup&) = delete;
 
-  bool takes(std::span<const at::Tensor> tensors) const { return clique_->takes(tensors); }
+  bool takes(std::span<const at::Tensor> tensors) const override { return clique_->takes(tensors); }
 
-  /// Calls `start`, which starts a collective of rank `local_rank` called `what`, and returns when
-  /// that has ended on the card. Throws kUnavailable naming a lost member, or with NCCL's text;
-  /// kAborted with another member's reason; kDeadlineExceeded.
-  void run(int local_rank, std::string_view what, const std::function<void(NcclClique&)>& start);
+  /// Returns when the collective has ended on the card. Throws kUnavailable naming a lost member,
+  /// or with NCCL's text; kAborted with another member's reason; kDeadlineExceeded.
+  void run(int local_rank, std::string_view what,
+           const std::function<void(NcclCollectives&)>& start) override;
 
  private:
   enum class Progress { kUnderWay, kDone };
 
-  void start(std::string_view what, const std::function<void(NcclClique&)>& start);
+  void start(std::string_view what, const std::function<void(NcclCollectives&)>& start);
   void wait(int local_rank, std::string_view what, std::chrono::milliseconds timeout);
   Progress poll(int local_rank, std::string_view what);
   void look_for_reasons(std::string_view what);

@@ -27,7 +27,7 @@ struct Seat {
 
   void reduce() const {
     const at::Tensor value = at::ones({2});
-    group.run(0, "all_reduce", [&](NcclClique& clique) {
+    group.run(0, "all_reduce", [&](NcclCollectives& clique) {
       clique.start_all_reduce(0, {&value, 1}, ReduceOp::kSum);
     });
     EXPECT_EQ(value[0].item<float>(), static_cast<float>(membership.members().size()));
@@ -58,7 +58,7 @@ std::vector<std::optional<Error>> run_members(Wire& wire, const std::vector<mill
   return thrown;
 }
 
-bool mentions(const std::optional<Error>& error, std::string_view text) {
+bool mentions_text(const std::optional<Error>& error, std::string_view text) {
   return error && std::string_view(error->what()).find(text) != std::string_view::npos;
 }
 
@@ -81,7 +81,7 @@ TEST(NcclGroup, GivesUpAtTheDeadlineAndTellsTheOthers) {
   ASSERT_TRUE(thrown[0] && thrown[1]);
   EXPECT_EQ(thrown[0]->code(), ErrorCode::kDeadlineExceeded) << thrown[0]->what();
   EXPECT_EQ(thrown[1]->code(), ErrorCode::kAborted) << thrown[1]->what();
-  EXPECT_TRUE(mentions(thrown[1], "/job:worker/task:0") && mentions(thrown[1], "100 ms"));
+  EXPECT_TRUE(mentions_text(thrown[1], "/job:worker/task:0") && mentions_text(thrown[1], "100 ms"));
   EXPECT_EQ(wire.aborts, 2);
 }
 
@@ -105,7 +105,8 @@ TEST(NcclGroup, ABrokenConnectionIsPutDownToTheMemberThatIsLostAndStays) {
   });
   ASSERT_TRUE(thrown[0]);
   EXPECT_EQ(thrown[0]->code(), ErrorCode::kUnavailable);
-  EXPECT_TRUE(mentions(thrown[0], "/job:worker/task:1") && mentions(thrown[0], "it was killed"))
+  EXPECT_TRUE(mentions_text(thrown[0], "/job:worker/task:1") &&
+              mentions_text(thrown[0], "it was killed"))
       << thrown[0]->what();
   EXPECT_EQ(wire.collectives, 1) << "none is started behind a failure";
 }

@@ -12,6 +12,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/comm/nccl_call_group.h"
 #include "brigade/comm/nccl_clique.h"
 #include "brigade/comm/nccl_types.h"
 
@@ -40,31 +41,6 @@ ncclUniqueId id_of(const std::string& text) {
     id.internal[i] = static_cast<char>(std::stoi(text.substr(2 * i, 2), nullptr, 16));
   return id;
 }
-
-/// Calls that NCCL is to see as one. A group that was begun is ended in any case.
-class CallGroup {
- public:
-  CallGroup() { check_nccl(ncclGroupStart(), "ncclGroupStart"); }
-  ~CallGroup() {
-    if (!has_ended_) ncclGroupEnd();
-  }
-  CallGroup(const CallGroup&) = delete;
-  CallGroup& operator=(const CallGroup&) = delete;
-
-  void add(ncclResult_t result) {
-    if (first_failure_ == ncclSuccess && result != ncclInProgress) first_failure_ = result;
-  }
-  void end(std::string_view calls) {
-    has_ended_ = true;
-    const ncclResult_t result = ncclGroupEnd();
-    check_nccl(first_failure_, calls);
-    check_nccl(result, calls);
-  }
-
- private:
-  ncclResult_t first_failure_ = ncclSuccess;
-  bool has_ended_ = false;
-};
 
 /// One of this process's ranks.
 struct Rank {
@@ -112,7 +88,7 @@ class CardClique final : public NcclClique {
 
   void start_closing() override {
     is_closing_ = true;
-    CallGroup group;
+    NcclCallGroup group;
     for (const Rank& rank : ranks_) group.add(ncclCommFinalize(rank.communicator));
     group.end("ncclCommFinalize");
   }
@@ -147,7 +123,7 @@ class CardClique final : public NcclClique {
     const ncclUniqueId id = id_of(place.id);
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
-    CallGroup group;
+    NcclCallGroup group;
     int number = place.first_rank;
     for (Rank& rank : ranks_) {
       const c10::cuda::CUDAGuard guard(rank.card);
@@ -161,7 +137,7 @@ class CardClique final : public NcclClique {
   void start(Rank& rank, std::span<const at::Tensor> tensors, const Call& call) {
     const c10::cuda::CUDAGuard guard(rank.card);
     rank.stream = c10::cuda::getCurrentCUDAStream(rank.card.index());
-    CallGroup group;
+    NcclCallGroup group;
     for (const at::Tensor& tensor : tensors) group.add(call(tensor, rank));
     group.end("a collective");
   }

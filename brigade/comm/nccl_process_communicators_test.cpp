@@ -31,6 +31,7 @@ struct Job {
 struct Seat {
   Communicator& ranks;
   cluster::Membership& membership;
+  StepProgress& progress;  // of its process
 };
 
 /// Calls `body` for each replica of each process, all as threads; [replica]: what it threw.
@@ -51,13 +52,13 @@ std::vector<std::optional<Error>> run_job(const Job& job,
     CommunicationOptions on_host = job.options;
     on_host.transport = Transport::kAuto;
     std::vector<std::unique_ptr<Communicator>> all;
+    const std::shared_ptr<ProcessCommunicator> across =
+        make_process_communicator(memberships[process], on_host);
     try {
       all = make_nccl_process_communicators(
           job.library, cluster::make_environment(job.variables), memberships[process],
           std::vector<c10::Device>(size, c10::Device(c10::kCPU)),
-          make_hierarchical_communicators(group, make_local_communicators(group),
-                                          make_process_communicator(memberships[process], on_host),
-                                          place),
+          make_hierarchical_communicators(group, make_local_communicators(group), across, place),
           job.options);
     } catch (const Error& error) {
       for (std::size_t local = 0; local < size; ++local) thrown[first + local] = error;
@@ -67,7 +68,7 @@ std::vector<std::optional<Error>> run_job(const Job& job,
     for (std::size_t local = 0; local < size; ++local) {
       threads.emplace_back([&, local] {
         try {
-          body({*all[local], *memberships[process]});
+          body({*all[local], *memberships[process], across->progress()});
           group->leave(static_cast<int>(local));
         } catch (const Error& error) {
           thrown[first + local] = error;
@@ -100,6 +101,28 @@ void expect_sum(Communicator& ranks) {
   ranks.all_reduce({&value, 1}, ReduceOp::kSum)->wait();
   const int n = ranks.world_size();
   EXPECT_EQ(value[0].item<double>(), n * (n + 1) / 2);
+}
+
+// The cards are told to start nothing that would not end.
+TEST(NcclProcessCommunicators, AStepThatFailedInOneProcessStartsNothingOnTheCards) {
+  Wire wire;
+  const WireLibrary library(wire);
+  run_successfully({.library = &library}, [&](const Seat& seat) {
+    for (int step = 0; step < 3; ++step) {
+      seat.progress.begin_step();
+      const bool fails = step == 1 && seat.ranks.rank() == 1;
+      if (fails) {
+        seat.progress.fail_step("it fell over");
+      } else if (step == 1) {
+        EXPECT_THROW(expect_sum(seat.ranks), StepAbandoned);
+      } else {
+        expect_sum(seat.ranks);
+      }
+      seat.progress.end_step();
+    }
+  });
+  EXPECT_EQ(wire.collectives, 2 * 2);
+  EXPECT_EQ(wire.aborts, 0);
 }
 
 TEST(NcclProcessCommunicators, CarryReductionsAndBroadcastsOfAllReplicas) {

@@ -1,7 +1,5 @@
 #include "brigade/comm/process_communicator.h"
 
-#include <algorithm>
-
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
@@ -54,30 +52,23 @@ void check_options(const CommunicationOptions& options) {
                                options.bytes_per_pack.value_or(0), "; it must be 0 or more."));
 }
 
-/// The first member on another host than rank 0.
-const cluster::Member* first_elsewhere(const cluster::Membership& membership) {
-  const auto& members = membership.members();
-  const auto found = std::find_if(members.begin(), members.end(), [&](const auto& member) {
-    return member.host != members.front().host;
-  });
-  return found == members.end() ? nullptr : &*found;
-}
-
-void check_one_host(const cluster::Membership& membership) {
-  const cluster::Member* const elsewhere = first_elsewhere(membership);
-  if (!elsewhere) return;
+void check_can_share_memory(const cluster::Membership& membership) {
+  const cluster::Member* const apart = cluster::first_without_shared_memory(membership);
+  if (!apart) return;
   throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat("The transport 'shared_memory' needs all processes on one host, but ",
-                            membership.members().front(), " and ", *elsewhere,
-                            " are on two; use 'auto' or 'gloo'."));
+              base::str_cat("The transport 'shared_memory' needs all processes on one host, and in "
+                            "one process namespace, but ",
+                            membership.members().front(), " and ", *apart,
+                            " are apart; use 'auto' or 'gloo'."));
 }
 
-/// Shared memory on one host, unless its processes cannot see each other (containers with process
-/// namespaces of their own); then, and between hosts, Gloo. All members decide alike.
+/// Shared memory on one host, unless its processes cannot see each other (containers, processes of
+/// several users); then, and between hosts, Gloo. All members decide alike.
 std::unique_ptr<ProcessLink> make_best_link(const std::shared_ptr<cluster::Membership>& membership,
                                             const std::string& name,
                                             const CommunicationOptions& options) {
-  if (first_elsewhere(*membership)) return make_gloo_link(membership, name, options);
+  if (cluster::first_without_shared_memory(*membership))
+    return make_gloo_link(membership, name, options);
   try {
     return make_shared_memory_link(membership, name, options);
   } catch (const Error& error) {
@@ -101,7 +92,7 @@ std::unique_ptr<ProcessLink> make_link(const std::shared_ptr<cluster::Membership
     case Transport::kAuto:
       break;
     case Transport::kSharedMemory:
-      check_one_host(*membership);
+      check_can_share_memory(*membership);
       return make_shared_memory_link(membership, name, options);
     case Transport::kGloo:
       return make_gloo_link(membership, name, options);
@@ -120,19 +111,21 @@ std::unique_ptr<ProcessCommunicator> make_process_communicator(
   check_options(options);
   const int rank = membership->self().rank;
   const int world_size = static_cast<int>(membership->members().size());
+  const std::string self = base::str_cat(membership->self());
   if (options.transport == Transport::kNccl) refuse_nccl();
   if (options.transport == Transport::kMpi && !mpi_is_built_in())
     make_mpi_link(membership, "", options);  // says why not, to a process alone too
   if (world_size == 1) {
     const Transport transport =
         options.transport == Transport::kAuto ? Transport::kSharedMemory : options.transport;
-    return make_linked_communicator(make_single_link(transport), rank, world_size, options.wire);
+    return make_linked_communicator(make_single_link(transport), rank, world_size, options.wire,
+                                    self);
   }
   // The n-th communicators of all members belong together.
   const std::int64_t number = membership->add(base::str_cat("comm/count/", rank), 1);
   const std::string name = base::str_cat("comm/", membership->generation(), "/", number);
   return make_linked_communicator(make_link(membership, name, options), rank, world_size,
-                                  options.wire);
+                                  options.wire, self);
 }
 
 }  // namespace brigade::comm

@@ -11,6 +11,7 @@
 
 #include "brigade/cluster/membership.h"
 #include "brigade/comm/communicator.h"
+#include "brigade/comm/step_progress.h"
 
 namespace brigade::comm {
 
@@ -64,6 +65,11 @@ struct Traffic {
 /// After an error make another one of the next membership: this one keeps throwing. Calls return
 /// when they are done; to overlap them with other work, make them from a thread of their own.
 ///
+/// Every exchange says in which step it is made, and for what (`progress`). Where a process says
+/// that it failed in a step, those that are in it get a StepAbandoned naming it, from this call and
+/// all others until the step ends; after that error alone the communicator goes on to work. Any
+/// other difference is a StepMismatch that names both steps, in all processes.
+///
 /// Thread-safety: one call at a time.
 class ProcessCommunicator : public Communicator {
  public:
@@ -72,6 +78,8 @@ class ProcessCommunicator : public Communicator {
   virtual at::Tensor make_buffer(std::int64_t numel, at::ScalarType dtype) = 0;
   virtual Transport transport() const = 0;  ///< never kAuto
   virtual Traffic traffic() const = 0;
+  /// Where this process stands; told by who makes the steps, while no call is under way.
+  virtual StepProgress& progress() = 0;
 };
 
 /// Communicator of this process over all members. Returns when all have made theirs; throws as

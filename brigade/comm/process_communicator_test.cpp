@@ -10,9 +10,11 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <thread>
 
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
+#include "brigade/comm/gloo.h"
 #include "brigade/comm/local_group.h"
 #include "brigade/comm/testing/process_threads.h"
 #include "brigade/comm/testing/rank_threads.h"
@@ -64,6 +66,65 @@ TEST(ProcessCommunicator, SharedMemoryBetweenHostsIsRefused) {
   }
 }
 
+/// To which rank 0's memory is somebody else's: what it says of its segment ends with another
+/// nonce.
+class Misled final : public cluster::Membership {
+ public:
+  explicit Misled(std::shared_ptr<cluster::Membership> real) : real_(std::move(real)) {}
+
+  const cluster::Member& self() const override { return real_->self(); }
+  const std::vector<cluster::Member>& members() const override { return real_->members(); }
+  int generation() const override { return real_->generation(); }
+  void set(std::string_view key, std::string_view value) override { real_->set(key, value); }
+  std::string get(std::string_view key, std::chrono::milliseconds timeout) override {
+    const std::string value = real_->get(key, timeout);
+    if (!key.ends_with("/segment")) return value;
+    return value.substr(0, value.rfind(' ')) + " 1";
+  }
+  std::int64_t add(std::string_view key, std::int64_t delta) override {
+    return real_->add(key, delta);
+  }
+  std::int64_t append(std::string_view key, std::string_view value) override {
+    return real_->append(key, value);
+  }
+  void barrier(std::string_view name, std::chrono::milliseconds timeout) override {
+    real_->barrier(name, timeout);
+  }
+  std::optional<cluster::LostMember> lost() const override { return real_->lost(); }
+  concurrency::CancelToken lost_token() const override { return real_->lost_token(); }
+  void leave() noexcept override { real_->leave(); }
+
+ private:
+  const std::shared_ptr<cluster::Membership> real_;
+};
+
+TEST(ProcessCommunicator, MemoryOfAnotherNonceIsNotShared) {
+  for (const Transport transport : {Transport::kAuto, Transport::kSharedMemory}) {
+    let_ranks_be_threads();
+    const auto memberships = cluster::testing::make_in_memory_memberships(2);
+    std::vector<std::thread> threads;
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      threads.emplace_back([&, rank] {
+        std::shared_ptr<cluster::Membership> membership = memberships[rank];
+        if (rank == 1) membership = std::make_shared<Misled>(membership);
+        try {
+          const auto communicator = make_process_communicator(membership, over(transport));
+          EXPECT_EQ(communicator->transport(), Transport::kGloo);
+          EXPECT_EQ(transport, Transport::kAuto);
+          const at::Tensor tensor = at::full({2}, 1.0);
+          communicator->all_reduce({&tensor, 1}, ReduceOp::kSum)->wait();
+          EXPECT_EQ(tensor[1].item<double>(), 2);
+        } catch (const Error& error) {
+          EXPECT_EQ(error.code(), ErrorCode::kUnavailable) << error.what();
+          EXPECT_TRUE(transport == Transport::kSharedMemory || !gloo_is_built_in());
+          EXPECT_TRUE(mentions(error, "another process's memory")) << error.what();
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+}
+
 TEST(ProcessCommunicator, NcclIsNoTransportOfHostValues) {
   const auto membership = cluster::testing::make_in_memory_memberships(1)[0];
   EXPECT_THROW(make_process_communicator(membership, over(Transport::kNccl)), Error);
@@ -109,6 +170,18 @@ TEST_P(OfProcesses, GiveTheBitsOfThreadsInEveryDtypeAndOperation) {
       });
     }
   }
+}
+
+TEST_P(OfProcesses, AddHalfOfBuffersInFloat32AndRoundOnce) {
+  run(3, [](ProcessCommunicator& communicator) {
+    for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kMean}) {
+      const at::Tensor buffer = communicator.make_buffer(kLarge, at::kHalf);
+      buffer.fill_(op == ReduceOp::kMean ? 40'000 : communicator.rank() == 0 ? 2048 : 1);
+      communicator.all_reduce({&buffer, 1}, op)->wait();
+      const double wanted = op == ReduceOp::kMean ? 40'000 : 2050;
+      EXPECT_TRUE(at::equal(buffer, at::full({kLarge}, wanted, at::kHalf))) << to_string(op);
+    }
+  });
 }
 
 TEST_P(OfProcesses, GiveTheSameBitsFromBuffersTensorsAndPacks) {
@@ -269,6 +342,126 @@ TEST_P(OfProcesses, AfterAFailureOneKeepsThrowingAndOneOfTheNextMembershipWorks)
     EXPECT_THROW(communicator.barrier(), Error);
   });
   run(2, [](ProcessCommunicator& communicator) { communicator.barrier(); });
+}
+
+/// A step of one reduction, in which rank `failing` falls over before it. Returns what it gave.
+std::optional<StepAbandoned> step_with(ProcessCommunicator& communicator, int failing, float& sum) {
+  StepProgress& progress = communicator.progress();
+  progress.begin_step();
+  std::optional<StepAbandoned> abandoned;
+  if (communicator.rank() == failing) {
+    progress.fail_step("it fell over");
+  } else {
+    try {
+      const at::Tensor value = at::full({5}, 1.0F + static_cast<float>(progress.step()));
+      communicator.all_reduce({&value, 1}, ReduceOp::kSum)->wait();
+      sum = value[4].item<float>();
+    } catch (const StepAbandoned& error) {
+      abandoned = error;
+      EXPECT_THROW(communicator.barrier(), StepAbandoned);
+    }
+  }
+  progress.end_step();
+  return abandoned;
+}
+
+TEST_P(OfProcesses, WhoFailsInAStepEndsItForAllAndTheyGoOnTogether) {
+  for (const int failing : {0, 2}) {
+    run(3, [&](ProcessCommunicator& communicator) {
+      for (int step = 0; step < 8; ++step) {
+        float sum = -1;
+        // Twice in a row, so that the second failure is not known when the first one is told.
+        const bool fails = step == 3 || step == 4;
+        // Who has gone back in the training is not behind the others for that.
+        if (step == 4 && communicator.rank() == failing) communicator.progress().move_to(1);
+        if (step == 5) communicator.progress().move_to(2);
+        const float number = 1.0F + static_cast<float>(communicator.progress().step());
+        const auto abandoned = step_with(communicator, fails ? failing : -1, sum);
+        if (!fails) {
+          EXPECT_EQ(sum, 3.0F * number);
+        } else if (communicator.rank() != failing) {
+          ASSERT_TRUE(abandoned);
+          EXPECT_EQ(abandoned->step(), step);
+          EXPECT_EQ(abandoned->failed_ranks(), std::vector{failing});
+          EXPECT_EQ(abandoned->code(), ErrorCode::kAborted);
+          EXPECT_TRUE(mentions(*abandoned, "/task:" + std::to_string(failing)))
+              << abandoned->what();
+          EXPECT_TRUE(mentions(*abandoned, "it fell over")) << abandoned->what();
+        }
+      }
+    });
+  }
+}
+
+TEST_P(OfProcesses, AFailureBehindTheStepsLastExchangeEndsNothing) {
+  run(2, [&](ProcessCommunicator& communicator) {
+    for (int step = 0; step < 3; ++step) {
+      communicator.progress().begin_step();
+      communicator.barrier();
+      if (communicator.rank() == 1) communicator.progress().fail_step("too late");
+      communicator.progress().end_step();
+    }
+    communicator.barrier();
+  });
+}
+
+TEST_P(OfProcesses, WhoFailedAndLeavesTellsWhy) {
+  const auto thrown = run_processes(2, over(GetParam()), [](ProcessCommunicator& communicator) {
+    communicator.progress().begin_step();
+    if (communicator.rank() == 0) return communicator.barrier();
+    communicator.progress().fail_step("it fell over");
+    communicator.progress().end_step();
+  });
+  EXPECT_FALSE(thrown[1]);
+  const auto error = error_of(thrown[0]);
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->code(), ErrorCode::kAborted) << error->what();
+  EXPECT_TRUE(mentions(error, "/task:1") && mentions(error, "it fell over")) << error->what();
+}
+
+/// What both ranks throw where rank 1 does something else before the same reduction.
+void expect_mismatch(Transport transport, const std::function<void(StepProgress&)>& otherwise,
+                     std::string_view one, std::string_view other) {
+  const auto thrown = run_processes(2, over(transport), [&](ProcessCommunicator& communicator) {
+    communicator.progress().move_to(5);
+    communicator.progress().begin_step();
+    if (communicator.rank() == 1) otherwise(communicator.progress());
+    communicator.barrier();
+  });
+  for (int rank = 0; rank < 2; ++rank) {
+    ASSERT_TRUE(thrown[rank]);
+    try {
+      std::rethrow_exception(thrown[rank]);
+    } catch (const StepMismatch& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
+      EXPECT_EQ(error.own().rank, rank);
+      EXPECT_EQ(error.other().rank, 1 - rank);
+      EXPECT_GE(error.own().stamp.step, 5u);
+      EXPECT_TRUE(mentions(error, one) && mentions(error, other)) << error.what();
+    }
+  }
+}
+
+TEST_P(OfProcesses, DifferentStepsAreAnErrorThatNamesBothOnEveryRank) {
+  expect_mismatch(
+      GetParam(),
+      [](StepProgress& progress) {
+        progress.end_step();
+        progress.begin_step();
+      },
+      "in step 5", "in step 6");
+  expect_mismatch(
+      GetParam(), [](StepProgress& progress) { progress.count_update(); }, "0 updates",
+      "1 updates");
+  expect_mismatch(
+      GetParam(), [](StepProgress& progress) { progress.gather(2); }, "0 updates made)",
+      "2 micro-batches");
+  expect_mismatch(
+      GetParam(),
+      [](StepProgress& progress) {
+        progress.set_purpose({.use = CallPurpose::Use::kGradients, .optimizer = 1, .bucket = 3});
+      },
+      "in barrier", "for the gradients of optimizer 1, bucket 3");
 }
 
 TEST_P(OfProcesses, ALostMemberReleasesWhoWaitsAndIsNamed) {

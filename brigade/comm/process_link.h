@@ -67,12 +67,12 @@ class ProcessLink {
   virtual void give_up(const Error& reason) noexcept = 0;
 };
 
-/// A communicator over `link`. Checks that all make the same calls with the same shapes, brings
-/// tensors into flat form and back, knows which of them lie in its buffers, and remembers the first
-/// failure.
+/// A communicator over `link`. Checks that all make the same calls with the same shapes in the same
+/// step, brings tensors into flat form and back, knows which of them lie in its buffers, and
+/// remembers the first failure. `name` is how the others' errors call this process.
 std::unique_ptr<ProcessCommunicator> make_linked_communicator(std::unique_ptr<ProcessLink> link,
                                                               int rank, int world_size,
-                                                              WireType wire);
+                                                              WireType wire, std::string name);
 
 /// Zeros that no other process reaches.
 LinkBuffer make_private_buffer(std::int64_t bytes);

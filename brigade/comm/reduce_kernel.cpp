@@ -1,10 +1,13 @@
 #include "brigade/comm/reduce_kernel.h"
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/maximum.h>
 #include <ATen/ops/minimum.h>
 
 #include <algorithm>
 #include <vector>
+
+#include "brigade/comm/accumulation.h"
 
 namespace brigade::comm {
 
@@ -64,10 +67,26 @@ void add_generic(std::span<const at::Tensor> inputs, std::int64_t begin, std::in
   }
 }
 
+/// Half and bfloat16: `out` is rounded once, or not at all if it is float32 itself.
+void add_narrow(std::span<const at::Tensor> inputs, std::int64_t begin, std::int64_t end,
+                const at::Tensor& out) {
+  const bool is_wide = out.scalar_type() == at::kFloat;
+  const at::Tensor sum = is_wide ? out : at::empty({end - begin}, out.options().dtype(at::kFloat));
+  add_generic(inputs, begin, end, sum);
+  if (!is_wide) out.copy_(sum);
+}
+
+bool are_narrow(std::span<const at::Tensor> inputs) {
+  const auto first = std::ranges::find_if(inputs, &at::Tensor::defined);
+  return first != inputs.end() && accumulation_dtype(first->scalar_type()) != first->scalar_type();
+}
+
 }  // namespace
 
 void add_in_order(std::span<const at::Tensor> inputs, std::int64_t begin, std::int64_t end,
                   const at::Tensor& output, std::int64_t output_begin) {
+  if (are_narrow(inputs))
+    return add_narrow(inputs, begin, end, output.narrow(0, output_begin, end - begin));
   switch (output.scalar_type()) {
     case at::kFloat:
       return add_raw<float>(inputs, begin, end, output.mutable_data_ptr<float>() + output_begin);
@@ -79,7 +98,10 @@ void add_in_order(std::span<const at::Tensor> inputs, std::int64_t begin, std::i
 }
 
 at::Tensor combine_in_order(std::span<const at::Tensor> inputs, ReduceOp op) {
-  at::Tensor result = inputs.front().clone();
+  const bool adds = op == ReduceOp::kSum || op == ReduceOp::kMean;
+  const at::Tensor& first = inputs.front();
+  at::Tensor result = first.to(adds ? accumulation_dtype(first.scalar_type()) : first.scalar_type(),
+                               /*non_blocking=*/false, /*copy=*/true);
   for (const at::Tensor& input : inputs.subspan(1)) {
     switch (op) {
       case ReduceOp::kSum:
@@ -95,7 +117,7 @@ at::Tensor combine_in_order(std::span<const at::Tensor> inputs, ReduceOp op) {
     }
   }
   if (op == ReduceOp::kMean) result.div_(static_cast<double>(inputs.size()));
-  return result;
+  return result.to(first.scalar_type());
 }
 
 void combine_range(std::span<const at::Tensor> inputs, ReduceOp op, std::int64_t begin,

@@ -67,6 +67,56 @@ TEST_P(AddInOrder, WritesAtTheOutputsPlaceAndNowhereElse) {
 
 INSTANTIATE_TEST_SUITE_P(Dtypes, AddInOrder, ::testing::Values(at::kFloat, at::kDouble, at::kLong));
 
+class NarrowSums : public ::testing::TestWithParam<at::ScalarType> {
+ protected:
+  /// 4096 parts of 1: half counts to 2048 and bfloat16 to 256, where one more changes nothing.
+  static std::vector<at::Tensor> ones() {
+    return std::vector<at::Tensor>(4096, at::full({5}, 1.0, GetParam()));
+  }
+  static at::Tensor of(double value, std::int64_t size = 5) {
+    return at::full({size}, value, GetParam());
+  }
+};
+
+TEST_P(NarrowSums, OfManySmallValuesLoseNone) {
+  const std::vector<at::Tensor> parts = ones();
+  EXPECT_TRUE(at::equal(combine_in_order(parts, ReduceOp::kSum), of(4096)));
+  EXPECT_TRUE(at::equal(combine_in_order(parts, ReduceOp::kMean), of(1)));
+  const at::Tensor sum = of(7);
+  add_in_order(parts, 0, 5, sum, 0);
+  EXPECT_TRUE(at::equal(sum, of(4096)));
+  for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kMean}) {
+    const at::Tensor range = of(7, 3);
+    combine_range(parts, op, 1, 4, range);
+    EXPECT_TRUE(at::equal(range, of(op == ReduceOp::kSum ? 4096 : 1, 3)));
+  }
+}
+
+TEST_P(NarrowSums, AreNotRoundedIntoAnOutputOfFloat32) {
+  const std::vector<at::Tensor> parts = {at::Tensor(), of(2048), of(1)};
+  const at::Tensor sum = at::full({9}, 7, at::kFloat);
+  add_in_order(parts, 1, 4, sum, 2);
+  EXPECT_TRUE(at::equal(sum.narrow(0, 2, 3), at::full({3}, 2049.0F)));
+  EXPECT_EQ(sum[1].item<float>(), 7);
+  EXPECT_EQ(sum[5].item<float>(), 7);
+}
+
+TEST_P(NarrowSums, KeepTheirDtypeInEveryOperation) {
+  const std::vector<at::Tensor> parts = {of(1), of(3)};
+  for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kMean, ReduceOp::kMax, ReduceOp::kMin})
+    EXPECT_EQ(combine_in_order(parts, op).scalar_type(), GetParam());
+}
+
+INSTANTIATE_TEST_SUITE_P(Dtypes, NarrowSums, ::testing::Values(at::kHalf, at::kBFloat16));
+
+TEST(CombineInOrder, HasTheMeanOfHalvesWhoseSumIsBeyondHalf) {
+  const std::vector<at::Tensor> parts(2, at::full({2}, 4e4, at::kHalf));
+  EXPECT_EQ(combine_in_order(parts, ReduceOp::kMean)[0].item<double>(), 4e4);
+  const at::Tensor range = at::full({1}, 7, at::kHalf);
+  combine_range(parts, ReduceOp::kMean, 1, 2, range);
+  EXPECT_EQ(range.item<double>(), 4e4);
+}
+
 TEST(CombineInOrder, KnowsEveryOperation) {
   const std::vector<at::Tensor> inputs = {at::full({2}, 1.0), at::full({2}, 5.0),
                                           at::full({2}, 3.0)};

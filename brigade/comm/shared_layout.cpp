@@ -1,7 +1,6 @@
 #include "brigade/comm/shared_layout.h"
 
-#include <unistd.h>
-
+#include <sstream>
 #include <vector>
 
 #include "brigade/base/error.h"
@@ -52,22 +51,28 @@ class Outcomes {
   const std::chrono::milliseconds timeout_;
 };
 
-/// Where the segment is, as rank 0 writes it: "<pid> <descriptor>"; empty: it could not be made.
-SharedSegment open_told(const std::string& told, std::size_t bytes) {
-  const std::vector<std::string> words = base::split(told, ' ');
-  const auto pid = words.size() == 2 ? base::parse_int(words[0]) : std::nullopt;
-  const auto descriptor = words.size() == 2 ? base::parse_int(words[1]) : std::nullopt;
-  if (!pid || !descriptor)
-    throw Error(ErrorCode::kUnavailable, "rank 0 has made no shared memory.");
-  return SharedSegment::open(*pid, static_cast<int>(*descriptor), bytes);
+/// Where the segment is, as rank 0 writes it: "<pid> <descriptor> <nonce> <nonce>"; empty: it could
+/// not be made.
+std::string to_text(const SegmentHandle& handle) {
+  return base::str_cat(handle.pid, " ", handle.descriptor, " ", handle.nonce[0], " ",
+                       handle.nonce[1]);
+}
+
+SegmentHandle handle_of(const std::string& text) {
+  SegmentHandle handle;
+  std::istringstream words(text);
+  words >> handle.pid >> handle.descriptor >> handle.nonce[0] >> handle.nonce[1];
+  if (words.fail()) throw Error(ErrorCode::kUnavailable, "rank 0 has made no shared memory.");
+  return handle;
 }
 
 SharedSegment make_or_open(cluster::Membership& membership, const std::string& key,
                            std::size_t bytes, std::chrono::milliseconds timeout) {
-  if (membership.self().rank != 0) return open_told(membership.get(key, timeout), bytes);
+  if (membership.self().rank != 0)
+    return SharedSegment::open(handle_of(membership.get(key, timeout)), bytes);
   try {
     SharedSegment segment = SharedSegment::make(bytes);
-    membership.set(key, base::str_cat(getpid(), " ", segment.descriptor()));
+    membership.set(key, to_text(segment.handle()));
     return segment;
   } catch (const Error&) {
     membership.set(key, "");

@@ -21,9 +21,8 @@ namespace brigade::comm {
 /// ahead of those that still read.
 struct alignas(64) RankArea {
   std::array<CallHeader, 2> headers;
-  std::int64_t pid;
-  std::int32_t descriptor;  ///< of the buffer that it makes; -1: it could not
-  cpu_set_t cores;          ///< that it may run on
+  SegmentHandle buffer;  ///< that it makes
+  cpu_set_t cores;       ///< that it may run on
   std::array<char, ProcessLink::kMaxText + 1> text;
 };
 

@@ -2,7 +2,6 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -284,15 +283,13 @@ LinkBuffer SharedMemoryLink::make_buffer(std::int64_t bytes) {
   RankArea& maker = layout_.area(0);
   std::string failure = failure_of([&] {
     if (rank_ != 0) return;
-    maker.descriptor = -1;
+    maker.buffer = {};
     *segment = SharedSegment::make(part * world_size_);
-    maker.descriptor = segment->descriptor();
-    maker.pid = getpid();
+    maker.buffer = segment->handle();
   });
   meet();
-  if (rank_ != 0 && maker.descriptor >= 0) {
-    failure = failure_of(
-        [&] { *segment = SharedSegment::open(maker.pid, maker.descriptor, part * world_size_); });
+  if (rank_ != 0 && maker.buffer.descriptor >= 0) {
+    failure = failure_of([&] { *segment = SharedSegment::open(maker.buffer, part * world_size_); });
   }
   const std::vector<std::string> failures = exchange_texts(failure);
   for (int rank = 0; rank < world_size_; ++rank) {

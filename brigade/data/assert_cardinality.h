@@ -65,6 +65,7 @@ class AssertCardinalityIterator final : public IteratorBase<T> {
     check_position(state, "assert_cardinality");
     const std::uint64_t place = position_number(state, "place");
     const bool has_ended = position_number(state, "has_ended") != 0;
+    check_source_position(place, expected_, where_);
     input_->restore(position_input(state));
     place_ = place;
     has_ended_ = has_ended;

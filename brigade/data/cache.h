@@ -13,6 +13,7 @@
 #include "brigade/data/node.h"
 #include "brigade/data/outcome.h"
 #include "brigade/data/position.h"
+#include "brigade/data/stage_counters.h"
 
 namespace brigade::data {
 
@@ -113,6 +114,7 @@ class CacheIterator final : public IteratorBase<T> {
   void restore(const io::StateTree& state) override {
     check_position(state, "cache");
     const std::uint64_t place = position_number(state, "place");
+    check_source_position(place, node_.cardinality(), node_.describe());
     if (place > 0 && !reaches(place - 1)) throw_cached_input_too_short(place);
     place_ = place;
   }
@@ -128,6 +130,7 @@ class CacheIterator final : public IteratorBase<T> {
   void read() {
     whole_ = store_->find(options_);  // another walk may have come to its end
     if (whole_) return forget();
+    if (is_cancelled(options_)) std::rethrow_exception(cancelled_walk());
     if (!input_) input_ = node_.iterator(options_);
     Outcome<T> outcome = outcome_of_next(*input_);
     if (outcome.error && is_cancelled(options_)) std::rethrow_exception(outcome.error);

@@ -26,10 +26,9 @@ class CancelLook {
   /// To be called once for each element, before it is read. Throws kCancelled if the walk is
   /// cancelled.
   void pass() {
-    if (++passed_ % kElementsPerLook == 0) look();
-  }
-  void look() const {
-    if (is_cancelled()) std::rethrow_exception(cancelled_walk());
+    if (++passed_ % kElementsPerLook == 0 && is_cancelled()) {
+      std::rethrow_exception(cancelled_walk());
+    }
   }
   bool is_cancelled() const { return cancel_ && cancel_->is_cancelled(); }
 
@@ -41,26 +40,29 @@ class CancelLook {
   std::uint64_t passed_ = 0;
 };
 
+/// Throws kCancelled if somebody has cancelled the walk.
+inline void throw_if_cancelled(const std::optional<concurrency::CancelToken>& cancel) {
+  if (cancel && cancel->is_cancelled()) std::rethrow_exception(cancelled_walk());
+}
+
 /// Passes over up to `count` elements as `input.skip` does, in parts between which it looks at the
-/// token. Parts grow: for inputs that skip at no cost, and since an input with threads may begin
-/// anew with each.
+/// token: what a saved position asks for may be without end. Parts grow until one takes a while:
+/// for inputs that skip at no cost, and since an input with threads may begin anew with each.
 template <class T>
 std::uint64_t skip_and_look(IteratorBase<T>& input, std::uint64_t count,
-                            std::optional<concurrency::CancelToken> cancel) {
+                            const std::optional<concurrency::CancelToken>& cancel) {
   using Clock = std::chrono::steady_clock;
-  constexpr std::uint64_t kMostUnlooked = std::uint64_t{1} << 22;
-  constexpr auto kNoTime = std::chrono::milliseconds(1);
-  const CancelLook cancelled(std::move(cancel));
-  std::uint64_t part = std::uint64_t{1} << 16;
+  constexpr auto kAWhile = std::chrono::milliseconds(50);
+  std::uint64_t part = std::uint64_t{1} << 10;
   std::uint64_t passed = 0;
   while (passed < count) {
-    cancelled.look();
+    throw_if_cancelled(cancel);
     const auto begin = Clock::now();
     const std::uint64_t wanted = std::min(part, count - passed);
     const std::uint64_t done = input.skip(wanted);
     passed += done;
     if (done < wanted) break;
-    if (part < kMostUnlooked || Clock::now() - begin < kNoTime) part = saturating_multiply(part, 2);
+    if (Clock::now() - begin < kAWhile) part = saturating_multiply(part, 2);
   }
   return passed;
 }

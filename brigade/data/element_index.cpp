@@ -5,6 +5,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/io/read_at_most.h"
 #include "brigade/io/state_json.h"
 
 namespace brigade::data::internal {
@@ -89,7 +90,7 @@ ElementIndex parse_index(std::string_view text, const io::Path& path) {
 std::optional<ElementIndex> find_index(const io::FileSystem& files, const io::Path& folder) {
   const io::Path path = index_path(folder);
   if (!files.exists(path)) return std::nullopt;
-  return parse_index(files.read(path), path);
+  return parse_index(io::read_at_most(files, path, io::kMostBytesOfText), path);
 }
 
 void check_index(const ElementIndex& found, const ElementIndex& wanted, const io::Path& folder) {

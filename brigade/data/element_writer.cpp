@@ -12,6 +12,7 @@
 #include "brigade/data/element_files.h"
 #include "brigade/io/atomic_write.h"
 #include "brigade/io/compression.h"
+#include "brigade/io/own_files.h"
 #include "brigade/io/record_framing.h"
 
 namespace brigade::data::internal {
@@ -31,6 +32,13 @@ class SyncedByClose final : public io::WritableFile {
  private:
   std::unique_ptr<io::WritableFile> file_;
 };
+
+bool is_element_file(std::string_view name) {
+  const bool is_part =
+      name.starts_with("elements-") && (name.ends_with(".records") || name.ends_with(".offsets"));
+  const bool is_half_an_index = name.starts_with(".index.json.") && name.ends_with(".tmp");
+  return is_part || is_half_an_index || name == "index.json";
+}
 
 io::Path without_slash(const io::Path& path) {
   return path.has_filename() ? path : path.parent_path();
@@ -59,7 +67,7 @@ std::unique_ptr<io::WritableFile> ElementWriter::create(const io::Path& path, io
   return std::make_unique<SyncedByClose>(files_->create(path, mode));
 }
 
-/// A name of our own is one in which we were the first to make a file.
+/// A name of our own is one that was free, and in which we were the first to make a file.
 void ElementWriter::make_folder() {
   constexpr int kAttempts = 1000;
   files_->create_directories(folder_.parent_path());
@@ -68,8 +76,8 @@ void ElementWriter::make_folder() {
     const io::Path name =
         base::str_cat(".", folder_.filename().string(), ".", ::getpid(), ".", n, ".tmp");
     const io::Path attempt = folder_.parent_path() / name;
-    files_->create_directories(attempt);
     try {
+      files_->create_directory(attempt);
       first = create(records_path(attempt, 0, index_.files), io::CreateMode::kExclusive);
       temporary_ = attempt;
     } catch (const Error& error) {
@@ -127,8 +135,7 @@ void ElementWriter::remove() noexcept {
   parts_.clear();
   if (temporary_.empty()) return;
   try {
-    for (const std::string& name : files_->list(temporary_)) files_->remove(temporary_ / name);
-    files_->remove(temporary_);
+    io::remove_own_folder(*files_, temporary_, is_element_file);
   } catch (const Error&) {  // nobody reads what stays
   }
 }

@@ -1,5 +1,7 @@
 #include "brigade/data/error_place.h"
 
+#include <new>
+
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 
@@ -10,6 +12,8 @@ void rethrow_with_place(std::string_view place) {
     throw;
   } catch (const Error& error) {
     throw Error(error.code(), base::str_cat(place, error.what()));
+  } catch (const std::bad_alloc&) {
+    throw Error(ErrorCode::kResourceExhausted, base::str_cat(place, "out of memory"));
   } catch (const std::exception& error) {
     throw Error(ErrorCode::kAborted, base::str_cat(place, base::without_stack_trace(error.what())));
   } catch (...) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "brigade/data/cache.h"
+#include "brigade/data/cancel_look.h"
 #include "brigade/data/codec.h"
 #include "brigade/data/element_files.h"
 #include "brigade/data/element_writer.h"
@@ -111,7 +112,9 @@ class FileCacheIterator final : public IteratorBase<T> {
     }
     if (place < place_) begin_input();
     const std::uint64_t distance = place - place_;
-    if (distance > 0 && skip(distance) != distance) throw_cached_input_too_short(place);
+    check_source_position(place, node_.cardinality(), node_.describe());
+    if (skip_and_look(*this, distance, options_.cancel) != distance)
+      throw_cached_input_too_short(place);
   }
 
  private:

@@ -1,8 +1,12 @@
 #include "brigade/data/file_cache.h"
 
 #include <gtest/gtest.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include "brigade/base/log.h"
@@ -139,6 +143,24 @@ TEST_F(FileCache, APartialPassLeavesNothingAndIsSaidOnce) {
   EXPECT_EQ(names(), std::vector<std::string>());
   ASSERT_EQ(warnings_.size(), 1U);
   EXPECT_NE(warnings_[0].find("cache ended after 4 elements"), std::string::npos);
+}
+
+TEST_F(FileCache, ALinkInTheWayIsNeitherFilledNorCleared) {
+  std::string pattern = (std::filesystem::temp_directory_path() / "brigade-cache-XXXXXX").string();
+  ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+  const io::Path root = pattern;
+  std::filesystem::create_directory(root / "elsewhere");
+  std::ofstream(root / "elsewhere" / "precious") << "mine";
+  const std::string name = ".a." + std::to_string(::getpid()) + ".0.tmp";
+  std::filesystem::create_directory_symlink(root / "elsewhere", root / name);
+  const auto dataset = range(6).cache(root / "a", {.file_system = io::posix_file_system()});
+  EXPECT_EQ(epoch_of(dataset.take(4)).size(), 4U);  // given up, so that what was written goes
+  EXPECT_EQ(epoch_of(dataset).size(), 6U);
+  EXPECT_EQ(io::posix_file_system()->list(root / "elsewhere"),
+            std::vector<std::string>{"precious"});
+  EXPECT_TRUE(std::filesystem::is_symlink(root / name));
+  EXPECT_TRUE(std::filesystem::exists(root / "a" / "index.json"));
+  std::filesystem::remove_all(root);
 }
 
 TEST_F(FileCache, AProcessThatDiedLeavesNothingThatIsRead) {

@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "brigade/data/cancel_look.h"
 #include "brigade/data/cardinality.h"
 #include "brigade/data/dataset.h"
 #include "brigade/data/map.h"
@@ -40,8 +41,12 @@ namespace internal {
 template <class T, class Source>
 class GeneratorIterator final : public IteratorBase<T> {
  public:
-  GeneratorIterator(std::function<Source()> make, std::string name, std::uint64_t epoch)
-      : make_(std::move(make)), name_(std::move(name)), epoch_(epoch), source_(make_()) {}
+  GeneratorIterator(std::function<Source()> make, std::string name, const IteratorOptions& options)
+      : make_(std::move(make)),
+        name_(std::move(name)),
+        epoch_(options.epoch),
+        cancel_(options.cancel),
+        source_(make_()) {}
   std::optional<T> next() override {
     if (has_ended_) return std::nullopt;
     ++place_;  // passed even if it throws
@@ -70,7 +75,7 @@ class GeneratorIterator final : public IteratorBase<T> {
       source_ = make_();
       place_ = 0;
       has_ended_ = false;
-      if (this->skip(place) != place) throw_generator_too_short(place, name_);
+      if (skip_and_look(*this, place, cancel_) != place) throw_generator_too_short(place, name_);
     }
     has_ended_ = has_ended;
   }
@@ -93,6 +98,7 @@ class GeneratorIterator final : public IteratorBase<T> {
   std::function<Source()> make_;
   std::string name_;
   std::uint64_t epoch_;
+  std::optional<concurrency::CancelToken> cancel_;
   Source source_;
   std::uint64_t place_ = 0;
   bool has_ended_ = false;
@@ -106,7 +112,7 @@ class GeneratorNode final : public Node<T> {
   GeneratorNode(Make make, std::string name) : make_(std::move(make)), name_(std::move(name)) {}
   std::unique_ptr<IteratorBase<T>> iterator(const IteratorOptions& options) const override {
     return std::make_unique<GeneratorIterator<T, Source>>(
-        [this, options] { return make_(options); }, name_, options.epoch);
+        [this, options] { return make_(options); }, name_, options);
   }
   std::int64_t cardinality() const override { return kUnknown; }
   std::string describe() const override { return name_; }

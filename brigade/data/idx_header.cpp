@@ -1,6 +1,7 @@
 #include "brigade/data/idx_header.h"
 
 #include <string>
+#include <utility>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
@@ -40,7 +41,7 @@ void check_magic(std::string_view bytes, std::string_view name, int dimensions) 
 
 std::vector<std::int64_t> read_shape(std::string_view bytes, std::string_view name,
                                      int dimensions) {
-  const std::size_t header = kWordSize * (1 + static_cast<std::size_t>(dimensions));
+  const std::size_t header = idx_header_bytes(dimensions);
   if (bytes.size() < header) {
     throw_broken(name, base::str_cat("it has ", bytes.size(), " bytes, its header alone ", header));
   }
@@ -65,18 +66,32 @@ std::uint64_t size_of_values(const std::vector<std::int64_t>& shape, std::string
 
 }  // namespace
 
-IdxContent parse_idx_bytes(std::string_view bytes, std::string_view name, int dimensions) {
+std::size_t idx_header_bytes(int dimensions) {
   check_argument(dimensions >= 1 && dimensions <= 4,
                  base::str_cat("idx: ", dimensions, " dimensions; 1 to 4 are read"));
-  check_magic(bytes, name, dimensions);
-  IdxContent content{.shape = read_shape(bytes, name, dimensions), .values = {}};
-  const std::uint64_t expected = size_of_values(content.shape, name);
-  content.values = bytes.substr(kWordSize * (1 + content.shape.size()));
-  if (content.values.size() != expected) {
-    throw_broken(name, base::str_cat("its dimensions ", base::join(content.shape, "x"), " need ",
-                                     expected, " bytes, but it holds ", content.values.size()));
+  return kWordSize * (1 + static_cast<std::size_t>(dimensions));
+}
+
+IdxHeader parse_idx_header(std::string_view beginning, std::string_view name, int dimensions) {
+  const std::size_t bytes = idx_header_bytes(dimensions);
+  check_magic(beginning, name, dimensions);
+  IdxHeader header{.shape = read_shape(beginning, name, dimensions), .bytes = bytes};
+  header.value_bytes = size_of_values(header.shape, name);
+  return header;
+}
+
+void throw_wrong_idx_size(const IdxHeader& header, std::string_view name, std::string_view found) {
+  throw_broken(name, base::str_cat("its dimensions ", base::join(header.shape, "x"), " need ",
+                                   header.value_bytes, " bytes, but it holds ", found));
+}
+
+IdxContent parse_idx_bytes(std::string_view bytes, std::string_view name, int dimensions) {
+  IdxHeader header = parse_idx_header(bytes, name, dimensions);
+  const std::string_view values = bytes.substr(header.bytes);
+  if (values.size() != header.value_bytes) {
+    throw_wrong_idx_size(header, name, base::str_cat(values.size()));
   }
-  return content;
+  return {.shape = std::move(header.shape), .values = values};
 }
 
 }  // namespace brigade::data

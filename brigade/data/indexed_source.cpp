@@ -11,13 +11,6 @@ void check_source_size(std::int64_t size, const std::string& name) {
               base::str_cat(name, ": size is ", size, "; it must be 0 or more"));
 }
 
-void check_source_position(std::uint64_t index, std::int64_t size, const std::string& name) {
-  if (index <= static_cast<std::uint64_t>(size)) return;
-  throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat("The saved position is element ", index, " of ", name,
-                            ", which has only ", size, ": was it saved from other data?"));
-}
-
 std::int64_t number_at(std::int64_t start, std::int64_t step, std::int64_t index) {
   // In unsigned numbers, where passing the largest is no error.
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(start) +

@@ -14,8 +14,6 @@ namespace brigade::data::internal {
 
 /// Throws kInvalidArgument if `size` is negative.
 void check_source_size(std::int64_t size, const std::string& name);
-/// Throws kInvalidArgument if a saved position lies behind the end of the source.
-void check_source_position(std::uint64_t index, std::int64_t size, const std::string& name);
 
 /// start + index * step, going on from -2^63 past the largest number.
 std::int64_t number_at(std::int64_t start, std::int64_t step, std::int64_t index);

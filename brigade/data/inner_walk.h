@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "brigade/data/cancel_look.h"
 #include "brigade/data/inner_options.h"
 #include "brigade/data/interleave_position.h"
 #include "brigade/data/map.h"
@@ -102,7 +103,7 @@ InnerWalk<U> reopen(NotedInput<T>& input, const InnerMaker<T, U>& maker,
   if (is_at_start) return walk;
   if (walk.error) std::rethrow_exception(walk.error);
   if (position.state) walk.iterator->restore(*position.state);
-  if (position.ahead > 0 && walk.iterator->skip(position.ahead) != position.ahead) {
+  if (skip_and_look(*walk.iterator, position.ahead, maker.options.cancel) != position.ahead) {
     throw_inner_too_short(maker.where, walk.element.place);
   }
   return walk;

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "brigade/data/chunk_sizer.h"
 #include "brigade/data/inner_walk.h"
 #include "brigade/data/noted_input.h"
 #include "brigade/data/outcome.h"
@@ -19,6 +20,8 @@ namespace brigade::data::internal {
 /// Thread-safety: each part belongs to whom it says.
 template <class T, class U>
 struct InterleaveLane {
+  static constexpr std::size_t kMostAtOnce = 16;  // elements of a chunk, if they are that fast
+
   /// Whether anything comes after a chunk.
   enum class End {
     kNotYet,
@@ -68,7 +71,7 @@ struct InterleaveLane {
   // Of the worker that works on the lane.
   Outcome<T> element;  // until the dataset is made of it
   InnerWalk<U> walk;
-  std::size_t chunk_size = 1;
+  ChunkSizer sizer{kMostAtOnce};
   std::uint64_t read = 0;  // elements since the last note
   // Shared, under the mutex of the interleave.
   std::deque<Chunk> ready;

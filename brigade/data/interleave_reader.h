@@ -10,7 +10,6 @@
 #include "brigade/data/inner_walk.h"
 #include "brigade/data/interleave_lane.h"
 #include "brigade/data/outcome.h"
-#include "brigade/data/pipeline_options.h"
 
 namespace brigade::data::internal {
 
@@ -28,7 +27,7 @@ class InterleaveReader {
 
   /// Throws if the job gave up waiting.
   Chunk read(Lane& lane) const {
-    const auto started = std::chrono::steady_clock::now();
+    lane.sizer.start(ChunkSizer::Clock::now());
     if (!lane.walk.is_open()) lane.walk = maker_.open(lane.at, std::move(lane.element));
     Chunk chunk;
     if (lane.walk.error) {
@@ -40,22 +39,20 @@ class InterleaveReader {
     }
     // Its files and threads are not needed any more.
     if (chunk.end != Lane::End::kNotYet) lane.walk.close();
-    lane.chunk_size =
-        next_chunk_size(lane.chunk_size, std::chrono::steady_clock::now() - started, kMostAtOnce);
+    lane.sizer.finish(ChunkSizer::Clock::now());
     return chunk;
   }
 
  private:
   /// Small enough that a restore repeats little, large enough that notes cost next to nothing.
   static constexpr std::uint64_t kElementsPerNote = 16;
-  static constexpr std::size_t kMostAtOnce = 16;  // elements of a chunk, if they are that fast
 
   void read_into(Chunk& chunk, Lane& lane) const {
     if (lane.read >= kElementsPerNote) {
       chunk.note = lane.walk.iterator->save();
       lane.read = 0;
     }
-    while (chunk.results.size() < lane.chunk_size) {
+    while (chunk.results.size() < lane.sizer.size()) {
       Outcome<U> outcome = next_of(lane.walk);
       if (outcome.is_end()) {
         chunk.end = Lane::End::kRead;

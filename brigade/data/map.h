@@ -13,6 +13,7 @@
 #include "brigade/concurrency/cancel_token.h"
 #include "brigade/concurrency/linked_token.h"
 #include "brigade/data/autotune.h"
+#include "brigade/data/cancel_look.h"
 #include "brigade/data/node.h"
 #include "brigade/data/order.h"
 #include "brigade/data/pipeline.h"
@@ -138,8 +139,10 @@ class MapIterator final : public IteratorBase<typename MapTraits<F, T>::Result> 
   void restore(const io::StateTree& state) override {
     check_position(state, "map");
     early_ = load_places(state);
+    check_early(early_, position_number(state, "place"));
     input_->restore(position_input(state));
-    place_ = position_number(state, "place") + input_->skip(position_number(state, "ahead"));
+    const std::uint64_t ahead = checked_ahead(position_number(state, "ahead"));
+    place_ = position_number(state, "place") + skip_and_look(*input_, ahead, call_.cancel);
   }
 
  private:
@@ -147,7 +150,7 @@ class MapIterator final : public IteratorBase<typename MapTraits<F, T>::Result> 
   void pass_early() {
     if (early_.is_empty()) return;
     const std::uint64_t end = early_.end_of_run(place_);
-    if (end != place_) place_ += input_->skip(end - place_);
+    if (end != place_) place_ += skip_and_look(*input_, end - place_, call_.cancel);
     early_.drop_below(place_);
   }
 

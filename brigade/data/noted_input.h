@@ -45,6 +45,7 @@ class NotedInput {
 
   NotedInput(std::unique_ptr<IteratorBase<T>> input, std::optional<concurrency::CancelToken> cancel)
       : input_(std::move(input)),
+        cancel_(cancel),
         look_(std::move(cancel)),
         here_{std::make_shared<const InputNote>(InputNote{0, input_->save()}), 0} {}
 
@@ -67,7 +68,7 @@ class NotedInput {
 
   /// Passes over up to `count` elements, and returns how many there were.
   std::uint64_t skip(std::uint64_t count) {
-    const std::uint64_t passed = input_->skip(count);
+    const std::uint64_t passed = skip_and_look(*input_, count, cancel_);
     here_.place += passed;
     return passed;
   }
@@ -78,7 +79,7 @@ class NotedInput {
       here_ = {target.note, target.note->place};
     }
     const std::uint64_t distance = target.place - here_.place;
-    if (distance > 0 && input_->skip(distance) != distance) {
+    if (skip_and_look(*input_, distance, cancel_) != distance) {
       throw_noted_input_too_short(target.place);
     }
     here_.place = target.place;
@@ -89,6 +90,7 @@ class NotedInput {
   static constexpr std::uint64_t kElementsPerNote = 16;
 
   std::unique_ptr<IteratorBase<T>> input_;
+  std::optional<concurrency::CancelToken> cancel_;
   CancelLook look_;
   InputPlace here_;
 };

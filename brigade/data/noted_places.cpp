@@ -48,7 +48,8 @@ void NotedPlaces::load(std::string_view transform, const io::StateTree& state) {
   check_position(state, transform);
   const PlaceSet early = load_places(state);
   const std::uint64_t place = position_number(state, "place");
-  const std::uint64_t ahead = position_number(state, "ahead");
+  const std::uint64_t ahead = checked_ahead(position_number(state, "ahead"));
+  check_early(early, place);
   check_argument(early.next_begin(0) >= place + ahead,
                  base::str_cat("A saved position counts places before ", place + ahead,
                                " twice: it is damaged"));

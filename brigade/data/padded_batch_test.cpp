@@ -36,7 +36,27 @@ TEST(PaddedBatch, PadsEachPartOfATuple) {
   EXPECT_EQ(std::get<0>(*batch), (std::vector<std::vector<int>>{{1, 2, -1}, {3, -1, -1}}));
   EXPECT_EQ(std::get<1>(*batch), (std::vector<std::vector<float>>{{0.5F, 9}, {1.5F, 2.5F}}));
   EXPECT_EQ(std::get<2>(*batch), (Numbers{7, 8}));
-  EXPECT_EQ(batches.describe(), "from_elements | padded_batch(2, to length 3, with -1, with 9)");
+  EXPECT_EQ(batches.describe(),
+            "from_elements | padded_batch(2, part 0 (to length 3, with -1), part 1 (with 9))");
+}
+
+TEST(PaddedBatch, DescribesTheSamePaddingOfDifferentPartsDifferently) {
+  using Lists = std::vector<int>;
+  using Both = std::tuple<Lists, Lists>;
+  const auto both = from_elements<Both>({{{1}, {2}}});
+  EXPECT_NE(both.padded_batch(1, {.padding = {{.length = 8}, {}}}).describe(),
+            both.padded_batch(1, {.padding = {{}, {.length = 8}}}).describe());
+  EXPECT_NE(both.padded_batch(1, {.padding = {{.length = 8, .value = -1}, {}}}).describe(),
+            both.padded_batch(1, {.padding = {{.length = 8}, {.value = -1}}}).describe());
+
+  const auto pairs = from_elements<std::pair<Lists, Lists>>({{{1}, {2}}});
+  EXPECT_NE(pairs.padded_batch(1, {.padding = {{.length = 8}, {}}}).describe(),
+            pairs.padded_batch(1, {.padding = {{}, {.length = 8}}}).describe());
+
+  using Nested = std::tuple<Both, Lists>;
+  const auto nested = from_elements<Nested>({{{{1}, {2}}, {3}}});
+  EXPECT_NE(nested.padded_batch(1, {.padding = {{{}, {.length = 8}}, {}}}).describe(),
+            nested.padded_batch(1, {.padding = {{{}, {}}, {.length = 8}}}).describe());
 }
 
 TEST(PaddedBatch, PadsBothHalvesOfAPair) {

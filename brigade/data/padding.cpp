@@ -1,5 +1,7 @@
 #include "brigade/data/padding.h"
 
+#include <string_view>
+
 #include "brigade/base/error.h"
 
 namespace brigade::data::internal {
@@ -18,6 +20,16 @@ std::size_t padded_length(std::optional<std::int64_t> length, std::size_t longes
   throw Error(ErrorCode::kInvalidArgument,
               base::str_cat("An element of length ", longest, " cannot be padded to length ",
                             target, ": pad to more, or cut it before"));
+}
+
+std::string describe_parts(const std::vector<std::string>& parts) {
+  static constexpr std::string_view kComma = ", ";  // every description begins with it
+  std::string text;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (parts[i].empty()) continue;
+    text += base::str_cat(", part ", i, " (", parts[i].substr(kComma.size()), ")");
+  }
+  return text;
 }
 
 }  // namespace brigade::data::internal

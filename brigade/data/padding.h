@@ -52,6 +52,9 @@ namespace internal {
 void check_padded_length(std::optional<std::int64_t> length);
 /// The length that all are brought to; throws kInvalidArgument if `longest` does not fit into it.
 std::size_t padded_length(std::optional<std::int64_t> length, std::size_t longest);
+/// What the parts of a tuple say, each with its index: ", part 1 (to length 8)". Parts that say
+/// nothing are left out.
+std::string describe_parts(const std::vector<std::string>& parts);
 
 }  // namespace internal
 
@@ -94,7 +97,10 @@ struct Padding<std::tuple<T...>> {
   }
   static std::string describe(const Options& options) {
     return std::apply(
-        [](const auto&... part) { return base::str_cat(Padding<T>::describe(part)...); }, options);
+        [](const auto&... part) {
+          return internal::describe_parts({Padding<T>::describe(part)...});
+        },
+        options);
   }
   static Options with_length(const Options& options, std::int64_t length) {
     return std::apply(
@@ -134,7 +140,8 @@ struct Padding<std::pair<A, B>> {
     Padding<B>::check(options.second);
   }
   static std::string describe(const Options& options) {
-    return Padding<A>::describe(options.first) + Padding<B>::describe(options.second);
+    return internal::describe_parts(
+        {Padding<A>::describe(options.first), Padding<B>::describe(options.second)});
   }
   static Options with_length(const Options& options, std::int64_t length) {
     return {Padding<A>::with_length(options.first, length),

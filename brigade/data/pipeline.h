@@ -12,6 +12,8 @@
 
 #include "brigade/concurrency/linked_token.h"
 #include "brigade/concurrency/mutex.h"
+#include "brigade/data/cancel_look.h"
+#include "brigade/data/chunk_sizer.h"
 #include "brigade/data/iterator_base.h"
 #include "brigade/data/noted_places.h"
 #include "brigade/data/ordered_gate.h"
@@ -97,7 +99,6 @@ class PipelinedIterator final : public IteratorBase<Out> {
   struct Pulled {
     std::uint64_t number;  // of the chunk
     std::uint64_t place;   // of its first element
-    Clock::time_point started;
     std::vector<Outcome<In>> elements;
   };
   /// Small enough that a restore repeats little, large enough that notes cost next to nothing.
@@ -177,9 +178,9 @@ class PipelinedIterator final : public IteratorBase<Out> {
 
   void run_worker(const Workers& workers, std::size_t number) {
     WorkerMeter meter(stage_.counters());
-    std::size_t size = 1;
+    ChunkSizer sizer(max_chunk_);
     while (workers.wants(number)) {
-      auto pulled = pull(size, meter);
+      auto pulled = pull(sizer, meter);
       if (!pulled) return;
       Chunk& chunk = chunk_at(pulled->number);
       chunk.place = pulled->place;
@@ -187,25 +188,27 @@ class PipelinedIterator final : public IteratorBase<Out> {
       for (Outcome<In>& element : pulled->elements) {
         chunk.results.push_back(result_of(std::move(element), pulled->place++));
       }
+      // Before publishing, which may wait for the gate's lock: that is no cost of the elements.
+      sizer.finish(Clock::now());
       gate_->publish(pulled->number);
-      const Clock::time_point now = Clock::now();
-      meter.end_chunk(now);
-      size = next_chunk_size(size, now - pulled->started, max_chunk_);
+      meter.end_chunk(Clock::now());
     }
   }
-  std::optional<Pulled> pull(std::size_t size, WorkerMeter& meter) {
+  std::optional<Pulled> pull(ChunkSizer& sizer, WorkerMeter& meter) {
     concurrency::MutexLock lock(pull_mutex_);  // numbers are given in the order of the elements
     const auto number = gate_->claim();
     if (!number) return std::nullopt;
-    Pulled pulled{*number, pass_delivered(), Clock::now(), {}};
-    meter.begin_chunk(pulled.started);
+    Pulled pulled{*number, pass_delivered(), {}};
+    const Clock::time_point now = Clock::now();
+    sizer.start(now);
+    meter.begin_chunk(now);
     const bool is_repeatable = options_.input_order == Order::kInOrder;
     if (is_repeatable && pulled_place_ >= next_note_) {
       note_input(*number);
       next_note_ = pulled_place_ + kElementsPerNote;
     }
     const std::uint64_t room = passed_before_.next_begin(pulled_place_) - pulled_place_;
-    while (pulled.elements.size() < size && pulled.elements.size() < room) {
+    while (pulled.elements.size() < sizer.size() && pulled.elements.size() < room) {
       Outcome<In> element = outcome_of_next(*input_);
       if (element.is_end()) break;
       pulled.elements.push_back(std::move(element));
@@ -224,7 +227,9 @@ class PipelinedIterator final : public IteratorBase<Out> {
   /// Passes what was delivered before this start; returns where the input stands then.
   std::uint64_t pass_delivered() {
     const std::uint64_t end = passed_before_.end_of_run(pulled_place_);
-    if (end != pulled_place_) pulled_place_ += input_->skip(end - pulled_place_);
+    if (end != pulled_place_) {
+      pulled_place_ += internal::skip_and_look(*input_, end - pulled_place_, options_.cancel);
+    }
     return pulled_place_;
   }
   Outcome<Out> result_of(Outcome<In> element, std::uint64_t place) const {
@@ -242,8 +247,9 @@ class PipelinedIterator final : public IteratorBase<Out> {
     stop();
     has_ended_ = false;
     input_->restore(places_.note());
-    const std::uint64_t passed =
-        places_.pass(count, [this](std::uint64_t distance) { return input_->skip(distance); });
+    const std::uint64_t passed = places_.pass(count, [this](std::uint64_t distance) {
+      return internal::skip_and_look(*input_, distance, options_.cancel);
+    });
     places_.set_note(input_->save());
     return passed;
   }

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -35,10 +34,6 @@ struct PipelineOptions {
   Stage* stage = nullptr;
   std::size_t most_slots = 0;
 };
-
-/// How many elements a worker takes next, if the last `size` of them took `elapsed`.
-std::size_t next_chunk_size(std::size_t size, std::chrono::nanoseconds elapsed,
-                            std::size_t max_chunk);
 
 /// Slots in the ring of a pipeline: more than may be in use where the order is relaxed, so that a
 /// slow element lets others pass.

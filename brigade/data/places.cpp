@@ -55,6 +55,21 @@ std::uint64_t PlaceSet::next_begin(std::uint64_t place) const {
   return std::numeric_limits<std::uint64_t>::max();
 }
 
+std::uint64_t checked_ahead(std::uint64_t ahead) {
+  check_argument(ahead <= kMostAhead, base::str_cat("A saved position is ", ahead,
+                                                    " elements ahead of where its input "
+                                                    "stands; at most ",
+                                                    kMostAhead, " are possible: it is damaged"));
+  return ahead;
+}
+
+void check_early(const PlaceSet& early, std::uint64_t place) {
+  if (!early.is_empty()) {
+    const std::uint64_t end = early.ranges().back().end;
+    checked_ahead(end - std::min(end, place));
+  }
+}
+
 void save_places(io::StateTree& state, const PlaceSet& places) {
   for (const PlaceSet::Range& range : places.ranges()) {
     state[kEarly].push_back(range.begin);

@@ -36,6 +36,15 @@ class PlaceSet {
   std::vector<Range> ranges_;  // in order; no two of them touch
 };
 
+/// No step is so far ahead of its consumer, or of what it can go back to: a saved position that
+/// says so is damaged, and nobody waits for it.
+inline constexpr std::uint64_t kMostAhead = std::uint64_t{1} << 24;
+
+/// `ahead`, if a step may be so many elements ahead; otherwise throws kInvalidArgument.
+std::uint64_t checked_ahead(std::uint64_t ahead);
+/// Throws kInvalidArgument if places are further than that ahead of `place`.
+void check_early(const PlaceSet& early, std::uint64_t place);
+
 /// How a step notes the places that it passed ahead of its position, in its saved state: nothing if
 /// there are none. `load_places` throws kInvalidArgument if the ranges are not in order.
 void save_places(io::StateTree& state, const PlaceSet& places);

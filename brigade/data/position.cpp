@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "brigade/base/error.h"
+#include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 
 namespace brigade::data {
@@ -28,10 +29,10 @@ io::StateTree make_position(std::string_view transform,
 void check_position(const io::StateTree& state, std::string_view transform) {
   const std::string& saved = state.as_string(kTransform);
   if (saved == transform) return;
-  throw Error(
-      ErrorCode::kInvalidArgument,
-      base::str_cat("A position saved in the transform '", saved, "' cannot be restored into '",
-                    transform, "': restore it into the dataset that it was saved from"));
+  throw Error(ErrorCode::kInvalidArgument,
+              base::str_cat("A position saved in the transform ", base::quoted(saved),
+                            " cannot be restored into ", base::quoted(transform),
+                            ": restore it into the dataset that it was saved from"));
 }
 
 std::uint64_t position_number(const io::StateTree& state, std::string_view name) {
@@ -84,6 +85,14 @@ void check_same_shard(const Shard& saved, const Shard& own) {
 
 const io::StateTree& position_of_state(const io::StateTree& state) {
   return state.at("position");
+}
+
+void internal::check_source_position(std::uint64_t index, std::int64_t cardinality,
+                                     const std::string& name) {
+  if (cardinality < 0 || index <= static_cast<std::uint64_t>(cardinality)) return;
+  throw Error(ErrorCode::kInvalidArgument,
+              base::str_cat("The saved position is element ", index, " of ", name,
+                            ", which has only ", cardinality, ": was it saved from other data?"));
 }
 
 }  // namespace brigade::data

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "brigade/data/node.h"
@@ -44,5 +45,13 @@ void check_recipe_of_state(const io::StateTree& state, const Recipe& own, Recipe
 /// Throws kInvalidArgument unless a position saved in `saved` may be gone on from in `own`.
 void check_same_shard(const Shard& saved, const Shard& own);
 const io::StateTree& position_of_state(const io::StateTree& state);
+
+namespace internal {
+
+/// Throws kInvalidArgument if a saved position lies behind the end of a source, or of the input of
+/// a step, as far as `cardinality` tells where that is: nobody walks to an end that is not there.
+void check_source_position(std::uint64_t index, std::int64_t cardinality, const std::string& name);
+
+}  // namespace internal
 
 }  // namespace brigade::data

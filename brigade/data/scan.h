@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "brigade/data/cancel_look.h"
 #include "brigade/data/cardinality.h"
 #include "brigade/data/codec.h"
 #include "brigade/data/map.h"
@@ -82,8 +83,9 @@ class ScanIterator final : public IteratorBase<typename ScanTraits<State, F, T>:
       state_ = std::move(restored);
       place_ = place;
     } else {
+      check_source_position(place, node_.cardinality(), node_.describe());
       start();
-      if (this->skip(place) != place) throw_scan_too_short(place);
+      if (skip_and_look(*this, place, options_.cancel) != place) throw_scan_too_short(place);
     }
   }
 

@@ -28,7 +28,9 @@ std::uint64_t key_of_shuffle(const ShuffleOptions& options, const IteratorOption
 }
 
 ReplayedBuffer replay_shuffle(std::uint64_t key, std::uint64_t buffer_size,
-                              ShuffleProgress progress) {
+                              ShuffleProgress progress,
+                              const std::optional<concurrency::CancelToken>& cancel) {
+  constexpr std::uint64_t kDrawsPerLook = std::uint64_t{1} << 16;
   ReplayedBuffer replayed{{}, base::CounterRng(key)};
   auto& places = replayed.places;
   std::uint64_t filled = 0;
@@ -36,6 +38,7 @@ ReplayedBuffer replay_shuffle(std::uint64_t key, std::uint64_t buffer_size,
     while (places.size() < buffer_size && filled < progress.filled) places.push_back(filled++);
   };
   for (std::uint64_t drawn = 0; drawn < progress.drawn; ++drawn) {
+    if (drawn % kDrawsPerLook == 0) throw_if_cancelled(cancel);
     fill();
     const auto slot = static_cast<std::size_t>(replayed.rng.uniform_below(places.size()));
     places[slot] = places.back();

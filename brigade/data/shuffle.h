@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "brigade/base/random.h"
+#include "brigade/concurrency/cancel_token.h"
+#include "brigade/data/cancel_look.h"
 #include "brigade/data/node.h"
 #include "brigade/data/outcome.h"
 #include "brigade/data/position.h"
@@ -46,13 +48,15 @@ struct ShuffleProgress {
 };
 
 /// Draws the slots anew from the start of the epoch, without the elements: returns which input
-/// element lies in each slot of the buffer, and leaves `rng` where the next draw goes on.
+/// element lies in each slot of the buffer, and leaves `rng` where the next draw goes on. Throws
+/// kCancelled if somebody cancels.
 struct ReplayedBuffer {
   std::vector<std::uint64_t> places;
   base::CounterRng rng;
 };
 ReplayedBuffer replay_shuffle(std::uint64_t key, std::uint64_t buffer_size,
-                              ShuffleProgress progress);
+                              ShuffleProgress progress,
+                              const std::optional<concurrency::CancelToken>& cancel);
 
 io::StateTree save_shuffle(std::uint64_t key, std::uint64_t buffer_size, ShuffleProgress progress);
 ShuffleProgress load_shuffle(const io::StateTree& state, std::uint64_t key,
@@ -87,14 +91,15 @@ class ShuffleIterator final : public IteratorBase<T> {
   /// Reads from the input again only what lay in the buffer.
   void restore(const io::StateTree& state) override {
     const ShuffleProgress progress = load_shuffle(state, key_, buffer_size_);
-    ReplayedBuffer replayed = replay_shuffle(key_, buffer_size_, progress);
+    check_source_position(progress.filled, node_.cardinality(), node_.describe());
+    ReplayedBuffer replayed = replay_shuffle(key_, buffer_size_, progress, job_.cancel);
     input_ = node_.iterator(job_);
     buffer_.clear();
     buffer_.resize(replayed.places.size());
     std::uint64_t position = 0;
     const auto pass_to = [&](std::uint64_t target) {
       const std::uint64_t distance = target - position;
-      if (distance > 0 && input_->skip(distance) != distance) {
+      if (skip_and_look(*input_, distance, job_.cancel) != distance) {
         throw_input_too_short(progress.filled);
       }
       position = target;

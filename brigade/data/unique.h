@@ -66,6 +66,7 @@ class UniqueIterator final : public IteratorBase<T> {
   void restore(const io::StateTree& state) override {
     check_position(state, "unique");
     const std::uint64_t read = position_number(state, "read");
+    check_source_position(read, node_.cardinality(), node_.describe());
     start();
     for (; read_ < read; ++read_) {
       look_.pass();

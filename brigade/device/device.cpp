@@ -12,6 +12,7 @@
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/device/memory_limit.h"
+#include "brigade/device/oversubscription_error.h"
 
 namespace brigade::device {
 namespace {
@@ -51,12 +52,11 @@ void check_subscription(std::int64_t cpus, const DiscoveryOptions& options,
   const std::string each = options.threads_per_cpu == 1
                                ? ""
                                : base::str_cat(" of ", options.threads_per_cpu, " threads each");
-  throw Error(
+  throw OversubscriptionError(
       ErrorCode::kInvalidArgument,
-      base::str_cat(
-          cpus, " logical ", cpus == 1 ? "CPU" : "CPUs", each, " on ",
-          cores_text(hardware.topology.usable_cores()),
-          " would slow each other down. Use fewer, or allow it with --allow-oversubscription."));
+      base::str_cat(cpus, " logical ", cpus == 1 ? "CPU" : "CPUs", each, " on ",
+                    cores_text(hardware.topology.usable_cores()),
+                    " would slow each other down. Use fewer, or allow oversubscription."));
 }
 
 machine::CoreSet cores_of(int index, const DiscoveryOptions& options,

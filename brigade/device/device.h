@@ -78,8 +78,8 @@ std::vector<Device> available_gpus(const DiscoveryOptions& options = {});
 /// reads. Throws
 ///   kInvalidArgument  for no names, a malformed name, a device named twice (in whatever spelling),
 ///   a task of a cluster, and
-///                     more logical CPUs than usable cores (the message names the flag
-///                     `--allow-oversubscription`);
+///                     more logical CPUs than usable cores (an OversubscriptionError, unless
+///                     `Oversubscription::kAllow` is given);
 ///   kNotFound         for a device that does not exist, listing those that do.
 std::vector<Device> resolve_devices(const std::vector<std::string>& names,
                                     const DiscoveryOptions& options = {});

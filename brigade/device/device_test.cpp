@@ -86,7 +86,7 @@ TEST(AvailableDevices, RefusesNonsense) {
 
 TEST(AvailableDevices, RefusesMoreCpusThanCoresUnlessAllowed) {
   expect_error(ErrorCode::kInvalidArgument,
-               AllOf(HasSubstr("5 logical CPUs on 4 cores"), HasSubstr("--allow-oversubscription")),
+               AllOf(HasSubstr("5 logical CPUs on 4 cores"), HasSubstr("allow oversubscription")),
                [] { available_devices({.logical_cpus = 5}, four_cores()); });
   const auto devices = available_devices(
       {.logical_cpus = 5, .oversubscription = Oversubscription::kAllow}, four_cores());
@@ -131,7 +131,7 @@ TEST(ResolveDevices, ListsWhatExistsWhenADeviceDoesNot) {
 }
 
 TEST(ResolveDevices, MakesAsManyCpusAsTheNamesNeed) {
-  expect_error(ErrorCode::kInvalidArgument, HasSubstr("--allow-oversubscription"), [] {
+  expect_error(ErrorCode::kInvalidArgument, HasSubstr("allow oversubscription"), [] {
     resolve_devices({"cpu:0", "cpu:4"}, {}, four_cores());
   });
   const auto devices = resolve_devices(

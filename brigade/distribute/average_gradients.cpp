@@ -5,6 +5,7 @@
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/comm/reduce_kernel.h"
+#include "brigade/distribute/gradient_check.h"
 
 namespace brigade::distribute {
 
@@ -18,6 +19,7 @@ void check_alike(const Gradients& first, const Gradients& other) {
   check_argument(first.step() == other.step(),
                  base::str_cat("average_gradients: one tower's gradients are of step ",
                                first.step(), " and another's of step ", other.step(), "."));
+  check_gradients(other.variables(), other.values());
 }
 
 /// Undefined where no tower has one.

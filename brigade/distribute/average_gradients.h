@@ -15,7 +15,8 @@ namespace brigade::distribute {
 /// without. Added up in replica order, on the device where the variables' home is. It is the mean
 /// of the towers and knows nothing of their examples: exact where each tower's loss is the mean
 /// over a batch of the same size. Throws kInvalidArgument if the towers' gradients are not one
-/// minimizer's, of one step. TensorFlow: average_gradients of the multi-tower tutorials.
+/// minimizer's, of one step, or if one was assigned that has not its variable's shape and dtype.
+/// TensorFlow: average_gradients of the multi-tower tutorials.
 Gradients average_gradients(const PerReplica<Gradients>& towers);
 
 }  // namespace brigade::distribute

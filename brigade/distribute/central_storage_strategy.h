@@ -17,10 +17,10 @@ namespace brigade::distribute {
 struct CentralStorageOptions {
   /// One replica on each, in TensorFlow's or libtorch's spelling. CPUs and GPUs may be mixed.
   /// Empty: every visible GPU, and without one, a logical CPU for every core this process may use.
-  std::vector<std::string> compute_devices;
+  std::vector<std::string> compute_devices = {};
   /// Where the variables and the optimizer's slots live: "cpu:0", "gpu:0". Empty: the compute
   /// device if there is only one, else "cpu:0".
-  std::string parameter_device;
+  std::string parameter_device = {};
   /// How gradients are added up. Unset: on a CPU in shares by the replicas' threads, on a GPU by
   /// `comm::ReductionToOneDevice`.
   std::shared_ptr<const comm::CrossDeviceOps> cross_device_ops = nullptr;

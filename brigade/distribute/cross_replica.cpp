@@ -9,6 +9,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/comm/accumulation.h"
 #include "brigade/comm/reduce_kernel.h"
 #include "brigade/comm/small_values.h"
 #include "brigade/distribute/strategy.h"
@@ -41,8 +42,14 @@ std::vector<at::Tensor> meaningful(const PerReplica<at::Tensor>& value) {
   return kept;
 }
 
-at::Tensor floating(const at::Tensor& value) {
-  return value.is_floating_point() ? value : value.to(at::kDouble);
+at::ScalarType floating(at::ScalarType dtype) {
+  return at::isFloatingType(dtype) ? dtype : at::kDouble;
+}
+
+/// In the dtype in which it is added up for `op`.
+at::Tensor summand(comm::ReduceOp op, const at::Tensor& value) {
+  const at::ScalarType dtype = value.scalar_type();
+  return value.to(comm::accumulation_dtype(op == comm::ReduceOp::kMean ? floating(dtype) : dtype));
 }
 
 /// What this process has to add where none of its replicas had an example: nothing.
@@ -98,11 +105,13 @@ at::Tensor Strategy::reduce(comm::ReduceOp op, const PerReplica<at::Tensor>& val
   check_state(all > 0, "reduce: no replica had an example, so there is nothing to reduce.");
   const bool is_extreme = op == comm::ReduceOp::kMax || op == comm::ReduceOp::kMin;
   if (is_extreme) return extreme_of(op, parts, value[0]);
-  if (op == comm::ReduceOp::kMean) std::ranges::transform(parts, parts.begin(), floating);
-  const at::Tensor first = op == comm::ReduceOp::kMean ? floating(value[0]) : value[0];
-  const at::Tensor sum = summed_over_workers(
-      parts.empty() ? nothing_like(first) : comm::combine_in_order(parts, comm::ReduceOp::kSum));
-  return op == comm::ReduceOp::kMean ? sum.div_(static_cast<double>(all)) : sum;
+  for (at::Tensor& part : parts) part = summand(op, part);
+  const at::Tensor sum =
+      summed_over_workers(parts.empty() ? nothing_like(summand(op, value[0]))
+                                        : comm::combine_in_order(parts, comm::ReduceOp::kSum));
+  const at::ScalarType dtype = value[0].scalar_type();
+  if (op == comm::ReduceOp::kSum) return sum.to(dtype);
+  return sum.div_(static_cast<double>(all)).to(floating(dtype));
 }
 
 /// A worker whose replicas had no example brings another's value, which changes nothing.
@@ -130,14 +139,19 @@ at::Tensor Strategy::reduce(comm::ReduceOp op, const PerReplica<at::Tensor>& val
     check_argument(axis >= -part.dim() && axis < part.dim(),
                    base::str_cat("reduce: axis ", axis, " does not exist in a value of shape ",
                                  shape_text(part), "."));
-    sums.push_back(part.detach().to(value[0].device()).sum(axis));
+    const at::Tensor wide = comm::to_accumulation_dtype(part.detach().to(value[0].device()));
+    sums.push_back(wide.sum(axis));
     own += part.size(axis);
   }
   const at::Tensor sum = summed_over_workers(comm::combine_in_order(sums, comm::ReduceOp::kSum));
-  if (op == comm::ReduceOp::kSum) return sum;
+  const at::ScalarType dtype = value[0].scalar_type();
+  const at::ScalarType result = at::isFloatingType(dtype) ? dtype : sum.scalar_type();
+  if (op == comm::ReduceOp::kSum) return sum.to(result);
   const std::int64_t elements = total_of(workers(), own);
   check_state(elements > 0, "reduce: no replica had an element, so there is no mean.");
-  return floating(sum).div(static_cast<double>(elements));
+  return sum.to(floating(sum.scalar_type()))
+      .div(static_cast<double>(elements))
+      .to(floating(result));
 }
 
 at::Tensor Strategy::reduce_mean_over_examples(const PerReplica<at::Tensor>& means) const {
@@ -154,11 +168,14 @@ at::Tensor Strategy::reduce_mean_over_examples(const PerReplica<at::Tensor>& mea
     if (means.is_empty(replica)) continue;
     const double share = static_cast<double>(means.examples()->local[replica]) /
                          static_cast<double>(means.examples()->global);
-    weighted.push_back(means[replica].detach().to(means[0].device()).mul(share));
+    const at::Tensor mean = means[replica].detach().to(means[0].device());
+    weighted.push_back(comm::to_accumulation_dtype(mean).mul(share));
   }
-  return summed_over_workers(weighted.empty()
-                                 ? nothing_like(means[0])
-                                 : comm::combine_in_order(weighted, comm::ReduceOp::kSum));
+  const at::Tensor sum = summed_over_workers(
+      weighted.empty() ? nothing_like(comm::to_accumulation_dtype(means[0]))
+                       : comm::combine_in_order(weighted, comm::ReduceOp::kSum));
+  const at::ScalarType dtype = means[0].scalar_type();
+  return at::isFloatingType(dtype) ? sum.to(dtype) : sum;
 }
 
 at::Tensor Strategy::reduce(comm::ReduceOp op, const at::Tensor& value) const {

@@ -1,6 +1,7 @@
 // The members of Strategy that make one value of the replicas' values (cross_replica.cpp).
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
@@ -42,6 +43,19 @@ TEST_F(CrossReplica, TheMeanOfIntegersIsADouble) {
   const at::Tensor without_axis =
       strategy_.reduce(ReduceOp::kMean, per_replica({at::tensor({1, 2}), at::tensor({2, 2})}));
   EXPECT_TRUE(at::equal(without_axis, at::tensor({1.5, 2.0}, at::kDouble)));
+}
+
+TEST_F(CrossReplica, HalfIsAddedInFloat32AndRoundedOnce) {
+  const auto large = per_replica({at::full({2}, 4e4, at::kHalf), at::full({2}, 4e4, at::kHalf)});
+  for (const at::Tensor& mean :
+       {strategy_.reduce(ReduceOp::kMean, large), strategy_.reduce(ReduceOp::kMean, large, 0)}) {
+    EXPECT_EQ(mean.scalar_type(), at::kHalf);
+    EXPECT_EQ(mean.max().item<double>(), 4e4);
+  }
+  const auto uneven_sums =
+      per_replica({at::full({3}, 683.0, at::kHalf), at::full({1}, 1.0, at::kHalf)});
+  EXPECT_EQ(strategy_.reduce(ReduceOp::kSum, uneven_sums, 0).item<double>(), 2050)
+      << "2049 is none of half's numbers, so a replica's sum must not be rounded";
 }
 
 TEST_F(CrossReplica, WithoutAnAxisShapesMustBeEqual) {

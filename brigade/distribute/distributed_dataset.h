@@ -1,7 +1,6 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
 #include <iterator>
 #include <memory>
@@ -33,7 +32,9 @@ struct DistributedWalkOptions {
 
 /// A dataset whose batches arrive cut for the replicas of a strategy. Made by
 /// `Strategy::distribute`. Each range-for over it is a new epoch: a shuffle inside gives each its
-/// own order. TensorFlow: tf.distribute.DistributedDataset. A handle: copies count epochs together.
+/// own order, without a call such as PyTorch's `set_epoch`. Epochs are counted for the dataset: all
+/// copies of this handle, and what the same strategy makes of the same dataset again, count
+/// together. TensorFlow: tf.distribute.DistributedDataset.
 ///
 /// Thread-safety: loops in several threads are different epochs.
 template <class B>
@@ -43,15 +44,16 @@ class DistributedDataset {
   /// ask. `datasets` is one, or one for each device.
   DistributedDataset(std::vector<data::Dataset<B>> datasets, std::vector<c10::Device> devices,
                      std::uint64_t seed, BatchKind kind, std::shared_ptr<StepMeter> meter = nullptr,
-                     InputPlace place = {}, InputOptions options = {})
+                     InputPlace place = {}, InputOptions options = {},
+                     std::shared_ptr<EpochCounter> epochs = std::make_shared<EpochCounter>())
       : input_{.datasets = std::move(datasets),
                .devices = std::move(devices),
                .kind = kind,
                .place = std::move(place),
                .options = options,
-               .meter = std::move(meter)},
-        seed_(seed),
-        next_epoch_(std::make_shared<std::atomic<std::uint64_t>>(0)) {
+               .meter = std::move(meter),
+               .epochs = std::move(epochs)},
+        seed_(seed) {
     check_input_options(options, kind);
     if (kind == BatchKind::kGlobal)
       input_.policy =
@@ -59,9 +61,10 @@ class DistributedDataset {
   }
   DistributedDataset(data::Dataset<B> dataset, std::vector<c10::Device> devices, std::uint64_t seed,
                      BatchKind kind, std::shared_ptr<StepMeter> meter = nullptr,
-                     InputPlace place = {}, InputOptions options = {})
+                     InputPlace place = {}, InputOptions options = {},
+                     std::shared_ptr<EpochCounter> epochs = std::make_shared<EpochCounter>())
       : DistributedDataset(std::vector{std::move(dataset)}, std::move(devices), seed, kind,
-                           std::move(meter), std::move(place), options) {}
+                           std::move(meter), std::move(place), options, std::move(epochs)) {}
 
   /// This dataset with `function` called on each replica's share, on the replica's device: ahead of
   /// the step, while the one before computes, where batches are made ahead
@@ -89,7 +92,7 @@ class DistributedDataset {
   ///   std::cout << data::describe(walk.stats());
   DistributedIterator<B> iterator(const DistributedWalkOptions& options = {}) const {
     return {input_,
-            {.seed = seed_, .epoch = next_epoch_->fetch_add(1), .cancel = options.cancel},
+            {.seed = seed_, .epoch = input_.epochs->take(), .cancel = options.cancel},
             options.stages};
   }
   DistributedIterator<B> iterator(concurrency::CancelToken cancel) const {
@@ -137,7 +140,6 @@ class DistributedDataset {
  private:
   DistributedInput<B> input_;
   std::uint64_t seed_;
-  std::shared_ptr<std::atomic<std::uint64_t>> next_epoch_;
 };
 
 }  // namespace brigade::distribute

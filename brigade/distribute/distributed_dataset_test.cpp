@@ -211,6 +211,37 @@ TEST(DistributedDataset, EachLoopIsANewEpoch) {
   EXPECT_EQ(dataset.iterator().epoch(), 2u);
 }
 
+TEST(DistributedDataset, DistributingInsideTheLoopOverEpochsGivesTheSameOrdersAsOutside) {
+  const auto batches = numbers_to(50).shuffle(50).batch(8);
+  const MirroredStrategy once(cpus(2));
+  const auto distributed_once = once.distribute(batches);
+  const MirroredStrategy each_time(cpus(2));
+  std::vector<std::vector<Shares>> orders;
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    const auto expected = all_shares(distributed_once);
+    EXPECT_EQ(all_shares(each_time.distribute(batches)), expected) << "epoch " << epoch;
+    for (const auto& before : orders) EXPECT_NE(expected, before);
+    orders.push_back(expected);
+  }
+  const MirroredStrategy by_function(cpus(2));
+  const auto pieces = numbers_to(50).shuffle(50).batch(4);
+  const auto make = [&](const InputContext&) { return pieces; };
+  EXPECT_NE(all_shares(by_function.distribute_from_function(make)),
+            all_shares(by_function.distribute_from_function(make)));
+}
+
+TEST(DistributedDataset, EpochsThatAnIteratorReachesByItselfAreCounted) {
+  const MirroredStrategy strategy(cpus(2));
+  const auto batches = numbers_to(50).shuffle(50).batch(8);
+  auto iterator = strategy.distribute(batches).iterator();
+  iterator.start_next_epoch();
+  EXPECT_EQ(strategy.distribute(batches).iterator().epoch(), 2U);
+
+  const MirroredStrategy resumed(cpus(2));
+  resumed.distribute(batches).iterator().restore(iterator.save());
+  EXPECT_EQ(resumed.distribute(batches).iterator().epoch(), 2U) << "as in the run before";
+}
+
 TEST(DistributedDataset, TheOrderDependsOnTheSeedAloneAndNotOnTheReplicas) {
   const auto batches = numbers_to(50).shuffle(50).batch(8);
   EXPECT_EQ(all_shares(distributed(batches, 2)), all_shares(distributed(batches, 2)));

@@ -1,13 +1,16 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "brigade/base/error.h"
+#include "brigade/base/strings.h"
 #include "brigade/data/dataset.h"
 #include "brigade/data/stages.h"
 #include "brigade/distribute/input_agreement.h"
@@ -60,6 +63,10 @@ PerReplica<B> cut(const B& batch, const ReplicaRange& replicas,
 /// they agree in each step on who still has data. The first `next` is a collective always: the
 /// workers compare what they share out (`check_same_input`).
 ///
+/// An error of one worker's data is thrown there as it is, and ends the step for all: the others
+/// get kAborted naming that worker, from their `next` where they agree in it, or from the
+/// `Strategy::run` in which they wait for its gradients. The step's batches count as taken.
+///
 /// Thread-safety: one thread at a time, outside of replicas; `stats` from any.
 template <class B>
 class DistributedIterator {
@@ -86,9 +93,15 @@ class DistributedIterator {
   /// The position behind the last global batch that `next` returned, and going on there (see
   /// data::Iterator).
   io::StateTree save() const { return turns_.save(walk_->save()); }
-  void restore(const io::StateTree& state) { walk_->restore(turns_.restore(state)); }
+  void restore(const io::StateTree& state) {
+    walk_->restore(turns_.restore(state));
+    count_epoch();
+  }
   std::uint64_t epoch() const { return walk_->epoch(); }
-  void start_next_epoch() { walk_->start_next_epoch(); }
+  void start_next_epoch() {
+    walk_->start_next_epoch();
+    count_epoch();
+  }
 
   /// What each step of this worker's input did since the walk began, sources first, for
   /// `data::describe` and `data::bottleneck`: all steps if `DistributedWalkOptions::stages` asks
@@ -104,6 +117,11 @@ class DistributedIterator {
     return input;
   }
 
+  /// Iterators that are made later have later epochs.
+  void count_epoch() {
+    if (input_.epochs) input_.epochs->has_reached(walk_->epoch());
+  }
+
   InputNature nature() const {
     const data::Dataset<B>& dataset = input_.datasets.front();
     return {.kind = input_.kind,
@@ -115,15 +133,28 @@ class DistributedIterator {
             .epoch = walk_->epoch()};
   }
 
+  /// What `read` returns of this worker's own data; where it throws, the others are told.
+  template <class Read>
+  auto read_own(const Read& read) {
+    try {
+      return read();
+    } catch (const std::exception& error) {
+      turns_.fail(std::string(base::without_stack_trace(error.what())));
+      throw;
+    }
+  }
+
   std::optional<PerReplica<B>> cut_next() {
-    Turn<B> turn = walk_->next();
-    if (!turn.has_data()) return std::nullopt;
-    return PerReplica<B>(received(std::move(turn.shares)), std::move(turn.examples));
+    return read_own([&]() -> std::optional<PerReplica<B>> {
+      Turn<B> turn = walk_->next();
+      if (!turn.has_data()) return std::nullopt;
+      return PerReplica<B>(received(std::move(turn.shares)), std::move(turn.examples));
+    });
   }
 
   std::optional<PerReplica<B>> collect_next() {
     for (;;) {
-      Turn<B> turn = walk_->next();
+      Turn<B> turn = read_own([&] { return walk_->next(); });
       if (!turn.has_data()) turn.examples.local.clear();
       const auto agreed = turns_.agree(turn.examples.local);
       if (!agreed.somebody_has_data) return std::nullopt;

@@ -22,7 +22,7 @@ class EarlyGradients {
   /// Whether the next step has a use for early gradients; if not, be silent.
   virtual bool is_wanted() const = 0;
   /// Replica `replica` begins a backward pass, whose gradients it will apply. Nothing in it may be
-  /// a collective. Throws kFailedPrecondition where a step failed half-way and none can follow.
+  /// a collective. Throws kFailedPrecondition where a pass of this step has failed.
   virtual void begin(int replica) = 0;
   /// Variable `variable`, in the order of `OptimizerState::variables`, has this gradient,
   /// contiguous, which stays untouched until it is applied.

@@ -67,5 +67,21 @@ TEST(FirstFailure, LibtorchsErrorsCarryNoBacktraceAndAnythingIsUnderstood) {
   EXPECT_EQ(error_from([&] { odd.rethrow(strategy); }).code(), ErrorCode::kAborted);
 }
 
+TEST(FirstFailure, OfForeignCodeTellsTheExamplesAndHowToHaveEnough) {
+  const MirroredStrategy strategy(cpus(2));
+  const auto text_for = [&](const std::vector<std::int64_t>& examples) {
+    FirstFailure failure;
+    failure.record(1, made(std::length_error("too few")));
+    return error_from([&] { failure.rethrow(strategy, ExampleCounts::of(examples)); });
+  };
+  const Error uneven = text_for({8, 7});
+  EXPECT_TRUE(says(uneven, "too few") && says(uneven, "held 7 of the step's 15 examples"))
+      << uneven.what();
+  EXPECT_TRUE(says(uneven, "Remainder::kDrop")) << uneven.what();
+  EXPECT_TRUE(says(text_for({1, 1}), "Remainder::kDrop"));
+  EXPECT_TRUE(says(text_for({8, 8}), "held 8 of the step's 16 examples"));
+  EXPECT_FALSE(says(text_for({8, 8}), "kDrop"));
+}
+
 }  // namespace
 }  // namespace brigade::distribute

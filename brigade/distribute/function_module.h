@@ -30,6 +30,7 @@ class FunctionModule {
   void train() { mode_ = variables::Mode::kTraining; }
   void eval() { mode_ = variables::Mode::kEvaluation; }
   variables::Mode mode() const { return mode_; }
+  bool is_training() const { return mode_ == variables::Mode::kTraining; }
 
   /// One pass. In a replica it is part of the replica's graph; elsewhere it has one of its own, so
   /// that its losses and updates are dropped.

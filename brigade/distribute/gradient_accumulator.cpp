@@ -4,6 +4,8 @@
 
 #include <map>
 
+#include "brigade/comm/accumulation.h"
+
 namespace brigade::distribute {
 
 GradientAccumulator::GradientAccumulator(const optim::OptimizerState& state, int replica)
@@ -13,7 +15,8 @@ void GradientAccumulator::reserve() {
   sums_.resize(state_.variables().size());
   std::map<at::ScalarType, std::vector<std::size_t>> by_dtype;
   for (std::size_t i = 0; i < sums_.size(); ++i) {
-    if (!state_.is_frozen(i)) by_dtype[state_.variables()[i].dtype()].push_back(i);
+    if (!state_.is_frozen(i))
+      by_dtype[comm::accumulation_dtype(state_.variables()[i].dtype())].push_back(i);
   }
   for (const auto& [dtype, members] : by_dtype) {
     std::vector<std::int64_t> sizes;

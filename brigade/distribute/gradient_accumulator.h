@@ -13,7 +13,7 @@ namespace brigade::distribute {
 
 /// The gradients of several micro-batches in one replica, added up until they are applied together:
 /// one buffer of the size of the parameters that are not frozen, on the replica's device, which is
-/// kept from group to group.
+/// kept from group to group. Gradients of half and bfloat16 are added up in float32.
 ///
 /// Thread-safety: its replica's thread in a run, the caller's outside.
 class GradientAccumulator {
@@ -34,8 +34,8 @@ class GradientAccumulator {
   /// none, in every replica alike.
   std::optional<std::int64_t> local_examples() const { return local_; }
 
-  /// The sums divided by `divisor`, in place; undefined where no micro-batch had a gradient. Valid
-  /// until the next `add` after `clear`.
+  /// The sums divided by `divisor`, in place and in the dtype in which they were added up;
+  /// undefined where no micro-batch had a gradient. Valid until the next `add` after `clear`.
   std::vector<at::Tensor> divided(double divisor);
   /// Starts a new group.
   void clear();

@@ -45,6 +45,23 @@ TEST_F(Accumulated, MicroBatchesAddUp) {
   EXPECT_FALSE(sums[2].defined()) << "missing in every micro-batch";
 }
 
+TEST_F(Accumulated, HalfIsAddedUpAndDividedInFloat32) {
+  variables::VariableStore store{variables::VariableStoreOptions{}};
+  const std::vector<variables::Variable> halves = {
+      store.create({.name = "h", .initial = at::full({2}, 0.0, at::kHalf)})};
+  const optim::OptimizerState optimizer(optim::Sgd{}.rule(), halves, {});
+  GradientAccumulator gathered(optimizer, 0);
+  const std::vector<at::Tensor> one = {at::full({2}, 1.0, at::kHalf)};
+  for (int micro_batch = 0; micro_batch < 3001; ++micro_batch) gathered.add(one, 1, 0);
+  EXPECT_TRUE(at::equal(gathered.divided(1)[0], at::full({2}, 3001.0F)))
+      << "half counts to 2048 and no further";
+  gathered.clear();
+  const std::vector<at::Tensor> large = {at::full({2}, 4e4, at::kHalf)};
+  gathered.add(large, 1, 0);
+  gathered.add(large, 1, 0);
+  EXPECT_TRUE(at::equal(gathered.divided(2)[0], at::full({2}, 4e4F)));
+}
+
 TEST_F(Accumulated, TheNextGroupBeginsAnewInTheSameMemory) {
   const auto optimizer = state();
   GradientAccumulator gathered(optimizer, 0);

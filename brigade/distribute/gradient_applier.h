@@ -17,6 +17,9 @@ namespace brigade::distribute {
 /// Whether gradients are one replica's own or already everybody's sum.
 enum class GradientState { kLocal, kAggregated };
 
+/// How a step ended in this process.
+enum class StepOutcome { kDone, kFailed };
+
 class EarlyGradients;
 
 /// How gradients meet and who updates: the part of a strategy that turns every replica's gradients
@@ -37,10 +40,14 @@ class GradientApplier {
   virtual std::vector<at::Tensor> aggregate(int replica, std::span<const at::Tensor> gradients) = 0;
 
   /// Between the processes whose gradients meet here; null where this one is alone.
-  virtual comm::Communicator* workers() const { return nullptr; }
+  virtual comm::ProcessCommunicator* workers() const { return nullptr; }
 
   /// What takes gradients while backward still makes others; null where nothing is gained by it.
   virtual EarlyGradients* early() { return nullptr; }
+
+  /// Behind every run, when all replicas have returned: what a step that failed has left is
+  /// forgotten. Returns kFailed where its gradients were not applied, also if no replica said so.
+  virtual StepOutcome end_step(StepOutcome replicas) { return replicas; }
 };
 
 /// For replicas that share the parameters' memory: between two barriers each replica adds up the
@@ -52,9 +59,10 @@ std::unique_ptr<GradientApplier> make_share_applier(std::shared_ptr<comm::LocalG
 /// For replicas with parameters of their own: gradients are all-reduced and each replica updates
 /// everything it has. Mirrored on GPUs, and any strategy of one replica, where nothing is sent.
 /// `workers` are the processes, where there are several; the communicators reach all of them.
+/// `optimizer` is its number among the strategy's, by which the processes know its exchanges.
 std::unique_ptr<GradientApplier> make_replica_applier(
     std::vector<comm::Communicator*> communicators, std::shared_ptr<optim::OptimizerState> state,
-    comm::Communicator* workers = nullptr);
+    comm::ProcessCommunicator* workers = nullptr, int optimizer = 0);
 
 /// Who does a controller's work while the replicas wait for it.
 enum class ControllerWork {
@@ -78,10 +86,12 @@ std::unique_ptr<GradientApplier> make_reducing_applier(
 
 /// For the processes of a cluster: the gradients of this process's replicas are added up into one
 /// flat buffer, that is added over the processes in the order of their ranks, and every process
-/// updates its own variables with the sums. MultiWorkerMirrored on CPU.
+/// updates its own variables with the sums. MultiWorkerMirrored on CPU. `optimizer` is its number
+/// among the strategy's, by which the processes know its exchanges.
 std::unique_ptr<GradientApplier> make_worker_applier(std::shared_ptr<comm::LocalGroup> group,
                                                      std::shared_ptr<optim::OptimizerState> state,
-                                                     std::shared_ptr<const Workers> workers);
+                                                     std::shared_ptr<const Workers> workers,
+                                                     int optimizer);
 
 /// Updates every replica's parameters with `sums`, from outside of the replicas: on one thread, in
 /// the order of `OptimizerState::variables`. Undefined ones leave their variables as they are.

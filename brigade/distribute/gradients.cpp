@@ -2,8 +2,15 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/distribute/gradient_check.h"
 
 namespace brigade::distribute {
+
+Gradients::Gradients(std::span<const variables::Variable> variables, std::vector<at::Tensor> values,
+                     GradientState state, std::uint64_t step)
+    : variables_(variables), values_(std::move(values)), state_(state), step_(step) {
+  check_gradients(variables_, values_);
+}
 
 at::Tensor& Gradients::operator[](std::string_view name) {
   std::vector<std::string> names;

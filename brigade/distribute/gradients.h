@@ -19,9 +19,10 @@ namespace brigade::distribute {
 /// Thread-safety: its replica's thread only.
 class Gradients {
  public:
+  /// One value a variable, undefined where there is none. Throws kInvalidArgument, naming the
+  /// variable, for one of another shape or dtype.
   Gradients(std::span<const variables::Variable> variables, std::vector<at::Tensor> values,
-            GradientState state, std::uint64_t step)
-      : variables_(variables), values_(std::move(values)), state_(state), step_(step) {}
+            GradientState state, std::uint64_t step);
 
   std::size_t size() const { return values_.size(); }
   /// The minimizer's, in the order of the gradients.

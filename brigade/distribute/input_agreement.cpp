@@ -8,13 +8,14 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/comm/small_values.h"
+#include "brigade/comm/worker_facts.h"
 
 namespace brigade::distribute {
 
 namespace {
 
 using base::str_cat;
+using comm::Facts;
 
 constexpr std::string_view kPolicy = "way to share out";
 constexpr std::string_view kFiles = "list of files";
@@ -22,15 +23,6 @@ constexpr std::string_view kEpoch = "epoch";
 constexpr std::string_view kKind = "kind of input";
 constexpr std::string_view kReplication = "InputReplication";
 
-struct Fact {
-  std::string name;
-  std::string value;
-  bool operator==(const Fact&) const = default;
-};
-using Facts = std::vector<Fact>;
-
-/// Which facts there are follows from those before them: where all those of two workers are equal,
-/// the next has the same name.
 Facts facts_of(const InputNature& own) {
   using Policy = AutoShardPolicy;
   if (own.kind == BatchKind::kPerReplica) {
@@ -65,48 +57,17 @@ std::string_view advice_on(std::string_view name) {
          "by the machine's cores); for data of their own use distribute_from_function.";
 }
 
-constexpr char kSeparator = '\0';
-
-std::string text_of(const Facts& facts) {
-  std::string text;
-  for (const Fact& fact : facts) {
-    if (!text.empty()) text += kSeparator;
-    text += fact.name;
-    text += kSeparator;
-    text += fact.value;
-  }
-  return text;
-}
-
-Facts facts_in(const std::string& text) {
-  const std::vector<std::string> parts = base::split(text, kSeparator);
-  Facts facts;
-  for (std::size_t i = 0; i + 1 < parts.size(); i += 2) facts.push_back({parts[i], parts[i + 1]});
-  return facts;
-}
-
-std::string difference(std::size_t worker, const Facts& own, const Facts& first) {
-  std::size_t i = 0;
-  while (i < std::min(own.size(), first.size()) && own[i] == first[i]) ++i;
-  // Where one dataset has more steps than the other, the next step is what differs.
-  const std::string name = (own.size() >= first.size() ? own : first)[i].name;
-  const auto value_in = [&](const Facts& facts) {
-    return i < facts.size() && facts[i].name == name ? facts[i].value : "nothing";
-  };
-  return str_cat("The workers' inputs do not go together: worker ", worker, " has another ", name,
-                 " than worker 0, ", value_in(own), " and not ", value_in(first), ": ",
-                 advice_on(name));
+std::string difference(const comm::FactDifference& found) {
+  return str_cat("The workers' inputs do not go together: worker ", found.rank, " has another ",
+                 found.name, " than worker 0, ", found.value.value_or("nothing"), " and not ",
+                 found.first_value.value_or("nothing"), ": ", advice_on(found.name));
 }
 
 }  // namespace
 
 void check_same_input(comm::Communicator& workers, const InputNature& own) {
-  const std::vector<std::string> all = comm::all_gather_texts(workers, text_of(facts_of(own)));
-  for (std::size_t worker = 1; worker < all.size(); ++worker) {
-    if (all[worker] == all[0]) continue;
-    throw Error(ErrorCode::kInvalidArgument,
-                difference(worker, facts_in(all[worker]), facts_in(all[0])));
-  }
+  const auto found = comm::find_difference(workers, facts_of(own));
+  if (found) throw Error(ErrorCode::kInvalidArgument, difference(*found));
 }
 
 }  // namespace brigade::distribute

@@ -94,6 +94,8 @@ struct InputPlace {
   int worker = 0;
   /// Between the workers; null where there is one.
   std::shared_ptr<comm::Communicator> workers = nullptr;
+  /// What the other workers know of this one's steps; null where there is one.
+  std::shared_ptr<comm::StepProgress> progress = nullptr;
 };
 
 /// The place of the only worker, of `replicas` replicas; with several workers `place` as it is.

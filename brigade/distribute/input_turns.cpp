@@ -3,12 +3,15 @@
 #include <ATen/ops/empty.h>
 
 #include <numeric>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/comm/small_values.h"
+#include "brigade/comm/step_progress.h"
 #include "brigade/io/state_json.h"
 
 namespace brigade::distribute {
@@ -28,6 +31,17 @@ std::string text_of(const io::StateTree& position) {
       "workers cannot keep yet: use a source that can seek.");
 }
 
+/// Which workers failed, and why: a collective of all, some of which bring a reason.
+std::string failures_of(comm::Communicator& workers, const std::string& own) {
+  const std::vector<std::string> all = comm::all_gather_texts(workers, own);
+  std::vector<std::string> failures;
+  for (std::size_t worker = 0; worker < all.size(); ++worker) {
+    if (!all[worker].empty())
+      failures.push_back(base::str_cat("worker ", worker, ": ", all[worker]));
+  }
+  return base::join(failures, "; ");
+}
+
 }  // namespace
 
 InputTurns::InputTurns(InputPlace place, InputSource source)
@@ -43,22 +57,59 @@ bool InputTurns::has_own_data() const {
 }
 
 InputTurns::Agreed InputTurns::agree(std::span<const std::int64_t> own_counts) const {
-  const std::int64_t examples =
-      std::accumulate(own_counts.begin(), own_counts.end(), std::int64_t{0});
-  if (!has_own_data()) return {.somebody_has_data = !own_counts.empty(), .examples = examples};
-  const at::Tensor both = at::empty({2}, at::kLong);
-  auto* values = both.mutable_data_ptr<std::int64_t>();
+  if (has_own_data()) return exchange(own_counts, "");
+  return {.somebody_has_data = !own_counts.empty(),
+          .examples = std::accumulate(own_counts.begin(), own_counts.end(), std::int64_t{0})};
+}
+
+InputTurns::Agreed InputTurns::exchange(std::span<const std::int64_t> own_counts,
+                                        std::string_view failure) const {
+  const comm::PurposeScope purpose(place_.progress.get(), {.use = comm::CallPurpose::Use::kInput});
+  const at::Tensor numbers = at::empty({3}, at::kLong);
+  auto* values = numbers.mutable_data_ptr<std::int64_t>();
   values[0] = own_counts.empty() ? 0 : 1;
-  values[1] = examples;
-  place_.workers->all_reduce({&both, 1}, comm::ReduceOp::kSum)->wait();
+  values[1] = std::accumulate(own_counts.begin(), own_counts.end(), std::int64_t{0});
+  values[2] = failure.empty() ? 0 : 1;
+  place_.workers->all_reduce({&numbers, 1}, comm::ReduceOp::kSum)->wait();
+  if (values[2] > 0) {
+    throw Error(ErrorCode::kAborted,
+                base::str_cat("The input of a step failed, so no worker takes it: ",
+                              failures_of(*place_.workers, std::string(failure))));
+  }
   return {.somebody_has_data = values[0] > 0, .examples = values[1]};
+}
+
+void InputTurns::fail(const std::string& reason) const {
+  if (!has_own_data()) {
+    if (place_.progress) place_.progress->skip_step("its input failed: " + reason);
+    return;
+  }
+  try {
+    exchange({}, reason.empty() ? "an error without words" : reason);
+  } catch (const std::exception&) {  // its own error is this worker's word
+  }
 }
 
 io::StateTree InputTurns::save(const io::StateTree& position) const {
   if (!has_own_data()) return position;
+  const comm::PurposeScope purpose(place_.progress.get(), {.use = comm::CallPurpose::Use::kInput});
+  std::string own;
+  std::optional<Error> failure;
+  try {
+    own = text_of(position);
+  } catch (const Error& error) {
+    failure = error;
+  }
+  const std::int64_t failed =
+      comm::all_reduce_number(*place_.workers, failure ? 1 : 0, comm::ReduceOp::kSum);
+  if (failed > 0) {
+    const auto failures = failures_of(*place_.workers, failure ? failure->what() : "");
+    if (failure) throw *failure;
+    throw Error(ErrorCode::kAborted, "The workers' positions cannot be saved: " + failures);
+  }
   io::StateTree state;
   state[kWorkers] = io::StateTree::list();
-  for (const std::string& text : comm::all_gather_texts(*place_.workers, text_of(position)))
+  for (const std::string& text : comm::all_gather_texts(*place_.workers, own))
     state[kWorkers].push_back(io::from_json(text));
   return state;
 }

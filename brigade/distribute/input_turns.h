@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
+#include <string_view>
 
 #include "brigade/distribute/input_agreement.h"
 #include "brigade/distribute/input_options.h"
@@ -32,8 +34,12 @@ class InputTurns {
     bool somebody_has_data = false;
     std::int64_t examples = 0;  ///< of all workers
   };
-  /// What all have of the next step.
+  /// What all have of the next step. Throws kAborted if others could not read theirs, naming them
+  /// and why.
   Agreed agree(std::span<const std::int64_t> own_counts) const;
+  /// Tells the others that this worker cannot read its data of the next step, for `reason`: they
+  /// all throw it, in `agree`, or where they wait for this worker's gradients.
+  void fail(const std::string& reason) const;
 
   /// The state of the workers' walks, of which this one's stands at `position`: every worker's,
   /// where they have data of their own.
@@ -43,6 +49,8 @@ class InputTurns {
   const io::StateTree& restore(const io::StateTree& state) const;
 
  private:
+  Agreed exchange(std::span<const std::int64_t> own_counts, std::string_view failure) const;
+
   InputPlace place_;
   InputSource source_;
   bool is_compared_ = false;

@@ -10,11 +10,13 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/comm/accumulation.h"
 #include "brigade/comm/differentiable.h"
 #include "brigade/comm/reduce_kernel.h"
 #include "brigade/comm/small_values.h"
 #include "brigade/distribute/early_gradients.h"
 #include "brigade/distribute/gradient_accumulator.h"
+#include "brigade/distribute/gradient_check.h"
 #include "brigade/distribute/gradient_hooks.h"
 #include "brigade/distribute/gradient_presence.h"
 #include "brigade/distribute/objective.h"
@@ -27,14 +29,6 @@ namespace {
 
 constexpr int kUndeclared = -1;
 
-const ReplicaContext& replica_context() {
-  const ReplicaContext* context = current_replica_context();
-  check_state(context != nullptr,
-              "An optimizer was used outside of a replica: call it in a function that "
-              "Strategy::run runs.");
-  return *context;
-}
-
 /// Gradients lie as their parameters do, or other replicas could not add them element by element.
 at::Tensor laid_out(const at::Tensor& gradient) {
   if (!gradient.defined()) return gradient;
@@ -42,12 +36,21 @@ at::Tensor laid_out(const at::Tensor& gradient) {
   return gradient.contiguous();
 }
 
+std::vector<at::Tensor> laid_out(const Gradients& gradients) {
+  std::vector<at::Tensor> values;
+  for (const at::Tensor& value : gradients.values()) values.push_back(laid_out(value));
+  return values;
+}
+
 }  // namespace
 
 struct Minimizer::Shared {
-  Shared(const optim::OptimizerState& state, std::unique_ptr<GradientApplier> how,
-         const MinimizerOptions& options)
-      : applier(std::move(how)), accumulate(options.accumulate), global_step(options.global_step) {
+  Shared(const optim::OptimizerState& state, std::shared_ptr<GradientApplier> how,
+         const MinimizerOptions& options, Owner maker)
+      : owner(std::move(maker)),
+        applier(std::move(how)),
+        accumulate(options.accumulate),
+        global_step(options.global_step) {
     for (std::size_t i = 0; i < state.variables().size(); ++i) {
       if (!state.is_frozen(i)) active.push_back(i);
     }
@@ -55,6 +58,7 @@ struct Minimizer::Shared {
       auto& row = inputs.emplace_back();
       for (const std::size_t i : active) row.push_back(state.variables()[i].component(replica));
       replicas.push_back(std::make_unique<OfReplica>(state, replica));
+      check_differentiable(state, replica);
     }
     if (applier->early() && accumulate == 1) add_hooks();
   }
@@ -67,6 +71,30 @@ struct Minimizer::Shared {
         row.push_back({.parameter = of_replica[k], .variable = active[k]});
     }
     hooks = std::make_unique<GradientHooks>(*applier->early(), std::move(parameters));
+  }
+
+  /// The calling replica's, which must be one of the strategy's that made this.
+  const ReplicaContext& replica_context() const {
+    const ReplicaContext* context = current_replica_context();
+    check_state(context != nullptr,
+                "An optimizer was used outside of a replica: call it in a function that "
+                "Strategy::run runs.");
+    owner.check(*context, "An optimizer");
+    return *context;
+  }
+
+  void check_differentiable(const optim::OptimizerState& state, int replica) const {
+    const auto& parameters = inputs[static_cast<std::size_t>(replica)];
+    for (std::size_t k = 0; k < parameters.size(); ++k) {
+      if (parameters[k].requires_grad()) continue;
+      throw Error(
+          ErrorCode::kFailedPrecondition,
+          base::str_cat("Variable '", state.variables()[active[k]].name(),
+                        "' does not require a gradient any more in replica ", replica,
+                        ": call set_requires_grad(false) before its model is created, in a factory "
+                        "for Strategy::create_from, or freeze it by a group of "
+                        "MinimizerOptions::groups."));
+    }
   }
 
   /// A backward pass with collectives has the processes' communicator to itself.
@@ -106,10 +134,27 @@ struct Minimizer::Shared {
 
   void count_update(int replica) {
     ++replicas[static_cast<std::size_t>(replica)]->updates;
+    if (replica == 0 && progress()) progress()->count_update();
     if (!global_step) return;
     const at::NoGradGuard no_grad;
     global_step->component(replica).add_(1);
     global_step->mark_updated(replica);
+  }
+
+  void gather(int replica, std::span<const at::Tensor> gradients, const Objective& objective) {
+    replicas[static_cast<std::size_t>(replica)]->gathered.add(gradients, objective.global_examples,
+                                                              objective.local_examples);
+    if (replica == 0 && progress()) progress()->gather(1);
+  }
+  void forget_gathered(int replica) {
+    GradientAccumulator& gathered = replicas[static_cast<std::size_t>(replica)]->gathered;
+    if (replica == 0 && progress()) progress()->gather(-gathered.micro_batches());
+    gathered.clear();
+  }
+
+  /// What the other processes know of this one; null where it is alone.
+  comm::StepProgress* progress() const {
+    return applier->workers() ? &applier->workers()->progress() : nullptr;
   }
 
   /// What one replica gathers and counts; its thread's in a run, the caller's outside.
@@ -119,7 +164,8 @@ struct Minimizer::Shared {
     std::int64_t updates = 0;
   };
 
-  const std::unique_ptr<GradientApplier> applier;
+  const Owner owner;
+  const std::shared_ptr<GradientApplier> applier;
   std::unique_ptr<GradientHooks> hooks;  // where the applier takes gradients early
   const int accumulate;
   const std::optional<variables::Variable> global_step;
@@ -143,10 +189,12 @@ void check(const MinimizerOptions& options) {
       base::str_cat("The global step '", step.name(), "' must be one int64 that is not trained."));
 }
 
-/// What the layers of this pass left to be done with the step: batch norm's moving statistics.
-/// Behind backward, which may still read the old ones.
-void run_updates_of_pass() {
-  if (variables::Graph* graph = variables::current_graph()) graph->run_update_ops();
+/// What the layers of this pass left to be done with the update: batch norm's moving statistics.
+void schedule_updates_of_pass() {
+  if (variables::Graph* graph = variables::current_graph()) graph->schedule_update_ops();
+}
+void run_scheduled_updates() {
+  if (variables::Graph* graph = variables::current_graph()) graph->run_scheduled_updates();
 }
 
 /// Every process's sums, in place. A process may lack a gradient that others have.
@@ -156,10 +204,19 @@ void add_over(comm::Communicator& workers, const optim::OptimizerState& state,
   std::vector<at::Tensor> sent;
   for (std::size_t i = 0; i < sums.size(); ++i) {
     if (!known[i]) continue;
-    if (!sums[i].defined()) sums[i] = at::zeros_like(state.variables()[i].component(0).detach());
+    const at::Tensor value = state.variables()[i].component(0).detach();
+    if (!sums[i].defined()) sums[i] = comm::to_accumulation_dtype(at::zeros_like(value));
     sent.push_back(sums[i]);
   }
   workers.all_reduce(sent, comm::ReduceOp::kSum)->wait();
+}
+
+/// Sums in the dtypes of their variables: half and bfloat16 are rounded here, once.
+std::vector<at::Tensor> rounded(const optim::OptimizerState& state, std::vector<at::Tensor> sums) {
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    if (sums[i].defined()) sums[i] = sums[i].to(state.variables()[i].dtype());
+  }
+  return sums;
 }
 
 /// The calling replica, or replica 0 for questions from outside.
@@ -171,22 +228,24 @@ std::size_t asking_replica() {
 }  // namespace
 
 Minimizer::Minimizer(std::shared_ptr<optim::OptimizerState> state,
-                     std::unique_ptr<GradientApplier> applier, const MinimizerOptions& options)
+                     std::shared_ptr<GradientApplier> applier, const MinimizerOptions& options,
+                     Owner owner)
     : state_(std::move(state)) {
   check(options);
-  shared_ = std::make_shared<Shared>(*state_, std::move(applier), options);
+  shared_ = std::make_shared<Shared>(*state_, std::move(applier), options, std::move(owner));
 }
 
 void Minimizer::minimize(const at::Tensor& loss, LossScale scale) const {
   if (shared_->accumulate == 1) return apply_gradients(gradients_of(loss, scale, Telling::kYes));
-  const ReplicaContext& context = replica_context();
+  const ReplicaContext& context = shared_->replica_context();
   shared_->declare(scale);
   const Objective objective = objective_of(context, loss, scale, Normalise::kLater);
   shared_->join_backward(context.local_id, objective);
-  GradientAccumulator& gathered = shared_->replicas[asking_replica()]->gathered;
-  gathered.add(backward(context.local_id, objective.loss, objective.weight(), Telling::kNo),
-               objective.global_examples, objective.local_examples);
-  if (gathered.micro_batches() >= shared_->accumulate) apply_gathered(context);
+  shared_->gather(context.local_id,
+                  backward(context.local_id, objective.loss, objective.weight(), Telling::kNo),
+                  objective);
+  if (micro_batches() >= shared_->accumulate) return apply_gathered(context);
+  run_scheduled_updates();
 }
 
 Gradients Minimizer::compute_gradients(const at::Tensor& loss, LossScale scale) const {
@@ -194,7 +253,7 @@ Gradients Minimizer::compute_gradients(const at::Tensor& loss, LossScale scale) 
 }
 
 Gradients Minimizer::gradients_of(const at::Tensor& loss, LossScale scale, Telling telling) const {
-  const ReplicaContext& context = replica_context();
+  const ReplicaContext& context = shared_->replica_context();
   shared_->declare(scale);
   const Objective objective = objective_of(context, loss, scale, Normalise::kNow);
   shared_->join_backward(context.local_id, objective);
@@ -207,9 +266,10 @@ Gradients Minimizer::gradients_of(const at::Tensor& loss, LossScale scale, Telli
 std::vector<at::Tensor> Minimizer::backward(int replica, const at::Tensor& loss, double weight,
                                             Telling telling) const {
   for (const variables::Variable& variable : state_->variables()) variable.check_untouched(replica);
+  shared_->check_differentiable(*state_, replica);
   std::vector<at::Tensor> values(state_->variables().size());
   if (!loss.defined()) {
-    run_updates_of_pass();
+    schedule_updates_of_pass();
     return values;
   }
   check_state(loss.requires_grad(),
@@ -223,30 +283,41 @@ std::vector<at::Tensor> Minimizer::backward(int replica, const at::Tensor& loss,
     const at::Tensor told = watch ? watch->told(k, gradients[k]) : at::Tensor();
     values[shared_->active[k]] = told.defined() ? told : laid_out(gradients[k]);
   }
-  run_updates_of_pass();
+  schedule_updates_of_pass();
   return values;
 }
 
 Gradients Minimizer::aggregate(const Gradients& gradients) const {
   check_state(gradients.state() == GradientState::kLocal,
               "These gradients are the sum over the replicas already: aggregate them once.");
-  std::vector<at::Tensor> sums =
-      shared_->applier->aggregate(replica_context().local_id, gradients.values());
+  check_own(gradients);
+  const int replica = shared_->replica_context().local_id;
+  check_gradients(state_->variables(), gradients.values(), replica);
+  std::vector<at::Tensor> sums = shared_->applier->aggregate(replica, laid_out(gradients));
   return {state_->variables(), std::move(sums), GradientState::kAggregated, gradients.step()};
 }
 
 void Minimizer::apply_gradients(const Gradients& gradients) const {
-  std::vector<at::Tensor> values;
-  for (const at::Tensor& value : gradients.values()) values.push_back(laid_out(value));
-  if (in_cross_replica_context()) return apply_outside(gradients.state(), values);
-  const ReplicaContext& context = replica_context();
+  check_own(gradients);
+  if (in_cross_replica_context()) {
+    check_gradients(state_->variables(), gradients.values());
+    return apply_outside(gradients.state(), laid_out(gradients));
+  }
+  const ReplicaContext& context = shared_->replica_context();
+  check_gradients(state_->variables(), gradients.values(), context.local_id);
   if (gradients.step() != context.step()) {
     throw Error(
         ErrorCode::kFailedPrecondition,
         base::str_cat("These gradients are of step ", gradients.step(), " and this is step ",
                       context.step(), ": apply gradients in the step that computed them."));
   }
-  apply_in(context.local_id, values, gradients.state());
+  apply_in(context.local_id, laid_out(gradients), gradients.state());
+}
+
+void Minimizer::check_own(const Gradients& gradients) const {
+  check_argument(gradients.variables().data() == state_->variables().data(),
+                 "These gradients are of another optimizer's variables: apply them with the "
+                 "optimizer that computed them.");
 }
 
 void Minimizer::apply_in(int replica, std::span<const at::Tensor> values,
@@ -254,6 +325,7 @@ void Minimizer::apply_in(int replica, std::span<const at::Tensor> values,
   const comm::PhaseScope update(current_step_clock(), comm::StepPhase::kUpdate);
   shared_->applier->apply(replica, values, state);
   shared_->count_update(replica);
+  run_scheduled_updates();
 }
 
 void Minimizer::apply_outside(GradientState state, std::span<const at::Tensor> values) const {
@@ -271,7 +343,7 @@ void Minimizer::apply_outside(GradientState state, std::span<const at::Tensor> v
 
 void Minimizer::flush() const {
   if (in_cross_replica_context()) return apply_all_gathered();
-  const ReplicaContext& context = replica_context();
+  const ReplicaContext& context = shared_->replica_context();
   if (micro_batches() > 0) apply_gathered(context);
 }
 
@@ -284,8 +356,8 @@ void Minimizer::apply_gathered(const ReplicaContext& context) const {
     examples += summed_over_replicas(context, *gathered.local_examples());
   const bool divides = shared_->is_mean() && examples > 0;
   const auto values = gathered.divided(divides ? static_cast<double>(examples) : 1.0);
-  apply_in(context.local_id, values, GradientState::kLocal);
-  gathered.clear();
+  apply_in(context.local_id, rounded(*state_, values), GradientState::kLocal);
+  shared_->forget_gathered(context.local_id);
 }
 
 void Minimizer::apply_all_gathered() const {
@@ -301,7 +373,7 @@ void Minimizer::apply_all_gathered() const {
   }
   if (micro_batches() == 0) return;
   const at::NoGradGuard no_grad;
-  comm::Communicator* workers = shared_->applier->workers();
+  comm::ProcessCommunicator* workers = shared_->applier->workers();
   const bool is_counted = replicas.front()->gathered.local_examples().has_value();
   if (is_counted && workers)
     unknown = comm::all_reduce_number(*workers, unknown, comm::ReduceOp::kSum);
@@ -320,14 +392,15 @@ void Minimizer::apply_all_gathered() const {
     if (!parts[i].empty()) sums[i] = comm::combine_in_order(parts[i], comm::ReduceOp::kSum);
   }
   if (workers) add_over(*workers, *state_, sums);
-  apply_outside(GradientState::kAggregated, sums);
+  apply_outside(GradientState::kAggregated, rounded(*state_, std::move(sums)));
   discard();
 }
 
 void Minimizer::discard() const {
   check_state(in_cross_replica_context(),
               "Forget gathered gradients outside of Strategy::run: they are the replicas' own.");
-  for (const auto& replica : shared_->replicas) replica->gathered.clear();
+  for (std::size_t replica = 0; replica < shared_->replicas.size(); ++replica)
+    shared_->forget_gathered(static_cast<int>(replica));
 }
 
 int Minimizer::micro_batches() const {

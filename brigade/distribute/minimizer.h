@@ -12,6 +12,7 @@
 
 #include "brigade/distribute/gradients.h"
 #include "brigade/distribute/loss_scale.h"
+#include "brigade/distribute/owner.h"
 #include "brigade/optim/optimizer_state.h"
 #include "brigade/variables/variable.h"
 
@@ -44,10 +45,10 @@ struct MinimizerOptions {
 /// Thread-safety: each replica from its own thread; the rest outside of `run`, from one thread.
 class Minimizer {
  public:
-  /// Throws kInvalidArgument if `accumulate` is less than 1 or `global_step` is not a single int64
-  /// that is not trained.
-  Minimizer(std::shared_ptr<optim::OptimizerState> state, std::unique_ptr<GradientApplier> applier,
-            const MinimizerOptions& options = {});
+  /// For strategies. Throws kInvalidArgument if `accumulate` is less than 1 or `global_step` is not
+  /// a single int64 that is not trained.
+  Minimizer(std::shared_ptr<optim::OptimizerState> state, std::shared_ptr<GradientApplier> applier,
+            const MinimizerOptions& options, Owner owner);
 
   /// One step down the gradient of `loss`: `apply_gradients(compute_gradients(loss, scale))`. With
   /// accumulation one micro-batch's part of it; every N-th call updates. Throws as those two.
@@ -55,23 +56,29 @@ class Minimizer {
 
   /// This replica's part of the gradient, weighted as `scale` says, so that the replicas' parts add
   /// up to the whole. A replica without examples gets no gradients and runs no backward pass.
-  /// Throws kFailedPrecondition outside of a replica, for a loss without a graph, for a `scale`
-  /// other than the first one declared, for a scalar mean where the number of examples is not
-  /// known, and if other code changed a parameter in place; kInvalidArgument if the loss has not
+  /// Throws kFailedPrecondition outside of a replica and in one of another strategy, for a loss
+  /// without a graph, for a `scale` other than the first one declared, for a scalar mean where the
+  /// number of examples is not known, and if other code changed a parameter in place or its
+  /// `requires_grad`; kInvalidArgument if the loss has not
   /// one value an example.
   ///
-  /// Then runs the updates that the layers of this pass have collected (`Graph::run_update_ops`:
-  /// batch norm's moving statistics), which TensorFlow leaves to the caller and many forget.
+  /// The updates that the layers of this pass have collected (`Graph::update_ops`: batch norm's
+  /// moving statistics), which TensorFlow leaves to the caller and many forget, run with the next
+  /// update in this replica, or at the end of its step if the gradients are applied elsewhere. A
+  /// step that fails before runs none.
   Gradients compute_gradients(const at::Tensor& loss,
                               LossScale scale = LossScale::kMeanOverExamples) const;
 
   /// The sum over the replicas, the same in each: what one replica would get for the whole batch.
-  /// Clip here. Throws kFailedPrecondition if they are aggregated already.
+  /// Clip here. Throws kFailedPrecondition if they are aggregated already; kInvalidArgument, naming
+  /// the variable, for a gradient of another shape, dtype or device than its variable's, and for
+  /// another optimizer's gradients.
   Gradients aggregate(const Gradients& gradients) const;
 
   /// Updates the variables, at once: what `minimize` has gathered is left alone. Local gradients
   /// are aggregated on the way; aggregated ones are taken as they are and must be the same in every
-  /// replica. Throws kFailedPrecondition for gradients of another step.
+  /// replica. Throws kFailedPrecondition for gradients of another step, and kInvalidArgument as
+  /// `aggregate`.
   ///
   /// Outside of replicas, where one call updates every replica's variables, only aggregated ones
   /// (`average_gradients`) have a meaning: others are kFailedPrecondition.
@@ -112,6 +119,7 @@ class Minimizer {
   Gradients gradients_of(const at::Tensor& loss, LossScale scale, Telling telling) const;
   std::vector<at::Tensor> backward(int replica, const at::Tensor& loss, double weight,
                                    Telling telling) const;
+  void check_own(const Gradients& gradients) const;
   void apply_in(int replica, std::span<const at::Tensor> values, GradientState state) const;
   void apply_outside(GradientState state, std::span<const at::Tensor> values) const;
   void apply_gathered(const ReplicaContext& context) const;

@@ -7,10 +7,13 @@
 #include <ATen/ops/ones.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+
 #include "brigade/distribute/replica_context.h"
 #include "brigade/distribute/testing/fixtures.h"
 #include "brigade/optim/adam.h"
 #include "brigade/optim/sgd.h"
+#include "brigade/variables/graph.h"
 
 namespace brigade::distribute {
 namespace {
@@ -637,6 +640,134 @@ TEST(GlobalStep, MustBeOneIntegerThatIsNotTrained) {
               }).code(),
               ErrorCode::kInvalidArgument);
   }
+}
+
+TEST(Minimizer, OfAnotherStrategyIsRefusedByBothNames) {
+  Job mine(2);
+  Job others(2);
+  const Error error = error_from([&] {
+    mine.run(rows_cut({1, 1}), [&](ReplicaContext&, const at::Tensor& x) {
+      others.minimizer.minimize(losses_of(mine.model(x)));
+    });
+  });
+  EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
+  EXPECT_TRUE(says(error, "An optimizer of the strategy mirrored (cpu:0, cpu:1)")) << error.what();
+  EXPECT_TRUE(says(error, "another, mirrored (cpu:0, cpu:1)")) << error.what();
+}
+
+TEST(Minimizer, OfAnothersVariablesIsRefused) {
+  Job mine(2);
+  Job others(2);
+  const Error error =
+      error_from([&] { mine.strategy.minimizer(others.model, optim::Sgd{.learning_rate = 0.1}); });
+  EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+  EXPECT_TRUE(says(error, "'weight'") && says(error, "mirrored")) << error.what();
+}
+
+TEST(Minimizer, IsNotMadeInsideOfRun) {
+  Job job(2);
+  const auto make = [&] { job.strategy.minimizer(job.model, optim::Sgd{.learning_rate = 0.1}); };
+  const Error in_replica = error_from([&] { job.strategy.run([&](ReplicaContext&) { make(); }); });
+  EXPECT_EQ(in_replica.code(), ErrorCode::kFailedPrecondition);
+  EXPECT_TRUE(says(in_replica, "An optimizer was made inside of Strategy::run"))
+      << in_replica.what();
+  const Error in_merge_call = error_from([&] {
+    job.strategy.run(
+        [&](ReplicaContext& context) { context.merge_call([&](Strategy&) { make(); }); });
+  });
+  EXPECT_EQ(in_merge_call.code(), ErrorCode::kFailedPrecondition);
+  EXPECT_NO_THROW(make());
+}
+
+TEST(Minimizer, AParameterThatWasFrozenAfterItsCreationIsNamed) {
+  Job job(2);
+  const auto freeze = [&](bool frozen) {
+    for (const int replica : {0, 1}) job.model.replica(replica).bias.set_requires_grad(!frozen);
+  };
+  const auto minimize = [&] {
+    job.run(rows_cut({1, 1}), [&](ReplicaContext&, const at::Tensor& x) {
+      job.minimizer.minimize(losses_of(job.model(x)));
+    });
+  };
+  freeze(true);
+  for (const Error& error : {error_from(minimize), error_from([&] {
+                               job.strategy.minimizer(job.model, optim::Sgd{.learning_rate = 0.1});
+                             })}) {
+    EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
+    EXPECT_TRUE(says(error, "Variable 'bias'")) << error.what();
+    EXPECT_TRUE(says(error, "set_requires_grad(false) before")) << error.what();
+  }
+  EXPECT_NO_THROW(
+      job.strategy.minimizer(job.model, optim::Sgd{.learning_rate = 0.1},
+                             {.groups = {{.names = {"bias"}, .frozen = optim::Frozen::kYes}}}));
+  freeze(false);
+  EXPECT_NO_THROW(minimize());
+}
+
+TEST(Minimizer, AModelThatIsFrozenAsAWholeIsNamedToo) {
+  Job job(1);
+  for (at::Tensor& parameter : job.model->parameters()) parameter.set_requires_grad(false);
+  const Error error = error_from([&] {
+    job.run(rows_cut({1}), [&](ReplicaContext&, const at::Tensor& x) {
+      job.minimizer.minimize(losses_of(job.model(x)));
+    });
+  });
+  EXPECT_TRUE(says(error, "Variable 'weight'")) << error.what();
+}
+
+TEST(Minimizer, AParameterThatWasSetFreeAfterItsCreationIsNamed) {
+  MirroredStrategy strategy(cpus(2));
+  const auto model = strategy.create_from([] {
+    auto line = std::make_shared<Line>();
+    line->bias.set_requires_grad(false);
+    return line;
+  });
+  EXPECT_NO_THROW(strategy.minimizer(model, optim::Sgd{.learning_rate = 0.1}));
+  model->bias.set_requires_grad(true);
+  const Error error =
+      error_from([&] { strategy.minimizer(model, optim::Sgd{.learning_rate = 0.1}); });
+  EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
+  EXPECT_TRUE(says(error, "Variable 'bias'")) << error.what();
+}
+
+/// Counts in the next update that it runs.
+void count_with_update(std::atomic<int>& count) {
+  variables::require_graph("a test").add_update_op("count", [&] { ++count; });
+}
+
+TEST(Minimizer, UpdatesOfLayersRunWithTheUpdateAndNotInAStepThatFails) {
+  Job job(2);
+  std::atomic<int> count = 0;
+  for (const bool fails : {true, false}) {
+    const Error error = error_from([&] {
+      job.run(rows_cut({2, 2}), [&](ReplicaContext& context, const at::Tensor& x) {
+        count_with_update(count);
+        if (fails && context.replica_id() == 1) throw Error(ErrorCode::kDataLoss, "it fell over");
+        job.minimizer.minimize(losses_of(job.model(x)));
+        EXPECT_GE(count, 1);
+      });
+    });
+    EXPECT_EQ(says(error, "it fell over"), fails) << error.what();
+    EXPECT_EQ(count, fails ? 0 : 2);
+  }
+}
+
+TEST(Minimizer, UpdatesOfLayersRunWhereGradientsAreAppliedElsewhereOrGathered) {
+  Job job(2);
+  std::atomic<int> count = 0;
+  job.run(rows_cut({2, 2}), [&](ReplicaContext&, const at::Tensor& x) {
+    count_with_update(count);
+    (void)job.minimizer.compute_gradients(losses_of(job.model(x)));
+  });
+  EXPECT_EQ(count, 2);
+  Job gathering(2, {.accumulate = 2});
+  for (int step = 0; step < 2; ++step) {
+    gathering.run(rows_cut({2, 2}), [&](ReplicaContext&, const at::Tensor& x) {
+      count_with_update(count);
+      gathering.minimizer.minimize(losses_of(gathering.model(x)));
+    });
+  }
+  EXPECT_EQ(count, 6);
 }
 
 }  // namespace

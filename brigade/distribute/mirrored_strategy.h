@@ -1,9 +1,12 @@
 #pragma once
 
 #include <chrono>
+#include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "brigade/comm/cross_device_ops.h"
@@ -17,7 +20,7 @@ struct MirroredOptions {
   /// One replica on each, in TensorFlow's or libtorch's spelling: {"cpu:0", "/gpu:1"}. Empty: every
   /// visible GPU, and without one, a logical CPU for every core this process may use. CPUs and GPUs
   /// must not be mixed.
-  std::vector<std::string> devices;
+  std::vector<std::string> devices = {};
   /// Threads, and cores, of each replica on CPU. Its value changes the order of additions, and so
   /// the last bits.
   int threads_per_replica = 1;
@@ -50,7 +53,13 @@ class MirroredStrategy : public Strategy {
   /// On every visible GPU, or every core. Throws as `device::resolve_devices` for devices that do
   /// not fit, and kInvalidArgument for a mix of CPUs and GPUs.
   explicit MirroredStrategy(MirroredOptions options = {});
-  explicit MirroredStrategy(std::vector<std::string> devices)
+  /// On these: `MirroredStrategy({"gpu:0", "gpu:1"})`. Templates, since a plain vector would make
+  /// `MirroredStrategy({.seed = 1})` ambiguous: GCC takes braces for a vector as well.
+  template <std::convertible_to<std::string> Device, std::size_t N>
+  explicit MirroredStrategy(const Device (&devices)[N])
+      : MirroredStrategy(std::vector<std::string>(devices, devices + N)) {}
+  template <std::same_as<std::vector<std::string>> Devices>
+  explicit MirroredStrategy(Devices devices)
       : MirroredStrategy(MirroredOptions{.devices = std::move(devices)}) {}
 };
 

@@ -62,5 +62,14 @@ TEST(MirroredStrategy, AWaitEndsAtItsTimeoutAndNamesWhoIsMissing) {
   EXPECT_NO_THROW(strategy.run([](ReplicaContext&) {}));
 }
 
+TEST(MirroredStrategy, TakesOptionsInBracesAndListsOfNames) {
+  EXPECT_EQ(MirroredStrategy({.devices = {"cpu:0"}}).devices().size(), 1u);
+  EXPECT_EQ(MirroredStrategy({.devices = {"cpu:0"}, .seed = 5}).seed(), 5u);
+  EXPECT_EQ(MirroredStrategy({.seed = 5}).seed(), 5u);
+  EXPECT_EQ(MirroredStrategy({"cpu:0"}).devices().size(), 1u);
+  const std::vector<std::string> names = {"cpu:0"};
+  EXPECT_EQ(MirroredStrategy(names).devices().size(), 1u);
+}
+
 }  // namespace
 }  // namespace brigade::distribute

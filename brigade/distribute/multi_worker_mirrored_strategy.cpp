@@ -1,18 +1,20 @@
 #include "brigade/distribute/multi_worker_mirrored_strategy.h"
 
+#include <ATen/Context.h>
+#include <c10/core/DefaultDtype.h>
+#include <torch/version.h>
+
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/cluster/resolver.h"
+#include "brigade/comm/worker_facts.h"
 #include "brigade/distribute/spin.h"
 
 namespace brigade::distribute {
 
 namespace {
-
-using Json = nlohmann::json;
 
 std::vector<device::Device> choose_devices(const MultiWorkerMirroredOptions& options) {
   const device::DiscoveryOptions discovery{.threads_per_cpu = options.threads_per_replica,
@@ -22,38 +24,68 @@ std::vector<device::Device> choose_devices(const MultiWorkerMirroredOptions& opt
   return gpus.empty() ? device::resolve_devices({"cpu:0"}, discovery) : gpus;
 }
 
-/// What a worker tells the others of itself: its replicas, and what must be equal everywhere.
-Json description_of(const MultiWorkerMirroredOptions& options, std::size_t replicas, bool on_cpu) {
+/// What a worker tells the others of itself, which must be equal everywhere.
+comm::Facts worker_facts(const MultiWorkerMirroredOptions& options, bool on_cpu) {
   const std::optional<std::int64_t>& bytes = options.communication.bytes_per_pack;
-  return {{"replicas", replicas},
-          {"seed", options.seed},
+  return {{"libtorch", TORCH_VERSION},
+          {"seed", base::str_cat(options.seed)},
           {"devices", on_cpu ? "cpu" : "gpu"},
-          {"transport", comm::to_string(options.communication.transport)},
-          {"wire", static_cast<int>(options.communication.wire)},
-          {"bytes_per_pack", bytes ? Json(*bytes) : Json("auto")}};
+          {"transport", std::string(comm::to_string(options.communication.transport))},
+          {"wire", base::str_cat(static_cast<int>(options.communication.wire))},
+          {"bytes_per_pack", bytes ? base::str_cat(*bytes) : "auto"},
+          {"default dtype", at::toString(c10::get_default_dtype_as_scalartype())},
+          {"float32 matmul precision",
+           base::str_cat(static_cast<int>(at::globalContext().float32MatmulPrecision()))}};
 }
 
-void check_equal(const Json& own, const Json& other, const cluster::Member& member) {
-  for (const auto& [key, value] : own.items()) {
-    if (key == "replicas" || other.value(key, Json()) == value) continue;
-    throw Error(ErrorCode::kFailedPrecondition,
-                base::str_cat("The workers disagree: ", cluster::to_string(member.task), " has ",
-                              key, " ", other.value(key, Json()).dump(), " and this one ",
-                              value.dump(), "; start all with the same options."));
+// The store goes with the first worker: so all have read before one ends by what it found.
+void wait_for_all(cluster::Membership& membership, std::chrono::milliseconds timeout) {
+  try {
+    membership.barrier("strategy/read", timeout);
+  } catch (const Error&) {
   }
 }
 
-/// How many replicas each process has, once all have said that they mean the same job.
-comm::ProcessPlace exchange_places(cluster::Membership& membership, const Json& own,
-                                   std::chrono::milliseconds timeout) {
+void check_equal(cluster::Membership& membership, const std::vector<comm::Facts>& by_rank,
+                 std::chrono::milliseconds timeout) {
+  const auto found = comm::find_difference(by_rank);
+  if (!found) return;
+  wait_for_all(membership, timeout);
+  const auto& members = membership.members();
+  throw Error(
+      ErrorCode::kFailedPrecondition,
+      base::str_cat("The workers disagree: ",
+                    cluster::to_string(members[static_cast<std::size_t>(found->rank)].task),
+                    " has ", found->name, " ", found->value.value_or("nothing"), " and ",
+                    cluster::to_string(members.front().task), " has ",
+                    found->first_value.value_or("nothing"), "; start all with the same options."));
+}
+
+constexpr std::string_view kReplicasFact = "replicas";
+
+/// How many replicas each process has, once all have said that they mean the same job. Through the
+/// store: how tensors travel is among what they have to agree on.
+comm::ProcessPlace exchange_places(cluster::Membership& membership, std::size_t replicas,
+                                   const comm::Facts& own, std::chrono::milliseconds timeout) {
   const auto key_of = [](int rank) { return base::str_cat("strategy/", rank); };
-  membership.set(key_of(membership.self().rank), own.dump());
+  comm::Facts told = {{std::string(kReplicasFact), base::str_cat(replicas)}};
+  told.insert(told.end(), own.begin(), own.end());
+  membership.set(key_of(membership.self().rank), comm::to_text(told));
   comm::ProcessPlace place{.process = membership.self().rank, .replicas = {}};
+  std::vector<comm::Facts> by_rank;
   for (const cluster::Member& member : membership.members()) {
-    const Json other = Json::parse(membership.get(key_of(member.rank), timeout));
-    check_equal(own, other, member);
-    place.replicas.push_back(other.at("replicas").get<int>());
+    comm::Facts theirs = comm::facts_in(membership.get(key_of(member.rank), timeout));
+    const auto count = theirs.empty() || theirs.front().name != kReplicasFact
+                           ? std::nullopt
+                           : base::parse_int(theirs.front().value);
+    check_state(count.has_value(),
+                base::str_cat("The workers disagree: ", cluster::to_string(member.task),
+                              " runs another version of Brigade."));
+    place.replicas.push_back(static_cast<int>(*count));
+    theirs.erase(theirs.begin());
+    by_rank.push_back(std::move(theirs));
   }
+  check_equal(membership, by_rank, timeout);
   return place;
 }
 
@@ -72,7 +104,7 @@ std::shared_ptr<const Workers> make_workers(std::shared_ptr<cluster::Membership>
                                             std::size_t replicas, bool on_cpu) {
   const comm::CommunicationOptions on_host = for_host_values(options.communication, on_cpu);
   if (membership->members().size() == 1) return nullptr;
-  comm::ProcessPlace place = exchange_places(*membership, description_of(options, replicas, on_cpu),
+  comm::ProcessPlace place = exchange_places(*membership, replicas, worker_facts(options, on_cpu),
                                              options.join.start_timeout);
   auto communicator = comm::make_process_communicator(membership, on_host);
   return std::make_shared<const Workers>(

@@ -19,7 +19,7 @@ namespace brigade::distribute {
 struct MultiWorkerMirroredOptions {
   /// This process's replicas, one on each device; workers may have different numbers. Empty: every
   /// GPU that the process sees; without one, one logical CPU, as in TensorFlow.
-  std::vector<std::string> devices;
+  std::vector<std::string> devices = {};
   /// Threads, and cores, of each replica on CPU; part of what "the same run" means.
   int threads_per_replica = 1;
   /// Whether replicas on CPU may share cores.

@@ -5,13 +5,16 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <mutex>
+#include <string>
 #include <utility>
 
 #include "brigade/base/strings.h"
 #include "brigade/distribute/testing/worker_threads.h"
 #include "brigade/input/tensor_slices.h"
+#include "brigade/optim/adam.h"
 #include "brigade/optim/sgd.h"
 
 namespace brigade::distribute {
@@ -64,7 +67,7 @@ TEST(MultiWorkerMirroredStrategy, DifferentSeedsAreRefusedByAll) {
             worker_cpus(1, static_cast<std::uint64_t>(worker)));
       });
       if (error.code() == ErrorCode::kFailedPrecondition && says(error, "seed") &&
-          says(error, base::str_cat("/job:worker/task:", 1 - worker)))
+          says(error, "/job:worker/task:1 has seed 1 and /job:worker/task:0 has 0"))
         ++refused;
     });
   }
@@ -102,6 +105,52 @@ TEST(MultiWorkerMirroredStrategy, DifferentModelsAreRefusedWithWhatDiffers) {
   EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
   EXPECT_TRUE(says(error, "weight Float[4]")) << error.what();
   EXPECT_TRUE(says(error, "weight Float[3]")) << error.what();
+}
+
+/// What the second of two workers makes in another way, and what both are told of it.
+struct OtherOptimizer {
+  std::function<optim::UpdateRulePtr(bool is_second)> rule;
+  std::function<MinimizerOptions(bool is_second)> options;
+  std::string text;
+};
+
+TEST(MultiWorkerMirroredStrategy, DifferentOptimizersAreRefusedByAllWithBothValues) {
+  const auto sgd = [](bool) { return optim::Sgd{}.rule(); };
+  const auto plain = [](bool) { return MinimizerOptions{}; };
+  const auto group = [](double rate) {
+    return MinimizerOptions{.groups = {{.names = {"v*"}, .learning_rate = rate}}};
+  };
+  const std::vector<OtherOptimizer> cases = {
+      {[](bool second) { return optim::Sgd{.learning_rate = second ? 0.5 : 0.25}.rule(); }, plain,
+       "has learning_rate 0.5 and /job:worker/task:0 has 0.25"},
+      {[](bool second) { return optim::Sgd{.momentum = second ? 0.5 : 0.25}.rule(); }, plain,
+       "has momentum 0.5 and /job:worker/task:0 has 0.25"},
+      {[](bool second) { return optim::Sgd{.weight_decay = second ? 0.5 : 0.25}.rule(); }, plain,
+       "has weight_decay 0.5 and /job:worker/task:0 has 0.25"},
+      {[](bool second) { return second ? optim::Adam{}.rule() : optim::Sgd{}.rule(); }, plain,
+       "has optimizer adam and /job:worker/task:0 has sgd"},
+      {sgd, [](bool second) { return MinimizerOptions{.accumulate = second ? 3 : 2}; },
+       "has accumulate 3 and /job:worker/task:0 has 2"},
+      {sgd, [&](bool second) { return group(second ? 0.5 : 0.25); }, "has parameter group v*"},
+      {sgd, [&](bool second) { return second ? group(0.5) : MinimizerOptions{}; },
+       "and /job:worker/task:0 has nothing"}};
+  for (const OtherOptimizer& each : cases) {
+    std::atomic<int> told = 0;
+    run_workers({1, 1}, [&](MultiWorkerMirroredStrategy& strategy) {
+      const auto scope = strategy.scope();
+      const auto variable = variables::make_variable({.name = "v", .initial = scalar(1)});
+      const bool is_second = strategy.worker_index() == 1;
+      const Error error = error_from([&] {
+        strategy.make_minimizer(std::span(&variable, 1), each.rule(is_second),
+                                each.options(is_second));
+      });
+      EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument) << error.what();
+      EXPECT_TRUE(says(error, each.text)) << error.what();
+      EXPECT_TRUE(says(error, "/job:worker/task:1 ")) << error.what();
+      ++told;
+    });
+    EXPECT_EQ(told, 2) << each.text;
+  }
 }
 
 TEST(MultiWorkerMirroredStrategy, ReducesOverAllWorkers) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <string>
 
@@ -11,7 +12,7 @@ namespace brigade::distribute {
 
 struct OneDeviceOptions {
   /// In TensorFlow's or libtorch's spelling. Empty: the first GPU, and without one, "cpu:0".
-  std::string device;
+  std::string device = {};
   /// Threads of one tensor operation on CPU.
   int threads = 1;
   /// Whether a CPU may have more threads, or a higher number, than there are cores for.
@@ -31,8 +32,11 @@ class OneDeviceStrategy : public Strategy {
  public:
   /// Throws as `device::resolve_devices` for a device that does not exist.
   explicit OneDeviceStrategy(OneDeviceOptions options = {});
-  explicit OneDeviceStrategy(const std::string& device)
-      : OneDeviceStrategy(OneDeviceOptions{.device = device}) {}
+  /// `OneDeviceStrategy("gpu:0")`. A template, since a plain string would make
+  /// `OneDeviceStrategy({.device = "gpu:0"})` ambiguous: GCC takes braces for a string as well.
+  template <std::convertible_to<std::string> Device>
+  explicit OneDeviceStrategy(const Device& device)
+      : OneDeviceStrategy(OneDeviceOptions{.device = std::string(device)}) {}
 };
 
 }  // namespace brigade::distribute

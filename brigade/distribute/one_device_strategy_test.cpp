@@ -43,5 +43,12 @@ TEST(OneDeviceStrategy, RefusesDevicesThatDoNotExist) {
   EXPECT_EQ(error_from([] { OneDeviceStrategy("toaster:0"); }).code(), ErrorCode::kInvalidArgument);
 }
 
+TEST(OneDeviceStrategy, TakesOptionsInBracesAndNamesOfAnyString) {
+  EXPECT_EQ(OneDeviceStrategy({.device = "cpu:0", .threads = 1}).devices()[0].threads, 1);
+  EXPECT_EQ(OneDeviceStrategy({.device = "cpu:0"}).devices().size(), 1u);
+  EXPECT_EQ(OneDeviceStrategy({.seed = 5}).seed(), 5u);
+  EXPECT_EQ(OneDeviceStrategy(std::string("cpu:0")).devices().size(), 1u);
+}
+
 }  // namespace
 }  // namespace brigade::distribute

@@ -13,11 +13,16 @@ namespace {
 class ReplicaApplier final : public GradientApplier {
  public:
   ReplicaApplier(std::vector<comm::Communicator*> communicators,
-                 std::shared_ptr<optim::OptimizerState> state, comm::Communicator* workers)
-      : communicators_(std::move(communicators)), state_(std::move(state)), workers_(workers) {}
+                 std::shared_ptr<optim::OptimizerState> state, comm::ProcessCommunicator* workers,
+                 int optimizer)
+      : communicators_(std::move(communicators)),
+        state_(std::move(state)),
+        workers_(workers),
+        purpose_{.use = comm::CallPurpose::Use::kGradients, .optimizer = optimizer} {}
 
   void apply(int replica, std::span<const at::Tensor> gradients, GradientState state) override {
     const at::NoGradGuard no_grad;
+    const comm::PurposeScope purpose(progress_of(replica), purpose_);
     std::vector<at::Tensor> summed(gradients.begin(), gradients.end());
     if (state == GradientState::kLocal && has_peers()) summed = aggregate(replica, gradients);
     const std::vector<bool> known = present(summed);
@@ -39,6 +44,7 @@ class ReplicaApplier final : public GradientApplier {
   std::vector<at::Tensor> aggregate(int replica, std::span<const at::Tensor> gradients) override {
     const at::NoGradGuard no_grad;
     const comm::PhaseScope communication(current_step_clock(), comm::StepPhase::kCommunication);
+    const comm::PurposeScope purpose(progress_of(replica), purpose_);
     comm::Communicator& communicator = *communicators_[replica];
     const std::vector<bool> known = present_anywhere(communicator, gradients);
     std::vector<at::Tensor> sums(gradients.size());
@@ -53,23 +59,29 @@ class ReplicaApplier final : public GradientApplier {
     return sums;
   }
 
-  comm::Communicator* workers() const override { return workers_; }
+  comm::ProcessCommunicator* workers() const override { return workers_; }
 
  private:
+  /// Of the replica that speaks for its process.
+  comm::StepProgress* progress_of(int replica) const {
+    return replica == 0 && workers_ ? &workers_->progress() : nullptr;
+  }
   // In this process or in others.
   bool has_peers() const { return communicators_.front()->world_size() > 1; }
 
   const std::vector<comm::Communicator*> communicators_;  // [replica]
   const std::shared_ptr<optim::OptimizerState> state_;
-  comm::Communicator* const workers_;  // null: this process is alone
+  comm::ProcessCommunicator* const workers_;  // null: this process is alone
+  const comm::CallPurpose purpose_;
 };
 
 }  // namespace
 
 std::unique_ptr<GradientApplier> make_replica_applier(
     std::vector<comm::Communicator*> communicators, std::shared_ptr<optim::OptimizerState> state,
-    comm::Communicator* workers) {
-  return std::make_unique<ReplicaApplier>(std::move(communicators), std::move(state), workers);
+    comm::ProcessCommunicator* workers, int optimizer) {
+  return std::make_unique<ReplicaApplier>(std::move(communicators), std::move(state), workers,
+                                          optimizer);
 }
 
 }  // namespace brigade::distribute

@@ -34,13 +34,18 @@ TEST(Replicated, IsTheCallingReplicasModuleInsideAndTheFirstOnesOutside) {
   EXPECT_EQ(model(at::full({3}, 1.0, at::kDouble)).sum().item<double>(), 6);
 }
 
-TEST(Replicated, IsRefusedInAStrategyThatDidNotCreateIt) {
-  MirroredStrategy small(cpus(1));
-  MirroredStrategy large(cpus(2));
-  const auto model = small.create<Line>();
-  const Error error = error_from([&] { large.run([&](ReplicaContext&) { model.local(); }); });
-  EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
-  EXPECT_TRUE(says(error, "Replica 1")) << error.what();
+TEST(Replicated, IsRefusedInAStrategyThatDidNotCreateItHoweverManyReplicasThatHas) {
+  MirroredStrategy creator(cpus(2));
+  const auto model = creator.create<Line>();
+  for (const int replicas : {1, 2, 3}) {
+    MirroredStrategy other(cpus(replicas));
+    const Error error =
+        error_from([&] { other.run([&](ReplicaContext&) { model->weight.numel(); }); });
+    EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
+    EXPECT_TRUE(says(error, "of the strategy mirrored (cpu:0, cpu:1)")) << error.what();
+    EXPECT_TRUE(says(error, "another, mirrored (cpu:0")) << error.what();
+  }
+  EXPECT_NO_THROW(creator.run([&](ReplicaContext&) { model->weight.numel(); }));
 }
 
 TEST(Replicated, TrainAndEvalReachEveryReplica) {

@@ -15,6 +15,7 @@
 #include "brigade/data/dataset.h"
 #include "brigade/data/stages.h"
 #include "brigade/distribute/auto_shard.h"
+#include "brigade/distribute/epoch_counter.h"
 #include "brigade/distribute/input_budget.h"
 #include "brigade/distribute/input_options.h"
 #include "brigade/distribute/per_replica.h"
@@ -43,6 +44,8 @@ struct DistributedInput {
   ShareFunction<B> function{};
   /// Measures the time in `next`; null: not measured.
   std::shared_ptr<StepMeter> meter{};
+  /// Learns which epochs iterators reach; null: nobody asks.
+  std::shared_ptr<EpochCounter> epochs{};
 
   /// Whether this worker walks over a part of the dataset.
   bool has_shard() const {

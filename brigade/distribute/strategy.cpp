@@ -13,6 +13,8 @@
 #include "brigade/distribute/failure.h"
 #include "brigade/distribute/replica_runner.h"
 #include "brigade/distribute/replica_stream.h"
+#include "brigade/distribute/worker_agreement.h"
+#include "brigade/io/state_json.h"
 
 namespace brigade::distribute {
 
@@ -118,10 +120,11 @@ struct Strategy::Engine {
 
   /// How the gradients of one optimizer meet and who updates.
   std::unique_ptr<GradientApplier> make_applier(
-      const std::shared_ptr<optim::OptimizerState>& state) const {
+      const std::shared_ptr<optim::OptimizerState>& state) {
     using Update = StrategyParts::Update;
+    const int optimizer = optimizers_made++;
     if (parts.workers && parts.update == Update::kShares)
-      return make_worker_applier(group, state, parts.workers);
+      return make_worker_applier(group, state, parts.workers, optimizer);
     if (parts.update == Update::kController)
       return make_controller_applier(group, state, parts.cross_device_ops);
     std::unique_ptr<GradientApplier> applier;
@@ -131,10 +134,32 @@ struct Strategy::Engine {
       std::vector<comm::Communicator*> borrowed;
       for (const auto& communicator : communicators) borrowed.push_back(communicator.get());
       applier = make_replica_applier(std::move(borrowed), state,
-                                     parts.workers ? parts.workers->communicator.get() : nullptr);
+                                     parts.workers ? parts.workers->communicator.get() : nullptr,
+                                     optimizer);
     }
     if (!parts.cross_device_ops || runner.replicas() == 1) return applier;
     return make_reducing_applier(group, state, parts.cross_device_ops, std::move(applier));
+  }
+
+  /// With other workers it is what they know of this one.
+  comm::StepProgress& progress() {
+    return parts.workers ? parts.workers->communicator->progress() : own_progress;
+  }
+
+  void begin_run() {
+    running = true;
+    progress().begin_step();
+  }
+
+  /// The one way out of a run, done or failed: the next one finds all as new.
+  void end_run(StepOutcome outcome, const FirstFailure& failure) noexcept {
+    std::erase_if(appliers, [](const auto& applier) { return applier.expired(); });
+    for (const auto& applier : appliers) outcome = applier.lock()->end_step(outcome);
+    if (outcome == StepOutcome::kFailed && parts.workers)
+      progress().fail_step(failure.happened() ? failure.text() : "its gradients were not applied");
+    progress().end_step();
+    group->reset();
+    running = false;
   }
 
   void begin_measuring() {
@@ -163,9 +188,42 @@ struct Strategy::Engine {
       generators;                      // [replica]: its thread's in a run
   std::vector<ReplicaStream> streams;  // [replica]
   device::ReplicaGenerator creation;
+  /// Those that still have a handle.
+  std::vector<std::shared_ptr<const CreatedModel>> living_models() const {
+    std::vector<std::shared_ptr<const CreatedModel>> living;
+    for (const auto& model : models) {
+      if (auto alive = model.lock()) living.push_back(std::move(alive));
+    }
+    return living;
+  }
+
+  std::vector<std::weak_ptr<const CreatedModel>> models;
+  std::vector<std::weak_ptr<GradientApplier>> appliers;  // their minimizers own them
+  int optimizers_made = 0;
   bool running = false;  // a run is under way; the caller's thread only
+  EpochCounters epochs;
   std::uint64_t models_created = 0;
-  std::uint64_t step = 0;
+  comm::StepProgress own_progress;  // where this process is alone
+};
+
+/// A run from its beginning to its end, however it is left.
+class Strategy::RunScope {
+ public:
+  RunScope(Engine& engine, const FirstFailure& failure)
+      : engine_(engine), failure_(failure), exceptions_(std::uncaught_exceptions()) {
+    engine_.begin_run();
+  }
+  ~RunScope() {
+    const bool has_failed = failure_.happened() || std::uncaught_exceptions() > exceptions_;
+    engine_.end_run(has_failed ? StepOutcome::kFailed : StepOutcome::kDone, failure_);
+  }
+  RunScope(const RunScope&) = delete;
+  RunScope& operator=(const RunScope&) = delete;
+
+ private:
+  Engine& engine_;
+  const FirstFailure& failure_;
+  const int exceptions_;
 };
 
 Strategy::Strategy(StrategyParts parts) : engine_(std::make_unique<Engine>(std::move(parts))) {}
@@ -194,7 +252,8 @@ InputPlace Strategy::input_place() const {
   return {.replicas = replica_range(),
           .num_workers = num_workers(),
           .worker = worker_index(),
-          .workers = workers()->communicator};
+          .workers = workers()->communicator,
+          .progress = {workers()->communicator, &engine_->progress()}};
 }
 std::vector<InputContext> Strategy::input_contexts(const InputOptions& options) const {
   check_input_options(options, BatchKind::kPerReplica);
@@ -229,10 +288,10 @@ std::uint64_t Strategy::seed() const {
   return engine_->parts.seed;
 }
 std::uint64_t Strategy::step() const {
-  return engine_->step;
+  return engine_->progress().step();
 }
 void Strategy::set_step(std::uint64_t step) {
-  engine_->step = step;
+  engine_->progress().move_to(step);
 }
 std::vector<c10::Device> Strategy::torch_devices() const {
   return torch_devices_of(devices());
@@ -267,9 +326,17 @@ Strategy::Scope::Scope(Strategy& strategy)
       store_(variables::kStoreSlot, &strategy.engine_->store),
       graph_(variables::kGraphSlot, &strategy.engine_->graph) {}
 
+/// A merge_call is inside of a run, too.
+void Strategy::check_outside(std::string_view made) const {
+  check_state(
+      in_cross_replica_context() && !engine_->running,
+      base::str_cat(made,
+                    " inside of Strategy::run, where it would begin anew in each step: make "
+                    "it once, before the first run."));
+}
+
 void Strategy::build_replicas(const std::function<void()>& build_one) {
-  check_state(in_cross_replica_context(),
-              "A model was made inside a replica: create it outside of Strategy::run.");
+  check_outside("A model was made");
   const std::uint64_t model = engine_->models_created++;
   for (int replica = 0; replica < num_local_replicas(); ++replica) {
     engine_->creation.begin_step(model);  // every replica is built from the same numbers
@@ -283,6 +350,15 @@ std::vector<variables::Variable> Strategy::adopt(
   std::vector<variables::Variable> adopted = engine_->store.adopt(modules, name);
   if (engine_->placer->logs()) log_placement(*modules.front(), adopted);
   return adopted;
+}
+
+std::shared_ptr<const CreatedModel> Strategy::keep(std::vector<variables::Variable> variables,
+                                                   std::vector<ModelPart> parts) {
+  auto model =
+      std::make_shared<const CreatedModel>(Owner(*this), std::move(variables), std::move(parts));
+  std::erase_if(engine_->models, [](const auto& known) { return known.expired(); });
+  engine_->models.push_back(model);
+  return model;
 }
 
 /// The lines of a model that is a module: its variables, and those of its parts that have a forward
@@ -304,8 +380,7 @@ void Strategy::log_placement(const torch::nn::Module& model,
 
 Strategy::BuiltFunction Strategy::build_variables(const std::string& name,
                                                   const std::function<void()>& pass) {
-  check_state(in_cross_replica_context(),
-              "A model was built inside a replica: build it outside of Strategy::run.");
+  check_outside("A model was built");
   Engine& engine = *engine_;
   const std::size_t before = engine.store.variables().size();
   const auto scope = this->scope();
@@ -327,11 +402,59 @@ Strategy::BuiltFunction Strategy::build_variables(const std::string& name,
   return built;
 }
 
+namespace {
+
+std::string group_text(const optim::ParameterGroup& group) {
+  const auto rate = [](const std::optional<double>& value) {
+    return value ? io::to_json(io::StateTree(*value)).json : "the rule's";
+  };
+  return base::str_cat(base::join(group.names, " "), ": learning_rate ", rate(group.learning_rate),
+                       ", weight_decay ", rate(group.weight_decay),
+                       group.frozen == optim::Frozen::kYes ? ", frozen" : "");
+}
+
+/// What decides an optimizer's updates, and when they meet.
+comm::Facts optimizer_facts(const optim::UpdateRule& rule,
+                            std::span<const variables::Variable> variables,
+                            const MinimizerOptions& options) {
+  comm::Facts facts = {{"optimizer", std::string(rule.name())}};
+  const io::StateTree config = rule.config();
+  for (const auto& [key, value] : config.as_dict()) facts.push_back({key, io::to_json(value).json});
+  facts.push_back({"accumulate", base::str_cat(options.accumulate)});
+  facts.push_back({"global_step", options.global_step ? options.global_step->name() : "none"});
+  for (const optim::ParameterGroup& group : options.groups)
+    facts.push_back({"parameter group", group_text(group)});
+  facts.push_back({"number of variables", base::str_cat(variables.size())});
+  for (const variables::Variable& each : variables) facts.push_back({"variable", each.name()});
+  return facts;
+}
+
+}  // namespace
+
 Minimizer Strategy::make_minimizer(std::span<const variables::Variable> variables,
                                    optim::UpdateRulePtr rule, const MinimizerOptions& options) {
+  check_argument(rule != nullptr, "An optimizer's update rule is null.");
+  check_outside("An optimizer was made");
+  for (const variables::Variable& variable : variables) {
+    check_argument(engine_->store.owns(variable),
+                   base::str_cat("Variable '", variable.name(), "' is not the strategy's ",
+                                 Owner(*this).description(),
+                                 ": give its optimizers variables of "
+                                 "models that it created, or that were made in its scope()."));
+    const bool is_new = variable.trainable() == variables::Trainable::kNo && variable.storage() &&
+                        variable.component(0).requires_grad();
+    check_state(!is_new,
+                base::str_cat("Variable '", variable.name(),
+                              "' did not require a gradient when its model was created, and would "
+                              "not be trained: call set_requires_grad(true) before, in a factory "
+                              "for Strategy::create_from."));
+  }
+  check_agreement(workers(), optimizer_facts(*rule, variables, options),
+                  {.what = "optimizers", .advice = "make the same optimizer in every worker."});
   auto state = std::make_shared<optim::OptimizerState>(std::move(rule), variables, options.groups);
-  auto applier = engine_->make_applier(state);
-  return Minimizer(std::move(state), std::move(applier), options);
+  std::shared_ptr<GradientApplier> applier = engine_->make_applier(state);
+  engine_->appliers.push_back(applier);
+  return Minimizer(std::move(state), std::move(applier), options, Owner(*this));
 }
 
 void Strategy::run_replicas(const std::optional<ExampleCounts>& examples,
@@ -345,17 +468,16 @@ void Strategy::run_replicas(const std::optional<ExampleCounts>& examples,
                       " has ", num_local_replicas(), " here: distribute it with this strategy."));
   }
   Engine& engine = *engine_;
-  const StepContext step{.step = engine.step, .examples = examples};
+  const auto models = engine.living_models();
+  for (const auto& model : models) model->check_modes();
+  const StepContext step{.step = engine.progress().step(), .examples = examples};
   const bool alone = num_local_replicas() == 1;
   const std::optional<at::ThreadLocalState> callers_state =
       alone ? std::nullopt : std::optional<at::ThreadLocalState>(std::in_place);
   const base::Ambient callers_ambient = base::ambient();
   FirstFailure failure;
 
-  engine.running = true;
-  engine.begin_measuring();
-  for (ReplicaStream& stream : engine.streams) stream.fork();
-  engine.runner.run([&](int replica) {
+  const auto run_replica = [&](int replica) {
     // Replica 0 runs on the caller's thread, whose state is in place.
     std::optional<at::ThreadLocalStateGuard> torch_state;
     if (replica > 0) torch_state.emplace(*callers_state);
@@ -372,17 +494,22 @@ void Strategy::run_replicas(const std::optional<ExampleCounts>& examples,
     const device::RandomScope random(*engine.generators[replica]);
     try {
       body(context);
+      for (const auto& model : models) model->check_untouched(replica);
+      graph.run_scheduled_updates();  // of gradients that leave the replica
       if (!alone) engine.group->leave(replica);
     } catch (...) {
       const std::string text = failure.record(replica, std::current_exception());
       if (!alone) engine.group->abort(replica, text);
     }
-  });
-  for (const ReplicaStream& stream : engine.streams) stream.join();
-  if (!alone) engine.group->reset();
-  engine.running = false;
-  ++engine.step;
-  failure.rethrow(*this);
+  };
+  {
+    const RunScope scope(engine, failure);
+    engine.begin_measuring();
+    for (ReplicaStream& stream : engine.streams) stream.fork();
+    engine.runner.run(run_replica);
+    for (const ReplicaStream& stream : engine.streams) stream.join();
+  }
+  failure.rethrow(*this, examples);
   engine.meter->finish_step();
 }
 
@@ -403,6 +530,10 @@ void Strategy::reset_step_times() {
 
 std::shared_ptr<StepMeter> Strategy::step_meter() const {
   return engine_->meter;
+}
+std::shared_ptr<EpochCounter> Strategy::epoch_counter(const std::shared_ptr<const void>& dataset,
+                                                      const data::Recipe& recipe) const {
+  return engine_->epochs.of(dataset, recipe);
 }
 
 }  // namespace brigade::distribute

@@ -63,6 +63,11 @@ struct StrategyParts {
   std::shared_ptr<const Workers> workers = nullptr;
 };
 
+/// A std::shared_ptr to a module; not a holder made by TORCH_MODULE, which only converts to one.
+template <class T>
+concept ModulePointer = std::is_convertible_v<T, std::shared_ptr<torch::nn::Module>> &&
+    std::is_base_of_v<torch::nn::Module, typename T::element_type>;
+
 /// Decides where a model's variables live, on which devices its replicas run, and how they agree,
 /// so that the program that trains it need not know. The program is the same for one device and for
 /// many:
@@ -131,26 +136,39 @@ class Strategy {
   };
   Scope scope() { return Scope(*this); }
 
-  /// A model of type `Module`, built once a replica with `arguments`; all begin with replica 0's
-  /// values, drawn from the strategy's seed. Throws kAlreadyExists if a living model has variables
-  /// of the same names: use `create_named`.
+  /// A model of type `Module`, built once a replica with `arguments`: a Replicated<Module>. All
+  /// begin with replica 0's values, drawn from the strategy's seed. Throws kAlreadyExists if a
+  /// living model has variables of the same names: use `create_named`.
   template <class Module, class... Arguments>
-  Replicated<Module> create(const Arguments&... arguments) {
-    return create_from([&] { return std::make_shared<Module>(arguments...); });
+  auto create(const Arguments&... arguments) {
+    return create_named<Module>("", arguments...);
   }
   /// The same, with `name.` before the names of its variables.
   template <class Module, class... Arguments>
-  Replicated<Module> create_named(const std::string& name, const Arguments&... arguments) {
-    return create_from([&] { return std::make_shared<Module>(arguments...); }, name);
+  auto create_named(const std::string& name, const Arguments&... arguments) {
+    constexpr bool is_module = std::is_base_of_v<torch::nn::Module, Module>;
+    static_assert(
+        is_module,
+        "Strategy::create makes a model of a type that is derived from torch::nn::Module: "
+        "of a holder that TORCH_MODULE(Network) makes, write create<NetworkImpl>().");
+    if constexpr (is_module)
+      return create_from([&] { return std::make_shared<Module>(arguments...); }, name);
   }
   /// The same, from a function that returns a new `std::shared_ptr` to the module at each call.
   template <class Factory>
   auto create_from(Factory factory, const std::string& name = "") {
-    using Module = typename std::invoke_result_t<Factory&>::element_type;
-    std::vector<std::shared_ptr<Module>> modules;
-    build_replicas([&] { modules.push_back(factory()); });
-    std::vector<std::shared_ptr<torch::nn::Module>> plain(modules.begin(), modules.end());
-    return Replicated<Module>(std::move(modules), adopt(plain, name));
+    using Made = std::invoke_result_t<Factory&>;
+    static_assert(ModulePointer<Made>,
+                  "The function given to Strategy::create_from must return a std::shared_ptr to a "
+                  "new module: of a holder that TORCH_MODULE makes, return network.ptr().");
+    if constexpr (ModulePointer<Made>) {
+      using Module = typename Made::element_type;
+      std::vector<std::shared_ptr<Module>> modules;
+      build_replicas([&] { modules.push_back(factory()); });
+      std::vector<std::shared_ptr<torch::nn::Module>> plain(modules.begin(), modules.end());
+      auto created = keep(adopt(plain, name), parts_of(plain));
+      return Replicated<Module>(std::move(modules), std::move(created));
+    }
   }
 
   /// A model that is written as a function of layers (Slim style). `function(examples...)` is
@@ -172,14 +190,20 @@ class Strategy {
     BuiltFunction built = build_variables(
         name, [&] { Module::call_function(function, variables::Mode::kTraining, examples...); });
     std::vector<std::shared_ptr<Module>> modules;
-    for (int replica = 0; replica < num_local_replicas(); ++replica)
+    ModelPart whole;
+    for (int replica = 0; replica < num_local_replicas(); ++replica) {
       modules.push_back(std::make_shared<Module>(function, built.scope, variable_store()));
-    return Replicated<Module>(std::move(modules), std::move(built.variables));
+      whole.is_training.emplace_back([module = modules.back()] { return module->is_training(); });
+    }
+    auto created = keep(std::move(built.variables), {std::move(whole)});
+    return Replicated<Module>(std::move(modules), std::move(created));
   }
 
   /// An optimizer of the trainable variables of `model` (anything with `variables()`), by an update
-  /// rule's options such as `optim::Adam{.learning_rate = 1e-3}`. Throws kInvalidArgument for
-  /// values that the rule does not allow.
+  /// rule's options such as `optim::Adam{.learning_rate = 1e-3}`. It remembers (momentum, steps),
+  /// so it is made once, before the steps. Throws kInvalidArgument for values that the rule does
+  /// not allow and for a variable of another strategy; kFailedPrecondition inside of `run`, and for
+  /// a variable whose `requires_grad` was changed after it was created.
   template <class Model, class Rule>
   Minimizer minimizer(const Model& model, const Rule& rule, const MinimizerOptions& options = {}) {
     return make_minimizer(model.variables(), rule.rule(), options);
@@ -190,9 +214,20 @@ class Strategy {
   /// Calls `function(ReplicaContext&, arguments...)` once for each replica, at the same time, and
   /// returns their results as a PerReplica (nothing for void). A PerReplica argument is handed out
   /// replica by replica; others go to each as they are. The same function object is called by all
-  /// replicas at once. Grad mode, autocast and the ambient context are the caller's. If a replica
-  /// throws, the others are released and the first error is thrown, naming the replica (other
-  /// exceptions than Error are nested in one with code kAborted). TensorFlow: Strategy.run.
+  /// replicas at once. Grad mode, autocast and the ambient context are the caller's.
+  ///
+  /// Throws kFailedPrecondition, naming what and where, before any replica runs if one replica's
+  /// model is in training mode and another's in evaluation mode, and behind the function if it
+  /// changed a parameter other than by an optimizer of this strategy, or left a gradient in its
+  /// `.grad` (torch::optim, backward() by hand). If a replica throws, the others are released and
+  /// the first error is thrown, naming the replica (other exceptions than Error are nested in one
+  /// with code kAborted). TensorFlow: Strategy.run.
+  ///
+  /// With several workers a step that fails in one of them is abandoned by all: those that still
+  /// wait for its gradients get a comm::StepAbandoned that names who failed and why, as soon as
+  /// that worker makes its next exchange or ends. Nothing of it is applied anywhere, and all may go
+  /// on with the next step. Workers that come to be in different steps otherwise get a
+  /// comm::StepMismatch that names both; they go on from a checkpoint.
   template <class Function, class... Arguments>
   auto run(Function&& function, const Arguments&... arguments);
 
@@ -226,13 +261,21 @@ class Strategy {
     return value.values();
   }
 
-  /// The dataset, whose elements are global batches, cut for the replicas of all workers. Every
-  /// worker must give the same dataset; `options` say how they share it out.
+  /// The dataset, whose elements are global batches, cut for the replicas of all workers: a
+  /// DistributedDataset<B>. Every worker must give the same dataset; `options` say how they share
+  /// it out. Each iteration of the same dataset is its next epoch, however often it is distributed:
+  /// inside the loop over epochs, or once before it.
   template <class B>
-  DistributedDataset<B> distribute(const data::Dataset<B>& dataset,
-                                   const InputOptions& options = {}) const {
-    return {dataset,      torch_devices(), seed(), BatchKind::kGlobal,
-            step_meter(), input_place(),   options};
+  auto distribute(const data::Dataset<B>& dataset, const InputOptions& options = {}) const {
+    static_assert(
+        input::Splittable<B>,
+        "Strategy::distribute cannot cut batches of this type for its replicas: give it a "
+        "brigade::data::Structure whose Batch is the type itself, or use tensors, lists, "
+        "or tuples and pairs of these.");
+    if constexpr (input::Splittable<B>)
+      return DistributedDataset<B>(dataset, torch_devices(), seed(), BatchKind::kGlobal,
+                                   step_meter(), input_place(), options,
+                                   epoch_counter(dataset.node(), dataset.node()->recipe()));
   }
   /// The dataset that `make` returns, called once in every worker, or for every replica
   /// (`InputOptions::replication`), with its place. Its elements are one replica's batch each; a
@@ -244,9 +287,10 @@ class Strategy {
     using Made = std::remove_cvref_t<std::invoke_result_t<Make&, const InputContext&>>;
     std::vector<Made> datasets;
     for (const InputContext& context : input_contexts(options)) datasets.push_back(make(context));
-    return DistributedDataset<typename Made::Element>(std::move(datasets), torch_devices(), seed(),
-                                                      BatchKind::kPerReplica, step_meter(),
-                                                      input_place(), options);
+    auto epochs = epoch_counter(datasets.front().node(), datasets.front().node()->recipe());
+    return DistributedDataset<typename Made::Element>(
+        std::move(datasets), torch_devices(), seed(), BatchKind::kPerReplica, step_meter(),
+        input_place(), options, std::move(epochs));
   }
   /// This process's shares of one global batch that every worker has, on its replicas' devices.
   template <class B>
@@ -255,8 +299,9 @@ class Strategy {
   }
 
   std::uint64_t seed() const;
-  /// Runs made so far: the step that the next `run` has, and with the seed all that its random
-  /// numbers depend on.
+  /// Runs made so far, failed ones included: the step that the next `run` has, and with the seed
+  /// all that its random numbers depend on. Equal in all workers: where a run fails in one of them,
+  /// it counts in all, and so does a step for which one of them could not read its input.
   std::uint64_t step() const;
   /// For resuming: the next `run` draws what it would have drawn as run number `step`.
   void set_step(std::uint64_t step);
@@ -275,6 +320,7 @@ class Strategy {
 
  private:
   struct Engine;
+  class RunScope;
   struct BuiltFunction {
     variables::VariableScope scope;
     std::vector<variables::Variable> variables;
@@ -282,14 +328,21 @@ class Strategy {
   BuiltFunction build_variables(const std::string& name, const std::function<void()>& pass);
   variables::VariableStore& variable_store() const;
   void build_replicas(const std::function<void()>& build_one);
+  std::shared_ptr<const CreatedModel> keep(std::vector<variables::Variable> variables,
+                                           std::vector<ModelPart> parts);
+  void check_outside(std::string_view made) const;
   std::vector<variables::Variable> adopt(
       std::span<const std::shared_ptr<torch::nn::Module>> modules, const std::string& name);
   void log_placement(const torch::nn::Module& model,
                      std::span<const variables::Variable> adopted) const;
+  template <class Function, class... Arguments>
+  auto run_each(Function& function, const Arguments&... arguments);
   void run_replicas(const std::optional<ExampleCounts>& examples,
                     const std::function<void(ReplicaContext&)>& body);
   std::vector<c10::Device> torch_devices() const;
   std::shared_ptr<StepMeter> step_meter() const;
+  std::shared_ptr<EpochCounter> epoch_counter(const std::shared_ptr<const void>& dataset,
+                                              const data::Recipe& recipe) const;
   InputPlace input_place() const;
   std::vector<InputContext> input_contexts(const InputOptions& options) const;
   at::Tensor summed_over_workers(at::Tensor sum) const;
@@ -310,7 +363,7 @@ Strategy& require_strategy(std::string_view what);
 
 /// `Strategy::create` and `Strategy::minimizer` of the strategy whose scope is open.
 template <class Module, class... Arguments>
-Replicated<Module> create(const Arguments&... arguments) {
+auto create(const Arguments&... arguments) {
   return require_strategy("create").create<Module>(arguments...);
 }
 template <class Model, class Rule>
@@ -350,6 +403,24 @@ std::optional<ExampleCounts> first_examples(const First& first, const Rest&... r
 
 template <class Function, class... Arguments>
 auto Strategy::run(Function&& function, const Arguments&... arguments) {
+  constexpr bool takes_shares =
+      std::is_invocable_v<Function&, ReplicaContext&, const internal::Component<Arguments>&...>;
+  constexpr bool lacks_context =
+      !takes_shares && std::is_invocable_v<Function&, const internal::Component<Arguments>&...>;
+  static_assert(!lacks_context,
+                "The function given to Strategy::run must take a ReplicaContext& before its other "
+                "parameters.");
+  static_assert(takes_shares || lacks_context,
+                "The function given to Strategy::run does not take what run was given: a "
+                "ReplicaContext&, then each argument, of a distributed batch this replica's share, "
+                "which has the type of the dataset's batches.");
+  if constexpr (takes_shares) {
+    return run_each(function, arguments...);
+  }
+}
+
+template <class Function, class... Arguments>
+auto Strategy::run_each(Function& function, const Arguments&... arguments) {
   using Result =
       std::invoke_result_t<Function&, ReplicaContext&, const internal::Component<Arguments>&...>;
   const std::optional<ExampleCounts> examples = internal::first_examples(arguments...);

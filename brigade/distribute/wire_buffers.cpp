@@ -5,6 +5,7 @@
 #include <iterator>
 #include <utility>
 
+#include "brigade/comm/accumulation.h"
 #include "brigade/comm/reduce_kernel.h"
 
 namespace brigade::distribute {
@@ -24,9 +25,10 @@ void WireBuffers::lay_out() {
   const auto& variables = state_.variables();
   for (std::size_t i = variables.size(); i-- > 0;) {
     if (state_.is_frozen(i)) continue;
-    auto buffer = std::ranges::find(buffers_, variables[i].dtype(), &Buffer::dtype);
+    const at::ScalarType dtype = comm::accumulation_dtype(variables[i].dtype());
+    auto buffer = std::ranges::find(buffers_, dtype, &Buffer::dtype);
     if (buffer == buffers_.end()) {
-      buffers_.push_back({.dtype = variables[i].dtype()});
+      buffers_.push_back({.dtype = dtype});
       buffer = std::prev(buffers_.end());
     }
     places_[i] = {.buffer = static_cast<std::size_t>(buffer - buffers_.begin()),
@@ -137,7 +139,7 @@ std::vector<at::Tensor> WireBuffers::sums() const {
   const double* there = counts.const_data_ptr<double>();
   std::vector<at::Tensor> sums(sums_.size());
   for (std::size_t i = 0; i < sums.size(); ++i) {
-    if (there[i] > 0) sums[i] = sums_[i];
+    if (there[i] > 0) sums[i] = sums_[i].to(state_.variables()[i].dtype());
   }
   return sums;
 }

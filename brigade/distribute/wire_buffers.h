@@ -18,7 +18,8 @@ namespace brigade::distribute {
 /// with all variables behind one another, from the last to the first, as backward finishes them,
 /// and behind the gradients of the first buffer one number a variable that says whether there is
 /// one. So a step is one reduction a dtype, and every process learns with the sums which variables
-/// have a gradient anywhere.
+/// have a gradient anywhere. Gradients of half and bfloat16 travel as float32: a process's sum is
+/// rounded by nobody but who applies the sum of all.
 ///
 /// The buffers may be cut into packs of whole variables, which are reduced by themselves. Their
 /// order is that in which backward completes them; the last one has the presence numbers.
@@ -50,8 +51,8 @@ class WireBuffers {
             const std::vector<bool>& is_filled = {});
   /// Adds a pack over the processes. A collective; all packs, in their order, are a step.
   void reduce(std::size_t pack);
-  /// The sums, as aliases of the buffers in the shape of their variables; undefined where no
-  /// process has a gradient. Valid until the next `fill`.
+  /// The sums in the shapes and dtypes of their variables, as aliases of the buffers where the
+  /// dtypes are the same; undefined where no process has a gradient. Valid until the next `fill`.
   std::vector<at::Tensor> sums() const;
 
  private:

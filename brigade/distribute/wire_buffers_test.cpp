@@ -72,6 +72,28 @@ TEST_F(WireBuffersTest, TheReplicasGradientsAreAddedUp) {
   }
 }
 
+TEST_F(WireBuffersTest, HalfTravelsAsFloat32AndIsRoundedWhenAllIsAdded) {
+  variables::VariableStore store{variables::VariableStoreOptions{}};
+  variables_ = {store.create({.name = "h", .initial = at::full({4}, 0.0, at::kHalf)}),
+                store.create({.name = "f", .initial = at::full({4}, 0.0F)})};
+  state_ = std::make_unique<optim::OptimizerState>(optim::Sgd{}.rule(), variables_,
+                                                   std::span<const optim::ParameterGroup>());
+  const std::size_t half = index_of("h"), full = index_of("f");
+  std::vector<Gradients> replicas(2, Gradients(2));
+  for (const double value : {2048.0, 1.0}) {
+    Gradients& of_replica = replicas[value == 1.0 ? 1 : 0];
+    of_replica[half] = at::full({4}, value, at::kHalf);
+    of_replica[full] = at::full({4}, value, at::kFloat);
+  }
+  WireBuffers buffers(*state_, workers_, 0);
+  EXPECT_EQ(buffers.packs(), 1u);
+  EXPECT_EQ(buffers.bytes(), (4 + 4 + 2) * 4) << "a process's 2049 goes on as it is";
+  const auto sums = sums_of(replicas, 0);
+  EXPECT_TRUE(sums[half].equal(at::full({4}, 2048.0, at::kHalf)));
+  EXPECT_EQ(sums[half].scalar_type(), at::kHalf);
+  EXPECT_TRUE(sums[full].equal(at::full({4}, 2049.0F)));
+}
+
 TEST_F(WireBuffersTest, AVariableWithoutAnyGradientHasNoSum) {
   std::vector<Gradients> replicas(2, Gradients(3));
   replicas[1][index_of("b")] = at::arange(5, at::kDouble);

@@ -2,7 +2,6 @@
 #include <ATen/ops/full.h>
 
 #include <atomic>
-#include <mutex>
 
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
@@ -18,11 +17,6 @@ namespace brigade::distribute {
 
 namespace {
 
-std::uint64_t current_step() {
-  const ReplicaContext* context = current_replica_context();
-  return context == nullptr ? 0 : context->step();
-}
-
 /// Whose steps are like this: replicas deliver early what they have (`ready`); the last one to
 /// deliver a variable adds up all replicas' parts of it, and gives complete packs to the reducer.
 /// When all replicas apply, they add up what is left, by shares; then the first one stops the
@@ -35,9 +29,10 @@ class WorkerApplier final : public GradientApplier, public EarlyGradients {
  public:
   WorkerApplier(std::shared_ptr<comm::LocalGroup> group,
                 std::shared_ptr<optim::OptimizerState> state,
-                std::shared_ptr<const Workers> workers)
+                std::shared_ptr<const Workers> workers, int optimizer)
       : group_(std::move(group)),
         workers_(std::move(workers)),
+        optimizer_(optimizer),
         buffers_(*state, workers_->communicator, workers_->bytes_per_pack.value_or(0)),
         tuner_(workers_->bytes_per_pack ? std::vector{*workers_->bytes_per_pack}
                                         : PackTuner::sizes_for(buffers_.bytes())),
@@ -45,8 +40,7 @@ class WorkerApplier final : public GradientApplier, public EarlyGradients {
         parts_(state->variables().size(),
                std::vector<at::Tensor>(static_cast<std::size_t>(group_->world_size()))),
         reducer_(buffers_.packs() > 1 || !tuner_.is_settled()
-                     ? std::make_unique<GradientReducer>(
-                           [this](std::size_t pack) { buffers_.reduce(pack); })
+                     ? std::make_unique<GradientReducer>([this](std::size_t pack) { reduce(pack); })
                      : nullptr),
         alone_(comm::make_local_communicators(group_)),
         inner_(group_->world_size() > 1 ? make_share_applier(group_, state)
@@ -69,12 +63,14 @@ class WorkerApplier final : public GradientApplier, public EarlyGradients {
     return sums;
   }
 
-  comm::Communicator* workers() const override { return workers_->communicator.get(); }
+  comm::ProcessCommunicator* workers() const override { return workers_->communicator.get(); }
   EarlyGradients* early() override { return reducer_ ? this : nullptr; }
 
   bool is_wanted() const override { return buffers_.packs() > 1; }
 
-  void begin(int /*replica*/) override { check_in_step(); }
+  void begin(int /*replica*/) override {
+    if (group_->world_size() == 1) check_is_first_pass();
+  }
 
   void ready(int replica, std::size_t variable, const at::Tensor& gradient) override {
     std::vector<at::Tensor>& parts = parts_[variable];
@@ -90,12 +86,21 @@ class WorkerApplier final : public GradientApplier, public EarlyGradients {
 
   void cancel(int /*replica*/) noexcept override { give_up(); }
 
+  StepOutcome end_step(StepOutcome replicas) override {
+    const StepOutcome outcome = has_failed_ ? StepOutcome::kFailed : replicas;
+    if (outcome == StepOutcome::kFailed) {
+      stop_reducer();
+      prepare();
+    }
+    has_failed_ = false;
+    return outcome;
+  }
+
  private:
   std::vector<at::Tensor> meet(int replica, std::span<const at::Tensor> gradients) {
     const at::NoGradGuard no_grad;
     const comm::PhaseScope communication(current_step_clock(), comm::StepPhase::kCommunication);
     try {
-      check_in_step();
       add_up(replica, gradients);
       if (replica == 0) reduce_rest();
       if (group_->world_size() > 1) group_->meet(replica);
@@ -109,22 +114,32 @@ class WorkerApplier final : public GradientApplier, public EarlyGradients {
   /// Behind it the process's sums are in the buffers, but for what the reducer has added to
   /// already.
   void add_up(int replica, std::span<const at::Tensor> gradients) {
-    if (group_->world_size() == 1)
+    if (group_->world_size() == 1) {
+      check_is_first_pass();
       return buffers_.fill({&gradients, 1}, 0, 1, progress_.is_filled());
+    }
     group_->exchange(replica, {.name = "apply_gradients"}, gradients, [&] {
       std::vector<std::span<const at::Tensor>> parts;
       for (int rank = 0; rank < group_->world_size(); ++rank)
         parts.push_back(group_->published(rank));
-      check_state(!has_failed_,
-                  "A replica applies gradients again in a step in which its backward has failed.");
+      check_is_first_pass();
       buffers_.fill(parts, replica, group_->world_size(), progress_.is_filled());
     });
+  }
+
+  /// Between the processes, which know the pack by its number.
+  void reduce(std::size_t pack) {
+    const comm::PurposeScope purpose(&workers_->communicator->progress(),
+                                     {.use = comm::CallPurpose::Use::kGradients,
+                                      .optimizer = optimizer_,
+                                      .bucket = static_cast<std::int32_t>(pack)});
+    buffers_.reduce(pack);
   }
 
   /// By the first replica, while the others wait for it.
   void reduce_rest() {
     for (std::size_t pack = reducer_ ? reducer_->stop() : 0; pack < buffers_.packs(); ++pack)
-      buffers_.reduce(pack);
+      reduce(pack);
     if (!tuner_.is_settled()) tune();
     prepare();
   }
@@ -147,44 +162,36 @@ class WorkerApplier final : public GradientApplier, public EarlyGradients {
     reducer_->start(buffers_.packs());
   }
 
-  /// Begins anew behind a step that failed, which all replicas have left by then. While it still
-  /// fails in one replica the others go on, until that one's error releases them.
-  void check_in_step() {
-    if (!has_failed_) return;
-    const std::lock_guard lock(failure_mutex_);
-    const bool is_over = current_step() != failed_step_ || group_->world_size() == 1;
-    if (!has_failed_ || !is_over) return;
-    check_state(!is_out_of_step_,
-                "A step failed when some of its gradients had been added up over the workers "
-                "already, which cannot be taken back: make the strategy anew and go on from a "
-                "checkpoint.");
-    prepare();
-    has_failed_ = false;
+  /// Packs of a pass that failed may be in the others' sums.
+  void check_is_first_pass() const {
+    check_state(!has_failed_,
+                "A replica applies gradients again in a step in which its backward has failed: let "
+                "the step's error leave Strategy::run, and make the next step.");
   }
 
   /// The step will not be finished here. When this returns, no thread is in a collective of it.
   void give_up() noexcept {
     if (!reducer_) return;
-    const std::lock_guard lock(failure_mutex_);
-    try {
-      is_out_of_step_ = is_out_of_step_ || reducer_->stop() > 0;
-    } catch (...) {
-      is_out_of_step_ = true;
-    }
-    failed_step_ = current_step();
     has_failed_ = true;
+    stop_reducer();
+  }
+
+  void stop_reducer() noexcept {
+    if (!reducer_) return;
+    try {
+      reducer_->stop();
+    } catch (const std::exception&) {  // thrown where gradients are applied, if any are
+    }
   }
 
   const std::shared_ptr<comm::LocalGroup> group_;
   const std::shared_ptr<const Workers> workers_;
+  const int optimizer_;  // its number among the strategy's
   WireBuffers buffers_;
   PackTuner tuner_;
   PackProgress progress_;
   std::vector<std::vector<at::Tensor>> parts_;  // [variable][replica]: delivered early
-  std::atomic<bool> has_failed_ = false;
-  std::mutex failure_mutex_;  // guards what follows
-  std::uint64_t failed_step_ = 0;
-  bool is_out_of_step_ = false;
+  std::atomic<bool> has_failed_ = false;        // the step under way; by any replica
   // Its thread uses what is above, and ends before that.
   const std::unique_ptr<GradientReducer> reducer_;
   const std::vector<std::unique_ptr<comm::Communicator>>
@@ -196,8 +203,10 @@ class WorkerApplier final : public GradientApplier, public EarlyGradients {
 
 std::unique_ptr<GradientApplier> make_worker_applier(std::shared_ptr<comm::LocalGroup> group,
                                                      std::shared_ptr<optim::OptimizerState> state,
-                                                     std::shared_ptr<const Workers> workers) {
-  return std::make_unique<WorkerApplier>(std::move(group), std::move(state), std::move(workers));
+                                                     std::shared_ptr<const Workers> workers,
+                                                     int optimizer) {
+  return std::make_unique<WorkerApplier>(std::move(group), std::move(state), std::move(workers),
+                                         optimizer);
 }
 
 }  // namespace brigade::distribute

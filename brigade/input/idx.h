@@ -14,8 +14,10 @@ namespace brigade::input {
 ///
 /// All functions read a file either plain or as gzip, whatever its name. They throw kNotFound if it
 /// is missing, kInvalidArgument if it is of another kind (its magic number), kDataLoss if it is cut
-/// short, broken, or longer than its dimensions say: one sentence with the file, what was found and
-/// what was expected.
+/// short, broken, or longer than its dimensions say, and kResourceExhausted if there is no memory
+/// for it: one sentence with the file, what was found and what was expected. No more is read, and
+/// no more memory taken, than the dimensions say, and these are first compared with the file's
+/// size.
 
 /// Images: uint8 [count, rows, columns], from a file with magic number 2051.
 at::Tensor idx_images(const io::FileSystem& files, const io::Path& path);

@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 
 #include "brigade/data/testing/dataset_contract.h"
 #include "brigade/io/atomic_write.h"
+#include "brigade/io/compression.h"
 #include "brigade/io/memory_file_system.h"
 
 namespace brigade::input {
@@ -76,6 +78,36 @@ TEST(Idx, RefusesEveryTruncationOfAFile) {
 TEST(Idx, RefusesTrailingBytes) {
   EXPECT_EQ(error_reading(kLabels + "x").code(), ErrorCode::kDataLoss);
   EXPECT_EQ(error_reading(kZippedLabels + "x").code(), ErrorCode::kDataLoss);
+}
+
+/// The bytes, as a gzip file.
+std::string gzip(const std::string& head, std::size_t zeros) {
+  io::MemoryFileSystem files;
+  auto file = io::compressed(files.create("/x", io::CreateMode::kTruncate), io::Compression::kGzip);
+  file->write(io::as_bytes(head));
+  const std::string piece(1 << 20, '\0');
+  for (std::size_t left = zeros; left > 0; left -= std::min(left, piece.size())) {
+    file->write(io::as_bytes(piece).first(std::min(left, piece.size())));
+  }
+  file->close();
+  return files.read("/x");
+}
+
+TEST(Idx, ReadsNoMoreThanTheHeaderSays) {
+  const Error error = error_reading(gzip(kLabels, 100 << 20));
+  EXPECT_EQ(error.code(), ErrorCode::kDataLoss);
+  EXPECT_NE(std::string(error.what()).find("need 3 bytes, but it holds more"), std::string::npos)
+      << error.what();
+}
+
+TEST(Idx, ComparesTheHeaderWithTheFileBeforeItTakesMemory) {
+  const std::string head = "\0\0\x08\x01\xff\xff\xff\xf0"s;  // 4 GiB
+  for (const std::string& bytes : {head, head + "x", gzip(head, 0), gzip(head, 1 << 20)}) {
+    const Error error = error_reading(bytes);
+    EXPECT_EQ(error.code(), ErrorCode::kDataLoss);
+    EXPECT_NE(std::string(error.what()).find("need 4294967280 bytes"), std::string::npos)
+        << error.what();
+  }
 }
 
 TEST(Idx, RefusesDimensionsThatOverflow) {

@@ -24,10 +24,8 @@ struct Kind {
 };
 
 constexpr Kind kFashion{"fashion_mnist", "Fashion-MNIST",
-                        "install Debian's package dataset-fashion-mnist, or name the folder with "
-                        "--data-dir"};
-constexpr Kind kDigits{"mnist", "MNIST",
-                       "put its four idx files into a folder and name it with --data-dir"};
+                        "install Debian's package dataset-fashion-mnist, or name another folder"};
+constexpr Kind kDigits{"mnist", "MNIST", "put its four idx files into a folder and name that"};
 
 /// The file under either name. Throws kNotFound with the remedy.
 io::Path find_file(const io::FileSystem& files, const io::Path& directory, const std::string& name,

@@ -59,13 +59,13 @@ TEST(Mnist, TheTestSplitHasFilesOfItsOwn) {
   EXPECT_EQ(error_of([&] { mnist(files, "/data", Split::kTrain); }).code(), ErrorCode::kNotFound);
 }
 
-TEST(Mnist, AMissingFolderNamesPackageAndFlag) {
+TEST(Mnist, AMissingFolderNamesThePackage) {
   io::MemoryFileSystem files;
   const Error error = error_of([&] { fashion_mnist(files, "/nowhere", Split::kTrain); });
   EXPECT_EQ(error.code(), ErrorCode::kNotFound);
   EXPECT_EQ(std::string(error.what()),
             "No Fashion-MNIST: there is no folder /nowhere; install Debian's package "
-            "dataset-fashion-mnist, or name the folder with --data-dir");
+            "dataset-fashion-mnist, or name another folder");
 }
 
 TEST(Mnist, AMissingFileIsNamed) {

@@ -10,11 +10,14 @@
 #include "brigade/image/decode.h"
 #include "brigade/image/jpeg.h"
 #include "brigade/image/normalise.h"
+#include "brigade/io/read_at_most.h"
 
 namespace brigade::input::internal {
 namespace {
 
 using base::str_cat;
+
+constexpr std::uint64_t kMostBytesOfAPicture = std::uint64_t{1} << 30;
 
 std::int64_t channels_of(ColourMode mode) {
   switch (mode) {
@@ -38,7 +41,7 @@ PictureLoader::PictureLoader(FileListPtr list, const ImageFolderOptions& options
 at::Tensor PictureLoader::load(std::int64_t number) const {
   const auto file = static_cast<std::uint64_t>(number);
   try {
-    return tensor_of(decode(files_->read((*list_)[file])));
+    return tensor_of(decode(io::read_at_most(*files_, (*list_)[file], kMostBytesOfAPicture)));
   } catch (...) {
     list_->rethrow_in(file);
   }

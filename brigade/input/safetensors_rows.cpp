@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "brigade/base/error.h"
+#include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 #include "brigade/concurrency/mutex.h"
 #include "brigade/data/source.h"
@@ -57,8 +58,8 @@ class TensorInFile {
       if (each.name == name) return std::move(each);
       names.push_back(each.name);
     }
-    throw Error(ErrorCode::kNotFound, str_cat("There is no tensor '", name,
-                                              "'; there are: ", base::join(names, ", "), "."));
+    throw Error(ErrorCode::kNotFound, str_cat("There is no tensor ", base::quoted(name),
+                                              "; there are: ", base::listed(names, ", "), "."));
   }
   std::string read(std::uint64_t offset, std::uint64_t size) const {
     std::string bytes(size, '\0');
@@ -91,8 +92,8 @@ class TensorInFile {
 std::shared_ptr<const TensorInFile> open_rows(const io::FileSystem& files, const io::Path& path,
                                               const std::string& name) {
   auto tensor = std::make_shared<const TensorInFile>(files, path, name);
-  check_argument(!tensor->shape().empty(), str_cat("from_safetensors: '", name,
-                                                   "' is a scalar; rows need a first dimension"));
+  check_argument(!tensor->shape().empty(), str_cat("from_safetensors: ", base::quoted(name),
+                                                   " is a scalar; rows need a first dimension"));
   return tensor;
 }
 
@@ -104,7 +105,7 @@ at::Tensor labels_for(const TensorInFile& labels, const std::string& name, std::
   const at::Tensor all = labels.whole();
   const bool fits = all.dim() == 1 && all.size(0) == rows &&
                     at::isIntegralType(all.scalar_type(), /*includeBool=*/false);
-  check_argument(fits, str_cat("from_safetensors: the labels '", name, "' are ",
+  check_argument(fits, str_cat("from_safetensors: the labels ", base::quoted(name), " are ",
                                toString(all.scalar_type()), " [", base::join(labels.shape(), ", "),
                                "]; there must be ", rows, " integers, one a row"));
   return all.to(at::kLong);

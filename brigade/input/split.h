@@ -1,5 +1,7 @@
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <concepts>
 #include <cstdint>
 #include <tuple>
@@ -8,6 +10,7 @@
 
 #include "brigade/data/batch_structure.h"
 #include "brigade/data/structure.h"
+#include "brigade/input/structure.h"
 
 namespace brigade::input {
 
@@ -17,7 +20,8 @@ namespace brigade::input {
 std::vector<std::int64_t> split_sizes(std::int64_t total, std::int64_t parts);
 
 /// How a batch is counted and cut, known from its own type alone. Lists come apart element by
-/// element, tuples and pairs part by part, which must agree on the number of examples.
+/// element; tuples, pairs and lists of tensors part by part, which must agree on the number of
+/// examples.
 ///
 /// Thread-safety: pure functions.
 template <class B>
@@ -36,6 +40,15 @@ struct BatchCut<std::vector<T>> {
   static std::int64_t size(const Batch& batch) { return static_cast<std::int64_t>(batch.size()); }
   static Batch slice(const Batch& batch, std::int64_t begin, std::int64_t end) {
     return Batch(batch.begin() + begin, batch.begin() + end);
+  }
+};
+/// A list of tensors is cut as a tuple of them is, each along its first dimension.
+template <>
+struct BatchCut<std::vector<at::Tensor>> {
+  using Batch = std::vector<at::Tensor>;
+  static std::int64_t size(const Batch& batch) { return data::Structure<Batch>::size(batch); }
+  static Batch slice(const Batch& batch, std::int64_t begin, std::int64_t end) {
+    return data::Structure<Batch>::slice(batch, begin, end);
   }
 };
 template <class... B>

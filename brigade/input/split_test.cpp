@@ -62,6 +62,26 @@ TEST(Split, CutsTuplesAndPairsPartByPart) {
                           "one has 3, another 2");
 }
 
+TEST(Split, CutsEachTensorOfAListAlongItsFirstDimension) {
+  const std::vector<at::Tensor> batch{at::arange(8).reshape({4, 2}), at::arange(4)};
+  EXPECT_EQ(examples_in(batch), 4);
+  const auto parts = input::split(batch, 3);
+  ASSERT_EQ(parts.size(), 3U);
+  for (const auto& part : parts) ASSERT_EQ(part.size(), 2U);
+  EXPECT_TRUE(parts[0][0].equal(at::arange(4).reshape({2, 2})));
+  EXPECT_TRUE(parts[0][1].equal(at::arange(2)));
+  EXPECT_TRUE(parts[2][1].equal(at::arange(3, 4)));
+}
+
+TEST(Split, RefusesListsOfTensorsThatAreNoBatch) {
+  expect_invalid_argument(
+      [] {
+        input::split(std::vector<at::Tensor>{at::arange(4), at::arange(3)}, 2);
+      },
+      "tensor 0 of the list has 4, tensor 1 has 3");
+  expect_invalid_argument([] { input::split(std::vector<at::Tensor>(), 2); }, "list of no tensors");
+}
+
 TEST(Split, RefusesBadCounts) {
   expect_invalid_argument([] { split_sizes(3, 0); }, "over 0 parts");
   expect_invalid_argument([] { split_sizes(-1, 2); }, "-1 examples");

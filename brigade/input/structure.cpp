@@ -13,6 +13,38 @@ namespace brigade::data {
 using input::LabeledBatch;
 using input::LabeledExample;
 
+namespace {
+
+using TensorList = std::vector<at::Tensor>;
+
+template <class Change>
+TensorList each_part(const TensorList& batch, Change change) {
+  TensorList result;
+  for (const at::Tensor& part : batch) result.push_back(change(part));
+  return result;
+}
+
+/// Part i of each of the lists, joined by `join`.
+template <class Join>
+TensorList join_parts(const std::vector<TensorList>& lists, Join join) {
+  TensorList joined;
+  for (std::size_t part = 0; part < lists.front().size(); ++part) {
+    TensorList parts;
+    for (const TensorList& list : lists) {
+      if (list.size() != lists.front().size()) {
+        throw Error(ErrorCode::kInvalidArgument,
+                    base::str_cat("Lists of tensors in one batch must have one length: one has ",
+                                  lists.front().size(), " tensors, another ", list.size()));
+      }
+      parts.push_back(list[part]);
+    }
+    joined.push_back(join(parts));
+  }
+  return joined;
+}
+
+}  // namespace
+
 at::Tensor Structure<at::Tensor>::stack(std::vector<at::Tensor>&& elements) {
   return input::stack_rows(elements);
 }
@@ -74,6 +106,31 @@ LabeledBatch Structure<LabeledBatch>::slice(const LabeledBatch& batch, std::int6
   return Structure<LabeledExample>::slice(batch, begin, end);
 }
 
+TensorList Structure<TensorList>::stack(std::vector<TensorList>&& elements) {
+  return join_parts(elements, input::stack_rows);
+}
+
+std::int64_t Structure<TensorList>::size(const TensorList& batch) {
+  check_argument(!batch.empty(), "A list of no tensors is not a batch: it has no first dimension.");
+  const std::int64_t count = input::row_count(batch.front());
+  for (std::size_t i = 1; i < batch.size(); ++i) {
+    const std::int64_t own = input::row_count(batch[i]);
+    if (own != count) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  base::str_cat("The tensors of a batch must agree in their first dimension, which "
+                                "counts the examples: tensor 0 of the list has ",
+                                count, ", tensor ", i, " has ", own));
+    }
+  }
+  return count;
+}
+
+TensorList Structure<TensorList>::slice(const TensorList& batch, std::int64_t begin,
+                                        std::int64_t end) {
+  return each_part(batch,
+                   [&](const at::Tensor& part) { return input::rows_between(part, begin, end); });
+}
+
 std::int64_t Unbatch<at::Tensor>::size(const at::Tensor& batch) {
   return input::row_count(batch);
 }
@@ -88,6 +145,22 @@ at::Tensor Unbatch<at::Tensor>::slice(at::Tensor& batch, std::int64_t begin, std
 
 at::Tensor Unbatch<at::Tensor>::concatenate(std::vector<at::Tensor>&& parts) {
   return input::join_rows(parts);
+}
+
+std::int64_t Unbatch<TensorList>::size(const TensorList& batch) {
+  return Structure<TensorList>::size(batch);
+}
+
+TensorList Unbatch<TensorList>::element(TensorList& batch, std::int64_t index) {
+  return each_part(batch, [&](const at::Tensor& part) { return input::row_of(part, index); });
+}
+
+TensorList Unbatch<TensorList>::slice(TensorList& batch, std::int64_t begin, std::int64_t end) {
+  return Structure<TensorList>::slice(batch, begin, end);
+}
+
+TensorList Unbatch<TensorList>::concatenate(std::vector<TensorList>&& parts) {
+  return join_parts(parts, input::join_rows);
 }
 
 std::int64_t Unbatch<LabeledBatch>::size(const LabeledBatch& batch) {

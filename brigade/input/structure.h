@@ -47,6 +47,20 @@ struct Structure<input::LabeledBatch> {
   static Batch slice(const Batch& batch, std::int64_t begin, std::int64_t end);
 };
 
+/// A list of tensors is one element of several parts, as a tuple is: lists of one length are
+/// stacked part by part, and a batch has as many elements as the first dimension of each of its
+/// tensors.
+///
+/// Thread-safety: pure functions. Throws kInvalidArgument for lists of different lengths or none,
+/// and for parts with different numbers of elements, naming both.
+template <>
+struct Structure<std::vector<at::Tensor>> {
+  using Batch = std::vector<at::Tensor>;
+  static Batch stack(std::vector<std::vector<at::Tensor>>&& elements);
+  static std::int64_t size(const Batch& batch);
+  static Batch slice(const Batch& batch, std::int64_t begin, std::int64_t end);
+};
+
 /// Rows and parts are views of the batch; batches are joined by copying.
 ///
 /// Thread-safety: pure functions.
@@ -56,6 +70,19 @@ struct Unbatch<at::Tensor> {
   using Batch = at::Tensor;
   static std::int64_t size(const Batch& batch);
   static at::Tensor element(Batch& batch, std::int64_t index);
+  static Batch slice(Batch& batch, std::int64_t begin, std::int64_t end);
+  static Batch concatenate(std::vector<Batch>&& parts);
+};
+
+/// Lists come apart into lists of rows, part by part.
+///
+/// Thread-safety: pure functions.
+template <>
+struct Unbatch<std::vector<at::Tensor>> {
+  using Element = std::vector<at::Tensor>;
+  using Batch = std::vector<at::Tensor>;
+  static std::int64_t size(const Batch& batch);
+  static Element element(Batch& batch, std::int64_t index);
   static Batch slice(Batch& batch, std::int64_t begin, std::int64_t end);
   static Batch concatenate(std::vector<Batch>&& parts);
 };

@@ -91,6 +91,28 @@ TEST(Unbatch, RefusesLabelsThatAreNoNumbers) {
       "labels are int64 [N]");
 }
 
+TEST(Structure, ListsOfTensorsAreStackedPartByPart) {
+  using List = std::vector<at::Tensor>;
+  const auto lists = data::from_elements<List>({{at::ones({2}), at::full({}, 3)},
+                                                {at::zeros({2}), at::full({}, 4)},
+                                                {at::ones({2}), at::full({}, 5)}});
+  auto iterator = lists.batch(2).iterator();
+  const std::optional<List> batch = iterator.next();
+  ASSERT_EQ(batch->size(), 2U);
+  EXPECT_EQ((*batch)[0].sizes(), at::IntArrayRef({2, 2}));
+  EXPECT_TRUE((*batch)[1].equal(at::tensor({3, 4}).to((*batch)[1].scalar_type())));
+
+  auto again = lists.batch(2).unbatch().batch(3).iterator();
+  EXPECT_EQ((*again.next())[0].sizes(), at::IntArrayRef({3, 2}));
+  auto rebatched = lists.batch(2).rebatch(3).iterator();
+  EXPECT_EQ((*rebatched.next())[1].sizes(), at::IntArrayRef({3}));
+  expect_invalid_argument(
+      [] {
+        data::Structure<List>::stack({{at::ones(2)}, {at::ones(2), at::ones(2)}});
+      },
+      "one has 1 tensors, another 2");
+}
+
 TEST(Rebatch, CutsAndJoinsTensors) {
   const auto batches = examples_of(7).batch(3);
   auto iterator = batches.rebatch(2).iterator();

@@ -114,6 +114,14 @@ std::optional<FileInfo> FaultyFileSystem::info(const Path& path) const {
   return below_->info(path);
 }
 
+std::optional<FileInfo> FaultyFileSystem::entry(const Path& path) const {
+  return below_->entry(path);
+}
+
+std::unique_ptr<HeldFolder> FaultyFileSystem::hold(const Path& directory) const {
+  return below_->hold(directory);
+}
+
 std::vector<std::string> FaultyFileSystem::list(const Path& directory) const {
   return below_->list(directory);
 }

@@ -47,8 +47,10 @@ class FaultyFileSystem final : public FileSystem {
   void rename(const Path& from, const Path& to) override;
   bool remove(const Path& path) override;
   std::optional<FileInfo> info(const Path& path) const override;
+  std::optional<FileInfo> entry(const Path& path) const override;
   std::vector<std::string> list(const Path& directory) const override;
   void create_directories(const Path& directory) override;
+  std::unique_ptr<HeldFolder> hold(const Path& directory) const override;
   void sync_directory(const Path& directory) override;
 
  private:

@@ -1,11 +1,17 @@
 #include "brigade/io/file_system.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <filesystem>
 #include <functional>
+#include <vector>
 
 #include "brigade/base/error.h"
 #include "brigade/io/memory_file_system.h"
@@ -198,6 +204,38 @@ TEST_P(FileSystemContract, RemovesFilesAndEmptyFoldersOnly) {
   EXPECT_FALSE(files_.exists(at("folder")));
 }
 
+TEST_P(FileSystemContract, MakesOneNewFolder) {
+  files_.create_directory(at("folder"));
+  EXPECT_EQ(files_.entry(at("folder"))->kind, FileKind::kDirectory);
+  EXPECT_EQ(code_of([&] { files_.create_directory(at("folder")); }, at("folder")),
+            ErrorCode::kAlreadyExists);
+  EXPECT_EQ(code_of([&] { files_.create_directory(at("none/below")); }, at("none/below")),
+            ErrorCode::kNotFound);
+}
+
+TEST_P(FileSystemContract, RemovesTheFilesThatAreAskedFor) {
+  files_.create_directories(at("folder/a-folder"));
+  for (const char* name : {"folder/a-file", "folder/b-file"}) write_file(files_, at(name), "x");
+  const auto is_a = [](std::string_view name) { return name.starts_with("a-"); };
+  const FolderSweep sweep = files_.remove_files(at("folder"), is_a);
+  EXPECT_TRUE(sweep.is_folder);
+  EXPECT_THAT(sweep.left, ElementsAre("a-folder", "b-file"));
+  EXPECT_THAT(files_.list(at("folder")), ElementsAre("a-folder", "b-file"));
+  EXPECT_FALSE(files_.remove_files(at("folder/b-file"), is_a).is_folder);
+  EXPECT_FALSE(files_.remove_files(at("none"), is_a).is_folder);
+}
+
+TEST_P(FileSystemContract, HoldsAFolderAsLongAsItIsThere) {
+  files_.create_directories(at("folder"));
+  const auto held = files_.hold(at("folder"));
+  EXPECT_TRUE(held->is_in_place());
+  files_.rename(at("folder"), at("moved"));
+  EXPECT_FALSE(held->is_in_place());
+  files_.rename(at("moved"), at("folder"));
+  EXPECT_TRUE(held->is_in_place());
+  EXPECT_EQ(code_of([&] { files_.hold(at("none")); }, at("none")), ErrorCode::kNotFound);
+}
+
 class PosixFileSystem : public testing::Test {
  protected:
   ~PosixFileSystem() override {
@@ -233,6 +271,44 @@ TEST_F(PosixFileSystem, AFullDeviceIsResourceExhausted) {
             ErrorCode::kResourceExhausted);
 }
 
+// Opening one for reading would wait until somebody writes, and the other way round.
+TEST_F(PosixFileSystem, ANamedPipeIsRefusedWithoutWaiting) {
+  const Path pipe = place_.root / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  for (const std::function<void()>& call :
+       std::vector<std::function<void()>>{[&] { files_.read(pipe); }, [&] { files_.open(pipe); },
+                                          [&] { files_.create(pipe, CreateMode::kTruncate); }}) {
+    EXPECT_EQ(code_of(call, pipe), ErrorCode::kInvalidArgument);
+  }
+  const int reader = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK);  // somebody reads
+  EXPECT_EQ(code_of([&] { files_.create(pipe, CreateMode::kTruncate); }, pipe),
+            ErrorCode::kInvalidArgument);
+  ::close(reader);
+}
+
+TEST_F(PosixFileSystem, DevicesAndSocketsAreNotRead) {
+  const Path socket_path = place_.root / "socket";
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+  ASSERT_LT(socket_path.string().size(), sizeof address.sun_path);
+  std::strcpy(address.sun_path, socket_path.c_str());
+  const int listener = ::socket(AF_UNIX, SOCK_STREAM, 0);
+  ASSERT_EQ(::bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  for (const Path& path : {Path("/dev/zero"), Path("/dev/null"), socket_path}) {
+    EXPECT_EQ(code_of([&] { files_.read(path); }, path), ErrorCode::kInvalidArgument);
+    EXPECT_EQ(code_of([&] { files_.open(path); }, path), ErrorCode::kInvalidArgument);
+  }
+  ::close(listener);
+}
+
+TEST_F(PosixFileSystem, AFileThatNoMemoryCanHoldIsAnError) {
+  const Path path = place_.root / "sparse";
+  write_file(files_, path, "x");
+  std::error_code error;
+  std::filesystem::resize_file(path, std::uintmax_t{1} << 43, error);  // takes no disk
+  if (error) GTEST_SKIP() << "no sparse files of 8 TiB here: " << error.message();
+  EXPECT_EQ(code_of([&] { files_.read(path); }, path), ErrorCode::kResourceExhausted);
+}
+
 TEST_F(PosixFileSystem, AForbiddenFolderIsPermissionDenied) {
   if (::geteuid() == 0) GTEST_SKIP() << "root may do everything";
   std::filesystem::permissions(
@@ -241,6 +317,28 @@ TEST_F(PosixFileSystem, AForbiddenFolderIsPermissionDenied) {
   EXPECT_EQ(code_of([&] { files_.create(file, CreateMode::kTruncate); }, file),
             ErrorCode::kPermissionDenied);
   std::filesystem::permissions(place_.root, std::filesystem::perms::owner_all);
+}
+
+TEST_F(PosixFileSystem, KnowsAFolderFromOneThatTookItsPlace) {
+  const Path folder = place_.root / "folder";
+  files_.create_directory(folder);
+  const auto held = files_.hold(folder);
+  std::filesystem::remove(folder);
+  EXPECT_FALSE(held->is_in_place());
+  files_.create_directory(folder);
+  EXPECT_FALSE(held->is_in_place());
+}
+
+TEST_F(PosixFileSystem, SeesALinkAsSuchIfAskedForTheEntry) {
+  files_.create_directory(place_.root / "folder");
+  const Path link = place_.root / "link";
+  std::filesystem::create_directory_symlink(place_.root / "folder", link);
+  EXPECT_EQ(files_.info(link)->kind, FileKind::kDirectory);
+  EXPECT_EQ(files_.entry(link)->kind, FileKind::kLink);
+  std::filesystem::remove(place_.root / "folder");
+  EXPECT_FALSE(files_.exists(link));
+  EXPECT_EQ(files_.entry(link)->kind, FileKind::kLink);
+  EXPECT_EQ(code_of([&] { files_.create_directory(link); }, link), ErrorCode::kAlreadyExists);
 }
 
 TEST_F(PosixFileSystem, ReadsFilesThatDoNotSayTheirSize) {

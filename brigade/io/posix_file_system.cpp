@@ -8,11 +8,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <exception>
 #include <limits>
 #include <system_error>
 #include <utility>
 
 #include "brigade/base/error.h"
+#include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 
 namespace brigade::io {
@@ -52,6 +54,8 @@ Explanation explain(int error) {
       return {ErrorCode::kInvalidArgument, "a part of the path is a file, not a folder"};
     case EISDIR:
       return {ErrorCode::kInvalidArgument, "name a file, not a folder"};
+    case ENXIO:  // a socket, or a named pipe that nobody reads
+      return {ErrorCode::kInvalidArgument, "name a regular file"};
     case ENAMETOOLONG:
     case ELOOP:
     case EINVAL:
@@ -62,11 +66,30 @@ Explanation explain(int error) {
   }
 }
 
+/// What is longer than any path is no path, and may be very long.
+std::string shown(const Path& path) {
+  constexpr std::size_t kLongest = 4096;
+  if (path.empty()) return "\"\"";
+  return path.native().size() > kLongest ? base::shortened(path.native()) : path.string();
+}
+
 [[noreturn]] void fail(std::string_view action, const Path& path, int error) {
   const Explanation explanation = explain(error);
   throw Error(explanation.code,
-              str_cat("cannot ", action, " ", path.empty() ? "\"\"" : path.string(), ": ",
+              str_cat("cannot ", action, " ", shown(path), ": ",
                       std::generic_category().message(error), "; ", explanation.advice));
+}
+
+std::string_view kind_of(mode_t mode) {
+  if (S_ISFIFO(mode)) return "a named pipe";
+  if (S_ISCHR(mode) || S_ISBLK(mode)) return "a device";
+  return S_ISSOCK(mode) ? "a socket" : "no file";
+}
+
+[[noreturn]] void refuse_kind(std::string_view action, const Path& path, mode_t mode) {
+  throw Error(ErrorCode::kInvalidArgument,
+              str_cat("cannot ", action, " ", path, ": it is ", kind_of(mode),
+                      ", which may have no end or keep its reader waiting; name a regular file"));
 }
 
 /// Repeats a system call that a signal interrupted.
@@ -84,6 +107,8 @@ class Descriptor {
       : number_(retried([&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0666); })) {
     if (number_ < 0) fail(action, path, errno);
   }
+  /// Takes over an open one.
+  explicit Descriptor(int number) : number_(number) {}
   ~Descriptor() {
     if (number_ >= 0) ::close(number_);
   }
@@ -97,9 +122,114 @@ class Descriptor {
   int number_;
 };
 
+/// A regular file, open for reading. O_NONBLOCK: a named pipe would be waited for in `open`.
+class FileToRead {
+ public:
+  explicit FileToRead(const Path& path) : file_("read", path, O_RDONLY | O_NONBLOCK) {
+    struct stat status {};
+    if (::fstat(file_.number(), &status) < 0) fail("read", path, errno);
+    if (S_ISDIR(status.st_mode)) fail("read", path, EISDIR);
+    if (!S_ISREG(status.st_mode)) refuse_kind("read", path, status.st_mode);
+    size_ = static_cast<std::uint64_t>(std::max<off_t>(status.st_size, 0));
+  }
+  int number() const { return file_.number(); }
+  std::uint64_t size() const { return size_; }
+
+ private:
+  Descriptor file_;
+  std::uint64_t size_ = 0;
+};
+
+/// Room for a whole file.
+std::string buffer_for(const Path& path, std::uint64_t bytes) {
+  try {
+    return std::string(bytes, '\0');
+  } catch (const std::exception&) {  // no memory, or more than a string can hold
+    throw Error(ErrorCode::kResourceExhausted,
+                str_cat("cannot read ", path, ": it has ", base::human_bytes(bytes),
+                        ", for which there is no memory; is it the right file?"));
+  }
+}
+
+FileInfo info_of(const struct stat& status) {
+  if (S_ISDIR(status.st_mode)) return {FileKind::kDirectory, 0};
+  if (S_ISLNK(status.st_mode)) return {FileKind::kLink, 0};
+  if (!S_ISREG(status.st_mode)) return {FileKind::kOther, 0};
+  return {FileKind::kFile, static_cast<std::uint64_t>(status.st_size)};
+}
+
+bool says_nothing_there(int error) {
+  return error == ENOENT || error == ENOTDIR;
+}
+
+/// The names in an open folder.
+std::vector<std::string> names_in(int folder, const Path& path) {
+  // Another descriptor, which the stream closes.
+  const int copy = ::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (copy < 0) fail("list", path, errno);
+  const std::unique_ptr<DIR, int (*)(DIR*)> stream(::fdopendir(copy), ::closedir);
+  if (stream == nullptr) {
+    const int error = errno;
+    ::close(copy);
+    fail("list", path, error);
+  }
+  std::vector<std::string> names;
+  errno = 0;
+  while (const dirent* entry = ::readdir(stream.get())) {
+    const std::string name = entry->d_name;
+    if (name != "." && name != "..") names.push_back(name);
+    errno = 0;
+  }
+  if (errno != 0) fail("list", path, errno);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+/// Removes `name` from an open folder if it is a regular file. What takes its place between the two
+/// calls loses its name in this folder and nothing else. Returns whether it is gone.
+bool remove_regular(int folder, const Path& path, const std::string& name) {
+  struct stat status {};
+  if (::fstatat(folder, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) < 0) {
+    if (errno == ENOENT) return true;
+    fail("look at", path / name, errno);
+  }
+  if (!S_ISREG(status.st_mode)) return false;
+  if (::unlinkat(folder, name.c_str(), 0) == 0 || errno == ENOENT) return true;
+  fail("remove", path / name, errno);
+}
+
+class PosixHeldFolder final : public HeldFolder {
+ public:
+  explicit PosixHeldFolder(const Path& path)
+      : path_(path), folder_("open folder", path, O_PATH | O_DIRECTORY) {}
+
+  // While it is open, no other file can get its number.
+  bool is_in_place() const override {
+    struct stat held {};
+    if (::fstat(folder_.number(), &held) < 0) fail("look at", path_, errno);
+    struct stat found {};
+    if (::stat(path_.c_str(), &found) < 0) {
+      if (says_nothing_there(errno) || errno == ESTALE || errno == ELOOP) return false;
+      fail("look at", path_, errno);
+    }
+    return held.st_dev == found.st_dev && held.st_ino == found.st_ino;
+  }
+
+ private:
+  Path path_;
+  Descriptor folder_;
+};
+
 class PosixWritableFile final : public WritableFile {
  public:
-  PosixWritableFile(const Path& path, int flags) : path_(path), file_("create", path, flags) {}
+  // O_NONBLOCK: a named pipe would be waited for until somebody reads it.
+  PosixWritableFile(const Path& path, int flags)
+      : path_(path), file_("create", path, flags | O_NONBLOCK) {
+    struct stat status {};
+    if (::fstat(file_.number(), &status) < 0) fail("create", path, errno);
+    const bool can_be_written = S_ISREG(status.st_mode) || S_ISCHR(status.st_mode);
+    if (!can_be_written) refuse_kind("create", path, status.st_mode);
+  }
 
   void write(std::span<const std::byte> bytes) override {
     while (!bytes.empty()) {
@@ -136,11 +266,7 @@ class PosixWritableFile final : public WritableFile {
 
 class PosixReadableFile final : public ReadableFile {
  public:
-  explicit PosixReadableFile(const Path& path) : path_(path), file_("read", path, O_RDONLY) {
-    struct stat status {};
-    if (::fstat(file_.number(), &status) < 0) fail("read", path, errno);
-    if (S_ISDIR(status.st_mode)) fail("read", path, EISDIR);
-  }
+  explicit PosixReadableFile(const Path& path) : path_(path), file_(path) {}
   std::size_t read(std::span<std::byte> buffer) override {
     std::size_t filled = 0;
     while (filled < buffer.size()) {
@@ -162,19 +288,16 @@ class PosixReadableFile final : public ReadableFile {
 
  private:
   Path path_;
-  Descriptor file_;
+  FileToRead file_;
 };
 
 class PosixFileSystem final : public FileSystem {
  public:
   std::string read(const Path& path) const override {
-    const Descriptor file("read", path, O_RDONLY);
-    struct stat status {};
-    if (::fstat(file.number(), &status) < 0) fail("read", path, errno);
-    if (S_ISDIR(status.st_mode)) fail("read", path, EISDIR);
+    const FileToRead file(path);
     // One byte more than the size, so that the end of a file that did not grow is seen without
     // growing the buffer.
-    std::string content(static_cast<std::size_t>(std::max<off_t>(status.st_size, 0)) + 1, '\0');
+    std::string content = buffer_for(path, file.size() + 1);
     std::size_t filled = 0;
     while (true) {
       const ssize_t got = retried(
@@ -212,12 +335,19 @@ class PosixFileSystem final : public FileSystem {
   std::optional<FileInfo> info(const Path& path) const override {
     struct stat status {};
     if (::stat(path.c_str(), &status) < 0) {
-      if (errno == ENOENT || errno == ENOTDIR) return std::nullopt;
+      if (says_nothing_there(errno)) return std::nullopt;
       fail("look at", path, errno);
     }
-    if (S_ISDIR(status.st_mode)) return FileInfo{FileKind::kDirectory, 0};
-    if (!S_ISREG(status.st_mode)) return FileInfo{FileKind::kOther, 0};
-    return FileInfo{FileKind::kFile, static_cast<std::uint64_t>(status.st_size)};
+    return info_of(status);
+  }
+
+  std::optional<FileInfo> entry(const Path& path) const override {
+    struct stat status {};
+    if (::lstat(path.c_str(), &status) < 0) {
+      if (says_nothing_there(errno)) return std::nullopt;
+      fail("look at", path, errno);
+    }
+    return info_of(status);
   }
 
   std::vector<std::string> list(const Path& directory) const override {
@@ -237,6 +367,30 @@ class PosixFileSystem final : public FileSystem {
     std::error_code error;
     std::filesystem::create_directories(directory, error);
     if (error) fail("create folder", directory, error.value());
+  }
+
+  void create_directory(const Path& directory) override {
+    if (::mkdir(directory.c_str(), 0777) < 0) fail("create folder", directory, errno);
+  }
+
+  FolderSweep remove_files(const Path& directory, const IsOwnName& is_own) override {
+    const int folder = retried(
+        [&] { return ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC); });
+    if (folder < 0) {
+      // A link is ELOOP or, as O_DIRECTORY is looked at first, ENOTDIR.
+      if (says_nothing_there(errno) || errno == ELOOP) return {.is_folder = false, .left = {}};
+      fail("open folder", directory, errno);
+    }
+    const Descriptor owner(folder);
+    FolderSweep sweep;
+    for (const std::string& name : names_in(folder, directory)) {
+      if (!is_own(name) || !remove_regular(folder, directory, name)) sweep.left.push_back(name);
+    }
+    return sweep;
+  }
+
+  std::unique_ptr<HeldFolder> hold(const Path& directory) const override {
+    return std::make_unique<PosixHeldFolder>(directory);
   }
 
   void sync_directory(const Path& directory) override {

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "brigade/base/error.h"
+#include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 #include "brigade/io/record_framing.h"
 #include "brigade/io/strict_json.h"
@@ -78,7 +79,7 @@ class Parser {
     if (!value.is_object()) fail(kMetadata, " is not an object");
     std::map<std::string, std::string> result;
     for (const auto& [key, text] : value.items()) {
-      if (!text.is_string()) fail("the metadata '", key, "' is not a string");
+      if (!text.is_string()) fail("the metadata ", base::quoted(key), " is not a string");
       result[key] = text.get<std::string>();
     }
     return result;
@@ -87,13 +88,14 @@ class Parser {
   TensorEntry entry(const std::string& name, const json& value) const {
     const bool is_entry = value.is_object() && value.size() == 3 && value.contains("dtype") &&
                           value.contains("shape") && value.contains("data_offsets");
-    if (!is_entry) fail("tensor '", name, "': expected exactly dtype, shape and data_offsets");
+    if (!is_entry)
+      fail("tensor ", base::quoted(name), ": expected exactly dtype, shape and data_offsets");
     TensorEntry result{.name = name, .dtype = dtype(name, value["dtype"]), .shape = {}};
     result.shape = shape(name, value["shape"]);
     const auto& offsets = value["data_offsets"];
     if (!offsets.is_array() || offsets.size() != 2 || !offsets[0].is_number_unsigned() ||
         !offsets[1].is_number_unsigned()) {
-      fail("tensor '", name, "': data_offsets are not two numbers");
+      fail("tensor ", base::quoted(name), ": data_offsets are not two numbers");
     }
     result.begin = offsets[0].get<std::uint64_t>();
     result.end = offsets[1].get<std::uint64_t>();
@@ -102,25 +104,28 @@ class Parser {
   }
 
   TensorDtype dtype(const std::string& name, const json& value) const {
-    if (!value.is_string()) fail("tensor '", name, "': dtype is not a string");
+    if (!value.is_string()) fail("tensor ", base::quoted(name), ": dtype is not a string");
     const auto& text = value.get_ref<const std::string&>();
     const auto known = tensor_dtype_named(text);
     if (!known) {
-      fail("tensor '", name, "': unknown dtype '", text, "'; known are ", tensor_dtypes());
+      fail("tensor ", base::quoted(name), ": unknown dtype ", base::quoted(text), "; known are ",
+           tensor_dtypes());
     }
     return *known;
   }
 
   std::vector<std::int64_t> shape(const std::string& name, const json& value) const {
     if (!value.is_array() || value.size() > kMostDimensions) {
-      fail("tensor '", name, "': shape is not a list of at most ", kMostDimensions, " numbers");
+      fail("tensor ", base::quoted(name), ": shape is not a list of at most ", kMostDimensions,
+           " numbers");
     }
     std::vector<std::int64_t> result;
     for (const auto& dimension : value) {
       constexpr auto kLargest =
           static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
       if (!dimension.is_number_unsigned() || dimension.get<std::uint64_t>() > kLargest) {
-        fail("tensor '", name, "': a dimension is not a whole number from 0 to 2^63 - 1");
+        fail("tensor ", base::quoted(name),
+             ": a dimension is not a whole number from 0 to 2^63 - 1");
       }
       result.push_back(dimension.get<std::int64_t>());
     }
@@ -129,7 +134,7 @@ class Parser {
 
   void check_extent(const TensorEntry& entry) const {
     if (entry.begin > entry.end || entry.end > data_bytes_) {
-      fail("tensor '", entry.name, "': bytes ", entry.begin, " to ", entry.end,
+      fail("tensor ", base::quoted(entry.name), ": bytes ", entry.begin, " to ", entry.end,
            " do not lie within the ", data_bytes_, " bytes of data (was the file cut short?)");
     }
     // Zeros are left out of the first product: strides are products too, and must fit all the same.
@@ -138,12 +143,12 @@ class Parser {
     for (const auto dimension : entry.shape) {
       is_empty |= dimension == 0;
       if (dimension != 0 && __builtin_mul_overflow(extent, dimension, &extent)) {
-        fail("tensor '", entry.name, "': its shape's size overflows");
+        fail("tensor ", base::quoted(entry.name), ": its shape's size overflows");
       }
     }
     const auto expected = is_empty ? 0 : static_cast<std::uint64_t>(extent);
     if (entry.end - entry.begin != expected) {
-      fail("tensor '", entry.name, "': shape [", base::join(entry.shape, ", "), "] of ",
+      fail("tensor ", base::quoted(entry.name), ": shape [", base::join(entry.shape, ", "), "] of ",
            entry.dtype.name, " takes ", expected, " bytes, the offsets give it ",
            entry.end - entry.begin);
     }
@@ -153,7 +158,7 @@ class Parser {
     std::uint64_t position = 0;
     for (const auto& each : tensors) {
       if (each.begin != position) {
-        fail("tensor '", each.name, "': its data begins at byte ", each.begin,
+        fail("tensor ", base::quoted(each.name), ": its data begins at byte ", each.begin,
              each.begin < position ? ", inside another tensor's" : ", after a hole",
              "; expected byte ", position);
       }

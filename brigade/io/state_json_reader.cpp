@@ -9,8 +9,10 @@
 #include <vector>
 
 #include "brigade/base/error.h"
+#include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 #include "brigade/io/state_json_forms.h"
+#include "brigade/io/strict_json.h"
 
 namespace brigade::io {
 namespace {
@@ -44,7 +46,8 @@ class Reader : public nlohmann::json_sax<json> {
   bool number_float(double value, const std::string& digits) override {
     // The parser turns integers that are too large into rounded doubles.
     if (digits.find_first_of(".eE") == std::string::npos) {
-      fail(str_cat(where(), ": integer ", digits, " fits neither int64 nor uint64"));
+      fail(str_cat(where(), ": integer ", base::shortened(digits),
+                   " fits neither int64 nor uint64"));
     }
     return add(value);
   }
@@ -59,13 +62,13 @@ class Reader : public nlohmann::json_sax<json> {
   bool end_array() override { return close(); }
   bool key(std::string& value) override {
     if (open_.back().tree.has(value))
-      fail(str_cat(where(), ": the key \"", value, "\" appears twice"));
+      fail(str_cat(where(), ": the key \"", base::shortened(value), "\" appears twice"));
     open_.back().key = std::move(value);
     return true;
   }
   bool parse_error(std::size_t position, const std::string&,
                    const nlohmann::detail::exception& error) override {
-    fail(str_cat("cannot be read at byte ", position, ": ", error.what()));
+    fail(str_cat("cannot be read at byte ", position, ": ", base::shortened(error.what())));
   }
 
  private:
@@ -77,8 +80,9 @@ class Reader : public nlohmann::json_sax<json> {
   std::string where() const {
     std::string path = "state";
     for (const Open& level : open_) {
-      path += level.tree.kind() == StateKind::kDict ? str_cat("[\"", level.key, "\"]")
-                                                    : str_cat("[", level.tree.size(), "]");
+      path += level.tree.kind() == StateKind::kDict
+                  ? str_cat("[\"", base::shortened(level.key), "\"]")
+                  : str_cat("[", level.tree.size(), "]");
     }
     return path;
   }
@@ -149,8 +153,8 @@ class Reader : public nlohmann::json_sax<json> {
   StateTree bytes(std::string_view name) {
     ArrayLeaf array = take_array(name);
     if (array.dtype != "U8" || array.shape.size() != 1) {
-      fail(str_cat(where(), ": bytes need an array of U8 with one dimension; \"", name,
-                   "\" is none"));
+      fail(str_cat(where(), ": bytes need an array of U8 with one dimension; \"",
+                   base::shortened(name), "\" is none"));
     }
     return std::move(array.bytes);
   }
@@ -158,8 +162,8 @@ class Reader : public nlohmann::json_sax<json> {
   ArrayLeaf take_array(std::string_view name) {
     const auto found = arrays_.find(std::string(name));
     if (found == arrays_.end()) {
-      fail(
-          str_cat(where(), ": refers to the array \"", name, "\", which is missing or used twice"));
+      fail(str_cat(where(), ": refers to the array \"", base::shortened(name),
+                   "\", which is missing or used twice"));
     }
     ArrayLeaf array = std::move(found->second);
     arrays_.erase(found);
@@ -179,6 +183,7 @@ class Reader : public nlohmann::json_sax<json> {
 }  // namespace
 
 StateTree from_json(std::string_view text, std::map<std::string, ArrayLeaf> arrays) {
+  if (const auto why = not_json(text)) fail(*why);
   Reader reader(std::move(arrays));
   json::sax_parse(text, &reader);
   return reader.take_root();

@@ -149,6 +149,13 @@ TEST(StateJson, RefusesBrokenText) {
   }
 }
 
+TEST(StateJson, RefusesANulAndAByteOrderMark) {
+  using std::string_literals::operator""s;
+  for (const std::string& text : {"{}\0{}"s, "{}\0"s, "\xef\xbb\xbf{}"s}) {
+    EXPECT_THROW(from_json(text), Error) << testing::PrintToString(text);
+  }
+}
+
 TEST(StateJson, RefusesUnknownForms) {
   for (const char* text : {"$", "$5", "$uint64:", "$uint64:-1", "$uint64:18446744073709551616",
                            "$uint64: 1", "$uint64:1x", "$int64:", "$int64:9223372036854775808",

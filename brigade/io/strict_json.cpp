@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "brigade/base/error.h"
+#include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 
 namespace brigade::io {
@@ -40,12 +41,13 @@ class Watch final : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
   bool key(std::string& key) override {
-    if (!keys_.back().insert(key).second) fail_(base::str_cat("the key '", key, "' occurs twice"));
+    if (!keys_.back().insert(key).second)
+      fail_(base::str_cat("the key ", base::quoted(key), " occurs twice"));
     return true;
   }
   bool parse_error(std::size_t, const std::string&,
                    const nlohmann::json::exception& error) override {
-    fail_(base::str_cat("it is not JSON: ", position_and_reason(error.what())));
+    fail_(base::str_cat("it is not JSON: ", base::shortened(position_and_reason(error.what()))));
     return false;
   }
 
@@ -72,9 +74,17 @@ class Watch final : public nlohmann::json_sax<nlohmann::json> {
 
 nlohmann::json parse_strict_json(std::string_view text, std::size_t deepest,
                                  const std::function<void(const std::string& why)>& fail) {
+  if (const auto why = not_json(text)) fail(base::str_cat("it is not JSON: ", *why));
   Watch watch(deepest, fail);
   if (nlohmann::json::sax_parse(text, &watch)) return nlohmann::json::parse(text);
   throw Error(ErrorCode::kInternal, "parse_strict_json: `fail` must throw.");
+}
+
+std::optional<std::string> not_json(std::string_view text) {
+  if (text.starts_with("\xef\xbb\xbf")) return "it begins with a byte-order mark; write it without";
+  const std::size_t nul = text.find('\0');
+  if (nul == std::string_view::npos) return std::nullopt;
+  return base::str_cat("byte ", nul, " is NUL");
 }
 
 }  // namespace brigade::io

@@ -30,6 +30,23 @@ TEST(StrictJson, SaysTheLineAndColumnOfASyntaxError) {
               testing::StartsWith("it is not JSON: line 2, column 11: syntax error"));
 }
 
+// The parser itself passes over both: what comes behind the NUL would never be looked at.
+TEST(StrictJson, RefusesANulAndAByteOrderMark) {
+  using std::string_literals::operator""s;
+  EXPECT_EQ(refusal("{}\0garbage"s), "it is not JSON: byte 2 is NUL");
+  EXPECT_EQ(refusal("{}\0"s), "it is not JSON: byte 2 is NUL");
+  EXPECT_EQ(refusal("\0{}"s), "it is not JSON: byte 0 is NUL");
+  EXPECT_THAT(refusal("\xef\xbb\xbf{}"), testing::HasSubstr("byte-order mark"));
+  EXPECT_EQ(refusal("{}\n "), "none");
+  EXPECT_THAT(refusal("{} {}"), testing::StartsWith("it is not JSON: line 1"));
+}
+
+TEST(StrictJson, AMessageShowsTheBeginningOfALongKey) {
+  const std::string key(100'000, 'k');
+  EXPECT_LT(refusal("{\"" + key + "\": 1, \"" + key + "\": 2}").size(), 300u);
+  EXPECT_LT(refusal("[\"" + key + "]").size(), 500u);
+}
+
 TEST(StrictJson, RefusesAKeyThatOccursTwiceInOneObject) {
   EXPECT_EQ(refusal(R"({"a": {"b": 1, "b": 2}})"), "the key 'b' occurs twice");
 }

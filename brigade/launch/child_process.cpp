@@ -14,7 +14,9 @@
 
 #include "brigade/base/environment.h"
 #include "brigade/base/error.h"
+#include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
+#include "brigade/launch/key_descriptor.h"
 #include "brigade/launch/shim.h"
 
 extern char** environ;
@@ -41,7 +43,7 @@ void check_program(const std::string& program) {
     }
   }
   throw Error(ErrorCode::kNotFound,
-              base::str_cat("'", program, "' is no program that can be run here."));
+              base::str_cat(base::quoted(program), " is no program that can be run here."));
 }
 
 std::vector<std::string> merged_environment(
@@ -76,12 +78,14 @@ std::vector<std::string> shim_command(const SpawnOptions& options) {
 /// What the child's descriptors are, and that it begins without blocked or ignored signals.
 class SpawnSettings {
  public:
-  SpawnSettings(int lifeline, int output, int errors) {
+  SpawnSettings(int lifeline, int output, int errors, const FileDescriptor& key) {
     ::posix_spawn_file_actions_init(&actions);
     ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     ::posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
     ::posix_spawn_file_actions_adddup2(&actions, errors, STDERR_FILENO);
     ::posix_spawn_file_actions_adddup2(&actions, lifeline, kLifeline);
+    // Last: the number may be that of a pipe above, which is in its place by now.
+    if (key.is_open()) ::posix_spawn_file_actions_adddup2(&actions, key.number(), kKeyDescriptor);
     ::posix_spawnattr_init(&attributes);
     sigset_t none, all;
     sigemptyset(&none);
@@ -109,16 +113,17 @@ ChildProcess::ChildProcess(const SpawnOptions& options) {
   Pipe lifeline = make_pipe(), output = make_pipe(), errors = make_pipe();
   const std::vector<std::string> command = shim_command(options);
   const std::vector<std::string> environment = merged_environment(options.environment);
-  const SpawnSettings settings(lifeline.read.number(), output.write.number(),
-                               errors.write.number());
+  FileDescriptor key;
+  if (options.key) key = make_key_descriptor(*options.key);
+  const SpawnSettings settings(lifeline.read.number(), output.write.number(), errors.write.number(),
+                               key);
   const int error =
       ::posix_spawn(&pid_, options.shim.c_str(), &settings.actions, &settings.attributes,
                     pointers(command).data(), pointers(environment).data());
   if (error != 0) {
     pid_ = -1;
-    throw Error(
-        ErrorCode::kUnavailable,
-        base::str_cat("'", options.command.front(), "' was not started: ", std::strerror(error)));
+    throw Error(ErrorCode::kUnavailable, base::str_cat(base::quoted(options.command.front()),
+                                                       " was not started: ", std::strerror(error)));
   }
   lifeline_ = std::move(lifeline.write);
   output_ = std::move(output.read);

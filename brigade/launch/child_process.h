@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "brigade/cluster/cluster_key.h"
 #include "brigade/launch/exit_status.h"
 #include "brigade/launch/file_descriptor.h"
 #include "brigade/machine/core_set.h"
@@ -19,6 +20,8 @@ struct SpawnOptions {
   std::vector<std::string> command;
   /// Set in its environment, in place of what is there; nothing: not to be there.
   std::map<std::string, std::optional<std::string>> environment = {};
+  /// Inherited as a file, under kKeyDescriptor; unset: none.
+  std::optional<cluster::ClusterKey> key = std::nullopt;
   /// Where it may run; empty: anywhere.
   machine::CoreSet cores = {};
   /// The executable that becomes the shim: one that hands `launch-shim` on to `run_shim`.

@@ -117,6 +117,15 @@ TEST(ChildProcess, GivesItsProgramThreeDescriptorsAndWhatEverybodyInherits) {
   EXPECT_EQ(found, expected);
 }
 
+TEST(ChildProcess, HandsItsKeyOverAsAFileWithoutAName) {
+  const auto key = cluster::ClusterKey::generate();
+  ChildProcess process(
+      {.command = {"/bin/sh", "-c", "cat /proc/self/fd/19; cat /proc/self/fd/19"}, .key = key});
+  EXPECT_EQ(read_all(process.output()), key.to_hex() + "\n" + key.to_hex() + "\n");
+  ChildProcess without = shell("[ -e /proc/self/fd/19 ] || echo none");
+  EXPECT_EQ(read_some(without.output()), "none\n");
+}
+
 TEST(ChildProcess, KeepsToItsCores) {
   ChildProcess process({.command = {"/bin/sh", "-c", "grep Cpus_allowed_list /proc/self/status"},
                         .cores = machine::CoreSet({0})});

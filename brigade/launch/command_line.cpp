@@ -1,11 +1,13 @@
 #include "brigade/launch/command_line.h"
 
-#include <fstream>
+#include <filesystem>
 #include <optional>
 #include <utility>
 
 #include "brigade/base/error.h"
+#include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
+#include "brigade/io/read_at_most.h"
 
 namespace brigade::launch {
 
@@ -54,17 +56,21 @@ std::vector<std::string> split_words(std::string_view line) {
       word->push_back(c);
     }
   }
-  check_argument(quote == 0, base::str_cat("A quote (", quote, ") has no end in: ", line));
+  check_argument(quote == 0,
+                 base::str_cat("A quote (", quote, ") has no end in: ", base::shortened(line)));
   if (word) words.push_back(*word);
   return words;
 }
 
 std::vector<std::vector<std::string>> read_argument_lines(const io::Path& path) {
-  std::ifstream file(path);
-  if (!file) throw Error(ErrorCode::kNotFound, base::str_cat(path.string(), " cannot be read."));
+  check_argument(!std::filesystem::is_directory(path),
+                 base::str_cat(path.string(),
+                               " is a folder; give a file with a line of arguments "
+                               "for each process."));
+  const std::string text = io::read_at_most(*io::posix_file_system(), path, io::kMostBytesOfText);
   std::vector<std::vector<std::string>> lines;
   int number = 0;
-  for (std::string line; std::getline(file, line);) {
+  for (const std::string& line : base::split(text, '\n')) {
     ++number;
     const std::string trimmed(base::trim(line));
     if (trimmed.empty() || trimmed.front() == '#') continue;
@@ -75,6 +81,9 @@ std::vector<std::vector<std::string>> read_argument_lines(const io::Path& path) 
                   base::str_cat(path.string(), ", line ", number, ": ", error.what()));
     }
   }
+  check_argument(!lines.empty(), base::str_cat(path.string(),
+                                               " has no line of arguments; give one for each "
+                                               "process."));
   return lines;
 }
 

@@ -47,7 +47,8 @@ void Conductor::on(const RankLost& lost, Time) {
   stop(Stop::kFailure, SIGTERM);
 }
 
-void Conductor::note_gone(int rank) {
+void Conductor::note_gone(int generation, int rank) {
+  if (generation != generation_) return;
   if (stop_ == Stop::kNo && !ended_.contains(rank)) first_failure_.note_gone(rank);
 }
 

@@ -32,8 +32,9 @@ class Conductor {
   /// A report, or an order of its own, which says nothing to it. Those that came together have one
   /// time.
   void handle(const Message& message, Time now);
-  /// This rank is gone from the processes' meeting, lost or as planned: its end will say more.
-  void note_gone(int rank);
+  /// This rank of this generation is gone from the processes' meeting, lost or as planned: its end
+  /// will say more.
+  void note_gone(int generation, int rank);
   /// Decides what time brings; after all messages that came together.
   void advance(Time now);
   /// When `advance` is due; max for never.

@@ -80,7 +80,7 @@ TEST_F(ConductorTest, AFailureOnAnyHostStopsAllAndBeginsTheNextGeneration) {
 TEST_F(ConductorTest, WhoFailsBecauseOfAnotherIsNotNamed) {
   begin(0);
   next<StartOrder>();
-  conductor_->note_gone(2);
+  conductor_->note_gone(0, 2);
   end(0, {.code = 1});
   conductor_->advance(now_);
   EXPECT_TRUE(orders_.empty());
@@ -88,6 +88,22 @@ TEST_F(ConductorTest, WhoFailsBecauseOfAnotherIsNotNamed) {
   end(2, {.signal = SIGSEGV});
   conductor_->advance(now_);
   EXPECT_EQ(next<NameOrder>().rank, 2);
+}
+
+TEST_F(ConductorTest, NewsOfAnEarlierGenerationSayNothingOfThisOne) {
+  begin(1);
+  next<StartOrder>();
+  end(2, {.signal = SIGKILL});
+  conductor_->advance(now_);
+  next<NameOrder>();
+  next<StopOrder>();
+  over(false);
+  EXPECT_EQ(next<StartOrder>().generation, 1);
+  conductor_->note_gone(0, 1);  // late
+  tell(RankLost{.generation = 0, .rank = 0, .reason = "it slept"});
+  EXPECT_TRUE(orders_.empty());
+  end(0, {.code = 1}, 1);
+  EXPECT_EQ(conductor_->next_deadline(), now_ + std::chrono::milliseconds(100));
 }
 
 TEST_F(ConductorTest, ARankThatStandsStillIsNamedOnce) {

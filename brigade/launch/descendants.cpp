@@ -54,7 +54,7 @@ std::vector<pid_t> descendants_of(pid_t ancestor) {
 }
 
 bool kill_descendants(pid_t ancestor, std::chrono::milliseconds patience,
-                      const std::vector<pid_t>& spared) {
+                      const std::vector<pid_t>& spared, const std::stop_token& stop) {
   const auto deadline = std::chrono::steady_clock::now() + patience;
   while (true) {
     const std::vector<pid_t> left = below(ancestor, spared);
@@ -63,7 +63,7 @@ bool kill_descendants(pid_t ancestor, std::chrono::milliseconds patience,
       ::kill(pid, SIGKILL);
       ::waitpid(pid, nullptr, WNOHANG);  // says no where it is not a child of this process
     }
-    if (std::chrono::steady_clock::now() > deadline) return false;
+    if (std::chrono::steady_clock::now() > deadline || stop.stop_requested()) return false;
     // Nothing announces the end of a process that is not ours: look again.
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }

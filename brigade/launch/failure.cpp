@@ -15,7 +15,7 @@ std::string to_string(const Failure& failure) {
     text += "\n  its last lines:";
     for (const std::string& line : failure.last_lines) text += base::str_cat("\n    ", line);
   }
-  for (const std::string& line : failure.others) text += base::str_cat("\n  ", line);
+  for (const OtherRank& other : failure.others) text += base::str_cat("\n  ", other.text);
   return text;
 }
 

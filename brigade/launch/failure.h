@@ -8,6 +8,13 @@
 
 namespace brigade::launch {
 
+/// What another process did when one failed.
+struct OtherRank {
+  int rank = 0;
+  bool was_running = false;
+  std::string text = {};  ///< "rank 1 was running; it last said: step 12"
+};
+
 /// How one process of a job failed, and what the others did then.
 struct Failure {
   int rank = 0;  ///< -1: a host as a whole
@@ -16,8 +23,8 @@ struct Failure {
   std::chrono::milliseconds after{0};  ///< since the processes were started
   int generation = 0;
   std::vector<std::string> last_lines;
-  std::vector<std::string> others;  ///< a line each: "rank 1 was running; it last said: step 12"
-  std::string elsewhere = {};       ///< the other host whose launcher has all this: "host 1 (b)"
+  std::vector<OtherRank> others;
+  std::string elsewhere = {};  ///< the other host whose launcher has all this: "host 1 (b)"
 };
 
 /// For people: several lines.

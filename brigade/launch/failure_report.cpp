@@ -6,14 +6,15 @@ namespace brigade::launch {
 
 namespace {
 
-constexpr const char* kRunning = " was running";
-
-std::string describe_other(const RankProcess& other, const LineRouter& router) {
+OtherRank describe_other(const RankProcess& other, const LineRouter& router) {
   const auto last = router.last_lines(other.rank());
-  return base::str_cat(
-      "rank ", other.rank(),
-      other.is_running() ? kRunning : base::str_cat(" had ended with ", to_string(*other.ended())),
-      last.empty() ? "; it had said nothing" : base::str_cat("; it last said: ", last.back()));
+  const bool is_running = other.is_running();
+  return {other.rank(), is_running,
+          base::str_cat("rank ", other.rank(),
+                        is_running ? " was running"
+                                   : base::str_cat(" had ended with ", to_string(*other.ended())),
+                        last.empty() ? "; it had said nothing"
+                                     : base::str_cat("; it last said: ", last.back()))};
 }
 
 }  // namespace
@@ -34,13 +35,11 @@ Failure describe_failure(const RankProcess& failed, const ExitStatus& status,
 }
 
 void add_endings(Failure& failure, const Generation& generation) {
-  for (const RankProcess& other : generation.processes()) {
-    const std::string beginning = base::str_cat("rank ", other.rank(), kRunning);
-    for (std::string& line : failure.others) {
-      if (line.compare(0, beginning.size(), beginning) != 0) continue;
-      line += base::str_cat("; then it ended with ", to_string(*other.ended()),
-                            other.was_killed() ? " when its time was over" : "");
-    }
+  for (OtherRank& other : failure.others) {
+    const RankProcess* const process = generation.find(other.rank);
+    if (!other.was_running || process == nullptr) continue;
+    other.text += base::str_cat("; then it ended with ", to_string(*process->ended()),
+                                process->was_killed() ? " when its time was over" : "");
   }
 }
 

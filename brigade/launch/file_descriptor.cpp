@@ -22,8 +22,10 @@ constexpr int kLowest = 10;
 
 [[noreturn]] void refuse() {
   throw Error(ErrorCode::kResourceExhausted,
-              base::str_cat("No pipe could be made: ", std::strerror(errno), "."));
+              base::str_cat("No descriptor could be made: ", std::strerror(errno), "."));
 }
+
+}  // namespace
 
 FileDescriptor lifted(FileDescriptor low) {
   if (low.number() >= kLowest) return low;
@@ -31,8 +33,6 @@ FileDescriptor lifted(FileDescriptor low) {
   if (!high.is_open()) refuse();
   return high;
 }
-
-}  // namespace
 
 Pipe make_pipe() {
   int ends[2];

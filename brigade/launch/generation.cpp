@@ -4,13 +4,6 @@
 
 namespace brigade::launch {
 
-namespace {
-
-// A process's pipes close when the shim has killed all below it; longer only where that failed.
-constexpr std::chrono::seconds kDrain{2};
-
-}  // namespace
-
 Generation::Generation(const std::vector<SpawnOptions>& processes, int first_rank,
                        LineRouter& router, std::chrono::milliseconds grace)
     : router_(router), grace_(grace) {
@@ -24,8 +17,12 @@ RankProcess* Generation::find(int rank) {
   return found == processes_.rend() ? nullptr : &*found;
 }
 
+const RankProcess* Generation::find(int rank) const {
+  return const_cast<Generation*>(this)->find(rank);
+}
+
 void Generation::start_again(int rank, const SpawnOptions& options) {
-  find(rank)->pass_on_rest(router_, Clock::now() + kDrain);
+  end_output(rank);
   processes_.emplace_back(rank, options);
 }
 
@@ -34,6 +31,7 @@ bool Generation::is_over() const {
 }
 
 void Generation::add_to(std::vector<pollfd>& waiting) const {
+  if (router_.is_busy()) return;
   for (const RankProcess& process : processes_) process.add_to(waiting);
 }
 
@@ -41,9 +39,8 @@ void Generation::pass_on_output() {
   for (RankProcess& process : processes_) process.pass_on(router_);
 }
 
-void Generation::finish_output() {
-  const auto deadline = Clock::now() + kDrain;
-  for (RankProcess& process : processes_) process.pass_on_rest(router_, deadline);
+bool Generation::is_drained() const {
+  return std::ranges::all_of(processes_, &RankProcess::is_drained);
 }
 
 void Generation::stop(int signal) {

@@ -27,16 +27,19 @@ class Generation {
   const std::deque<RankProcess>& processes() const { return processes_; }
   /// The newest one of this rank; nullptr for a rank that is elsewhere.
   RankProcess* find(int rank);
+  const RankProcess* find(int rank) const;
   bool is_over() const;
   Clock::time_point started() const { return started_; }
 
-  /// Starts one more of this rank, in place of one that has ended.
+  /// Starts one more of this rank, in place of one that has ended and is drained.
   void start_again(int rank, const SpawnOptions& options);
 
   void add_to(std::vector<pollfd>& waiting) const;
   void pass_on_output();
-  /// Passes on what is left when all have ended.
-  void finish_output();
+  /// Whether all output is passed on, and nobody can write any more.
+  bool is_drained() const;
+  /// The rank writes no more: what is left of its last line comes out.
+  void end_output(int rank) { router_.end(rank); }
 
   /// Sends `signal` to all that run; what still runs after the grace period is killed.
   void stop(int signal);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
@@ -20,7 +21,10 @@ namespace {
 
 constexpr int kRestartMeCode = 75;
 constexpr int kInterruptedCode = 130;
-constexpr std::chrono::seconds kEscapedPatience{10};
+// A process's pipes close when the shim has killed all below it; longer only where that failed.
+constexpr std::chrono::seconds kDrain{2};
+// A busy output is asked again.
+constexpr std::chrono::milliseconds kBusyPause{10};
 
 /// Whether a process that was told to stop did so.
 bool is_orderly(const RankProcess& process) {
@@ -53,6 +57,10 @@ void HostRun::begin(const StartOrder& order) {
   first_rank_ =
       std::accumulate(order.processes.begin(), order.processes.begin() + hosts_.self(), 0);
   failure_.reset();
+  restarts_.clear();
+  needs_early_sweep_ = false;
+  needs_sweep_ = true;
+  drained_until_.reset();
   is_told_over_ = false;
   plan_ = plan(order);
   generation_ = std::make_unique<Generation>(plan_, first_rank_, router_, options_.grace);
@@ -104,12 +112,18 @@ void HostRun::stop(int signal) {
 }
 
 void HostRun::add_to(std::vector<pollfd>& waiting) const {
-  if (is_running()) generation_->add_to(waiting);
+  if (!is_running()) return;
+  generation_->add_to(waiting);
+  waiting.push_back({.fd = sweep_.descriptor(), .events = POLLIN, .revents = 0});
 }
 
 HostRun::Clock::time_point HostRun::next_deadline() const {
   if (!is_running()) return Clock::time_point::max();
-  return std::min(generation_->kill_at(), watch_.next_look());
+  auto next = std::min(generation_->kill_at(), watch_.next_look());
+  if (router_.is_busy()) next = std::min(next, Clock::now() + kBusyPause);
+  if (drained_until_) next = std::min(next, *drained_until_);
+  for (const Restart& restart : restarts_) next = std::min(next, restart.deadline);
+  return next;
 }
 
 void HostRun::advance() {
@@ -118,26 +132,51 @@ void HostRun::advance() {
   note_ends();
   look_for_standstill();
   generation_->kill_overdue();
-  if (generation_->is_over()) tell_over();
+  if (sweep_.is_running()) return;
+  start_again();
+  if (generation_->is_over() && restarts_.empty()) {
+    finish();
+  } else if (needs_early_sweep_) {
+    begin_sweep();
+  }
 }
 
 void HostRun::note_ends() {
-  // By index: one that is started again is added at the end.
   for (std::size_t i = 0; i < generation_->processes().size(); ++i) {
     RankProcess& process = generation_->processes()[i];
     if (!process.notice_end()) continue;
-    const int rank = process.rank();
     const ExitStatus status = *process.ended();
-    if (status.signal) kill_escaped();
+    // Was it the shim that was killed?
+    if (status.signal) needs_early_sweep_ = true;
     if (!is_independent() || generation_->is_stopping()) {
-      hosts_.send(RankEnded{order_.generation, rank, status, is_orderly(process)});
+      hosts_.send(RankEnded{order_.generation, process.rank(), status, is_orderly(process)});
     } else if (!status.is_success()) {
-      generation_->pass_on_output();
-      const auto failure = [&] { return describe(process, status, to_string(status)); };
-      if (!lone_restarts_.allows(status, failure)) continue;
-      base::log_warning(base::str_cat("Rank ", rank, " is started again."));
-      generation_->start_again(rank, plan_[static_cast<std::size_t>(rank - first_rank_)]);
+      note_lone_end(i);
     }
+  }
+}
+
+void HostRun::note_lone_end(std::size_t index) {
+  generation_->pass_on_output();  // its last words
+  const RankProcess& process = generation_->processes()[index];
+  const ExitStatus status = *process.ended();
+  const auto failure = [&] { return describe(process, status, to_string(status)); };
+  if (!lone_restarts_.allows(status, failure)) return;
+  restarts_.push_back(
+      {.rank = process.rank(), .process = index, .deadline = Clock::now() + kDrain});
+}
+
+void HostRun::start_again() {
+  if (generation_->is_stopping()) return restarts_.clear();
+  const auto now = Clock::now();
+  for (const Restart& restart : std::exchange(restarts_, {})) {
+    if (!generation_->processes()[restart.process].is_drained() && now < restart.deadline) {
+      restarts_.push_back(restart);
+      continue;
+    }
+    base::log_warning(base::str_cat("Rank ", restart.rank, " is started again."));
+    generation_->start_again(restart.rank,
+                             plan_[static_cast<std::size_t>(restart.rank - first_rank_)]);
   }
 }
 
@@ -153,17 +192,26 @@ void HostRun::look_for_standstill() {
 
 /// What was below a shim that was killed has come to this process, and is all of it that no shim
 /// that runs has.
-void HostRun::kill_escaped() const {
+void HostRun::begin_sweep() {
+  needs_early_sweep_ = false;
   std::vector<pid_t> spared = strangers_;
   for (const RankProcess& process : generation_->processes()) {
     if (process.is_running()) spared.push_back(process.pid());
   }
-  kill_descendants(::getpid(), kEscapedPatience, spared);
+  sweep_.begin(std::move(spared));
+}
+
+/// All have ended: what escaped is killed, and what was written comes out.
+void HostRun::finish() {
+  if (std::exchange(needs_sweep_, false)) return begin_sweep();
+  const auto now = Clock::now();
+  if (!drained_until_ || router_.is_busy()) drained_until_ = now + kDrain;
+  if (generation_->is_drained() || now >= *drained_until_) tell_over();
 }
 
 void HostRun::tell_over() {
-  kill_escaped();
-  generation_->finish_output();
+  for (const RankProcess& process : generation_->processes())
+    generation_->end_output(process.rank());
   is_told_over_ = true;
   watch_.end();
   if (failure_) add_endings(*failure_, *generation_);

@@ -15,6 +15,7 @@
 #include "brigade/launch/lone_restarts.h"
 #include "brigade/launch/message.h"
 #include "brigade/launch/standstill_watch.h"
+#include "brigade/launch/sweep.h"
 
 namespace brigade::launch {
 
@@ -54,9 +55,18 @@ class HostRun {
  private:
   bool is_independent() const { return options_.coupling == Coupling::kIndependent; }
   std::vector<SpawnOptions> plan(const StartOrder& order) const;
-  void kill_escaped() const;
+  /// A process that is started again when what it wrote is passed on.
+  struct Restart {
+    int rank = 0;
+    std::size_t process = 0;  // the one that has ended, by index
+    Clock::time_point deadline;
+  };
+  void begin_sweep();
   void note_ends();
+  void note_lone_end(std::size_t index);
+  void start_again();
   void look_for_standstill();
+  void finish();
   void tell_over();
   Failure describe(const RankProcess& failed, const ExitStatus& status,
                    const std::string& reason) const;
@@ -67,6 +77,7 @@ class HostRun {
   const std::vector<pid_t> strangers_;  // children that this process had before
   LoneRestarts lone_restarts_;
   StandstillWatch watch_;
+  Sweep sweep_;
 
   // Of this generation.
   StartOrder order_;
@@ -74,6 +85,10 @@ class HostRun {
   std::vector<SpawnOptions> plan_;
   std::unique_ptr<Generation> generation_;
   std::optional<Failure> failure_;
+  std::vector<Restart> restarts_;
+  bool needs_early_sweep_ = false;                  // before the end
+  bool needs_sweep_ = false;                        // at the end
+  std::optional<Clock::time_point> drained_until_;  // set when all have ended and are swept
   bool is_told_over_ = false;
 };
 

@@ -26,15 +26,17 @@ using std::chrono::milliseconds;
 
 constexpr int kInterruptedCode = 130;
 constexpr int kRestartMeCode = 75;
+constexpr int kFailedCode = 1;
 
 /// The launcher's loop: hears of signals, ends and messages, and hands each to whoever deals with
 /// it.
 class Job {
  public:
-  Job(const JobOptions& options, std::ostream& output, std::ostream& errors)
+  Job(const JobOptions& options, StandardOutput& output)
       : options_(options),
         signals_({SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGUSR1}),  // before any thread exists
-        router_(options.output, output, errors),
+        output_(output),
+        router_(options.output, output),
         meeting_(options) {
     if (options.status_port) {
       status_server_.emplace(*options.status_port);
@@ -51,7 +53,7 @@ class Job {
       hosts_ = std::move(std::get<std::unique_ptr<Hosts>>(met));
       meeting = hosts_->meeting() + 1;
       work_or_tell();
-      if (!may_meet_again()) return result_;
+      if (!may_meet_again()) return finished();
       ++result_.restarts;
       base::log_warning("This launcher waits for all launchers of the job to meet again.");
     }
@@ -63,6 +65,20 @@ class Job {
         signal_text(signal), " while this launcher waited for those of the other hosts: ",
         next_generation_ == 0 ? "nothing has begun." : "it waits no longer."));
     result_.exit_code = signal == SIGINT ? kInterruptedCode : kRestartMeCode;
+    is_told_ = true;
+    return finished();
+  }
+
+  JobResult finished() {
+    for (const LostOutput& lost : router_.lost()) {
+      base::log_error(base::str_cat(lost.file, " lacks ", lost.bytes,
+                                    " bytes of output, which could not be written (", lost.reason,
+                                    ")."));
+    }
+    output_.report_dropped();
+    result_.was_stopped = is_told_;
+    result_.lost_output = router_.lost();
+    if (!result_.lost_output.empty() && result_.exit_code == 0) result_.exit_code = kFailedCode;
     return result_;
   }
 
@@ -89,6 +105,9 @@ class Job {
 
   void work() {
     gone_.reset();
+    const auto& processes = hosts_->processes();
+    if (processes.size() > 1)
+      check_shown_ranks(options_, std::accumulate(processes.begin(), processes.end(), 0));
     run_.emplace(options_, *hosts_, router_);
     if (hosts_->self() == 0) {
       conductor_.emplace(options_, hosts_->processes(),
@@ -105,6 +124,7 @@ class Job {
       hear_of_members();
       look_who_is_gone();
       if (status_server_) status_server_->serve([this] { return status(); });
+      output_.report_dropped();
     }
   }
 
@@ -143,7 +163,9 @@ class Job {
     result_.processes = std::accumulate(order.processes.begin(), order.processes.end(), 0);
     run_->begin(order);
   }
-  void obey(const MetOrder&) { run_->note_met(); }
+  void obey(const MetOrder& order) {
+    if (order.generation == run_->status().generation) run_->note_met();
+  }
   void obey(const NameOrder& order) { run_->name(order); }
   void obey(const StopOrder& order) { run_->stop(order.signal); }
   void obey(const FinishOrder& order) {
@@ -221,6 +243,7 @@ class Job {
       const bool is_stop = *signal != SIGUSR1;
       if (is_stop && (gone_ || is_told_)) run_->stop(SIGKILL);
       is_told_ = is_told_ || is_stop;
+      if (is_told_) output_.stop_waiting();
     }
   }
 
@@ -231,16 +254,17 @@ class Job {
     }
   }
 
-  void note(ProcessMeeting::AllJoined) { hosts_->send(MetOrder{run_->status().generation}); }
-  void note(const ProcessMeeting::Left& left) { note_gone(left.rank); }
-  void note(const cluster::LostMember& lost) {
+  void note(const ProcessMeeting::AllJoined& joined) { hosts_->send(MetOrder{joined.generation}); }
+  void note(const ProcessMeeting::Left& left) { note_gone(left.generation, left.rank); }
+  void note(const ProcessMeeting::Lost& lost) {
+    const int rank = lost.member.member.rank;
     // A connection that broke is followed by the process's own end, which says more.
-    if (lost.reason.find("heard") == std::string::npos) return note_gone(lost.member.rank);
-    hosts_->send(RankLost{run_->status().generation, lost.member.rank, lost.reason});
+    if (lost.member.kind != cluster::LossKind::kSilent) return note_gone(lost.generation, rank);
+    hosts_->send(RankLost{lost.generation, rank, lost.member.reason});
   }
 
-  void note_gone(int rank) {
-    if (conductor_) conductor_->note_gone(rank);
+  void note_gone(int generation, int rank) {
+    if (conductor_) conductor_->note_gone(generation, rank);
   }
 
   JobStatus status() const {
@@ -256,6 +280,7 @@ class Job {
   const JobOptions& options_;
   const Clock::time_point started_ = Clock::now();
   SignalSource signals_;
+  StandardOutput& output_;
   LineRouter router_;
   std::optional<StatusServer> status_server_;
   ProcessMeeting meeting_;
@@ -271,9 +296,12 @@ class Job {
 
 }  // namespace
 
-JobResult run_job(const JobOptions& options, std::ostream& output, std::ostream& errors) {
+JobResult run_job(const JobOptions& options, StandardOutput& output) {
   check(options);
-  return Job(options, output, errors).run();
+  JobOptions secured = options;
+  if (!secured.key && secured.hosts.count == 1) secured.key = cluster::ClusterKey::generate();
+  const LogRedirection log(output);
+  return Job(secured, output).run();
 }
 
 }  // namespace brigade::launch

@@ -1,5 +1,7 @@
 #include "brigade/launch/job_options.h"
 
+#include <algorithm>
+
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/cluster/address.h"
@@ -25,7 +27,10 @@ void check_hosts(const JobOptions& options) {
   check_argument(hosts.index >= 0 && hosts.index < hosts.count,
                  base::str_cat("This is host ", hosts.index, ", but the job has hosts 0 to ",
                                hosts.count - 1, "."));
-  if (hosts.count == 1) return;
+  if (hosts.count == 1) {
+    const int most = options.elastic ? options.elastic->max : options.processes;
+    return check_shown_ranks(options, std::max(most, options.processes));
+  }
   check_argument(!hosts.rendezvous.empty(),
                  "A job on several hosts needs an address where their launchers meet: host 0's.");
   cluster::parse_address(hosts.rendezvous);
@@ -37,6 +42,15 @@ void check_hosts(const JobOptions& options) {
 }
 
 }  // namespace
+
+void check_shown_ranks(const JobOptions& options, int world_size) {
+  for (const int rank : options.output.ranks) {
+    check_argument(
+        rank >= 0 && rank < world_size,
+        base::str_cat("The output of rank ", rank, " is to be shown, but the job has ranks 0 to ",
+                      world_size - 1, "."));
+  }
+}
 
 void check(const JobOptions& options) {
   check_argument(!options.command.empty(), "There is no program to launch.");

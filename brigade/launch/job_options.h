@@ -66,7 +66,9 @@ struct JobOptions {
   /// programs made with Brigade keep to it. Unset: all.
   std::optional<double> gpu_memory_fraction = std::nullopt;
   OutputOptions output = {};
-  /// Handed to the processes, and asked of them; unset: loopback only.
+  /// Handed to the processes, and asked of them, unless they are independent. Unset: one is made
+  /// for the job; on several hosts, which must all have the same, there is none then, and nothing
+  /// goes beyond loopback.
   std::optional<cluster::ClusterKey> key = std::nullopt;
   /// Where /healthz and /metrics are answered, on loopback; 0 takes a free port and says which.
   std::optional<int> status_port = std::nullopt;
@@ -76,5 +78,7 @@ struct JobOptions {
 
 /// Throws kInvalidArgument, naming what does not fit.
 void check(const JobOptions& options);
+/// The same for the ranks that are shown, of a job that has so many processes on all its hosts.
+void check_shown_ranks(const JobOptions& options, int world_size);
 
 }  // namespace brigade::launch

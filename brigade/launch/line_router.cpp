@@ -1,9 +1,15 @@
 #include "brigade/launch/line_router.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 
 #include "brigade/base/error.h"
+#include "brigade/base/log.h"
 #include "brigade/base/strings.h"
 
 namespace brigade::launch {
@@ -19,8 +25,8 @@ std::size_t index_of(Stream stream) {
 
 }  // namespace
 
-LineRouter::LineRouter(OutputOptions options, std::ostream& output, std::ostream& errors)
-    : options_(std::move(options)), output_(output), errors_(errors) {
+LineRouter::LineRouter(OutputOptions options, LineSink& sink)
+    : options_(std::move(options)), sink_(sink) {
   if (options_.directory.empty()) return;
   std::error_code error;
   std::filesystem::create_directories(options_.directory, error);
@@ -32,11 +38,13 @@ LineRouter::OfRank& LineRouter::of(int rank) {
   const auto [place, is_new] = ranks_.try_emplace(rank);
   if (!is_new || options_.directory.empty()) return place->second;
   const auto open = [&](const char* end) {
-    const io::Path path = options_.directory / base::str_cat("rank_", rank, end);
-    auto file = std::make_unique<std::ofstream>(path, std::ios::app);
-    check_argument(file->is_open(),
-                   base::str_cat("The file for output, ", path.string(), ", cannot be written."));
-    return file;
+    const std::string name = (options_.directory / base::str_cat("rank_", rank, end)).string();
+    // Without waiting, should a pipe lie there.
+    FileDescriptor file(
+        ::open(name.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666));
+    check_argument(file.is_open(), base::str_cat("The file for output, ", name,
+                                                 ", cannot be written: ", std::strerror(errno)));
+    return File{name, std::move(file)};
   };
   place->second.files[0] = open(".out");
   place->second.files[1] = open(".err");
@@ -45,8 +53,7 @@ LineRouter::OfRank& LineRouter::of(int rank) {
 
 void LineRouter::write(int rank, Stream stream, std::string_view piece) {
   OfRank& own = of(rank);
-  if (auto& file = own.files[index_of(stream)])
-    file->write(piece.data(), static_cast<std::streamsize>(piece.size())).flush();
+  store(own.files[index_of(stream)], piece);
   OpenLine& line = own.open[index_of(stream)];
   std::string shown;
   for (const char c : piece) {
@@ -58,14 +65,41 @@ void LineRouter::write(int rank, Stream stream, std::string_view piece) {
     if (c != '\n' && c != '\r') line.text.push_back(c);
     if (is_end || line.text.size() >= kLongestLine) shown += take(rank, own, line);
   }
-  show(stream, shown);
+  // In one piece: others may write to the same terminal or file.
+  if (!shown.empty()) sink_.write(stream, shown);
+}
+
+void LineRouter::store(const File& file, std::string_view piece) {
+  if (!file.descriptor.is_open()) return;
+  while (!piece.empty()) {
+    const ssize_t count = ::write(file.descriptor.number(), piece.data(), piece.size());
+    if (count > 0) {
+      piece.remove_prefix(static_cast<std::size_t>(count));
+    } else if (count == 0 || errno != EINTR) {
+      return note_lost(file, count == 0 ? EIO : errno, piece.size());
+    }
+  }
+}
+
+void LineRouter::note_lost(const File& file, int error, std::size_t bytes) {
+  auto found = std::ranges::find(lost_, file.name, &LostOutput::file);
+  if (found == lost_.end()) {
+    found = lost_.insert(lost_.end(), {.file = file.name, .reason = std::strerror(error)});
+    base::log_error(base::str_cat("Output is lost: ", file.name, " cannot be written (",
+                                  found->reason,
+                                  "). The job goes on; its exit code will not be 0."));
+  }
+  found->bytes += static_cast<std::int64_t>(bytes);
 }
 
 void LineRouter::end(int rank) {
   OfRank& own = of(rank);
   for (const Stream stream : {Stream::kOutput, Stream::kErrors}) {
     OpenLine& line = own.open[index_of(stream)];
-    if (!line.text.empty()) show(stream, take(rank, own, line));
+    if (!line.text.empty()) {
+      if (const std::string shown = take(rank, own, line); !shown.empty())
+        sink_.write(stream, shown);
+    }
     line = {};
   }
 }
@@ -80,11 +114,6 @@ std::string LineRouter::take(int rank, OfRank& own, OpenLine& line) {
   }
   if (own.last.size() > options_.kept_lines) own.last.pop_front();
   return shown;
-}
-
-void LineRouter::show(Stream stream, const std::string& lines) {
-  // In one piece: others may write to the same terminal or file.
-  if (!lines.empty()) (stream == Stream::kOutput ? output_ : errors_) << lines << std::flush;
 }
 
 bool LineRouter::is_shown(int rank) const {

@@ -1,16 +1,15 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <deque>
-#include <fstream>
 #include <map>
-#include <memory>
-#include <ostream>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "brigade/io/file_system.h"
+#include "brigade/launch/file_descriptor.h"
 
 namespace brigade::launch {
 
@@ -30,18 +29,39 @@ struct OutputOptions {
   std::size_t kept_lines = 20;
 };
 
+/// Where lines go that are shown.
+class LineSink {
+ public:
+  virtual ~LineSink() = default;
+  /// Takes whole lines. Must not block.
+  virtual void write(Stream stream, std::string_view lines) = 0;
+  /// Whether more should be brought later, by a caller that can wait.
+  virtual bool is_busy() const = 0;
+};
+
+/// A file of a rank's output that could not be written in full.
+struct LostOutput {
+  std::string file;
+  std::string reason;  ///< the first
+  std::int64_t bytes = 0;
+};
+
 /// Takes what processes write, piece by piece, and gives it out line by line with the rank before
 /// each: "[1] step 10". Lines of several ranks never mix; a rank's own order is kept within each of
 /// its two streams. A carriage return ends a line as well, so progress that is rewritten comes out
 /// as lines.
 ///
+/// A file that cannot be written in full is logged when that is found, and the job goes on.
+///
 /// Thread-safety: one thread.
 class LineRouter {
  public:
-  /// Both streams must outlive it. Throws kInvalidArgument where the folder cannot be made; so does
+  /// The sink must outlive it. Throws kInvalidArgument where the folder cannot be made; so does
   /// the first `write` of a rank whose files cannot.
-  LineRouter(OutputOptions options, std::ostream& output, std::ostream& errors);
+  LineRouter(OutputOptions options, LineSink& sink);
 
+  /// Whether more should be written later, by a caller that can wait.
+  bool is_busy() const { return sink_.is_busy(); }
   void write(int rank, Stream stream, std::string_view piece);
   /// The rank writes no more: what is left of its last line comes out.
   void end(int rank);
@@ -49,25 +69,33 @@ class LineRouter {
   /// The last lines of either stream, oldest first.
   std::vector<std::string> last_lines(int rank) const;
 
+  /// The files that lack something, in the order in which that was found.
+  const std::vector<LostOutput>& lost() const { return lost_; }
+
  private:
   struct OpenLine {
     std::string text;           // has no end yet
     bool after_return = false;  // a newline now belongs to the line that a return has ended
   };
+  struct File {
+    std::string name;
+    FileDescriptor descriptor;
+  };
   struct OfRank {
     OpenLine open[2];  // by stream
     std::deque<std::string> last;
-    std::unique_ptr<std::ofstream> files[2];
+    File files[2];
   };
   OfRank& of(int rank);
+  void store(const File& file, std::string_view piece);
+  void note_lost(const File& file, int error, std::size_t bytes);
   std::string take(int rank, OfRank& own, OpenLine& line);
-  void show(Stream stream, const std::string& lines);
   bool is_shown(int rank) const;
 
   const OutputOptions options_;
-  std::ostream& output_;
-  std::ostream& errors_;
+  LineSink& sink_;
   std::map<int, OfRank> ranks_;
+  std::vector<LostOutput> lost_;
 };
 
 }  // namespace brigade::launch

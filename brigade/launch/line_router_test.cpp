@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -9,14 +10,19 @@
 #include <sstream>
 
 #include "brigade/base/error.h"
+#include "brigade/base/log.h"
 
 namespace brigade::launch {
 namespace {
 
 using testing::ElementsAre;
 
-struct Routed {
-  explicit Routed(OutputOptions options = {}) : router(std::move(options), output, errors) {}
+struct Routed final : LineSink {
+  explicit Routed(OutputOptions options = {}) : router(std::move(options), *this) {}
+  void write(Stream stream, std::string_view lines) override {
+    (stream == Stream::kOutput ? output : errors) << lines;
+  }
+  bool is_busy() const override { return false; }
   std::ostringstream output, errors;
   LineRouter router;
 };
@@ -97,6 +103,34 @@ TEST(LineRouter, WritesEachRanksOwnFilesByteForByte) {
   routed.router.end(0);
   EXPECT_EQ(content(logs / "rank_0.out"), "a\rb");
   EXPECT_EQ(content(logs / "rank_0.err"), "oh\n");
+}
+
+TEST(LineRouter, TellsAFileThatCannotBeWrittenInFull) {
+  const TemporaryFolder folder;
+  std::filesystem::create_symlink("/dev/full", folder.path() / "rank_1.out");
+  Routed routed({.directory = folder.path()});
+  std::vector<std::string> told;
+  base::set_log_sink([&](base::LogLevel, std::string_view text) { told.emplace_back(text); });
+  routed.router.write(1, Stream::kOutput, "one\n");
+  routed.router.write(1, Stream::kOutput, "two, three\n");
+  routed.router.write(1, Stream::kErrors, "four\n");
+  base::set_log_sink({});
+  EXPECT_EQ(routed.output.str(), "[1] one\n[1] two, three\n");
+  ASSERT_EQ(routed.router.lost().size(), 1U);
+  const LostOutput& lost = routed.router.lost().front();
+  EXPECT_EQ(lost.file, (folder.path() / "rank_1.out").string());
+  EXPECT_EQ(lost.reason, "No space left on device");
+  EXPECT_EQ(lost.bytes, 15);
+  ASSERT_EQ(told.size(), 1U);  // once, when it is found
+  EXPECT_NE(told.front().find(lost.file), std::string::npos);
+  EXPECT_EQ(content(folder.path() / "rank_1.err"), "four\n");
+}
+
+TEST(LineRouter, RefusesAPipeInPlaceOfAFile) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(::mkfifo((folder.path() / "rank_0.out").c_str(), 0600), 0);
+  Routed routed({.directory = folder.path()});
+  EXPECT_THROW(routed.router.write(0, Stream::kOutput, "one\n"), Error);
 }
 
 TEST(LineRouter, RefusesAFolderThatCannotBe) {

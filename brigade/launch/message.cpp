@@ -3,7 +3,9 @@
 #include <nlohmann/json.hpp>
 
 #include "brigade/base/error.h"
+#include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
+#include "brigade/io/strict_json.h"
 
 namespace brigade::launch {
 
@@ -57,12 +59,15 @@ std::string encode(const Message& message) {
 
 Message decode(std::string_view text) {
   try {
-    const Json json = Json::parse(text);
+    constexpr std::size_t kDeepest = 32;
+    const Json json = io::parse_strict_json(
+        text, kDeepest, [](const std::string& why) { throw Error(ErrorCode::kDataLoss, why); });
     return decode_as(json.at("kind").get<std::size_t>(), json.at("body"));
   } catch (const std::exception& error) {
-    throw Error(ErrorCode::kDataLoss,
-                base::str_cat("A launcher's message cannot be read (", error.what(),
-                              "): run the same build of Brigade on all hosts."));
+    throw Error(
+        ErrorCode::kDataLoss,
+        base::str_cat("A launcher's message cannot be read (", base::shortened(error.what()),
+                      "): run the same build of Brigade on all hosts."));
   }
 }
 

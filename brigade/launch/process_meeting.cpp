@@ -17,7 +17,6 @@ std::string host_to_meet_at(const HostPlace& hosts) {
 }  // namespace
 
 StartOrder ProcessMeeting::open(StartOrder order) {
-  news_.take();  // of the last generation
   if (options_.coupling == Coupling::kIndependent) return order;
   const int world_size = std::accumulate(order.processes.begin(), order.processes.end(), 0);
   order.rendezvous = rendezvous(order.generation, world_size);
@@ -36,9 +35,15 @@ std::string ProcessMeeting::rendezvous(int generation, int world_size) {
          .world_size = world_size,
          .generation = generation,
          .peer_timeout = options_.peer_timeout,
-         .on_lost = [this](const cluster::LostMember& lost) { news_.put(lost); },
-         .on_left = [this](const cluster::Member& member) { news_.put(Left{member.rank}); },
-         .on_all_joined = [this] { news_.put(AllJoined{}); }});
+         .on_lost =
+             [this](const cluster::LostMember& lost, int now) {
+               news_.put(Lost{now, lost});
+             },
+         .on_left =
+             [this](const cluster::Member& member, int now) {
+               news_.put(Left{now, member.rank});
+             },
+         .on_all_joined = [this](int now) { news_.put(AllJoined{now}); }});
   }
   return server_->address();
 }

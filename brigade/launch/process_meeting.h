@@ -17,13 +17,22 @@ namespace brigade::launch {
 /// Thread-safety: one thread.
 class ProcessMeeting {
  public:
-  /// All members of the generation have come.
-  struct AllJoined {};
+  /// A member is lost. All news say to which generation they belong: the next one may have begun
+  /// when they are heard.
+  struct Lost {
+    int generation = 0;
+    cluster::LostMember member;
+  };
+  /// All members have come.
+  struct AllJoined {
+    int generation = 0;
+  };
   /// A member has left as planned.
   struct Left {
+    int generation = 0;
     int rank = 0;
   };
-  using News = std::variant<cluster::LostMember, AllJoined, Left>;
+  using News = std::variant<Lost, AllJoined, Left>;
 
   /// The options must outlive it.
   explicit ProcessMeeting(const JobOptions& options) : options_(options) {}

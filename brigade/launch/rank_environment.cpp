@@ -9,6 +9,7 @@
 #include "brigade/cluster/address.h"
 #include "brigade/cluster/launch_environment.h"
 #include "brigade/launch/file_descriptor.h"
+#include "brigade/launch/key_descriptor.h"
 
 namespace brigade::launch {
 
@@ -19,6 +20,7 @@ using Variables = std::map<std::string, std::optional<std::string>>;
 constexpr const char* kGpusVariable = "CUDA_VISIBLE_DEVICES";
 constexpr const char* kMemoryVariable = "BRIGADE_GPU_MEMORY_FRACTION";  // see brigade/device
 constexpr const char* kHostVariable = "GROUP_RANK";                     // as torchrun calls it
+constexpr const char* kInterfaceVariable = "NCCL_SOCKET_IFNAME";
 
 void add_place_on_host(Variables& variables, const RankPlace& place) {
   variables[cluster::kLocalRankVariable] = std::to_string(place.local_rank);
@@ -42,7 +44,10 @@ Variables rank_environment(const RankPlace& place, const std::optional<cluster::
                          {kHostVariable, std::to_string(place.host)}};
   if (!place.rendezvous.empty()) variables[cluster::kRendezvousVariable] = place.rendezvous;
   add_place_on_host(variables, place);
-  if (key) variables["BRIGADE_CLUSTER_KEY"] = key->to_hex();
+  if (place.nccl_interface) variables[kInterfaceVariable] = *place.nccl_interface;
+  variables[cluster::kKeyVariable] = std::nullopt;
+  variables[cluster::kKeyFileVariable] = std::nullopt;
+  if (key) variables[cluster::kKeyFileVariable] = key_descriptor_path();
   return variables;
 }
 
@@ -51,7 +56,7 @@ Variables lone_environment(const RankPlace& place) {
   for (const char* name :
        {cluster::kRendezvousVariable, cluster::kGenerationVariable, cluster::kRankVariable,
         cluster::kWorldSizeVariable, cluster::kMasterAddressVariable, cluster::kMasterPortVariable,
-        kHostVariable})
+        cluster::kKeyVariable, cluster::kKeyFileVariable, kHostVariable})
     variables[name] = std::nullopt;
   add_place_on_host(variables, place);
   return variables;

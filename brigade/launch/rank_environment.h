@@ -23,17 +23,19 @@ struct RankPlace {
   std::string master = {};
   /// CUDA_VISIBLE_DEVICES; unset: left as it is.
   std::optional<std::string> gpus = std::nullopt;
+  /// NCCL_SOCKET_IFNAME; unset: left as it is.
+  std::optional<std::string> nccl_interface = std::nullopt;
   /// BRIGADE_GPU_MEMORY_FRACTION (brigade/device); unset: left as it is.
   std::optional<double> gpu_memory_fraction = std::nullopt;
 };
 
 /// The environment variables that tell it (cluster/launch_environment.h); nothing for one that must
-/// not be there. The key goes along, where there is one.
+/// not be there. Where there is a key, the path under which the process finds it; never its text.
 std::map<std::string, std::optional<std::string>> rank_environment(
     const RankPlace& place, const std::optional<cluster::ClusterKey>& key);
 
 /// What a process learns that has nothing to do with the others of its job: only its place on this
-/// host and its GPUs. Variables that would make it look for others are taken away.
+/// host and its GPUs. Variables that would make it look for others are taken away, and the key.
 std::map<std::string, std::optional<std::string>> lone_environment(const RankPlace& place);
 
 /// The host with a port that was free just now; this machine must have the host.

@@ -52,10 +52,18 @@ TEST(RankEnvironment, TakesARendezvousOfSomebodyElseAway) {
   EXPECT_EQ(rank_environment(alone, std::nullopt).at("BRIGADE_RENDEZVOUS"), std::nullopt);
 }
 
-TEST(RankEnvironment, HandsTheKeyOn) {
+TEST(RankEnvironment, SaysWhereTheKeyIsAndNeverTheKey) {
   const auto key = cluster::ClusterKey::parse(std::string(64, 'a'));
-  EXPECT_EQ(rank_environment(place(), key).at("BRIGADE_CLUSTER_KEY"), std::string(64, 'a'));
-  EXPECT_FALSE(rank_environment(place(), std::nullopt).contains("BRIGADE_CLUSTER_KEY"));
+  EXPECT_EQ(rank_environment(place(), key).at("BRIGADE_CLUSTER_KEY"), std::nullopt);
+  EXPECT_EQ(rank_environment(place(), key).at("BRIGADE_CLUSTER_KEY_FILE"), "/proc/self/fd/19");
+  EXPECT_EQ(rank_environment(place(), std::nullopt).at("BRIGADE_CLUSTER_KEY_FILE"), std::nullopt);
+}
+
+TEST(RankEnvironment, SaysWhichNetworkNcclMayUse) {
+  RankPlace here = place();
+  EXPECT_FALSE(rank_environment(here, std::nullopt).contains("NCCL_SOCKET_IFNAME"));
+  here.nccl_interface = "lo";
+  EXPECT_EQ(rank_environment(here, std::nullopt).at("NCCL_SOCKET_IFNAME"), "lo");
 }
 
 TEST(RankEnvironment, SaysWhatMemoryOfItsCardsAProcessMayHave) {
@@ -73,8 +81,8 @@ TEST(RankEnvironment, AnAddressInBracketsIsHandedOnWithoutThem) {
 
 TEST(RankEnvironment, OfOneAloneNamesNobodyElse) {
   const Variables variables = lone_environment(place());
-  for (const char* name :
-       {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "BRIGADE_RENDEZVOUS"})
+  for (const char* name : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "BRIGADE_RENDEZVOUS",
+                           "BRIGADE_CLUSTER_KEY", "BRIGADE_CLUSTER_KEY_FILE"})
     EXPECT_EQ(variables.at(name), std::nullopt) << name;
   EXPECT_EQ(variables.at("LOCAL_RANK"), "1");
 }

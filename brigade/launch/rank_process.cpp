@@ -9,7 +9,7 @@ namespace brigade::launch {
 namespace {
 
 constexpr std::size_t kPiece = 16 * 1024;
-constexpr int kPiecesATurn = 16;
+constexpr int kPiecesACall = 16;
 constexpr Stream kStreams[] = {Stream::kOutput, Stream::kErrors};
 
 std::size_t index_of(Stream stream) {
@@ -37,16 +37,14 @@ void RankProcess::add_to(std::vector<pollfd>& waiting) const {
   }
 }
 
-bool RankProcess::pass_on(LineRouter& router) {
-  bool was_something = false;
-  for (const Stream stream : kStreams) was_something |= pass_on(router, stream);
-  return was_something;
+void RankProcess::pass_on(LineRouter& router) {
+  for (const Stream stream : kStreams) pass_on(router, stream);
 }
 
-bool RankProcess::pass_on(LineRouter& router, Stream stream) {
+void RankProcess::pass_on(LineRouter& router, Stream stream) {
   bool& is_open = is_open_[index_of(stream)];
   char piece[kPiece];
-  for (int turn = 0; is_open && turn < kPiecesATurn; ++turn) {
+  for (int i = 0; is_open && i < kPiecesACall && !router.is_busy(); ++i) {
     const ssize_t count = ::read(pipe_of(process_, stream).number(), piece, sizeof(piece));
     if (count > 0) {
       router.write(rank_, stream, {piece, static_cast<std::size_t>(count)});
@@ -54,19 +52,8 @@ bool RankProcess::pass_on(LineRouter& router, Stream stream) {
     }
     // A program may close its output long before its end.
     if (count == 0 || (errno != EAGAIN && errno != EINTR)) is_open = false;
-    return turn > 0;
+    return;
   }
-  return is_open;
-}
-
-void RankProcess::pass_on_rest(LineRouter& router, std::chrono::steady_clock::time_point deadline) {
-  while (pass_on(router) || is_open_[0] || is_open_[1]) {
-    if (std::chrono::steady_clock::now() > deadline) break;
-    std::vector<pollfd> pipes;
-    add_to(pipes);
-    ::poll(pipes.data(), pipes.size(), 10);
-  }
-  router.end(rank_);
 }
 
 bool RankProcess::notice_end() {

@@ -2,7 +2,6 @@
 
 #include <poll.h>
 
-#include <chrono>
 #include <optional>
 #include <vector>
 
@@ -34,16 +33,16 @@ class RankProcess {
 
   /// Adds the descriptors that become readable when it has written.
   void add_to(std::vector<pollfd>& waiting) const;
-  /// Passes on what it has written; not all at once if that is much, so that others have their
-  /// turn. Returns whether there was something.
-  bool pass_on(LineRouter& router);
-  /// Passes on the rest after its end, until nobody can write any more, or the deadline.
-  void pass_on_rest(LineRouter& router, std::chrono::steady_clock::time_point deadline);
+  /// Passes on what it has written; not all in one call if that is much, so that others are heard
+  /// too, and nothing while the router is busy.
+  void pass_on(LineRouter& router);
+  /// Whether all is passed on, and nobody can write any more.
+  bool is_drained() const { return !is_open_[0] && !is_open_[1]; }
   /// Whether its end is news.
   bool notice_end();
 
  private:
-  bool pass_on(LineRouter& router, Stream stream);
+  void pass_on(LineRouter& router, Stream stream);
 
   int rank_;
   ChildProcess process_;

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <deque>
 #include <nlohmann/json.hpp>
-#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -30,10 +29,10 @@ constexpr milliseconds kNewsTime{1000};
 constexpr milliseconds kPause{200};
 constexpr int kLostCode = 137;
 
-// The messages are a row of keys: whoever sends takes the next number, and all read them in order.
-constexpr const char* kCount = "messages";
+// The messages are a list: whoever sends appends, and all read it in order.
+constexpr const char* kMessages = "message";
 std::string key_of(std::int64_t number) {
-  return base::str_cat("message/", number);
+  return base::str_cat(kMessages, "/", number);
 }
 
 class RemoteHosts final : public Hosts {
@@ -122,7 +121,7 @@ class RemoteHosts final : public Hosts {
         outgoing_.pop_front();
       }
       try {
-        membership_->set(key_of(membership_->add(kCount, 1)), message);
+        membership_->append(kMessages, message);
       } catch (const Error& error) {
         return give_up(error);
       }
@@ -233,8 +232,8 @@ std::unique_ptr<Hosts> meet_once(const JobOptions& options, int meeting, millise
 
 /// Whether the others have not given up the one yet in whose place this launcher comes.
 bool is_place_still_taken(const Error& error) {
-  return error.code() == ErrorCode::kFailedPrecondition &&
-         std::string_view(error.what()).find("was a member, and is gone") != std::string_view::npos;
+  const auto* const taken = dynamic_cast<const rpc::RankTakenError*>(&error);
+  return taken != nullptr && taken->holder() == rpc::RankHolder::kGone;
 }
 
 void pause(const concurrency::CancelToken& cancel) {

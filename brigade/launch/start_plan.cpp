@@ -1,5 +1,6 @@
 #include "brigade/launch/start_plan.h"
 
+#include "brigade/base/environment.h"
 #include "brigade/launch/command_line.h"
 #include "brigade/launch/rank_environment.h"
 
@@ -14,6 +15,12 @@ std::vector<std::string> command_of(const JobOptions& options, const RankPlace& 
     words.insert(words.end(), more.begin(), more.end());
   }
   return with_places(words, place.rank, place.world_size);
+}
+
+/// NCCL listens wherever it may, in the clear; what one host's processes have to say stays there.
+std::optional<std::string> nccl_interface(const JobOptions& options) {
+  if (options.hosts.count > 1 || base::environment("NCCL_SOCKET_IFNAME")) return std::nullopt;
+  return "lo";
 }
 
 }  // namespace
@@ -33,11 +40,13 @@ std::vector<SpawnOptions> plan_start(const JobOptions& options, const Meeting& m
                           .rendezvous = meeting.rendezvous,
                           .master = meeting.master,
                           .gpus = share.gpus,
+                          .nccl_interface = nccl_interface(options),
                           .gpu_memory_fraction = options.gpu_memory_fraction};
     plan.push_back({.command = command_of(options, place),
                     .environment = options.coupling == Coupling::kIndependent
                                        ? lone_environment(place)
                                        : rank_environment(place, options.key),
+                    .key = options.coupling == Coupling::kIndependent ? std::nullopt : options.key,
                     .cores = share.cores,
                     .shim = options.shim});
   }

@@ -27,6 +27,15 @@ TEST(StartPlan, EachRankHasItsArgumentsItsPlaceAndItsShare) {
   EXPECT_EQ(plan[1].cores, machine::CoreSet({5}));
 }
 
+TEST(StartPlan, IndependentProcessesGetNoKey) {
+  JobOptions options{.command = {"train"}, .key = cluster::ClusterKey::generate()};
+  EXPECT_TRUE(plan_start(options, {}, {{}})[0].key);
+  options.coupling = Coupling::kIndependent;
+  const auto plan = plan_start(options, {}, {{}});
+  EXPECT_FALSE(plan[0].key);
+  EXPECT_EQ(plan[0].environment.at("BRIGADE_CLUSTER_KEY"), std::nullopt);
+}
+
 TEST(StartPlan, RanksOfALaterHostFollowThoseOfTheEarlier) {
   const JobOptions options{.command = {"train", "{rank}/{world_size}"},
                            .processes = 2,

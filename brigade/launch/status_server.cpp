@@ -15,7 +15,8 @@ namespace brigade::launch {
 
 namespace {
 
-constexpr std::size_t kMostConnections = 16;
+constexpr std::size_t kMostConnections = 64;
+constexpr int kMostAcceptedACall = 256;
 constexpr std::size_t kLongestHead = 8 * 1024;
 constexpr std::chrono::seconds kPatience{5};
 
@@ -72,8 +73,7 @@ StatusServer::StatusServer(int port)
 }
 
 void StatusServer::add_to(std::vector<pollfd>& waiting) const {
-  if (connections_.size() < kMostConnections)
-    waiting.push_back({.fd = listener_.number(), .events = POLLIN, .revents = 0});
+  waiting.push_back({.fd = listener_.number(), .events = POLLIN, .revents = 0});
   for (const Connection& each : connections_) {
     waiting.push_back({.fd = each.socket.number(),
                        .events = static_cast<short>(each.answer.empty() ? POLLIN : POLLOUT),
@@ -88,19 +88,27 @@ StatusServer::Clock::time_point StatusServer::next_deadline() const {
 }
 
 void StatusServer::serve(const std::function<JobStatus()>& status) {
-  accept_all();
+  accept_some();
   const auto now = Clock::now();
   connections_.remove_if(
       [&](Connection& each) { return now >= each.deadline || advance(each, status); });
 }
 
-void StatusServer::accept_all() {
-  while (connections_.size() < kMostConnections) {
+void StatusServer::accept_some() {
+  for (int i = 0; i < kMostAcceptedACall; ++i) {
     FileDescriptor socket(
         ::accept4(listener_.number(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket.is_open()) return;
+    if (connections_.size() >= kMostConnections) cut_off_oldest();
     connections_.push_back({.socket = std::move(socket), .deadline = Clock::now() + kPatience});
   }
+}
+
+/// Of those that have not asked anything yet, if there are any.
+void StatusServer::cut_off_oldest() {
+  const auto silent = std::ranges::find_if(
+      connections_, [](const Connection& each) { return each.answer.empty(); });
+  connections_.erase(silent == connections_.end() ? connections_.begin() : silent);
 }
 
 bool StatusServer::advance(Connection& connection, const std::function<JobStatus()>& status) {

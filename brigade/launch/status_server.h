@@ -15,8 +15,8 @@ namespace brigade::launch {
 
 /// Answers `GET /healthz` (200 while the job runs, 503 while it is being stopped) and `GET
 /// /metrics` (Prometheus) on loopback, from the loop of whoever owns it: it has no thread and never
-/// blocks. Whoever says nothing, nonsense or too much, or does not read, is cut off; it disturbs
-/// nobody.
+/// blocks. Whoever says nothing, nonsense or too much, or does not read, is cut off after a while,
+/// and earlier where many connections are open: a new one always finds a place.
 ///
 /// Thread-safety: one thread at a time.
 class StatusServer {
@@ -40,7 +40,8 @@ class StatusServer {
     std::string request = {};
     std::string answer = {};
   };
-  void accept_all();
+  void accept_some();
+  void cut_off_oldest();
   /// Whether the connection is over.
   bool advance(Connection& connection, const std::function<JobStatus()>& status);
 

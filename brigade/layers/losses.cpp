@@ -11,6 +11,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/comm/accumulation.h"
 
 namespace brigade::layers::losses {
 namespace {
@@ -151,7 +152,8 @@ at::Tensor compute_average_loss(const at::Tensor& per_example, std::int64_t glob
   // The sum of nothing is a zero with a graph behind it; a division would make NaN of the
   // gradients.
   if (global_batch_size == 0) return weighted.slice(0, 0, 0).sum();
-  return weighted.sum() / static_cast<double>(global_batch_size);
+  const at::Tensor sum = weighted.sum(comm::accumulation_dtype(weighted.scalar_type()));
+  return (sum / static_cast<double>(global_batch_size)).to(weighted.scalar_type());
 }
 
 at::Tensor scale_regularization_loss(const at::Tensor& loss, std::int64_t num_replicas) {
@@ -160,7 +162,8 @@ at::Tensor scale_regularization_loss(const at::Tensor& loss, std::int64_t num_re
     refuse("scale_regularization_loss: num_replicas is " + std::to_string(num_replicas) +
            "; expected 1 or more");
   }
-  return loss.sum() / static_cast<double>(num_replicas);
+  const at::Tensor sum = loss.sum(comm::accumulation_dtype(loss.scalar_type()));
+  return (sum / static_cast<double>(num_replicas)).to(loss.scalar_type());
 }
 
 }  // namespace brigade::layers::losses

@@ -152,6 +152,13 @@ TEST(ComputeAverageLoss, DividesBySizeOfTheGlobalBatch) {
                    1.0);
 }
 
+TEST(ComputeAverageLoss, OfHalvesIsRoundedOnceAfterTheDivision) {
+  const auto losses = torch::full({2}, 40000.0, at::kHalf);
+  EXPECT_EQ(compute_average_loss(losses, 2).item<double>(), 40000.0);
+  EXPECT_EQ(compute_average_loss(losses, 2).scalar_type(), at::kHalf);
+  EXPECT_EQ(scale_regularization_loss(losses, 2).item<double>(), 40000.0);
+}
+
 TEST(ComputeAverageLoss, IsZeroWithFiniteGradientsForNoExamples) {
   const auto losses = tensor({1.0, 2.0}, {2}).requires_grad_();
   const auto loss = compute_average_loss(losses, 0);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "brigade/base/error.h"
+#include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 
 namespace brigade::machine {
@@ -15,7 +16,7 @@ constexpr std::int64_t kLargestCore = 65535;  // keeps "0-4000000000" from filli
 
 [[noreturn]] void refuse(std::string_view text) {
   throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat("'", text, "' is not a list of cores; write numbers up to ",
+              base::str_cat(base::quoted(text), " is not a list of cores; write numbers up to ",
                             kLargestCore, " and rising ranges, as in 0-3,8."));
 }
 

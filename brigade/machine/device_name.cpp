@@ -1,6 +1,7 @@
 #include "brigade/machine/device_name.h"
 
 #include "brigade/base/error.h"
+#include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 #include "brigade/machine/device_spec.h"
 
@@ -8,9 +9,9 @@ namespace brigade::machine {
 namespace {
 
 [[noreturn]] void refuse(std::string_view text, std::string_view why) {
-  throw Error(
-      ErrorCode::kInvalidArgument,
-      base::str_cat("'", text, "' is not the name of one device: ", why, ". ", kDeviceSpellings));
+  throw Error(ErrorCode::kInvalidArgument,
+              base::str_cat(base::quoted(text), " is not the name of one device: ", why, ". ",
+                            kDeviceSpellings));
 }
 
 }  // namespace

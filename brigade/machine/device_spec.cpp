@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "brigade/base/error.h"
+#include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 
 namespace brigade::machine {
@@ -73,8 +74,8 @@ class Reader {
   }
 
   void read_number(const std::vector<std::string>& words, std::optional<int>& place) {
-    if (words.size() != 2) refuse(base::str_cat("'", words.front(), "' needs one number"));
-    if (place) refuse(base::str_cat("it has '", words.front(), "' twice"));
+    if (words.size() != 2) refuse(base::str_cat(base::quoted(words.front()), " needs one number"));
+    if (place) refuse(base::str_cat("it has ", base::quoted(words.front()), " twice"));
     place = number(words[1]);
   }
 
@@ -83,7 +84,8 @@ class Reader {
     if (spec_.type) refuse("it names two devices");
     if (words.size() <= first || words.size() > first + 2) refuse("its parts are not TYPE:INDEX");
     spec_.type = type_from(lower(words[first]));
-    if (!spec_.type) refuse(base::str_cat("'", words[first], "' is neither cpu nor gpu (cuda)"));
+    if (!spec_.type)
+      refuse(base::str_cat(base::quoted(words[first]), " is neither cpu nor gpu (cuda)"));
     if (words.size() > first + 1 && words[first + 1] != "*") spec_.index = number(words[first + 1]);
   }
 
@@ -93,13 +95,14 @@ class Reader {
     });
     const auto value = digits ? base::parse_int(word) : std::nullopt;
     if (!value || *value > std::numeric_limits<int>::max())
-      refuse(base::str_cat("'", word, "' is not an index (0, 1, 2, ...)"));
+      refuse(base::str_cat(base::quoted(word), " is not an index (0, 1, 2, ...)"));
     return static_cast<int>(*value);
   }
 
   [[noreturn]] void refuse(std::string_view why) const {
-    throw Error(ErrorCode::kInvalidArgument,
-                base::str_cat("'", text_, "' is not a device name: ", why, ". ", kDeviceSpellings));
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        base::str_cat(base::quoted(text_), " is not a device name: ", why, ". ", kDeviceSpellings));
   }
 
   std::string_view text_;

@@ -11,6 +11,7 @@
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
+#include "brigade/comm/accumulation.h"
 #include "brigade/comm/replica.h"
 
 namespace brigade::optim {
@@ -20,11 +21,6 @@ using variables::Synchronization;
 using variables::Variable;
 
 namespace {
-
-at::ScalarType average_dtype(const Variable& variable) {
-  const at::ScalarType dtype = variable.dtype();
-  return dtype == at::kHalf || dtype == at::kBFloat16 ? at::kFloat : dtype;
-}
 
 /// The variable's value; no copy where all components are equal.
 at::Tensor value_of(const Variable& variable) {
@@ -78,8 +74,9 @@ ExponentialMovingAverage::ExponentialMovingAverage(MovingAverageOptions options,
   check_outside("ExponentialMovingAverage");
   const at::NoGradGuard no_grad;
   for (const Variable& variable : variables_) {
-    const at::Tensor start = value_of(variable).to(average_dtype(variable), /*non_blocking=*/false,
-                                                   /*copy=*/true);
+    const at::Tensor start =
+        value_of(variable).to(comm::accumulation_dtype(variable.dtype()), /*non_blocking=*/false,
+                              /*copy=*/true);
     averages_.push_back(options_.zero_debias == ZeroDebias::kYes ? at::zeros_like(start) : start);
   }
 }

@@ -132,8 +132,21 @@ OptimizerState::Views& OptimizerState::views(int replica, const UpdateRun& run, 
   return known.emplace_back(std::move(views));
 }
 
+// The rules' kernels take these on trust.
+void OptimizerState::check_gradient(std::size_t variable, const at::Tensor& gradient,
+                                    std::int64_t numel) const {
+  const at::ScalarType dtype = variables_[variable].dtype();
+  if (gradient.defined() && gradient.numel() == numel && gradient.scalar_type() == dtype) return;
+  const std::string given =
+      gradient.defined() ? base::str_cat(gradient.numel(), " of ", gradient.scalar_type()) : "none";
+  throw Error(ErrorCode::kInvalidArgument,
+              base::str_cat("The update of '", variables_[variable].name(), "' needs ", numel,
+                            " gradients of ", dtype, " and got ", given, "."));
+}
+
 void OptimizerState::apply(int replica, const UpdateRun& run, std::int64_t begin, std::int64_t end,
                            const at::Tensor& gradient) {
+  check_gradient(run.first, gradient, end - begin);
   UpdateArguments& arguments = views(replica, run, begin, end).arguments;
   arguments.gradients.assign(1, gradient);
   arguments.step = run.step;
@@ -146,6 +159,7 @@ void OptimizerState::apply_whole(int replica, const UpdateRun& run,
   UpdateArguments arguments{.slots = std::vector<std::vector<at::Tensor>>(rule_->slots().size()),
                             .step = run.step};
   for (std::size_t i = run.first; i < run.last; ++i) {
+    check_gradient(i, gradients[i], variables_[i].numel());
     const std::int64_t begin = variables_[i].offset();
     const UpdateArguments& known =
         views(replica, run, begin, begin + variables_[i].numel()).arguments;

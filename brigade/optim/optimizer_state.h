@@ -59,11 +59,12 @@ class OptimizerState {
   std::vector<UpdateRun> runs(const std::vector<bool>& has_gradient) const;
 
   /// Updates elements [begin, end) of replica `replica`'s part of `run` with a gradient of [end -
-  /// begin] elements.
+  /// begin] elements. Throws kInvalidArgument, naming the variable, for another number of elements
+  /// or another dtype than the variables'.
   void apply(int replica, const UpdateRun& run, std::int64_t begin, std::int64_t end,
              const at::Tensor& gradient);
   /// Updates the whole variables of `run`, each with its own gradient (any shape, contiguous):
-  /// nothing is copied.
+  /// nothing is copied. Throws as `apply`.
   void apply_whole(int replica, const UpdateRun& run, std::span<const at::Tensor> gradients);
 
   /// Counts the update that `runs` described. Once, after every replica has applied it.
@@ -99,6 +100,7 @@ class OptimizerState {
   void add_storage(const variables::Variable& variable);
   std::string slot_name(std::string_view name, std::size_t slot, std::size_t variable) const;
   Hyperparameters hyperparameters(std::size_t variable) const;
+  void check_gradient(std::size_t variable, const at::Tensor& gradient, std::int64_t numel) const;
   bool continues(const UpdateRun& run, std::size_t variable) const;
   const at::Tensor& slot_buffer(std::size_t storage, std::size_t slot, int replica) const;
   std::vector<at::Tensor> slot_views(std::size_t storage, int replica, std::int64_t begin,

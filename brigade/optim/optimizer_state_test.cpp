@@ -130,6 +130,28 @@ TEST(OptimizerState, PiecesAndWholeVariablesUpdateAlike) {
   }
 }
 
+TEST(OptimizerState, RefusesGradientsThatAreNotTheVariables) {
+  const ThreeVariables three;
+  OptimizerState state(Sgd{}.rule(), three.variables, {});
+  const at::NoGradGuard no_grad;
+  const UpdateRun run = state.runs({true, true, true}).front();
+  const auto refuses = [&](const std::function<void()>& update) {
+    try {
+      update();
+    } catch (const Error& error) {
+      const std::string& name = three.variables[0].name();
+      return error.code() == ErrorCode::kInvalidArgument &&
+             std::string(error.what()).find("'" + name + "'") != std::string::npos;
+    }
+    return false;
+  };
+  for (const at::Tensor& wrong : {at::rand({}), at::rand({3}, at::kDouble), at::Tensor()}) {
+    const std::vector<at::Tensor> gradients = {wrong, at::rand({20}), at::rand({2, 2})};
+    EXPECT_TRUE(refuses([&] { state.apply_whole(0, run, gradients); }));
+    EXPECT_TRUE(refuses([&] { state.apply(0, run, 0, 3, wrong); }));
+  }
+}
+
 TEST(OptimizerState, ReplicasWithMemoryOfTheirOwnHaveSlotsOfTheirOwn) {
   const ThreeVariables apart(Sharing::kOneCopyEach);
   OptimizerState state(Sgd{.momentum = 0.5}.rule(), apart.variables, {});

@@ -17,7 +17,8 @@ void require_key_beyond_loopback(const cluster::Address& address, KeyState key,
 
 /// What to listen on for members that come to `address`: an IP address as it is; all interfaces for
 /// a host's name, which on the host itself often means loopback. `localhost` is 127.0.0.1 on both
-/// sides, so that no member meets a stranger on ::1.
+/// sides, so that no member meets a stranger on ::1; so for the other names of this machine
+/// (cluster::loopback_address).
 std::string listen_text(const cluster::Address& address);
 
 /// What a member connects to.
@@ -25,9 +26,5 @@ std::string connect_text(const cluster::Address& address);
 
 /// What the process that listens connects to, to reach itself.
 std::string connect_to_self_text(const cluster::Address& address);
-
-/// Throws kUnavailable, with the system's reason, if the text ("[::]:2222") cannot be listened on
-/// now. Port 0 always can.
-void probe_listen(const std::string& text);
 
 }  // namespace brigade::rpc

@@ -13,27 +13,16 @@
 namespace brigade::rpc {
 namespace {
 
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
-
 Closure closure_of(const grpc::Status& status) {
-  const std::string text = status.error_message();
   switch (status.error_code()) {
     case grpc::StatusCode::OK:
     case grpc::StatusCode::CANCELLED:
-      return {Closure::Kind::kEnded, text};
+      return {Closure::Kind::kEnded, status.error_message()};
     case grpc::StatusCode::UNIMPLEMENTED:
-      return {Closure::Kind::kStranger, text};
+      return {Closure::Kind::kStranger, status.error_message()};
     default:
-      break;
+      return {Closure::Kind::kUnavailable, status.error_message()};
   }
-  // gRPC tells a failed handshake from a refused connection in its text alone. "tcp handshaker
-  // shutdown" is neither: a connection that took too long, as on a machine under load.
-  const bool is_tls = (contains(text, "handshake") && !contains(text, "tcp handshaker shutdown")) ||
-                      contains(text, "CERTIFICATE") || contains(text, "SSL_ERROR") ||
-                      contains(text, "Peer name");
-  return {is_tls ? Closure::Kind::kRefusedTls : Closure::Kind::kUnavailable, text};
 }
 
 class GrpcJoinCall final : public JoinCall {
@@ -88,7 +77,7 @@ class GrpcJoinCall final : public JoinCall {
   void handle(const proto::ToMember& message) {
     switch (message.kind_case()) {
       case proto::ToMember::kWelcome:
-        return handlers_.on_event(welcome_of(message.welcome()));
+        return handlers_.on_event(from_proto(message.welcome()));
       case proto::ToMember::kAllJoined:
         return handlers_.on_event(joined_of(message.all_joined()));
       case proto::ToMember::kHeard:
@@ -101,11 +90,6 @@ class GrpcJoinCall final : public JoinCall {
       case proto::ToMember::KIND_NOT_SET:
         return;
     }
-  }
-
-  static Welcome welcome_of(const proto::Welcome& welcome) {
-    return {welcome.member_id(), std::chrono::milliseconds(welcome.peer_timeout_ms()),
-            from_proto(welcome.host())};
   }
 
   static AllJoined joined_of(const proto::AllJoined& joined) {

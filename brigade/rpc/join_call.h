@@ -17,7 +17,6 @@ struct Closure {
   enum class Kind {
     kEnded,        ///< regularly, by either side
     kUnavailable,  ///< no connection, or a broken one
-    kRefusedTls,   ///< the other side's certificate is not from this key, or it has none
     kStranger      ///< something answers that is no rendezvous
   } kind = Kind::kEnded;
   std::string text = {};

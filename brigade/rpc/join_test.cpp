@@ -38,6 +38,8 @@ TEST(Join, MembersKnowEachOther) {
     ASSERT_EQ(membership.members().size(), 3u);
     EXPECT_EQ(membership.members()[1].task, (cluster::Task{"worker", 1}));
     EXPECT_EQ(membership.members()[2].pid, ::getpid());
+    EXPECT_EQ(membership.members()[2].identity, cluster::this_host_identity());
+    EXPECT_EQ(membership.members()[2].address, "") << "the rendezvous is on the loopback interface";
     EXPECT_FALSE(membership.lost());
   }
 }
@@ -72,6 +74,11 @@ TEST(Join, MembersMeetOverIpv6) {
   } catch (const Error& error) {
     GTEST_SKIP() << error.what();
   }
+  EXPECT_EQ(join_all(*server, 2, test_options()).size(), 2u);
+}
+
+TEST(Join, MembersMeetWithoutAKeyUnderOtherNamesOfThisMachine) {
+  const auto server = make_rendezvous_server({.address = "[::ffff:127.0.0.1]:0", .world_size = 2});
   EXPECT_EQ(join_all(*server, 2, test_options()).size(), 2u);
 }
 
@@ -114,7 +121,7 @@ TEST(Join, WaitsEndAtTheirDeadlinesAndNameWhatIsMissing) {
 TEST(Join, LeavingIsNoLoss) {
   std::vector<cluster::LostMember> lost;
   const auto server = make_rendezvous_server(
-      {.world_size = 2, .on_lost = [&](const auto& member) { lost.push_back(member); }});
+      {.world_size = 2, .on_lost = [&](const auto& member, int) { lost.push_back(member); }});
   auto members = join_all(*server, 2, test_options());
   members[1].reset();
   EXPECT_THROW(members[0]->barrier("end", seconds(10)), Error);

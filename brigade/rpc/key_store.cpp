@@ -38,6 +38,11 @@ KeyStore::Added KeyStore::add(std::string_view key, std::int64_t delta) {
   return {sum, set(key, base::str_cat(sum))};
 }
 
+KeyStore::Appended KeyStore::append(std::string_view key, std::string_view value) {
+  const std::int64_t number = ++lengths_[std::string(key)];
+  return {number, set(base::str_cat(key, "/", number), value)};
+}
+
 void KeyStore::wait_for(std::string_view key, Waiting waiting) {
   waiting_.emplace(std::string(key), std::move(waiting));
 }

@@ -28,15 +28,23 @@ class KeyStore {
   };
   Added add(std::string_view key, std::int64_t delta);
 
+  /// Stores the value under "<key>/<number>", with the next number of the list, from 1.
+  struct Appended {
+    std::int64_t number;
+    std::vector<Waiting> released;
+  };
+  Appended append(std::string_view key, std::string_view value);
+
   void wait_for(std::string_view key, Waiting waiting);
   /// Takes out the calls that `is_over` says so of.
   std::vector<Waiting> take_if(const std::function<bool(const Waiting&)>& is_over);
   /// Of the calls that wait, the earliest deadline.
   std::optional<TimePoint> next_deadline() const;
-  void clear() { values_.clear(), waiting_.clear(); }
+  void clear() { values_.clear(), lengths_.clear(), waiting_.clear(); }
 
  private:
   std::map<std::string, std::string, std::less<>> values_;
+  std::map<std::string, std::int64_t, std::less<>> lengths_;  // of lists
   std::multimap<std::string, Waiting, std::less<>> waiting_;
 };
 

@@ -48,6 +48,13 @@ class LocalMembership final : public cluster::Membership {
     return sum;
   }
 
+  std::int64_t append(std::string_view key, std::string_view value) override {
+    const concurrency::MutexLock lock(mutex_);
+    const std::int64_t number = keys_.append(key, value).number;
+    is_set_.notify_all();
+    return number;
+  }
+
   void barrier(std::string_view, std::chrono::milliseconds) override {}
   std::optional<cluster::LostMember> lost() const override { return std::nullopt; }
   concurrency::CancelToken lost_token() const override { return lost_token_; }

@@ -63,7 +63,7 @@ TEST(Loss, SilentMemberIsLostAfterThePeerTimeoutAndHearsIt) {
   std::atomic<int> num_lost{0};
   const auto server = make_rendezvous_server({.world_size = 2,
                                               .peer_timeout = milliseconds(400),
-                                              .on_lost = [&](const auto&) { ++num_lost; }});
+                                              .on_lost = [&](const auto&, int) { ++num_lost; }});
   std::atomic<bool> is_told{false};
   const Hello hello{.member = {1, {"worker", 1}, "elsewhere", 4711},
                     .world_size = 2,

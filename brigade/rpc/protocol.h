@@ -10,14 +10,22 @@
 
 #include "brigade/base/error.h"
 #include "brigade/cluster/membership.h"
+#include "brigade/rpc/rank_taken.h"
 
 namespace brigade::rpc {
 
 /// Raised whenever rendezvous.proto changes: programs of different versions do not meet.
-inline constexpr int kProtocolVersion = 2;
+inline constexpr int kProtocolVersion = 4;
 
 /// What the meeting point calls an accepted member; never given twice, across generations.
 using MemberId = std::int64_t;
+
+/// Who makes a call of the store. The token is told to the member alone when it is accepted: a
+/// number can be guessed, a token cannot.
+struct Credential {
+  MemberId id = 0;
+  std::string token = {};
+};
 
 /// What a process says of itself when it comes.
 struct Hello {
@@ -32,7 +40,7 @@ struct Hello {
 
 /// It was accepted.
 struct Welcome {
-  MemberId id = 0;
+  Credential credential = {};
   std::chrono::milliseconds peer_timeout{0};
   /// Whose process the meeting point lives in: rank 0, or the launcher with rank -1.
   cluster::Member host;
@@ -58,6 +66,8 @@ struct Ending {
   /// knows their addresses.
   std::vector<int> missing = {};
   std::chrono::milliseconds waited{0};
+  /// Refused because another process has, or had, the rank.
+  std::optional<RankHolder> rank_holder = std::nullopt;
 };
 
 /// What came of a call that may have waited: a value or an error.

@@ -5,6 +5,9 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/cluster/address.h"
+#include "brigade/cluster/cluster_key.h"
+#include "brigade/cluster/route.h"
 #include "brigade/rpc/remote.h"
 #include "brigade/rpc/rendezvous_state.h"
 #include "brigade/rpc/start_report.h"
@@ -20,6 +23,27 @@ constexpr milliseconds kFarewellTime{500};
 constexpr milliseconds kGrace{2000};
 // After a connection broke, the news of who is lost is on its way.
 constexpr milliseconds kNewsTime{3000};
+
+cluster::Member member_of(const cluster::ClusterConfig& config) {
+  // A name that is this slow to look up leaves the address to be found otherwise.
+  constexpr milliseconds kLookUpTime{1000};
+  cluster::Member self = this_process(config.rank, config.task);
+  const std::string host = cluster::parse_address(config.rendezvous).host;
+  if (!cluster::is_loopback(host))
+    self.address = cluster::source_address(host, kLookUpTime).value_or("");
+  return self;
+}
+
+// For a launcher of this machine that was stopped (Ctrl-Z): its return is waited for, since nothing
+// is lost meanwhile. Where it ends, the connection says so.
+constexpr milliseconds kStoppedTime = std::chrono::hours(24 * 7);
+
+/// Whether the meeting point is in a launcher on this machine, whose silence can only mean that it
+/// was stopped.
+bool is_launcher_here(const cluster::ClusterConfig& config) {
+  return config.rendezvous_host == cluster::ClusterConfig::RendezvousHost::kLauncher &&
+         cluster::is_loopback(cluster::parse_address(config.rendezvous).host);
+}
 
 Hello hello_of(const cluster::ClusterConfig& config, const cluster::Member& self,
                milliseconds start_timeout, Clock::time_point deadline) {
@@ -39,8 +63,11 @@ RemoteMembership::RemoteMembership(const cluster::ClusterConfig& config, const J
     : config_(config),
       options_(options),
       deadline_(deadline),
-      self_(this_process(config.rank, config.task)),
-      calls_(make_store_calls(channel, lost_token_, options.peer_timeout + kNewsTime)),
+      self_(member_of(config)),
+      is_host_here_(is_launcher_here(config)),
+      calls_(make_store_calls(
+          channel, lost_token_,
+          is_host_here_ ? kStoppedTime : milliseconds(options.peer_timeout + kNewsTime))),
       call_(start_join_call(channel, hello_of(config, self_, options.start_timeout, deadline),
                             handlers())),
       beats_([this] { send_beats(); }) {}
@@ -76,7 +103,8 @@ void RemoteMembership::on_end(const Ending& ending) {
     ending_ = ending;
     // Whoever blocks on a peer of an ended generation has to be woken as if one were lost.
     const bool is_generation_over = is_started_ && ending.error;
-    if (is_generation_over) note_loss({welcome_->host, ending.error->what()});
+    if (is_generation_over)
+      note_loss({welcome_->host, ending.error->what(), cluster::LossKind::kEnded});
     changed_.notify_all();
     if (!lost_) return;
   }
@@ -89,7 +117,8 @@ void RemoteMembership::on_close(const Closure& closure) {
     closure_ = closure;
     const bool is_expected = !welcome_ || ending_ || has_left_;
     // With the closure at once: who sees that all is over has to see who is to blame.
-    if (!is_expected) note_loss({welcome_->host, "its connection was closed"});
+    if (!is_expected)
+      note_loss({welcome_->host, "its connection was closed", cluster::LossKind::kClosed});
     changed_.notify_all();
     if (!lost_) return;
   }
@@ -133,11 +162,13 @@ void RemoteMembership::send_beats() {
     const concurrency::MutexLock lock(mutex_);
     host = welcome_->host;
   }
-  lose({host, base::str_cat("it has not been heard of for ", in_seconds(options_.peer_timeout))});
+  lose({host, base::str_cat("it has not been heard of for ", in_seconds(options_.peer_timeout)),
+        cluster::LossKind::kSilent});
   call_->cancel();
 }
 
 bool RemoteMembership::is_host_silent(TimePoint slept_at, milliseconds interval) {
+  if (is_host_here_) return false;
   const TimePoint now = Clock::now();
   // Who was stopped for a while has heard nothing for that reason; the host knows who is lost.
   if (now - slept_at > interval + options_.peer_timeout / 2) heard_at_ = now;
@@ -181,6 +212,7 @@ std::optional<std::string> RemoteMembership::start_problem() {
     throw Error(ErrorCode::kDeadlineExceeded,
                 missing_text(config_, ending_->missing, ending_->waited));
   }
+  if (ending_->rank_holder) throw RankTakenError(*ending_->rank_holder, ending_->error->what());
   if (!ending_->may_retry) throw *ending_->error;
   return ending_->error->what();
 }
@@ -188,11 +220,6 @@ std::optional<std::string> RemoteMembership::start_problem() {
 std::optional<std::string> RemoteMembership::closure_problem() const {
   if (!closure_) return std::nullopt;
   switch (closure_->kind) {
-    case Closure::Kind::kRefusedTls:
-      throw Error(ErrorCode::kPermissionDenied,
-                  base::str_cat("The cluster key of this process differs from that of ",
-                                describe_host(config_), ", or only one of the two has one (",
-                                closure_->text, ")."));
     case Closure::Kind::kStranger:
       throw Error(ErrorCode::kFailedPrecondition,
                   base::str_cat("What answers for ", describe_host(config_),
@@ -247,25 +274,32 @@ void RemoteMembership::throw_connection_error(std::string_view what, const Conne
 }
 
 void RemoteMembership::set(std::string_view key, std::string_view value) {
-  guarded(base::str_cat("setting key '", key, "'"), [&] { calls_->set(id(), key, value); });
+  guarded(base::str_cat("setting key '", key, "'"), [&] { calls_->set(credential(), key, value); });
 }
 
 std::string RemoteMembership::get(std::string_view key, milliseconds timeout) {
-  return guarded(base::str_cat("key '", key, "'"), [&] { return calls_->get(id(), key, timeout); });
+  return guarded(base::str_cat("key '", key, "'"),
+                 [&] { return calls_->get(credential(), key, timeout); });
 }
 
 std::int64_t RemoteMembership::add(std::string_view key, std::int64_t delta) {
   return guarded(base::str_cat("adding to key '", key, "'"),
-                 [&] { return calls_->add(id(), key, delta); });
+                 [&] { return calls_->add(credential(), key, delta); });
+}
+
+std::int64_t RemoteMembership::append(std::string_view key, std::string_view value) {
+  return guarded(base::str_cat("appending to key '", key, "'"),
+                 [&] { return calls_->append(credential(), key, value); });
 }
 
 void RemoteMembership::barrier(std::string_view name, milliseconds timeout) {
-  guarded(base::str_cat("barrier '", name, "'"), [&] { calls_->barrier(id(), name, timeout); });
+  guarded(base::str_cat("barrier '", name, "'"),
+          [&] { calls_->barrier(credential(), name, timeout); });
 }
 
-MemberId RemoteMembership::id() const {
+Credential RemoteMembership::credential() const {
   const concurrency::MutexLock lock(mutex_);
-  return welcome_->id;
+  return welcome_->credential;
 }
 
 std::optional<cluster::LostMember> RemoteMembership::lost() const {

@@ -40,6 +40,7 @@ class RemoteMembership final : public cluster::Membership {
   void set(std::string_view key, std::string_view value) override;
   std::string get(std::string_view key, std::chrono::milliseconds timeout) override;
   std::int64_t add(std::string_view key, std::int64_t delta) override;
+  std::int64_t append(std::string_view key, std::string_view value) override;
   void barrier(std::string_view name, std::chrono::milliseconds timeout) override;
   std::optional<cluster::LostMember> lost() const override;
   concurrency::CancelToken lost_token() const override { return lost_token_; }
@@ -62,7 +63,7 @@ class RemoteMembership final : public cluster::Membership {
   std::optional<std::string> start_problem() BRIGADE_REQUIRES(mutex_);
   std::optional<std::string> closure_problem() const BRIGADE_REQUIRES(mutex_);
   [[noreturn]] void throw_start_timeout() const;
-  MemberId id() const BRIGADE_EXCLUDES(mutex_);
+  Credential credential() const BRIGADE_EXCLUDES(mutex_);
   void throw_if_over(std::string_view what) const BRIGADE_EXCLUDES(mutex_);
   [[noreturn]] void throw_connection_error(std::string_view what, const ConnectionError& error);
   template <class Call>
@@ -73,6 +74,7 @@ class RemoteMembership final : public cluster::Membership {
   const TimePoint deadline_;
   const cluster::Member self_;
   const concurrency::CancelToken lost_token_;
+  const bool is_host_here_;  // in a launcher of this machine
 
   mutable concurrency::Mutex mutex_;
   concurrency::Condition changed_;

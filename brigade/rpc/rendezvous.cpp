@@ -2,7 +2,7 @@
 
 #include <unistd.h>
 
-#include <array>
+#include <system_error>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
@@ -10,6 +10,7 @@
 #include "brigade/rpc/endpoint.h"
 #include "brigade/rpc/local_membership.h"
 #include "brigade/rpc/remote.h"
+#include "brigade/rpc/thread_probe.h"
 
 namespace brigade::rpc {
 namespace {
@@ -30,20 +31,38 @@ void check(const cluster::ClusterConfig& config, const JoinOptions& options) {
   check_argument(options.start_timeout.count() >= 1, "join: start_timeout must be above 0.");
 }
 
+/// Does what starts gRPC.
+template <class Start>
+auto with_threads(const Start& start) {
+  if (is_built_in()) require_threads();
+  try {
+    return start();
+  } catch (const std::system_error& error) {
+    throw_no_thread(error);
+  }
+}
+
 }  // namespace
 
 cluster::Member this_process(int rank, const cluster::Task& task) {
-  std::array<char, 256> host{};
-  const bool has_name = ::gethostname(host.data(), host.size() - 1) == 0;
-  return {rank, task, has_name ? host.data() : "localhost", ::getpid()};
+  return {.rank = rank,
+          .task = task,
+          .host = cluster::host_name(),
+          .pid = ::getpid(),
+          .identity = cluster::this_host_identity()};
 }
 
 std::unique_ptr<RendezvousServer> make_rendezvous_server(const RendezvousServerOptions& options) {
   check_argument(options.world_size >= 1, "A rendezvous needs a world_size of 1 or more.");
   check_argument(options.peer_timeout.count() >= 1, "A rendezvous needs a peer_timeout above 0.");
+  check_argument(options.hello_timeout >= std::chrono::milliseconds(1) &&
+                     options.hello_timeout <= std::chrono::hours(1),
+                 "A rendezvous needs a hello_timeout above 0 and up to an hour.");
   const auto address = cluster::parse_address(options.address, cluster::PortZero::kAllowed);
   require_key_beyond_loopback(address, state_of(options.key), "listen on");
-  return make_remote_server(options, this_process(-1, {"launcher", 0}));
+  return with_threads([&] {
+    return make_remote_server(options, this_process(-1, {"launcher", 0}));
+  });
 }
 
 std::shared_ptr<cluster::Membership> join(const cluster::ClusterConfig& config,
@@ -55,7 +74,7 @@ std::shared_ptr<cluster::Membership> join(const cluster::ClusterConfig& config,
   const auto address = cluster::parse_address(config.rendezvous);
   require_key_beyond_loopback(address, state_of(options.key), "connect to");
   options.cancel.throw_if_cancelled("Joining the cluster");
-  return join_remote(config, options);
+  return with_threads([&] { return join_remote(config, options); });
 }
 
 }  // namespace brigade::rpc

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -10,6 +11,7 @@
 #include "brigade/cluster/cluster_key.h"
 #include "brigade/cluster/membership.h"
 #include "brigade/concurrency/cancel_token.h"
+#include "brigade/rpc/rank_taken.h"
 
 namespace brigade::rpc {
 
@@ -25,12 +27,14 @@ struct RendezvousServerOptions {
   int generation = 0;
   /// A member that was not heard of for this long is lost.
   std::chrono::milliseconds peer_timeout = std::chrono::seconds(8);
+  /// Whoever connects, and has not said hello as a member for this long, is cut off.
+  std::chrono::milliseconds hello_timeout = std::chrono::seconds(5);
   /// Called, on a thread of the server's, for each member that is lost. Must not block.
-  std::function<void(const cluster::LostMember&)> on_lost = {};
+  std::function<void(const cluster::LostMember&, int generation)> on_lost = {};
   /// The same for each that leaves as planned, before the others hear of it.
-  std::function<void(const cluster::Member&)> on_left = {};
+  std::function<void(const cluster::Member&, int generation)> on_left = {};
   /// Called likewise when all members of a generation have come.
-  std::function<void()> on_all_joined = {};
+  std::function<void(int generation)> on_all_joined = {};
 };
 
 /// The meeting point of a job: a store of keys, the list of members, and the watch over them. One
@@ -46,6 +50,8 @@ class RendezvousServer {
   /// Forgets members and keys, and waits for `world_size` members of the next generation. Members
   /// of earlier generations get kAborted from then on.
   virtual void begin_generation(int generation, int world_size) = 0;
+  /// How many calls of the store came from programs that are no members; they changed nothing.
+  virtual std::int64_t num_refused_calls() = 0;
 };
 
 /// Throws kUnavailable if the address cannot be listened on, naming it and who may have it.
@@ -65,8 +71,9 @@ struct JoinOptions {
 /// the rendezvous if no launcher does. A cluster of one needs no gRPC, listens on nothing and
 /// returns at once. Throws kDeadlineExceeded, naming the tasks (or ranks) that did not come and
 /// where they were expected; kPermissionDenied for a peer beyond loopback without a key, and for a
-/// key that is not the cluster's; kFailedPrecondition, naming both, where two processes claim one
-/// rank or disagree about the world's size; kCancelled; kUnimplemented without gRPC.
+/// key that is not the cluster's; RankTakenError (kFailedPrecondition), naming both, where
+/// two processes claim one rank; kFailedPrecondition where they disagree about the world's size;
+/// kCancelled; kUnimplemented without gRPC.
 std::shared_ptr<cluster::Membership> join(const cluster::ClusterConfig& config,
                                           const JoinOptions& options = {});
 

@@ -2,8 +2,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 #include "brigade/rpc/rendezvous_state.h"
+#include "brigade/rpc/token.h"
 
 namespace brigade::rpc {
 namespace {
@@ -27,22 +29,23 @@ std::string key_text(std::string_view key) {
 
 }  // namespace
 
-void RendezvousState::set(MemberId id, std::string_view key, std::string_view value) {
+void RendezvousState::set(const Credential& caller, std::string_view key, std::string_view value) {
   check_sizes(key, value);
   {
     const concurrency::MutexLock lock(mutex_);
-    require_present(id);
+    require_member(caller);
     answer(keys_.set(key, value), {.value = std::string(value)});
   }
   outbox_.deliver();
 }
 
-std::int64_t RendezvousState::add(MemberId id, std::string_view key, std::int64_t delta) {
+std::int64_t RendezvousState::add(const Credential& caller, std::string_view key,
+                                  std::int64_t delta) {
   check_sizes(key, "");
   std::int64_t sum = 0;
   {
     const concurrency::MutexLock lock(mutex_);
-    require_present(id);
+    require_member(caller);
     const auto added = keys_.add(key, delta);
     answer(added.released, {.value = base::str_cat(added.sum)});
     sum = added.sum;
@@ -51,13 +54,28 @@ std::int64_t RendezvousState::add(MemberId id, std::string_view key, std::int64_
   return sum;
 }
 
-void RendezvousState::get(MemberId id, std::string_view key, std::chrono::milliseconds timeout,
-                          Reply reply) {
+std::int64_t RendezvousState::append(const Credential& caller, std::string_view key,
+                                     std::string_view value) {
+  check_sizes(key, value);
+  std::int64_t number = 0;
   {
     const concurrency::MutexLock lock(mutex_);
-    Waiting call = waiting_call(id, key_text(key), timeout, std::move(reply));
+    require_member(caller);
+    const auto appended = keys_.append(key, value);
+    answer(appended.released, {.value = std::string(value)});
+    number = appended.number;
+  }
+  outbox_.deliver();
+  return number;
+}
+
+void RendezvousState::get(const Credential& caller, std::string_view key,
+                          std::chrono::milliseconds timeout, Reply reply) {
+  {
+    const concurrency::MutexLock lock(mutex_);
+    Waiting call = waiting_call(caller.id, key_text(key), timeout, std::move(reply));
     try {
-      require_present(id);
+      require_member(caller);
       if (auto value = keys_.find(key)) {
         answer({call}, {.value = std::move(*value)});
       } else {
@@ -73,13 +91,13 @@ void RendezvousState::get(MemberId id, std::string_view key, std::chrono::millis
   outbox_.deliver();
 }
 
-void RendezvousState::barrier(MemberId id, std::string_view name, std::chrono::milliseconds timeout,
-                              Reply reply) {
+void RendezvousState::barrier(const Credential& caller, std::string_view name,
+                              std::chrono::milliseconds timeout, Reply reply) {
   {
     const concurrency::MutexLock lock(mutex_);
-    const Waiting call = waiting_call(id, barrier_text(name), timeout, std::move(reply));
+    const Waiting call = waiting_call(caller.id, barrier_text(name), timeout, std::move(reply));
     try {
-      require_present(id);
+      require_member(caller);
       require_nobody_gone(call.what);
       wake_before(call.deadline);
       answer(barriers_.arrive(name, call, static_cast<std::size_t>(world_size_)), {});
@@ -103,11 +121,28 @@ void RendezvousState::time_out_calls(TimePoint now) {
     for (const auto& [id, entry] : entries) {
       if (!arrived.contains(id)) missing.push_back(cluster::to_string(entry.member));
     }
-    return Error(
-        ErrorCode::kDeadlineExceeded,
-        base::str_cat("Not all members have come to ", waiting.what, " within ",
-                      in_seconds(waiting.timeout), "; missing: ", base::join(missing, ", "), "."));
+    return Error(ErrorCode::kDeadlineExceeded,
+                 base::str_cat("Not all members have come to ", waiting.what, " within ",
+                               in_seconds(waiting.timeout),
+                               "; missing: ", base::listed(missing, ", "), "."));
   });
+}
+
+std::int64_t RendezvousState::num_refused_calls() {
+  const concurrency::MutexLock lock(mutex_);
+  return num_refused_calls_;
+}
+
+void RendezvousState::require_member(const Credential& caller) {
+  const auto token = tokens_.find(caller.id);
+  if (token == tokens_.end() || !is_same_token(token->second, caller.token)) {
+    ++num_refused_calls_;
+    throw Error(
+        ErrorCode::kPermissionDenied,
+        "The call does not show the token of a member: only who has joined this job may use "
+        "its store.");
+  }
+  require_present(caller.id);
 }
 
 void RendezvousState::require_present(MemberId id) const {

@@ -1,9 +1,11 @@
 #include <grpcpp/channel.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "brigade/base/error.h"
+#include "brigade/base/log.h"
 #include "brigade/base/strings.h"
 #include "brigade/cluster/address.h"
 #include "brigade/concurrency/mutex.h"
@@ -13,6 +15,7 @@
 #include "brigade/rpc/remote_membership.h"
 #include "brigade/rpc/rendezvous_state.h"
 #include "brigade/rpc/start_report.h"
+#include "brigade/rpc/tls_probe.h"
 
 namespace brigade::rpc {
 namespace {
@@ -24,12 +27,14 @@ constexpr milliseconds kFirstPause{20};
 constexpr milliseconds kLongestPause{300};
 // Who is so late that the user wants to know.
 constexpr milliseconds kPatience{2000};
+constexpr milliseconds kProbeTime{1000};
 
 std::unique_ptr<RendezvousServer> serve_if_first(const cluster::ClusterConfig& config,
                                                  const JoinOptions& options) {
   const bool is_ours = config.rank == 0 && config.rendezvous_host ==
                                                cluster::ClusterConfig::RendezvousHost::kFirstMember;
   if (!is_ours) return nullptr;
+  if (!options.key) base::log_info(keyless_text(config));
   return make_remote_server({.address = config.rendezvous,
                              .key = options.key,
                              .world_size = config.world_size,
@@ -70,6 +75,15 @@ void pause(milliseconds time, Clock::time_point deadline, const concurrency::Can
                             last_problem, ")."));
 }
 
+/// After a connection that was not made: throws where the reason is the key.
+void require_same_key(const cluster::ClusterConfig& config, const cluster::Address& address,
+                      const cluster::TlsIdentity& identity) {
+  if (probe_tls(address, identity, kProbeTime) != TlsVerdict::kRefused) return;
+  throw Error(ErrorCode::kPermissionDenied,
+              base::str_cat("The cluster key of this process differs from that of ",
+                            describe_host(config), ", or only one of the two has one."));
+}
+
 }  // namespace
 
 std::shared_ptr<cluster::Membership> join_remote(const cluster::ClusterConfig& config,
@@ -81,6 +95,7 @@ std::shared_ptr<cluster::Membership> join_remote(const cluster::ClusterConfig& c
   const auto address = cluster::parse_address(config.rendezvous);
   const auto channel =
       make_channel(server ? connect_to_self_text(address) : connect_text(address), options.key);
+  std::optional<cluster::TlsIdentity> identity;
   milliseconds next_pause = kFirstPause;
   WaitingLog log;
   for (;;) {
@@ -92,6 +107,10 @@ std::shared_ptr<cluster::Membership> join_remote(const cluster::ClusterConfig& c
       return membership;
     }
     membership.reset();
+    if (options.key && channel->GetState(false) != GRPC_CHANNEL_READY) {
+      if (!identity) identity = cluster::make_tls_identity(*options.key);
+      require_same_key(config, address, *identity);
+    }
     if (Clock::now() > begun_at + kPatience)
       log.say(base::str_cat("Waiting for ", describe_host(config)));
     pause(next_pause, deadline, options.cancel, *channel);

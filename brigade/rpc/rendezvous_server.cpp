@@ -2,15 +2,19 @@
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
+#include <atomic>
 #include <deque>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "brigade/base/clock.h"
 #include "brigade/base/error.h"
+#include "brigade/base/log.h"
 #include "brigade/base/strings.h"
 #include "brigade/cluster/address.h"
 #include "brigade/concurrency/mutex.h"
+#include "brigade/rpc/acceptor.h"
 #include "brigade/rpc/channel.h"
 #include "brigade/rpc/endpoint.h"
 #include "brigade/rpc/proto/rendezvous.grpc.pb.h"
@@ -25,6 +29,9 @@ namespace {
 // whoever takes longer, or never said anything, is cut off.
 constexpr std::chrono::milliseconds kFarewellTime{900};
 
+// Refused calls are told of so often at most.
+constexpr std::chrono::seconds kRefusalsPause{30};
+
 /// The server's end of a Join call. gRPC calls the On... functions; it lives until the last of them
 /// (OnDone). Operations are started without a lock: gRPC may call back before they return.
 class JoinStream final : public grpc::ServerBidiReactor<proto::FromMember, proto::ToMember>,
@@ -32,11 +39,19 @@ class JoinStream final : public grpc::ServerBidiReactor<proto::FromMember, proto
  public:
   explicit JoinStream(RendezvousState& state) : state_(state) {}
 
-  static JoinStream* open(RendezvousState& state) {
+  static std::shared_ptr<JoinStream> open(RendezvousState& state) {
     auto stream = std::make_shared<JoinStream>(state);
     stream->self_ = stream;
-    stream->StartRead(&stream->incoming_);
-    return stream.get();
+    return stream;
+  }
+  void start() { StartRead(&incoming_); }
+
+  /// Whether it has nothing to wait for: it has said hello, or has ended.
+  bool is_introduced() const { return is_introduced_; }
+  /// For who has not said hello for so long.
+  void end_unless_introduced(TimePoint now, std::chrono::milliseconds patience) {
+    if (is_introduced_ || now - opened_ < patience) return;
+    on_end({.error = Error(ErrorCode::kDeadlineExceeded, "A member says hello at once.")});
   }
 
   void on_event(const Event& event) override { send(to_proto(event), Last::kNo); }
@@ -84,6 +99,7 @@ class JoinStream final : public grpc::ServerBidiReactor<proto::FromMember, proto
 
   void OnReadDone(bool ok) override {
     if (!ok) {
+      is_introduced_ = true;
       if (id_) state_.disconnect(*id_);
       finish_without_words();
       return;
@@ -97,6 +113,7 @@ class JoinStream final : public grpc::ServerBidiReactor<proto::FromMember, proto
   }
 
   void handle() {
+    is_introduced_ = true;
     if (incoming_.has_hello() && !id_) {
       id_ = state_.join(from_proto(incoming_.hello()), self_);
     } else if (incoming_.has_beat() && id_) {
@@ -123,6 +140,8 @@ class JoinStream final : public grpc::ServerBidiReactor<proto::FromMember, proto
   void OnDone() override { const auto last_reference = std::move(self_); }
 
   RendezvousState& state_;
+  const TimePoint opened_ = std::chrono::steady_clock::now();
+  std::atomic<bool> is_introduced_{false};
   std::shared_ptr<JoinStream> self_;
   // Touched only between reads, which are one at a time.
   proto::FromMember incoming_;
@@ -141,26 +160,56 @@ class Service final : public proto::Rendezvous::CallbackService {
 
   grpc::ServerBidiReactor<proto::FromMember, proto::ToMember>* Join(
       grpc::CallbackServerContext*) override {
-    return JoinStream::open(state_);
+    const auto stream = JoinStream::open(state_);
+    {
+      const concurrency::MutexLock lock(mutex_);
+      silent_.push_back(stream);
+    }
+    stream->start();
+    return stream.get();
+  }
+
+  /// Ends the calls of who does not say hello.
+  void end_silent(TimePoint now, std::chrono::milliseconds patience) {
+    std::vector<std::shared_ptr<JoinStream>> silent;
+    {
+      const concurrency::MutexLock lock(mutex_);
+      std::erase_if(silent_, [&](const std::weak_ptr<JoinStream>& each) {
+        const auto stream = each.lock();
+        if (stream && !stream->is_introduced()) silent.push_back(stream);
+        return !stream || stream->is_introduced();
+      });
+    }
+    for (const auto& stream : silent) stream->end_unless_introduced(now, patience);
   }
 
   grpc::ServerUnaryReactor* Set(grpc::CallbackServerContext* context,
                                 const proto::SetRequest* request, proto::SetReply*) override {
-    return answer_now(context,
-                      [&] { state_.set(request->member_id(), request->key(), request->value()); });
+    return answer_now(context, [&] {
+      state_.set(from_proto(request->caller()), request->key(), request->value());
+    });
   }
 
   grpc::ServerUnaryReactor* Add(grpc::CallbackServerContext* context,
                                 const proto::AddRequest* request, proto::AddReply* reply) override {
     return answer_now(context, [&] {
-      reply->set_sum(state_.add(request->member_id(), request->key(), request->delta()));
+      reply->set_sum(state_.add(from_proto(request->caller()), request->key(), request->delta()));
+    });
+  }
+
+  grpc::ServerUnaryReactor* Append(grpc::CallbackServerContext* context,
+                                   const proto::AppendRequest* request,
+                                   proto::AppendReply* reply) override {
+    return answer_now(context, [&] {
+      reply->set_number(
+          state_.append(from_proto(request->caller()), request->key(), request->value()));
     });
   }
 
   grpc::ServerUnaryReactor* Get(grpc::CallbackServerContext* context,
                                 const proto::GetRequest* request, proto::GetReply* reply) override {
     auto* reactor = context->DefaultReactor();
-    state_.get(request->member_id(), request->key(),
+    state_.get(from_proto(request->caller()), request->key(),
                std::chrono::milliseconds(request->timeout_ms()),
                [reactor, reply](const Outcome& outcome) {
                  reply->set_value(outcome.value);
@@ -173,7 +222,7 @@ class Service final : public proto::Rendezvous::CallbackService {
                                     const proto::BarrierRequest* request,
                                     proto::BarrierReply*) override {
     auto* reactor = context->DefaultReactor();
-    state_.barrier(request->member_id(), request->name(),
+    state_.barrier(from_proto(request->caller()), request->name(),
                    std::chrono::milliseconds(request->timeout_ms()),
                    [reactor](const Outcome& outcome) { reactor->Finish(status_of(outcome)); });
     return reactor;
@@ -198,12 +247,15 @@ class Service final : public proto::Rendezvous::CallbackService {
   }
 
   RendezvousState& state_;
+  concurrency::Mutex mutex_;
+  std::vector<std::weak_ptr<JoinStream>> silent_ BRIGADE_GUARDED_BY(mutex_);
 };
 
 class Server final : public RendezvousServer {
  public:
   Server(const RendezvousServerOptions& options, const cluster::Member& host)
       : address_(cluster::parse_address(options.address, cluster::PortZero::kAllowed)),
+        hello_timeout_(options.hello_timeout),
         state_({.world_size = options.world_size,
                 .generation = options.generation,
                 .peer_timeout = options.peer_timeout,
@@ -214,22 +266,17 @@ class Server final : public RendezvousServer {
                 .on_earlier_deadline = [this] { wake(); }},
                clock_),
         service_(state_) {
-    const std::string text = listen_text(address_);
-    probe_listen(text);
-    grpc::ServerBuilder builder;
-    int port = 0;
-    builder.AddListeningPort(text, make_server_credentials(options.key), &port);
-    builder.RegisterService(&service_);
-    builder.SetMaxReceiveMessageSize(kLargestMessage);
-    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-    server_ = builder.BuildAndStart();
-    if (!server_ || port == 0) {
-      throw Error(ErrorCode::kUnavailable,
-                  base::str_cat("Cannot listen on ", text,
-                                ": another program has the port, or this machine has no such "
-                                "address."));
-    }
-    address_.port = port;
+    Listening listening = listen_on(listen_text(address_));
+    address_.port = listening.port;
+    start_grpc(options.key);
+    const auto members = static_cast<std::size_t>(options.world_size);
+    acceptor_.emplace(AcceptorOptions{.opening = options.key ? Opening::kTls : Opening::kHttp2,
+                                      .address = address(),
+                                      .burst = AcceptorOptions().burst + 2 * members,
+                                      .per_second = AcceptorOptions().per_second +
+                                                    static_cast<double>(members) / 4},
+                      std::move(listening.socket),
+                      [this](Socket connection) { serve(std::move(connection)); });
     watcher_ = std::jthread([this] { watch(); });
   }
 
@@ -240,6 +287,7 @@ class Server final : public RendezvousServer {
       changed_.notify_all();
     }
     watcher_.join();
+    acceptor_.reset();
     state_.close();
     server_->Shutdown(std::chrono::system_clock::now() + kFarewellTime);
   }
@@ -250,7 +298,43 @@ class Server final : public RendezvousServer {
     state_.begin_generation(generation, world_size);
   }
 
+  std::int64_t num_refused_calls() override { return state_.num_refused_calls(); }
+
  private:
+  /// gRPC listens nowhere: what it serves is handed to it.
+  void start_grpc(const std::optional<cluster::ClusterKey>& key) {
+    grpc::ServerBuilder builder;
+    entrance_ = builder.experimental().AddExternalConnectionAcceptor(
+        grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+        make_server_credentials(key));
+    builder.RegisterService(&service_);
+    builder.SetMaxReceiveMessageSize(kLargestMessage);
+    // Members have their Join, so a connection on which no call waits is none of theirs.
+    const int patience = static_cast<int>(hello_timeout_.count());
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, patience);
+    builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, patience);
+    server_ = builder.BuildAndStart();
+    if (!server_) throw Error(ErrorCode::kInternal, "gRPC does not start a server.");
+  }
+
+  void serve(Socket connection) {
+    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
+    parameters.listener_fd = -1;
+    parameters.fd = connection.release();
+    entrance_->HandleNewConnection(&parameters);
+  }
+
+  void tell_of_refused_calls() {
+    const std::int64_t count = state_.num_refused_calls();
+    const TimePoint now = clock_.now();
+    if (count == told_refusals_ || (told_at_ && now - *told_at_ < kRefusalsPause)) return;
+    told_refusals_ = count;
+    told_at_ = now;
+    base::log_warning(base::str_cat("So far ", count, " calls to the meeting point at ", address(),
+                                    " came from a program that is no member of this job. They were "
+                                    "refused and changed nothing."));
+  }
+
   void wake() {
     const concurrency::MutexLock lock(mutex_);
     is_awake_ = true;
@@ -260,6 +344,8 @@ class Server final : public RendezvousServer {
   void watch() {
     for (;;) {
       const TimePoint next = state_.tick();
+      service_.end_silent(clock_.now(), hello_timeout_);
+      tell_of_refused_calls();
       const concurrency::MutexLock lock(mutex_);
       while (!is_ending_ && !is_awake_ && clock_.now() < next) changed_.wait_until(mutex_, next);
       if (is_ending_) return;
@@ -268,6 +354,7 @@ class Server final : public RendezvousServer {
   }
 
   cluster::Address address_;
+  const std::chrono::milliseconds hello_timeout_;
   base::SystemClock clock_;
   concurrency::Mutex mutex_;
   concurrency::Condition changed_;
@@ -275,7 +362,11 @@ class Server final : public RendezvousServer {
   bool is_ending_ BRIGADE_GUARDED_BY(mutex_) = false;
   RendezvousState state_;
   Service service_;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> entrance_;
   std::unique_ptr<grpc::Server> server_;
+  std::optional<Acceptor> acceptor_;  // ends first, since it gives to the server
+  std::int64_t told_refusals_ = 0;    // the watcher's, as is the next
+  std::optional<TimePoint> told_at_;
   std::jthread watcher_;  // calls state_.tick() when it is due
 };
 

@@ -4,7 +4,9 @@
 #include <set>
 #include <utility>
 
+#include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
+#include "brigade/rpc/token.h"
 
 namespace brigade::rpc {
 namespace {
@@ -40,7 +42,8 @@ std::optional<MemberId> RendezvousState::join(const Hello& hello,
       tell_end(entry, *refused);
     } else {
       id = ++last_id_;
-      tell(entry, Welcome{*id, options_.peer_timeout, options_.host});
+      const std::string& token = tokens_[*id] = make_token();
+      tell(entry, Welcome{{*id, token}, options_.peer_timeout, options_.host});
       const auto timeout =
           std::clamp(hello.start_timeout, std::chrono::milliseconds(0), kLongestWait);
       const TimePoint deadline = entry.heard_at + timeout -
@@ -105,11 +108,12 @@ std::optional<Ending> RendezvousState::rank_refusal(const Hello& hello) const {
     if (entry.member.rank != rank) continue;
     const bool is_there = entry.presence == Entry::Presence::kPresent;
     if (!is_there && start_failure_) continue;
-    return Ending{.error =
-                      Error(ErrorCode::kFailedPrecondition,
-                            base::str_cat("Two processes claim rank ", rank, ": ", entry.member,
-                                          is_there ? " is a member" : " was a member, and is gone",
-                                          "; ", hello.member, " came later and is refused."))};
+    return Ending{
+        .error = Error(ErrorCode::kFailedPrecondition,
+                       base::str_cat("Two processes claim rank ", rank, ": ", entry.member,
+                                     is_there ? " is a member" : " was a member, and is gone", "; ",
+                                     hello.member, " came later and is refused.")),
+        .rank_holder = is_there ? RankHolder::kPresent : RankHolder::kGone};
   }
   return std::nullopt;
 }
@@ -121,7 +125,9 @@ void RendezvousState::begin_run() {
   for (const auto& [id, entry] : entries_) joined.members.push_back(entry.member);
   std::ranges::sort(joined.members, {}, &cluster::Member::rank);
   for (const auto& [id, entry] : entries_) tell(entry, joined);
-  if (options_.on_all_joined) outbox_.post(options_.on_all_joined);
+  if (options_.on_all_joined) {
+    outbox_.post([call = options_.on_all_joined, now = generation_] { call(now); });
+  }
 }
 
 void RendezvousState::fail_start(const Ending& ending) {
@@ -141,7 +147,7 @@ void RendezvousState::time_out_start() {
   ending.error = Error(
       ErrorCode::kDeadlineExceeded,
       base::str_cat(missing.size(), " of ", world_size_, " processes did not come within ",
-                    in_seconds(start_timeout_), ": rank ", base::join(missing, ", rank "), "."));
+                    in_seconds(start_timeout_), ": rank ", base::listed(missing, ", rank "), "."));
   fail_start(ending);
 }
 
@@ -164,7 +170,8 @@ void RendezvousState::leave(MemberId id) {
     Entry& entry = it->second;
     entry.presence = Entry::Presence::kLeft;
     if (options_.on_left)
-      outbox_.post([call = options_.on_left, who = entry.member] { call(who); });
+      outbox_.post(
+          [call = options_.on_left, who = entry.member, now = generation_] { call(who, now); });
     tell_end(entry, {});
     const auto has_left = [&](const Waiting& waiting) {
       return Error(ErrorCode::kUnavailable,
@@ -188,13 +195,13 @@ void RendezvousState::disconnect(MemberId id) {
     const concurrency::MutexLock lock(mutex_);
     const auto it = entries_.find(id);
     if (it == entries_.end() || it->second.presence != Entry::Presence::kPresent) return;
-    lose(it->second, "its connection was closed");
+    lose(it->second, cluster::LossKind::kClosed, "its connection was closed");
   }
   outbox_.deliver();
 }
 
-void RendezvousState::lose(Entry& entry, const std::string& reason) {
-  const cluster::LostMember lost{entry.member, reason};
+void RendezvousState::lose(Entry& entry, cluster::LossKind kind, const std::string& reason) {
+  const cluster::LostMember lost{entry.member, reason, kind};
   if (!lost_) lost_ = lost;
   for (const auto& [id, other] : entries_) {
     if (other.presence == Entry::Presence::kPresent) tell(other, lost);
@@ -202,7 +209,8 @@ void RendezvousState::lose(Entry& entry, const std::string& reason) {
   entry.presence = Entry::Presence::kLost;
   tell_end(entry, {.error = Error(ErrorCode::kUnavailable,
                                   base::str_cat(lost, "; the others go on without it."))});
-  if (options_.on_lost) outbox_.post([call = options_.on_lost, lost] { call(lost); });
+  if (options_.on_lost)
+    outbox_.post([call = options_.on_lost, lost, now = generation_] { call(lost, now); });
   fail_waiting(any,
                [&](const Waiting& waiting) { return cluster::lost_error(lost, waiting.what); });
   if (!is_started_ && !start_failure_)
@@ -282,7 +290,8 @@ void RendezvousState::forgive_own_standstill(TimePoint now) {
     const bool is_own = entry.member.rank == options_.host.rank;
     if (is_own && late > options_.peer_timeout && entry.presence == Entry::Presence::kPresent) {
       const auto time = std::chrono::duration_cast<std::chrono::milliseconds>(late);
-      lose(entry, base::str_cat("its process stood still for ", in_seconds(time)));
+      lose(entry, cluster::LossKind::kSilent,
+           base::str_cat("its process stood still for ", in_seconds(time)));
     }
   }
 }
@@ -291,7 +300,7 @@ void RendezvousState::lose_silent_members(TimePoint now) {
   for (auto& [id, entry] : entries_) {
     const bool is_silent = now - entry.heard_at > options_.peer_timeout;
     if (is_silent && entry.presence == Entry::Presence::kPresent) {
-      lose(entry,
+      lose(entry, cluster::LossKind::kSilent,
            base::str_cat("it has not been heard of for ", in_seconds(options_.peer_timeout)));
     }
   }

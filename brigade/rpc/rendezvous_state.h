@@ -25,11 +25,11 @@ struct RendezvousStateOptions {
   /// Whose process this is.
   cluster::Member host = {};
   /// Called for each member that is lost, without a lock. Must not block.
-  std::function<void(const cluster::LostMember&)> on_lost = {};
+  std::function<void(const cluster::LostMember&, int generation)> on_lost = {};
   /// The same for each that leaves as planned.
-  std::function<void(const cluster::Member&)> on_left = {};
+  std::function<void(const cluster::Member&, int generation)> on_left = {};
   /// Called, without a lock, when all members of a generation have come. Must not block.
-  std::function<void()> on_all_joined = {};
+  std::function<void(int generation)> on_all_joined = {};
   /// Called, without a lock, when `tick` is due earlier than it last said.
   std::function<void()> on_earlier_deadline = {};
 };
@@ -55,14 +55,21 @@ class RendezvousState {
   /// Its connection is gone; a loss unless it has left.
   void disconnect(MemberId id);
 
-  /// These throw kUnavailable for a member that is lost, kAborted for one of an earlier generation,
+  /// These throw kPermissionDenied, and change nothing, without the token that `Welcome` told this
+  /// member; kUnavailable for a member that is lost, kAborted for one of an earlier generation,
   /// kInvalidArgument for keys and values that are too large.
-  void set(MemberId id, std::string_view key, std::string_view value);
-  std::int64_t add(MemberId id, std::string_view key, std::int64_t delta);
+  void set(const Credential& caller, std::string_view key, std::string_view value);
+  std::int64_t add(const Credential& caller, std::string_view key, std::int64_t delta);
+  std::int64_t append(const Credential& caller, std::string_view key, std::string_view value);
 
   /// These answer, now or later, and never throw.
-  void get(MemberId id, std::string_view key, std::chrono::milliseconds timeout, Reply reply);
-  void barrier(MemberId id, std::string_view name, std::chrono::milliseconds timeout, Reply reply);
+  void get(const Credential& caller, std::string_view key, std::chrono::milliseconds timeout,
+           Reply reply);
+  void barrier(const Credential& caller, std::string_view name, std::chrono::milliseconds timeout,
+               Reply reply);
+
+  /// How many calls were refused because their token was none of a member's.
+  std::int64_t num_refused_calls();
 
   void begin_generation(int generation, int world_size);
   /// Everybody's membership ends as planned.
@@ -87,10 +94,12 @@ class RendezvousState {
   void begin_run() BRIGADE_REQUIRES(mutex_);
   void fail_start(const Ending& ending) BRIGADE_REQUIRES(mutex_);
   void time_out_start() BRIGADE_REQUIRES(mutex_);
-  void lose(Entry& entry, const std::string& reason) BRIGADE_REQUIRES(mutex_);
+  void lose(Entry& entry, cluster::LossKind kind, const std::string& reason)
+      BRIGADE_REQUIRES(mutex_);
   void lose_silent_members(TimePoint now) BRIGADE_REQUIRES(mutex_);
   void forgive_own_standstill(TimePoint now) BRIGADE_REQUIRES(mutex_);
   void end_all(const Ending& ending, const Error& for_waiting) BRIGADE_REQUIRES(mutex_);
+  void require_member(const Credential& caller) BRIGADE_REQUIRES(mutex_);
   void require_present(MemberId id) const BRIGADE_REQUIRES(mutex_);
   void require_company(std::string_view what) const BRIGADE_REQUIRES(mutex_);
   void require_nobody_gone(std::string_view what) const BRIGADE_REQUIRES(mutex_);
@@ -118,6 +127,9 @@ class RendezvousState {
   bool is_started_ BRIGADE_GUARDED_BY(mutex_) = false;
   MemberId last_id_ BRIGADE_GUARDED_BY(mutex_) = 0;
   std::map<MemberId, Entry> entries_ BRIGADE_GUARDED_BY(mutex_);  // of this generation
+  // Of earlier generations too: those members are told that theirs has ended.
+  std::map<MemberId, std::string> tokens_ BRIGADE_GUARDED_BY(mutex_);
+  std::int64_t num_refused_calls_ BRIGADE_GUARDED_BY(mutex_) = 0;
   KeyStore keys_ BRIGADE_GUARDED_BY(mutex_);
   BarrierBook barriers_ BRIGADE_GUARDED_BY(mutex_);
   std::optional<cluster::LostMember> lost_ BRIGADE_GUARDED_BY(mutex_);  // the first

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <thread>
 
 namespace brigade::rpc {
@@ -43,21 +44,33 @@ Hello hello(int rank, int world_size = 2) {
   return {.member = member(rank), .world_size = world_size, .start_timeout = seconds(30)};
 }
 
+/// A member, as the test knows it: by its number where it beats or leaves, with its token in calls.
+struct Caller : Credential {
+  operator MemberId() const { return id; }
+};
+
 struct Meeting {
   explicit Meeting(int world_size, int host_rank = -1)
       : state({.world_size = world_size,
                .peer_timeout = seconds(10),
                .host = {host_rank, {"launcher", 0}, "front", 1},
-               .on_lost = [this](const auto& member_lost) { lost.push_back(member_lost); },
-               .on_left = [this](const auto& who) { left.push_back(who.rank); }},
+               .on_lost =
+                   [this](const auto& member_lost, int generation) {
+                     lost.push_back(member_lost);
+                     generations.push_back(generation);
+                   },
+               .on_left = [this](const auto& who, int) { left.push_back(who.rank); }},
               clock) {
     for (int rank = 0; rank < world_size; ++rank) ears.push_back(std::make_shared<Ear>());
   }
-  MemberId join(int rank) {
-    return state.join(hello(rank, static_cast<int>(ears.size())), ears.at(rank)).value();
+  Caller join(int rank) {
+    const auto id = state.join(hello(rank, static_cast<int>(ears.size())), ears.at(rank)).value();
+    Caller caller{ears.at(rank)->all<Welcome>().back().credential};
+    EXPECT_EQ(caller.id, id);
+    return caller;
   }
-  std::vector<MemberId> join_all() {
-    std::vector<MemberId> ids;
+  std::vector<Caller> join_all() {
+    std::vector<Caller> ids;
     for (int rank = 0; rank < static_cast<int>(ears.size()); ++rank) ids.push_back(join(rank));
     return ids;
   }
@@ -75,6 +88,7 @@ struct Meeting {
   base::ManualClock clock;
   std::vector<cluster::LostMember> lost;
   std::vector<int> left;
+  std::vector<int> generations;  // of the losses
   RendezvousState state;
   std::vector<std::shared_ptr<Ear>> ears;
 };
@@ -160,6 +174,73 @@ TEST(RendezvousState, LossDuringTheStartEndsIt) {
   EXPECT_THAT(meeting.ears[0]->end_text(), AllOf(HasSubstr("worker/task:1"), HasSubstr("closed")));
 }
 
+TEST(RendezvousState, RefusesCallsWithoutTheCallersTokenAndChangesNothing) {
+  Meeting meeting(2);
+  const auto ids = meeting.join_all();
+  meeting.state.set(ids[0], "key", "value");
+  std::vector<Credential> strangers = {{.id = 99, .token = ids[0].token}, {}};
+  for (const Caller& member : ids) {
+    strangers.push_back({.id = member.id});
+    strangers.push_back({.id = member.id, .token = std::string(member.token.size(), 'x')});
+    strangers.push_back({.id = member.id, .token = member.token.substr(1)});
+  }
+  strangers.push_back({.id = ids[0].id, .token = ids[1].token});
+  std::vector<Outcome> outcomes;
+  for (const Credential& stranger : strangers) {
+    for (const auto& call :
+         std::vector<std::function<void()>>{[&] { meeting.state.set(stranger, "key", "diverted"); },
+                                            [&] { meeting.state.add(stranger, "count", 1); }}) {
+      try {
+        call();
+        FAIL();
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ErrorCode::kPermissionDenied);
+      }
+    }
+    meeting.state.get(stranger, "key", seconds(60), meeting.into(outcomes));
+    meeting.state.barrier(stranger, "end", seconds(60), meeting.into(outcomes));
+  }
+  ASSERT_EQ(outcomes.size(), 2 * strangers.size());
+  for (const Outcome& outcome : outcomes) {
+    ASSERT_TRUE(outcome.error);
+    EXPECT_EQ(outcome.error->code(), ErrorCode::kPermissionDenied);
+    EXPECT_EQ(outcome.value, "");
+  }
+  EXPECT_EQ(meeting.state.num_refused_calls(), static_cast<std::int64_t>(4 * strangers.size()));
+  outcomes.clear();
+  meeting.state.barrier(ids[0], "end", seconds(60), meeting.into(outcomes));
+  EXPECT_TRUE(outcomes.empty());  // nobody has come to it yet
+  meeting.state.get(ids[1], "key", seconds(0), meeting.into(outcomes));
+  EXPECT_EQ(outcomes.at(0).value, "value");
+  EXPECT_EQ(meeting.state.add(ids[0], "count", 0), 0);
+}
+
+TEST(RendezvousState, SaysByTypeWhetherARanksHolderIsThereOrGone) {
+  Meeting meeting(2);
+  const auto ids = meeting.join_all();
+  const auto holder = [&] {
+    const auto ear = std::make_shared<Ear>();
+    EXPECT_FALSE(meeting.state.join(hello(1), ear));
+    return ear->endings.at(0).rank_holder;
+  };
+  EXPECT_EQ(holder(), RankHolder::kPresent);
+  meeting.state.disconnect(ids[1]);
+  EXPECT_EQ(holder(), RankHolder::kGone);
+}
+
+TEST(RendezvousState, SaysByTypeHowAMemberWasLost) {
+  Meeting closed(2);
+  closed.state.disconnect(closed.join_all()[1]);
+  EXPECT_EQ(closed.lost.at(0).kind, cluster::LossKind::kClosed);
+  Meeting silent(2);
+  const auto ids = silent.join_all();
+  for (int second = 0; second < 11; ++second) {
+    silent.state.beat(ids[0]);
+    silent.pass(seconds(1));
+  }
+  EXPECT_EQ(silent.lost.at(0).kind, cluster::LossKind::kSilent);
+}
+
 TEST(RendezvousState, GetWaitsForSet) {
   Meeting meeting(2);
   const auto ids = meeting.join_all();
@@ -193,6 +274,29 @@ TEST(RendezvousState, TickSaysWhenItIsDue) {
   std::vector<Outcome> got;
   meeting.state.get(ids[0], "key", seconds(1), meeting.into(got));
   EXPECT_EQ(meeting.state.tick() - meeting.clock.now(), seconds(1));
+}
+
+TEST(RendezvousState, AppendsInOneStep) {
+  Meeting meeting(2);
+  const auto ids = meeting.join_all();
+  std::vector<Outcome> got;
+  meeting.state.get(ids[1], "list/1", seconds(5), meeting.into(got));
+  EXPECT_EQ(meeting.state.append(ids[0], "list", "one"), 1);
+  ASSERT_EQ(got.size(), 1U);
+  EXPECT_EQ(got[0].value, "one");
+  EXPECT_EQ(meeting.state.append(ids[1], "list", "two"), 2);
+  EXPECT_EQ(meeting.state.append(ids[0], "other", "a"), 1);
+  // What is refused takes no number.
+  EXPECT_THROW(meeting.state.append(ids[0], "list", std::string(std::size_t{17} << 20, 'x')),
+               Error);
+  EXPECT_EQ(meeting.state.append(ids[0], "list", "three"), 3);
+}
+
+TEST(RendezvousState, NewsOfALossSayTheirGeneration) {
+  Meeting meeting(2);
+  const auto ids = meeting.join_all();
+  meeting.state.disconnect(ids[0].id);
+  EXPECT_EQ(meeting.generations, (std::vector<int>{0}));
 }
 
 TEST(RendezvousState, AddsUp) {
@@ -349,12 +453,17 @@ TEST(RendezvousState, NextGenerationForgetsAndAborts) {
   Hello next = hello(0, 1);
   next.generation = 1;
   const auto ear = std::make_shared<Ear>();
-  const auto id = meeting.state.join(next, ear);
+  EXPECT_TRUE(meeting.state.join(next, ear));
   EXPECT_EQ(ear->all<AllJoined>().size(), 1u);
-  meeting.state.get(id.value(), "key", seconds(0), meeting.into(got));
+  meeting.state.get(ear->all<Welcome>()[0].credential, "key", seconds(0), meeting.into(got));
   meeting.state.tick();
   EXPECT_EQ(got.at(1).error->code(), ErrorCode::kDeadlineExceeded);
-  EXPECT_THROW(meeting.state.set(ids[0], "key", "value"), Error);
+  try {
+    meeting.state.set(ids[0], "key", "value");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kAborted);  // no stranger: one that came too late
+  }
   EXPECT_THROW(meeting.state.begin_generation(1, 1), Error);
 }
 

@@ -1,8 +1,7 @@
 #include "brigade/rpc/start_report.h"
 
-#include <algorithm>
-
 #include "brigade/base/log.h"
+#include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 #include "brigade/rpc/rendezvous_state.h"
 
@@ -20,24 +19,24 @@ std::string describe_rank(const cluster::ClusterConfig& config, int rank) {
   return base::str_cat(task, " at ", config.cluster.task_address(task), " (rank ", rank, ")");
 }
 
+namespace {
+
+auto describing(const cluster::ClusterConfig& config) {
+  return [&config](int rank) { return describe_rank(config, rank); };
+}
+
+}  // namespace
+
 std::string waiting_text(const cluster::ClusterConfig& config, const std::vector<int>& missing) {
   constexpr std::size_t kMostNames = 8;
-  std::vector<std::string> names;
-  for (std::size_t i = 0; i < std::min(kMostNames, missing.size()); ++i)
-    names.push_back(describe_rank(config, missing[i]));
-  const std::string rest = missing.size() > kMostNames
-                               ? base::str_cat(" and ", missing.size() - kMostNames, " more")
-                               : "";
   return base::str_cat("Waiting for ", missing.size(), " of ", config.world_size,
-                       " processes: ", base::join(names, ", "), rest);
+                       " processes: ", base::listed(missing, ", ", describing(config), kMostNames));
 }
 
 std::string missing_text(const cluster::ClusterConfig& config, const std::vector<int>& missing,
                          std::chrono::milliseconds waited) {
-  std::vector<std::string> names;
-  for (const int rank : missing) names.push_back(describe_rank(config, rank));
   return base::str_cat(missing.size(), " of ", config.world_size, " processes did not come within ",
-                       in_seconds(waited), ": ", base::join(names, ", "),
+                       in_seconds(waited), ": ", base::listed(missing, ", ", describing(config)),
                        ". See whether they were started and what they printed.");
 }
 
@@ -47,6 +46,16 @@ std::string describe_host(const cluster::ClusterConfig& config) {
   }
   const std::string first = describe_rank(config, 0);
   return config.cluster.is_empty() ? base::str_cat(first, " at ", config.rendezvous) : first;
+}
+
+std::string keyless_text(const cluster::ClusterConfig& config) {
+  return base::str_cat(
+      "Without a cluster key any program of this machine, other users' too, can join "
+      "this job at ",
+      config.rendezvous,
+      " in the place of one that has not come yet, and what its processes send is "
+      "in the clear. Where not all are trusted, give all processes a key (brigade "
+      "launch --new-key), or start them with brigade launch, which makes one.");
 }
 
 void WaitingLog::say(const std::string& text) {

@@ -22,6 +22,9 @@ std::string waiting_text(const cluster::ClusterConfig& config, const std::vector
 /// Who holds the meeting point, for "... could not be reached".
 std::string describe_host(const cluster::ClusterConfig& config);
 
+/// What it means that this process, which serves the meeting point, has no cluster key.
+std::string keyless_text(const cluster::ClusterConfig& config);
+
 /// Tells the log whom a start waits for, each time that it is somebody else. Thread-safety: one
 /// thread.
 class WaitingLog {

@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <numeric>
+#include <vector>
+
 #include "brigade/rpc/start_report.h"
 
 namespace brigade::rpc {
@@ -19,6 +22,18 @@ TEST(StartReport, NamesTasksWithAddresses) {
             "2 of 3 processes did not come within 30 s: /job:chief/task:0 at a:1 (rank 0), "
             "/job:worker/task:1 at c:3 (rank 2). See whether they were started and what they "
             "printed.");
+}
+
+// Of a world size that somebody mistyped.
+TEST(StartReport, NamesTheFirstOfAMillionThatDidNotCome) {
+  std::vector<int> missing(999'999);
+  std::iota(missing.begin(), missing.end(), 1);
+  cluster::ClusterConfig config;
+  config.world_size = 1'000'000;
+  const std::string text = missing_text(config, missing, std::chrono::seconds(1));
+  EXPECT_LT(text.size(), 1000u);
+  EXPECT_NE(text.find("rank 1, rank 2"), std::string::npos) << text;
+  EXPECT_NE(text.find("and 999979 more"), std::string::npos) << text;
 }
 
 TEST(StartReport, NamesTheFirstOfManyThatAreWaitedFor) {

@@ -122,6 +122,12 @@ TEST(Start, RefusesASecondProcessOfARankAndGoesOn) {
   EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
   EXPECT_THAT(error.what(), HasSubstr("Two processes claim rank 1"));
   EXPECT_FALSE(first->lost());
+  try {
+    join(launched_config(server->address(), 1, 2), test_options());
+    FAIL();
+  } catch (const RankTakenError& taken) {
+    EXPECT_EQ(taken.holder(), RankHolder::kPresent);
+  }
 }
 
 TEST(Start, RefusesAnotherWorldSize) {

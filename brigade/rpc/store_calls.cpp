@@ -22,9 +22,9 @@ class GrpcStoreCalls final : public StoreCalls {
         cancel_(std::move(cancel)),
         patience_(patience) {}
 
-  void set(MemberId id, std::string_view key, std::string_view value) override {
+  void set(const Credential& caller, std::string_view key, std::string_view value) override {
     proto::SetRequest request;
-    request.set_member_id(id);
+    fill(caller, *request.mutable_caller());
     request.set_key(std::string(key));
     request.set_value(std::string(value));
     proto::SetReply reply;
@@ -32,9 +32,9 @@ class GrpcStoreCalls final : public StoreCalls {
          [&](grpc::ClientContext& context) { return stub_->Set(&context, request, &reply); });
   }
 
-  std::int64_t add(MemberId id, std::string_view key, std::int64_t delta) override {
+  std::int64_t add(const Credential& caller, std::string_view key, std::int64_t delta) override {
     proto::AddRequest request;
-    request.set_member_id(id);
+    fill(caller, *request.mutable_caller());
     request.set_key(std::string(key));
     request.set_delta(delta);
     proto::AddReply reply;
@@ -43,9 +43,22 @@ class GrpcStoreCalls final : public StoreCalls {
     return reply.sum();
   }
 
-  std::string get(MemberId id, std::string_view key, std::chrono::milliseconds timeout) override {
+  std::int64_t append(const Credential& caller, std::string_view key,
+                      std::string_view value) override {
+    proto::AppendRequest request;
+    fill(caller, *request.mutable_caller());
+    request.set_key(std::string(key));
+    request.set_value(std::string(value));
+    proto::AppendReply reply;
+    call(std::chrono::milliseconds(0),
+         [&](grpc::ClientContext& context) { return stub_->Append(&context, request, &reply); });
+    return reply.number();
+  }
+
+  std::string get(const Credential& caller, std::string_view key,
+                  std::chrono::milliseconds timeout) override {
     proto::GetRequest request;
-    request.set_member_id(id);
+    fill(caller, *request.mutable_caller());
     request.set_key(std::string(key));
     request.set_timeout_ms(timeout.count());
     proto::GetReply reply;
@@ -54,9 +67,10 @@ class GrpcStoreCalls final : public StoreCalls {
     return std::move(*reply.mutable_value());
   }
 
-  void barrier(MemberId id, std::string_view name, std::chrono::milliseconds timeout) override {
+  void barrier(const Credential& caller, std::string_view name,
+               std::chrono::milliseconds timeout) override {
     proto::BarrierRequest request;
-    request.set_member_id(id);
+    fill(caller, *request.mutable_caller());
     request.set_name(std::string(name));
     request.set_timeout_ms(timeout.count());
     proto::BarrierReply reply;

@@ -22,17 +22,21 @@ class ConnectionError : public Error {
   using Error::Error;
 };
 
-/// The calls of the key store, as a member makes them. They throw what the meeting point threw, or
-/// ConnectionError.
+/// The calls of the key store, as a member makes them with what Welcome told it. They throw what
+/// the meeting point threw, or ConnectionError.
 ///
 /// Thread-safety: all functions from any thread.
 class StoreCalls {
  public:
   virtual ~StoreCalls() = default;
-  virtual void set(MemberId id, std::string_view key, std::string_view value) = 0;
-  virtual std::int64_t add(MemberId id, std::string_view key, std::int64_t delta) = 0;
-  virtual std::string get(MemberId id, std::string_view key, std::chrono::milliseconds timeout) = 0;
-  virtual void barrier(MemberId id, std::string_view name, std::chrono::milliseconds timeout) = 0;
+  virtual void set(const Credential& caller, std::string_view key, std::string_view value) = 0;
+  virtual std::int64_t add(const Credential& caller, std::string_view key, std::int64_t delta) = 0;
+  virtual std::int64_t append(const Credential& caller, std::string_view key,
+                              std::string_view value) = 0;
+  virtual std::string get(const Credential& caller, std::string_view key,
+                          std::chrono::milliseconds timeout) = 0;
+  virtual void barrier(const Credential& caller, std::string_view name,
+                       std::chrono::milliseconds timeout) = 0;
 };
 
 /// Calls are given up when `cancel` is cancelled, and `patience` after their deadline.

@@ -18,13 +18,38 @@ void fill(const cluster::Member& member, proto::Member& to) {
   to.set_task(member.task.index);
   to.set_host(member.host);
   to.set_pid(member.pid);
+  auto& identity = *to.mutable_identity();
+  identity.set_kernel(member.identity.kernel);
+  identity.set_processes(member.identity.processes);
+  identity.set_network(member.identity.network);
+  to.set_address(member.address);
+}
+
+// A kind that a later build may have sent counts as the one that says least.
+cluster::LossKind loss_kind(int kind) {
+  using cluster::LossKind;
+  for (const LossKind known : {LossKind::kSilent, LossKind::kEnded}) {
+    if (static_cast<int>(known) == kind) return known;
+  }
+  return LossKind::kClosed;
+}
+
+proto::RankHolder to_proto(const std::optional<RankHolder>& holder) {
+  if (!holder) return proto::RANK_HOLDER_NONE;
+  return *holder == RankHolder::kPresent ? proto::RANK_HOLDER_PRESENT : proto::RANK_HOLDER_GONE;
+}
+
+std::optional<RankHolder> from_proto(proto::RankHolder holder) {
+  if (holder == proto::RANK_HOLDER_PRESENT) return RankHolder::kPresent;
+  if (holder == proto::RANK_HOLDER_GONE) return RankHolder::kGone;
+  return std::nullopt;
 }
 
 struct Filler {
   proto::ToMember& to;
   void operator()(const Welcome& welcome) const {
     auto& message = *to.mutable_welcome();
-    message.set_member_id(welcome.id);
+    fill(welcome.credential, *message.mutable_caller());
     message.set_peer_timeout_ms(welcome.peer_timeout.count());
     fill(welcome.host, *message.mutable_host());
   }
@@ -38,6 +63,7 @@ struct Filler {
   void operator()(const cluster::LostMember& lost) const {
     fill(lost.member, *to.mutable_lost()->mutable_member());
     to.mutable_lost()->set_reason(lost.reason);
+    to.mutable_lost()->set_kind(static_cast<int>(lost.kind));
   }
 };
 
@@ -123,24 +149,44 @@ proto::ToMember to_proto(const Ending& ending) {
   end.set_may_retry(ending.may_retry);
   end.mutable_missing()->Add(ending.missing.begin(), ending.missing.end());
   end.set_waited_ms(ending.waited.count());
+  end.set_rank_holder(to_proto(ending.rank_holder));
   return message;
+}
+
+void fill(const Credential& caller, proto::Caller& to) {
+  to.set_member_id(caller.id);
+  to.set_token(caller.token);
+}
+
+Credential from_proto(const proto::Caller& caller) {
+  return {caller.member_id(), caller.token()};
+}
+
+Welcome from_proto(const proto::Welcome& welcome) {
+  return {from_proto(welcome.caller()), std::chrono::milliseconds(welcome.peer_timeout_ms()),
+          from_proto(welcome.host())};
 }
 
 cluster::Member from_proto(const proto::Member& member) {
   return {.rank = member.rank(),
           .task = {member.job(), member.task()},
           .host = member.host(),
-          .pid = member.pid()};
+          .pid = member.pid(),
+          .identity = {.kernel = member.identity().kernel(),
+                       .processes = member.identity().processes(),
+                       .network = member.identity().network()},
+          .address = member.address()};
 }
 
 cluster::LostMember from_proto(const proto::Lost& lost) {
-  return {from_proto(lost.member()), lost.reason()};
+  return {from_proto(lost.member()), lost.reason(), loss_kind(lost.kind())};
 }
 
 Ending from_proto(const proto::End& end) {
   Ending ending{.may_retry = end.may_retry(),
                 .missing = {end.missing().begin(), end.missing().end()},
-                .waited = std::chrono::milliseconds(end.waited_ms())};
+                .waited = std::chrono::milliseconds(end.waited_ms()),
+                .rank_holder = from_proto(end.rank_holder())};
   if (end.failed()) ending.error = Error(static_cast<ErrorCode>(end.code()), end.message());
   return ending;
 }

@@ -7,12 +7,14 @@ namespace grpc {
 class Status;
 }
 namespace brigade::rpc::proto {
+class Caller;
 class Hello;
 class End;
 class FromMember;
 class Lost;
 class Member;
 class ToMember;
+class Welcome;
 }  // namespace brigade::rpc::proto
 
 /// The border between what Brigade says and what gRPC and protobuf say.
@@ -23,6 +25,9 @@ Hello from_proto(const proto::Hello& hello);
 
 proto::ToMember to_proto(const Event& event);
 proto::ToMember to_proto(const Ending& ending);
+void fill(const Credential& caller, proto::Caller& to);
+Credential from_proto(const proto::Caller& caller);
+Welcome from_proto(const proto::Welcome& welcome);
 cluster::Member from_proto(const proto::Member& member);
 cluster::LostMember from_proto(const proto::Lost& lost);
 Ending from_proto(const proto::End& end);

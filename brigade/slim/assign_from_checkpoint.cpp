@@ -8,8 +8,8 @@
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
 #include "brigade/checkpoint/checkpoint.h"
-#include "brigade/checkpoint/safetensors_stream.h"
 #include "brigade/checkpoint/torch_import.h"
+#include "brigade/checkpoint/weights_hash.h"
 
 namespace brigade::slim {
 
@@ -32,15 +32,15 @@ Checkpoint open_directory(const std::shared_ptr<io::FileSystem>& files, const io
   throw Error(ErrorCode::kNotFound, str_cat("There is no whole checkpoint at ", path.string()));
 }
 
-std::vector<NamedTensor> read_model(const std::shared_ptr<io::FileSystem>& files,
-                                    const io::Path& path) {
+std::vector<NamedTensor> read_model(const AssignOptions& options, const io::Path& path) {
+  const auto& files = options.files;
   check_argument(files != nullptr, "AssignOptions::files is null.");
   const auto info = files->info(path);
   if (!info)
     throw Error(ErrorCode::kNotFound, str_cat("There is nothing to assign at ", path.string()));
   if (info->kind == io::FileKind::kDirectory) return open_directory(files, path).tensors();
   if (checkpoint::is_torch_file(*files, path)) return checkpoint::read_torch(*files, path).tensors;
-  return checkpoint::read_safetensors_stream(*files, path, std::nullopt).tensors;
+  return checkpoint::read_weights(*files, path, options.hash_mismatch).tensors;
 }
 
 RestoreOptions restore_options(const AssignOptions& options) {
@@ -76,7 +76,7 @@ checkpoint::RestoreReport assign(const io::Path& model_path, const Wanted& wante
   check_argument(!wanted.variables.empty(), "assign_from_checkpoint: var_list is empty.");
   RestoreOptions restore = restore_options(options);
   restore.renames = wanted.renames;
-  return checkpoint::restore_variables(read_model(options.files, model_path), model_path.string(),
+  return checkpoint::restore_variables(read_model(options, model_path), model_path.string(),
                                        wanted.variables, restore);
 }
 
@@ -99,7 +99,7 @@ InitFunction assign_fn(const io::Path& model_path, const Wanted& wanted,
                        const AssignOptions& options) {
   check_argument(!wanted.variables.empty(), "assign_from_checkpoint_fn: var_list is empty.");
   if (options.ignore_missing_vars == IgnoreMissingVars::kYes &&
-      !has_any(read_model(options.files, model_path), wanted)) {
+      !has_any(read_model(options, model_path), wanted)) {
     base::log_warning(
         str_cat("assign_from_checkpoint_fn: no variables to restore in ", model_path.string()));
     return {};

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "brigade/checkpoint/restore.h"
+#include "brigade/checkpoint/weights_hash.h"
 #include "brigade/io/file_system.h"
 #include "brigade/train/training_state.h"
 #include "brigade/variables/variable.h"
@@ -22,6 +23,9 @@ struct AssignOptions {
   IgnoreMissingVars ignore_missing_vars = IgnoreMissingVars::kNo;
   /// Whether a stored tensor of another shape is taken if it has as many elements.
   ReshapeVariables reshape_variables = ReshapeVariables::kNo;
+  /// Whether a safetensors file is taken whose weights are not those whose hash it records
+  /// (`checkpoint::read_weights`).
+  checkpoint::HashMismatch hash_mismatch = checkpoint::HashMismatch::kRefuse;
   std::shared_ptr<io::FileSystem> files = io::posix_file_system();
 };
 
@@ -33,8 +37,8 @@ using VariablesByName = std::map<std::string, variables::Variable>;
 /// `slim::get_variables_to_restore(include, exclude)`. Nothing is assigned if anything does not
 /// fit. TensorFlow: slim.assign_from_checkpoint, whose operation this performs.
 ///
-/// Throws kInvalidArgument for an empty list and for what does not fit, and as
-/// `checkpoint::restore_variables`.
+/// Throws kInvalidArgument for an empty list and for what does not fit, kDataLoss for a file of
+/// weights that were altered, and as `checkpoint::restore_variables`.
 checkpoint::RestoreReport assign_from_checkpoint(const io::Path& model_path,
                                                  std::span<const variables::Variable> var_list,
                                                  const AssignOptions& options = {});

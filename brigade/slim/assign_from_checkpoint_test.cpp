@@ -74,6 +74,22 @@ TEST_F(AssignFromCheckpoint, TakesADirectoryACheckpointAndAFile) {
   EXPECT_EQ(values(), (Values{1, 9, 3}));
 }
 
+TEST_F(AssignFromCheckpoint, RefusesAFileOfWeightsThatWereAltered) {
+  const std::vector<checkpoint::NamedTensor> file = {{"net/conv/biases", at::full({3}, 9.0f)}};
+  checkpoint::save_safetensors(*files_, "/altered.safetensors", file,
+                               {{std::string(checkpoint::kWeightsHashKey), "of others"}});
+  const auto biases = get_model_variables("net/conv/biases");
+  const Error error =
+      error_from([&] { assign_from_checkpoint("/altered.safetensors", biases, options_); });
+  EXPECT_EQ(error.code(), ErrorCode::kDataLoss);
+  EXPECT_TRUE(says(error, "/altered.safetensors"));
+  EXPECT_TRUE(says(error, "of others"));
+  EXPECT_EQ(values(), (Values{0, 0, 0}));
+  options_.hash_mismatch = checkpoint::HashMismatch::kAllow;
+  assign_from_checkpoint("/altered.safetensors", biases, options_);
+  EXPECT_EQ(values(), (Values{0, 9, 0}));
+}
+
 TEST_F(AssignFromCheckpoint, OnlyTheVariablesThatAreIncludedAndNotExcluded) {
   save();
   const std::vector<std::string> include = {"net"}, exclude = {"net/logits", "net/conv/biases"};

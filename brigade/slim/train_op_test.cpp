@@ -13,6 +13,7 @@
 
 #include "brigade/distribute/one_device_strategy.h"
 #include "brigade/distribute/testing/fixtures.h"
+#include "brigade/distribute/testing/worker_threads.h"
 #include "brigade/input/tensor_slices.h"
 #include "brigade/layers/batch_norm.h"
 #include "brigade/layers/regularizers.h"
@@ -90,6 +91,23 @@ TEST(TrainOp, AnyNumberOfReplicasMakesTheUpdatesOfOne) {
 TEST(TrainOp, ClippedAndMultipliedGradientsAreTheSameForAnyNumberOfReplicas) {
   expect_all_strategies_agree(
       {.clip_gradient_norm = 0.3, .gradient_multipliers = {{"w", 3.0}, {"b", 0.5}}});
+}
+
+TEST(TrainOp, WorkersThatClipInAnotherWayAreRefusedByAllWithBothValues) {
+  std::atomic<int> told = 0;
+  distribute::run_workers({1, 1}, [&](distribute::MultiWorkerMirroredStrategy& strategy) {
+    const double norm = strategy.is_chief() ? 0.25 : 0.5;
+    const Error error = distribute::error_from([&] {
+      create_train_op<at::Tensor>(strategy, regression, batches({8}), optim::Sgd{},
+                                  {.clip_gradient_norm = norm});
+    });
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument) << error.what();
+    EXPECT_TRUE(distribute::says(
+        error, "/job:worker/task:1 has clip_gradient_norm 0.5 and /job:worker/task:0 has 0.25"))
+        << error.what();
+    ++told;
+  });
+  EXPECT_EQ(told, 2);
 }
 
 /// Two weights whose gradients are (3, 4) and (0.3, 0.4), from zero.
@@ -248,6 +266,26 @@ TEST(TrainOp, UpdateOpsRunInAllReplicasInTheFirstOrNot) {
   EXPECT_TRUE(at::allclose(moving_mean(first, UpdateOps::kRunInFirstReplica),
                            rows(0, 2).mean(0) * 0.5, 1e-12));
   EXPECT_TRUE(at::allclose(moving_mean(none, UpdateOps::kSkip), at::zeros({3}, at::kDouble)));
+}
+
+TEST(TrainOp, AStepThatIsTriedAgainRunsItsUpdateOpsOnce) {
+  MirroredStrategy strategy(cpus(2));
+  std::atomic<bool> fails = false;
+  const auto total_loss = [&](const at::Tensor& x) {
+    const distribute::ReplicaContext* context = distribute::current_replica_context();
+    if (fails && context != nullptr && context->replica_id() == 1)
+      throw Error(ErrorCode::kAborted, "a peer is gone");
+    return normalised(x);
+  };
+  const auto train_op =
+      create_train_op<at::Tensor>(strategy, total_loss, batches({4}), optim::Sgd{});
+  fails = true;
+  EXPECT_THROW(train_op(), Error);
+  fails = false;
+  EXPECT_TRUE(train_op());
+  const auto scope = strategy.scope();
+  const auto mean = variables::get_variables("model_variables", "BatchNorm/moving_mean").front();
+  EXPECT_TRUE(at::allclose(mean.read(), rows(0, 4).mean(0) * 0.5, 1e-12)) << mean.read();
 }
 
 TEST(TrainOp, ArgumentScopesOfItsMakingCountInEveryStep) {

@@ -10,6 +10,8 @@
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/device/random_scope.h"
+#include "brigade/distribute/worker_agreement.h"
+#include "brigade/io/state_json.h"
 #include "brigade/optim/clipping.h"
 #include "brigade/variables/graph.h"
 #include "brigade/variables/variable_lists.h"
@@ -97,6 +99,20 @@ distribute::MinimizerOptions minimizer_options(const TrainOpOptions& options,
   return chosen;
 }
 
+std::string number_text(double value) {
+  return io::to_json(io::StateTree(value)).json;  // every bit of it
+}
+
+/// What is done with the gradients, beside the optimizer, which is compared where it is made.
+comm::Facts facts_of(const TrainOpOptions& options) {
+  comm::Facts facts = {{"clip_gradient_norm", number_text(options.clip_gradient_norm)},
+                       {"update_ops", base::str_cat(static_cast<int>(options.update_ops))},
+                       {"loss_scale", base::str_cat(static_cast<int>(options.loss_scale))}};
+  for (const auto& [name, factor] : options.gradient_multipliers)
+    facts.push_back({base::str_cat("gradient multiplier of ", name), number_text(factor)});
+  return facts;
+}
+
 }  // namespace
 
 void run_first_pass(distribute::Strategy& strategy, const std::function<void()>& pass) {
@@ -126,6 +142,9 @@ TrainStep::TrainStep(distribute::Strategy& strategy, optim::UpdateRulePtr rule,
       minimizer_((check(options_, trained_),
                   strategy.make_minimizer(trained_, std::move(rule),
                                           minimizer_options(options_, global_step_)))) {
+  distribute::check_agreement(
+      strategy.workers(), facts_of(options_),
+      {.what = "train ops", .advice = "make the same train op in every worker."});
   if (options_.update_ops == UpdateOps::kRunInFirstReplica && strategy.num_replicas_in_sync() > 1)
     statistics_ = find_statistics(strategy);
 }

@@ -4,7 +4,7 @@
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
 #include "brigade/checkpoint/checkpoint.h"
-#include "brigade/checkpoint/checkpoint_directory.h"
+#include "brigade/checkpoint/checkpoint_removal.h"
 #include "brigade/train/session.h"
 #include "brigade/train/workers_saver.h"
 
@@ -20,9 +20,18 @@ class BackupAndRestoreCallback final : public Callback {
                    "BackupAndRestore: the fit's session has resume_from set already.");
     const auto files = io::posix_file_system();
     const auto latest = checkpoint::find_latest_whole(files, options_.backup_dir);
+    if (!latest.checkpoint && !latest.broken.empty()) {
+      throw Error(
+          ErrorCode::kDataLoss,
+          base::str_cat("BackupAndRestore: none of the backups in ", options_.backup_dir.string(),
+                        " is whole (", latest.broken.back().reason,
+                        "): move them away to begin anew, or give another backup_dir."));
+    }
+    broken_.clear();
     for (const auto& broken : latest.broken) {
       base::log_warning(base::str_cat("Passed over the broken backup ", broken.path.string(), ": ",
                                       broken.reason));
+      broken_.push_back(broken.path);
     }
     if (latest.checkpoint) session.resume_from = latest.checkpoint->path();
     begun_ = std::nullopt;
@@ -35,6 +44,7 @@ class BackupAndRestoreCallback final : public Callback {
         fit.state().strategy(), io::posix_file_system(),
         checkpoint::SaverOptions{
             .directory = options_.backup_dir, .keep_last = 2, .writers = options_.writers});
+    saver_->set_aside(broken_);
   }
 
   // An epoch's end is saved as the next one's beginning: all callbacks have seen it then.
@@ -53,7 +63,8 @@ class BackupAndRestoreCallback final : public Callback {
     saver_->close();
     saver_.reset();
     const bool is_done = !fit.is_interrupted() && fit.state().strategy().is_chief();
-    if (is_done && options_.delete_checkpoint == DeleteCheckpoint::kYes) remove_all();
+    if (is_done && options_.delete_checkpoint == DeleteCheckpoint::kYes)
+      checkpoint::clear_directory(*io::posix_file_system(), options_.backup_dir);
   }
 
  private:
@@ -64,16 +75,9 @@ class BackupAndRestoreCallback final : public Callback {
     return true;
   }
 
-  void remove_all() const {
-    const auto files = io::posix_file_system();
-    for (const auto& entry : checkpoint::list_checkpoints(*files, options_.backup_dir))
-      checkpoint::remove_folder(*files, entry.path);
-    files->remove(options_.backup_dir / checkpoint::kLatestName);
-    if (files->list(options_.backup_dir).empty()) files->remove(options_.backup_dir);
-  }
-
   const BackupAndRestore options_;
   std::optional<WorkersSaver> saver_;
+  std::vector<io::Path> broken_;       // found at the start
   std::optional<std::int64_t> begun_;  // the epoch
   std::int64_t batches_ = 0;           // since the last save
 };

@@ -134,6 +134,22 @@ TEST(BackupAndRestore, KeepsWhatAnInterruptedFitHadReached) {
   EXPECT_EQ(process.weights(), weights_of_a_whole_fit());
 }
 
+TEST(BackupAndRestore, RemovesNothingThatALinkLeadsTo) {
+  const Folder folder;
+  Process first;
+  first.fit(
+      {BackupAndRestore{.backup_dir = folder.backup(), .delete_checkpoint = DeleteCheckpoint::kNo}
+           .callback()});
+  const io::Path newest = *checkpoint::latest_checkpoint(*io::posix_file_system(), folder.backup());
+  const io::Path elsewhere = folder.backup().parent_path() / "elsewhere";
+  std::filesystem::rename(newest, elsewhere);
+  std::filesystem::create_directory_symlink(elsewhere, newest);
+  Process second;
+  second.fit({BackupAndRestore{.backup_dir = folder.backup()}.callback()});
+  EXPECT_NO_THROW(checkpoint::Checkpoint::open(io::posix_file_system(), elsewhere).verify());
+  EXPECT_TRUE(std::filesystem::is_symlink(newest));
+}
+
 TEST(BackupAndRestore, RefusesWhatCannotWork) {
   EXPECT_THROW(BackupAndRestore{}.callback(), Error);
   EXPECT_THROW((BackupAndRestore{.backup_dir = "/x", .every_batches = 0}.callback()), Error);

@@ -97,4 +97,8 @@ void CheckpointSaverHook::settle() {
   if (saver_) saver_->checkpoints();
 }
 
+void CheckpointSaverHook::set_aside(const std::vector<io::Path>& broken) {
+  if (saver_) saver_->set_aside(broken);
+}
+
 }  // namespace brigade::train

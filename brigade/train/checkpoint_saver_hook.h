@@ -58,6 +58,8 @@ class CheckpointSaverHook final : public SessionRunHook {
 
   /// Waits for the write under way; the next save throws its error.
   void settle();
+  /// Keeps checkpoints of its directory that were found broken out of the way; in the chief.
+  void set_aside(const std::vector<io::Path>& broken);
 
  private:
   void save(SessionContext& context);

@@ -2,6 +2,7 @@
 
 #include <exception>
 
+#include "brigade/comm/worker_facts.h"
 #include "brigade/train/session_context.h"
 #include "brigade/train/step_values.h"
 
@@ -27,6 +28,10 @@ namespace brigade::train {
 class SessionRunHook {
  public:
   virtual ~SessionRunHook() = default;
+  /// What every worker's hook at this position must have alike; a session of several workers
+  /// compares it when it is made, and refuses to begin where one has something else. Default:
+  /// nothing, so that workers may have hooks of their own.
+  virtual comm::Facts facts() const { return {}; }
   virtual void begin(SessionContext&) {}
   virtual void after_create_session(SessionContext&) {}
   virtual void before_run(SessionContext&) {}

@@ -11,6 +11,7 @@
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
 #include "brigade/distribute/one_device_strategy.h"
+#include "brigade/distribute/worker_agreement.h"
 #include "brigade/train/fit_loop.h"
 #include "brigade/train/make_metric.h"
 #include "brigade/train/trainer.h"
@@ -46,6 +47,24 @@ void check(const FitOptions& options) {
                  "Set one of validation_data and validation_split.");
   for (const CallbackPtr& callback : options.callbacks)
     check_argument(static_cast<bool>(callback), "A callback is null.");
+}
+
+std::string text_of(const std::optional<std::int64_t>& value) {
+  return value ? base::str_cat(*value) : "unset";
+}
+
+/// What decides a fit's values, and which collectives it makes. The optimizer's rule and the data
+/// are compared where they are made.
+comm::Facts facts_of(const CompileOptions& compiled, const FitOptions& options) {
+  comm::Facts facts = {{"loss", compiled.loss ? compiled.loss->name() : "none"}};
+  for (const MetricChoice& each : compiled.metrics) facts.push_back({"metric", each.name()});
+  facts.push_back({"epochs", base::str_cat(options.epochs)});
+  facts.push_back({"initial_epoch", base::str_cat(options.initial_epoch)});
+  facts.push_back({"steps_per_epoch", text_of(options.steps_per_epoch)});
+  facts.push_back({"validation_data", options.validation_data ? "given" : "none"});
+  facts.push_back({"validation_steps", text_of(options.validation_steps)});
+  facts.push_back({"validation_freq", base::str_cat(options.validation_freq)});
+  return facts;
 }
 
 std::string variable_table(std::span<const variables::Variable> variables) {
@@ -195,6 +214,9 @@ History Model::fit(const LabeledData& data, const FitOptions& options) {
   }
   parts_->check_compiled("fit");
   distribute::Strategy& strategy = parts_->strategy;
+  distribute::check_agreement(
+      strategy.workers(), facts_of(*parts_->compiled, options),
+      {.what = "fits", .advice = "compile and fit the model alike in every worker."});
   internal::EpochWalk walk(
       data.distributed(strategy, {.batch_size = options.batch_size, .shuffle = options.shuffle}));
   std::optional<LabeledData::Distributed> validation;

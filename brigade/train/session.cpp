@@ -5,6 +5,7 @@
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
+#include "brigade/distribute/worker_agreement.h"
 #include "brigade/train/checkpoint_saver_hook.h"
 #include "brigade/train/step_counter_hook.h"
 #include "brigade/train/summary_saver_hook.h"
@@ -54,6 +55,29 @@ std::unique_ptr<summary::SummaryWriter> make_summaries(const SessionOptions& opt
   return std::make_unique<summary::SummaryWriter>(environment.files, directory, clock);
 }
 
+std::string text_of(const Every& every) {
+  if (every.is_never()) return "never";
+  return str_cat(every.steps ? str_cat(*every.steps, " steps") : "",
+                 every.steps && every.time ? ", " : "",
+                 every.time ? str_cat(std::int64_t{every.time->count()}, " ms") : "");
+}
+
+/// What decides which collectives a session makes, and when. Where files lie is each worker's own
+/// view of them.
+comm::Facts facts_of(const SessionOptions& options, const TrainingState& state) {
+  comm::Facts facts = {
+      {"checkpoint_dir", options.checkpoint_dir.empty() ? "none" : "given"},
+      {"save_checkpoints", text_of(options.save_checkpoints)},
+      {"resume", options.resume == Resume::kAuto ? "kAuto" : "kNever"},
+      {"resume_from", options.resume_from ? options.resume_from->string() : "nothing"}};
+  const auto add = [&](const comm::Facts& more) {
+    facts.insert(facts.end(), more.begin(), more.end());
+  };
+  add(state.facts());
+  for (const auto& hook : options.hooks) add(hook->facts());
+  return facts;
+}
+
 }  // namespace
 
 MonitoredTrainingSession::MonitoredTrainingSession(TrainingState& state, SessionOptions options,
@@ -65,6 +89,9 @@ MonitoredTrainingSession::MonitoredTrainingSession(TrainingState& state, Session
   context_.cancel_ = options_.cancel;
   on_cancel_ = options_.cancel.on_cancel([this] { context_.request_stop(); });
   try {
+    distribute::check_agreement(
+        state.strategy().workers(), facts_of(options_, state),
+        {.what = "training sessions", .advice = "give every worker's session the same options."});
     make_hooks();
     start();
   } catch (...) {
@@ -186,11 +213,22 @@ std::optional<checkpoint::Checkpoint> MonitoredTrainingSession::find_latest(cons
 std::optional<checkpoint::Checkpoint> MonitoredTrainingSession::find_own_latest(
     const io::Path& path) {
   checkpoint::LatestWhole found = checkpoint::find_latest_whole(context_.files(), path);
+  if (!found.checkpoint && !found.broken.empty()) {
+    // To begin anew would look like success, and in the end push out what can still be mended.
+    throw Error(ErrorCode::kDataLoss,
+                str_cat("None of the checkpoints in ", path.string(), " is whole (",
+                        found.broken.back().reason,
+                        "): put whole ones back, move them away, or begin anew with Resume::kNever "
+                        "or in another directory."));
+  }
+  std::vector<io::Path> paths;
   for (checkpoint::BrokenCheckpoint& broken : found.broken) {
     base::log_warning(
         str_cat("Passed over the broken checkpoint ", broken.path.string(), ": ", broken.reason));
+    paths.push_back(broken.path);
     passed_over_.push_back(std::move(broken));
   }
+  if (saver_ && path == options_.checkpoint_dir) saver_->set_aside(paths);
   return std::move(found.checkpoint);
 }
 

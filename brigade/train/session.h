@@ -29,7 +29,11 @@ enum class SessionRole { kChief, kWorker };
 
 /// Where a training begins.
 enum class Resume {
-  kAuto,   ///< from the newest whole checkpoint of `checkpoint_dir`, if there is one
+  /// From the newest whole checkpoint of `checkpoint_dir`, or from the start if it holds none. If
+  /// all
+  /// that it holds are broken, the session throws kDataLoss. Broken ones beside a whole one get
+  /// other names (`ckpt-120.broken`) where the session saves.
+  kAuto,
   kNever,  ///< from the start; checkpoints that are there stay until newer ones push them out
 };
 

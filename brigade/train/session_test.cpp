@@ -227,6 +227,50 @@ TEST(Session, PassesOverABrokenCheckpointAndSaysSo) {
   EXPECT_EQ(training.value(), 2);
 }
 
+TEST(Session, KeepsABrokenCheckpointAside) {
+  const auto files = std::make_shared<io::MemoryFileSystem>();
+  {
+    SmallTraining training(files);
+    MonitoredTrainingSession session(training.state, saving(3), training.environment());
+    training.run(session);
+  }
+  files->create("/run/ckpt-3/manifest.json", io::CreateMode::kTruncate)->close();
+  const std::string tensors = "tensors-00001-of-00001.safetensors";
+  const bool has_tensors = files->exists("/run/ckpt-3/" + tensors);
+  SmallTraining training(files);
+  SessionOptions options = saving(30);
+  options.scaffold.saver.keep_last = 1;
+  MonitoredTrainingSession session(training.state, options, training.environment());
+  training.run(session);
+  session.close();
+  EXPECT_EQ(files->list("/run"), (std::vector<std::string>{"ckpt-3.broken", "ckpt-30", "latest"}));
+  EXPECT_EQ(files->exists("/run/ckpt-3.broken/" + tensors), has_tensors);
+}
+
+TEST(Session, DoesNotBeginAnewWhereAllCheckpointsAreBroken) {
+  const auto files = std::make_shared<io::MemoryFileSystem>();
+  SessionOptions options = saving(3);
+  options.scaffold.saver.keep_last = 1;
+  {
+    SmallTraining training(files);
+    MonitoredTrainingSession session(training.state, options, training.environment());
+    training.run(session);
+  }
+  files->create("/run/ckpt-3/manifest.json", io::CreateMode::kTruncate)->close();
+  const auto before = files->list("/run/ckpt-3");
+  const Error error = error_from([&] {
+    SmallTraining training(files);
+    MonitoredTrainingSession(training.state, options, training.environment());
+  });
+  EXPECT_EQ(error.code(), ErrorCode::kDataLoss);
+  EXPECT_TRUE(says(error, "ckpt-3"));
+  EXPECT_EQ(files->list("/run/ckpt-3"), before);
+  SmallTraining anew(files);
+  options.resume = Resume::kNever;
+  MonitoredTrainingSession session(anew.state, options, anew.environment());
+  EXPECT_EQ(anew.value(), 0);
+}
+
 TEST(Session, InitialisesOnlyWhatWasNotRestored) {
   const auto files = std::make_shared<io::MemoryFileSystem>();
   Calls calls;

@@ -13,6 +13,9 @@
 #include "brigade/distribute/testing/worker_threads.h"
 #include "brigade/io/faulty_file_system.h"
 #include "brigade/io/memory_file_system.h"
+#include "brigade/layers/v1/core.h"
+#include "brigade/optim/decay.h"
+#include "brigade/train/model.h"
 #include "brigade/train/session.h"
 #include "brigade/train/stop_at_step_hook.h"
 #include "brigade/train/testing/toy_training.h"
@@ -215,6 +218,70 @@ TEST(SessionOfWorkers, GoesOnOnAnotherNumberOfWorkersWithTheSameValues) {
   const auto rest = run_job({1, 1, 1}, files, saving_every(4), 8);
   EXPECT_EQ(rest.at(0).first_step, 8);
   EXPECT_EQ(rest.at(0).accuracy, half.at(0).accuracy);
+}
+
+/// What both of two workers are told that make their sessions in different ways.
+void expect_refused(const std::function<void(ToyTraining&, SessionOptions&)>& in_second,
+                    const std::string& text) {
+  std::atomic<int> told = 0;
+  distribute::run_workers({1, 1}, [&](MultiWorkerMirroredStrategy& strategy) {
+    ToyTraining toy(strategy);
+    SessionOptions options = saving_every(4);
+    options.hooks = {std::make_shared<StopAtStepHook>(StopAtStep{.last_step = 7})};
+    if (strategy.worker_index() == 1) in_second(toy, options);
+    const Error error = distribute::error_from([&] {
+      MonitoredTrainingSession session(toy.state, options,
+                                       {.files = std::make_shared<io::MemoryFileSystem>()});
+    });
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument) << error.what();
+    EXPECT_TRUE(distribute::says(error, text)) << error.what();
+    ++told;
+  });
+  EXPECT_EQ(told, 2) << text;
+}
+
+TEST(SessionOfWorkers, SessionsThatDifferAreRefusedByAllWithBothValues) {
+  expect_refused([](ToyTraining&, SessionOptions& options) { options.save_checkpoints.steps = 5; },
+                 "/job:worker/task:1 has save_checkpoints 5 steps and /job:worker/task:0 has 4 "
+                 "steps");
+  expect_refused([](ToyTraining&, SessionOptions& options) { options.checkpoint_dir.clear(); },
+                 "/job:worker/task:1 has checkpoint_dir none and /job:worker/task:0 has given");
+  expect_refused(
+      [](ToyTraining&, SessionOptions& options) {
+        options.hooks = {std::make_shared<StopAtStepHook>(StopAtStep{.last_step = 8})};
+      },
+      "/job:worker/task:1 has last_step 8 and /job:worker/task:0 has 7");
+  expect_refused([](ToyTraining&, SessionOptions& options) { options.hooks.clear(); },
+                 "/job:worker/task:1 has last_step nothing and /job:worker/task:0 has 7");
+  expect_refused(
+      [](ToyTraining& toy, SessionOptions&) {
+        toy.state.add_schedule("adam", optim::InverseTimeDecay{.initial_learning_rate = 0.1,
+                                                               .decay_steps = 2,
+                                                               .decay_rate = 0.5}
+                                           .schedule());
+      },
+      "and /job:worker/task:0 has none");
+}
+
+TEST(SessionOfWorkers, FitsThatDifferAreRefusedByAllWithBothValues) {
+  std::atomic<int> told = 0;
+  distribute::run_workers({1, 1}, [&](MultiWorkerMirroredStrategy& strategy) {
+    const auto scope = strategy.scope();
+    Model model(
+        [](const at::Tensor& x, variables::Mode) { return layers::v1::dense(x.flatten(1), 3); });
+    model.compile({.optimizer = "sgd",
+                   .loss = Loss("sparse_categorical_crossentropy", layers::losses::From::kLogits)});
+    const Error error = distribute::error_from([&] {
+      model.fit(input::synthetic(8, {4}, 3).batch(4),
+                {.epochs = 2 + strategy.worker_index(), .verbose = Verbose::kSilent});
+    });
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument) << error.what();
+    EXPECT_TRUE(
+        distribute::says(error, "/job:worker/task:1 has epochs 3 and /job:worker/task:0 has 2"))
+        << error.what();
+    ++told;
+  });
+  EXPECT_EQ(told, 2);
 }
 
 TEST(SessionOfWorkers, AWorkerThatFailsEndsTheOthersWithItsName) {

@@ -13,6 +13,12 @@ StopAtStepHook::StopAtStepHook(StopAtStep at) : at_(at) {
                                            "; it must be 0 or more."));
 }
 
+comm::Facts StopAtStepHook::facts() const {
+  const bool is_count = at_.num_steps.has_value();
+  return {{is_count ? "num_steps" : "last_step",
+           base::str_cat(is_count ? *at_.num_steps : *at_.last_step)}};
+}
+
 void StopAtStepHook::after_create_session(SessionContext& context) {
   // Counted once: a recovery goes back, and does not begin anew.
   if (!at_.last_step) at_.last_step = context.global_step() + *at_.num_steps;

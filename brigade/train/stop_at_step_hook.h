@@ -20,6 +20,8 @@ class StopAtStepHook final : public SessionRunHook {
  public:
   /// Throws kInvalidArgument unless exactly one is set, and for one below 0.
   explicit StopAtStepHook(StopAtStep at);
+  /// The number of steps: where one worker stops, all do.
+  comm::Facts facts() const override;
   void after_create_session(SessionContext& context) override;
   void after_run(SessionContext& context, const StepValues& values) override;
 

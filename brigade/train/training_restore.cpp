@@ -286,6 +286,12 @@ class TrainingState::Restorer {
   TrainingRestoreReport report_;
 };
 
+std::optional<std::uint64_t> saved_seed(const checkpoint::Checkpoint& checkpoint) {
+  const io::StateTree state = checkpoint.state();
+  if (!state.has("strategy") || !state.at("strategy").has("seed")) return std::nullopt;
+  return state.as_uint64("strategy", "seed");
+}
+
 TrainingRestoreReport TrainingState::restore(const checkpoint::Checkpoint& checkpoint,
                                              const TrainingRestoreOptions& options) {
   return Restorer(*this, checkpoint, options).apply();

@@ -9,6 +9,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/io/state_json.h"
 #include "brigade/train/training_names.h"
 
 namespace brigade::train {
@@ -163,6 +164,17 @@ bool TrainingState::is_between_updates() const {
 
 void TrainingState::set_measured(const std::string& name, double value) {
   measured_[name] = value;
+}
+
+comm::Facts TrainingState::facts() const {
+  comm::Facts facts = {{"number of variables", str_cat(variables_.size())}};
+  for (const Optimizer& each : optimizers_) {
+    facts.push_back({"optimizer", each.name});
+    facts.push_back(
+        {"schedule", each.schedule ? io::to_json(each.schedule->config()).json : "none"});
+  }
+  for (const Part& each : parts_) facts.push_back({"part", each.name});
+  return facts;
 }
 
 // Each replica writes its own, and their aggregate does not tell what each had.

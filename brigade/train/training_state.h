@@ -14,6 +14,7 @@
 
 #include "brigade/checkpoint/contents.h"
 #include "brigade/checkpoint/restore.h"
+#include "brigade/comm/worker_facts.h"
 #include "brigade/distribute/minimizer.h"
 #include "brigade/distribute/strategy.h"
 #include "brigade/io/state_tree.h"
@@ -139,6 +140,10 @@ class TrainingState {
   /// A figure to be saved with the next checkpoints, by which `SaverOptions::best_of` chooses.
   void set_measured(const std::string& name, double value);
 
+  /// What every worker's training must have alike: optimizers by name with their schedules, parts
+  /// and the number of variables. Sessions compare it.
+  comm::Facts facts() const;
+
   /// What a checkpoint of now holds: hand it to `checkpoint::Saver::save`. Variables and slots are
   /// not copied yet. With several workers it is a collective of theirs, as copying it is
   /// (`checkpoint::take_snapshot`): one that does not write does both, and drops them.
@@ -178,5 +183,9 @@ class TrainingState {
   std::optional<variables::Variable> counter_;
   std::int64_t global_step_ = 0;
 };
+
+/// The seed of the strategy under which a training's checkpoint was saved; nothing if it is none of
+/// a training. Throws as `Checkpoint::state`.
+std::optional<std::uint64_t> saved_seed(const checkpoint::Checkpoint& checkpoint);
 
 }  // namespace brigade::train

@@ -55,6 +55,10 @@ void WorkersSaver::close() {
   if (shard_writer_) shard_writer_->close();
 }
 
+void WorkersSaver::set_aside(const std::vector<io::Path>& broken) {
+  if (saver_) saver_->set_aside(broken);
+}
+
 std::vector<io::Path> WorkersSaver::checkpoints() {
   if (shard_writer_) shard_writer_->wait();
   return saver_ ? saver_->checkpoints() : std::vector<io::Path>();

@@ -29,6 +29,8 @@ class WorkersSaver {
   /// Returns when this worker writes nothing. Throws the chief's errors, in the chief.
   void wait();
   void close();
+  /// As `checkpoint::Saver::set_aside`, in the chief.
+  void set_aside(const std::vector<io::Path>& broken);
   /// Those that the chief knows; in others none.
   std::vector<io::Path> checkpoints();
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <iterator>
+#include <utility>
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
@@ -130,6 +132,15 @@ void Graph::run_update_ops(std::string_view scope) {
   // lost.
   std::erase_if(update_ops_, [&](const UpdateOp& op) { return op.name.starts_with(scope); });
   for (const UpdateOp& op : due) op.run();
+}
+
+void Graph::schedule_update_ops() {
+  std::ranges::move(update_ops_, std::back_inserter(scheduled_updates_));
+  update_ops_.clear();
+}
+
+void Graph::run_scheduled_updates() {
+  for (const UpdateOp& op : std::exchange(scheduled_updates_, {})) op.run();
 }
 
 Graph* current_graph() {

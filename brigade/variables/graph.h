@@ -94,6 +94,10 @@ class Graph {
                                       std::string_view scope = "") const;
   /// Runs the updates whose name begins with `scope` and forgets them, so that none runs twice.
   void run_update_ops(std::string_view scope = "");
+  /// Puts all updates off until the step's update is made, and that runs them: one that fails and
+  /// is made again must not run them twice.
+  void schedule_update_ops();
+  void run_scheduled_updates();
   void drop_update_ops() { update_ops_.clear(); }
 
   /// The copies of variables on other devices that this pass has made.
@@ -116,6 +120,7 @@ class Graph {
   std::map<std::string, std::int64_t> variable_scope_counts_;  // how often each was opened
   std::vector<NamedTensor> losses_;
   std::vector<UpdateOp> update_ops_;
+  std::vector<UpdateOp> scheduled_updates_;
   std::map<std::string, std::vector<NamedTensor>> collections_;
   ValueCache values_;
 };

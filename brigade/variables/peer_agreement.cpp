@@ -8,36 +8,29 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/comm/small_values.h"
+#include "brigade/comm/worker_facts.h"
 
 namespace brigade::variables {
 
 namespace {
 
-/// One line a variable: what must be equal everywhere.
-std::string description(std::span<const Variable> variables) {
-  std::ostringstream text;
+/// What must be equal everywhere.
+comm::Facts facts_of(std::span<const Variable> variables) {
+  comm::Facts facts;
   for (const Variable& variable : variables) {
-    text << variable.name() << ' ' << variable.dtype() << variable.shape() << '\n';
+    std::ostringstream text;
+    text << variable.name() << ' ' << variable.dtype() << variable.shape();
+    facts.push_back({base::str_cat("variable ", facts.size() + 1), text.str()});
   }
-  return text.str();
+  return facts;
 }
 
-std::string line_or_none(std::istringstream& lines) {
-  std::string line;
-  return std::getline(lines, line) ? line : "no more variables";
-}
-
-[[noreturn]] void throw_difference(int rank, const std::string& theirs, const std::string& firsts) {
-  std::istringstream their_lines(theirs), first_lines(firsts);
-  std::string theirs_here, firsts_here;
-  do {
-    theirs_here = line_or_none(their_lines);
-    firsts_here = line_or_none(first_lines);
-  } while (theirs_here == firsts_here);
+[[noreturn]] void throw_difference(const comm::FactDifference& found) {
+  constexpr const char* kNone = "no more variables";
   throw Error(ErrorCode::kFailedPrecondition,
-              base::str_cat("The processes made different variables: rank ", rank, " has ",
-                            theirs_here, " where rank 0 has ", firsts_here,
+              base::str_cat("The processes made different variables: rank ", found.rank, " has ",
+                            found.value.value_or(kNone), " where rank 0 has ",
+                            found.first_value.value_or(kNone),
                             ". Every process must build the same model."));
 }
 
@@ -46,12 +39,8 @@ std::string line_or_none(std::istringstream& lines) {
 void agree_with_peers(std::span<const Variable> variables, const Peers& peers) {
   const at::NoGradGuard no_grad;
   comm::Communicator& processes = *peers.communicator;
-  const auto descriptions = comm::all_gather_texts(processes, description(variables));
-  const std::string& firsts = descriptions.front();
-  for (std::size_t rank = 1; rank < descriptions.size(); ++rank) {
-    if (descriptions[rank] != firsts)
-      throw_difference(static_cast<int>(rank), descriptions[rank], firsts);
-  }
+  const auto found = comm::find_difference(processes, facts_of(variables));
+  if (found) throw_difference(*found);
   std::vector<at::Tensor> values;
   for (const Variable& variable : variables) {
     values.push_back(variable.component(0).detach().clone(at::MemoryFormat::Contiguous));

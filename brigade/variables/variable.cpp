@@ -10,6 +10,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/comm/accumulation.h"
 #include "brigade/comm/reduce_kernel.h"
 #include "brigade/comm/replica.h"
 
@@ -171,12 +172,12 @@ at::Tensor Variable::read() const {
                             "' differs between replicas and has no aggregation: read it inside "
                             "a replica, or give it one (sum, mean, only_first_replica)."));
   std::vector<at::Tensor> here;
-  for (const at::Tensor& component : components)
-    here.push_back(component.detach().to(components.front().device()));
+  for (const at::Tensor& component : components) {
+    here.push_back(comm::to_accumulation_dtype(component.detach().to(components.front().device())));
+  }
   const at::Tensor sum = aggregate_of_processes(comm::combine_in_order(here, comm::ReduceOp::kSum));
-  return aggregation() == Aggregation::kSum
-             ? sum
-             : sum.div_(static_cast<double>(num_components_in_all()));
+  if (aggregation() == Aggregation::kMean) sum.div_(static_cast<double>(num_components_in_all()));
+  return sum.to(dtype());
 }
 
 at::Tensor Variable::aggregate_of_processes(const at::Tensor& own) const {
@@ -341,14 +342,28 @@ void Variable::check_untouched(int replica) const {
                       ", where its optimizer does not see it: convert the model (to, "
                       "set_data) before it is created by the strategy."));
   }
-  const auto version = static_cast<std::uint32_t>(own._version());
-  if (version == state_->versions[replica]) return;
+  // Tensor's own functions for these go by tables, and for .grad look for a graph first.
+  const at::TensorImpl& plain = *own.unsafeGetTensorImpl();
+  const std::uint32_t version = plain.version_counter().current_version();
+  if (version != state_->versions[replica]) {
+    throw Error(
+        ErrorCode::kFailedPrecondition,
+        base::str_cat("Variable '", name(), "' was changed in place in replica ", replica,
+                      " by other code than its optimizer, so the replicas may differ. Train with "
+                      "Strategy::minimizer (a torch::optim optimizer knows one replica only), set "
+                      "values with Variable::assign, or change the model before it is created by "
+                      "the strategy."));
+  }
+  if (!plain.grad().defined()) return;
   throw Error(
       ErrorCode::kFailedPrecondition,
       base::str_cat(
-          "Variable '", name(), "' was changed in place in replica ", replica,
-          " by other code than its optimizer, so the replicas may differ. Use Variable::assign, or "
-          "change the model before it is created by the strategy."));
+          "Variable '", name(), "' has a gradient in .grad in replica ", replica,
+          ", where Brigade's optimizers do not look: backward() was called by hand. Train with "
+          "Strategy::minimizer: minimize(loss), or compute_gradients(loss) and apply_gradients; "
+          "for "
+          "gradients of your own use torch::autograd::grad. zero_grad() of the module forgets this "
+          "one."));
 }
 
 void Variable::check_shape(const at::Tensor& value, std::string_view call) const {

@@ -108,8 +108,9 @@ class Variable {
   /// changed, so that a backward pass through an older forward throws instead of giving wrong
   /// gradients.
   void mark_updated(int replica) const;
-  /// Throws kFailedPrecondition, naming the variable, if anyone else than Brigade changed the
-  /// component in place or gave it other memory.
+  /// Throws kFailedPrecondition, naming the variable and what to do, if anyone else than Brigade
+  /// changed the component in place, gave it other memory, or gathered a gradient in its `.grad`
+  /// (`loss.backward()` by hand, which a torch::optim optimizer would then apply).
   void check_untouched(int replica) const;
 
   /// For stores: moves a trainable variable, with its values, to `storage` from element `offset`

@@ -201,6 +201,12 @@ std::vector<Variable> VariableStore::adopt(
   return variables;
 }
 
+bool VariableStore::owns(const Variable& variable) const {
+  const std::shared_lock lock(mutex_);
+  const auto found = names_.find(variable.name());
+  return found != names_.end() && found->second.lock() == variable.lifetime().lock();
+}
+
 bool VariableStore::is_free(const std::string& name) const {
   const std::shared_lock lock(mutex_);
   const auto found = names_.find(name);

@@ -110,6 +110,9 @@ class VariableStore {
   /// All variables made by name.
   void lay_flat();
 
+  /// Whether `variable` was made here, or is a model's that was adopted here.
+  bool owns(const Variable& variable) const;
+
   /// Whether no living variable has this name.
   bool is_free(const std::string& name) const;
 

@@ -206,6 +206,15 @@ TEST(OnRead, ReadingOutsideAggregates) {
             std::string::npos);
 }
 
+TEST(OnRead, TheMeanOfHalfIsMadeInFloat32) {
+  VariableStore store(cpus(2), Sharing::kOneCopyEach);
+  VariableSpec spec = spec_of(Synchronization::kOnRead, Aggregation::kMean);
+  spec.initial = at::full({}, 4e4, at::kHalf);
+  const at::Tensor mean = store.create(spec).read();
+  EXPECT_EQ(mean.scalar_type(), at::kHalf);
+  EXPECT_EQ(mean.item<double>(), 4e4);
+}
+
 TEST(OnRead, AssigningOutsideGivesTheValueBack) {
   VariableStore store(cpus(2), Sharing::kOneStorage);
   const auto assigned = [&](Aggregation aggregation) {

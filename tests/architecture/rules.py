@@ -49,6 +49,18 @@ def includes_stay_in_row(tree, table):
     return found
 
 
+def library_names_no_flags(tree, table):
+    """Messages of the library name no flags of the command, which programs do not have."""
+    found = []
+    for source in tree.sources.values():
+        if source.is_test or not re.match(r"brigade/(?!launch/)", source.path):
+            continue
+        text = " ".join(literal.strip('"') for literal in source.literals)
+        for flag in re.findall(r"(?<![-\w])--[a-z][-a-z]*", re.sub(r"brigade\s+launch\s+--new-key", "", text)):
+            found.append(f"{source.path} names {flag}: say what a program does, and let the command add its flag")
+    return found
+
+
 def umbrella_is_for_users(tree, table):
     """Only folders whose row says `umbrella` include brigade/brigade.h."""
     found = []
@@ -142,4 +154,4 @@ def cuda_conditions_stay_in_backends(tree, table):
 
 ALL = (folders_have_rows, includes_stay_in_row, umbrella_is_for_users, quoted_includes_are_full_paths,
        no_torch_above_the_line, declared_depends_match, tests_are_built, headers_stand_alone, one_home_for_thread_local,
-       cuda_conditions_stay_in_backends)
+       cuda_conditions_stay_in_backends, library_names_no_flags)

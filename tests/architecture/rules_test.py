@@ -154,6 +154,15 @@ class Rules(unittest.TestCase):
         self.assert_breaks(rules.cuda_conditions_stay_in_backends,
                            changes={"brigade/device/list.h": "#pragma once\n#ifdef USE_CUDA\n#endif\n"})
 
+    def test_message_of_the_library_that_names_a_flag(self):
+        self.assert_breaks(rules.library_names_no_flags, changes={
+            "brigade/base/error.cpp": '#include "brigade/base/error.h"\nauto s = "use fewer, or "\n  "pass --allow-it";'})
+
+    def test_flags_in_comments_and_whole_command_lines_are_none(self):
+        self.assertEqual({}, violations({
+            "brigade/base/error.cpp": '#include "brigade/base/error.h"\n// as --flag does\n'
+                                      'auto s = "make one with `brigade launch "\n  "--new-key`";'}))
+
     def test_folder_without_a_row(self):
         self.assert_breaks(rules.folders_have_rows, changes={
             "brigade/extra/x.h": "#pragma once\n", "brigade/extra/x.cpp": '#include "brigade/extra/x.h"\n'})

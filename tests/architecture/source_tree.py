@@ -40,6 +40,11 @@ class Source:
         """The text without comments and literals."""
         return _TOKENS.sub(" ", self.text)
 
+    @functools.cached_property
+    def literals(self):
+        """The string literals outside of comments, with their quotes."""
+        return [match[0] for match in _TOKENS.finditer(self.text) if not match["comment"]]
+
     @property
     def is_test(self):
         return self.path.endswith("_test.cpp")
@@ -77,7 +82,13 @@ def parse_module(cmake_text):
 
 def _compiled_files(compile_commands):
     entries = json.loads(compile_commands.read_text(encoding="utf-8"))
-    return {pathlib.Path(entry["directory"], entry["file"]).resolve() for entry in entries}
+    files = {pathlib.Path(entry["directory"], entry["file"]).resolve() for entry in entries}
+    return files.union(*(_included_together(file) for file in files if file.parent.name == "Unity"))
+
+
+def _included_together(unity_source):
+    """The sources that a file of CMake's unity build includes."""
+    return {pathlib.Path(path).resolve() for _, path in _INCLUDE.findall(unity_source.read_text(encoding="utf-8"))}
 
 
 def _below(folder, files):

@@ -1,10 +1,13 @@
 """What a user gets wrong: one line that says what to mend, exit 2, and nothing done."""
+import concurrent.futures
 import gzip
+import json
 import os
+import re
 import unittest
 
 import idx_files
-from brigade_process import MLP, CommandTest
+from brigade_process import MLP, CommandTest, run
 
 
 class Words(CommandTest):
@@ -250,6 +253,47 @@ class Watching(CommandTest):
         self.refuse_training("--eval", "begin", saying=["'begin'", "end, none"])
 
 
+def crc32c(content):
+    total = 0xFFFFFFFF
+    for byte in content:
+        total ^= byte
+        for _ in range(8):
+            total = total >> 1 ^ (0x82F63B78 if total & 1 else 0)
+    return total ^ 0xFFFFFFFF
+
+
+def make_newer(manifest):
+    """Writes it as a Brigade to come might, with another version and the sum that belongs to it."""
+    body = manifest.read_text().rpartition(',"crc32c"')[0].replace('{"brigade_checkpoint":1,', '{"brigade_checkpoint":2,')
+    manifest.write_text(f'{body},"crc32c":"{crc32c(body.encode()):08x}"}}\n')
+
+
+class EmptyValues(CommandTest):
+    """A shell variable that is not set is an error, not a flag that is not given."""
+
+    def flags_of(self, command):
+        text = run(command, "--help").stdout
+        groups = re.findall(r"(?m)^ +(?:-\w,)?((?:--[\w-]+,?)+) (?:[A-Z]|\[)", text)
+        return [name for group in groups for name in group.rstrip(",").split(",")]
+
+    def test_every_flag_of_every_command(self):
+        cases = [(command, *words) for command in ("train", "evaluate", "inspect", "bench", "data", "devices", "doctor")
+                 for index, name in enumerate(self.flags_of(command)) for words in ([name, ""], [name + "="])[:2 if index < 3 else 1]]
+        self.assertGreater(len(cases), 60)
+        self.assertLessEqual({("train", "--model-dir", ""), ("evaluate", "--model-dir", ""), ("train", "--cluster", "")}, set(cases))
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            for case, result in zip(cases, pool.map(lambda words: run(*words), cases)):
+                with self.subTest(words=case):
+                    self.assertEqual(result.returncode, 2, result.stderr)
+                    self.assertEqual(result.stdout, "")
+                    self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+                    self.assertTrue(result.stderr.startswith(f"brigade: error: {case[1].rstrip('=')} is given an empty value"),
+                                    result.stderr)
+
+    def test_an_empty_word(self):
+        self.refuse("inspect", "", saying=["an empty word is given"])
+
+
 class ResumePath(CommandTest):
     def refuse_path(self, path, *arguments, saying):
         self.refuse_training(*MLP, *arguments, "--resume", path, saying=saying)
@@ -257,7 +301,7 @@ class ResumePath(CommandTest):
     def test_missing(self):
         self.refuse_path(self.folder / "none", saying=["there is no checkpoint", str(self.folder / "none"), "auto, never"])
         self.refuse_path("atuo", saying=["there is no checkpoint at", "atuo", "auto, never"])
-        self.refuse_path("", saying=["--resume is ''"])
+        self.refuse_path("", saying=["--resume is given an empty value"])
 
     def test_empty_folder(self):
         self.refuse_path(self.folder, saying=["there is no whole checkpoint", str(self.folder)])
@@ -275,6 +319,38 @@ class ResumePath(CommandTest):
             tensors.write_bytes(tensors.read_bytes()[:-1] + b"?")
             self.refuse_path(checkpoint, saying=[checkpoint.name])
         self.refuse_path(other, saying=["there is no whole checkpoint", str(other)])
+
+    def test_beyond_the_steps_that_are_asked_for(self):
+        other = self.folder / "other"
+        self.succeed("train", *MLP, "--steps", "30", "--eval", "none", "--json", "--model-dir", other)
+        checkpoint = other / "checkpoints" / "ckpt-30"
+        self.refuse_path(checkpoint, "--steps", "20", saying=["ckpt-30", "after step 30", "--steps is 20"])
+        self.refuse_path(other, "--steps", "29", saying=["ckpt-30", "--steps is 29"])
+        self.refuse_path(checkpoint, "--epochs", "1", saying=["ckpt-30", "after 480 examples", "256"])
+        begun = self.succeed("train", *MLP, "--steps", "31", "--eval", "none", "--json", "--resume", checkpoint)
+        self.assertEqual(begun["first_step"], 30)
+
+    def test_own_checkpoints_beyond_the_steps(self):
+        """A run that was killed: without a result, its checkpoints say how far it was."""
+        self.succeed("train", *MLP, "--steps", "30", "--eval", "none", "--json", "--model-dir", self.model_dir)
+        path = self.model_dir / "run.json"
+        run_json = json.loads(path.read_text())
+        run_json["result"] = None
+        path.write_text(json.dumps(run_json))
+        (self.model_dir / "weights.safetensors").unlink()
+        self.refuse("train", *MLP, "--steps", "20", "--model-dir", self.model_dir,
+                    saying=["ckpt-30", "after step 30", "--steps is 20"])
+
+    def test_of_a_newer_format(self):
+        self.succeed("train", *MLP, "--steps", "3", "--eval", "none", "--json", "--model-dir", self.model_dir)
+        make_newer(self.model_dir / "checkpoints" / "ckpt-3" / "manifest.json")
+        before = {path.relative_to(self.model_dir): path.read_bytes() for path in self.model_dir.rglob("*") if path.is_file()}
+        saying = ["ckpt-3", "format version 2", "use a newer one"]
+        self.refuse("train", *MLP, "--steps", "9", "--model-dir", self.model_dir, saying=saying)
+        self.refuse("inspect", self.model_dir, saying=saying)
+        self.refuse("train", *MLP, "--steps", "9", "--model-dir", self.folder / "next", "--resume", self.model_dir, saying=saying)
+        after = {path.relative_to(self.model_dir): path.read_bytes() for path in self.model_dir.rglob("*") if path.is_file()}
+        self.assertEqual(after, before)
 
     def test_in_what_is_replaced(self):
         self.succeed("train", *MLP, "--steps", "3", "--eval", "none", "--json", "--model-dir", self.model_dir)

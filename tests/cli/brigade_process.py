@@ -22,9 +22,9 @@ def run(*arguments):
 
 
 @contextlib.contextmanager
-def started(*arguments):
+def started(*arguments, program=(COMMAND,)):
     """`brigade`, running, with its output in pipes; gone when the block ends."""
-    process = subprocess.Popen([COMMAND, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    process = subprocess.Popen([*program, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                stdin=subprocess.DEVNULL)
     try:
         yield process

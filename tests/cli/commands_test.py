@@ -137,7 +137,16 @@ class Failures(CommandTest):
             result = subprocess.run([COMMAND, "devices", "--json"], stdout=full, stderr=subprocess.PIPE, text=True,
                                     timeout=DEADLINE)
         self.assertEqual(result.returncode, 1)
-        self.assertEqual(result.stderr, "brigade: error: cannot write to standard output\n")
+        self.assertEqual(result.stderr, "brigade: error: standard output cannot be written: No space left on device\n")
+
+    def test_output_that_is_closed_or_full_whatever_is_said(self):
+        for words in ("--version", "train --help", "devices", f"train {' '.join(MLP)} --steps 1 --eval none --json"):
+            for redirection in (">&-", ">/dev/full"):
+                with self.subTest(words=words, redirection=redirection):
+                    result = subprocess.run(["/bin/sh", "-c", f'exec "$0" {words} {redirection}', COMMAND], text=True,
+                                            stderr=subprocess.PIPE, timeout=DEADLINE)
+                    self.assertEqual(result.returncode, 1, result.stderr)
+                    self.assertIn("brigade: error: standard output cannot be written", result.stderr.splitlines()[-1])
 
     def test_weights_that_cannot_be_saved(self):
         limit = 64 * 1024  # enough for run.json, too little for a checkpoint

@@ -1,7 +1,8 @@
 // Loaded in front of the C library (LD_PRELOAD), a disk that fails for a while: the first
 // FAILING_SYNC_TIMES calls of fsync for files that have FAILING_SYNC_PATH in their path fail as on
-// a network file system whose server was restarted.
+// a network file system whose server was restarted. With FAILING_FLOCK set it has no locks.
 #include <dlfcn.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -35,5 +36,12 @@ extern "C" int fsync(int file) {
   static const auto real = reinterpret_cast<int (*)(int)>(dlsym(RTLD_NEXT, "fsync"));
   if (!fails(file)) return real(file);
   errno = ESTALE;
+  return -1;
+}
+
+extern "C" int flock(int file, int operation) {
+  static const auto real = reinterpret_cast<int (*)(int, int)>(dlsym(RTLD_NEXT, "flock"));
+  if (setting("FAILING_FLOCK").empty()) return real(file, operation);
+  errno = ENOLCK;
   return -1;
 }

@@ -27,7 +27,8 @@ class Inspect(CommandTest):
         self.assertEqual((seen["format"], seen["step"]), ("checkpoint", 120))
         by_name = {tensor["name"]: tensor for tensor in seen["tensors"]}
         self.assertEqual(by_name["conv1/weights"],
-                         {"section": "variables", "name": "conv1/weights", "dtype": "float32", "shape": [2, 2], "bytes": 16})
+                         {"section": "variables", "name": "conv1/weights", "dtype": "float32", "shape": [2, 2], "bytes": 16,
+                          "not_finite": 0})
         self.assertEqual(by_name["conv1/weights/adam/m"]["section"], "tensors")
 
     def test_shows_a_checkpoint_to_people(self):

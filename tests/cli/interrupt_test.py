@@ -1,11 +1,13 @@
-"""SIGINT and SIGTERM: the step finishes, the weights are saved, the exit code says what happened."""
+"""SIGINT, SIGTERM and SIGHUP: the step finishes, the weights are saved, the exit code says what happened."""
 import json
+import os
 import pathlib
+import pty
 import signal
 import time
 import unittest
 
-from brigade_process import DEADLINE, MLP, SLOWNESS, TWO_REPLICAS, CommandTest, started
+from brigade_process import COMMAND, DEADLINE, MLP, SLOWNESS, TWO_REPLICAS, CommandTest, started
 
 SECONDS_TO_EXIT = 2 * SLOWNESS
 
@@ -75,6 +77,56 @@ class Interrupt(CommandTest):
 
     def test_sigterm_on_two_replicas(self):
         self.check(signal.SIGTERM, 75, "SIGTERM", TWO_REPLICAS)
+
+    def test_sighup_on_one_replica(self):
+        self.check(signal.SIGHUP, 75, "SIGHUP", ())
+
+    def test_a_terminal_that_closes_ends_it_saved(self):
+        """The training is the session's leader, as in a window that runs it: the kernel tells it, once its terminal is gone."""
+        process, terminal = pty.fork()
+        if process == 0:
+            os.execv(COMMAND, [COMMAND, "train", *MLP, "--steps", "100000000", "--log-every", "0", "--model-dir",
+                               str(self.model_dir)])
+        seen = b""
+        while b"step " not in seen:
+            seen += os.read(terminal, 4096)
+        os.close(terminal)
+        end = time.monotonic() + DEADLINE
+        ended, status = 0, 0
+        while not ended and time.monotonic() < end:
+            ended, status = os.waitpid(process, os.WNOHANG)
+            time.sleep(0.01)
+        if not ended:
+            os.kill(process, signal.SIGKILL)
+            os.waitpid(process, 0)
+            self.fail("the training does not end")
+        self.assertTrue((self.model_dir / "weights.safetensors").exists())
+        result = json.loads((self.model_dir / "run.json").read_text())["result"]
+        self.assertEqual(result["signal"], "SIGHUP")
+        # Its summary has no terminal to go to.
+        self.assertIn(os.waitstatus_to_exitcode(status), (75, 1))
+
+    def test_several_hangups_are_one(self):
+        """A shell tells its jobs, and the kernel tells them again."""
+        with started("train", *MLP, "--steps", "100000000", "--log-every", "0", "--model-dir", self.model_dir, "--json") as process:
+            wait_for_first_step(process)
+            process.send_signal(signal.SIGHUP)
+            wait_until(lambda: not catches(process, signal.SIGHUP))
+            process.send_signal(signal.SIGHUP)
+            out, err = process.communicate(timeout=DEADLINE)
+            self.assertEqual(process.returncode, 75, err)
+            self.assertEqual(json.loads(out.splitlines()[-1])["signal"], "SIGHUP")
+
+    def test_under_nohup_hangups_are_nothing(self):
+        with started("train", *MLP, "--steps", "100000000", "--log-every", "0", "--json", program=("nohup", COMMAND)) as process:
+            wait_for_first_step(process)
+            process.send_signal(signal.SIGHUP)
+            for _ in range(3):
+                wait_for_first_step(process)
+            process.send_signal(signal.SIGTERM)
+            out, err = process.communicate(timeout=DEADLINE)
+            self.assertEqual(process.returncode, 75, err)
+            self.assertEqual(json.loads(out.splitlines()[-1])["signal"], "SIGTERM")
 
     def test_a_second_signal_ends_it_at_once(self):
         # A step of this takes about a second. Both signals come within the second step, long before its end.

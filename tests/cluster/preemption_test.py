@@ -42,7 +42,7 @@ class Preemption(ClusterTest):
     def test_sigterm_while_waiting_for_the_others(self):
         ports = free_ports(2)
         for task in range(2):
-            for number, code in ((signal.SIGTERM, 75), (signal.SIGINT, 130)):
+            for number, code in ((signal.SIGTERM, 75), (signal.SIGHUP, 75), (signal.SIGINT, 130)):
                 worker = self.start_worker(ports, task, *RUN)
                 worker.wait_for("Waiting for")
                 worker.signal(number)

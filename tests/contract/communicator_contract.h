@@ -116,6 +116,49 @@ TEST_P(CommunicatorContract, ReductionsAreTheSameBitsInEveryRankAndRun) {
   }
 }
 
+TEST_P(CommunicatorContract, HalfAndBFloat16AreAddedInFloat32AndRoundedOnce) {
+  run([&](Communicator& communicator) {
+    // The sums themselves are beyond half, or lie where its neighbours are further apart than what
+    // is added.
+    const auto reduced = [&](at::ScalarType dtype, double first, double others, std::int64_t size,
+                             ReduceOp op) {
+      const at::Tensor tensor = at::full({size}, communicator.rank() == 0 ? first : others, dtype);
+      communicator.all_reduce({&tensor, 1}, op)->wait();
+      EXPECT_TRUE(at::equal(tensor, tensor[0].expand({size})));
+      EXPECT_EQ(tensor.scalar_type(), dtype);
+      return tensor[0].item<float>();
+    };
+    const auto rounded = [](at::ScalarType dtype, double value) {
+      return at::full({1}, value, at::kFloat).to(dtype).item<float>();
+    };
+    for (const std::int64_t size : {std::int64_t{3}, std::int64_t{600'001}}) {
+      EXPECT_EQ(reduced(at::kHalf, 40'000, 40'000, size, ReduceOp::kMean), 40'000) << size;
+      EXPECT_EQ(reduced(at::kHalf, 2048, 1, size, ReduceOp::kSum),
+                rounded(at::kHalf, 2048 + world_ - 1))
+          << size;
+      EXPECT_EQ(reduced(at::kBFloat16, 256, 1, size, ReduceOp::kSum),
+                rounded(at::kBFloat16, 256 + world_ - 1))
+          << size;
+      EXPECT_EQ(reduced(at::kBFloat16, 256, 1, size, ReduceOp::kMean),
+                rounded(at::kBFloat16, (256.0F + world_ - 1) / world_))
+          << size;
+      EXPECT_EQ(reduced(at::kHalf, 2048, 1, size, ReduceOp::kMax), 2048) << size;
+    }
+  });
+}
+
+TEST_P(CommunicatorContract, DtypesTravelTogether) {
+  run([&](Communicator& communicator) {
+    const std::vector<at::Tensor> tensors = {at::full({3}, 40'000.0, at::kHalf),
+                                             at::full({2}, 3.0, at::kDouble),
+                                             at::full({2, 2}, 0.5, at::kBFloat16)};
+    communicator.all_reduce(tensors, ReduceOp::kMean)->wait();
+    EXPECT_EQ(tensors[0][2].item<double>(), 40'000);
+    EXPECT_EQ(tensors[1][0].item<double>(), 3);
+    EXPECT_EQ(tensors[2][1][1].item<double>(), 0.5);
+  });
+}
+
 TEST_P(CommunicatorContract, TheMeanOfIntegersIsRefused) {
   EXPECT_TRUE(all_fail([](Communicator& communicator) {
     const at::Tensor tensor = at::full({2}, 1, at::kLong);

@@ -6,7 +6,9 @@
 #include <memory>
 
 #include "brigade/comm/gloo.h"
+#include "brigade/comm/nccl_communicator.h"
 #include "brigade/comm/testing/hierarchy_threads.h"
+#include "brigade/comm/testing/nccl_wire.h"
 #include "brigade/comm/testing/process_threads.h"
 #include "brigade/comm/testing/rank_threads.h"
 #include "tests/contract/communicator_contract.h"
@@ -39,10 +41,29 @@ std::vector<std::exception_ptr> run_two_processes(int world, const Body& body) {
   return run_hierarchy({world / 2, world - world / 2}, body);
 }
 
+/// Replicas with made-up cards: NCCL as far as callers see it.
+std::vector<std::exception_ptr> run_cards(int world, const Body& body) {
+  Wire wire;
+  const std::shared_ptr<NcclRunner> runner =
+      make_enqueuing_runner(std::make_shared<PromptWire>(wire, world));
+  return run_ranks(world, body, [&](std::shared_ptr<LocalGroup> group) {
+    std::vector<std::unique_ptr<Communicator>> all;
+    for (auto& local : make_local_communicators(std::move(group))) {
+      const int rank = local->rank();
+      all.push_back(make_nccl_communicator(runner, rank, std::move(local)));
+    }
+    return all;
+  });
+}
+
 std::vector<Implementation> implementations() {
   std::vector<Implementation> all;
   for (int world = 1; world <= 4; ++world) {
-    all.push_back({.name = "Local", .run = run_ranks, .world = world, .add = make_counter()});
+    all.push_back({.name = "Local",
+                   .run = [](int size, const Body& body) { return run_ranks(size, body); },
+                   .world = world,
+                   .add = make_counter()});
+    all.push_back({.name = "MadeUpCards", .run = run_cards, .world = world, .add = make_counter()});
     all.push_back(between_processes("SharedMemory", Transport::kSharedMemory, world));
     if (gloo_is_built_in()) all.push_back(between_processes("Gloo", Transport::kGloo, world));
     all.push_back(

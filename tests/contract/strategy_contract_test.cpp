@@ -80,6 +80,34 @@ TEST_P(StrategyContract, StepsAreCountedAndMayBeSet) {
   EXPECT_EQ(strategy_->step(), 42u);
 }
 
+// A mean of integers has no meaning.
+TEST_P(StrategyContract, ARefusedCollectiveLeavesTheStrategyAsItWas) {
+  const auto mean_of = [](const ReplicaContext& context, at::ScalarType dtype) {
+    return context.all_reduce(comm::ReduceOp::kMean, at::full({2}, 3, dtype));
+  };
+  for (int again = 0; again < 2; ++again) {
+    EXPECT_THROW(
+        strategy_->run([&](ReplicaContext& context) { return mean_of(context, at::kLong); }),
+        Error);
+    const auto means =
+        strategy_->run([&](ReplicaContext& context) { return mean_of(context, at::kDouble); });
+    for (const at::Tensor& mean : means.values()) EXPECT_EQ(mean[0].item<double>(), 3.0);
+  }
+}
+
+TEST_P(StrategyContract, ARefusedCollectiveThatTheReplicaCatchesEndsWithItsStep) {
+  strategy_->run([&](ReplicaContext& context) {
+    EXPECT_THROW(context.all_reduce(comm::ReduceOp::kMean, at::full({2}, 3, at::kLong)), Error);
+    if (replicas_ > 1) return;
+    const at::Tensor one = at::full({1}, 1.0);  // nobody else has been released
+    EXPECT_EQ(context.all_reduce(comm::ReduceOp::kSum, one).item<double>(), 1.0);
+  });
+  strategy_->run([&](ReplicaContext& context) {
+    const at::Tensor one = at::full({1}, 1.0);
+    EXPECT_EQ(context.all_reduce(comm::ReduceOp::kSum, one).item<double>(), replicas_);
+  });
+}
+
 TEST_P(StrategyContract, CollectivesMeetAllReplicas) {
   strategy_->run([&](ReplicaContext& context) {
     const at::Tensor one = at::full({1}, 1.0);

@@ -1,9 +1,11 @@
 """How a job ends: by itself, by signals, with which exit code."""
+import re
 import signal
+import subprocess
 import time
 import unittest
 
-from launcher import LaunchTest, python, shell
+from launcher import COMMAND, LIMIT, LaunchTest, python, shell
 
 READY = "echo ready $$; while :; do sleep 0.01; done"
 
@@ -41,6 +43,33 @@ class ExitCodes(LaunchTest):
             job = self.run_job(flags, ["/bin/true"], code=2)
             self.assertEqual(len(job.errors), 1, job.errors)
             self.assertTrue(job.errors[0].startswith("brigade: error: "), job.errors)
+
+    def test_empty_values_name_their_flag(self):
+        listed = subprocess.run([COMMAND, "launch", "--help"], capture_output=True, text=True, timeout=LIMIT, check=True).stdout
+        flags = re.findall(r"(?m)^ +(?:-\w,)?((?:--[\w-]+,?)+) (?:[A-Z]|\[)", listed)
+        names = [name for group in flags for name in group.rstrip(",").split(",")]
+        self.assertLessEqual({"--nproc", "--elastic", "--per-rank", "--key-file", "--show-ranks", "--output-dir"}, set(names))
+        for name in names:
+            for words in ([name, ""], [name + "="]):
+                with self.subTest(words=words):
+                    job = self.run_job(words, ["/bin/true"], code=2)
+                    self.assertEqual(len(job.errors), 1, job.errors)
+                    self.assertTrue(job.errors[0].startswith(f"brigade: error: {name} is given an empty value"), job.errors)
+        self.assertEqual(self.run_job(["--prefix", "none"], ["/bin/echo", "", "--key-file="]).output, [" --key-file="])
+
+    def test_arguments_for_each_rank_are_in_a_file(self):
+        job = self.run_job(["--per-rank", self.folder], ["/bin/true"], code=2)
+        self.assertIn(f"{self.folder} is a folder", job.errors_text())
+        empty = self.folder / "empty"
+        empty.touch()
+        job = self.run_job(["--per-rank", empty], ["/bin/true"], code=2)
+        self.assertIn(f"{empty} has no line", job.errors_text())
+
+    def test_ranks_to_show_are_ranks_of_the_job(self):
+        for shown in ("2", "0,2", "-1"):
+            job = self.run_job(["--nproc", 2, f"--show-ranks={shown}"], ["/bin/true"], code=2)
+            self.assertIn("the job has ranks 0 to 1", job.errors_text())
+        self.run_job(["--nproc", 2, "--elastic", "1:3", "--show-ranks", "2"], ["/bin/true"])
 
     def test_a_new_key(self):
         job = self.run_job(["--new-key"], [])

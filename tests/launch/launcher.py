@@ -81,14 +81,18 @@ def processes_with(mark):
     return found
 
 
+def clean_environment(mark, **more):
+    """The environment without what a launcher of these tests would have set."""
+    environment = {name: value for name, value in os.environ.items()
+                   if not name.startswith("BRIGADE_") and name not in ("RANK", "WORLD_SIZE")}
+    return {**environment, MARK: mark, **more}
+
+
 class Job:
     """A launcher that runs."""
 
     def __init__(self, mark, flags, program, prefix=(), **more):
-        environment = {name: value for name, value in os.environ.items()
-                       if not name.startswith("BRIGADE_") and name not in ("RANK", "WORLD_SIZE")}
-        environment[MARK] = mark
-        environment.update(more)
+        environment = clean_environment(mark, **more)
         self._process = subprocess.Popen([*prefix, COMMAND, "launch", *map(str, flags), "--", *map(str, program)],
                                          text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                          env=environment)
@@ -166,9 +170,9 @@ class LaunchTest(unittest.TestCase):
         self.addCleanup(job.clean_up)
         return job
 
-    def run_job(self, flags, program, code=0, **environment):
+    def run_job(self, flags, program, code=0, prefix=(), **environment):
         """Runs a job to its end, which must be this exit code."""
-        job = self.start(flags, program, **environment)
+        job = self.start(flags, program, prefix, **environment)
         self.assertEqual(job.end(), code, job.errors_text())
         return job
 

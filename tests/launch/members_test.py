@@ -43,6 +43,30 @@ class Members(LaunchTest):
         self.assertIn("Rank 2 failed first: it has not been heard of for", self.job.errors_text())
         self.assert_nothing_is_left()
 
+    def test_members_wait_for_a_launcher_that_was_stopped(self):
+        job = self.start(["--nproc", 2, "--peer-timeout", 1], [MEMBER, "add"])
+        for rank in range(2):
+            job.line(f"[{rank}] sum ")
+        job.send(signal.SIGSTOP)
+        self.wait_for_state(job.pid, "T")
+        time.sleep(7)  # many times the peer timeout of both sides, and longer than a call of the store takes patience for
+        job.send(signal.SIGCONT)
+        before = max(int(line.split()[-1]) for line in job.output if " sum " in line)
+        while job.number("[0] sum ") < before + 20:
+            pass
+        self.assertNotIn("lost", job.errors_text())
+        job.send(signal.SIGTERM)
+        self.assertEqual(job.end(), 75)
+
+    def test_members_of_a_stopped_launcher_that_is_killed_name_it(self):
+        job = self.start(["--nproc", 2, "--peer-timeout", 1, "--output-dir", self.folder], [MEMBER, "add"])
+        job.line("[0] sum ")
+        job.send(signal.SIGSTOP)
+        self.wait_for_state(job.pid, "T")
+        job.send(signal.SIGKILL)
+        self.assertEqual(job.end(), -signal.SIGKILL)
+        self.assert_nothing_is_left()
+
     def test_the_next_generation_meets_again(self):
         programs = self.begin("--max-restarts", 1)
         begin = time.monotonic()

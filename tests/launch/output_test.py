@@ -86,12 +86,12 @@ else:
 """))
         self.assertEqual(job.output, ["[0] met b'x'"])
 
-    def test_the_program_has_no_descriptors_of_the_launcher(self):
+    def test_the_program_has_no_descriptors_of_the_launcher_but_the_key(self):
         job = self.run_job(["--nproc", 2, "--status-port", 0], python("""
 import os
 print(*sorted(os.readlink(f"/proc/self/fd/{name}").split(":")[0] for name in os.listdir("/proc/self/fd")
               if os.path.exists(f"/proc/self/fd/{name}")))"""))
-        self.assertEqual(sorted(job.output), ["[0] /dev/null pipe pipe", "[1] /dev/null pipe pipe"])
+        self.assertEqual(sorted(job.output), ["[0] /dev/null /memfd pipe pipe", "[1] /dev/null /memfd pipe pipe"])
 
     def test_cores_are_divided(self):
         cores = sorted(os.sched_getaffinity(0))

@@ -3,9 +3,10 @@ import http.client
 import os
 import signal
 import socket
+import time
 import unittest
 
-from launcher import LIMIT, LaunchTest, shell
+from launcher import LIMIT, SLOWNESS, LaunchTest, shell
 
 WORKER = "trap 'sleep 1; exit 75' TERM; echo ready $$; while :; do sleep 0.01; done"
 
@@ -64,6 +65,15 @@ class Status(LaunchTest):
         self.assertEqual(self.get("/healthz"), (200, "ok\n"))
         self.job.send(signal.SIGTERM)
         self.assertEqual(self.job.end(), 75)
+
+    def test_a_hundred_silent_clients_keep_nobody_out(self):
+        self.begin()
+        for _ in range(100):
+            silent = socket.create_connection(("127.0.0.1", self.port))
+            self.addCleanup(silent.close)
+        begin = time.monotonic()
+        self.assertEqual(self.get("/healthz"), (200, "ok\n"))
+        self.assertLess(time.monotonic() - begin, 2 * SLOWNESS)  # nobody is waited for
 
     def test_only_loopback_is_listened_on(self):
         self.begin()

@@ -124,6 +124,28 @@ TEST(Mpi, SaysItsTransport) {
   });
 }
 
+TEST(Mpi, AStepThatFailedInOneProcessIsAbandonedByAllWhoGoOnTogether) {
+  run_successfully([](ProcessCommunicator& communicator) {
+    const bool is_last = communicator.rank() + 1 == communicator.world_size();
+    const auto sum_ones = [&] {
+      const at::Tensor one = at::full({3}, 1.0);
+      communicator.all_reduce({&one, 1}, ReduceOp::kSum)->wait();
+      return static_cast<int>(one[0].item<double>());
+    };
+    for (int step = 0; step < 3; ++step) {
+      communicator.progress().begin_step();
+      if (step != 1) {
+        EXPECT_EQ(sum_ones(), communicator.world_size());
+      } else if (is_last) {
+        communicator.progress().fail_step("it fell over");
+      } else {
+        EXPECT_THROW(sum_ones(), StepAbandoned);
+      }
+      communicator.progress().end_step();
+    }
+  });
+}
+
 TEST(Mpi, AddsInRankOrderFromTensorsBuffersAndPacks) {
   const at::Tensor expected = sum_in_order(Ranks::get().world_size(), kLarge);
   run_successfully([&](ProcessCommunicator& communicator) {

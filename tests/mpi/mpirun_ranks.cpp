@@ -41,6 +41,9 @@ class MembershipOfRun final : public RunMembership {
   std::int64_t add(std::string_view key, std::int64_t delta) override {
     return all_->add(own(key), delta);
   }
+  std::int64_t append(std::string_view key, std::string_view value) override {
+    return all_->append(own(key), value);
+  }
   void barrier(std::string_view name, milliseconds timeout) override {
     all_->barrier(own(name), timeout);
   }

@@ -59,6 +59,14 @@ std::optional<io::FileInfo> TellingFileSystem::info(const io::Path& path) const 
   return below_->info(path);
 }
 
+std::optional<io::FileInfo> TellingFileSystem::entry(const io::Path& path) const {
+  return below_->entry(path);
+}
+
+std::unique_ptr<io::HeldFolder> TellingFileSystem::hold(const io::Path& directory) const {
+  return below_->hold(directory);
+}
+
 std::vector<std::string> TellingFileSystem::list(const io::Path& directory) const {
   return below_->list(directory);
 }

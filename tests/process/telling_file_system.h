@@ -22,6 +22,8 @@ class TellingFileSystem final : public io::FileSystem {
   void rename(const io::Path& from, const io::Path& to) override;
   bool remove(const io::Path& path) override;
   std::optional<io::FileInfo> info(const io::Path& path) const override;
+  std::optional<io::FileInfo> entry(const io::Path& path) const override;
+  std::unique_ptr<io::HeldFolder> hold(const io::Path& directory) const override;
   std::vector<std::string> list(const io::Path& directory) const override;
   void create_directories(const io::Path& directory) override;
   void sync_directory(const io::Path& directory) override;

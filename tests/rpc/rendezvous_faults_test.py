@@ -1,68 +1,21 @@
-"""Members of a cluster as processes, of which one is killed or stopped: the others say which, in time.
-
-BRIGADE_RPC_MEMBER names the program (rendezvous_member.cpp); BRIGADE_TEST_SLOWNESS stretches the limits."""
-import os
+"""Members of a cluster as processes, of which one is killed or stopped: the others say which, in time."""
 import queue
 import signal
-import socket
-import subprocess
-import threading
 import time
 import unittest
 
-PROGRAM = os.environ["BRIGADE_RPC_MEMBER"]
-SLOWNESS = float(os.environ.get("BRIGADE_TEST_SLOWNESS", 1))
+from members import SLOWNESS, Member, free_port
+
 PEER_TIMEOUT = 2.0 * SLOWNESS
 SLACK = 6.0 * SLOWNESS  # for a busy machine
 START_LIMIT = 30.0 * SLOWNESS
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-class Member:
-    def __init__(self, rank, world_size, port, start_timeout):
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("BRIGADE_CLUSTER")}
-        self._process = subprocess.Popen(
-            [PROGRAM, str(rank), str(world_size), f"127.0.0.1:{port}", str(int(PEER_TIMEOUT * 1000)),
-             str(int(start_timeout * 1000))],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment)
-        self._lines = queue.Queue()
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def _read(self):
-        for line in self._process.stdout:
-            self._lines.put(line.rstrip("\n"))
-        self._lines.put("")
-
-    def next_line(self, limit):
-        return self._lines.get(timeout=limit)
-
-    def send(self, number):
-        self._process.send_signal(number)
-
-    def leave(self):
-        self._process.stdin.write("\n")
-        self._process.stdin.flush()
-
-    def end(self):
-        if self._process.poll() is None:
-            self._process.kill()
-        self._process.wait()
-        self._reader.join()
-        self._process.stdin.close()
-        self._process.stdout.close()
 
 
 class Faults(unittest.TestCase):
     def start(self, world_size, come=None, start_timeout=START_LIMIT):
         port = free_port()
         ranks = range(world_size) if come is None else come
-        members = {rank: Member(rank, world_size, port, start_timeout) for rank in ranks}
+        members = {rank: Member(rank, world_size, port, start_timeout, PEER_TIMEOUT) for rank in ranks}
         for member in members.values():
             self.addCleanup(member.end)
         return members

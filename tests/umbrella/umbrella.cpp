@@ -1,6 +1,12 @@
 #include <brigade/brigade.h>
 
-// Names that a program's first lines use; the examples use the rest.
-static_assert(sizeof(brigade::MirroredStrategy) > 0);
-static_assert(sizeof(brigade::OneDeviceStrategy) > 0);
-static_assert(sizeof(brigade::Error) > 0);
+#include "documented_names.inc"
+
+// What options in braces mean must be plain to every compiler: each is a program's first line.
+[[maybe_unused]] static void strategies_from_braces() {
+  const brigade::OneDeviceStrategy one({.device = "cpu:0", .threads = 2});
+  const brigade::MirroredStrategy mirrored({.devices = {"cpu:0", "cpu:1"}});
+  const brigade::MirroredStrategy with_seed({.seed = 1});
+  const brigade::CentralStorageStrategy central({.compute_devices = {"cpu:0"}});
+  const brigade::MultiWorkerMirroredStrategy workers({.seed = 1});
+}

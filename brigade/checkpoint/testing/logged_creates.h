@@ -36,6 +36,12 @@ class LoggedCreates final : public io::FileSystem {
   std::optional<io::FileInfo> info(const io::Path& path) const override {
     return below_->info(path);
   }
+  std::optional<io::FileInfo> entry(const io::Path& path) const override {
+    return below_->entry(path);
+  }
+  std::unique_ptr<io::HeldFolder> hold(const io::Path& directory) const override {
+    return below_->hold(directory);
+  }
   std::vector<std::string> list(const io::Path& directory) const override {
     return below_->list(directory);
   }

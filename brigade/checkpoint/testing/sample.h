@@ -9,6 +9,8 @@
 
 #include "brigade/base/error.h"
 #include "brigade/checkpoint/contents.h"
+#include "brigade/checkpoint/manifest.h"
+#include "brigade/io/crc32c.h"
 #include "brigade/io/file_system.h"
 
 namespace brigade::checkpoint::testing {
@@ -45,6 +47,16 @@ inline void write_file(io::FileSystem& files, const io::Path& path, std::string_
   const auto file = files.create(path, io::CreateMode::kTruncate);
   file->write(io::as_bytes(text));
   file->close();
+}
+
+/// Makes the checkpoint in `folder` one of the format version 2, with the sum that belongs to it.
+inline void make_newer(io::FileSystem& files, const io::Path& folder) {
+  const std::string from = "\"brigade_checkpoint\":1", to = "\"brigade_checkpoint\":2";
+  std::string text = files.read(folder / kManifestName);
+  text.replace(text.find(from), from.size(), to);
+  const std::string body = text.substr(0, text.rfind(",\"crc32c\""));
+  const std::string sum = to_hex(io::crc32c(io::as_bytes(body)));
+  write_file(files, folder / kManifestName, body + ",\"crc32c\":\"" + sum + "\"}\n");
 }
 
 }  // namespace brigade::checkpoint::testing

@@ -62,6 +62,14 @@ class Group {
     return *before + delta;
   }
 
+  std::int64_t append(std::string_view key, std::string_view value) {
+    const concurrency::MutexLock lock(mutex_);
+    const std::int64_t number = ++lengths_[std::string(key)];
+    values_.insert_or_assign(base::str_cat(key, "/", number), std::string(value));
+    changed_.notify_all();
+    return number;
+  }
+
   void barrier(int rank, std::string_view name, std::chrono::milliseconds timeout) {
     const Deadline deadline = deadline_after(timeout);
     const concurrency::MutexLock lock(mutex_);
@@ -133,6 +141,7 @@ class Group {
   mutable concurrency::Mutex mutex_;
   mutable concurrency::Condition changed_;
   std::map<std::string, std::string> values_ BRIGADE_GUARDED_BY(mutex_);
+  std::map<std::string, std::int64_t> lengths_ BRIGADE_GUARDED_BY(mutex_);  // of lists
   std::map<std::string, std::set<int>> barriers_ BRIGADE_GUARDED_BY(mutex_);
   std::optional<LostMember> lost_ BRIGADE_GUARDED_BY(mutex_);
   std::set<int> left_ BRIGADE_GUARDED_BY(mutex_);
@@ -153,6 +162,9 @@ class InMemoryMembership final : public Membership {
   }
   std::int64_t add(std::string_view key, std::int64_t delta) override {
     return group_->add(key, delta);
+  }
+  std::int64_t append(std::string_view key, std::string_view value) override {
+    return group_->append(key, value);
   }
   void barrier(std::string_view name, std::chrono::milliseconds timeout) override {
     group_->barrier(rank_, name, timeout);
@@ -177,10 +189,13 @@ std::vector<std::shared_ptr<Membership>> make_in_memory_memberships(
                  base::str_cat("There are ", size, " members, but ", hosts.size(), " hosts."));
   std::vector<Member> members;
   for (int rank = 0; rank < size; ++rank) {
-    members.push_back({.rank = rank,
-                       .task = {"worker", rank},
-                       .host = hosts.empty() ? "localhost" : hosts[static_cast<std::size_t>(rank)],
-                       .pid = getpid()});
+    members.push_back(
+        {.rank = rank,
+         .task = {"worker", rank},
+         .host = hosts.empty() ? "localhost" : hosts[static_cast<std::size_t>(rank)],
+         .pid = getpid(),
+         .identity = {.kernel =
+                          hosts.empty() ? "localhost" : hosts[static_cast<std::size_t>(rank)]}});
   }
   const auto group = std::make_shared<Group>(std::move(members));
   std::vector<std::shared_ptr<Membership>> memberships;

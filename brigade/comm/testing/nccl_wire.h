@@ -1,26 +1,46 @@
 #pragma once
 
-#include <ATen/ops/zeros_like.h>
+#include <ATen/core/Tensor.h>
 
+#include <algorithm>
 #include <atomic>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "brigade/base/strings.h"
 #include "brigade/comm/nccl_clique.h"
+#include "brigade/comm/reduce_kernel.h"
 #include "brigade/concurrency/mutex.h"
 
 namespace brigade::comm {
 
-/// For tests: what carries tensors between made-up cards: by the number of the collective, the sum
-/// so far and who has brought its part. Tests let it fail or stand still.
+/// For tests: what carries tensors between made-up cards: by the number of the collective, what
+/// each rank has brought. Tests let it fail or stand still.
 struct Wire {
   struct Meeting {
     int came = 0;
-    std::vector<at::Tensor> sums;
+    ReduceOp op = ReduceOp::kSum;
+    std::map<int, std::vector<at::Tensor>> parts;  // by rank; of a broadcast its root's
+
+    /// In the tensors' own dtype, as NCCL adds.
+    at::Tensor result(std::size_t i) const {
+      at::Tensor value = parts.begin()->second[i].clone();
+      for (auto part = std::next(parts.begin()); part != parts.end(); ++part) {
+        const at::Tensor& other = part->second[i];
+        if (op == ReduceOp::kMax || op == ReduceOp::kMin) {
+          value = combine_in_order(std::vector{value, other}, op);
+        } else {
+          value.add_(other);
+        }
+      }
+      if (op == ReduceOp::kMean) value.div_(static_cast<double>(came));
+      return value;
+    }
   };
   concurrency::Mutex mutex;
   std::map<int, Meeting> meetings;
@@ -41,13 +61,15 @@ class WireClique final : public NcclClique {
 
   int local_size() const override { return static_cast<int>(ranks_.size()); }
   bool takes(std::span<const at::Tensor> tensors) const override {
-    return !tensors.empty() && tensors.front().scalar_type() != at::kBool;
+    return !tensors.empty() && std::ranges::none_of(tensors, [](const at::Tensor& tensor) {
+      return tensor.scalar_type() == at::kBool;
+    });
   }
-  void start_all_reduce(int local_rank, std::span<const at::Tensor> tensors, ReduceOp) override {
-    meet(ranks_[local_rank], tensors, true);
+  void start_all_reduce(int local_rank, std::span<const at::Tensor> tensors, ReduceOp op) override {
+    meet(local_rank, tensors, op, true);
   }
   void start_broadcast(int local_rank, std::span<const at::Tensor> tensors, int root) override {
-    meet(ranks_[local_rank], tensors, place_.first_rank + local_rank == root);
+    meet(local_rank, tensors, ReduceOp::kSum, place_.first_rank + local_rank == root);
   }
   void start_closing() override { is_closing_ = true; }
   NcclStatus status(int local_rank) override {
@@ -63,7 +85,7 @@ class WireClique final : public NcclClique {
     const concurrency::MutexLock lock(wire_.mutex);
     const Wire::Meeting& meeting = wire_.meetings[rank.number];
     if (wire_.stands_still || meeting.came < place_.world_size) return {State::kUnderWay};
-    for (std::size_t i = 0; i < rank.tensors.size(); ++i) rank.tensors[i].copy_(meeting.sums[i]);
+    for (std::size_t i = 0; i < rank.tensors.size(); ++i) rank.tensors[i].copy_(meeting.result(i));
     rank.tensors.clear();
     return {State::kDone};
   }
@@ -75,14 +97,17 @@ class WireClique final : public NcclClique {
     std::vector<at::Tensor> tensors;
   };
 
-  void meet(Rank& rank, std::span<const at::Tensor> tensors, bool brings) {
+  void meet(int local_rank, std::span<const at::Tensor> tensors, ReduceOp op, bool brings) {
     const concurrency::MutexLock lock(wire_.mutex);
     ++wire_.collectives;
-    rank.tensors.assign(tensors.begin(), tensors.end());
+    Rank& rank = ranks_[local_rank];
+    rank.tensors.clear();
+    for (const at::Tensor& tensor : tensors) rank.tensors.push_back(tensor.detach());
     Wire::Meeting& meeting = wire_.meetings[++rank.number];
-    for (std::size_t i = 0; i < tensors.size(); ++i) {
-      if (meeting.sums.size() <= i) meeting.sums.push_back(at::zeros_like(tensors[i]));
-      if (brings) meeting.sums[i] += tensors[i];
+    meeting.op = op;
+    if (brings) {
+      auto& part = meeting.parts[place_.first_rank + local_rank];
+      for (const at::Tensor& tensor : tensors) part.push_back(tensor.detach().clone());
     }
     ++meeting.came;
   }
@@ -91,6 +116,33 @@ class WireClique final : public NcclClique {
   const NcclPlace place_;
   std::vector<Rank> ranks_;
   bool is_closing_ = false;
+};
+
+/// The cards of one process, whose streams have always come to their end.
+class PromptWire final : public NcclCollectives {
+ public:
+  PromptWire(Wire& wire, int world_size)
+      : clique_(wire, {.world_size = world_size,
+                       .cards = std::vector<c10::Device>(static_cast<std::size_t>(world_size),
+                                                         c10::Device(c10::kCPU))}) {}
+
+  bool takes(std::span<const at::Tensor> tensors) const override { return clique_.takes(tensors); }
+  void start_all_reduce(int local_rank, std::span<const at::Tensor> tensors, ReduceOp op) override {
+    clique_.start_all_reduce(local_rank, tensors, op);
+    finish(local_rank);
+  }
+  void start_broadcast(int local_rank, std::span<const at::Tensor> tensors, int root) override {
+    clique_.start_broadcast(local_rank, tensors, root);
+    finish(local_rank);
+  }
+
+ private:
+  void finish(int local_rank) {
+    while (clique_.status(local_rank).state == NcclStatus::State::kUnderWay)
+      std::this_thread::yield();
+  }
+
+  WireClique clique_;
 };
 
 class WireLibrary final : public NcclLibrary {

@@ -10,15 +10,20 @@
 
 namespace brigade::comm {
 
+/// The communicators of a group, by rank.
+using MakeCommunicators =
+    std::function<std::vector<std::unique_ptr<Communicator>>(std::shared_ptr<LocalGroup>)>;
+
 /// For tests: calls `body(communicator)` for each rank of a new group of `world_size`, each on a
 /// thread of its own, and returns what each rank threw (null: nothing) once all have returned. A
 /// rank that throws releases the others, as a strategy's replicas do.
-inline std::vector<std::exception_ptr> run_ranks(int world_size,
-                                                 const std::function<void(Communicator&)>& body) {
+inline std::vector<std::exception_ptr> run_ranks(
+    int world_size, const std::function<void(Communicator&)>& body,
+    const MakeCommunicators& make = make_local_communicators) {
   auto group = std::make_shared<LocalGroup>(
       world_size,
       LocalGroupOptions{.timeout = std::chrono::seconds(60), .spin = std::chrono::microseconds(0)});
-  const auto communicators = make_local_communicators(group);
+  const auto communicators = make(group);
   std::vector<std::exception_ptr> thrown(static_cast<std::size_t>(world_size));
   std::vector<std::thread> threads;
   for (int rank = 0; rank < world_size; ++rank) {

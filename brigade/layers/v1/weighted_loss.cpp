@@ -7,6 +7,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
+#include "brigade/comm/accumulation.h"
 #include "brigade/layers/v1/loss_collection.h"
 #include "brigade/variables/graph.h"
 
@@ -40,6 +41,11 @@ at::Tensor checked_weights(const at::Tensor& given, const at::Tensor& losses) {
   return weights.to(losses.options());
 }
 
+/// The sum in the dtype in which it is made: a mean divides before it is rounded.
+at::Tensor unrounded_sum(const at::Tensor& values) {
+  return values.sum(comm::accumulation_dtype(values.scalar_type()));
+}
+
 at::Tensor divided(const at::Tensor& sum, double by) {
   return by == 0.0 ? sum * 0.0 : sum / by;
 }
@@ -58,11 +64,11 @@ at::Tensor reduced(const at::Tensor& losses, double weight, Reduction reduction)
     case Reduction::kSum:
       return weighted.sum();
     case Reduction::kMean:
-      return divided(weighted.sum(), count * weight);
+      return divided(unrounded_sum(weighted), count * weight).to(losses.scalar_type());
     case Reduction::kSumOverBatchSize:
-      return divided(weighted.sum(), count);
+      return divided(unrounded_sum(weighted), count).to(losses.scalar_type());
     case Reduction::kSumByNonzeroWeights:
-      return divided(weighted.sum(), weight == 0.0 ? 0.0 : count);
+      return divided(unrounded_sum(weighted), weight == 0.0 ? 0.0 : count).to(losses.scalar_type());
   }
   refuse(base::str_cat("Reduction: unknown value ", static_cast<int>(reduction)));
 }
@@ -75,12 +81,15 @@ at::Tensor reduced(const at::Tensor& losses, const at::Tensor& weights, Reductio
     case Reduction::kSum:
       return weighted.sum();
     case Reduction::kMean:
-      return divided(weighted.sum(), weights.expand_as(losses).sum());
+      return divided(unrounded_sum(weighted), unrounded_sum(weights.expand_as(losses)))
+          .to(losses.scalar_type());
     case Reduction::kSumOverBatchSize:
-      return divided(weighted.sum(), static_cast<double>(losses.numel()));
+      return divided(unrounded_sum(weighted), static_cast<double>(losses.numel()))
+          .to(losses.scalar_type());
     case Reduction::kSumByNonzeroWeights: {
       const auto present = (weights != 0.0).to(losses.scalar_type());
-      return divided(weighted.sum(), present.expand_as(losses).sum());
+      return divided(unrounded_sum(weighted), unrounded_sum(present.expand_as(losses)))
+          .to(losses.scalar_type());
     }
   }
   refuse(base::str_cat("Reduction: unknown value ", static_cast<int>(reduction)));

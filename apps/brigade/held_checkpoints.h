@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "brigade/io/file_system.h"
+
+namespace brigade::command {
+
+/// Throws unless the run in `model_dir`, which has made so many steps as far as it says, can be
+/// gone on with under `seed`: kDataLoss if none of its checkpoints is whole, though it has made
+/// steps or has broken ones; kInvalidArgument if the newest was saved with another seed. Reads the
+/// newest.
+void check_goes_on(const std::shared_ptr<io::FileSystem>& files, const io::Path& model_dir,
+                   std::int64_t steps_made, std::uint64_t seed);
+
+}  // namespace brigade::command

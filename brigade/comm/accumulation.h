@@ -1,0 +1,39 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <span>
+#include <vector>
+
+#include "brigade/comm/communicator.h"
+
+namespace brigade::comm {
+
+/// The dtype in which values of `dtype` are added up: float32 for half and bfloat16, whose own sums
+/// lose digits and overflow; for others `dtype` itself.
+at::ScalarType accumulation_dtype(at::ScalarType dtype);
+
+/// `value` in its accumulation dtype: a copy of half and bfloat16, otherwise `value` itself.
+at::Tensor to_accumulation_dtype(const at::Tensor& value);
+
+/// The tensors of a sum or mean for a route that adds in the tensors' own dtype, or in several
+/// steps: half and bfloat16 ones as float32 copies, so that what comes out is rounded once, in
+/// `copy_back`. Other tensors, and those of other operations, are the caller's own.
+///
+/// Thread-safety: its caller's thread.
+class AccumulationTensors {
+ public:
+  AccumulationTensors(std::span<const at::Tensor> tensors, ReduceOp op);
+
+  std::span<const at::Tensor> tensors() const {
+    return copies_.empty() ? originals_ : std::span<const at::Tensor>(copies_);
+  }
+  /// Writes the results to where the narrow tensors lie.
+  void copy_back() const;
+
+ private:
+  const std::span<const at::Tensor> originals_;
+  std::vector<at::Tensor> copies_;  // empty: none is needed
+};
+
+}  // namespace brigade::comm

@@ -1,0 +1,99 @@
+#include "brigade/comm/step_progress.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "brigade/base/strings.h"
+
+namespace brigade::comm {
+
+namespace {
+
+/// More failures than this in a row, without one exchange between them, are no training.
+constexpr std::size_t kMostFailures = 64;
+
+std::string text_of(const CallPurpose& purpose) {
+  switch (purpose.use) {
+    case CallPurpose::Use::kOther:
+      return "";
+    case CallPurpose::Use::kGradients:
+      return purpose.bucket == CallPurpose::kNone
+                 ? base::str_cat(", for the gradients of optimizer ", purpose.optimizer)
+                 : base::str_cat(", for the gradients of optimizer ", purpose.optimizer,
+                                 ", bucket ", purpose.bucket);
+    case CallPurpose::Use::kInput:
+      return ", for the input";
+  }
+  return "";
+}
+
+}  // namespace
+
+bool CallStamp::goes_with(const CallStamp& other) const {
+  return run == other.run && step == other.step && updates == other.updates &&
+         micro_batches == other.micro_batches && is_inside == other.is_inside &&
+         purpose == other.purpose;
+}
+
+std::string describe(const CallStamp& stamp) {
+  std::string text = base::str_cat(stamp.is_inside != 0 ? "in step " : "before step ", stamp.step,
+                                   " (", stamp.updates, " updates made");
+  if (stamp.micro_batches > 0)
+    text += base::str_cat(", ", stamp.micro_batches, " micro-batches gathered");
+  if (stamp.failed_run != CallStamp::kNone) text += ", an earlier step failed";
+  return text + ")" + text_of(stamp.purpose);
+}
+
+StepAbandoned::StepAbandoned(std::uint64_t step, std::vector<int> failed_ranks,
+                             const std::string& message)
+    : Error(ErrorCode::kAborted, message), step_(step), failed_ranks_(std::move(failed_ranks)) {}
+
+StepMismatch::StepMismatch(Party own, Party other, const std::string& message)
+    : Error(ErrorCode::kFailedPrecondition, message), own_(own), other_(other) {}
+
+StepComparison compare_steps(const std::vector<CallStamp>& stamps) {
+  using Verdict = StepComparison::Verdict;
+  const std::uint64_t lowest = std::ranges::min_element(stamps, {}, &CallStamp::run)->run;
+  const auto is_behind = [&](const CallStamp& stamp) { return stamp.run == lowest; };
+  if (std::ranges::all_of(stamps, is_behind)) return {Verdict::kTogether, lowest};
+  if (std::ranges::any_of(stamps, [&](const auto& stamp) { return stamp.failed_run < lowest; }))
+    return {Verdict::kRepeat, lowest};
+  const bool can_abandon = std::ranges::all_of(stamps, [&](const CallStamp& stamp) {
+    return is_behind(stamp) ? stamp.is_inside != 0 : stamp.failed_run == lowest;
+  });
+  return {can_abandon ? Verdict::kAbandon : Verdict::kApart, lowest};
+}
+
+void StepProgress::fail_step(std::string reason) {
+  if (abandoned_) return;  // all others know
+  failures_.push_back({stamp_.run, std::move(reason)});
+  if (failures_.size() > kMostFailures) failures_.pop_front();
+}
+
+void StepProgress::end_step() {
+  stamp_.is_inside = 0;
+  ++stamp_.run;
+  ++stamp_.step;
+  abandoned_.reset();
+}
+
+void StepProgress::skip_step(std::string reason) {
+  fail_step(std::move(reason));
+  end_step();
+}
+
+CallStamp StepProgress::stamp() const {
+  CallStamp stamp = stamp_;
+  if (!failures_.empty()) stamp.failed_run = failures_.front().run;
+  return stamp;
+}
+
+std::string StepProgress::reason() const {
+  return failures_.empty() ? "" : failures_.front().reason;
+}
+
+void StepProgress::forget_failures_before(std::uint64_t run) {
+  while (!failures_.empty() && failures_.front().run < run) failures_.pop_front();
+}
+
+}  // namespace brigade::comm

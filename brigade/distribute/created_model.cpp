@@ -1,0 +1,71 @@
+#include "brigade/distribute/created_model.h"
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+#include "brigade/distribute/replica_context.h"
+
+namespace brigade::distribute {
+
+namespace {
+
+std::string_view mode_name(bool is_training) {
+  return is_training ? "training" : "evaluation";
+}
+
+}  // namespace
+
+std::vector<ModelPart> parts_of(std::span<const std::shared_ptr<torch::nn::Module>> replicas) {
+  std::vector<torch::OrderedDict<std::string, std::shared_ptr<torch::nn::Module>>> modules;
+  for (const auto& replica : replicas) modules.push_back(replica->named_modules());
+  std::vector<ModelPart> parts;
+  for (const auto& first : modules.front()) {
+    ModelPart part{.name = first.key(), .is_training = {}};
+    for (const auto& of_replica : modules) {
+      const auto* same = of_replica.find(first.key());
+      if (same != nullptr)
+        part.is_training.emplace_back([module = *same] { return module->is_training(); });
+    }
+    if (part.is_training.size() == replicas.size()) parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
+CreatedModel::CreatedModel(Owner owner, std::vector<variables::Variable> variables,
+                           std::vector<ModelPart> parts)
+    : owner_(std::move(owner)), variables_(std::move(variables)), parts_(std::move(parts)) {
+  for (const variables::Variable& variable : variables_) {
+    if (variable.storage()) parameters_.push_back(variable);
+  }
+}
+
+std::size_t CreatedModel::calling_replica() const {
+  const ReplicaContext* context = current_replica_context();
+  if (context == nullptr) return 0;
+  owner_.check(*context, "A model");
+  return static_cast<std::size_t>(context->local_id);
+}
+
+void CreatedModel::check_modes() const {
+  for (const ModelPart& part : parts_) {
+    const bool first = part.is_training.front()();
+    for (std::size_t replica = 1; replica < part.is_training.size(); ++replica) {
+      if (part.is_training[replica]() == first) continue;
+      const std::string subject = part.name.empty()
+                                      ? std::string("A model")
+                                      : base::str_cat("The part '", part.name, "' of a model");
+      throw Error(ErrorCode::kFailedPrecondition,
+                  base::str_cat(
+                      subject, " of ", owner_.description(), " is in ", mode_name(first),
+                      " mode in replica 0 and in ", mode_name(!first), " mode in replica ", replica,
+                      ": model->eval() and model->train() outside of Strategy::run switch "
+                      "replica 0 alone. Write model.eval() or model.train(), which reach every "
+                      "replica; for a part, switch it in each model.replica(i)."));
+    }
+  }
+}
+
+void CreatedModel::check_untouched(int replica) const {
+  for (const variables::Variable& variable : parameters_) variable.check_untouched(replica);
+}
+
+}  // namespace brigade::distribute

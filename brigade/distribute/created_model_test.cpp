@@ -1,0 +1,209 @@
+#include "brigade/distribute/created_model.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros_like.h>
+#include <gtest/gtest.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/dropout.h>
+#include <torch/optim/sgd.h>
+
+#include "brigade/distribute/one_device_strategy.h"
+#include "brigade/distribute/testing/fixtures.h"
+#include "brigade/optim/sgd.h"
+#include "brigade/variables/get_variable.h"
+
+namespace brigade::distribute {
+namespace {
+
+at::Tensor some_input() {
+  return at::full({4, 3}, 0.5, at::kDouble);
+}
+
+/// What libtorch's tutorials do, in every replica.
+void step_of_torch(Line& model, const at::Tensor& x) {
+  torch::optim::SGD sgd(model.parameters(), 0.1);
+  sgd.zero_grad();
+  model.forward(x).sum().backward();
+  sgd.step();
+}
+
+struct StrategyKind {
+  std::string name;
+  std::function<std::unique_ptr<Strategy>()> make;
+};
+
+void PrintTo(const StrategyKind& kind, std::ostream* out) {
+  *out << kind.name;
+}
+
+class ModelOfAnyStrategy : public ::testing::TestWithParam<StrategyKind> {
+ protected:
+  const std::unique_ptr<Strategy> strategy_ = GetParam().make();
+  const Replicated<Line> model_ = strategy_->create<Line>();
+};
+
+TEST_P(ModelOfAnyStrategy, FindsAnOptimizerOfLibtorchAtTheEndOfItsFirstStep) {
+  const Error error = error_from([&] {
+    strategy_->run([&](ReplicaContext&) { step_of_torch(model_.local(), some_input()); });
+  });
+  EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
+  EXPECT_TRUE(says(error, "Variable 'weight'")) << error.what();
+  EXPECT_TRUE(says(error, "Strategy::minimizer")) << error.what();
+}
+
+TEST_P(ModelOfAnyStrategy, FindsAGradientThatWasGatheredByHand) {
+  const Error error = error_from(
+      [&] { strategy_->run([&](ReplicaContext&) { model_(some_input()).sum().backward(); }); });
+  EXPECT_TRUE(says(error, "Variable 'weight' has a gradient in .grad in replica")) << error.what();
+  EXPECT_TRUE(says(error, "minimize(loss)")) << error.what();
+  EXPECT_NO_THROW(strategy_->run([&](ReplicaContext&) { model_->zero_grad(); }))
+      << "what the message says helps";
+}
+
+TEST_P(ModelOfAnyStrategy, FindsAParameterThatTheFunctionChanged) {
+  const Error error = error_from([&] {
+    strategy_->run([&](ReplicaContext& context) {
+      const at::NoGradGuard no_grad;
+      if (context.replica_id() + 1 == context.num_replicas_in_sync()) model_->bias.fill_(1);
+    });
+  });
+  EXPECT_TRUE(says(error, "Variable 'bias' was changed in place")) << error.what();
+  model_.variables()[1].assign(at::zeros({3}, at::kDouble));
+  EXPECT_NO_THROW(strategy_->run([](ReplicaContext&) {})) << "what the message says helps";
+}
+
+TEST_P(ModelOfAnyStrategy, FindsAModelThatWasLoadedIntoOneReplica) {
+  {
+    const at::NoGradGuard no_grad;  // as torch::load does
+    for (at::Tensor& parameter : model_->parameters()) parameter.copy_(at::zeros_like(parameter));
+  }
+  const Error error = error_from([&] { strategy_->run([](ReplicaContext&) {}); });
+  EXPECT_TRUE(says(error, "Variable 'weight'")) << error.what();
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Strategies, ModelOfAnyStrategy,
+    ::testing::Values(
+        StrategyKind{"one_device", [] { return std::make_unique<OneDeviceStrategy>("cpu:0"); }},
+        StrategyKind{"mirrored", [] { return std::make_unique<MirroredStrategy>(cpus(2)); }},
+        StrategyKind{"central_storage",
+                     [] { return std::make_unique<CentralStorageStrategy>(central_cpus(2)); }},
+        StrategyKind{"central_storage_cached", [] {
+                       return std::make_unique<CentralStorageStrategy>(
+                           central_cpus(2, variables::Caching::kAlways));
+                     }}));
+
+TEST(CreatedModel, StepsOfItsStrategysOptimizersAreNoChange) {
+  MirroredStrategy strategy(cpus(2));
+  const auto model = strategy.create<Line>();
+  const auto sgd = strategy.minimizer(model, optim::Sgd{.learning_rate = 0.1});
+  for (int step = 0; step < 3; ++step) {
+    EXPECT_NO_THROW(strategy.run(
+        [&](ReplicaContext&) { sgd.minimize(model(some_input()).sum(), LossScale::kSum); }));
+  }
+}
+
+TEST(CreatedModel, IsLookedAtAsLongAsItHasAHandle) {
+  MirroredStrategy strategy(cpus(2));
+  const auto spoil = [](const Replicated<Line>& model) { model(some_input()).sum().backward(); };
+  {
+    const auto model = strategy.create<Line>();
+    spoil(model);
+  }
+  EXPECT_NO_THROW(strategy.run([](ReplicaContext&) {}));
+  auto model = strategy.create<Line>();
+  spoil(model);
+  const auto copy = model;
+  model = strategy.create_named<Line>("other");
+  EXPECT_THROW(strategy.run([](ReplicaContext&) {}), Error);
+}
+
+TEST(CreatedModel, OfAFunctionIsLookedAtToo) {
+  MirroredStrategy strategy(cpus(2));
+  const auto model = strategy.build(
+      [](const at::Tensor& x, variables::Mode mode) {
+        const at::Tensor w = variables::get_variable("w", {{3}}, {.dtype = at::kDouble}).local();
+        return mode == variables::Mode::kTraining ? x * w : w;
+      },
+      some_input());
+  model->eval();
+  const Error modes = error_from([&] { strategy.run([](ReplicaContext&) {}); });
+  EXPECT_TRUE(says(modes, "Write model.eval()")) << modes.what();
+  model.train();
+  const Error error = error_from(
+      [&] { strategy.run([&](ReplicaContext&) { model(some_input()).sum().backward(); }); });
+  EXPECT_TRUE(says(error, "Variable 'w'")) << error.what();
+}
+
+/// Two parts with a mode.
+struct Noisy : torch::nn::Module {
+  Noisy() {
+    dropout = register_module("dropout", torch::nn::Dropout(0.5));
+    norm = register_module("norm", torch::nn::BatchNorm1d(2));
+  }
+  at::Tensor forward(const at::Tensor& x) { return dropout(norm(x)); }
+  torch::nn::Dropout dropout{nullptr};
+  torch::nn::BatchNorm1d norm{nullptr};
+};
+
+TEST(CreatedModel, ItsReplicasModesMustAgreeBeforeAnyRuns) {
+  MirroredStrategy strategy(cpus(2));
+  const auto model = strategy.create<Noisy>();
+  int runs = 0;
+  const auto run = [&] {
+    strategy.run([&](ReplicaContext& context) {
+      if (context.replica_id() == 0) ++runs;
+    });
+  };
+  model->eval();
+  const Error error = error_from(run);
+  EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
+  EXPECT_TRUE(says(error, "evaluation mode in replica 0 and in training mode in replica 1"))
+      << error.what();
+  EXPECT_TRUE(says(error, "Write model.eval()")) << error.what();
+  EXPECT_EQ(runs, 0);
+  model.eval();
+  EXPECT_NO_THROW(run());
+  model->train();
+  EXPECT_THROW(run(), Error);
+  model.train();
+  EXPECT_NO_THROW(run());
+  EXPECT_EQ(runs, 2);
+}
+
+TEST(CreatedModel, APartMayBeSwitchedInEveryReplica) {
+  MirroredStrategy strategy(cpus(2));
+  const auto model = strategy.create<Noisy>();
+  const auto run = [&] { strategy.run([](ReplicaContext&) {}); };
+  model.replica(1).norm->eval();
+  const Error error = error_from(run);
+  EXPECT_TRUE(says(error, "The part 'norm'")) << error.what();
+  model.replica(0).norm->eval();
+  EXPECT_NO_THROW(run());
+  EXPECT_NO_THROW(strategy.run([&](ReplicaContext&) { model->eval(); })) << "each switches its own";
+  EXPECT_NO_THROW(run());
+}
+
+TEST(CreatedModel, TheArrowOutsideOfRunReadsReplica0) {
+  MirroredStrategy strategy(cpus(2));
+  const auto model = strategy.create<Line>();
+  EXPECT_EQ(model->named_parameters().size(), 3u);
+  EXPECT_EQ(model->forward(some_input()).size(0), 4);
+  EXPECT_NO_THROW(strategy.run([](ReplicaContext&) {}));
+}
+
+TEST(CreatedModel, ABatchNormThatGetsOneExampleIsToldWhyAndWhatHelps) {
+  MirroredStrategy strategy(cpus(2));
+  const auto model = strategy.create<Noisy>();
+  const PerReplica<at::Tensor> three({at::ones({2, 2}), at::ones({1, 2})},
+                                     ExampleCounts::of({2, 1}));
+  const Error error = error_from(
+      [&] { strategy.run([&](ReplicaContext&, const at::Tensor& x) { model(x); }, three); });
+  EXPECT_TRUE(says(error, "Replica 1")) << error.what();
+  EXPECT_TRUE(says(error, "held 1 of the step's 3 examples")) << error.what();
+  EXPECT_TRUE(says(error, "Remainder::kDrop")) << error.what();
+}
+
+}  // namespace
+}  // namespace brigade::distribute

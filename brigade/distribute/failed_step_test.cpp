@@ -1,0 +1,395 @@
+// What all workers do where a step fails in one of them: they give it up together and go on
+// together, in loops that a program has written by hand. The workers are threads.
+#include <ATen/ops/arange.h>
+#include <ATen/ops/full.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "brigade/base/strings.h"
+#include "brigade/comm/step_progress.h"
+#include "brigade/distribute/testing/worker_threads.h"
+#include "brigade/input/tensor_slices.h"
+#include "brigade/optim/sgd.h"
+
+namespace brigade::distribute {
+namespace {
+
+struct FellDown : std::runtime_error {
+  FellDown() : std::runtime_error("it fell down") {}
+};
+
+constexpr int kSteps = 10;
+constexpr int kFailedStep = 5;
+
+/// Ten batches of numbers that no two steps share.
+data::Dataset<at::Tensor> ten_batches() {
+  return input::from_tensor_slices(at::arange(kSteps * 12, at::kDouble).view({-1, 3}).sin())
+      .batch(4);
+}
+
+/// y = x * bottom * top: backward has `top` before `bottom`.
+struct TwoLayers : torch::nn::Module {
+  TwoLayers() {
+    bottom = register_parameter("bottom", at::full({3}, 0.5, at::kDouble));
+    top = register_parameter("top", at::full({3}, 0.25, at::kDouble));
+  }
+  /// `half_way` is called in backward between the two.
+  at::Tensor forward(const at::Tensor& x, const std::function<void()>& half_way) const {
+    const at::Tensor hidden = x * bottom;
+    if (hidden.numel() > 0) hidden.register_hook([half_way](const at::Tensor&) { half_way(); });
+    return (hidden * top).sum(1);
+  }
+  at::Tensor bottom, top;
+};
+
+enum class FailsIn { kNothing, kForward, kBackward, kSecondOptimizer };
+
+struct Ended {
+  std::map<int, Error> errors;  // by step
+  std::optional<comm::StepAbandoned> abandoned;
+  std::vector<at::Tensor> weights;
+  std::uint64_t steps = 0;
+};
+
+struct Trial {
+  std::vector<int> replicas = {1, 1};
+  comm::CommunicationOptions communication{};
+  FailsIn fails_in = FailsIn::kForward;
+  int failing_worker = 1;
+  int accumulate = 1;
+};
+
+/// The loop of one worker, which catches what a step throws and goes on. Without a failure it
+/// leaves the failed step out, or, with two optimizers, the second one's part of it.
+Ended train(MultiWorkerMirroredStrategy& strategy, const Trial& trial) {
+  const auto model = strategy.create<TwoLayers>();
+  const std::vector<variables::Variable>& all = model.variables();
+  const MinimizerOptions options{.accumulate = trial.accumulate};
+  const bool has_two = trial.fails_in == FailsIn::kSecondOptimizer;
+  const auto first = strategy.make_minimizer(std::span(all).first(has_two ? 1 : 2),
+                                             optim::Sgd{.learning_rate = 0.1}.rule(), options);
+  const auto second = strategy.make_minimizer(std::span(all).last(1),
+                                              optim::Sgd{.learning_rate = 0.05}.rule(), options);
+  const bool fails_here = strategy.worker_index() == trial.failing_worker;
+  Ended ended;
+  int step = 0;
+  auto iterator = strategy.distribute(ten_batches()).iterator();
+  for (; const auto batch = iterator.next(); ++step) {
+    const auto fail = [&](const ReplicaContext& context, FailsIn place) {
+      const bool is_last = context.local_id + 1 == strategy.num_local_replicas();
+      if (fails_here && is_last && step == kFailedStep && trial.fails_in == place) throw FellDown();
+    };
+    try {
+      strategy.run(
+          [&](ReplicaContext& context, const at::Tensor& share) {
+            fail(context, FailsIn::kForward);
+            const auto losses = [&] {
+              return model.local().forward(share, [&] { fail(context, FailsIn::kBackward); });
+            };
+            first.minimize(losses());
+            fail(context, FailsIn::kSecondOptimizer);
+            if (has_two) second.minimize(losses());
+          },
+          *batch);
+    } catch (const comm::StepAbandoned& error) {
+      ended.errors.emplace(step, error);
+      ended.abandoned = error;
+    } catch (const Error& error) {
+      ended.errors.emplace(step, error);
+    }
+    if (ended.errors.contains(step)) first.discard();
+  }
+  for (const auto& variable : all) ended.weights.push_back(variable.read().clone());
+  ended.steps = strategy.step();
+  return ended;
+}
+
+std::map<int, Ended> train_all(const Trial& trial) {
+  std::mutex mutex;
+  std::map<int, Ended> all;
+  run_workers(
+      trial.replicas,
+      [&](MultiWorkerMirroredStrategy& strategy) {
+        Ended ended = train(strategy, trial);
+        const std::lock_guard lock(mutex);
+        all.emplace(strategy.worker_index(), std::move(ended));
+      },
+      trial.communication);
+  return all;
+}
+
+/// One process, on all batches but that of the failed step, in which the first of two optimizers
+/// does its part.
+std::vector<at::Tensor> train_without_the_step(const Trial& trial) {
+  MirroredStrategy strategy(cpus(1));
+  const auto model = strategy.create<TwoLayers>();
+  const auto& all = model.variables();
+  const bool has_two = trial.fails_in == FailsIn::kSecondOptimizer;
+  const MinimizerOptions options{.accumulate = trial.accumulate};
+  const auto first = strategy.make_minimizer(std::span(all).first(has_two ? 1 : 2),
+                                             optim::Sgd{.learning_rate = 0.1}.rule(), options);
+  const auto second = strategy.make_minimizer(std::span(all).last(1),
+                                              optim::Sgd{.learning_rate = 0.05}.rule(), options);
+  int step = 0;
+  for (const auto& batch : strategy.distribute(ten_batches())) {
+    const bool is_failed = step++ == kFailedStep;
+    if (is_failed) first.discard();
+    if (is_failed && !has_two) continue;
+    strategy.run(
+        [&](ReplicaContext&, const at::Tensor& share) {
+          first.minimize(model.local().forward(share, [] {}));
+          if (has_two && !is_failed) second.minimize(model.local().forward(share, [] {}));
+        },
+        batch);
+  }
+  std::vector<at::Tensor> weights;
+  for (const auto& variable : all) weights.push_back(variable.read().clone());
+  return weights;
+}
+
+void expect_one_failed_step(const Trial& trial) {
+  const auto all = train_all(trial);
+  const auto expected = train_without_the_step(trial);
+  ASSERT_EQ(all.size(), trial.replicas.size());
+  for (const auto& [worker, ended] : all) {
+    ASSERT_EQ(ended.errors.size(), 1u) << "worker " << worker;
+    ASSERT_TRUE(ended.errors.contains(kFailedStep));
+    const Error& error = ended.errors.at(kFailedStep);
+    EXPECT_EQ(error.code(), ErrorCode::kAborted);
+    EXPECT_TRUE(says(error, "it fell down")) << error.what();
+    EXPECT_EQ(ended.abandoned.has_value(), worker != trial.failing_worker) << error.what();
+    if (ended.abandoned) {
+      EXPECT_EQ(ended.abandoned->step(), static_cast<std::uint64_t>(kFailedStep));
+      EXPECT_EQ(ended.abandoned->failed_ranks(), std::vector{trial.failing_worker});
+      EXPECT_TRUE(says(error, base::str_cat("/job:worker/task:", trial.failing_worker)))
+          << error.what();
+    }
+    EXPECT_EQ(ended.steps, static_cast<std::uint64_t>(kSteps));
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      EXPECT_TRUE(ended.weights[i].equal(all.at(0).weights[i])) << "worker " << worker;
+      EXPECT_TRUE(ended.weights[i].allclose(expected[i], 1e-12)) << ended.weights[i] << expected[i];
+    }
+  }
+}
+
+comm::CommunicationOptions over(comm::Transport transport, std::int64_t bytes_per_pack) {
+  return {.transport = transport, .bytes_per_pack = bytes_per_pack};
+}
+
+TEST(FailedStep, IsAbandonedByAllWhoThenGoOnTogether) {
+  for (const std::vector<int>& replicas : {std::vector{1, 1}, {2, 1}, {1, 2}, {1, 1, 1}})
+    expect_one_failed_step({.replicas = replicas});
+  expect_one_failed_step({.failing_worker = 0});
+}
+
+TEST(FailedStep, IsAbandonedByAllOnEveryTransportAndInPacks) {
+  for (const auto transport : {comm::Transport::kSharedMemory, comm::Transport::kGloo}) {
+    for (const std::int64_t bytes_per_pack : {0, 1})
+      expect_one_failed_step({.communication = over(transport, bytes_per_pack)});
+  }
+}
+
+TEST(FailedStep, MayHaveReducedPacksAlready) {
+  for (const std::vector<int>& replicas : {std::vector{1, 1}, {2, 1}, {1, 2}}) {
+    for (const std::int64_t bytes_per_pack : {0, 1})
+      expect_one_failed_step({.replicas = replicas,
+                              .communication = over(comm::Transport::kAuto, bytes_per_pack),
+                              .fails_in = FailsIn::kBackward});
+  }
+}
+
+TEST(FailedStep, EndsBetweenTwoOptimizersForAll) {
+  for (const std::int64_t bytes_per_pack : {0, 1})
+    expect_one_failed_step({.communication = over(comm::Transport::kAuto, bytes_per_pack),
+                            .fails_in = FailsIn::kSecondOptimizer});
+}
+
+TEST(FailedStep, OfAnAccumulationIsForgottenByAll) {
+  expect_one_failed_step({.accumulate = 2});
+}
+
+TEST(FailedStep, OfALoopThatDoesNotCatchIsTheErrorOfItsWorker) {
+  std::atomic<bool> was_named = false;
+  const Error error = error_from([&] {
+    run_workers({1, 1}, [&](MultiWorkerMirroredStrategy& strategy) {
+      const auto model = strategy.create<TwoLayers>();
+      const auto minimizer = strategy.minimizer(model, optim::Sgd{});
+      const bool fails = strategy.worker_index() == 1;
+      int step = 0;
+      for (const auto& batch : strategy.distribute(ten_batches())) {
+        const auto run = [&] {
+          strategy.run(
+              [&](ReplicaContext&, const at::Tensor& share) {
+                if (fails && step == kFailedStep) throw FellDown();
+                minimizer.minimize(model.local().forward(share, [] {}));
+              },
+              batch);
+        };
+        if (!fails) {
+          run();
+        } else if (const Error own = error_from(run); step > kFailedStep) {
+          was_named = says(own, "/job:worker/task:0");
+          return;
+        }
+        ++step;
+      }
+    });
+  });
+  EXPECT_EQ(error.code(), ErrorCode::kAborted);
+  EXPECT_TRUE(says(error, "/job:worker/task:1") && says(error, "it fell down")) << error.what();
+  EXPECT_TRUE(was_named);
+}
+
+/// What each of two workers throws in a loop of steps, in which `step` is called in each.
+template <class Step>
+std::array<std::string, 2> mismatches(const Step& step, int accumulate = 1) {
+  std::array<std::string, 2> texts;
+  run_workers({1, 1}, [&](MultiWorkerMirroredStrategy& strategy) {
+    const auto model = strategy.create<TwoLayers>();
+    const auto minimizer = strategy.minimizer(model, optim::Sgd{}, {.accumulate = accumulate});
+    int number = 0;
+    try {
+      for (const auto& batch : strategy.distribute(ten_batches())) {
+        try {
+          step(strategy, model, minimizer, batch, number);
+        } catch (const FellDown&) {
+        } catch (const comm::StepMismatch&) {
+          throw;
+        } catch (const Error&) {
+        }
+        ++number;
+      }
+    } catch (const comm::StepMismatch& error) {
+      texts[static_cast<std::size_t>(strategy.worker_index())] = error.what();
+    }
+  });
+  return texts;
+}
+
+void expect_both_name(const std::array<std::string, 2>& texts, const std::string& one,
+                      const std::string& other) {
+  for (const std::string& text : texts) {
+    EXPECT_NE(text.find(one), std::string::npos) << text;
+    EXPECT_NE(text.find(other), std::string::npos) << text;
+  }
+}
+
+TEST(FailedStep, AStepThatOneWorkerMakesAloneIsAnErrorThatNamesBothSteps) {
+  const auto texts = mismatches([](MultiWorkerMirroredStrategy& strategy, const auto& model,
+                                   const Minimizer& minimizer, const auto& batch, int number) {
+    if (number == 5 && strategy.is_chief()) strategy.run([](ReplicaContext&) {});
+    strategy.run(
+        [&](ReplicaContext&, const at::Tensor& share) {
+          minimizer.minimize(model.local().forward(share, [] {}));
+        },
+        batch);
+  });
+  expect_both_name(texts, "in step 5", "in step 6");
+}
+
+TEST(FailedStep, AnUpdateThatOneWorkerAloneMadeIsAnError) {
+  const auto texts = mismatches([](MultiWorkerMirroredStrategy& strategy, const auto& model,
+                                   const Minimizer& minimizer, const auto& batch, int number) {
+    strategy.run(
+        [&](ReplicaContext&, const at::Tensor& share) {
+          const Gradients sums =
+              minimizer.aggregate(minimizer.compute_gradients(model.local().forward(share, [] {})));
+          if (number == 5 && strategy.is_chief()) throw FellDown();
+          minimizer.apply_gradients(sums);
+        },
+        batch);
+  });
+  expect_both_name(texts, "5 updates made", "6 updates made");
+}
+
+TEST(FailedStep, MicroBatchesThatOneWorkerAloneGatheredAreAnError) {
+  const auto texts = mismatches(
+      [](MultiWorkerMirroredStrategy& strategy, const auto& model, const Minimizer& minimizer,
+         const auto& batch, int number) {
+        strategy.run(
+            [&](ReplicaContext&, const at::Tensor& share) {
+              if (number == 5 && strategy.is_chief()) throw FellDown();
+              minimizer.minimize(model.local().forward(share, [] {}));
+            },
+            batch);
+      },
+      2);
+  expect_both_name(texts, "2 micro-batches gathered", "3 micro-batches gathered");
+}
+
+// No worker waits for one that has no batch.
+TEST(FailedStep, AnErrorOfOneWorkersInputEndsTheStepForAll) {
+  for (const bool is_own_data : {true, false}) {
+    std::mutex mutex;
+    std::map<int, Ended> all;
+    run_workers({1, 1}, [&](MultiWorkerMirroredStrategy& strategy) {
+      const auto model = strategy.create<TwoLayers>();
+      const auto minimizer = strategy.minimizer(model, optim::Sgd{.learning_rate = 0.1});
+      const bool fails = strategy.worker_index() == 1;
+      const auto broken =
+          ten_batches().map([fails, number = std::make_shared<int>(0)](at::Tensor batch) {
+            if ((*number)++ == kFailedStep && fails)
+              throw Error(ErrorCode::kDataLoss, "the disk is scratched");
+            return batch;
+          });
+      const auto dataset =
+          is_own_data
+              ? strategy.distribute_from_function([&](const InputContext&) { return broken; })
+              : strategy.distribute(broken);
+      auto iterator = dataset.iterator();
+      Ended ended;
+      for (int step = 0; step < kSteps; ++step) {
+        try {
+          const auto batch = iterator.next();
+          ASSERT_TRUE(batch);
+          strategy.run(
+              [&](ReplicaContext&, const at::Tensor& share) {
+                minimizer.minimize(model.local().forward(share, [] {}));
+              },
+              *batch);
+        } catch (const Error& error) {
+          ended.errors.emplace(step, error);
+        }
+      }
+      EXPECT_FALSE(iterator.next());
+      for (const auto& variable : model.variables())
+        ended.weights.push_back(variable.read().clone());
+      ended.steps = strategy.step();
+      const std::lock_guard lock(mutex);
+      all.emplace(strategy.worker_index(), std::move(ended));
+    });
+    ASSERT_EQ(all.size(), 2u);
+    for (const auto& [worker, ended] : all) {
+      ASSERT_EQ(ended.errors.size(), 1u) << "worker " << worker;
+      ASSERT_TRUE(ended.errors.contains(kFailedStep));
+      const Error& error = ended.errors.at(kFailedStep);
+      EXPECT_EQ(error.code(), worker == 1 ? ErrorCode::kDataLoss : ErrorCode::kAborted);
+      EXPECT_TRUE(says(error, "the disk is scratched")) << error.what();
+      if (worker == 0) {
+        EXPECT_TRUE(says(error, is_own_data ? "worker 1" : "/task:1")) << error.what();
+      }
+      EXPECT_EQ(ended.steps, all.at(0).steps);
+      for (std::size_t i = 0; i < ended.weights.size(); ++i)
+        EXPECT_TRUE(ended.weights[i].equal(all.at(0).weights[i]));
+    }
+    if (is_own_data) continue;
+    const auto expected = train_without_the_step({});
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      EXPECT_TRUE(all.at(0).weights[i].allclose(expected[i], 1e-12));
+  }
+}
+
+}  // namespace
+}  // namespace brigade::distribute

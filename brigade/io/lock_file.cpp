@@ -1,0 +1,143 @@
+#include "brigade/io/lock_file.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "brigade/base/error.h"
+#include "brigade/base/log.h"
+#include "brigade/base/strings.h"
+
+namespace brigade::io {
+namespace {
+
+using base::str_cat;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kPause(20);
+constexpr std::size_t kLongestHolder = 300;
+
+[[noreturn]] void fail(const Path& path, int error) {
+  const bool is_forbidden = error == EACCES || error == EPERM || error == EROFS;
+  throw Error(is_forbidden ? ErrorCode::kPermissionDenied : ErrorCode::kUnavailable,
+              str_cat("cannot lock ", path, ": ", std::generic_category().message(error),
+                      "; change its permissions or choose another place"));
+}
+
+[[noreturn]] void fail_as_foreign(const Path& path) {
+  throw Error(
+      ErrorCode::kInvalidArgument,
+      str_cat("cannot lock ", path, ": it is no regular file; remove it or choose another place"));
+}
+
+/// Open as long as it is not taken out.
+class OpenFile {
+ public:
+  explicit OpenFile(const Path& path)
+      // Neither through a link nor waiting for whoever is at the other end of a pipe.
+      : number_(
+            ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666)) {
+    if (number_ >= 0) return;
+    if (errno == ELOOP || errno == EISDIR || errno == ENXIO) fail_as_foreign(path);
+    fail(path, errno);
+  }
+  ~OpenFile() {
+    if (number_ >= 0) ::close(number_);
+  }
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+  int number() const { return number_; }
+  int take_out() { return std::exchange(number_, -1); }
+
+ private:
+  int number_;
+};
+
+bool is_at(const Path& path, int file) {
+  struct stat own {
+  }, found{};
+  if (::fstat(file, &own) < 0 || ::lstat(path.c_str(), &found) < 0) return false;
+  return own.st_dev == found.st_dev && own.st_ino == found.st_ino;
+}
+
+void check_regular(const Path& path, int file) {
+  struct stat status {};
+  if (::fstat(file, &status) < 0) fail(path, errno);
+  if (!S_ISREG(status.st_mode)) fail_as_foreign(path);
+}
+
+bool has_no_locks(int error) {
+  return error == ENOLCK || error == ENOSYS || error == EOPNOTSUPP || error == EINVAL;
+}
+
+/// Whether it is ours now.
+bool try_lock(const Path& path, int file) {
+  if (::flock(file, LOCK_EX | LOCK_NB) == 0) return true;
+  if (errno == EWOULDBLOCK || errno == EINTR) return false;
+  if (!has_no_locks(errno)) fail(path, errno);
+  base::log_warning(str_cat(path, " cannot be locked: ", std::generic_category().message(errno),
+                            "; nothing but care keeps two processes from using ",
+                            path.parent_path(), " at the same time"));
+  return true;
+}
+
+std::string own_text() {
+  char host[256] = "?";
+  ::gethostname(host, sizeof host - 1);
+  return str_cat("process ", ::getpid(), " on host ", host, "\n");
+}
+
+// For people: without it the lock is as good.
+void write_holder(int file) {
+  const std::string text = own_text();
+  const bool is_written =
+      ::ftruncate(file, 0) == 0 &&
+      ::pwrite(file, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size());
+  if (!is_written) base::log_info("a lock file does not say who holds it");
+}
+
+}  // namespace
+
+LockFile::LockFile(Path path, int file) : path_(std::move(path)), file_(file) {}
+
+LockFile::~LockFile() {
+  // Whoever opened it meanwhile finds, with the lock in hand, that it is not at the path.
+  if (is_at(path_, file_)) ::unlink(path_.c_str());
+  ::close(file_);
+}
+
+std::unique_ptr<LockFile> LockFile::acquire(const Path& path, std::chrono::milliseconds patience) {
+  const auto deadline = Clock::now() + patience;
+  while (true) {
+    OpenFile file(path);
+    check_regular(path, file.number());
+    // One that its holder has just removed is no use: others make a new one.
+    if (try_lock(path, file.number()) && is_at(path, file.number())) {
+      write_holder(file.number());
+      return std::unique_ptr<LockFile>(new LockFile(path, file.take_out()));
+    }
+    if (Clock::now() >= deadline) return nullptr;
+    std::this_thread::sleep_for(kPause);  // the system tells nobody that a lock is free
+  }
+}
+
+std::string LockFile::holder(const Path& path) {
+  char text[kLongestHolder] = {};
+  const int file = ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  const ssize_t count = file < 0 ? 0 : ::pread(file, text, sizeof text, 0);
+  if (file >= 0) ::close(file);
+  std::string line(text, static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
+  line = line.substr(0, line.find('\n'));
+  const bool is_readable =
+      std::all_of(line.begin(), line.end(), [](char each) { return each >= ' ' && each <= '~'; });
+  return line.starts_with("process ") && is_readable ? line : "another process";
+}
+
+}  // namespace brigade::io

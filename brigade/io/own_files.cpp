@@ -1,0 +1,84 @@
+#include "brigade/io/own_files.h"
+
+#include "brigade/base/error.h"
+#include "brigade/base/log.h"
+#include "brigade/base/strings.h"
+
+namespace brigade::io {
+namespace {
+
+using base::str_cat;
+
+std::string_view to_text(FileKind kind) {
+  switch (kind) {
+    case FileKind::kFile:
+      return "a file";
+    case FileKind::kDirectory:
+      return "a folder";
+    case FileKind::kLink:
+      return "a symbolic link";
+    case FileKind::kOther:
+      break;
+  }
+  return "no regular file";
+}
+
+void warn_of_kind(const Path& path, FileKind kind) {
+  base::log_warning(str_cat(path, " is ", to_text(kind), ", which Brigade has not made: it stays"));
+}
+
+void warn_of_left(const Path& directory, const std::vector<std::string>& left) {
+  const std::size_t more = left.size() - 1;
+  base::log_warning(str_cat(directory, " holds what Brigade has not made: ", left.front(),
+                            more > 0 ? str_cat(" and ", more, " more") : "",
+                            "; it stays, and so does the folder"));
+}
+
+}  // namespace
+
+bool remove_own_folder(FileSystem& files, const Path& directory, const IsOwnName& is_own) {
+  const FolderSweep sweep = files.remove_files(directory, is_own);
+  if (!sweep.is_folder) {
+    const auto found = files.entry(directory);
+    if (found) warn_of_kind(directory, found->kind);
+    return !found;
+  }
+  if (!sweep.left.empty()) {
+    warn_of_left(directory, sweep.left);
+    return false;
+  }
+  try {
+    files.remove(directory);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kAlreadyExists) throw;
+    base::log_warning(str_cat(directory, " was filled while it was removed: it stays"));
+    return false;
+  }
+  return true;
+}
+
+void remove_own_files(FileSystem& files, const Path& directory, const IsOwnName& is_own) {
+  const FolderSweep sweep = files.remove_files(directory, is_own);
+  if (!sweep.is_folder) {
+    if (const auto found = files.entry(directory)) warn_of_kind(directory, found->kind);
+    return;
+  }
+  std::vector<std::string> strange;
+  for (const std::string& name : sweep.left) {
+    if (is_own(name)) strange.push_back(name);
+  }
+  if (!strange.empty()) warn_of_left(directory, strange);
+}
+
+bool remove_own_file(FileSystem& files, const Path& path) {
+  const auto found = files.entry(path);
+  if (!found) return true;
+  if (found->kind != FileKind::kFile) {
+    warn_of_kind(path, found->kind);
+    return false;
+  }
+  files.remove(path);
+  return true;
+}
+
+}  // namespace brigade::io

@@ -1,0 +1,301 @@
+#include "brigade/rpc/acceptor.h"
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "brigade/base/error.h"
+#include "brigade/base/log.h"
+#include "brigade/base/strings.h"
+#include "brigade/cluster/address.h"
+#include "brigade/rpc/storm_watch.h"
+
+namespace brigade::rpc {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using TimePoint = Clock::time_point;
+using std::chrono::milliseconds;
+
+// One round's work, and the pause behind a round in which some were turned away: so a storm gets no
+// more than 6,400 connections a second accepted.
+constexpr int kAcceptsARound = 64;
+constexpr milliseconds kPause{10};
+// No descriptors are left; others may close theirs.
+constexpr milliseconds kShortage{100};
+constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+[[noreturn]] void refuse(const std::string& text, int error) {
+  const bool is_taken = error == EADDRINUSE;
+  throw Error(ErrorCode::kUnavailable,
+              base::str_cat("Cannot listen on ", text, ": ", std::strerror(error),
+                            is_taken ? ". Another program, or an earlier run that has not ended, "
+                                       "has the port (`ss -ltnp` shows which)."
+                                     : "."));
+}
+
+using Endpoint = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
+
+Endpoint endpoint_of(const cluster::Address& address, const std::string& text) {
+  addrinfo hints{};
+  hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const std::string port = base::str_cat(address.port);
+  const int failure = getaddrinfo(address.host.c_str(), port.c_str(), &hints, &found);
+  if (failure != 0) {
+    throw Error(ErrorCode::kUnavailable,
+                base::str_cat("Cannot listen on ", text, ": ", gai_strerror(failure), "."));
+  }
+  return {found, &freeaddrinfo};
+}
+
+struct Attempt {
+  Socket socket = {};
+  int error = 0;
+};
+
+Attempt try_to_listen(const cluster::Address& address, const std::string& text) {
+  const Endpoint endpoint = endpoint_of(address, text);
+  Socket socket(::socket(endpoint->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket.is_open()) return {.error = errno};
+  const int on = 1, off = 0;
+  ::setsockopt(socket.descriptor(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (endpoint->ai_family == AF_INET6)
+    ::setsockopt(socket.descriptor(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+  if (::bind(socket.descriptor(), endpoint->ai_addr, endpoint->ai_addrlen) != 0 ||
+      ::listen(socket.descriptor(), SOMAXCONN) != 0) {
+    return {.error = errno};
+  }
+  return {.socket = std::move(socket)};
+}
+
+int port_of(const Socket& socket) {
+  sockaddr_storage own{};
+  socklen_t size = sizeof own;
+  ::getsockname(socket.descriptor(), reinterpret_cast<sockaddr*>(&own), &size);
+  return ntohs(own.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6&>(own).sin6_port
+                                         : reinterpret_cast<const sockaddr_in&>(own).sin_port);
+}
+
+std::string text_of(const sockaddr_storage& address, socklen_t size) {
+  std::array<char, NI_MAXHOST> host{};
+  std::array<char, NI_MAXSERV> port{};
+  const bool is_known =
+      getnameinfo(reinterpret_cast<const sockaddr*>(&address), size, host.data(), host.size(),
+                  port.data(), port.size(), NI_NUMERICHOST | NI_NUMERICSERV) == 0;
+  return is_known ? base::str_cat(host.data(), ":", port.data()) : "an unknown address";
+}
+
+/// Of the connections that are handed on, how many may be by now.
+class Allowance {
+ public:
+  Allowance(double burst, double per_second)
+      : burst_(burst), per_second_(per_second), left_(burst) {}
+
+  void refill(TimePoint now) {
+    const double seconds = std::chrono::duration<double>(now - refilled_).count();
+    left_ = std::min(burst_, left_ + seconds * per_second_);
+    refilled_ = now;
+  }
+  bool take() {
+    if (left_ < 1) return false;
+    left_ -= 1;
+    return true;
+  }
+
+ private:
+  double burst_;
+  double per_second_;
+  double left_;
+  TimePoint refilled_ = Clock::now();
+};
+
+struct Connection {
+  Socket socket;
+  TimePoint since;
+  std::string peer;
+  bool is_ready = false;  // has begun as a member does
+};
+
+enum class Beginning { kNone, kMembers, kOthers };
+
+bool begins_tls(std::string_view said) {
+  return std::string_view("\x16\x03").starts_with(said.substr(0, 2));
+}
+
+// "Fatal: handshake failure", as TLS says it in the clear: for a member with a key, where there is
+// none.
+constexpr std::string_view kNoTls("\x15\x03\x03\x00\x02\x02\x28", 7);
+
+/// Reads what is there, since a connection that is closed before is reset, and words with it.
+void tell_that_there_is_no_tls(const Socket& socket) {
+  std::array<char, 4096> rest{};
+  (void)!::recv(socket.descriptor(), rest.data(), rest.size(), 0);
+  (void)!::send(socket.descriptor(), kNoTls.data(), kNoTls.size(), MSG_NOSIGNAL);
+}
+
+}  // namespace
+
+Listening listen_on(const std::string& text) {
+  auto address = cluster::parse_address(text, cluster::PortZero::kAllowed);
+  Attempt attempt = try_to_listen(address, text);
+  const bool has_no_ipv6 = attempt.error == EAFNOSUPPORT || attempt.error == EADDRNOTAVAIL;
+  if (has_no_ipv6 && address.host == "::") {
+    address.host = "0.0.0.0";
+    attempt = try_to_listen(address, text);
+  }
+  if (attempt.error != 0) refuse(text, attempt.error);
+  const int port = port_of(attempt.socket);
+  return {std::move(attempt.socket), port};
+}
+
+class Acceptor::Loop {
+ public:
+  Loop(const AcceptorOptions& options, Socket listening, HandOn hand_on)
+      : options_(options),
+        listening_(std::move(listening)),
+        hand_on_(std::move(hand_on)),
+        wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+        allowance_(static_cast<double>(options.burst), options.per_second),
+        storm_(options.address),
+        thread_([this] { run(); }) {}
+
+  ~Loop() {
+    const std::uint64_t one = 1;
+    (void)!::write(wake_.descriptor(), &one, sizeof one);
+    thread_.join();
+  }
+
+ private:
+  void run() {
+    for (;;) {
+      if (wait()) return;
+      now_ = Clock::now();
+      turned_away_ = 0;
+      accept_some();
+      look_at_waiting();
+      hand_on_ready();
+      if (const auto text = storm_.news(now_)) base::log_warning(*text);
+      if (turned_away_ > 0 && is_woken(kPause)) return;
+    }
+  }
+
+  /// Whether this is the end.
+  bool wait() {
+    std::vector<pollfd> polled = {{wake_.descriptor(), POLLIN, 0},
+                                  {listening_.descriptor(), POLLIN, 0}};
+    for (const Connection& each : waiting_)
+      if (!each.is_ready) polled.push_back({each.socket.descriptor(), POLLIN, 0});
+    ::poll(polled.data(), polled.size(), static_cast<int>(next_look().count()));
+    return polled[0].revents != 0;
+  }
+
+  /// Until who waits is to be handed on, or has been silent for too long.
+  milliseconds next_look() const {
+    const bool is_anyone_ready = std::ranges::any_of(waiting_, &Connection::is_ready);
+    if (is_anyone_ready) return milliseconds(50);
+    return milliseconds(1000);
+  }
+
+  bool is_woken(milliseconds time) {
+    pollfd wake = {wake_.descriptor(), POLLIN, 0};
+    return ::poll(&wake, 1, static_cast<int>(time.count())) > 0;
+  }
+
+  void accept_some() {
+    for (int i = 0; i < kAcceptsARound; ++i) {
+      sockaddr_storage peer{};
+      socklen_t size = sizeof peer;
+      Socket socket(::accept4(listening_.descriptor(), reinterpret_cast<sockaddr*>(&peer), &size,
+                              SOCK_CLOEXEC | SOCK_NONBLOCK));
+      if (!socket.is_open()) {
+        if (errno == EMFILE || errno == ENFILE) (void)is_woken(kShortage);
+        return;
+      }
+      const int on = 1;
+      ::setsockopt(socket.descriptor(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+      make_room();
+      waiting_.push_back({std::move(socket), now_, text_of(peer, size)});
+    }
+  }
+
+  void make_room() {
+    if (waiting_.size() < options_.most_waiting) return;
+    const auto silent =
+        std::ranges::find_if(waiting_, [](const Connection& each) { return !each.is_ready; });
+    turn_away(silent == waiting_.end() ? waiting_.begin() : silent);
+  }
+
+  std::vector<Connection>::iterator turn_away(std::vector<Connection>::iterator which) {
+    ++turned_away_;
+    storm_.note(now_, which->peer);
+    return waiting_.erase(which);
+  }
+
+  void look_at_waiting() {
+    for (auto each = waiting_.begin(); each != waiting_.end();) {
+      const Beginning beginning = each->is_ready ? Beginning::kMembers : look_at(each->socket);
+      each->is_ready = beginning == Beginning::kMembers;
+      const bool is_late = !each->is_ready && now_ - each->since > options_.patience;
+      each = beginning == Beginning::kOthers || is_late ? turn_away(each) : each + 1;
+    }
+  }
+
+  Beginning look_at(const Socket& socket) const {
+    std::array<char, kPreface.size()> bytes{};
+    const ssize_t count = ::recv(socket.descriptor(), bytes.data(), bytes.size(), MSG_PEEK);
+    if (count < 0 && (errno == EAGAIN || errno == EINTR)) return Beginning::kNone;
+    if (count <= 0) return Beginning::kOthers;
+    const std::string_view said(bytes.data(), static_cast<std::size_t>(count));
+    const bool is_plain = options_.opening == Opening::kHttp2;
+    const bool is_members = is_plain ? kPreface.starts_with(said) : begins_tls(said);
+    if (is_plain && begins_tls(said)) tell_that_there_is_no_tls(socket);
+    return is_members ? Beginning::kMembers : Beginning::kOthers;
+  }
+
+  void hand_on_ready() {
+    allowance_.refill(now_);
+    for (auto each = waiting_.begin(); each != waiting_.end();) {
+      if (!each->is_ready) {
+        ++each;
+        continue;
+      }
+      if (!allowance_.take()) return;
+      Socket socket = std::move(each->socket);
+      each = waiting_.erase(each);
+      hand_on_(std::move(socket));
+    }
+  }
+
+  const AcceptorOptions options_;
+  const Socket listening_;
+  const HandOn hand_on_;
+  const Socket wake_;  // an event, in truth
+  Allowance allowance_;
+  StormWatch storm_;
+  std::vector<Connection> waiting_;  // in the order of coming
+  TimePoint now_ = Clock::now();     // of this round
+  int turned_away_ = 0;              // in this round
+  std::jthread thread_;
+};
+
+Acceptor::Acceptor(const AcceptorOptions& options, Socket listening, HandOn hand_on)
+    : loop_(std::make_unique<Loop>(options, std::move(listening), std::move(hand_on))) {}
+
+Acceptor::~Acceptor() = default;
+
+}  // namespace brigade::rpc

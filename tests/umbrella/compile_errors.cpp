@@ -1,0 +1,47 @@
+// Mistakes that first programs make, a function each. compile_errors_test.py compiles this file,
+// and expects that the first error of each function is a static_assert with the words behind
+// "error:".
+#include <torch/nn/modules/linear.h>
+
+#include "brigade/distribute/mirrored_strategy.h"
+#include "brigade/input/example.h"
+
+using namespace brigade;
+
+struct NetworkImpl : torch::nn::Module {
+  at::Tensor forward(const at::Tensor& x) { return x; }
+};
+TORCH_MODULE(Network);
+
+struct OwnBatch {
+  at::Tensor words;
+};
+
+using Labeled = distribute::PerReplica<input::LabeledBatch>;
+
+void forgets_the_context(distribute::Strategy& strategy, const Labeled& batch) {
+  const auto function = [](const input::LabeledBatch& share) { return share.features; };
+  const auto features = strategy.run(function, batch);  // error: must take a ReplicaContext&
+}
+
+void takes_another_batch(distribute::Strategy& strategy, const Labeled& batch) {
+  const auto function = [](distribute::ReplicaContext&, const at::Tensor& share) { return share; };
+  const auto features = strategy.run(function, batch);  // error: does not take what run was given
+}
+
+void creates_a_holder(distribute::Strategy& strategy) {
+  auto model = strategy.create<Network>();  // error: write create<NetworkImpl>()
+  strategy.run([&](distribute::ReplicaContext&) { return model(at::Tensor()); });
+}
+
+void returns_a_holder(distribute::Strategy& strategy) {
+  const auto factory = [] { return Network(); };
+  auto model = strategy.create_from(factory);  // error: return network.ptr()
+}
+
+void distributes_what_cannot_be_cut(distribute::Strategy& strategy,
+                                    const data::Dataset<OwnBatch>& batches) {
+  const auto function = [](distribute::ReplicaContext&, const OwnBatch&) {};
+  const auto distributed = strategy.distribute(batches);  // error: a brigade::data::Structure
+  for (const auto& batch : distributed) strategy.run(function, batch);
+}

@@ -1,0 +1,64 @@
+"""Mistakes that first programs make are told in a sentence, not in pages of templates."""
+import os
+import pathlib
+import re
+import subprocess
+import unittest
+
+FOLDER = pathlib.Path(__file__).resolve().parent
+SOURCE = FOLDER / "compile_errors.cpp"
+MOST_LINES = 20  # a mistake
+
+
+def expected():
+    """The sentence that each marked line is to bring, by the function it is in."""
+    found, function = {}, None
+    for line in SOURCE.read_text(encoding="utf-8").splitlines():
+        start = re.match(r"void (\w+)\(", line)
+        function = start[1] if start else function
+        if "  // error: " in line:
+            found[function] = line.split("  // error: ")[1]
+    return found
+
+
+def compiled():
+    torch = os.environ["BRIGADE_TORCH_DIR"] + "/include"
+    return subprocess.run([os.environ["BRIGADE_CXX"], "-std=c++20", "-fsyntax-only", "-fdiagnostics-color=never", f"-I{FOLDER.parents[1]}",
+                           "-isystem", torch, "-isystem", torch + "/torch/csrc/api/include", SOURCE],
+                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=280, check=False,
+                          env={**os.environ, "LC_ALL": "C"})
+
+
+def first_errors(text):
+    """GCC says where a template was asked for before it says what is wrong with it."""
+    functions = {}
+    for number, line in enumerate(SOURCE.read_text(encoding="utf-8").splitlines(), 1):
+        start = re.match(r"void (\w+)\(", line)
+        functions[number] = start[1] if start else functions.get(number - 1)
+    found, line_number = {}, 0
+    for line in text.splitlines():
+        where = re.search(rf"{SOURCE.name}:(\d+):", line)
+        line_number = int(where[1]) if where else line_number
+        if ": error: " in line:
+            found.setdefault(functions.get(line_number), line.split(": error: ", 1)[1])
+    return found
+
+
+class CompileErrors(unittest.TestCase):
+    def test_the_first_of_each_mistake_is_a_sentence(self):
+        if "clang" in subprocess.run([os.environ["BRIGADE_CXX"], "--version"], capture_output=True, text=True, check=True).stdout:
+            self.skipTest("clang names the place behind the error, which this test does not read")
+        result = compiled()
+        self.assertNotEqual(0, result.returncode)
+        sentences = expected()
+        self.assertEqual(5, len(sentences))
+        found = first_errors(result.stderr)
+        for function, sentence in sentences.items():
+            with self.subTest(function):
+                self.assertIn("static assertion failed", found.get(function, ""))
+                self.assertIn(sentence, found[function])
+        self.assertLess(len(result.stderr.splitlines()), MOST_LINES * len(sentences), result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

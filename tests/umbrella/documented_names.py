@@ -1,0 +1,69 @@
+"""Writes a C++ file that names all that the documents name, for the umbrella header to declare: documented_names.py OUTPUT."""
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DOCUMENTS = ["README.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))]
+# Classes of ours whose name a document uses for something else.
+OTHERS = {"Trainer",  # PyTorch Lightning's
+          "Waiting"}  # the first word of a message
+FEWEST = 60  # found in today's documents; a reading that finds less has gone wrong
+
+
+def code_of(text):
+    """What stands between backticks: whole blocks of C++, and pieces of a line."""
+    blocks = re.findall(r"```cpp\n(.*?)```", text, flags=re.DOTALL)
+    return blocks + re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
+
+
+def classes():
+    """Each class that a header declares for all, with its namespace; strategies by their short names, too."""
+    found = {}
+    for header in sorted((ROOT / "brigade").rglob("*.h")):
+        if "testing" in header.parts:
+            continue
+        text = header.read_text(encoding="utf-8")
+        space = re.search(r"^namespace (brigade[\w:]*) \{", text, flags=re.MULTILINE)
+        for match in re.finditer(r"^(?:class|struct|enum class) (?:\[\[nodiscard\]\] )?([A-Z]\w+)(?: final)?(?: :|\s*\{)", text,
+                                 flags=re.MULTILINE):
+            if space and not space[1].endswith("internal"):
+                found.setdefault(match[1], space[1])
+    return found
+
+
+def qualified(name):
+    """`bg::data::Dataset::batch` is the class's business, so `brigade::data::Dataset`; None for a namespace."""
+    parts = []
+    for part in name.split("::")[1:]:
+        parts.append(part)
+        if part[:1].isupper():
+            break
+    is_namespace = (ROOT / "brigade" / pathlib.Path(*parts)).is_dir() or parts == ["brigade"]
+    return None if is_namespace else "brigade::" + "::".join(parts)
+
+
+def documented():
+    known = classes()
+    names = set()
+    for document in DOCUMENTS:
+        for code in code_of((ROOT / document).read_text(encoding="utf-8")):
+            names.update(qualified(name) for name in re.findall(r"\b(?:bg|brigade)(?:::\w+)+", code))
+            names.update(f"{known[word]}::{word}" for word in re.findall(r"(?<![\w.])[A-Z]\w+", code)
+                         if word in known and word not in OTHERS)
+    for word, space in known.items():
+        if space == "brigade::distribute" and re.fullmatch(r"(?!Strategy)\w+Strategy", word):
+            names.update([f"brigade::{word}", f"brigade::{word.removesuffix('Strategy')}Options"])
+    return sorted(names - {None})
+
+
+def main():
+    names = documented()
+    if len(names) < FEWEST:
+        sys.exit(f"only {len(names)} names found in {DOCUMENTS}")
+    lines = [f"namespace documented_{i} {{ using {name}; }}" for i, name in enumerate(names)]
+    pathlib.Path(sys.argv[1]).write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
