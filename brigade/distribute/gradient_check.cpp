@@ -32,6 +32,14 @@ bool fits(const at::Tensor& gradient, const at::Tensor& component) {
   return gradient.scalar_type() == component.scalar_type() && gradient.sizes() == component.sizes();
 }
 
+/// Where the replica is not known: a component that a program has converted is found elsewhere.
+bool fits_any(const at::Tensor& gradient, const variables::Variable& variable) {
+  for (int replica = 0; replica < variable.num_components(); ++replica) {
+    if (fits(gradient, variable.component(replica))) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 void check_gradients(std::span<const variables::Variable> variables,
@@ -39,8 +47,8 @@ void check_gradients(std::span<const variables::Variable> variables,
   check_count(variables, gradients);
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     if (!gradients[i].defined()) continue;
-    const at::Tensor& component = variables[i].component(0);
-    if (!fits(gradients[i], component)) refuse(variables[i], gradients[i], component);
+    if (!fits_any(gradients[i], variables[i]))
+      refuse(variables[i], gradients[i], variables[i].component(0));
   }
 }
 

@@ -134,7 +134,7 @@ TEST(AssignedGradients, AreCheckedWhereGradientsAreMade) {
 TEST(AssignedGradients, OfAnotherOptimizerAreRefused) {
   MirroredStrategy strategy(cpus(2));
   const auto model = strategy.create<Line>();
-  const auto other_model = strategy.create<Line>();
+  const auto other_model = strategy.create_named<Line>("other");
   const auto sgd = strategy.minimizer(model, optim::Sgd{});
   const auto other = strategy.minimizer(other_model, optim::Sgd{});
   for (const Use& use : {Use(apply), Use(aggregate)}) {

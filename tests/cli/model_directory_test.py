@@ -237,9 +237,14 @@ class Gone(ModelDirectoryTest):
         with self.training() as process:
             self.model_dir.rename(self.folder / "moved")
             shutil.copytree(self.folder / "moved", self.model_dir)
-            before = sorted(str(path) for path in self.model_dir.rglob("*"))
+            before = self.checkpoints_there()
             self.check_end(process)
-        self.assertEqual(sorted(str(path) for path in self.model_dir.rglob("*")), before)
+        self.assertEqual(self.checkpoints_there(), before)
+
+    def checkpoints_there(self):
+        """What lies at the path. A save that was under way when the directory moved has temporary files, which it may end."""
+        names = (str(path.relative_to(self.model_dir)) for path in self.model_dir.rglob("*"))
+        return sorted(name for name in names if "/." not in f"/{name}" and not name.endswith("latest"))
 
     def test_read_only(self):
         def become_nobody():
