@@ -169,8 +169,8 @@ class GlooExchange final : public ByteExchange {
     what_ = "make_process_communicator";
     const milliseconds patience = std::min(options_.timeout, kConnectTimeout);
     auto options = ProcessGroupGloo::Options::create(patience);
-    const GlooDevice device =
-        make_gloo_device(*membership_, cluster::ClusterKey::from_environment());
+    const GlooDevice device = make_gloo_device(
+        *membership_, options_.key ? options_.key : cluster::ClusterKey::from_environment());
     options->devices.push_back(device.device);
     try {
       group_ = c10::make_intrusive<ProcessGroupGloo>(

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string_view>
 
+#include "brigade/cluster/cluster_key.h"
 #include "brigade/cluster/membership.h"
 #include "brigade/comm/communicator.h"
 #include "brigade/comm/step_progress.h"
@@ -47,6 +48,9 @@ struct CommunicationOptions {
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
   /// A collective that takes longer than this is reported in the log once, naming who is late.
   std::chrono::milliseconds slow_after = std::chrono::seconds(5);
+  /// What connections between hosts are protected with. Unset: the environment's
+  /// (`ClusterKey::from_environment`); strategies give the one that their processes joined with.
+  std::optional<cluster::ClusterKey> key = std::nullopt;
 };
 
 /// What a communicator moved so far, by its own count.

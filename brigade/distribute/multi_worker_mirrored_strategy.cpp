@@ -102,7 +102,8 @@ comm::CommunicationOptions for_host_values(comm::CommunicationOptions options, b
 std::shared_ptr<const Workers> make_workers(std::shared_ptr<cluster::Membership> membership,
                                             const MultiWorkerMirroredOptions& options,
                                             std::size_t replicas, bool on_cpu) {
-  const comm::CommunicationOptions on_host = for_host_values(options.communication, on_cpu);
+  comm::CommunicationOptions on_host = for_host_values(options.communication, on_cpu);
+  if (!on_host.key) on_host.key = options.join.key;
   if (membership->members().size() == 1) return nullptr;
   comm::ProcessPlace place = exchange_places(*membership, replicas, worker_facts(options, on_cpu),
                                              options.join.start_timeout);

@@ -288,9 +288,9 @@ class Strategy {
     std::vector<Made> datasets;
     for (const InputContext& context : input_contexts(options)) datasets.push_back(make(context));
     auto epochs = epoch_counter(datasets.front().node(), datasets.front().node()->recipe());
-    return DistributedDataset<typename Made::Element>(
-        std::move(datasets), torch_devices(), seed(), BatchKind::kPerReplica, step_meter(),
-        input_place(), options, std::move(epochs));
+    return DistributedDataset<typename Made::Element>(std::move(datasets), torch_devices(), seed(),
+                                                      BatchKind::kPerReplica, step_meter(),
+                                                      input_place(), options, std::move(epochs));
   }
   /// This process's shares of one global batch that every worker has, on its replicas' devices.
   template <class B>

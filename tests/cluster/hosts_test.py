@@ -33,16 +33,16 @@ class Hosts(ClusterTest):
         path = self.folder / "key"
         path.write_text(os.urandom(32).hex() + "\n")
         path.chmod(0o600)
-        return path
+        return ("--key-file", path)
 
-    def train_on(self, hosts, addresses, *arguments, **variables):
-        """Trains with a worker on each, with these environment variables, and returns the chief's result."""
+    def train_on(self, hosts, addresses, *arguments):
+        """Trains with a worker on each and returns the chief's result."""
         ports = free_ports(len(hosts))
         places = [f"{address}:{port}" for address, port in zip(addresses, ports)]
         workers = []
         for index, host in enumerate(hosts):
             config = json.dumps({"cluster": {"worker": places}, "task": {"type": "worker", "index": index}})
-            workers.append(self.start_process("train", *WORKERS, *RUN, *arguments, environment=environment(TF_CONFIG=config, **variables),
+            workers.append(self.start_process("train", *WORKERS, *RUN, *arguments, environment=environment(TF_CONFIG=config),
                                               program=tuple(map(str, host.enter(COMMAND)))))
         result = workers[0].result()
         for worker in workers[1:]:
@@ -53,7 +53,7 @@ class Hosts(ClusterTest):
         """Their processes have the same numbers, too, as in containers, where each begins at 1."""
         clones = [self.host("clone") for _ in range(2)]
         self.connect(*clones)
-        result = self.train_on(clones, CABLE, BRIGADE_CLUSTER_KEY_FILE=str(self.key()))
+        result = self.train_on(clones, CABLE, *self.key())
         self.assertEqual(result["workers"], 2)
         self.assertEqual(result["weights_sha256"], self.train(2, *RUN)["weights_sha256"])
 
