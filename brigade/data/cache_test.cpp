@@ -158,7 +158,8 @@ TEST(Cache, RefusesAPositionBehindTheEndOfItsInput) {
   auto longer = five.node()->iterator({});
   auto shorter = three.node()->iterator({});
   longer->skip(4);
-  expect_invalid_argument([&] { shorter->restore(longer->save()); }, "now has fewer");
+  expect_invalid_argument([&] { shorter->restore(longer->save()); },
+                          "element 4 of range(3), which has only 3");
 }
 
 TEST(Cache, RefusesAnInputThatNeverEnds) {

@@ -50,7 +50,7 @@ TEST(Unique, RefusesAPositionBehindTheEndOfItsInput) {
   auto iterator = longer.node()->iterator({});
   iterator->skip(5);
   expect_invalid_argument([&] { shorter.node()->iterator({})->restore(iterator->save()); },
-                          "behind element 5 of an input that now has fewer");
+                          "element 5 of range(4), which has only 4");
 }
 
 TEST(Unique, AWalkThatFindsNothingCanBeCancelled) {
