@@ -168,6 +168,15 @@ struct Strategy::Engine {
       group->measure(replica, meter->clock(replica));
   }
 
+  /// The models that still have a handle.
+  std::vector<std::shared_ptr<const CreatedModel>> living_models() const {
+    std::vector<std::shared_ptr<const CreatedModel>> living;
+    for (const auto& model : models) {
+      if (auto alive = model.lock()) living.push_back(std::move(alive));
+    }
+    return living;
+  }
+
   void check_idle(std::string_view call) const {
     check_state(in_cross_replica_context() && !running,
                 base::str_cat("Strategy::", call,
@@ -188,15 +197,6 @@ struct Strategy::Engine {
       generators;                      // [replica]: its thread's in a run
   std::vector<ReplicaStream> streams;  // [replica]
   device::ReplicaGenerator creation;
-  /// Those that still have a handle.
-  std::vector<std::shared_ptr<const CreatedModel>> living_models() const {
-    std::vector<std::shared_ptr<const CreatedModel>> living;
-    for (const auto& model : models) {
-      if (auto alive = model.lock()) living.push_back(std::move(alive));
-    }
-    return living;
-  }
-
   std::vector<std::weak_ptr<const CreatedModel>> models;
   std::vector<std::weak_ptr<GradientApplier>> appliers;  // their minimizers own them
   int optimizers_made = 0;
