@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "brigade/comm/gloo.h"
+#include "brigade/comm/exchange/gloo.h"
 #include "brigade/comm/testing/process_threads.h"
 
 namespace {

@@ -11,7 +11,7 @@
 #include "benchmarks/pairs.h"
 #include "benchmarks/stats.h"
 #include "benchmarks/tuned_pipelines.h"
-#include "brigade/data/iterator.h"
+#include "brigade/data/core/iterator.h"
 
 namespace brigade::benchmarks {
 namespace {

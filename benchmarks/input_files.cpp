@@ -7,8 +7,8 @@
 #include <stdexcept>
 
 #include "brigade/base/random.h"
-#include "brigade/data/example.h"
-#include "brigade/data/records.h"
+#include "brigade/data/formats/example.h"
+#include "brigade/data/formats/records.h"
 #include "brigade/image/image.h"
 #include "brigade/image/jpeg.h"
 #include "brigade/input/mnist.h"

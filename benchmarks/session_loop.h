@@ -13,9 +13,9 @@
 #include "benchmarks/measure.h"
 #include "benchmarks/scratch_folder.h"
 #include "benchmarks/strategy_loop.h"
-#include "brigade/train/checkpoint_saver_hook.h"
-#include "brigade/train/session.h"
-#include "brigade/train/training_state.h"
+#include "brigade/train/hooks/checkpoint_saver_hook.h"
+#include "brigade/train/session/session.h"
+#include "brigade/train/session/training_state.h"
 
 namespace brigade::benchmarks {
 

@@ -11,9 +11,9 @@
 #include "benchmarks/session_loop.h"
 #include "benchmarks/stats.h"
 #include "benchmarks/workload.h"
-#include "brigade/train/logging_hook.h"
-#include "brigade/train/nan_hook.h"
-#include "brigade/train/stop_at_step_hook.h"
+#include "brigade/train/hooks/logging_hook.h"
+#include "brigade/train/hooks/nan_hook.h"
+#include "brigade/train/hooks/stop_at_step_hook.h"
 
 namespace brigade::benchmarks {
 namespace {

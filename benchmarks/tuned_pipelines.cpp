@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "brigade/base/strings.h"
-#include "brigade/data/counter.h"
+#include "brigade/data/sources/counter.h"
 
 namespace brigade::benchmarks {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "apps/brigade/run_directory.h"
-#include "brigade/train/session.h"
+#include "brigade/train/session/session.h"
 
 namespace CLI {
 class App;

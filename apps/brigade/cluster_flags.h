@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "brigade/distribute/multi_worker_mirrored_strategy.h"
+#include "brigade/distribute/strategies/multi_worker_mirrored_strategy.h"
 
 namespace CLI {
 class App;

@@ -4,7 +4,7 @@
 
 #include "apps/brigade/interrupt.h"
 #include "apps/brigade/training_loop.h"
-#include "brigade/train/evaluate.h"
+#include "brigade/train/model/evaluate.h"
 
 namespace brigade::command {
 

@@ -10,8 +10,8 @@
 #include "apps/brigade/run_directory.h"
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
-#include "brigade/distribute/one_device_strategy.h"
-#include "brigade/train/evaluation_loop.h"
+#include "brigade/distribute/strategies/one_device_strategy.h"
+#include "brigade/train/evaluation/evaluation_loop.h"
 
 namespace brigade::command {
 namespace {

@@ -4,7 +4,7 @@
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/checkpoint/checkpoint.h"
-#include "brigade/train/training_state.h"
+#include "brigade/train/session/training_state.h"
 
 namespace brigade::command {
 namespace {

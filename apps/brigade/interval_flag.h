@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "brigade/train/every.h"
+#include "brigade/train/hooks/every.h"
 
 namespace CLI {
 class App;

@@ -7,10 +7,10 @@
 #include "apps/brigade/exit_code.h"
 #include "apps/brigade/start_watch.h"
 #include "brigade/base/strings.h"
-#include "brigade/distribute/central_storage_strategy.h"
-#include "brigade/distribute/mirrored_strategy.h"
-#include "brigade/distribute/multi_worker_mirrored_strategy.h"
-#include "brigade/distribute/one_device_strategy.h"
+#include "brigade/distribute/strategies/central_storage_strategy.h"
+#include "brigade/distribute/strategies/mirrored_strategy.h"
+#include "brigade/distribute/strategies/multi_worker_mirrored_strategy.h"
+#include "brigade/distribute/strategies/one_device_strategy.h"
 
 namespace brigade::command {
 namespace {

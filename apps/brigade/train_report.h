@@ -8,7 +8,7 @@
 #include "apps/brigade/report.h"
 #include "apps/brigade/train_setup.h"
 #include "apps/brigade/training_loop.h"
-#include "brigade/train/evaluate.h"
+#include "brigade/train/model/evaluate.h"
 
 namespace brigade::command {
 

@@ -12,8 +12,8 @@
 #include "brigade/data/dataset.h"
 #include "brigade/distribute/step_times.h"
 #include "brigade/input/example.h"
-#include "brigade/train/progress.h"
-#include "brigade/train/session.h"
+#include "brigade/train/callbacks/progress.h"
+#include "brigade/train/session/session.h"
 
 namespace brigade::command {
 

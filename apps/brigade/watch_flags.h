@@ -3,8 +3,8 @@
 #include <optional>
 #include <string>
 
-#include "brigade/train/profiler_hook.h"
-#include "brigade/train/session.h"
+#include "brigade/train/hooks/profiler_hook.h"
+#include "brigade/train/session/session.h"
 
 namespace CLI {
 class App;

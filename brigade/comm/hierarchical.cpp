@@ -8,7 +8,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/comm/accumulation.h"
+#include "brigade/comm/local/accumulation.h"
 #include "brigade/comm/done_work.h"
 
 namespace brigade::comm {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "brigade/comm/communicator.h"
-#include "brigade/comm/local_group.h"
+#include "brigade/comm/local/local_group.h"
 
 namespace brigade::comm {
 

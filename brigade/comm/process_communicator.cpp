@@ -3,10 +3,10 @@
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
-#include "brigade/comm/gloo.h"
-#include "brigade/comm/mpi.h"
+#include "brigade/comm/exchange/gloo.h"
+#include "brigade/comm/exchange/mpi.h"
 #include "brigade/comm/process_link.h"
-#include "brigade/comm/shared_memory.h"
+#include "brigade/comm/shared_memory/shared_memory.h"
 
 namespace brigade::comm {
 

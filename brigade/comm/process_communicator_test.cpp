@@ -14,8 +14,8 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
-#include "brigade/comm/gloo.h"
-#include "brigade/comm/local_group.h"
+#include "brigade/comm/exchange/gloo.h"
+#include "brigade/comm/local/local_group.h"
 #include "brigade/comm/testing/process_threads.h"
 #include "brigade/comm/testing/rank_threads.h"
 

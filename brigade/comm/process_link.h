@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "brigade/base/error.h"
-#include "brigade/comm/call_header.h"
+#include "brigade/comm/exchange/call_header.h"
 #include "brigade/comm/communicator.h"
 #include "brigade/comm/process_communicator.h"
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "brigade/data/source.h"
+#include "brigade/data/core/source.h"
 #include "brigade/data/testing/dataset_contract.h"
 
 namespace brigade::data {

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "brigade/data/source.h"
+#include "brigade/data/core/source.h"
 #include "brigade/data/testing/expect_as_in.h"
 
 namespace brigade::data {

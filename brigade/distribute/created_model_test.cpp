@@ -8,7 +8,7 @@
 #include <torch/nn/modules/dropout.h>
 #include <torch/optim/sgd.h>
 
-#include "brigade/distribute/one_device_strategy.h"
+#include "brigade/distribute/strategies/one_device_strategy.h"
 #include "brigade/distribute/testing/fixtures.h"
 #include "brigade/optim/sgd.h"
 #include "brigade/variables/get_variable.h"

@@ -9,8 +9,8 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/comm/accumulation.h"
-#include "brigade/comm/reduce_kernel.h"
+#include "brigade/comm/local/accumulation.h"
+#include "brigade/comm/local/reduce_kernel.h"
 #include "brigade/comm/small_values.h"
 #include "brigade/distribute/strategy.h"
 

@@ -8,8 +8,8 @@
 #include <span>
 #include <vector>
 
-#include "brigade/comm/local_group.h"
-#include "brigade/comm/stream_fence.h"
+#include "brigade/comm/local/local_group.h"
+#include "brigade/comm/nccl/stream_fence.h"
 
 namespace brigade::distribute {
 

@@ -5,7 +5,7 @@
 
 #include <stdexcept>
 
-#include "brigade/distribute/one_device_strategy.h"
+#include "brigade/distribute/strategies/one_device_strategy.h"
 #include "brigade/distribute/testing/fixtures.h"
 
 namespace brigade::distribute {

@@ -6,7 +6,7 @@
 #include <functional>
 #include <optional>
 
-#include "brigade/comm/local_group.h"
+#include "brigade/comm/local/local_group.h"
 #include "brigade/comm/replica.h"
 #include "brigade/device/device.h"
 #include "brigade/distribute/step_context.h"

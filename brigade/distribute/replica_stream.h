@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "brigade/comm/stream_fence.h"
+#include "brigade/comm/nccl/stream_fence.h"
 #include "brigade/device/device.h"
 #include "brigade/device/stream.h"
 

@@ -4,7 +4,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/data/error_place.h"
+#include "brigade/data/core/error_place.h"
 #include "brigade/device/random_scope.h"
 #include "brigade/device/replica_generator.h"
 

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "brigade/base/error.h"
-#include "brigade/comm/stream_fence.h"
+#include "brigade/comm/nccl/stream_fence.h"
 #include "brigade/device/copy_stream.h"
-#include "brigade/distribute/input_options.h"
+#include "brigade/distribute/input/input_options.h"
 #include "brigade/distribute/share_function.h"
 #include "brigade/input/split.h"
 #include "brigade/input/to_device.h"

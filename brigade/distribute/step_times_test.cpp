@@ -6,7 +6,7 @@
 #include <numeric>
 #include <ostream>
 
-#include "brigade/distribute/one_device_strategy.h"
+#include "brigade/distribute/strategies/one_device_strategy.h"
 #include "brigade/distribute/testing/fixtures.h"
 #include "brigade/input/tensor_slices.h"
 #include "brigade/optim/adam.h"

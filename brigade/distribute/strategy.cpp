@@ -7,8 +7,8 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/comm/local_group.h"
-#include "brigade/comm/nccl.h"
+#include "brigade/comm/local/local_group.h"
+#include "brigade/comm/nccl/nccl.h"
 #include "brigade/device/random_scope.h"
 #include "brigade/distribute/failure.h"
 #include "brigade/distribute/replica_runner.h"

@@ -11,7 +11,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "brigade/distribute/one_device_strategy.h"
+#include "brigade/distribute/strategies/one_device_strategy.h"
 #include "brigade/distribute/testing/fixtures.h"
 #include "brigade/optim/sgd.h"
 

@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include "brigade/comm/worker_facts.h"
-#include "brigade/distribute/workers.h"
+#include "brigade/distribute/input/workers.h"
 
 namespace brigade::distribute {
 

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "brigade/data/csv.h"
+#include "brigade/data/formats/csv.h"
 #include "brigade/data/dataset.h"
 #include "brigade/input/named_tensors.h"
 #include "brigade/input/structure.h"

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "brigade/data/csv.h"
+#include "brigade/data/formats/csv.h"
 
 /// How `from_csv` sees what columns hold. Not for others.
 namespace brigade::input::internal {

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "brigade/data/byte_size.h"
+#include "brigade/data/core/byte_size.h"
 
 namespace brigade::input {
 

@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "brigade/data/example_view.h"
+#include "brigade/data/formats/example_view.h"
 #include "brigade/input/example_features.h"
 
 /// How `ExampleFeatures` makes a tensor of one feature. Not for others.

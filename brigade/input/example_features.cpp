@@ -8,7 +8,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/data/example_view.h"
+#include "brigade/data/formats/example_view.h"
 #include "brigade/device/dtypes.h"
 #include "brigade/input/example_columns.h"
 #include "brigade/input/rows.h"

@@ -11,7 +11,7 @@
 #include <variant>
 #include <vector>
 
-#include "brigade/data/example_parser.h"
+#include "brigade/data/formats/example_parser.h"
 #include "brigade/input/named_tensors.h"
 
 namespace brigade::input {

@@ -4,8 +4,8 @@
 #include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
 
-#include "brigade/data/example.h"
-#include "brigade/data/records.h"
+#include "brigade/data/formats/example.h"
+#include "brigade/data/formats/records.h"
 #include "brigade/data/testing/dataset_contract.h"
 #include "brigade/data/testing/file_folder.h"
 #include "brigade/data/testing/hex.h"

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "brigade/data/dataset.h"
-#include "brigade/data/file_elements.h"
+#include "brigade/data/sources/file_elements.h"
 
 namespace brigade::input::internal {
 

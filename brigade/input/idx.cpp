@@ -12,7 +12,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/data/idx_header.h"
+#include "brigade/data/formats/idx_header.h"
 #include "brigade/io/compression.h"
 #include "brigade/io/gzip.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "brigade/data/autotune.h"
+#include "brigade/data/runtime/autotune.h"
 #include "brigade/data/dataset.h"
 #include "brigade/image/folder_index.h"
 #include "brigade/image/image.h"

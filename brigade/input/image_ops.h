@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "brigade/data/map.h"
+#include "brigade/data/transforms/map.h"
 
 namespace brigade::input {
 

@@ -12,11 +12,11 @@
 #include <utility>
 #include <vector>
 
-#include "brigade/data/batch_structure.h"
-#include "brigade/data/byte_size.h"
-#include "brigade/data/codec.h"
-#include "brigade/data/padding.h"
-#include "brigade/data/structure.h"
+#include "brigade/data/transforms/batch_structure.h"
+#include "brigade/data/core/byte_size.h"
+#include "brigade/data/core/codec.h"
+#include "brigade/data/transforms/padding.h"
+#include "brigade/data/core/structure.h"
 #include "brigade/input/structure.h"
 
 namespace brigade::input {

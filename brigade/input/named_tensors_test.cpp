@@ -5,7 +5,7 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
-#include "brigade/data/source.h"
+#include "brigade/data/core/source.h"
 #include "brigade/data/testing/dataset_contract.h"
 #include "brigade/input/split.h"
 #include "brigade/input/tensor_codec.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "brigade/data/padding.h"
+#include "brigade/data/transforms/padding.h"
 #include "brigade/input/example.h"
 
 namespace brigade::data {

@@ -6,7 +6,7 @@
 #include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
 
-#include "brigade/data/source.h"
+#include "brigade/data/core/source.h"
 #include "brigade/data/testing/dataset_contract.h"
 #include "brigade/input/structure.h"
 

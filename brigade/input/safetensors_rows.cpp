@@ -11,7 +11,7 @@
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 #include "brigade/concurrency/mutex.h"
-#include "brigade/data/source.h"
+#include "brigade/data/core/source.h"
 #include "brigade/device/dtypes.h"
 #include "brigade/io/safetensors_header.h"
 

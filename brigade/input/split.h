@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "brigade/data/batch_structure.h"
-#include "brigade/data/structure.h"
+#include "brigade/data/transforms/batch_structure.h"
+#include "brigade/data/core/structure.h"
 #include "brigade/input/structure.h"
 
 namespace brigade::input {

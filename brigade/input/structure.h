@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "brigade/data/batch_structure.h"
-#include "brigade/data/structure.h"
+#include "brigade/data/transforms/batch_structure.h"
+#include "brigade/data/core/structure.h"
 #include "brigade/input/example.h"
 #include "brigade/input/padding.h"
 

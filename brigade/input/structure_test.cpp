@@ -5,7 +5,7 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
-#include "brigade/data/source.h"
+#include "brigade/data/core/source.h"
 #include "brigade/data/testing/dataset_contract.h"
 
 namespace brigade::input {

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "brigade/data/codec.h"
+#include "brigade/data/core/codec.h"
 #include "brigade/input/example.h"
 
 namespace brigade::data {

@@ -8,7 +8,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/data/source.h"
+#include "brigade/data/core/source.h"
 #include "brigade/input/rows.h"
 
 namespace brigade::input {

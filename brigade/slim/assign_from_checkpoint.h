@@ -9,7 +9,7 @@
 #include "brigade/checkpoint/restore.h"
 #include "brigade/checkpoint/weights_hash.h"
 #include "brigade/io/file_system.h"
-#include "brigade/train/training_state.h"
+#include "brigade/train/session/training_state.h"
 #include "brigade/variables/variable.h"
 
 namespace brigade::slim {

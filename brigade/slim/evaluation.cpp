@@ -2,8 +2,8 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/train/evaluation_loop.h"
-#include "brigade/train/stop_after_n_evals_hook.h"
+#include "brigade/train/evaluation/evaluation_loop.h"
+#include "brigade/train/hooks/stop_after_n_evals_hook.h"
 #include "brigade/variables/variable_lists.h"
 
 namespace brigade::slim::evaluation {

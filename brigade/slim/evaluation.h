@@ -10,9 +10,9 @@
 #include "brigade/checkpoint/checkpoint.h"
 #include "brigade/concurrency/cancel_token.h"
 #include "brigade/distribute/strategy.h"
-#include "brigade/train/checkpoints_iterator.h"
-#include "brigade/train/evaluation.h"
-#include "brigade/train/metric.h"
+#include "brigade/train/evaluation/checkpoints_iterator.h"
+#include "brigade/train/evaluation/evaluation.h"
+#include "brigade/metrics/metric.h"
 #include "brigade/variables/variable.h"
 
 /// Evaluating checkpoints under the names that TF-Slim has for it. What it does is said in

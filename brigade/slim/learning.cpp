@@ -11,8 +11,8 @@
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
-#include "brigade/train/global_step_waiter_hook.h"
-#include "brigade/train/stop_at_step_hook.h"
+#include "brigade/train/hooks/global_step_waiter_hook.h"
+#include "brigade/train/hooks/stop_at_step_hook.h"
 #include "brigade/variables/variable_lists.h"
 
 namespace brigade::slim::learning {

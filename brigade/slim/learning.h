@@ -14,7 +14,7 @@
 #include "brigade/concurrency/cancel_token.h"
 #include "brigade/io/file_system.h"
 #include "brigade/slim/train_op.h"
-#include "brigade/train/session.h"
+#include "brigade/train/session/session.h"
 
 namespace brigade::slim::learning {
 

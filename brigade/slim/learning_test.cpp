@@ -14,7 +14,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
-#include "brigade/distribute/one_device_strategy.h"
+#include "brigade/distribute/strategies/one_device_strategy.h"
 #include "brigade/optim/sgd.h"
 #include "brigade/variables/get_variable.h"
 

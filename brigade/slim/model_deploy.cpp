@@ -4,7 +4,7 @@
 #include "brigade/base/strings.h"
 #include "brigade/device/device.h"
 #include "brigade/device/device_scope.h"
-#include "brigade/distribute/central_storage_strategy.h"
+#include "brigade/distribute/strategies/central_storage_strategy.h"
 #include "brigade/variables/graph.h"
 #include "brigade/variables/name_scope.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "brigade/base/error.h"
-#include "brigade/distribute/distributed_dataset.h"
+#include "brigade/distribute/input/distributed_dataset.h"
 #include "brigade/distribute/per_replica.h"
 #include "brigade/distribute/strategy.h"
 #include "brigade/input/split.h"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "brigade/data/dataset.h"
-#include "brigade/distribute/distributed_dataset.h"
+#include "brigade/distribute/input/distributed_dataset.h"
 #include "brigade/distribute/strategy.h"
 #include "brigade/slim/share_queue.h"
 #include "brigade/slim/train_step.h"

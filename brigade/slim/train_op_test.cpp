@@ -11,7 +11,7 @@
 #include <cmath>
 #include <limits>
 
-#include "brigade/distribute/one_device_strategy.h"
+#include "brigade/distribute/strategies/one_device_strategy.h"
 #include "brigade/distribute/testing/fixtures.h"
 #include "brigade/distribute/testing/worker_threads.h"
 #include "brigade/input/tensor_slices.h"

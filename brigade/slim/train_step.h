@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "brigade/distribute/minimizer.h"
+#include "brigade/distribute/optimizer/minimizer.h"
 #include "brigade/distribute/per_replica.h"
 #include "brigade/distribute/replica_context.h"
 #include "brigade/distribute/strategy.h"

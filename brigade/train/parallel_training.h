@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "brigade/data/dataset.h"
-#include "brigade/distribute/parallel_optimization.h"
-#include "brigade/train/do_training.h"
+#include "brigade/distribute/optimizer/parallel_optimization.h"
+#include "brigade/train/session/do_training.h"
 
 namespace brigade::train {
 

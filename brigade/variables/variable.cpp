@@ -10,8 +10,8 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/comm/accumulation.h"
-#include "brigade/comm/reduce_kernel.h"
+#include "brigade/comm/local/accumulation.h"
+#include "brigade/comm/local/reduce_kernel.h"
 #include "brigade/comm/replica.h"
 
 namespace brigade::variables {

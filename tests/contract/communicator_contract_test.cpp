@@ -5,8 +5,8 @@
 #include <atomic>
 #include <memory>
 
-#include "brigade/comm/gloo.h"
-#include "brigade/comm/nccl_communicator.h"
+#include "brigade/comm/exchange/gloo.h"
+#include "brigade/comm/nccl/nccl_communicator.h"
 #include "brigade/comm/testing/hierarchy_threads.h"
 #include "brigade/comm/testing/nccl_wire.h"
 #include "brigade/comm/testing/process_threads.h"

@@ -15,13 +15,13 @@
 #include <stdexcept>
 #include <string>
 
-#include "brigade/distribute/one_device_strategy.h"
+#include "brigade/distribute/strategies/one_device_strategy.h"
 #include "brigade/distribute/testing/fixtures.h"
 #include "brigade/distribute/testing/worker_threads.h"
 #include "brigade/input/tensor_slices.h"
 #include "brigade/optim/adam.h"
 #include "brigade/optim/sgd.h"
-#include "brigade/train/mean.h"
+#include "brigade/metrics/mean.h"
 
 namespace brigade::distribute {
 namespace {

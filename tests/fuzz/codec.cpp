@@ -1,4 +1,4 @@
-#include "brigade/data/codec.h"
+#include "brigade/data/core/codec.h"
 
 #include "tests/fuzz/target.h"
 

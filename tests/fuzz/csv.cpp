@@ -1,4 +1,4 @@
-#include "brigade/data/csv.h"
+#include "brigade/data/formats/csv.h"
 
 #include "brigade/io/memory_file_system.h"
 #include "tests/fuzz/target.h"

@@ -1,6 +1,6 @@
-#include "brigade/data/example.h"
+#include "brigade/data/formats/example.h"
 
-#include "brigade/data/example_parser.h"
+#include "brigade/data/formats/example_parser.h"
 #include "tests/fuzz/target.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

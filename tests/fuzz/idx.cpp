@@ -1,4 +1,4 @@
-#include "brigade/data/idx_header.h"
+#include "brigade/data/formats/idx_header.h"
 #include "tests/fuzz/target.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

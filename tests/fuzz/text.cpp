@@ -1,4 +1,4 @@
-#include "brigade/data/text_lines.h"
+#include "brigade/data/sources/text_lines.h"
 #include "brigade/io/memory_file_system.h"
 #include "tests/fuzz/target.h"
 

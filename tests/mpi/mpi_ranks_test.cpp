@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "brigade/base/error.h"
-#include "brigade/comm/mpi.h"
+#include "brigade/comm/exchange/mpi.h"
 #include "brigade/comm/process_communicator.h"
 #include "tests/contract/communicator_contract.h"
 #include "tests/mpi/mpirun_ranks.h"

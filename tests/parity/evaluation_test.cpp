@@ -3,7 +3,7 @@
 
 #include "brigade/distribute/testing/fixtures.h"
 #include "brigade/models/mnist_cnn.h"
-#include "brigade/train/evaluate.h"
+#include "brigade/train/model/evaluate.h"
 #include "tests/parity/examples.h"
 
 namespace brigade::parity {

@@ -16,14 +16,14 @@
 
 #include "brigade/base/strings.h"
 #include "brigade/checkpoint/weights_hash.h"
-#include "brigade/distribute/mirrored_strategy.h"
+#include "brigade/distribute/strategies/mirrored_strategy.h"
 #include "brigade/input/image_ops.h"
 #include "brigade/input/mnist.h"
 #include "brigade/layers/losses.h"
 #include "brigade/optim/adam.h"
 #include "brigade/optim/decay.h"
-#include "brigade/train/accuracy.h"
-#include "brigade/train/session.h"
+#include "brigade/metrics/accuracy.h"
+#include "brigade/train/session/session.h"
 #include "tests/process/progress_page.h"
 #include "tests/process/telling_file_system.h"
 

@@ -3,7 +3,7 @@
 // "error:".
 #include <torch/nn/modules/linear.h>
 
-#include "brigade/distribute/mirrored_strategy.h"
+#include "brigade/distribute/strategies/mirrored_strategy.h"
 #include "brigade/input/example.h"
 
 using namespace brigade;

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "brigade/base/strings.h"
-#include "brigade/comm/nccl_clique.h"
-#include "brigade/comm/reduce_kernel.h"
+#include "brigade/comm/nccl/nccl_clique.h"
+#include "brigade/comm/local/reduce_kernel.h"
 #include "brigade/concurrency/mutex.h"
 
 namespace brigade::comm {

@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "brigade/comm/local_group.h"
+#include "brigade/comm/local/local_group.h"
 
 namespace brigade::comm {
 

@@ -14,7 +14,7 @@
 #include "brigade/base/error.h"
 #include "brigade/concurrency/cancel_token.h"
 #include "brigade/data/dataset.h"
-#include "brigade/data/source.h"
+#include "brigade/data/core/source.h"
 #include "brigade/io/state_json.h"
 
 /// The battery that every dataset must pass, whatever transforms it is made of. For tests only.

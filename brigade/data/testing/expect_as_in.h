@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "brigade/data/dataset.h"
-#include "brigade/data/from_generator.h"
-#include "brigade/data/source.h"
+#include "brigade/data/sources/from_generator.h"
+#include "brigade/data/core/source.h"
 #include "brigade/data/testing/dataset_contract.h"
 #include "brigade/data/testing/tables.h"
 

@@ -8,7 +8,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/concurrency/cancel_token.h"
-#include "brigade/data/from_generator.h"
+#include "brigade/data/sources/from_generator.h"
 
 /// Sources that do not always work. For tests only.
 namespace brigade::data::testing {

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "brigade/base/error.h"
-#include "brigade/distribute/central_storage_strategy.h"
-#include "brigade/distribute/mirrored_strategy.h"
+#include "brigade/distribute/strategies/central_storage_strategy.h"
+#include "brigade/distribute/strategies/mirrored_strategy.h"
 
 namespace brigade::distribute {
 

@@ -7,7 +7,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/comm/accumulation.h"
+#include "brigade/comm/local/accumulation.h"
 #include "brigade/layers/v1/loss_collection.h"
 #include "brigade/variables/graph.h"
 

@@ -14,7 +14,7 @@
 #include "brigade/base/log.h"
 #include "brigade/distribute/testing/fixtures.h"
 #include "brigade/io/memory_file_system.h"
-#include "brigade/train/session.h"
+#include "brigade/train/session/session.h"
 
 namespace brigade::train {
 

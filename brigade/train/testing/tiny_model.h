@@ -12,7 +12,7 @@
 #include "brigade/distribute/testing/fixtures.h"
 #include "brigade/layers/v1/core.h"
 #include "brigade/optim/sgd.h"
-#include "brigade/train/model.h"
+#include "brigade/train/model/model.h"
 
 namespace brigade::train {
 

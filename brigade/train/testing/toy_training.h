@@ -19,9 +19,9 @@
 #include "brigade/input/synthetic.h"
 #include "brigade/layers/losses.h"
 #include "brigade/optim/adam.h"
-#include "brigade/train/accuracy.h"
-#include "brigade/train/step_values.h"
-#include "brigade/train/training_state.h"
+#include "brigade/metrics/accuracy.h"
+#include "brigade/train/session/step_values.h"
+#include "brigade/train/session/training_state.h"
 
 namespace brigade::train {
 

@@ -1,0 +1,18 @@
+// Stands in for gloo.cpp where the program is configured without Gloo's headers.
+#include "brigade/base/error.h"
+#include "brigade/comm/exchange/gloo.h"
+
+namespace brigade::comm {
+
+bool gloo_is_built_in() {
+  return false;
+}
+
+std::unique_ptr<ProcessLink> make_gloo_link(std::shared_ptr<cluster::Membership>,
+                                            const std::string&, const CommunicationOptions&) {
+  throw Error(ErrorCode::kUnimplemented,
+              "Gloo is not built into this program: configure where Debian's libgloo-dev is "
+              "installed, or keep all processes on one host (transport 'shared_memory').");
+}
+
+}  // namespace brigade::comm

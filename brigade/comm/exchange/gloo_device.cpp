@@ -1,0 +1,111 @@
+#include "brigade/comm/exchange/gloo_device.h"
+
+#include <gloo/transport/tcp/device.h>
+
+#include "brigade/base/environment.h"
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+#include "brigade/cluster/route.h"
+
+// libtorch exports this; Debian's headers of Gloo do not declare it. (c10d calls it where the
+// environment has GLOO_DEVICE_TRANSPORT=TCP_TLS and three paths; calling it spares changing the
+// environment of a program that has threads.)
+namespace gloo::transport::tcp::tls {
+std::shared_ptr<gloo::transport::Device> CreateDevice(const gloo::transport::tcp::attr& attributes,
+                                                      std::string private_key,
+                                                      std::string certificate,
+                                                      std::string authority_file,
+                                                      std::string authority_folder);
+}  // namespace gloo::transport::tcp::tls
+
+namespace brigade::comm {
+
+namespace {
+
+using gloo::transport::tcp::attr;
+
+/// Where `elsewhere` finds this process. A name says nothing where both hosts have it; then it is
+/// the way to the rendezvous, which all members have found.
+std::optional<std::string> own_address(const cluster::Membership& membership,
+                                       const cluster::Member& elsewhere) {
+  const cluster::Member& self = membership.self();
+  std::optional<std::string> address;
+  if (elsewhere.host != self.host) address = cluster::source_address(elsewhere.host);
+  if (!address && !self.address.empty()) address = self.address;
+  if (!address && !elsewhere.address.empty()) address = cluster::source_address(elsewhere.address);
+  // An address that is nobody's (RFC 5737) leads to the default route.
+  if (!address) address = cluster::source_address("192.0.2.1");
+  return address;
+}
+
+attr where_to_listen(const cluster::Membership& membership) {
+  attr attributes;
+  const cluster::Member* const elsewhere = cluster::first_on_another_network(membership);
+  if (!elsewhere) {
+    attributes.iface = "lo";
+    return attributes;
+  }
+  if (const auto interface = base::environment("GLOO_SOCKET_IFNAME")) {
+    attributes.iface = *interface;
+    return attributes;
+  }
+  const auto address = own_address(membership, *elsewhere);
+  if (!address) {
+    throw Error(ErrorCode::kUnavailable,
+                base::str_cat("No network leads from here to ", *elsewhere,
+                              "; set GLOO_SOCKET_IFNAME to the interface that does."));
+  }
+  attributes.hostname = *address;
+  return attributes;
+}
+
+sigset_t pipe_signal() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGPIPE);
+  return set;
+}
+
+}  // namespace
+
+PipeSignalBlock::PipeSignalBlock() {
+  const sigset_t set = pipe_signal();
+  ::pthread_sigmask(SIG_BLOCK, &set, &former_);
+}
+
+PipeSignalBlock::~PipeSignalBlock() {
+  // One that came in this thread meanwhile is Gloo's, too.
+  const sigset_t set = pipe_signal();
+  const timespec at_once{};
+  if (sigismember(&former_, SIGPIPE) == 0) ::sigtimedwait(&set, nullptr, &at_once);
+  ::pthread_sigmask(SIG_SETMASK, &former_, nullptr);
+}
+
+GlooDevice make_gloo_device(const cluster::Membership& membership,
+                            const std::optional<cluster::ClusterKey>& key) {
+  const cluster::Member* const elsewhere = cluster::first_on_another_network(membership);
+  if (elsewhere && !key) {
+    throw Error(ErrorCode::kPermissionDenied,
+                base::str_cat("Processes on several hosts (this one on ", membership.self().host,
+                              ", ", *elsewhere,
+                              ") need a cluster key: make one with `brigade launch --new-key`, and "
+                              "give it to all in BRIGADE_CLUSTER_KEY_FILE."));
+  }
+  const attr attributes = where_to_listen(membership);
+  auto pipe_signal = std::make_unique<PipeSignalBlock>();  // the device has a thread, too
+  if (!key) {
+    return {.pipe_signal = std::move(pipe_signal),
+            .device = gloo::transport::tcp::CreateDevice(attributes)};
+  }
+  const cluster::TlsIdentity identity = cluster::make_tls_identity(*key);
+  auto folder = std::make_unique<PrivateFolder>();
+  const std::string private_key = folder->write("key.pem", identity.private_key);
+  const std::string certificate = folder->write("certificate.pem", identity.certificate);
+  const std::string authority = folder->write("authority.pem", identity.authority);
+  return {.pipe_signal = std::move(pipe_signal),
+          .device = gloo::transport::tcp::tls::CreateDevice(attributes, private_key, certificate,
+                                                            authority, ""),
+          .identity = std::move(folder)};
+}
+
+}  // namespace brigade::comm

@@ -1,0 +1,19 @@
+// Stands in for mpi.cpp where the program is configured without MPI.
+#include "brigade/base/error.h"
+#include "brigade/comm/exchange/mpi.h"
+
+namespace brigade::comm {
+
+bool mpi_is_built_in() {
+  return false;
+}
+
+std::unique_ptr<ProcessLink> make_mpi_link(std::shared_ptr<cluster::Membership>, const std::string&,
+                                           const CommunicationOptions&) {
+  throw Error(ErrorCode::kUnimplemented,
+              "MPI is not built into this program: configure it where an MPI library is installed "
+              "(Debian: libopenmpi-dev), or use the transport 'auto' or 'gloo'; processes that "
+              "mpirun starts find each other by its environment all the same.");
+}
+
+}  // namespace brigade::comm

@@ -1,0 +1,83 @@
+#include "brigade/comm/local/chunks.h"
+
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace brigade::comm {
+
+namespace {
+
+/// libtorch's copy for other dtypes; memcpy otherwise, which costs no dispatch and starts no
+/// threads.
+void copy_range(const at::Tensor& from, std::int64_t from_begin, const at::Tensor& to,
+                std::int64_t to_begin, std::int64_t count) {
+  if (from.scalar_type() != to.scalar_type()) {
+    to.narrow(0, to_begin, count).copy_(from.narrow(0, from_begin, count));
+    return;
+  }
+  const auto size = static_cast<std::int64_t>(from.element_size());
+  std::memcpy(static_cast<std::byte*>(to.mutable_data_ptr()) + to_begin * size,
+              static_cast<const std::byte*>(from.const_data_ptr()) + from_begin * size,
+              static_cast<std::size_t>(count * size));
+}
+
+}  // namespace
+
+std::vector<Chunk> cut_into_chunks(std::span<const FlatTensor> tensors, std::int64_t max_bytes) {
+  std::vector<Chunk> chunks;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const at::Tensor& values = tensors[i].values;
+    const at::ScalarType dtype = values.scalar_type();
+    const std::int64_t most =
+        std::max<std::int64_t>(max_bytes / static_cast<std::int64_t>(values.element_size()), 1);
+    for (std::int64_t begin = 0; begin < values.numel();) {
+      const bool goes_with_last = !chunks.empty() && chunks.back().dtype == dtype &&
+                                  chunks.back().narrow == tensors[i].narrow &&
+                                  chunks.back().numel < most;
+      if (!goes_with_last) chunks.push_back({.dtype = dtype, .narrow = tensors[i].narrow});
+      Chunk& chunk = chunks.back();
+      const std::int64_t count = std::min(values.numel() - begin, most - chunk.numel);
+      chunk.pieces.push_back({i, begin, count});
+      chunk.numel += count;
+      begin += count;
+    }
+  }
+  return chunks;
+}
+
+void copy_in(const Chunk& chunk, std::span<const FlatTensor> tensors, const at::Tensor& flat) {
+  std::int64_t at = 0;
+  for (const Chunk::Piece& piece : chunk.pieces) {
+    copy_range(tensors[piece.tensor].values, piece.begin, flat, at, piece.count);
+    at += piece.count;
+  }
+}
+
+void copy_out(const Chunk& chunk, std::span<const FlatTensor> tensors, const at::Tensor& flat) {
+  std::int64_t at = 0;
+  for (const Chunk::Piece& piece : chunk.pieces) {
+    copy_range(flat, at, tensors[piece.tensor].values, piece.begin, piece.count);
+    at += piece.count;
+  }
+}
+
+std::vector<at::Tensor> room_for_parts(const at::Tensor& mine,
+                                       std::span<const CallHeader> headers) {
+  std::vector<at::Tensor> parts;
+  for (const CallHeader& header : headers) {
+    const auto dimensions = static_cast<std::size_t>(header.dimensions);
+    parts.push_back(at::empty({header.sizes.data(), dimensions}, mine.options()));
+  }
+  return parts;
+}
+
+std::int64_t most_bytes(std::span<const at::Tensor> tensors) {
+  std::int64_t most = 0;
+  for (const at::Tensor& each : tensors)
+    most = std::max(most, static_cast<std::int64_t>(each.nbytes()));
+  return most;
+}
+
+}  // namespace brigade::comm

@@ -1,0 +1,124 @@
+#include "brigade/comm/local/ordered_reduction.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+
+#include <vector>
+
+#include "brigade/comm/local/reduce_kernel.h"
+#include "brigade/comm/exchange/wire.h"
+
+namespace brigade::comm {
+
+namespace {
+
+/// The start of `memory`, which it keeps: a transfer that is given up may still write there.
+at::Tensor view_of(const at::Tensor& memory, at::IntArrayRef shape, at::ScalarType dtype) {
+  return at::from_blob(
+      memory.mutable_data_ptr(), shape, [memory](void*) {}, at::TensorOptions(dtype));
+}
+
+std::int64_t size_of(at::ScalarType dtype) {
+  return static_cast<std::int64_t>(c10::elementSize(dtype));
+}
+
+}  // namespace
+
+at::Tensor as_bytes(const at::Tensor& tensor) {
+  return view_of(tensor, {static_cast<std::int64_t>(tensor.nbytes())}, at::kByte);
+}
+
+OrderedReduction::OrderedReduction(int rank, int world_size, WireType wire)
+    : rank_(rank), world_size_(world_size), wire_(wire) {}
+
+std::int64_t OrderedReduction::reduce(ByteExchange& exchange, std::span<const FlatTensor> tensors,
+                                      ReduceOp op) {
+  sent_ = 0;
+  const std::vector<Chunk> chunks = cut_into_chunks(tensors, kChunkBytes);
+  // While one chunk's parts are added up, the next one's are under way.
+  Gathering last;
+  for (const Chunk& chunk : chunks) {
+    Gathering next;
+    if (goes_in_one_round(chunk)) next = start(exchange, chunk, tensors);
+    if (last.transfer) finish(last, tensors, op);
+    if (!next.transfer) reduce_by_shares(exchange, chunk, tensors, op);
+    last = std::move(next);
+  }
+  if (last.transfer) finish(last, tensors, op);
+  return sent_;
+}
+
+bool OrderedReduction::goes_in_one_round(const Chunk& chunk) const {
+  return world_size_ == 2 || chunk.numel * size_of(chunk.dtype) <= kSmallBytes;
+}
+
+OrderedReduction::Gathering OrderedReduction::start(ByteExchange& exchange, const Chunk& chunk,
+                                                    std::span<const FlatTensor> tensors) {
+  const std::size_t turn = ++turns_ % 2;
+  const at::ScalarType dtype = dtype_of(chunk);
+  Gathering gathering{.chunk = &chunk};
+  gathering.all = scratch(Place::kParts, turn, {world_size_, chunk.numel}, dtype);
+  // Between two it is sent from where it is added up.
+  const at::Tensor mine =
+      world_size_ == 2 ? gathering.all[rank_] : scratch(Place::kMine, turn, {chunk.numel}, dtype);
+  copy_in(chunk, tensors, mine);
+  const std::int64_t bytes = chunk.numel * size_of(dtype);
+  gathering.transfer =
+      exchange.start_all_gather(as_bytes(mine), as_bytes(gathering.all).view({world_size_, bytes}));
+  sent_ += bytes * (world_size_ - 1);
+  return gathering;
+}
+
+void OrderedReduction::finish(Gathering& gathering, std::span<const FlatTensor> tensors,
+                              ReduceOp op) {
+  gathering.transfer->wait();
+  const at::Tensor sums = combine(*gathering.chunk, gathering.all, op);
+  if (gathering.chunk->narrow) round_to_wire(sums, wire_);
+  copy_out(*gathering.chunk, tensors, sums);
+}
+
+// Shares are equal: the last one is filled up.
+void OrderedReduction::reduce_by_shares(ByteExchange& exchange, const Chunk& chunk,
+                                        std::span<const FlatTensor> tensors, ReduceOp op) {
+  const at::ScalarType dtype = dtype_of(chunk);
+  const std::int64_t share = (chunk.numel + world_size_ - 1) / world_size_;
+  const std::int64_t bytes = share * size_of(dtype);
+  const at::Tensor mine = scratch(Place::kShares, 0, {share * world_size_}, dtype);
+  copy_in(chunk, tensors, mine);
+  mine.narrow(0, chunk.numel, mine.numel() - chunk.numel).zero_();
+  const at::Tensor parts = scratch(Place::kSharesParts, 0, {world_size_, share}, dtype);
+  exchange
+      .start_all_to_all(as_bytes(mine).view({world_size_, bytes}),
+                        as_bytes(parts).view({world_size_, bytes}))
+      ->wait();
+  const at::Tensor sums = combine(chunk, parts, op).to(dtype);
+  const at::Tensor all = at::empty({share * world_size_}, mine.options());
+  exchange.start_all_gather(as_bytes(sums), as_bytes(all).view({world_size_, bytes}))->wait();
+  sent_ += 2 * bytes * (world_size_ - 1);
+  copy_out(chunk, tensors, all);
+}
+
+at::ScalarType OrderedReduction::dtype_of(const Chunk& chunk) const {
+  return chunk.narrow ? wire_dtype(wire_, chunk.dtype) : chunk.dtype;
+}
+
+// Parts are added up as they came, in the chunk's own dtype.
+at::Tensor OrderedReduction::combine(const Chunk& chunk, const at::Tensor& parts, ReduceOp op) {
+  std::vector<at::Tensor> widened;
+  for (int rank = 0; rank < world_size_; ++rank) widened.push_back(parts[rank].to(chunk.dtype));
+  const at::Tensor sums = scratch(Place::kSums, 0, {parts.size(1)}, chunk.dtype);
+  combine_range(widened, op, 0, sums.numel(), sums);
+  return sums;
+}
+
+// Used again from call to call: fresh pages cost as much as the way over loopback.
+at::Tensor OrderedReduction::scratch(Place place, std::size_t turn, at::IntArrayRef shape,
+                                     at::ScalarType dtype) {
+  std::int64_t bytes = size_of(dtype);
+  for (const std::int64_t size : shape) bytes *= size;
+  at::Tensor& memory = scratch_[static_cast<std::size_t>(place) + turn];
+  if (!memory.defined() || memory.numel() < bytes) memory = at::empty({bytes}, at::kByte);
+  return view_of(memory, shape, dtype);
+}
+
+}  // namespace brigade::comm

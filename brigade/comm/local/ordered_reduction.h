@@ -1,0 +1,66 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "brigade/comm/exchange/byte_exchange.h"
+#include "brigade/comm/local/chunks.h"
+#include "brigade/comm/communicator.h"
+#include "brigade/comm/process_link.h"
+
+namespace brigade::comm {
+
+/// Reductions that add in rank order over a route of bytes, chunk by chunk of at most kChunkBytes:
+///   1. of two ranks, or up to kSmallBytes, everybody sends its part to all and adds up everything;
+///   2. otherwise an all-to-all brings each rank everybody's part of its share; it adds them up,
+///      and an all-gather brings the sums to all.
+/// Bits depend on the parts and their number alone.
+///
+/// Thread-safety: one call at a time.
+class OrderedReduction {
+ public:
+  static constexpr std::int64_t kChunkBytes = 4 << 20;
+  /// Up to here one round is worth more than fewer bytes.
+  static constexpr std::int64_t kSmallBytes = 4 * 1024;
+
+  OrderedReduction(int rank, int world_size, WireType wire);
+
+  /// In place. Returns how many bytes of values this rank sent. Throws as transfers do.
+  std::int64_t reduce(ByteExchange& exchange, std::span<const FlatTensor> tensors, ReduceOp op);
+
+ private:
+  /// A chunk whose parts are under way.
+  struct Gathering {
+    const Chunk* chunk = nullptr;
+    at::Tensor all = {};  ///< everybody's parts, by rank
+    std::unique_ptr<ByteExchange::Transfer> transfer = nullptr;
+  };
+
+  bool goes_in_one_round(const Chunk& chunk) const;
+  Gathering start(ByteExchange& exchange, const Chunk& chunk, std::span<const FlatTensor> tensors);
+  void finish(Gathering& gathering, std::span<const FlatTensor> tensors, ReduceOp op);
+  void reduce_by_shares(ByteExchange& exchange, const Chunk& chunk,
+                        std::span<const FlatTensor> tensors, ReduceOp op);
+  at::ScalarType dtype_of(const Chunk& chunk) const;
+  at::Tensor combine(const Chunk& chunk, const at::Tensor& parts, ReduceOp op);
+
+  /// What scratch memory is for; the first two come twice, for chunks that take turns.
+  enum class Place { kParts = 0, kMine = 2, kSums = 4, kShares = 5, kSharesParts = 6, kCount = 7 };
+  at::Tensor scratch(Place place, std::size_t turn, at::IntArrayRef shape, at::ScalarType dtype);
+
+  const int rank_;
+  const int world_size_;
+  const WireType wire_;
+  std::array<at::Tensor, static_cast<std::size_t>(Place::kCount)> scratch_;
+  std::uint64_t turns_ = 0;
+  std::int64_t sent_ = 0;
+};
+
+/// The memory of `tensor` as flat bytes, which keep it.
+at::Tensor as_bytes(const at::Tensor& tensor);
+
+}  // namespace brigade::comm

@@ -1,0 +1,136 @@
+#include "brigade/comm/nccl/nccl_agreement.h"
+
+#include <algorithm>
+#include <map>
+#include <sstream>
+#include <utility>
+
+#include "brigade/base/strings.h"
+#include "brigade/cluster/cluster_key.h"
+
+namespace brigade::comm {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+/// First line: the obstacle, or nothing. Then one card a line.
+std::string to_text(const NcclSide& side) {
+  std::string text;
+  if (side.obstacle) {
+    text = base::str_cat(static_cast<int>(side.obstacle->code), " ", side.obstacle->reason);
+    std::ranges::replace(text, '\n', ' ');
+  }
+  for (const std::string& card : side.cards) text += "\n" + card;
+  return text;
+}
+
+NcclSide side_of(const std::string& text) {
+  NcclSide side;
+  std::istringstream lines(text);
+  std::string line;
+  std::getline(lines, line);
+  if (const std::size_t space = line.find(' '); space != std::string::npos) {
+    const auto code = base::parse_int(std::string_view(line).substr(0, space));
+    side.obstacle = {.code = static_cast<ErrorCode>(code.value_or(0)),
+                     .reason = line.substr(space + 1)};
+  }
+  while (std::getline(lines, line)) side.cards.push_back(line);
+  return side;
+}
+
+/// Who has which card of which machine: containers of one have its cards in common.
+class Cards {
+ public:
+  std::optional<NcclObstacle> add(const cluster::Member& member, const std::string& card) {
+    const auto [place, is_new] = owners_.try_emplace({member.identity.kernel, card}, &member);
+    if (is_new) return std::nullopt;
+    const cluster::Member& other = *place->second;
+    return NcclObstacle{
+        ErrorCode::kInvalidArgument,
+        base::str_cat("NCCL wants a card of its own for each replica, but ",
+                      other == member ? base::str_cat("two replicas of ", member, " use")
+                                      : base::str_cat(other, " and ", member, " both use"),
+                      " card ", card, " of host ", member.host,
+                      ": start as many replicas as there are cards, show each process its own with "
+                      "CUDA_VISIBLE_DEVICES (brigade launch does), or use the transport 'auto'.")};
+  }
+
+ private:
+  std::map<std::pair<std::string, std::string>, const cluster::Member*> owners_;
+};
+
+bool is_loopback_interface(const std::optional<std::string>& interfaces) {
+  return interfaces == "lo" || interfaces == "=lo";
+}
+
+}  // namespace
+
+std::optional<NcclObstacle> network_obstacle(const cluster::Membership& membership,
+                                             Transport transport,
+                                             const cluster::Environment& environment) {
+  const bool has_key = cluster::ClusterKey::from_environment(environment).has_value();
+  const auto interfaces = environment("NCCL_SOCKET_IFNAME");
+  const cluster::Member* const elsewhere = cluster::first_on_another_network(membership);
+  if (!elsewhere) {
+    if (has_key || is_loopback_interface(interfaces)) return std::nullopt;
+    return NcclObstacle{ErrorCode::kPermissionDenied,
+                        "NCCL listens on the network, which needs a cluster key; on one host, set "
+                        "NCCL_SOCKET_IFNAME=lo for all processes, so that it stays there."};
+  }
+  if (!has_key) {
+    return NcclObstacle{
+        ErrorCode::kPermissionDenied,
+        base::str_cat("Processes on several hosts (this one on ", membership.self().host, ", ",
+                      *elsewhere,
+                      ") need a cluster key: make one with `brigade launch --new-key`, and give it "
+                      "to all in BRIGADE_CLUSTER_KEY_FILE.")};
+  }
+  if (transport == Transport::kAuto && !interfaces) {
+    return NcclObstacle{ErrorCode::kPermissionDenied,
+                        "Between hosts NCCL sends in the clear, so it is not taken by itself: set "
+                        "NCCL_SOCKET_IFNAME to the interface of a network that only the cluster "
+                        "uses, or ask for the transport 'nccl'."};
+  }
+  return std::nullopt;
+}
+
+std::optional<NcclObstacle> agree_on_nccl(cluster::Membership& membership, const std::string& name,
+                                          const NcclSide& own, milliseconds timeout) {
+  const auto key_of = [&](int rank) { return base::str_cat(name, "/side/", rank); };
+  membership.set(key_of(membership.self().rank), to_text(own));
+  Cards cards;
+  std::optional<NcclObstacle> shared_card;
+  for (const cluster::Member& member : membership.members()) {
+    const NcclSide side = side_of(membership.get(key_of(member.rank), timeout));
+    if (side.obstacle) {
+      return NcclObstacle{side.obstacle->code, base::str_cat(member, ": ", side.obstacle->reason)};
+    }
+    for (const std::string& card : side.cards) {
+      auto obstacle = cards.add(member, card);
+      if (!shared_card) shared_card = std::move(obstacle);
+    }
+  }
+  return shared_card;
+}
+
+std::string exchange_nccl_id(cluster::Membership& membership, const std::string& name,
+                             const std::function<std::string()>& make, milliseconds timeout) {
+  constexpr char kMade = '+';
+  constexpr char kFailed = '-';
+  const std::string key = name + "/id";
+  if (membership.self().rank == 0) {
+    try {
+      membership.set(key, kMade + make());
+    } catch (const std::exception& error) {
+      membership.set(key, kFailed + std::string(base::without_stack_trace(error.what())));
+    }
+  }
+  const std::string found = membership.get(key, timeout);
+  if (!found.empty() && found.front() == kMade) return found.substr(1);
+  throw Error(ErrorCode::kUnavailable,
+              base::str_cat(membership.members().front(), " could not begin an NCCL group: ",
+                            found.substr(found.empty() ? 0 : 1)));
+}
+
+}  // namespace brigade::comm

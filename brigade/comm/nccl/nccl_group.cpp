@@ -1,0 +1,169 @@
+#include "brigade/comm/nccl/nccl_group.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "brigade/base/strings.h"
+#include "brigade/comm/exchange/late_report.h"
+
+namespace brigade::comm {
+
+namespace {
+
+using concurrency::MutexLock;
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+/// How long all processes may take to find each other, once all are there.
+constexpr milliseconds kConnectTimeout = std::chrono::minutes(2);
+/// How long the others may take to end their part.
+constexpr milliseconds kCloseTimeout = std::chrono::seconds(5);
+/// How often a waiting rank asks the store whether another member has given up.
+constexpr milliseconds kAskAgain{250};
+constexpr auto kMakingIt = "make_nccl_process_communicators";
+
+/// Between two looks at a card: nothing at first, since most collectives are short.
+class Pause {
+ public:
+  void rest() {
+    if (steady_clock::now() - start_ < std::chrono::microseconds(200)) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+  }
+
+ private:
+  const steady_clock::time_point start_ = steady_clock::now();
+};
+
+}  // namespace
+
+NcclGroup::NcclGroup(std::unique_ptr<NcclClique> clique,
+                     std::shared_ptr<cluster::Membership> membership, const std::string& name,
+                     const CommunicationOptions& options)
+    : membership_(std::move(membership)),
+      options_(options),
+      clique_(std::move(clique)),
+      notes_(membership_, name) {
+  const milliseconds patience = std::min(options_.timeout, kConnectTimeout);
+  for (int rank = 0; rank < clique_->local_size(); ++rank) wait(rank, kMakingIt, patience);
+}
+
+NcclGroup::~NcclGroup() {
+  const auto until = steady_clock::now() + std::min(options_.timeout, kCloseTimeout);
+  const auto lost = membership_->lost_token();
+  if (!start_closing()) return;
+  while (!has_closed() && !lost.is_cancelled() && steady_clock::now() < until)
+    std::this_thread::sleep_for(milliseconds(1));
+}
+
+bool NcclGroup::start_closing() noexcept {
+  const MutexLock lock(mutex_);
+  if (failure_) return false;
+  // No note says so: who still waits for a collective of ours has all it needs to end it.
+  try {
+    clique_->start_closing();
+    return true;
+  } catch (const std::exception&) {  // the clique's end aborts what is left
+    return false;
+  }
+}
+
+void NcclGroup::run(int local_rank, std::string_view what,
+                    const std::function<void(NcclCollectives&)>& begin) {
+  start(what, begin);
+  wait(local_rank, what, options_.timeout);
+}
+
+void NcclGroup::start(std::string_view what, const std::function<void(NcclCollectives&)>& start) {
+  const MutexLock lock(mutex_);
+  if (failure_) throw *failure_;
+  try {
+    start(*clique_);
+  } catch (const std::exception& error) {
+    fail_as_broken(what, base::without_stack_trace(error.what()));
+  }
+}
+
+void NcclGroup::wait(int local_rank, std::string_view what, milliseconds timeout) {
+  LateReport report(options_.slow_after, timeout);
+  Pause pause;
+  auto next_question = steady_clock::now() + kAskAgain;
+  while (poll(local_rank, what) != Progress::kDone) {
+    if (report.is_due()) report.report(what, "the cards");
+    if (report.is_over()) {
+      const MutexLock lock(mutex_);
+      if (failure_) throw *failure_;
+      fail(Error(ErrorCode::kDeadlineExceeded,
+                 base::str_cat(what, " over NCCL has not ended within ", timeout.count(),
+                               " ms, though all members are alive: NCCL_DEBUG=INFO says what NCCL "
+                               "waits for; raise the timeout if a step really needs longer.")));
+    }
+    if (steady_clock::now() >= next_question) {
+      look_for_reasons(what);
+      next_question = steady_clock::now() + kAskAgain;
+    }
+    pause.rest();
+  }
+}
+
+NcclGroup::Progress NcclGroup::poll(int local_rank, std::string_view what) {
+  const MutexLock lock(mutex_);
+  if (failure_) throw *failure_;
+  if (membership_->lost_token().is_cancelled()) {
+    try {
+      cluster::throw_if_lost(*membership_, what);
+    } catch (const Error& error) {
+      fail(error);
+    }
+  }
+  NcclStatus status;
+  try {
+    status = clique_->status(local_rank);
+  } catch (const std::exception& error) {
+    status = {NcclStatus::State::kFailed, std::string(base::without_stack_trace(error.what()))};
+  }
+  if (status.state == NcclStatus::State::kFailed) fail_as_broken(what, status.reason);
+  return status.state == NcclStatus::State::kDone ? Progress::kDone : Progress::kUnderWay;
+}
+
+void NcclGroup::look_for_reasons(std::string_view what) {
+  const MutexLock lock(mutex_);
+  if (failure_) throw *failure_;
+  std::optional<Error> reason;
+  try {
+    reason = notes_.find_reason(what);
+  } catch (const Error& error) {  // the store is gone, and with it who keeps it
+    reason = error;
+  }
+  if (reason) fail(*reason);
+}
+
+bool NcclGroup::has_closed() noexcept {
+  const MutexLock lock(mutex_);
+  try {
+    for (int rank = 0; rank < clique_->local_size(); ++rank) {
+      if (clique_->status(rank).state == NcclStatus::State::kUnderWay) return false;
+    }
+  } catch (const std::exception&) {  // likewise
+  }
+  return true;
+}
+
+void NcclGroup::fail(Error error) {
+  clique_->abort();
+  failure_ = std::move(error);
+  notes_.give_up(*failure_);
+  throw *failure_;
+}
+
+void NcclGroup::fail_as_broken(std::string_view what, std::string_view text) {
+  // NCCL often sees that a peer has died before the membership knows who.
+  clique_->abort();
+  failure_ = notes_.explain(what, base::str_cat("NCCL: ", text));
+  notes_.give_up(*failure_);
+  throw *failure_;
+}
+
+}  // namespace brigade::comm

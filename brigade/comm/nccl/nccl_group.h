@@ -1,0 +1,65 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "brigade/base/error.h"
+#include "brigade/cluster/membership.h"
+#include "brigade/comm/nccl/nccl_clique.h"
+#include "brigade/comm/nccl/nccl_communicator.h"
+#include "brigade/comm/peer_notes.h"
+#include "brigade/comm/process_communicator.h"
+#include "brigade/concurrency/mutex.h"
+
+namespace brigade::comm {
+
+/// A clique whose waits end: with the collective, or with an error that says who is to blame, when
+/// a member is lost, NCCL fails here or in another process, or the deadline passes. The first error
+/// ends the group: what is under way on the cards is aborted, the others are told, and every later
+/// call throws it again.
+///
+/// Thread-safety: each local rank from a thread of its own; the rest from one.
+class NcclGroup final : public NcclRunner {
+ public:
+  /// Returns when all ranks of all processes are there. `name` is the prefix of its keys in the
+  /// membership's store.
+  NcclGroup(std::unique_ptr<NcclClique> clique, std::shared_ptr<cluster::Membership> membership,
+            const std::string& name, const CommunicationOptions& options);
+  /// Waits a few seconds for the others to end too, and never longer: then it aborts.
+  ~NcclGroup() override;
+  NcclGroup(const NcclGroup&) = delete;
+  NcclGroup& operator=(const NcclGroup&) = delete;
+
+  bool takes(std::span<const at::Tensor> tensors) const override { return clique_->takes(tensors); }
+
+  /// Returns when the collective has ended on the card. Throws kUnavailable naming a lost member,
+  /// or with NCCL's text; kAborted with another member's reason; kDeadlineExceeded.
+  void run(int local_rank, std::string_view what,
+           const std::function<void(NcclCollectives&)>& start) override;
+
+ private:
+  enum class Progress { kUnderWay, kDone };
+
+  void start(std::string_view what, const std::function<void(NcclCollectives&)>& start);
+  void wait(int local_rank, std::string_view what, std::chrono::milliseconds timeout);
+  Progress poll(int local_rank, std::string_view what);
+  void look_for_reasons(std::string_view what);
+  /// Whether there is anything to wait for.
+  bool start_closing() noexcept;
+  bool has_closed() noexcept;
+  [[noreturn]] void fail(Error error) BRIGADE_REQUIRES(mutex_);
+  [[noreturn]] void fail_as_broken(std::string_view what, std::string_view text)
+      BRIGADE_REQUIRES(mutex_);
+
+  const std::shared_ptr<cluster::Membership> membership_;
+  const CommunicationOptions options_;
+  concurrency::Mutex mutex_;
+  const std::unique_ptr<NcclClique> clique_;  // `takes` apart, under mutex_
+  PeerNotes notes_ BRIGADE_GUARDED_BY(mutex_);
+  std::optional<Error> failure_ BRIGADE_GUARDED_BY(mutex_);
+};
+
+}  // namespace brigade::comm

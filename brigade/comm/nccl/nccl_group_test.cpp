@@ -1,0 +1,133 @@
+#include "brigade/comm/nccl/nccl_group.h"
+
+#include <ATen/ops/ones.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <thread>
+
+#include "brigade/base/error.h"
+#include "brigade/cluster/testing/in_memory_membership.h"
+#include "brigade/comm/testing/nccl_wire.h"
+
+namespace brigade::comm {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+
+/// What a member's thread has: a group with one card.
+struct Seat {
+  NcclGroup& group;
+  cluster::Membership& membership;
+  int rank;
+
+  void reduce() const {
+    const at::Tensor value = at::ones({2});
+    group.run(0, "all_reduce", [&](NcclCollectives& clique) {
+      clique.start_all_reduce(0, {&value, 1}, ReduceOp::kSum);
+    });
+    EXPECT_EQ(value[0].item<float>(), static_cast<float>(membership.members().size()));
+  }
+};
+
+/// Calls `body` in a thread a member, whose group has `timeouts[rank]`; [rank]: what it threw.
+std::vector<std::optional<Error>> run_members(Wire& wire, const std::vector<milliseconds>& timeouts,
+                                              const std::function<void(const Seat&)>& body) {
+  const int size = static_cast<int>(timeouts.size());
+  const auto memberships = cluster::testing::make_in_memory_memberships(size);
+  std::vector<std::optional<Error>> thrown(timeouts.size());
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < size; ++rank) {
+    threads.emplace_back([&, rank] {
+      const NcclPlace place{
+          .world_size = size, .first_rank = rank, .cards = {c10::Device(c10::kCPU)}};
+      try {
+        NcclGroup group(std::make_unique<WireClique>(wire, place), memberships[rank], "nccl/0/1",
+                        {.timeout = timeouts[rank]});
+        body({group, *memberships[rank], rank});
+      } catch (const Error& error) {
+        thrown[rank] = error;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return thrown;
+}
+
+bool mentions_text(const std::optional<Error>& error, std::string_view text) {
+  return error && std::string_view(error->what()).find(text) != std::string_view::npos;
+}
+
+TEST(NcclGroup, WaitsForTheCards) {
+  Wire wire;
+  for (const auto& error : run_members(wire, {seconds(60), seconds(60)}, [](const Seat& seat) {
+         seat.reduce();
+         seat.reduce();
+       }))
+    EXPECT_FALSE(error) << error->what();
+  EXPECT_EQ(wire.closed, 2);
+  EXPECT_EQ(wire.aborts, 0);
+}
+
+TEST(NcclGroup, GivesUpAtTheDeadlineAndTellsTheOthers) {
+  Wire wire;
+  wire.stands_still = true;
+  const auto thrown =
+      run_members(wire, {milliseconds(100), seconds(60)}, [](const Seat& seat) { seat.reduce(); });
+  ASSERT_TRUE(thrown[0] && thrown[1]);
+  EXPECT_EQ(thrown[0]->code(), ErrorCode::kDeadlineExceeded) << thrown[0]->what();
+  EXPECT_EQ(thrown[1]->code(), ErrorCode::kAborted) << thrown[1]->what();
+  EXPECT_TRUE(mentions_text(thrown[1], "/job:worker/task:0") && mentions_text(thrown[1], "100 ms"));
+  EXPECT_EQ(wire.aborts, 2);
+}
+
+TEST(NcclGroup, ABrokenConnectionIsPutDownToTheMemberThatIsLostAndStays) {
+  Wire wire;
+  wire.failing_rank = 0;
+  wire.stands_still = true;
+  const auto thrown = run_members(wire, {seconds(60), seconds(60)}, [&](const Seat& seat) {
+    if (seat.rank == 0) {
+      try {
+        seat.reduce();
+      } catch (const Error& first) {
+        EXPECT_THROW(seat.reduce(), Error);
+        throw;
+      }
+    } else {
+      // NCCL has failed at the other's before the membership knows why.
+      while (wire.aborts == 0) std::this_thread::yield();
+      cluster::testing::lose(seat.membership, 1, "it was killed");
+    }
+  });
+  ASSERT_TRUE(thrown[0]);
+  EXPECT_EQ(thrown[0]->code(), ErrorCode::kUnavailable);
+  EXPECT_TRUE(mentions_text(thrown[0], "/job:worker/task:1") &&
+              mentions_text(thrown[0], "it was killed"))
+      << thrown[0]->what();
+  EXPECT_EQ(wire.collectives, 1) << "none is started behind a failure";
+}
+
+TEST(NcclGroup, DoesNotWaitForeverForTheOthersToClose) {
+  Wire wire;
+  wire.closes = false;
+  const auto start = steady_clock::now();
+  run_members(wire, {milliseconds(100), milliseconds(100)}, [](const Seat&) {});
+  EXPECT_LT(steady_clock::now() - start, seconds(4)) << "of the five without the timeout";
+}
+
+TEST(NcclGroup, ClosesAtOnceWhereAMemberIsLost) {
+  Wire wire;
+  wire.closes = false;
+  const auto start = steady_clock::now();
+  run_members(wire, {seconds(60)}, [](const Seat& seat) {
+    cluster::testing::lose(seat.membership, 0, "it was killed");
+  });
+  EXPECT_LT(steady_clock::now() - start, seconds(4)) << "of five";
+}
+
+}  // namespace
+}  // namespace brigade::comm

@@ -1,0 +1,250 @@
+#include "brigade/comm/nccl/nccl_process_communicators.h"
+
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <map>
+#include <thread>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+#include "brigade/cluster/testing/in_memory_membership.h"
+#include "brigade/comm/hierarchical.h"
+#include "brigade/comm/nccl/nccl.h"
+#include "brigade/comm/testing/nccl_wire.h"
+#include "brigade/comm/testing/ranks_as_threads.h"
+
+namespace brigade::comm {
+namespace {
+
+struct Job {
+  std::vector<int> replicas = {1, 1};
+  CommunicationOptions options = {.transport = Transport::kNccl,
+                                  .timeout = std::chrono::seconds(60)};
+  const NcclLibrary* library = nullptr;
+  std::map<std::string, std::string> variables = {{"NCCL_SOCKET_IFNAME", "lo"}};
+};
+
+/// One replica's part of a job.
+struct Seat {
+  Communicator& ranks;
+  cluster::Membership& membership;
+  StepProgress& progress;  // of its process
+};
+
+/// Calls `body` for each replica of each process, all as threads; [replica]: what it threw.
+std::vector<std::optional<Error>> run_job(const Job& job,
+                                          const std::function<void(const Seat&)>& body) {
+  let_ranks_be_threads();
+  const int processes = static_cast<int>(job.replicas.size());
+  const auto memberships = cluster::testing::make_in_memory_memberships(processes);
+  const ProcessPlace whole{.process = 0, .replicas = job.replicas};
+  std::vector<std::optional<Error>> thrown(static_cast<std::size_t>(whole.num_replicas()));
+  const auto run_process = [&](int process) {
+    const ProcessPlace place{.process = process, .replicas = job.replicas};
+    const auto first = static_cast<std::size_t>(place.first_replica());
+    const auto size = static_cast<std::size_t>(job.replicas[static_cast<std::size_t>(process)]);
+    const auto group = std::make_shared<LocalGroup>(
+        static_cast<int>(size), LocalGroupOptions{.timeout = std::chrono::seconds(60),
+                                                  .spin = std::chrono::microseconds(0)});
+    CommunicationOptions on_host = job.options;
+    on_host.transport = Transport::kAuto;
+    std::vector<std::unique_ptr<Communicator>> all;
+    const std::shared_ptr<ProcessCommunicator> across =
+        make_process_communicator(memberships[process], on_host);
+    try {
+      all = make_nccl_process_communicators(
+          job.library, cluster::make_environment(job.variables), memberships[process],
+          std::vector<c10::Device>(size, c10::Device(c10::kCPU)),
+          make_hierarchical_communicators(group, make_local_communicators(group), across, place),
+          job.options);
+    } catch (const Error& error) {
+      for (std::size_t local = 0; local < size; ++local) thrown[first + local] = error;
+      return;
+    }
+    std::vector<std::thread> threads;
+    for (std::size_t local = 0; local < size; ++local) {
+      threads.emplace_back([&, local] {
+        try {
+          body({*all[local], *memberships[process], across->progress()});
+          group->leave(static_cast<int>(local));
+        } catch (const Error& error) {
+          thrown[first + local] = error;
+          group->abort(static_cast<int>(local), error.what());
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  };
+  std::vector<std::thread> threads;
+  for (int process = 0; process < processes; ++process)
+    threads.emplace_back([&, process] { run_process(process); });
+  for (std::thread& thread : threads) thread.join();
+  return thrown;
+}
+
+void run_successfully(const Job& job, const std::function<void(const Seat&)>& body) {
+  for (const auto& error : run_job(job, body)) {
+    if (error) ADD_FAILURE() << error->what();
+  }
+}
+
+bool mentions(const std::optional<Error>& error, std::string_view text) {
+  return error && std::string_view(error->what()).find(text) != std::string_view::npos;
+}
+
+/// Every rank's number plus one, summed.
+void expect_sum(Communicator& ranks) {
+  const at::Tensor value = at::full({3}, ranks.rank() + 1.0);
+  ranks.all_reduce({&value, 1}, ReduceOp::kSum)->wait();
+  const int n = ranks.world_size();
+  EXPECT_EQ(value[0].item<double>(), n * (n + 1) / 2);
+}
+
+// The cards are told to start nothing that would not end.
+TEST(NcclProcessCommunicators, AStepThatFailedInOneProcessStartsNothingOnTheCards) {
+  Wire wire;
+  const WireLibrary library(wire);
+  run_successfully({.library = &library}, [&](const Seat& seat) {
+    for (int step = 0; step < 3; ++step) {
+      seat.progress.begin_step();
+      const bool fails = step == 1 && seat.ranks.rank() == 1;
+      if (fails) {
+        seat.progress.fail_step("it fell over");
+      } else if (step == 1) {
+        EXPECT_THROW(expect_sum(seat.ranks), StepAbandoned);
+      } else {
+        expect_sum(seat.ranks);
+      }
+      seat.progress.end_step();
+    }
+  });
+  EXPECT_EQ(wire.collectives, 2 * 2);
+  EXPECT_EQ(wire.aborts, 0);
+}
+
+TEST(NcclProcessCommunicators, CarryReductionsAndBroadcastsOfAllReplicas) {
+  for (const std::vector<int>& replicas : {std::vector<int>{1, 1}, {2, 1}, {1, 1, 1}}) {
+    Wire wire;
+    const WireLibrary library(wire);
+    run_successfully({.replicas = replicas, .library = &library}, [](const Seat& seat) {
+      expect_sum(seat.ranks);
+      expect_sum(seat.ranks);
+      const at::Tensor value = at::full({2}, seat.ranks.rank());
+      const int root = seat.ranks.world_size() - 1;
+      seat.ranks.broadcast({&value, 1}, root)->wait();
+      EXPECT_EQ(value[1].item<double>(), root);
+    });
+    const int world = ProcessPlace{.process = 0, .replicas = replicas}.num_replicas();
+    EXPECT_EQ(wire.collectives, 3 * world);
+    EXPECT_EQ(wire.closed, world);
+    EXPECT_EQ(wire.aborts, 0);
+  }
+}
+
+TEST(NcclProcessCommunicators, LeaveWhatNcclDoesNotTakeToTheHost) {
+  Wire wire;
+  const WireLibrary library(wire);
+  run_successfully({.library = &library}, [](const Seat& seat) {
+    const at::Tensor flag = at::full({1}, seat.ranks.rank() == 1, at::kBool);
+    seat.ranks.all_reduce({&flag, 1}, ReduceOp::kMax)->wait();
+    EXPECT_TRUE(flag.item<bool>());
+    const at::Tensor count = at::ones({1}, at::kLong);
+    EXPECT_THROW(seat.ranks.all_reduce({&count, 1}, ReduceOp::kMean)->wait(), Error);
+  });
+  EXPECT_EQ(wire.collectives, 0);
+}
+
+TEST(NcclProcessCommunicators, NeverStartWhatRanksDoNotAgreeOn) {
+  Wire wire;
+  const WireLibrary library(wire);
+  const auto thrown = run_job({.library = &library}, [](const Seat& seat) {
+    const at::Tensor value = at::ones({2 + seat.ranks.rank()});
+    seat.ranks.all_reduce({&value, 1}, ReduceOp::kSum)->wait();
+  });
+  for (const auto& error : thrown)
+    EXPECT_TRUE(mentions(error, "Float[2]") && mentions(error, "Float[3]"));
+  EXPECT_EQ(wire.collectives, 0);
+}
+
+TEST(NcclProcessCommunicators, ALostMemberEndsWhatIsUnderWayAndIsNamed) {
+  Wire wire;
+  wire.stands_still = true;
+  const WireLibrary library(wire);
+  const auto thrown = run_job({.replicas = {2, 1}, .library = &library}, [&](const Seat& seat) {
+    if (seat.membership.self().rank == 1) {
+      // It is lost when all are on their way: two wait for their cards, and this one.
+      std::thread loss([&] {
+        while (wire.collectives < 3) std::this_thread::yield();
+        cluster::testing::lose(seat.membership, 1, "it was killed");
+      });
+      try {
+        expect_sum(seat.ranks);
+      } catch (...) {
+        loss.join();
+        throw;
+      }
+      loss.join();
+    }
+    try {
+      expect_sum(seat.ranks);
+      ADD_FAILURE() << "nothing was thrown";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kUnavailable);
+      throw;
+    }
+  });
+  EXPECT_TRUE(mentions(thrown[0], "/job:worker/task:1") && mentions(thrown[0], "it was killed"));
+  EXPECT_TRUE(mentions(thrown[1], "it was killed"));
+  EXPECT_EQ(wire.aborts, 2) << "once in each process";
+}
+
+TEST(NcclProcessCommunicators, WithoutNcclAutoGoesOverTheHostAndNcclIsAnError) {
+  Job job;
+  for (const auto& error : run_job(job, [](const Seat&) { ADD_FAILURE(); })) {
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->code(), ErrorCode::kUnimplemented);
+    EXPECT_TRUE(mentions(error, "BRIGADE_WITH_CUDA"));
+  }
+  job.options.transport = Transport::kAuto;
+  run_successfully(job, [](const Seat& seat) { expect_sum(seat.ranks); });
+}
+
+TEST(NcclProcessCommunicators, WithoutAKeyNothingListensBeyondTheHost) {
+  Wire wire;
+  const WireLibrary library(wire);
+  Job job{.library = &library, .variables = {}};
+  for (const auto& error : run_job(job, [](const Seat&) { ADD_FAILURE(); })) {
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->code(), ErrorCode::kPermissionDenied);
+  }
+  job.options.transport = Transport::kAuto;
+  run_successfully(job, [](const Seat& seat) { expect_sum(seat.ranks); });
+  EXPECT_EQ(wire.collectives, 0);
+}
+
+TEST(NcclProcessCommunicators, AreForGpus) {
+  const auto memberships = cluster::testing::make_in_memory_memberships(1);
+  const auto make = [&](Transport transport) {
+    std::vector<std::unique_ptr<Communicator>> host =
+        make_local_communicators(std::make_shared<LocalGroup>(1));
+    Communicator* const same = host.front().get();
+    const auto made = make_nccl_process_communicators(memberships[0], {c10::Device(c10::kCPU)},
+                                                      std::move(host), {.transport = transport});
+    return made.front().get() == same;
+  };
+  EXPECT_TRUE(make(Transport::kAuto));
+  EXPECT_TRUE(make(Transport::kGloo));
+  try {
+    make(Transport::kNccl);
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+    EXPECT_NE(std::string(error.what()).find("'auto'"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace brigade::comm

@@ -1,0 +1,123 @@
+#include "brigade/comm/shared_memory/shared_layout.h"
+
+#include <sstream>
+#include <vector>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+
+namespace brigade::comm {
+
+namespace {
+
+std::size_t places_at() {
+  return sizeof(MeetingFailure);
+}
+std::size_t areas_at(int world_size) {
+  return places_at() + world_size * sizeof(MeetingPlace);
+}
+std::size_t chunks_at(int world_size) {
+  constexpr std::size_t kPage = 4096;
+  return (areas_at(world_size) + world_size * sizeof(RankArea) + kPage - 1) & ~(kPage - 1);
+}
+std::size_t total_bytes(int world_size) {
+  return chunks_at(world_size) +
+         2 * (world_size + 1) * static_cast<std::size_t>(SharedLayout::kChunkBytes);
+}
+
+/// What the members tell each other over the store, until they share memory. An empty text: done.
+class Outcomes {
+ public:
+  Outcomes(cluster::Membership& membership, const std::string& name,
+           std::chrono::milliseconds timeout)
+      : membership_(membership), name_(name), timeout_(timeout) {}
+
+  void tell(const std::string& text) { membership_.set(key(membership_.self().rank), text); }
+
+  /// Throws if any member says that it failed; so all do.
+  void check_all() {
+    for (const cluster::Member& member : membership_.members()) {
+      const std::string text = membership_.get(key(member.rank), timeout_);
+      if (text.empty()) continue;
+      throw Error(ErrorCode::kUnavailable, base::str_cat(member, ": ", text));
+    }
+  }
+
+ private:
+  std::string key(int rank) const { return base::str_cat(name_, "/mapped/", rank); }
+
+  cluster::Membership& membership_;
+  const std::string name_;
+  const std::chrono::milliseconds timeout_;
+};
+
+/// Where the segment is, as rank 0 writes it: "<pid> <descriptor> <nonce> <nonce>"; empty: it could
+/// not be made.
+std::string to_text(const SegmentHandle& handle) {
+  return base::str_cat(handle.pid, " ", handle.descriptor, " ", handle.nonce[0], " ",
+                       handle.nonce[1]);
+}
+
+SegmentHandle handle_of(const std::string& text) {
+  SegmentHandle handle;
+  std::istringstream words(text);
+  words >> handle.pid >> handle.descriptor >> handle.nonce[0] >> handle.nonce[1];
+  if (words.fail()) throw Error(ErrorCode::kUnavailable, "rank 0 has made no shared memory.");
+  return handle;
+}
+
+SharedSegment make_or_open(cluster::Membership& membership, const std::string& key,
+                           std::size_t bytes, std::chrono::milliseconds timeout) {
+  if (membership.self().rank != 0)
+    return SharedSegment::open(handle_of(membership.get(key, timeout)), bytes);
+  try {
+    SharedSegment segment = SharedSegment::make(bytes);
+    membership.set(key, to_text(segment.handle()));
+    return segment;
+  } catch (const Error&) {
+    membership.set(key, "");
+    throw;
+  }
+}
+
+}  // namespace
+
+SharedLayout SharedLayout::meet(cluster::Membership& membership, const std::string& name,
+                                std::chrono::milliseconds timeout) {
+  const int world_size = static_cast<int>(membership.members().size());
+  Outcomes outcomes(membership, name, timeout);
+  SharedSegment segment;
+  try {
+    segment = make_or_open(membership, name + "/segment", total_bytes(world_size), timeout);
+    outcomes.tell("");
+  } catch (const Error& error) {
+    outcomes.tell(error.what());
+  }
+  outcomes.check_all();
+  segment.close_descriptor();
+  return SharedLayout(std::move(segment), world_size);
+}
+
+MeetingFailure& SharedLayout::failure() const {
+  return *reinterpret_cast<MeetingFailure*>(segment_.data());
+}
+
+std::span<MeetingPlace> SharedLayout::places() const {
+  return {reinterpret_cast<MeetingPlace*>(segment_.data() + places_at()),
+          static_cast<std::size_t>(world_size_)};
+}
+
+RankArea& SharedLayout::area(int rank) const {
+  return reinterpret_cast<RankArea*>(segment_.data() + areas_at(world_size_))[rank];
+}
+
+std::byte* SharedLayout::staging(int rank, std::uint64_t turn) const {
+  return segment_.data() + chunks_at(world_size_) +
+         (static_cast<std::size_t>(rank) * 2 + turn % 2) * kChunkBytes;
+}
+
+std::byte* SharedLayout::result(std::uint64_t turn) const {
+  return staging(world_size_, turn);
+}
+
+}  // namespace brigade::comm

@@ -1,0 +1,146 @@
+#include "brigade/comm/shared_memory/shared_meeting.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "brigade/base/strings.h"
+#include "brigade/comm/shared_memory/futex.h"
+#include "brigade/concurrency/poll.h"
+
+namespace brigade::comm {
+
+namespace {
+
+// A wake-up that comes between a look at the flags and the sleep is missed; then this is how long
+// it takes to look again.
+constexpr std::chrono::milliseconds kLongestSleep{100};
+// After another rank gave up because of a lost member, the news is on its way here, too.
+constexpr std::chrono::milliseconds kNewsTime{1000};
+
+}  // namespace
+
+SharedMeeting::SharedMeeting(std::span<MeetingPlace> places, MeetingFailure& failure,
+                             std::shared_ptr<cluster::Membership> membership,
+                             MeetingOptions options)
+    : places_(places),
+      failure_(failure),
+      membership_(std::move(membership)),
+      options_(options),
+      rank_(membership_->self().rank) {
+  on_lost_ = membership_->lost_token().on_cancel([this] {
+    is_lost_.store(true, std::memory_order_release);
+    wake_all();
+  });
+}
+
+SharedMeeting::~SharedMeeting() {
+  on_lost_ = {};
+  if (has_given_up_) return;  // the others shall hear the reason
+  places_[rank_].has_left.store(1, std::memory_order_seq_cst);
+  futex_wake(places_[rank_].arrivals);
+}
+
+void SharedMeeting::meet(std::string_view what) {
+  ++round_;
+  MeetingPlace& mine = places_[rank_];
+  // seq_cst pairs with the sleeper's: either it sees this arrival, or this rank sees the sleeper.
+  mine.arrivals.store(round_, std::memory_order_seq_cst);
+  if (mine.sleepers.load(std::memory_order_seq_cst) != 0) futex_wake(mine.arrivals);
+  concurrency::poll_for(options_.spin, [&] { return all_have_come() || is_released(); });
+  if (all_have_come()) return;
+  LateReport report(options_.slow_after, options_.timeout);
+  for (int rank = 0; rank < static_cast<int>(places_.size()); ++rank) {
+    while (!has_come(rank)) sleep_until_come(rank, what, report);
+  }
+}
+
+void SharedMeeting::sleep_until_come(int rank, std::string_view what, LateReport& report) {
+  MeetingPlace& place = places_[rank];
+  place.sleepers.fetch_add(1, std::memory_order_seq_cst);
+  const std::uint32_t arrivals = place.arrivals.load(std::memory_order_seq_cst);
+  if (!has_come(rank) && !is_released() && place.has_left.load() == 0)
+    futex_wait(place.arrivals, arrivals, std::min(kLongestSleep, options_.timeout));
+  place.sleepers.fetch_sub(1, std::memory_order_seq_cst);
+  if (has_come(rank)) return;
+  throw_if_released(rank, what);
+  if (report.is_over()) {
+    throw Error(ErrorCode::kDeadlineExceeded,
+                base::str_cat(what, " waited ", options_.timeout.count(), " ms for ", missing(),
+                              ", which did not come. Every process must make the same collective "
+                              "calls; raise the timeout if one really needs longer."));
+  }
+  if (report.is_due()) report.report(what, missing());
+}
+
+bool SharedMeeting::has_come(int rank) const {
+  const std::uint32_t arrivals = places_[rank].arrivals.load(std::memory_order_acquire);
+  return static_cast<std::int32_t>(arrivals - round_) >= 0;
+}
+
+bool SharedMeeting::all_have_come() const {
+  for (int rank = 0; rank < static_cast<int>(places_.size()); ++rank) {
+    if (!has_come(rank)) return false;
+  }
+  return true;
+}
+
+bool SharedMeeting::is_released() const {
+  return is_lost_.load(std::memory_order_acquire) ||
+         failure_.state.load(std::memory_order_acquire) == MeetingFailure::kWritten;
+}
+
+void SharedMeeting::throw_if_released(int rank, std::string_view what) const {
+  if (is_lost_.load(std::memory_order_acquire)) cluster::throw_if_lost(*membership_, what);
+  if (failure_.state.load(std::memory_order_acquire) == MeetingFailure::kWritten)
+    throw_failure(what);
+  if (places_[rank].has_left.load(std::memory_order_acquire) != 0 && !has_come(rank)) {
+    throw Error(ErrorCode::kFailedPrecondition,
+                base::str_cat(what, " waits for ", membership_->members()[rank],
+                              ", which has already left: every process must make the same "
+                              "collective calls."));
+  }
+}
+
+void SharedMeeting::throw_failure(std::string_view what) const {
+  const auto code = static_cast<ErrorCode>(failure_.code);
+  const std::string text =
+      base::str_cat(membership_->members()[failure_.rank], " gave up: ", failure_.text.data());
+  if (code != ErrorCode::kUnavailable) throw Error(ErrorCode::kAborted, text);
+  // A lost member is nobody's fault here. Who it is, this process hears by itself: to a rank whose
+  // own connection broke it is another one, this one perhaps.
+  wait_for_news();
+  cluster::throw_if_lost(*membership_, what);
+  throw Error(code, text);
+}
+
+void SharedMeeting::wait_for_news() const {
+  const auto until = std::chrono::steady_clock::now() + kNewsTime;
+  const auto& mine = places_[rank_].arrivals;
+  while (!is_lost_.load(std::memory_order_acquire) && std::chrono::steady_clock::now() < until)
+    futex_wait(mine, mine.load(), std::chrono::milliseconds(10));
+}
+
+std::string SharedMeeting::missing() const {
+  std::vector<std::string> names;
+  for (int rank = 0; rank < static_cast<int>(places_.size()); ++rank) {
+    if (!has_come(rank)) names.push_back(base::str_cat(membership_->members()[rank]));
+  }
+  return base::join(names, ", ");
+}
+
+void SharedMeeting::give_up(const Error& reason) noexcept {
+  has_given_up_ = true;
+  std::uint32_t none = MeetingFailure::kNone;
+  if (!failure_.state.compare_exchange_strong(none, MeetingFailure::kWriting)) return;
+  failure_.rank = rank_;
+  failure_.code = static_cast<std::int32_t>(reason.code());
+  std::strncpy(failure_.text.data(), reason.what(), failure_.text.size() - 1);
+  failure_.state.store(MeetingFailure::kWritten, std::memory_order_release);
+  wake_all();
+}
+
+void SharedMeeting::wake_all() const {
+  for (const MeetingPlace& place : places_) futex_wake(place.arrivals);
+}
+
+}  // namespace brigade::comm

@@ -1,0 +1,129 @@
+#include "brigade/comm/shared_memory/shared_segment.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+
+namespace brigade::comm {
+
+namespace {
+
+/// Behind the memory, where it lies aligned.
+std::size_t nonce_at(std::size_t bytes) {
+  constexpr std::size_t kLine = 64;
+  return (bytes + kLine - 1) & ~(kLine - 1);
+}
+
+std::size_t total_of(std::size_t bytes) {
+  return nonce_at(bytes) + sizeof(SegmentHandle::Nonce);
+}
+
+SegmentHandle::Nonce random_nonce() {
+  SegmentHandle::Nonce nonce = {};
+  if (::getrandom(nonce.data(), sizeof nonce, 0) != static_cast<ssize_t>(sizeof nonce)) {
+    throw Error(ErrorCode::kUnavailable,
+                base::str_cat("The system gives no random numbers: ", std::strerror(errno), "."));
+  }
+  return nonce;
+}
+
+/// Why the file that was opened is not the segment; empty: it is.
+std::string difference(int descriptor, const SegmentHandle& handle, std::size_t bytes) {
+  struct stat status = {};
+  if (descriptor < 0 || fstat(descriptor, &status) != 0) return std::strerror(errno);
+  if (!S_ISREG(status.st_mode) || static_cast<std::size_t>(status.st_size) != total_of(bytes))
+    return "another size";
+  SegmentHandle::Nonce found = {};
+  const ssize_t size =
+      ::pread(descriptor, found.data(), sizeof found, static_cast<off_t>(nonce_at(bytes)));
+  const bool is_same = size == static_cast<ssize_t>(sizeof found) && found == handle.nonce;
+  return is_same ? "" : "another process's memory";
+}
+
+}  // namespace
+
+SharedSegment SharedSegment::make(std::size_t bytes) {
+  SharedSegment segment;
+  segment.nonce_ = random_nonce();
+  segment.descriptor_ = memfd_create("brigade", MFD_CLOEXEC);
+  // Pages are taken now, so that a lack of memory is an error here and no signal later.
+  const int failure =
+      segment.descriptor_ < 0
+          ? errno
+          : posix_fallocate(segment.descriptor_, 0, static_cast<off_t>(total_of(bytes)));
+  if (failure != 0) {
+    throw Error(ErrorCode::kResourceExhausted,
+                base::str_cat("There is no shared memory of ", base::human_bytes(bytes), ": ",
+                              std::strerror(failure), "."));
+  }
+  segment.map(segment.descriptor_, bytes);
+  std::memcpy(segment.data_ + nonce_at(bytes), segment.nonce_.data(), sizeof segment.nonce_);
+  return segment;
+}
+
+SharedSegment SharedSegment::open(const SegmentHandle& handle, std::size_t bytes) {
+  const std::string path = base::str_cat("/proc/", handle.pid, "/fd/", handle.descriptor);
+  // It may be anything there is: a pipe must not be waited for.
+  const int descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  const std::string reason = difference(descriptor, handle, bytes);
+  if (!reason.empty()) {
+    if (descriptor >= 0) ::close(descriptor);
+    throw Error(ErrorCode::kUnavailable,
+                base::str_cat("The shared memory of process ", handle.pid, " cannot be opened (",
+                              path, ": ", reason,
+                              "); where processes may not see each other, use the transport "
+                              "'gloo'."));
+  }
+  SharedSegment segment;
+  try {
+    segment.map(descriptor, bytes);
+  } catch (...) {
+    ::close(descriptor);
+    throw;
+  }
+  ::close(descriptor);
+  return segment;
+}
+
+SegmentHandle SharedSegment::handle() const {
+  return {.pid = ::getpid(), .descriptor = descriptor_, .nonce = nonce_};
+}
+
+void SharedSegment::map(int descriptor, std::size_t bytes) {
+  void* const address = mmap(nullptr, total_of(bytes), PROT_READ | PROT_WRITE,
+                             MAP_SHARED | MAP_POPULATE, descriptor, 0);
+  if (address == MAP_FAILED) {
+    throw Error(ErrorCode::kResourceExhausted,
+                base::str_cat("Shared memory of ", base::human_bytes(bytes),
+                              " cannot be mapped: ", std::strerror(errno), "."));
+  }
+  data_ = static_cast<std::byte*>(address);
+  size_ = bytes;
+}
+
+SharedSegment::~SharedSegment() {
+  if (data_) munmap(data_, total_of(size_));
+  close_descriptor();
+}
+
+void SharedSegment::close_descriptor() {
+  if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
+}
+
+void SharedSegment::swap(SharedSegment& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  std::swap(descriptor_, other.descriptor_);
+  std::swap(nonce_, other.nonce_);
+}
+
+}  // namespace brigade::comm

@@ -1,0 +1,76 @@
+#include "brigade/comm/shared_memory/shared_segment.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "brigade/base/error.h"
+
+namespace brigade::comm {
+namespace {
+
+TEST(SharedSegment, IsTheSameMemoryForWhoeverOpensIt) {
+  const SharedSegment made = SharedSegment::make(10'000);
+  const SharedSegment opened = SharedSegment::open(made.handle(), 10'000);
+  ASSERT_NE(made.data(), opened.data());
+  EXPECT_TRUE(std::all_of(opened.data(), opened.data() + 10'000,
+                          [](std::byte byte) { return byte == std::byte{0}; }));
+  made.data()[9'999] = std::byte{7};
+  EXPECT_EQ(opened.data()[9'999], std::byte{7});
+  EXPECT_EQ(opened.handle().descriptor, -1);
+}
+
+TEST(SharedSegment, StaysMappedAndCannotBeOpenedOnceItsDescriptorIsClosed) {
+  SharedSegment made = SharedSegment::make(100);
+  const SegmentHandle handle = made.handle();
+  made.close_descriptor();
+  made.data()[0] = std::byte{1};
+  EXPECT_THROW(SharedSegment::open(handle, 100), Error);
+}
+
+TEST(SharedSegment, OfAnotherSizeIsRefused) {
+  const SharedSegment made = SharedSegment::make(100);
+  EXPECT_THROW(SharedSegment::open(made.handle(), 1000), Error);
+}
+
+ErrorCode code_of_opening(const SegmentHandle& handle, std::size_t bytes) {
+  try {
+    SharedSegment::open(handle, bytes);
+  } catch (const Error& error) {
+    return error.code();
+  }
+  return ErrorCode::kInternal;
+}
+
+TEST(SharedSegment, OfTheSameNumbersButAnotherNonceIsNotTouched) {
+  // As on a cloned machine: the same process, descriptor and size, and another job's memory.
+  const SharedSegment meant = SharedSegment::make(100);
+  const SharedSegment there = SharedSegment::make(100);
+  std::fill_n(there.data(), 100, std::byte{3});
+  SegmentHandle handle = there.handle();
+  handle.nonce = meant.handle().nonce;
+  EXPECT_EQ(code_of_opening(handle, 100), ErrorCode::kUnavailable);
+  EXPECT_TRUE(std::all_of(there.data(), there.data() + 100,
+                          [](std::byte byte) { return byte == std::byte{3}; }));
+  EXPECT_NE(meant.handle().nonce, there.handle().nonce);
+}
+
+TEST(SharedSegment, WhatIsNoMemoryIsRefusedAndNotWaitedFor) {
+  int pipe[2];
+  ASSERT_EQ(::pipe(pipe), 0);
+  for (const int end : pipe)
+    EXPECT_EQ(code_of_opening({.pid = getpid(), .descriptor = end}, 100), ErrorCode::kUnavailable);
+  for (const int end : pipe) ::close(end);
+}
+
+TEST(SharedSegment, MovesItsMemory) {
+  SharedSegment first = SharedSegment::make(100);
+  std::byte* const data = first.data();
+  const SharedSegment second = std::move(first);
+  EXPECT_EQ(second.data(), data);
+  EXPECT_EQ(first.data(), nullptr);  // NOLINT(bugprone-use-after-move)
+}
+
+}  // namespace
+}  // namespace brigade::comm

@@ -1,0 +1,143 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "brigade/data/core/inputs.h"
+#include "brigade/data/core/node.h"
+#include "brigade/data/core/position.h"
+
+namespace brigade::data {
+
+/// What happens when a dataset is chosen that has no elements any more.
+enum class WhenEmpty {
+  kStop,  ///< That is the end: the mixture never changes.
+  kGoOn,  ///< Another one is chosen, until all are empty.
+};
+
+namespace internal {
+
+/// Says which input gives the next element.
+///
+/// Thread-safety: one call at a time.
+class Chooser {
+ public:
+  virtual ~Chooser() = default;
+  /// The number of an input, counted from 0; nothing at the end. `is_empty` tells the inputs that
+  /// have no elements any more; choosing one of them does nothing.
+  virtual std::optional<std::uint64_t> choose(const std::vector<bool>& is_empty) = 0;
+  virtual io::StateTree save() const = 0;
+  virtual void restore(const io::StateTree& state) = 0;
+};
+
+/// Throws kInvalidArgument if there are no datasets.
+void check_has_datasets(std::size_t count, const std::string& name);
+/// The transform's name for messages: "sample_from_datasets", with what it does when one is empty.
+std::string name_of_chosen(const std::string& name, WhenEmpty when_empty);
+/// Throws kCancelled if the job gives up waiting.
+void check_not_cancelled(const IteratorOptions& options, const std::string& name);
+
+template <class T>
+class ChosenIterator final : public IteratorBase<T> {
+ public:
+  ChosenIterator(std::vector<NodePtr<T>> nodes, std::unique_ptr<Chooser> chooser,
+                 WhenEmpty when_empty, const Sharing& sharing, const IteratorOptions& options,
+                 std::string name)
+      : nodes_(std::move(nodes)),
+        chooser_(std::move(chooser)),
+        when_empty_(when_empty),
+        sharing_(sharing),
+        options_(options),
+        name_(std::move(name)),
+        is_empty_(nodes_.size(), false) {
+    for (std::uint64_t input = 0; input < nodes_.size(); ++input) {
+      inputs_.push_back(iterator_of(input));
+    }
+  }
+
+  std::optional<T> next() override {
+    while (!has_ended_) {
+      const auto chosen = chooser_->choose(is_empty_);
+      if (!chosen) {
+        has_ended_ = true;
+      } else if (is_empty_[*chosen]) {
+        check_not_cancelled(options_, name_);  // choices may name it for ever
+      } else if (auto element = inputs_[*chosen]->next()) {
+        return element;
+      } else {
+        end_input(*chosen);
+      }
+    }
+    return std::nullopt;
+  }
+  io::StateTree save() const override {
+    io::StateTree state =
+        make_position(name_, {{"has_ended", has_ended_ ? 1U : 0U}}, chooser_->save());
+    io::StateTree inputs = io::StateTree::list();
+    for (const auto& input : inputs_) inputs.push_back(input ? input->save() : io::StateTree());
+    state["inputs"] = std::move(inputs);
+    return state;
+  }
+  void restore(const io::StateTree& state) override {
+    check_position(state, name_);
+    for (std::uint64_t input = 0; input < inputs_.size(); ++input) {
+      restore_input(input, position_of_input(state, input, inputs_.size()));
+    }
+    chooser_->restore(position_input(state));
+    has_ended_ = position_number(state, "has_ended") != 0;
+  }
+
+ private:
+  std::unique_ptr<IteratorBase<T>> iterator_of(std::uint64_t input) const {
+    return nodes_[input]->iterator(options_of_joined(options_, sharing_, input));
+  }
+  void end_input(std::uint64_t input) {
+    is_empty_[input] = true;
+    inputs_[input] = nullptr;  // its threads and buffers are not needed any more
+    has_ended_ = when_empty_ == WhenEmpty::kStop ||
+                 std::find(is_empty_.begin(), is_empty_.end(), false) == is_empty_.end();
+  }
+  void restore_input(std::uint64_t input, const io::StateTree& state) {
+    is_empty_[input] = state.is_null();
+    if (is_empty_[input]) {
+      inputs_[input] = nullptr;
+      return;
+    }
+    if (!inputs_[input]) inputs_[input] = iterator_of(input);
+    inputs_[input]->restore(state);
+  }
+
+  std::vector<NodePtr<T>> nodes_;
+  std::unique_ptr<Chooser> chooser_;
+  WhenEmpty when_empty_;
+  Sharing sharing_;
+  IteratorOptions options_;
+  std::string name_;
+  std::vector<std::unique_ptr<IteratorBase<T>>> inputs_;  // none where it is empty
+  std::vector<bool> is_empty_;
+  bool has_ended_ = false;
+};
+
+template <class T>
+std::vector<NodePtr<T>> inputs_in_any_order(std::vector<NodePtr<T>> nodes) {
+  for (NodePtr<T>& node : nodes) node = input_in_any_order(std::move(node));
+  return nodes;
+}
+
+/// What each of several nodes answers.
+template <class T, class F>
+auto of_each(const std::vector<NodePtr<T>>& nodes, F answer) {
+  std::vector<decltype(answer(*nodes.front()))> answers;
+  for (const NodePtr<T>& node : nodes) answers.push_back(answer(*node));
+  return answers;
+}
+
+}  // namespace internal
+
+}  // namespace brigade::data

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "brigade/data/core/recipe.h"
+#include "brigade/io/compression.h"
+#include "brigade/io/file_system.h"
+
+namespace brigade::data::internal {
+
+/// What a folder of elements says about itself, in its `index.json` (docs/formats.md, "Files of
+/// elements").
+struct ElementIndex {
+  std::string type;  ///< `Codec<T>::name()`
+  Recipe recipe;     ///< of the dataset that was written
+  std::uint64_t seed = 0;
+  std::string shard;  ///< of the dataset: "the whole"
+  std::uint64_t count = 0;
+  std::uint64_t files = 1;  ///< element i lies in file i % files
+  io::Compression compression = io::Compression::kNone;
+};
+
+/// Elements in file number `file`.
+std::uint64_t elements_in_file(const ElementIndex& index, std::uint64_t file);
+
+io::Path index_path(const io::Path& folder);
+io::Path records_path(const io::Path& folder, std::uint64_t file, std::uint64_t files);
+io::Path offsets_path(const io::Path& folder, std::uint64_t file, std::uint64_t files);
+
+std::string index_text(const ElementIndex& index);
+/// Throws kDataLoss, naming the path, if the text is no index.
+ElementIndex parse_index(std::string_view text, const io::Path& path);
+
+/// The index of a folder, or nothing if the folder holds none.
+std::optional<ElementIndex> find_index(const io::FileSystem& files, const io::Path& folder);
+
+/// Throws kFailedPrecondition, saying what differs and what to delete, unless the folder holds
+/// elements of this type and, if `wanted` has one, of this recipe.
+void check_index(const ElementIndex& found, const ElementIndex& wanted, const io::Path& folder);
+
+}  // namespace brigade::data::internal

@@ -1,0 +1,34 @@
+#include "brigade/data/core/error_place.h"
+
+#include <new>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+
+namespace brigade::data::internal {
+
+void rethrow_with_place(std::string_view place) {
+  try {
+    throw;
+  } catch (const Error& error) {
+    throw Error(error.code(), base::str_cat(place, error.what()));
+  } catch (const std::bad_alloc&) {
+    throw Error(ErrorCode::kResourceExhausted, base::str_cat(place, "out of memory"));
+  } catch (const std::exception& error) {
+    throw Error(ErrorCode::kAborted, base::str_cat(place, base::without_stack_trace(error.what())));
+  } catch (...) {
+    throw Error(ErrorCode::kAborted,
+                base::str_cat(place, "an exception that is no std::exception"));
+  }
+}
+
+void rethrow_if_cancelled() {
+  try {
+    throw;
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::kCancelled) throw;
+  } catch (...) {  // says something about an element
+  }
+}
+
+}  // namespace brigade::data::internal

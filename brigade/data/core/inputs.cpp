@@ -1,0 +1,104 @@
+#include "brigade/data/core/inputs.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "brigade/base/error.h"
+#include "brigade/base/random.h"
+#include "brigade/base/strings.h"
+#include "brigade/data/core/cardinality.h"
+#include "brigade/data/interleave/inner_options.h"
+
+namespace brigade::data::internal {
+namespace {
+
+bool has(const std::vector<std::int64_t>& inputs, std::int64_t cardinality) {
+  return std::find(inputs.begin(), inputs.end(), cardinality) != inputs.end();
+}
+
+}  // namespace
+
+Sharing sharing_of_joined(const std::vector<Sharing>& inputs) {
+  Sharing joined{.files = inputs.front().files, .list = inputs.front().list, .has_hint = true};
+  for (const Sharing& input : inputs) {
+    // The fewest: whoever asks whether there are enough files for all asks of each input.
+    joined.files = std::min(joined.files, input.files);
+    if (&input != &inputs.front()) joined.list = base::mix_seed(joined.list, input.list);
+    joined.has_hint = joined.has_hint && input.has_hint;
+    if (joined.counted_by.empty()) joined.counted_by = input.counted_by;
+  }
+  if (joined.files == 0) joined.list = 0;
+  return joined;
+}
+
+Sharing sharing_of_aligned(const std::vector<Sharing>& inputs) {
+  Sharing aligned = sharing_of_joined(inputs);
+  aligned.files = 0;
+  aligned.list = 0;
+  return aligned;
+}
+
+IteratorOptions options_of_joined(IteratorOptions options, const Sharing& sharing,
+                                  std::uint64_t input) {
+  const bool is_shared = options.shard.by == ShardBy::kFiles ? sharing.files > 0 : sharing.has_hint;
+  if (!is_shared) options.shard = Shard();
+  return options_of_input(std::move(options), input);
+}
+
+std::string describe_inputs(const std::string& name, const std::vector<std::string>& inputs,
+                            const Labels& labels) {
+  std::vector<std::string> labelled = inputs;
+  for (std::size_t i = 0; i < labels.size(); ++i) labelled[i].insert(0, labels[i]);
+  return base::str_cat(name, "(", base::join(labelled, ", "), ")");
+}
+
+RecipeStep step_of_inputs(const std::string& name, const std::vector<Recipe>& inputs,
+                          const Labels& labels) {
+  std::vector<std::string> texts;
+  std::vector<std::string> fixed;
+  for (Recipe recipe : inputs) {
+    texts.push_back(data::describe(recipe));
+    for (RecipeStep& step : recipe) step.text = step.fixed;
+    fixed.push_back(data::describe(recipe));
+  }
+  return {describe_inputs(name, texts, labels), describe_inputs(name, fixed, labels)};
+}
+
+Order order_of_inputs(const std::vector<Order>& inputs) {
+  const bool is_relaxed = std::find(inputs.begin(), inputs.end(), Order::kRelaxed) != inputs.end();
+  return is_relaxed ? Order::kRelaxed : Order::kInOrder;
+}
+
+std::uint64_t depth_above(const std::vector<std::uint64_t>& inputs) {
+  return *std::max_element(inputs.begin(), inputs.end()) + 1;
+}
+
+std::int64_t cardinality_of_zip(const std::vector<std::int64_t>& inputs) {
+  if (has(inputs, kUnknown)) return kUnknown;
+  std::int64_t shortest = kInfinite;
+  for (const std::int64_t input : inputs) {
+    if (shortest == kInfinite || (input != kInfinite && input < shortest)) shortest = input;
+  }
+  return shortest;
+}
+
+std::int64_t cardinality_of_concatenate(std::int64_t first, std::int64_t second) {
+  if (first == kInfinite || second == kInfinite) return kInfinite;
+  if (first == kUnknown || second == kUnknown) return kUnknown;
+  std::int64_t sum = 0;
+  check_argument(!__builtin_add_overflow(first, second, &sum),
+                 base::str_cat("concatenate: ", first, " and ", second,
+                               " elements are more than can be counted"));
+  return sum;
+}
+
+const io::StateTree& position_of_input(const io::StateTree& state, std::uint64_t input,
+                                       std::uint64_t count) {
+  const std::size_t saved = state.as_list("inputs").size();
+  check_argument(saved == count,
+                 base::str_cat("A position saved of ", saved, " inputs cannot be restored into ",
+                               count, ": restore it into the dataset that it was saved from"));
+  return state.at("inputs", input);
+}
+
+}  // namespace brigade::data::internal

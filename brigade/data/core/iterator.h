@@ -1,0 +1,166 @@
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "brigade/base/error.h"
+#include "brigade/data/runtime/measured.h"
+#include "brigade/data/core/node.h"
+#include "brigade/data/core/position.h"
+#include "brigade/data/runtime/stages.h"
+#include "brigade/io/state_tree.h"
+
+namespace brigade::data {
+
+template <class T>
+class Cursor;
+
+/// Walks once over a dataset, element by element, and can say where it stands.
+///
+/// `next()` returns the elements in order and then nothing, for ever: the end of data is
+/// `std::nullopt`, never an exception. `start_next_epoch()` begins again, with a new order where
+/// the dataset shuffles. An element that could not be made (its file is broken, its map function
+/// threw) is thrown by `next()` at the place of the element; the next call goes on behind it.
+///
+/// `save()` gives the position behind the last element that `next()` returned, however many
+/// elements worker threads have prepared beyond it; `restore()` on an iterator of the same dataset
+/// goes on exactly there. Destroying an iterator, also in mid-epoch, stops and joins its threads.
+///
+/// TensorFlow counterpart: tf.data.Iterator, with Checkpoint(iterator=...) built in.
+/// Thread-safety: one thread at a time, any thread.
+template <class T>
+class Iterator {
+ public:
+  using Element = T;
+
+  Iterator(NodePtr<T> node, IteratorOptions options)
+      : node_(std::move(node)), options_(std::move(options)) {
+    check_shard(options_.shard.count, options_.shard.index, "iterator");
+    if (!options_.stages) options_.stages = std::make_shared<Stages>();  // for the tuner
+    base_ = make_base(options_);
+  }
+  Iterator(Iterator&&) = default;
+  Iterator& operator=(Iterator&& other) {
+    // The threads of the old walk read the old dataset: they end before it may.
+    base_ = std::move(other.base_);
+    node_ = std::move(other.node_);
+    options_ = other.options_;
+    is_interrupted_ = other.is_interrupted_;
+    return *this;
+  }
+
+  /// The next element, or nothing at the end of the epoch. Throws what made the element fail, and
+  /// kCancelled, without passing any, once `IteratorOptions::cancel` is cancelled, also by another
+  /// thread while this call waits.
+  std::optional<T> next() {
+    if (is_cancelled()) std::rethrow_exception(cancelled_walk());
+    check_begun();
+    try {
+      return base_->next();
+    } catch (...) {
+      // Elements that were read on the way may be lost with the call.
+      is_interrupted_ |= is_cancelled() && !base_->keeps_place_when_cancelled();
+      throw;
+    }
+  }
+
+  /// Everything that `restore` needs: seed, epoch, the recipe, and the position of each transform.
+  /// Throws kFailedPrecondition if a call was cancelled midway, unless the last step has threads
+  /// (prefetch, parallel map): those keep their place.
+  io::StateTree save() const {
+    check_state(
+        !is_interrupted_,
+        "Iterator::save: a call of next was cancelled midway, and elements may be lost with "
+        "it; save before, or put prefetch last");
+    check_begun();
+    return iterator_state(options_, node_->recipe(), base_->save());
+  }
+
+  /// What each step did since the walk began, sources first: all steps if `IteratorOptions::stages`
+  /// was made with kAll, otherwise those that `kAutotune` adjusts.
+  std::vector<StageStats> stats() const { return options_.stages->stats(); }
+
+  /// Goes to the position that `state` was saved at. Seed and epoch are taken from the state, so
+  /// that a resumed job repeats nothing and misses nothing. Throws kInvalidArgument, naming the
+  /// first step that differs, and leaves this iterator where it was, if the state was saved from a
+  /// dataset with another recipe, or in another shard; `check` lets a job go on with other lengths.
+  void restore(const io::StateTree& state, RecipeCheck check = RecipeCheck::kSame) {
+    check_recipe_of_state(state, node_->recipe(), check);
+    const IteratorOptions saved = options_of_state(state);
+    check_same_shard(saved.shard, options_.shard);
+    IteratorOptions options = options_;
+    options.seed = saved.seed;
+    options.epoch = saved.epoch;
+    options.shard = saved.shard;
+    auto base = make_base(options);
+    base->restore(position_of_state(state));
+    base_ = std::move(base);
+    options_ = std::move(options);
+    is_interrupted_ = false;
+  }
+
+  /// Starts the next pass over the data, wherever this one stands. If it cannot be begun, it may be
+  /// tried again; until then there is nothing to walk over.
+  void start_next_epoch() {
+    base_ = nullptr;  // joins the threads of this epoch before the next one starts its own
+    IteratorOptions options = options_;
+    ++options.epoch;
+    base_ = make_base(options);
+    options_ = std::move(options);
+    is_interrupted_ = false;
+  }
+
+  /// The number of this epoch; the first is `IteratorOptions::epoch`.
+  std::uint64_t epoch() const { return options_.epoch; }
+
+  /// For range-for: goes on where the iterator stands and ends with its epoch.
+  Cursor<T> begin() { return Cursor<T>(std::shared_ptr<Iterator>(std::shared_ptr<void>(), this)); }
+  std::default_sentinel_t end() { return {}; }
+
+ private:
+  std::unique_ptr<IteratorBase<T>> make_base(const IteratorOptions& options) const {
+    return internal::measured(node_->iterator(options), options.stages, node_->describe());
+  }
+  void check_begun() const {
+    check_state(base_ != nullptr,
+                "Iterator: the next epoch could not be begun; call start_next_epoch again, or "
+                "restore a position");
+  }
+  bool is_cancelled() const { return options_.cancel && options_.cancel->is_cancelled(); }
+
+  NodePtr<T> node_;  // first, so that it outlives what it made
+  IteratorOptions options_;
+  std::unique_ptr<IteratorBase<T>> base_;
+  bool is_interrupted_ = false;
+};
+
+/// What range-for moves along: the element just read. Use `Iterator` where the position matters.
+///
+/// Thread-safety: one thread at a time.
+template <class T>
+class Cursor {
+ public:
+  using value_type = T;
+  using difference_type = std::ptrdiff_t;
+
+  explicit Cursor(std::shared_ptr<Iterator<T>> iterator) : iterator_(std::move(iterator)) {
+    ++*this;
+  }
+  T& operator*() { return *element_; }
+  Cursor& operator++() {
+    element_ = iterator_->next();
+    return *this;
+  }
+  bool operator==(std::default_sentinel_t) const { return !element_.has_value(); }
+
+ private:
+  std::shared_ptr<Iterator<T>> iterator_;
+  std::optional<T> element_;
+};
+
+}  // namespace brigade::data

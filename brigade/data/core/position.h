@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "brigade/data/core/node.h"
+#include "brigade/data/core/recipe.h"
+#include "brigade/io/state_tree.h"
+
+namespace brigade::data {
+
+/// A number in a saved position, with its name.
+struct PositionNumber {
+  std::string_view name;
+  std::uint64_t value;
+};
+
+/// The state of one transform: its name, its numbers, and the state of its input if it has one.
+/// What each transform's `save` returns, so that `restore` can tell a state of another transform.
+io::StateTree make_position(std::string_view transform,
+                            std::initializer_list<PositionNumber> numbers,
+                            std::optional<io::StateTree> input = std::nullopt);
+
+/// Throws kInvalidArgument unless `state` was made by `make_position(transform, ...)`.
+void check_position(const io::StateTree& state, std::string_view transform);
+
+/// One of the numbers. Throws kInvalidArgument if it is not there.
+std::uint64_t position_number(const io::StateTree& state, std::string_view name);
+
+/// The state of the input. Throws kInvalidArgument if it is not there.
+const io::StateTree& position_input(const io::StateTree& state);
+bool has_position_input(const io::StateTree& state);
+
+/// What `Iterator::save` returns: the options of the epoch under way, the recipe of the dataset,
+/// and the position in it.
+io::StateTree iterator_state(const IteratorOptions& options, const Recipe& recipe,
+                             io::StateTree position);
+IteratorOptions options_of_state(const io::StateTree& state);
+/// Throws kInvalidArgument, naming the first step that differs, unless the state was saved in a
+/// dataset of this recipe. States of versions that saved none pass.
+void check_recipe_of_state(const io::StateTree& state, const Recipe& own, RecipeCheck check);
+/// Throws kInvalidArgument unless a position saved in `saved` may be gone on from in `own`.
+void check_same_shard(const Shard& saved, const Shard& own);
+const io::StateTree& position_of_state(const io::StateTree& state);
+
+namespace internal {
+
+/// Throws kInvalidArgument if a saved position lies behind the end of a source, or of the input of
+/// a step, as far as `cardinality` tells where that is: nobody walks to an end that is not there.
+void check_source_position(std::uint64_t index, std::int64_t cardinality, const std::string& name);
+
+}  // namespace internal
+
+}  // namespace brigade::data

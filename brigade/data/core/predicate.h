@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "brigade/data/transforms/map.h"
+
+namespace brigade::data::internal {
+
+/// A user's question about elements (filter, take_while), with its errors named.
+///
+/// Thread-safety: as the function.
+template <class F>
+struct Predicate {
+  std::shared_ptr<const F> function;
+  std::string where;
+  std::uint64_t epoch;
+
+  /// The element at `place`, counted from the start of the epoch.
+  template <class T>
+  bool operator()(const T& element, std::uint64_t place) const {
+    try {
+      return (*function)(element);
+    } catch (...) {
+      rethrow_at_element(where, epoch, place);
+    }
+  }
+};
+
+}  // namespace brigade::data::internal

@@ -1,0 +1,101 @@
+#include "brigade/data/core/recipe.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "brigade/base/error.h"
+#include "brigade/base/log.h"
+#include "brigade/base/strings.h"
+
+namespace brigade::data {
+namespace {
+
+using base::str_cat;
+
+/// Texts of users may be any bytes, states are UTF-8.
+std::string in_ascii(std::string_view text) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string ascii;
+  for (const char character : text) {
+    const auto byte = static_cast<unsigned char>(character);
+    if (byte < 0x80) {
+      ascii += character;
+    } else {
+      ascii += str_cat("\\x", kDigits[byte / 16], kDigits[byte % 16]);
+    }
+  }
+  return ascii;
+}
+
+/// As it comes back from a state.
+Recipe as_saved(const Recipe& recipe) {
+  Recipe saved;
+  for (const RecipeStep& step : recipe)
+    saved.emplace_back(in_ascii(step.text), in_ascii(step.fixed));
+  return saved;
+}
+
+bool has_same_fixed_parts(const Recipe& a, const Recipe& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const RecipeStep& x, const RecipeStep& y) { return x.fixed == y.fixed; });
+}
+
+}  // namespace
+
+std::string describe(const Recipe& recipe) {
+  std::vector<std::string> texts;
+  for (const RecipeStep& step : recipe) texts.push_back(step.text);
+  return base::join(texts, " | ");
+}
+
+io::StateTree save_recipe(const Recipe& recipe) {
+  io::StateTree state = io::StateTree::list();
+  for (const RecipeStep& step : as_saved(recipe)) {
+    if (step.fixed == step.text) {
+      state.push_back(step.text);
+    } else {
+      state.push_back(io::StateTree::List{step.text, step.fixed});
+    }
+  }
+  return state;
+}
+
+Recipe load_recipe(const io::StateTree& state) {
+  Recipe recipe;
+  for (const io::StateTree& step : state.as_list()) {
+    if (step.kind() == io::StateKind::kString) {
+      recipe.emplace_back(step.as_string());
+    } else {
+      recipe.emplace_back(step.as_string(0), step.as_string(1));
+    }
+  }
+  return recipe;
+}
+
+std::string difference(const Recipe& there, const Recipe& own) {
+  const Recipe here = as_saved(own);
+  for (std::size_t i = 0; i < std::max(there.size(), here.size()); ++i) {
+    if (i >= here.size()) return str_cat("step ", i + 1, ", ", there[i].text, ", is missing here");
+    if (i >= there.size()) return str_cat("step ", i + 1, ", ", here[i].text, ", was not there");
+    if (there[i] == here[i]) continue;
+    return str_cat("step ", i + 1, " is ", there[i].text, " there and ", here[i].text, " here");
+  }
+  return "";
+}
+
+void check_same_recipe(const Recipe& saved, const Recipe& own, RecipeCheck check) {
+  const std::string different = difference(saved, own);
+  if (different.empty()) return;
+  const std::string both = str_cat("The position was saved in ", describe(saved),
+                                   ", and this pipeline is ", describe(own), ": ", different);
+  if (check == RecipeCheck::kOtherLengths && has_same_fixed_parts(saved, as_saved(own))) {
+    base::log_warning(str_cat(both, ". It goes on behind the last element it had."));
+    return;
+  }
+  throw Error(ErrorCode::kInvalidArgument,
+              str_cat(both,
+                      ". Restore it into the pipeline that it was saved in, or begin a new "
+                      "epoch."));
+}
+
+}  // namespace brigade::data

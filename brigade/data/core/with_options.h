@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "brigade/data/core/node.h"
+#include "brigade/data/runtime/stages.h"
+
+namespace brigade::data {
+
+/// What holds for a whole dataset: see `Dataset::with_options`. Unset: left to the steps.
+///
+/// TensorFlow counterpart: tf.data.Options.
+struct Options {
+  /// The order of parallel steps that do not choose one themselves.
+  std::optional<Order> order{};
+  /// What `kAutotune` may do, where the walk itself does not say.
+  Tuning tuning{};
+};
+
+namespace internal {
+
+/// No step of its own: hands its input's through.
+template <class T>
+class WithOptionsNode final : public Node<T> {
+ public:
+  WithOptionsNode(NodePtr<T> input, Options options)
+      : input_(std::move(input)), options_(std::move(options)) {}
+  std::unique_ptr<IteratorBase<T>> iterator(const IteratorOptions& options) const override {
+    if (options.stages) options.stages->offer(options_.tuning);
+    return input_->iterator(for_input(options));
+  }
+  std::int64_t cardinality() const override { return input_->cardinality(); }
+  std::string describe() const override { return input_->describe(); }
+  Recipe recipe() const override { return input_->recipe(); }
+  std::uint64_t depth() const override { return input_->depth(); }
+  Sharing sharing() const override { return input_->sharing(); }
+  Order order(const IteratorOptions& options) const override {
+    return input_->order(for_input(options));
+  }
+
+ private:
+  IteratorOptions for_input(IteratorOptions options) const {
+    if (!options.order) options.order = options_.order;
+    return options;
+  }
+
+  NodePtr<T> input_;
+  Options options_;
+};
+
+}  // namespace internal
+
+/// See `Dataset::with_options`.
+template <class T>
+NodePtr<T> make_with_options(NodePtr<T> input, Options options) {
+  return std::make_shared<const internal::WithOptionsNode<T>>(std::move(input), std::move(options));
+}
+
+}  // namespace brigade::data

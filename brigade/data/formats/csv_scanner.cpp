@@ -1,0 +1,139 @@
+#include "brigade/data/formats/csv_scanner.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+
+namespace brigade::data {
+namespace {
+
+constexpr char kQuote = '"';
+
+bool is_line_end(char c) {
+  return c == '\n' || c == '\r';
+}
+
+/// Walks once over a text and makes one row of it.
+class Scanner {
+ public:
+  Scanner(std::string_view text, const CsvFormat& format, CsvEnd end)
+      : text_(text),
+        delimiter_(format.delimiter),
+        has_quotes_(format.quotes == CsvQuotes::kOn),
+        is_final_(end == CsvEnd::kIsFinal) {}
+
+  CsvRecord run() {
+    while (has_field() && at_ < text_.size() && text_[at_] == delimiter_) ++at_;
+    end();
+    return std::move(record_);
+  }
+
+ private:
+  bool is_end_of_field(char c) const { return c == delimiter_ || is_line_end(c); }
+
+  /// Reads a field, up to what ends it; if it is broken, up to the end of the line.
+  bool has_field() {
+    const bool is_quoted = has_quotes_ && at_ < text_.size() && text_[at_] == kQuote;
+    return is_quoted ? quoted() : plain();
+  }
+
+  bool plain() {
+    const std::size_t begin = at_;
+    while (at_ < text_.size() && !is_end_of_field(text_[at_])) {
+      if (has_quotes_ && text_[at_] == kQuote) return fail("has a quote within a field");
+      ++at_;
+    }
+    record_.fields.push_back({text_.substr(begin, at_ - begin)});
+    return true;
+  }
+
+  bool quoted() {
+    const std::size_t begin = ++at_;
+    bool has_quotes_inside = false;
+    while (true) {
+      at_ = text_.find(kQuote, at_);
+      if (at_ == std::string_view::npos) return unclosed(begin);
+      if (at_ + 1 == text_.size() || text_[at_ + 1] != kQuote) break;
+      has_quotes_inside = true;
+      at_ += 2;
+    }
+    record_.fields.push_back({text_.substr(begin, at_ - begin), has_quotes_inside});
+    record_.lines += lines_in(begin);
+    ++at_;
+    if (at_ == text_.size() || is_end_of_field(text_[at_])) return true;
+    return fail("has more than a delimiter behind a closing quote");
+  }
+  std::uint64_t lines_in(std::size_t begin) const {
+    return static_cast<std::uint64_t>(std::count(text_.begin() + static_cast<std::ptrdiff_t>(begin),
+                                                 text_.begin() + static_cast<std::ptrdiff_t>(at_),
+                                                 '\n'));
+  }
+  bool unclosed(std::size_t begin) {
+    at_ = text_.size();
+    record_.lines += lines_in(begin);
+    return fail("has a quote that is never closed");
+  }
+
+  bool fail(const char* problem) {
+    while (at_ < text_.size() && !is_line_end(text_[at_])) ++at_;
+    record_.problem = problem;
+    return false;
+  }
+
+  /// Passes the end of the line.
+  void end() {
+    if (at_ < text_.size()) {
+      const bool is_return = text_[at_++] == '\r';
+      ++record_.lines;
+      const bool may_go_on = is_return && at_ == text_.size() && !is_final_;
+      record_.is_whole = !may_go_on;  // with a '\n'
+      if (is_return && at_ < text_.size() && text_[at_] == '\n') ++at_;
+    } else {
+      record_.is_whole = is_final_;
+    }
+    record_.bytes = at_;
+  }
+
+  std::string_view text_;
+  char delimiter_;
+  bool has_quotes_;
+  bool is_final_;
+  std::size_t at_ = 0;
+  CsvRecord record_;
+};
+
+}  // namespace
+
+std::string CsvField::value() const {
+  if (!has_quotes_inside) return std::string(text);
+  std::string value;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    value += text[i];
+    if (text[i] == kQuote) ++i;  // they come in pairs
+  }
+  return value;
+}
+
+CsvRecord scan_csv_record(std::string_view text, const CsvFormat& format, CsvEnd end) {
+  if (format.delimiter == kQuote || is_line_end(format.delimiter)) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "csv: the delimiter is a quote or a line end; choose another character");
+  }
+  return Scanner(text, format, end).run();
+}
+
+std::vector<std::string> parse_csv_line(std::string_view line, const CsvFormat& format) {
+  const CsvRecord record = scan_csv_record(line, format, CsvEnd::kIsFinal);
+  if (!record.problem.empty() || record.bytes < line.size()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                base::str_cat("The line \"", line.substr(0, 200), "\" ",
+                              record.problem.empty() ? "is followed by others" : record.problem));
+  }
+  std::vector<std::string> values;
+  for (const CsvField& field : record.fields) values.push_back(field.value());
+  return values;
+}
+
+}  // namespace brigade::data

@@ -1,0 +1,112 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "brigade/data/formats/example.h"
+#include "brigade/data/formats/wire_reader.h"
+
+namespace brigade::data {
+
+/// One feature in the bytes of an example, not read yet.
+///
+/// Thread-safety: immutable. Lifetime: that of the bytes.
+class FeatureView {
+ public:
+  FeatureView() = default;
+  FeatureView(FeatureKind kind, std::string_view list, std::string_view whole)
+      : kind_(kind), list_(list), whole_(whole) {}
+
+  FeatureKind kind() const { return kind_; }
+  /// Calls `take(value)` for each value, which must be of that kind. Throw kDataLoss if the list is
+  /// broken.
+  template <class Take>
+  void each_bytes(Take take) const;
+  template <class Take>
+  void each_float(Take take) const;
+  template <class Take>
+  void each_int64(Take take) const;
+  /// All values.
+  Feature read() const;
+
+ private:
+  static float float_of(std::uint64_t bits);
+  [[noreturn]] void fail_packed() const;
+
+  FeatureKind kind_ = FeatureKind::kNone;
+  std::string_view list_;   // a message BytesList, FloatList or Int64List
+  std::string_view whole_;  // the example, in which errors count bytes
+};
+
+/// The features in the bytes of an example, one after the other.
+///
+/// Thread-safety: one thread at a time. Lifetime: that of the bytes.
+class ExampleView {
+ public:
+  explicit ExampleView(std::string_view bytes)
+      : whole_(bytes), example_(bytes, bytes), features_({}, bytes) {}
+
+  /// Reads on to the next feature, if there is one. A name may come twice: then the last counts.
+  /// Throws kDataLoss if the bytes are broken.
+  bool next();
+  std::string_view name() const { return name_; }
+  const FeatureView& feature() const { return feature_; }
+
+ private:
+  void read_entry(std::string_view entry);
+  FeatureView feature_in(std::string_view message) const;
+
+  std::string_view whole_;
+  internal::WireReader example_;
+  internal::WireReader features_;
+  std::string_view name_;
+  FeatureView feature_;
+};
+
+template <class Take>
+void FeatureView::each_bytes(Take take) const {
+  internal::WireReader list(list_, whole_);
+  while (!list.is_at_end()) {
+    const internal::WireField field = list.next();
+    if (field.number == 1 && field.type == internal::WireType::kBytes) take(field.bytes);
+  }
+}
+
+template <class Take>
+void FeatureView::each_float(Take take) const {
+  using internal::WireType;
+  internal::WireReader list(list_, whole_);
+  while (!list.is_at_end()) {
+    const internal::WireField field = list.next();
+    if (field.number != 1) continue;
+    if (field.type == WireType::kFixed32) take(float_of(field.value));
+    if (field.type != WireType::kBytes) continue;
+    if (field.bytes.size() % 4 != 0) fail_packed();
+    for (std::size_t i = 0; i < field.bytes.size(); i += 4) {
+      std::uint64_t bits = 0;
+      for (std::size_t k = 4; k > 0; --k) {
+        bits = bits << 8 | static_cast<unsigned char>(field.bytes[i + k - 1]);
+      }
+      take(float_of(bits));
+    }
+  }
+}
+
+template <class Take>
+void FeatureView::each_int64(Take take) const {
+  using internal::WireType;
+  internal::WireReader list(list_, whole_);
+  while (!list.is_at_end()) {
+    const internal::WireField field = list.next();
+    if (field.number != 1) continue;
+    if (field.type == WireType::kVarint) take(static_cast<std::int64_t>(field.value));
+    if (field.type != WireType::kBytes) continue;
+    internal::WireReader packed(field.bytes, whole_);
+    while (!packed.is_at_end()) take(static_cast<std::int64_t>(packed.varint()));
+  }
+}
+
+}  // namespace brigade::data

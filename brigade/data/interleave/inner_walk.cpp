@@ -1,0 +1,21 @@
+#include "brigade/data/interleave/inner_walk.h"
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+#include "brigade/data/core/error_place.h"
+
+namespace brigade::data::internal {
+
+void rethrow_in_inner(const std::string& where, std::uint64_t epoch, std::uint64_t element) {
+  rethrow_with_place(
+      base::str_cat(where, ", in the dataset of element ", element, " of epoch ", epoch, ": "));
+}
+
+void throw_inner_too_short(const std::string& where, std::uint64_t element) {
+  throw Error(
+      ErrorCode::kInvalidArgument,
+      base::str_cat("The saved position lies in the dataset that ", where, " makes of element ",
+                    element, ", which now has fewer elements: was it saved from other data?"));
+}
+
+}  // namespace brigade::data::internal

@@ -1,0 +1,65 @@
+#include "brigade/data/interleave/interleave.h"
+
+#include <algorithm>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+
+namespace brigade::data::internal {
+
+std::uint64_t cycle_length_for(const InterleaveOptions& options) {
+  constexpr std::int64_t kLongestCycle = 65536;
+  if (options.cycle_length == kAutotune) {
+    const std::uint64_t cores = usable_cores();
+    if (options.parallelism == 1) return cores;
+    if (options.parallelism == kAutotune) return (cores + 2) / 3;
+    return std::min<std::uint64_t>(threads_for(options.parallelism, "interleave"), cores);
+  }
+  check_argument(options.cycle_length >= 1 && options.cycle_length <= kLongestCycle,
+                 base::str_cat("interleave: cycle_length is ", options.cycle_length,
+                               "; it must be 1 to ", kLongestCycle, ", or kAutotune"));
+  return static_cast<std::uint64_t>(options.cycle_length);
+}
+
+InterleaveShape shape_of_interleave(const InterleaveOptions& options) {
+  check_argument(options.block_length >= 1,
+                 base::str_cat("interleave: block_length is ", options.block_length,
+                               "; it must be 1 or more"));
+  return {.name = "interleave",
+          .cycle_length = cycle_length_for(options),
+          .block_length = static_cast<std::uint64_t>(options.block_length)};
+}
+
+std::string name_of_interleave(const InterleaveShape& shape, const InterleaveOptions& options) {
+  const bool is_relaxed = options.parallelism != 1 && options.order == Order::kRelaxed;
+  return base::str_cat(shape.name, "(cycle ", shape.cycle_length, ", block ", shape.block_length,
+                       is_relaxed ? ", relaxed)" : ")");
+}
+
+Order order_of_interleave(const InterleaveOptions& options, const IteratorOptions& job) {
+  if (job.order == Order::kInOrder) return Order::kInOrder;
+  return options.order.value_or(job.order.value_or(Order::kInOrder));
+}
+
+InterleaveThreads threads_of_interleave(const InterleaveOptions& options, std::size_t threads,
+                                        const InterleaveShape& shape, const IteratorOptions& job,
+                                        const std::string& path) {
+  // Those of the cycle, and as many that come after them.
+  const std::size_t most_lanes = 2 * shape.cycle_length;
+  StageLimits limits;
+  if (options.parallelism == kAutotune) {
+    limits = {.max_threads = std::min(most_tried_threads(), most_lanes),
+              .sure_threads = std::min(most_tuned_threads(), most_lanes)};
+  }
+  const std::size_t first = std::min(threads, most_lanes);
+  const std::size_t next_lanes =
+      std::min<std::size_t>(std::max(first, limits.max_threads), shape.cycle_length);
+  // Lanes in slots may have two chunks ready, those behind them one.
+  InterleaveThreads result{.order = order_of_interleave(options, job),
+                           .settings = {first, most_lanes + next_lanes},
+                           .stages = job.stages};
+  if (job.stages) result.stage = job.stages->enter(path, result.settings, limits);
+  return result;
+}
+
+}  // namespace brigade::data::internal

@@ -1,0 +1,149 @@
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "brigade/concurrency/linked_token.h"
+#include "brigade/data/runtime/autotune.h"
+#include "brigade/data/core/cardinality.h"
+#include "brigade/data/interleave/inner_options.h"
+#include "brigade/data/interleave/inner_walk.h"
+#include "brigade/data/interleave/interleave_position.h"
+#include "brigade/data/interleave/interleave_walk.h"
+#include "brigade/data/core/node.h"
+#include "brigade/data/core/order.h"
+#include "brigade/data/interleave/parallel_interleave.h"
+
+namespace brigade::data {
+
+struct InterleaveOptions {
+  /// Datasets that are open at once and take turns. `kAutotune` follows TensorFlow, and so gives
+  /// another order on another number of cores: that number without threads; at most `parallelism`
+  /// with them; a third of the cores if the parallelism is `kAutotune` too. Set it where runs on
+  /// different machines must agree.
+  std::int64_t cycle_length = kAutotune;
+  /// Elements that a dataset gives in its turn.
+  std::int64_t block_length = 1;
+  /// Threads that make the datasets and read them ahead, or `kAutotune`. 1 does all of it on the
+  /// thread of the consumer, when it is due. The elements and their order are the same.
+  std::int64_t parallelism = 1;
+  /// kRelaxed gives, with threads, whatever is ready next in place of waiting for a slow dataset.
+  /// Unset: as `IteratorOptions::order` says, in order otherwise.
+  std::optional<Order> order{};
+};
+
+namespace internal {
+
+/// The number of datasets that are open at once. Throws kInvalidArgument unless the cycle length is
+/// `kAutotune` or in 1 ... 65536.
+std::uint64_t cycle_length_for(const InterleaveOptions& options);
+
+/// Throws kInvalidArgument if the block length is less than 1.
+InterleaveShape shape_of_interleave(const InterleaveOptions& options);
+
+/// The transform's name for messages: all that decides the order.
+std::string name_of_interleave(const InterleaveShape& shape, const InterleaveOptions& options);
+
+Order order_of_interleave(const InterleaveOptions& options, const IteratorOptions& job);
+
+/// How threads work at it, `threads` at first: no more than lanes that may be read at once.
+InterleaveThreads threads_of_interleave(const InterleaveOptions& options, std::size_t threads,
+                                        const InterleaveShape& shape, const IteratorOptions& job,
+                                        const std::string& path);
+
+template <class F, class T>
+struct InnerTraits {
+  static_assert(std::invocable<const F&, T>,
+                "The function of flat_map and interleave must be callable as fn(element), and be "
+                "const (no mutable lambda): threads share it");
+  using Result = std::remove_cvref_t<std::invoke_result_t<const F&, T>>;
+  static_assert(
+      requires(const Result& made) {
+        typename Result::Element;
+        { made.node() } -> std::convertible_to<NodePtr<typename Result::Element>>;
+      },
+      "The function of flat_map and interleave must return a Dataset");
+  using Element = typename Result::Element;
+};
+
+template <class T, class U>
+class InterleaveNode final : public TransformNode<U, T> {
+ public:
+  using Function = std::function<NodePtr<U>(T&&)>;
+
+  InterleaveNode(NodePtr<T> input, Function function, InterleaveShape shape, std::string name,
+                 InterleaveOptions options)
+      : TransformNode<U, T>(std::move(input), std::move(name)),
+        function_(std::move(function)),
+        shape_(std::move(shape)),
+        options_(options),
+        threads_(threads_for(options.parallelism, shape_.name)) {}
+  std::unique_ptr<IteratorBase<U>> iterator(const IteratorOptions& walk) const override {
+    if (options_.parallelism == 1) {
+      return std::make_unique<InterleaveIterator<T, U>>(input_of(walk), maker_of(walk), shape_);
+    }
+    auto end = std::make_unique<const concurrency::LinkedToken>(walk.cancel);
+    const IteratorOptions job = options_ended_by(*end, walk);
+    return std::make_unique<ParallelInterleaveIterator<T, U>>(
+        input_of(job), maker_of(job), shape_,
+        threads_of_interleave(options_, threads_, shape_, job, this->describe()), std::move(end));
+  }
+  /// The input keeps its order, and so do the inner datasets.
+  Order order(const IteratorOptions& job) const override {
+    return options_.parallelism == 1 ? Order::kInOrder : order_of_interleave(options_, job);
+  }
+  std::int64_t cardinality() const override { return kUnknown; }
+
+ private:
+  NotedInput<T> input_of(const IteratorOptions& job) const {
+    return {this->input().iterator(job), job.cancel};
+  }
+  InnerMaker<T, U> maker_of(const IteratorOptions& job) const {
+    return {function_, this->describe(), options_in_order(job)};
+  }
+
+  Function function_;
+  InterleaveShape shape_;
+  InterleaveOptions options_;
+  std::size_t threads_;
+};
+
+template <class T, class F>
+auto make_interleaved(NodePtr<T> input, F function, InterleaveShape shape, std::string name,
+                      const InterleaveOptions& options) {
+  using U = typename InnerTraits<F, T>::Element;
+  return NodePtr<U>(std::make_shared<const InterleaveNode<T, U>>(
+      std::move(input),
+      // Shared, since std::function asks for copies and lambdas may hold what cannot be copied.
+      [function = std::make_shared<const F>(std::move(function))](T&& element) -> NodePtr<U> {
+        return (*function)(std::move(element)).node();
+      },
+      std::move(shape), std::move(name), options));
+}
+
+}  // namespace internal
+
+/// See `Dataset::interleave`.
+template <class T, class F>
+auto make_interleave(NodePtr<T> input, F function, const InterleaveOptions& options) {
+  internal::InterleaveShape shape = internal::shape_of_interleave(options);
+  std::string name = internal::name_of_interleave(shape, options);
+  return internal::make_interleaved(std::move(input), std::move(function), std::move(shape),
+                                    std::move(name), options);
+}
+
+/// See `Dataset::flat_map`: a cycle of one dataset.
+template <class T, class F>
+auto make_flat_map(NodePtr<T> input, F function) {
+  return internal::make_interleaved(std::move(input), std::move(function), {.name = "flat_map"},
+                                    "flat_map", {.cycle_length = 1});
+}
+
+}  // namespace brigade::data

@@ -1,0 +1,92 @@
+#include "brigade/data/interleave/interleave_reader.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "brigade/data/core/source.h"
+#include "brigade/data/testing/dataset_contract.h"
+
+namespace brigade::data::internal {
+namespace {
+
+using testing::error_of;
+using Maker = InnerMaker<std::int64_t, std::int64_t>;
+using Reader = InterleaveReader<std::int64_t, std::int64_t>;
+using Lane = Reader::Lane;
+
+/// The dataset of an element is range(element), of a negative one there is none.
+Maker maker(IteratorOptions options = {}) {
+  return {[](std::int64_t&& x) {
+            if (x < 0) throw Error(ErrorCode::kNotFound, "no such file");
+            return range(x).node();
+          },
+          "test", options};
+}
+Lane lane_of(std::int64_t element) {
+  return Lane({{}, {element, nullptr}});
+}
+
+TEST(InterleaveReader, ReadsAllInChunksThatGrowAndClosesWhatItRead) {
+  const Maker ranges = maker();
+  Lane lane = lane_of(100);
+  std::int64_t expected = 0;
+  std::size_t longest = 0;
+  Lane::Chunk chunk;
+  do {
+    chunk = Reader(ranges).read(lane);
+    longest = std::max(longest, chunk.results.size());
+    for (const auto& result : chunk.results) ASSERT_EQ(result.element, expected++);
+  } while (chunk.end == Lane::End::kNotYet);
+  EXPECT_EQ(chunk.end, Lane::End::kRead);
+  EXPECT_EQ(expected, 100);
+  EXPECT_LE(longest, 16U);
+  EXPECT_FALSE(lane.walk.is_open());
+}
+
+TEST(InterleaveReader, NotesTheStateBeforeAChunkEveryFewElements) {
+  const Maker ranges = maker();
+  const auto dataset = range(200);
+  Lane lane = lane_of(200);
+  std::int64_t place = 0;
+  std::int64_t noted = 0;
+  while (place < 150) {
+    const Lane::Chunk chunk = Reader(ranges).read(lane);
+    if (chunk.note) {
+      const auto iterator = dataset.node()->iterator({});
+      iterator->restore(*chunk.note);
+      ASSERT_EQ(iterator->next(), place) << "the note is that of the first result";
+      noted = place;
+    }
+    place += static_cast<std::int64_t>(chunk.results.size());
+    ASSERT_LE(place - noted, 16 + 16) << "a restore would repeat too much";
+  }
+}
+
+TEST(InterleaveReader, ADatasetThatCannotBeMadeIsOneResult) {
+  const Maker ranges = maker();
+  Lane lane = lane_of(-1);
+  const Lane::Chunk chunk = Reader(ranges).read(lane);
+  EXPECT_EQ(chunk.end, Lane::End::kNotMade);
+  ASSERT_EQ(chunk.results.size(), 1U);
+  EXPECT_TRUE(chunk.results[0].error);
+}
+
+TEST(InterleaveReader, WhatFailsOnceTheWalkIsCancelledIsNoResult) {
+  const concurrency::CancelToken cancel;
+  cancel.cancel();
+  const Maker ranges = maker({.cancel = cancel});
+  Lane unmade = lane_of(-1);
+  EXPECT_EQ(error_of([&] { Reader(ranges).read(unmade); }).code(), ErrorCode::kNotFound);
+  Maker breaking = maker({.cancel = cancel});
+  breaking.make = [](std::int64_t&&) {
+    return range(3)
+        .map([](std::int64_t) -> std::int64_t { throw Error(ErrorCode::kDataLoss, "broken"); })
+        .node();
+  };
+  Lane broken = lane_of(3);
+  EXPECT_EQ(error_of([&] { Reader(breaking).read(broken); }).code(), ErrorCode::kDataLoss);
+}
+
+}  // namespace
+}  // namespace brigade::data::internal

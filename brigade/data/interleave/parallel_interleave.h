@@ -1,0 +1,179 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "brigade/concurrency/linked_token.h"
+#include "brigade/data/interleave/inner_walk.h"
+#include "brigade/data/interleave/interleave_position.h"
+#include "brigade/data/interleave/interleave_reader.h"
+#include "brigade/data/interleave/interleave_schedule.h"
+#include "brigade/data/interleave/interleave_walk.h"
+#include "brigade/data/core/node.h"
+#include "brigade/data/core/noted_input.h"
+#include "brigade/data/core/order.h"
+#include "brigade/data/core/outcome.h"
+#include "brigade/data/runtime/tuned_stage.h"
+#include "brigade/data/runtime/worker_meter.h"
+#include "brigade/data/runtime/workers.h"
+
+namespace brigade::data::internal {
+
+/// How several threads work at an interleave.
+struct InterleaveThreads {
+  Order order = Order::kInOrder;
+  /// Threads, and the most chunks that may be under way or ready.
+  StageSettings settings{};
+  /// Where the step counts and from where it takes the number of threads, which then may change
+  /// while it runs. Null: nowhere.
+  std::shared_ptr<Stages> stages{};
+  Stage* stage = nullptr;
+};
+
+/// Interleaves as `InterleaveIterator` does, with threads that make the inner datasets and read
+/// each a bounded way ahead: those whose turn it is, and a few that come after them. In order it
+/// gives the same elements in the same order; relaxed it gives what is ready in place of waiting.
+///
+/// The saved position is that of the consumer, in the form of `InterleaveIterator`: for each open
+/// dataset a noted state and the number of elements delivered since, for the input the place behind
+/// the last dataset that got a turn. So nothing is lost or doubled, however far the threads are.
+///
+/// Threads start with the first `next()` and are joined at the end, on `restore` and on
+/// destruction.
+///
+/// Thread-safety: as `IteratorBase`; the maker's function is called by several threads at once.
+template <class T, class U>
+class ParallelInterleaveIterator final : public IteratorBase<U> {
+ public:
+  /// `end`, which the input and the inner datasets wait with, is cancelled on destruction.
+  ParallelInterleaveIterator(NotedInput<T> input, InnerMaker<T, U> maker, InterleaveShape shape,
+                             const InterleaveThreads& threads,
+                             std::unique_ptr<const concurrency::LinkedToken> end = nullptr)
+      : end_(std::move(end)),
+        input_(std::move(input)),
+        maker_(std::move(maker)),
+        shape_(std::move(shape)),
+        order_(threads.order),
+        stage_(threads.stages, threads.stage, threads.settings),
+        schedule_({.order = order_,
+                   .cancel = maker_.options.cancel,
+                   .where = maker_.where,
+                   .counters = stage_.counters()},
+                  InterleaveCycle<T, U>(shape_, input_.here())) {}
+  ~ParallelInterleaveIterator() override {
+    if (end_) end_->cancel();
+    stop();
+  }
+
+  std::optional<U> next() override {
+    if (has_ended_) return std::nullopt;
+    InterleaveCycle<T, U>& cycle = schedule_.cycle();
+    if (!cycle.has_result() && !select()) {
+      stop();
+      has_ended_ = true;
+      return std::nullopt;
+    }
+    const bool is_failed = cycle.lane_at_turn()->is_failed;
+    Outcome<U> outcome = cycle.take();
+    if (is_failed) schedule_.close_failed();
+    return std::move(outcome).take();
+  }
+  std::uint64_t skip(std::uint64_t count) override {
+    // What is under way goes by faster than the datasets open anew.
+    if (count < kLongSkip || order_ == Order::kRelaxed) return IteratorBase<U>::skip(count);
+    const io::StateTree state = save();
+    stop();
+    InterleaveIterator<T, U> walk(std::move(input_), maker_, shape_);
+    walk.restore(state);
+    const std::uint64_t passed = walk.skip(count);
+    const io::StateTree reached = walk.save();
+    input_ = std::move(walk).release_input();
+    restore(reached);
+    return passed;
+  }
+  io::StateTree save() const override {
+    return save_interleave(shape_, schedule_.cycle().position());
+  }
+  void restore(const io::StateTree& state) override {
+    const InterleavePosition position = load_interleave(shape_, state);
+    stop();
+    std::vector<InnerWalk<U>> walks = reopen_all(input_, maker_, position);
+    for (std::size_t slot = 0; slot < walks.size(); ++slot) {
+      if (walks[slot].is_open()) schedule_.cycle().put(slot, std::move(walks[slot]));
+    }
+    schedule_.cycle().go_to(position);
+    has_ended_ = false;
+  }
+  bool keeps_place_when_cancelled() const override { return true; }
+
+ private:
+  static constexpr std::uint64_t kLongSkip = 1024;
+
+  /// The consumer: goes on to the next result; false at the end.
+  bool select() {
+    if (!workers_) start();
+    if (const auto settings = stage_.changes()) {
+      schedule_.set_threads(settings->threads);
+      workers_->set_count(settings->threads);
+    }
+    if (!schedule_.select()) return false;
+    const auto& lane = *schedule_.cycle().lane_at_turn();
+    if (lane.taken == 0) stage_.count_chunk(lane.current);  // it is new
+    return true;
+  }
+
+  void start() {
+    const StageSettings settings = stage_.begin();
+    schedule_.start(settings.threads);
+    workers_ = std::make_unique<Workers>(shape_.name, [this](const Workers&, std::size_t number) {
+      try {
+        run_worker(number);
+      } catch (...) {  // not an element's error, those travel with it
+        schedule_.fail(std::current_exception());
+      }
+    });
+    workers_->set_count(settings.threads);
+  }
+  /// Joins the threads and drops what they have read ahead.
+  void stop() {
+    schedule_.stop();
+    workers_ = nullptr;
+    stage_.end();
+    schedule_.cycle().clear();
+  }
+
+  void run_worker(std::size_t number) {
+    using Clock = WorkerMeter::Clock;
+    WorkerMeter meter(stage_.counters());
+    const InterleaveReader<T, U> reader(maker_);
+    while (const auto task = schedule_.claim(number)) {
+      meter.begin_chunk(Clock::now());
+      if (task->lane != nullptr) {
+        schedule_.publish(*task->lane, reader.read(*task->lane));
+      } else {
+        auto element = input_.next();
+        meter.end_pull();
+        schedule_.add(std::move(element));
+      }
+      meter.end_chunk(Clock::now());
+    }
+  }
+
+  const std::unique_ptr<const concurrency::LinkedToken> end_;
+  NotedInput<T> input_;  // of the worker that takes from it, while they run
+  const InnerMaker<T, U> maker_;
+  const InterleaveShape shape_;
+  const Order order_;
+  bool has_ended_ = false;
+  TunedStage stage_;
+  InterleaveSchedule<T, U> schedule_;
+  std::unique_ptr<Workers> workers_;  // last: joined before anything it uses goes
+};
+
+}  // namespace brigade::data::internal

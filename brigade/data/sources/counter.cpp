@@ -1,0 +1,84 @@
+#include "brigade/data/sources/counter.h"
+
+#include <limits>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "brigade/base/random.h"
+#include "brigade/base/strings.h"
+#include "brigade/data/core/cardinality.h"
+#include "brigade/data/core/indexed_source.h"
+
+namespace brigade::data {
+namespace {
+
+/// Nobody gets to its end.
+std::shared_ptr<const internal::IndexedNode<std::int64_t>> make_endless(
+    std::function<std::int64_t(std::int64_t)> element, std::string name) {
+  return std::make_shared<const internal::IndexedNode<std::int64_t>>(
+      std::numeric_limits<std::int64_t>::max(), kInfinite, std::move(element), std::move(name));
+}
+
+std::string name_of_random(const RandomOptions& options) {
+  std::string name = "random(";
+  if (options.seed) name += base::str_cat("seed ", *options.seed);
+  if (options.rerandomize_each_iteration == Redraw::kOff) {
+    name += options.seed ? ", in each epoch alike" : "in each epoch alike";
+  }
+  return name + ")";
+}
+
+std::int64_t random_at(std::uint64_t key, std::int64_t index) {
+  base::CounterRng rng(key, static_cast<std::uint64_t>(index));
+  return static_cast<std::int64_t>(rng() >> 32);
+}
+
+/// What an iterator of `random` walks over: its numbers depend on the epoch.
+class RandomIterator final : public IteratorBase<std::int64_t> {
+ public:
+  RandomIterator(std::uint64_t key, const std::string& name)
+      : numbers_(make_endless([key](std::int64_t index) { return random_at(key, index); }, name)),
+        walk_(numbers_->iterator({})) {}
+  std::optional<std::int64_t> next() override { return walk_->next(); }
+  std::uint64_t skip(std::uint64_t count) override { return walk_->skip(count); }
+  io::StateTree save() const override { return walk_->save(); }
+  void restore(const io::StateTree& state) override { walk_->restore(state); }
+
+ private:
+  std::shared_ptr<const internal::IndexedNode<std::int64_t>> numbers_;
+  std::unique_ptr<IteratorBase<std::int64_t>> walk_;
+};
+
+class RandomNode final : public Node<std::int64_t> {
+ public:
+  explicit RandomNode(RandomOptions options) : options_(options), name_(name_of_random(options)) {}
+  std::unique_ptr<IteratorBase<std::int64_t>> iterator(const IteratorOptions& job) const override {
+    const bool is_redrawn = options_.rerandomize_each_iteration == Redraw::kOn;
+    const std::uint64_t seed = options_.seed.value_or(job.seed);
+    const std::uint64_t key = base::derive_seed(seed, "random", 0, is_redrawn ? job.epoch : 0);
+    return std::make_unique<RandomIterator>(key, name_);
+  }
+  std::int64_t cardinality() const override { return kInfinite; }
+  std::string describe() const override { return name_; }
+  std::uint64_t depth() const override { return 0; }
+
+ private:
+  RandomOptions options_;
+  std::string name_;
+};
+
+}  // namespace
+
+Dataset<std::int64_t> counter(std::int64_t start, std::int64_t step) {
+  const auto at = [start, step](std::int64_t index) {
+    return internal::number_at(start, step, index);
+  };
+  return Dataset<std::int64_t>(make_endless(at, base::str_cat("counter(", start, ", ", step, ")")));
+}
+
+Dataset<std::int64_t> random(RandomOptions options) {
+  return Dataset<std::int64_t>(std::make_shared<const RandomNode>(options));
+}
+
+}  // namespace brigade::data

@@ -1,0 +1,168 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "brigade/data/core/codec.h"
+#include "brigade/data/core/element_index.h"
+#include "brigade/data/core/error_place.h"
+#include "brigade/data/core/node.h"
+#include "brigade/data/core/pipeline.h"
+#include "brigade/data/core/position.h"
+#include "brigade/io/file_system.h"
+#include "brigade/io/record_reader.h"
+
+namespace brigade::data::internal {
+
+inline constexpr std::size_t kOffsetsPerRecord = 8192;
+
+/// A folder of elements, opened: its index, and where each element lies.
+///
+/// Thread-safety: immutable.
+class ElementFiles {
+ public:
+  /// Throws kDataLoss if the folder is not whole, and as `FileSystem` does.
+  ElementFiles(std::shared_ptr<const io::FileSystem> files, io::Path folder, ElementIndex index);
+
+  const ElementIndex& index() const { return index_; }
+  std::string describe_place(std::uint64_t place) const;
+  std::uint64_t offset(std::uint64_t file, std::uint64_t place) const {
+    return offsets_[file][static_cast<std::size_t>(place)];
+  }
+  io::RecordReader open(std::uint64_t file) const;
+
+ private:
+  std::shared_ptr<const io::FileSystem> files_;
+  io::Path folder_;
+  ElementIndex index_;
+  std::vector<std::vector<std::uint64_t>> offsets_;
+};
+
+/// The bytes of the elements of one file.
+///
+/// Thread-safety: one thread at a time.
+class ElementFileReader {
+ public:
+  ElementFileReader(std::shared_ptr<const ElementFiles> elements, std::uint64_t file);
+  std::uint64_t size() const { return size_; }
+  /// The element at `place` of the file; at once if it is the next one or the file is not packed.
+  std::string read(std::uint64_t place);
+  /// The same place in the whole.
+  std::string describe_place(std::uint64_t place) const;
+
+ private:
+  std::shared_ptr<const ElementFiles> elements_;
+  std::uint64_t file_;
+  std::uint64_t size_;
+  std::optional<io::RecordReader> records_;
+  std::uint64_t next_ = 0;  // where records_ stands
+};
+
+/// The elements of one file. A broken one is thrown in its place.
+template <Encodable T>
+class ElementFileIterator final : public IteratorBase<T> {
+ public:
+  ElementFileIterator(std::shared_ptr<const ElementFiles> elements, std::uint64_t file,
+                      std::uint64_t place)
+      : reader_(std::move(elements), file), place_(place) {}
+  std::optional<T> next() override {
+    if (place_ >= reader_.size()) return std::nullopt;
+    const std::uint64_t place = place_++;
+    try {
+      return decode<T>(reader_.read(place));
+    } catch (...) {
+      rethrow_with_place(reader_.describe_place(place));
+    }
+  }
+  std::uint64_t skip(std::uint64_t count) override {
+    const std::uint64_t left = reader_.size() - place_;
+    const std::uint64_t passed = count < left ? count : left;
+    place_ += passed;
+    return passed;
+  }
+  io::StateTree save() const override { return make_position("elements", {{"place", place_}}); }
+  void restore(const io::StateTree& state) override {
+    check_position(state, "elements");
+    const std::uint64_t place = position_number(state, "place");
+    place_ = place < reader_.size() ? place : reader_.size();
+  }
+
+ private:
+  ElementFileReader reader_;
+  std::uint64_t place_;
+};
+
+/// The elements of a folder in their order. Several files are read ahead by a thread each.
+template <Encodable T>
+class ElementsIterator {
+ public:
+  ElementsIterator(std::shared_ptr<const ElementFiles> elements, const IteratorOptions& options)
+      : elements_(std::move(elements)), options_(options) {
+    go_to(0);
+  }
+
+  std::uint64_t place() const { return place_; }
+  std::uint64_t size() const { return elements_->index().count; }
+  std::optional<T> next() {
+    if (place_ >= size()) return std::nullopt;
+    IteratorBase<T>& file = *files_[static_cast<std::size_t>(place_ % files_.size())];
+    Outcome<T> outcome = outcome_of_next(file);
+    // Without the element: the call was cancelled on its way.
+    if (outcome.error && options_.cancel && options_.cancel->is_cancelled()) {
+      std::rethrow_exception(outcome.error);
+    }
+    ++place_;
+    return std::move(outcome).take();
+  }
+  std::uint64_t skip(std::uint64_t count) {
+    const std::uint64_t left = size() - place_;
+    const std::uint64_t passed = count < left ? count : left;
+    for (std::uint64_t file = 0; file < files_.size(); ++file) {
+      const std::uint64_t of_file = before(place_ + passed, file) - before(place_, file);
+      if (of_file > 0) files_[static_cast<std::size_t>(file)]->skip(of_file);
+    }
+    place_ += passed;
+    return passed;
+  }
+  void go_to(std::uint64_t place) {
+    place_ = place;
+    files_.clear();  // joins their threads
+    const std::uint64_t files = elements_->index().files;
+    for (std::uint64_t file = 0; file < files; ++file) {
+      auto reader = std::make_unique<ElementFileIterator<T>>(elements_, file, before(place, file));
+      if (files == 1) {
+        files_.push_back(std::move(reader));
+      } else {
+        files_.push_back(read_ahead(std::move(reader)));
+      }
+    }
+  }
+
+ private:
+  /// Elements before `place` that lie in the file.
+  std::uint64_t before(std::uint64_t place, std::uint64_t file) const {
+    const std::uint64_t files = elements_->index().files;
+    return place / files + (file < place % files ? 1 : 0);
+  }
+  std::unique_ptr<IteratorBase<T>> read_ahead(std::unique_ptr<IteratorBase<T>> reader) const {
+    return std::make_unique<PipelinedIterator<T, T>>(
+        std::move(reader), [](T&& element, std::uint64_t) { return std::move(element); },
+        PipelineOptions{.name = "elements",
+                        .workers = 1,
+                        .capacity = 4,
+                        .max_chunk = 16,
+                        .cancel = options_.cancel});
+  }
+
+  std::shared_ptr<const ElementFiles> elements_;
+  IteratorOptions options_;
+  std::vector<std::unique_ptr<IteratorBase<T>>> files_;
+  std::uint64_t place_ = 0;
+};
+
+}  // namespace brigade::data::internal

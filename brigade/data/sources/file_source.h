@@ -1,0 +1,93 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "brigade/data/dataset.h"
+#include "brigade/data/sources/files.h"
+#include "brigade/data/core/node.h"
+#include "brigade/io/byte_reader.h"
+#include "brigade/io/file_system.h"
+
+/// What the sources of files (text_lines, records, ...) share. Not for others.
+namespace brigade::data::internal {
+
+template <class T>
+using OpenFile = std::function<std::unique_ptr<IteratorBase<T>>(const io::Path&)>;
+
+/// The elements of one file.
+template <class T>
+class FileNode final : public Node<T> {
+ public:
+  FileNode(std::shared_ptr<const OpenFile<T>> open, io::Path path)
+      : open_(std::move(open)), path_(std::move(path)) {}
+  std::unique_ptr<IteratorBase<T>> iterator(const IteratorOptions&) const override {
+    return (*open_)(path_);
+  }
+  std::int64_t cardinality() const override { return kUnknown; }
+  std::string describe() const override { return path_.string(); }
+  std::uint64_t depth() const override { return 0; }
+
+ private:
+  std::shared_ptr<const OpenFile<T>> open_;
+  io::Path path_;
+};
+
+/// A dataset of the elements of files, one file after another, as `from_files` gives them: `open`
+/// makes the iterator of one file. Its errors name the file. `source` stands in messages.
+template <class T>
+Dataset<T> make_file_source(std::vector<io::Path> paths, std::string source, OpenFile<T> open) {
+  auto shared = std::make_shared<const OpenFile<T>>(std::move(open));
+  return Dataset<T>(std::make_shared<const FilesNode<T>>(
+      FileReader<T>{.files = FileList(std::move(paths), std::move(source)),
+                    .read =
+                        [shared](const io::Path& path) {
+                          return Dataset<T>(std::make_shared<const FileNode<T>>(shared, path));
+                        },
+                    .errors_name_file = ErrorsNameFile::kYes}));
+}
+
+/// The file system to read from: the one given, or the machine's.
+std::shared_ptr<const io::FileSystem> file_system_or_default(
+    std::shared_ptr<const io::FileSystem> given);
+
+/// Throws kInvalidArgument if a buffer would hold nothing.
+void check_buffer(std::size_t buffer_bytes, std::string_view source);
+
+/// What a position in a file consists of: how many bytes of content are passed, and whether nothing
+/// more can be read behind them.
+struct FilePlace {
+  std::uint64_t offset = 0;
+  bool is_at_end = false;
+};
+io::StateTree save_place(std::string_view source, const FilePlace& place);
+/// Throws kInvalidArgument if the state is no position of this source.
+FilePlace saved_place(const io::StateTree& state, std::string_view source);
+
+/// A file that is read from front to back, and where that stands. A `Reader` has an `offset()`, and
+/// goes back with `seek(offset)`.
+///
+/// Thread-safety: one thread at a time.
+template <class Reader>
+struct FileCursor {
+  Reader reader;
+  bool is_at_end = false;  ///< Nothing more can be read.
+
+  io::StateTree save(std::string_view source) const {
+    return save_place(source, {.offset = reader.offset(), .is_at_end = is_at_end});
+  }
+  /// Throws kInvalidArgument if the state is no position of this source.
+  void restore(const io::StateTree& state, std::string_view source) {
+    const FilePlace place = saved_place(state, source);
+    reader.seek(place.offset);
+    is_at_end = place.is_at_end;
+  }
+};
+
+}  // namespace brigade::data::internal

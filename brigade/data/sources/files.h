@@ -1,0 +1,194 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "brigade/data/dataset.h"
+#include "brigade/data/core/node.h"
+#include "brigade/data/core/position.h"
+#include "brigade/data/core/sharing.h"
+#include "brigade/io/file_system.h"
+
+namespace brigade::data {
+
+namespace internal {
+
+/// The files of a source, with what does not depend on the type of its elements.
+///
+/// Thread-safety: immutable.
+class FileList {
+ public:
+  /// `source` is what reads them, for messages. Throws kInvalidArgument if there are no files.
+  explicit FileList(std::vector<io::Path> paths, std::string source = "from_files");
+
+  std::uint64_t size() const { return paths_.size(); }
+  const io::Path& operator[](std::uint64_t file) const { return paths_[file]; }
+  std::string describe() const;
+  /// Without the folder that all files lie in, which may be another one on another machine.
+  Recipe recipe() const;
+  Sharing sharing() const;
+
+  /// A position: `done` of the files that a walk reads are behind it, and `inner` in the next one.
+  io::StateTree save(std::uint64_t done, std::optional<io::StateTree> inner) const;
+  /// The files that are done. Throws kInvalidArgument if the state is of another list.
+  std::uint64_t done_in(const io::StateTree& state) const;
+  /// Throws kInvalidArgument if a saved position lies in a file behind the last one.
+  void check_has(std::uint64_t file) const;
+
+  /// Throws the exception being handled again as an `Error` that names the file. An `Error` keeps
+  /// its code, anything else becomes kAborted.
+  [[noreturn]] void rethrow_in(std::uint64_t file) const;
+
+ private:
+  std::string source_;
+  std::vector<io::Path> paths_;
+  std::uint64_t fingerprint_;
+};
+
+/// Whether the errors of a reader name the file that they are about. Otherwise they are made to.
+enum class ErrorsNameFile { kNo, kYes };
+
+/// The options of the walk over one file: a seed of its own, and nothing left to share out.
+IteratorOptions options_of_file(IteratorOptions options, std::uint64_t file);
+
+template <class T>
+struct FileReader {
+  FileList files;
+  std::function<Dataset<T>(const io::Path&)> read;
+  ErrorsNameFile errors_name_file = ErrorsNameFile::kNo;
+
+  [[noreturn]] void rethrow_in(std::uint64_t file) const {
+    if (errors_name_file == ErrorsNameFile::kYes) throw;
+    files.rethrow_in(file);
+  }
+};
+
+template <class T>
+class FilesIterator final : public IteratorBase<T> {
+ public:
+  FilesIterator(std::shared_ptr<const FileReader<T>> reader, const IteratorOptions& options)
+      : reader_(std::move(reader)), options_(options) {
+    if (options.shard.by != ShardBy::kFiles) return;
+    first_ = static_cast<std::uint64_t>(options.shard.index);
+    stride_ = static_cast<std::uint64_t>(options.shard.count);
+  }
+
+  std::optional<T> next() override {
+    for (; file() < reader_->files.size(); leave_file()) {
+      open_file();
+      try {
+        if (auto element = inner_->next()) return element;
+      } catch (...) {
+        reader_->rethrow_in(file());
+      }
+    }
+    return std::nullopt;
+  }
+  std::uint64_t skip(std::uint64_t count) override {
+    std::uint64_t passed = 0;
+    while (passed < count && file() < reader_->files.size()) {
+      try {
+        open_file();
+      } catch (...) {  // a file that cannot be opened is one element that cannot be made
+        rethrow_if_cancelled();
+        ++passed;
+        continue;
+      }
+      passed += inner_->skip(count - passed);
+      if (passed < count) leave_file();
+    }
+    return passed;
+  }
+  io::StateTree save() const override {
+    return reader_->files.save(done_, inner_ ? std::optional(inner_->save()) : std::nullopt);
+  }
+  void restore(const io::StateTree& state) override {
+    const std::uint64_t done = reader_->files.done_in(state);
+    close_file();
+    done_ = done;
+    if (!has_position_input(state)) return;
+    reader_->files.check_has(file());
+    open_file();
+    inner_->restore(position_input(state));
+  }
+
+ private:
+  std::uint64_t file() const { return first_ + done_ * stride_; }
+  /// One that cannot be opened is passed, and thrown as the element in its place.
+  void open_file() {
+    if (inner_) return;
+    try {
+      node_ = reader_->read(reader_->files[file()]).node();
+      inner_ = node_->iterator(options_of_file(options_, file()));
+    } catch (...) {
+      const std::uint64_t failed = file();
+      leave_file();
+      reader_->rethrow_in(failed);
+    }
+  }
+  void leave_file() {
+    close_file();
+    ++done_;
+  }
+  void close_file() {
+    inner_ = nullptr;  // before what it was made by
+    node_ = nullptr;
+  }
+
+  std::shared_ptr<const FileReader<T>> reader_;
+  IteratorOptions options_;
+  std::uint64_t first_ = 0;
+  std::uint64_t stride_ = 1;
+  std::uint64_t done_ = 0;  // of this walk's files
+  NodePtr<T> node_;         // of the open file
+  std::unique_ptr<IteratorBase<T>> inner_;
+};
+
+template <class T>
+class FilesNode final : public Node<T> {
+ public:
+  explicit FilesNode(FileReader<T> reader)
+      : reader_(std::make_shared<const FileReader<T>>(std::move(reader))) {}
+  std::unique_ptr<IteratorBase<T>> iterator(const IteratorOptions& options) const override {
+    return std::make_unique<FilesIterator<T>>(reader_, options);
+  }
+  std::int64_t cardinality() const override { return kUnknown; }
+  std::string describe() const override { return reader_->files.describe(); }
+  Recipe recipe() const override { return reader_->files.recipe(); }
+  std::uint64_t depth() const override { return 0; }
+  Sharing sharing() const override { return reader_->files.sharing(); }
+
+ private:
+  std::shared_ptr<const FileReader<T>> reader_;
+};
+
+}  // namespace internal
+
+/// The elements of files, one file after another: `read(path)` gives the dataset of one of them,
+/// when its turn comes. Elements per file, and so the cardinality, are unknown.
+///
+///   auto train = data::from_files<input::LabeledExample>(paths, [](const io::Path& path) {
+///     return read_my_format(path);
+///   }).shuffle(10'000).batch(128);
+///
+/// Workers can share such a dataset out by files (AutoShardPolicy::kFile): give the list in the
+/// same order everywhere, as sorted names; in which folder the files lie may differ.
+///
+/// What `read` and its datasets throw is thrown by `next()` with the file named; a file that cannot
+/// be opened counts as one element. The saved position is the number of files done and the position
+/// in the next one, which restoring opens. The iterator's seed is another one in each file, so
+/// files that shuffle or augment inside do it in ways of their own. Throws kInvalidArgument if
+/// there are no files. TensorFlow counterpart: Dataset.from_tensor_slices(files).flat_map(reader).
+template <class T>
+Dataset<T> from_files(std::vector<io::Path> paths,
+                      std::function<Dataset<T>(const io::Path&)> read) {
+  return Dataset<T>(std::make_shared<const internal::FilesNode<T>>(internal::FileReader<T>{
+      .files = internal::FileList(std::move(paths)), .read = std::move(read)}));
+}
+
+}  // namespace brigade::data

@@ -1,0 +1,167 @@
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "brigade/data/core/cancel_look.h"
+#include "brigade/data/core/cardinality.h"
+#include "brigade/data/dataset.h"
+#include "brigade/data/transforms/map.h"
+#include "brigade/data/core/node.h"
+#include "brigade/data/core/position.h"
+
+namespace brigade::data {
+
+/// A generator that can say where it stands, so that a restored walk goes on there at once.
+///
+/// Thread-safety: one call at a time.
+template <class T>
+class Generator {
+ public:
+  virtual ~Generator() = default;
+  /// The next element; nothing at the end, behind which it is not asked again.
+  virtual std::optional<T> next() = 0;
+  /// The position behind the last element.
+  virtual io::StateTree save() const = 0;
+  /// Goes to a position that a generator made alike has saved.
+  virtual void restore(const io::StateTree& state) = 0;
+};
+
+namespace internal {
+
+[[noreturn]] void throw_generator_too_short(std::uint64_t place, const std::string& name);
+
+/// Walks over a function by which the next element is asked for, or over a `Generator`.
+template <class T, class Source>
+class GeneratorIterator final : public IteratorBase<T> {
+ public:
+  GeneratorIterator(std::function<Source()> make, std::string name, const IteratorOptions& options)
+      : make_(std::move(make)),
+        name_(std::move(name)),
+        epoch_(options.epoch),
+        cancel_(options.cancel),
+        source_(make_()) {}
+  std::optional<T> next() override {
+    if (has_ended_) return std::nullopt;
+    ++place_;  // passed even if it throws
+    auto element = generate();
+    if (element) return element;
+    --place_;
+    has_ended_ = true;
+    return std::nullopt;
+  }
+  io::StateTree save() const override {
+    io::StateTree state =
+        make_position("from_generator", {{"place", place_}, {"has_ended", has_ended_ ? 1U : 0U}});
+    if constexpr (kSaves) state["generator"] = source_->save();
+    return state;
+  }
+  void restore(const io::StateTree& state) override {
+    check_position(state, "from_generator");
+    const std::uint64_t place = position_number(state, "place");
+    const bool has_ended = position_number(state, "has_ended") != 0;
+    if constexpr (kSaves) {
+      Source source = make_();
+      source->restore(state.at("generator"));
+      source_ = std::move(source);
+      place_ = place;
+    } else {
+      source_ = make_();
+      place_ = 0;
+      has_ended_ = false;
+      if (skip_and_look(*this, place, cancel_) != place) throw_generator_too_short(place, name_);
+    }
+    has_ended_ = has_ended;
+  }
+
+ private:
+  static constexpr bool kSaves = std::same_as<Source, std::unique_ptr<Generator<T>>>;
+
+  std::optional<T> generate() {
+    try {
+      if constexpr (kSaves) {
+        return source_->next();
+      } else {
+        return source_();
+      }
+    } catch (...) {
+      rethrow_at_element(name_, epoch_, place_ - 1);
+    }
+  }
+
+  std::function<Source()> make_;
+  std::string name_;
+  std::uint64_t epoch_;
+  std::optional<concurrency::CancelToken> cancel_;
+  Source source_;
+  std::uint64_t place_ = 0;
+  bool has_ended_ = false;
+};
+
+template <class T, class Source>
+class GeneratorNode final : public Node<T> {
+ public:
+  using Make = std::function<Source(const IteratorOptions&)>;
+
+  GeneratorNode(Make make, std::string name) : make_(std::move(make)), name_(std::move(name)) {}
+  std::unique_ptr<IteratorBase<T>> iterator(const IteratorOptions& options) const override {
+    return std::make_unique<GeneratorIterator<T, Source>>(
+        [this, options] { return make_(options); }, name_, options);
+  }
+  std::int64_t cardinality() const override { return kUnknown; }
+  std::string describe() const override { return name_; }
+  std::uint64_t depth() const override { return 0; }
+
+ private:
+  Make make_;
+  std::string name_;
+};
+
+/// `make` with the options, whether it asks for them or not.
+template <class F>
+auto taking_options(F make) {
+  if constexpr (std::invocable<const F&, const IteratorOptions&>) {
+    return make;
+  } else {
+    return [make = std::move(make)](const IteratorOptions&) { return make(); };
+  }
+}
+
+}  // namespace internal
+
+/// A dataset of what a generator gives. `make` is called for each walk over an epoch, as `make()`
+/// or as `make(const IteratorOptions&)` if the elements depend on seed and epoch, and returns
+/// either a function that returns the next element, and nothing at the end:
+///
+///   auto squares = data::from_generator<int>([] {
+///     return [i = 0]() mutable { return i < 10 ? std::optional(i * i++) : std::nullopt; };
+///   }, "squares");
+///
+/// or a `std::unique_ptr<Generator<T>>`. Restoring a saved position makes a new generator; a
+/// `Generator` goes to the position, a function is called again for every element up to there. So
+/// it must give the same elements in every walk over one epoch. What it throws is thrown at the
+/// place of the element, and it is asked for the next one after that. `name` stands in messages.
+///
+/// The cardinality is unknown; `assert_cardinality` tells it. TensorFlow counterpart:
+/// Dataset.from_generator.
+template <class T, class F>
+Dataset<T> from_generator(F make, std::string name = "from_generator") {
+  auto taking = internal::taking_options(std::move(make));
+  using Made = std::invoke_result_t<decltype(taking)&, const IteratorOptions&>;
+  using Function = std::function<std::optional<T>()>;
+  constexpr bool kSaves = std::convertible_to<Made, std::unique_ptr<Generator<T>>>;
+  static_assert(kSaves || std::convertible_to<Made, Function>,
+                "from_generator needs a function that makes either a function that returns "
+                "std::optional<T>, or a std::unique_ptr<Generator<T>>");
+  using Source = std::conditional_t<kSaves, std::unique_ptr<Generator<T>>, Function>;
+  return Dataset<T>(std::make_shared<const internal::GeneratorNode<T, Source>>(std::move(taking),
+                                                                               std::move(name)));
+}
+
+}  // namespace brigade::data

@@ -1,0 +1,109 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "brigade/data/core/codec.h"
+#include "brigade/data/dataset.h"
+#include "brigade/data/sources/element_files.h"
+#include "brigade/data/sources/element_writer.h"
+#include "brigade/data/transforms/file_cache.h"
+#include "brigade/data/core/node.h"
+#include "brigade/data/core/position.h"
+
+namespace brigade::data {
+
+namespace internal {
+
+/// Throws kAlreadyExists if there are elements in the folder.
+void check_nothing_saved(const io::FileSystem& files, const io::Path& folder);
+/// Throws kNotFound if there are no elements in the folder, kFailedPrecondition if they are of
+/// another type.
+std::shared_ptr<const ElementFiles> open_saved(std::shared_ptr<io::FileSystem> files,
+                                               const io::Path& folder, const std::string& type);
+Recipe recipe_of_saved(const ElementIndex& index);
+/// Commits. Throws kAlreadyExists if somebody else was faster.
+void finish_saving(ElementWriter& writer, const io::Path& folder);
+
+template <Encodable T>
+class LoadIterator final : public IteratorBase<T> {
+ public:
+  LoadIterator(std::shared_ptr<const ElementFiles> elements, const IteratorOptions& options)
+      : elements_(std::move(elements), options) {}
+  std::optional<T> next() override { return elements_.next(); }
+  std::uint64_t skip(std::uint64_t count) override { return elements_.skip(count); }
+  io::StateTree save() const override {
+    return make_position("load", {{"place", elements_.place()}});
+  }
+  void restore(const io::StateTree& state) override {
+    check_position(state, "load");
+    const std::uint64_t place = position_number(state, "place");
+    if (place > elements_.size()) throw_cached_input_too_short(place);
+    elements_.go_to(place);
+  }
+
+ private:
+  ElementsIterator<T> elements_;
+};
+
+template <Encodable T>
+class LoadNode final : public Node<T> {
+ public:
+  LoadNode(std::shared_ptr<const ElementFiles> elements, const io::Path& folder)
+      : elements_(std::move(elements)), describe_("load(" + folder.string() + ")") {}
+  std::unique_ptr<IteratorBase<T>> iterator(const IteratorOptions& options) const override {
+    return std::make_unique<LoadIterator<T>>(elements_, options);
+  }
+  std::int64_t cardinality() const override {
+    return static_cast<std::int64_t>(elements_->index().count);
+  }
+  std::string describe() const override { return describe_; }
+  Recipe recipe() const override { return recipe_of_saved(elements_->index()); }
+  std::uint64_t depth() const override { return 0; }
+
+ private:
+  std::shared_ptr<const ElementFiles> elements_;
+  std::string describe_;
+};
+
+}  // namespace internal
+
+/// Writes the elements of epoch 0 into the folder `path`, for `load`. It appears when it is
+/// complete. An element that fails ends the writing, and nothing is there. Throws kAlreadyExists if
+/// there are elements in the folder, and as `FileSystem` does (kResourceExhausted: the disk is
+/// full). TensorFlow counterpart: Dataset.save.
+template <Encodable T>
+void save(const Dataset<T>& dataset, const io::Path& path, ElementFilesOptions options = {},
+          IteratorOptions walk = {}) {
+  internal::check_element_files(options, path, "save");
+  internal::check_cache_input(dataset.cardinality(), dataset.describe() + " | save");
+  const io::Path folder = internal::folder_of_shard(path, Shard());
+  internal::check_nothing_saved(*options.file_system, folder);
+  internal::ElementWriter writer(options.file_system, folder,
+                                 {.type = Codec<T>::name(),
+                                  .recipe = dataset.node()->recipe(),
+                                  .seed = walk.seed,
+                                  .shard = describe(walk.shard),
+                                  .files = static_cast<std::uint64_t>(options.files),
+                                  .compression = options.compression});
+  auto iterator = dataset.iterator(std::move(walk));
+  while (auto element = iterator.next()) writer.write(encode(*element));
+  internal::finish_saving(writer, folder);
+}
+
+/// The elements of a folder that `save`, `Dataset::cache(path)` or `Dataset::snapshot` wrote, in
+/// their order: a dataset that knows its size, and goes on at once where it was saved. A broken
+/// element fails alone, naming the folder and its place. Throws kNotFound if there are no elements,
+/// kFailedPrecondition if they are of another type, kDataLoss if the folder is broken. TensorFlow
+/// counterpart: Dataset.load.
+template <Encodable T>
+Dataset<T> load(const io::Path& path,
+                std::shared_ptr<io::FileSystem> files = io::posix_file_system()) {
+  return Dataset<T>(std::make_shared<const internal::LoadNode<T>>(
+      internal::open_saved(std::move(files), path, Codec<T>::name()), path));
+}
+
+}  // namespace brigade::data

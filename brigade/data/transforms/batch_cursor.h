@@ -1,0 +1,88 @@
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "brigade/concurrency/cancel_token.h"
+#include "brigade/data/transforms/batch_structure.h"
+#include "brigade/data/core/input_place.h"
+#include "brigade/data/core/node.h"
+#include "brigade/data/core/noted_input.h"
+#include "brigade/io/state_tree.h"
+
+namespace brigade::data::internal {
+
+[[noreturn]] void throw_batch_too_short(std::uint64_t index, std::int64_t size);
+
+/// Goes through the elements of a dataset of batches, whatever is taken of a batch at once.
+///
+/// Thread-safety: one thread at a time.
+template <class B>
+class BatchCursor {
+ public:
+  BatchCursor(std::unique_ptr<IteratorBase<B>> input,
+              std::optional<concurrency::CancelToken> cancel)
+      : input_(std::move(input), std::move(cancel)) {}
+
+  /// Elements left in the batch that lies open; 0 if none does.
+  std::int64_t left() const { return size_ - index_; }
+  B& batch() { return *batch_; }
+  /// Of the open batch, the first element that nobody took.
+  std::int64_t index() const { return index_; }
+  void pass(std::int64_t count) { index_ += count; }
+
+  /// Goes on to the next batch that has elements; false at the end. Throws the error of a batch
+  /// that could not be made, which is passed then.
+  bool open_next() {
+    do {
+      close();
+      auto next = input_.next();
+      if (next.outcome.is_end()) return false;
+      batch_ = std::move(next.outcome).take();
+      try {
+        size_ = Unbatch<B>::size(*batch_);
+      } catch (...) {
+        close();
+        throw;
+      }
+      at_ = std::move(next.at);
+    } while (size_ == 0);
+    return true;
+  }
+
+  io::StateTree save() const {
+    const bool is_inside = left() > 0;
+    io::StateTree state = save_place(is_inside ? at_ : input_.here());
+    state["index"] = is_inside ? static_cast<std::uint64_t>(index_) : 0U;
+    return state;
+  }
+  void restore(const io::StateTree& state) {
+    const InputPlace place = load_place(state);
+    const std::uint64_t index = state.as_uint64("index");
+    close();
+    input_.go_to(place);
+    if (index == 0) return;
+    if (!open_next() || index > static_cast<std::uint64_t>(size_)) {
+      throw_batch_too_short(index, size_);
+    }
+    index_ = static_cast<std::int64_t>(index);
+  }
+
+ private:
+  void close() {
+    batch_ = std::nullopt;
+    index_ = 0;
+    size_ = 0;
+  }
+
+  NotedInput<B> input_;
+  std::optional<B> batch_;
+  InputPlace at_;  // of batch_
+  std::int64_t index_ = 0;
+  std::int64_t size_ = 0;
+};
+
+}  // namespace brigade::data::internal

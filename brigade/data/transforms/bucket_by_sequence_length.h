@@ -1,0 +1,166 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "brigade/data/transforms/batch.h"
+#include "brigade/data/core/cardinality.h"
+#include "brigade/data/transforms/grouping.h"
+#include "brigade/data/core/node.h"
+#include "brigade/data/core/noted_input.h"
+#include "brigade/data/transforms/padding.h"
+#include "brigade/data/core/position.h"
+#include "brigade/data/core/structure.h"
+
+namespace brigade::data {
+
+/// To what length `bucket_by_sequence_length` brings the elements of a batch.
+enum class BucketPadding {
+  kLongest,     ///< The longest of the batch, or what the padding options say.
+  kToBoundary,  ///< One less than the upper boundary of the bucket; longer ones are errors.
+  kOff,         ///< None: batches as `batch` makes them.
+};
+
+template <class T>
+struct BucketOptions {
+  /// The length of an element. Several threads may call it.
+  std::function<std::int64_t(const T&)> length{};
+  /// Ascending: {3, 5} makes buckets of the lengths below 3, of 3 and 4, and of 5 and more.
+  std::vector<std::int64_t> boundaries{};
+  /// Elements in a batch of each bucket, so one more than boundaries.
+  std::vector<std::int64_t> batch_sizes{};
+  BucketPadding pad = BucketPadding::kLongest;
+  typename Padding<T>::Options padding{};
+  /// What happens to the elements left in each bucket at the end.
+  Remainder remainder = Remainder::kKeep;
+};
+
+namespace internal {
+
+/// The lengths, without what depends on the elements' type.
+struct Buckets {
+  std::vector<std::int64_t> boundaries;
+  std::vector<std::int64_t> batch_sizes;
+  BucketPadding pad = BucketPadding::kLongest;
+  Remainder remainder = Remainder::kKeep;
+
+  /// Throws kInvalidArgument if elements are padded to boundaries and this one is too long.
+  std::int64_t bucket_of(std::int64_t length) const;
+  std::int64_t batch_size(std::int64_t bucket) const;
+  /// The greatest length in the bucket, where elements are padded to it.
+  std::optional<std::int64_t> padded_length(std::int64_t bucket) const;
+};
+
+/// Throws kInvalidArgument unless the boundaries ascend and there is a batch size a bucket.
+void check_buckets(const Buckets& buckets);
+std::string name_of_buckets(const Buckets& buckets, std::string_view padding);
+
+template <class T>
+class BucketIterator final : public IteratorBase<typename Structure<T>::Batch> {
+ public:
+  using Batch = typename Structure<T>::Batch;
+
+  BucketIterator(Grouping<T> groups, const Buckets& buckets,
+                 const typename Padding<T>::Options& padding)
+      : groups_(std::move(groups)), buckets_(buckets), padding_(padding) {}
+  std::optional<Batch> next() override {
+    auto group = next_group();
+    if (!group) return std::nullopt;
+    if (buckets_.pad == BucketPadding::kOff) return Structure<T>::stack(std::move(group->elements));
+    const auto length = buckets_.padded_length(group->key);
+    return Padding<T>::stack(std::move(group->elements),
+                             length ? Padding<T>::with_length(padding_, *length) : padding_);
+  }
+  std::uint64_t skip(std::uint64_t count) override {
+    for (std::uint64_t passed = 0; passed < count; ++passed) {
+      try {
+        if (!next_group()) return passed;
+      } catch (...) {  // an element that failed, and so has a place among the batches
+        rethrow_if_cancelled();
+      }
+    }
+    return count;
+  }
+  io::StateTree save() const override {
+    return make_position("bucket_by_sequence_length", {}, groups_.save(nullptr));
+  }
+  void restore(const io::StateTree& state) override {
+    check_position(state, "bucket_by_sequence_length");
+    groups_.restore(position_input(state));
+  }
+
+ private:
+  std::optional<Group<T>> next_group() {
+    while (true) {
+      auto group = groups_.next();
+      if (!group || buckets_.remainder == Remainder::kKeep) return group;
+      const auto size = static_cast<std::size_t>(buckets_.batch_size(group->key));
+      if (group->elements.size() == size) return group;
+    }
+  }
+
+  Grouping<T> groups_;
+  const Buckets& buckets_;
+  const typename Padding<T>::Options& padding_;
+};
+
+template <class T>
+class BucketNode final : public TransformNode<typename Structure<T>::Batch, T> {
+ public:
+  using Batch = typename Structure<T>::Batch;
+
+  BucketNode(NodePtr<T> input, Buckets buckets, const BucketOptions<T>& options)
+      : TransformNode<Batch, T>(std::move(input),
+                                name_of_buckets(buckets, Padding<T>::describe(options.padding))),
+        buckets_(std::move(buckets)),
+        length_(options.length),
+        padding_(options.padding) {}
+  std::unique_ptr<IteratorBase<Batch>> iterator(const IteratorOptions& job) const override {
+    GroupingRule<T> rule{
+        .key = [this](const T& element) { return buckets_.bucket_of(length_(element)); },
+        .size = [this](std::int64_t bucket) { return buckets_.batch_size(bucket); },
+        .where = this->describe(),
+        .epoch = job.epoch};
+    NotedInput<T> input(this->input().iterator(job), job.cancel);
+    return std::make_unique<BucketIterator<T>>(Grouping<T>(std::move(input), std::move(rule)),
+                                               buckets_, padding_);
+  }
+  std::int64_t cardinality() const override { return kUnknown; }
+  /// Each shard drops remainders of its own.
+  Sharing sharing() const override {
+    return buckets_.remainder == Remainder::kDrop ? this->sharing_of_counter()
+                                                  : this->input().sharing();
+  }
+
+ private:
+  Buckets buckets_;
+  std::function<std::int64_t(const T&)> length_;
+  typename Padding<T>::Options padding_;
+};
+
+/// Throws kInvalidArgument unless there is a function.
+void check_length_function(bool is_given);
+
+}  // namespace internal
+
+/// See `Dataset::bucket_by_sequence_length`.
+template <class T>
+NodePtr<typename Structure<T>::Batch> make_bucket_by_sequence_length(
+    NodePtr<T> input, const BucketOptions<T>& options) {
+  internal::check_length_function(options.length != nullptr);
+  Padding<T>::check(options.padding);
+  internal::Buckets buckets{options.boundaries, options.batch_sizes, options.pad,
+                            options.remainder};
+  internal::check_buckets(buckets);
+  return std::make_shared<const internal::BucketNode<T>>(std::move(input), std::move(buckets),
+                                                         options);
+}
+
+}  // namespace brigade::data

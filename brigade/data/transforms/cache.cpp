@@ -1,0 +1,53 @@
+#include "brigade/data/transforms/cache.h"
+
+#include "brigade/base/error.h"
+#include "brigade/base/log.h"
+#include "brigade/base/strings.h"
+
+namespace brigade::data::internal {
+namespace {
+
+void warn(const std::string& text) noexcept {
+  try {
+    base::log_warning(text);
+  } catch (...) {  // a log that cannot be written must not end the training
+  }
+}
+
+}  // namespace
+
+void check_cache_input(std::int64_t cardinality, const std::string& describe) {
+  check_argument(cardinality != kInfinite,
+                 base::str_cat(describe,
+                               ": the input never ends, and a cache holds whole passes; "
+                               "put repeat behind it"));
+}
+
+IteratorOptions options_of_cached(IteratorOptions options) {
+  options.epoch = 0;
+  return options;
+}
+
+bool is_cancelled(const IteratorOptions& options) {
+  return options.cancel && options.cancel->is_cancelled();
+}
+
+void throw_cached_input_too_short(std::uint64_t place) {
+  throw Error(ErrorCode::kInvalidArgument,
+              base::str_cat("The saved cache had passed ", place,
+                            " elements, but its input now has fewer: was it saved from other "
+                            "data?"));
+}
+
+void warn_of_partial_pass(const std::string& cache, std::uint64_t elements) noexcept {
+  warn(base::str_cat("A walk over ", cache, " ended after ", elements,
+                     " elements, before the input did: they are dropped, and the next walk reads "
+                     "the input again. Where only a part is wanted, put take before cache."));
+}
+
+void warn_of_failed_element(const std::string& cache) noexcept {
+  warn(base::str_cat("An element failed in a pass over ", cache,
+                     ": nothing of the pass is kept, and the next one reads the input again."));
+}
+
+}  // namespace brigade::data::internal

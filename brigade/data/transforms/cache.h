@@ -1,0 +1,200 @@
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "brigade/concurrency/mutex.h"
+#include "brigade/data/core/cardinality.h"
+#include "brigade/data/core/node.h"
+#include "brigade/data/core/outcome.h"
+#include "brigade/data/core/position.h"
+#include "brigade/data/runtime/stage_counters.h"
+
+namespace brigade::data {
+
+namespace internal {
+
+/// Throws kInvalidArgument if the input never ends.
+void check_cache_input(std::int64_t cardinality, const std::string& describe);
+/// The options of the walk that fills a cache: always those of epoch 0, so that what is cached does
+/// not depend on when that was.
+IteratorOptions options_of_cached(IteratorOptions options);
+bool is_cancelled(const IteratorOptions& options);
+[[noreturn]] void throw_cached_input_too_short(std::uint64_t place);
+
+/// What the iterators of a cache share: the elements of whole passes, by seed and shard, and
+/// whether somebody was warned of a pass that was not whole.
+///
+/// Thread-safety: all functions from any thread.
+template <class T>
+class CacheStore {
+ public:
+  using Elements = std::shared_ptr<const std::vector<T>>;
+
+  /// Null: there was no whole pass yet.
+  Elements find(const IteratorOptions& walk) const {
+    concurrency::MutexLock lock(mutex_);
+    for (const Filled& each : filled_) {
+      if (each.seed == walk.seed && each.shard == walk.shard) return each.elements;
+    }
+    return nullptr;
+  }
+  /// The elements of the first whole pass, which may have been another's.
+  Elements put(const IteratorOptions& walk, std::vector<T>&& elements) {
+    concurrency::MutexLock lock(mutex_);
+    for (const Filled& each : filled_) {
+      if (each.seed == walk.seed && each.shard == walk.shard) return each.elements;
+    }
+    if (filled_.size() == kMostKept) filled_.erase(filled_.begin());
+    filled_.push_back(
+        {walk.seed, walk.shard, std::make_shared<const std::vector<T>>(std::move(elements))});
+    return filled_.back().elements;
+  }
+  /// True once.
+  bool wants_warning() {
+    concurrency::MutexLock lock(mutex_);
+    return !std::exchange(has_warned_, true);
+  }
+
+ private:
+  struct Filled {
+    std::uint64_t seed;
+    Shard shard;
+    Elements elements;
+  };
+  static constexpr std::size_t kMostKept = 8;  // walks with ever new seeds must not fill the memory
+
+  mutable concurrency::Mutex mutex_;
+  std::vector<Filled> filled_ BRIGADE_GUARDED_BY(mutex_);
+  bool has_warned_ BRIGADE_GUARDED_BY(mutex_) = false;
+};
+
+/// Logs that a pass over the cache was not whole.
+void warn_of_partial_pass(const std::string& cache, std::uint64_t elements) noexcept;
+/// Logs that an element failed in the pass.
+void warn_of_failed_element(const std::string& cache) noexcept;
+
+/// Hands out elements of a whole pass, or reads the input and keeps what it reads.
+template <class T>
+class CacheIterator final : public IteratorBase<T> {
+ public:
+  CacheIterator(const Node<T>& input, IteratorOptions options, std::shared_ptr<CacheStore<T>> store,
+                std::string name)
+      : node_(input),
+        options_(options_of_cached(std::move(options))),
+        store_(std::move(store)),
+        name_(std::move(name)),
+        whole_(store_->find(options_)) {}
+  ~CacheIterator() override {
+    const bool is_partial = !whole_ && !has_ended_ && !read_.empty();
+    if (is_partial && store_->wants_warning()) warn_of_partial_pass(name_, read_.size());
+  }
+  CacheIterator(const CacheIterator&) = delete;
+  CacheIterator& operator=(const CacheIterator&) = delete;
+
+  std::optional<T> next() override {
+    if (!reaches(place_)) return std::nullopt;
+    const auto place = static_cast<std::size_t>(place_++);
+    if (whole_) return (*whole_)[place];
+    if (read_[place].error) std::rethrow_exception(read_[place].error);
+    return *read_[place].element;
+  }
+  std::uint64_t skip(std::uint64_t count) override {
+    const std::uint64_t end = saturating_add(place_, count);
+    if (count > 0) reaches(end - 1);
+    const std::uint64_t reached = end < size() ? end : size();
+    return reached - std::exchange(place_, reached);
+  }
+  io::StateTree save() const override { return make_position("cache", {{"place", place_}}); }
+  void restore(const io::StateTree& state) override {
+    check_position(state, "cache");
+    const std::uint64_t place = position_number(state, "place");
+    check_source_position(place, node_.cardinality(), node_.describe());
+    if (place > 0 && !reaches(place - 1)) throw_cached_input_too_short(place);
+    place_ = place;
+  }
+  bool keeps_place_when_cancelled() const override { return true; }
+
+ private:
+  std::uint64_t size() const { return whole_ ? whole_->size() : read_.size(); }
+  /// Whether there is an element at `place`. Reads up to it if nobody has.
+  bool reaches(std::uint64_t place) {
+    while (!whole_ && !has_ended_ && read_.size() <= place) read();
+    return place < size();
+  }
+  void read() {
+    whole_ = store_->find(options_);  // another walk may have come to its end
+    if (whole_) return forget();
+    if (is_cancelled(options_)) std::rethrow_exception(cancelled_walk());
+    if (!input_) input_ = node_.iterator(options_);
+    Outcome<T> outcome = outcome_of_next(*input_);
+    if (outcome.error && is_cancelled(options_)) std::rethrow_exception(outcome.error);
+    if (outcome.is_end()) return finish();
+    has_failed_ = has_failed_ || outcome.error;
+    read_.push_back(std::move(outcome));
+    // Whoever walks over so many does not ask for more; but there may be one, or an error.
+    if (static_cast<std::int64_t>(read_.size()) == node_.cardinality()) read();
+  }
+  void finish() {
+    input_ = nullptr;
+    has_ended_ = true;
+    if (has_failed_) {  // the element may be made another time
+      if (store_->wants_warning()) warn_of_failed_element(name_);
+      return;
+    }
+    std::vector<T> elements;
+    elements.reserve(read_.size());
+    for (Outcome<T>& outcome : read_) elements.push_back(std::move(*outcome.element));
+    whole_ = store_->put(options_, std::move(elements));
+    forget();
+  }
+  void forget() {
+    input_ = nullptr;
+    read_ = {};
+  }
+
+  const Node<T>& node_;
+  const IteratorOptions options_;
+  const std::shared_ptr<CacheStore<T>> store_;
+  const std::string name_;
+  typename CacheStore<T>::Elements whole_;
+  std::vector<Outcome<T>> read_;  // from the start, while there is no whole pass
+  bool has_failed_ = false;
+  bool has_ended_ = false;
+  std::unique_ptr<IteratorBase<T>> input_;
+  std::uint64_t place_ = 0;
+};
+
+template <class T>
+class CacheNode final : public TransformNode<T> {
+  static_assert(std::copy_constructible<T>,
+                "cache() gives out copies of what it keeps: elements must be copyable");
+
+ public:
+  explicit CacheNode(NodePtr<T> input) : TransformNode<T>(std::move(input), "cache") {
+    check_cache_input(this->input().cardinality(), this->describe());
+  }
+  std::unique_ptr<IteratorBase<T>> iterator(const IteratorOptions& options) const override {
+    return std::make_unique<CacheIterator<T>>(this->input(), options, store_, this->describe());
+  }
+  std::int64_t cardinality() const override { return this->input().cardinality(); }
+  Order order(const IteratorOptions&) const override { return Order::kInOrder; }
+
+ private:
+  std::shared_ptr<CacheStore<T>> store_ = std::make_shared<CacheStore<T>>();
+};
+
+}  // namespace internal
+
+/// See `Dataset::cache`.
+template <class T>
+NodePtr<T> make_cache(NodePtr<T> input) {
+  return std::make_shared<const internal::CacheNode<T>>(std::move(input));
+}
+
+}  // namespace brigade::data

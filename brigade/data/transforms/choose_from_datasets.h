@@ -1,0 +1,124 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "brigade/data/core/chosen.h"
+#include "brigade/data/dataset.h"
+#include "brigade/data/core/inputs.h"
+#include "brigade/data/core/node.h"
+
+namespace brigade::data {
+
+namespace internal {
+
+/// Chooses as a dataset of numbers says.
+///
+/// Thread-safety: one call at a time.
+class GivenChooser final : public Chooser {
+ public:
+  GivenChooser(std::unique_ptr<IteratorBase<std::int64_t>> choices, std::uint64_t inputs)
+      : choices_(std::move(choices)), inputs_(inputs) {}
+  /// Throws kInvalidArgument at a choice that names no input.
+  std::optional<std::uint64_t> choose(const std::vector<bool>& is_empty) override;
+  io::StateTree save() const override { return choices_->save(); }
+  void restore(const io::StateTree& state) override { choices_->restore(state); }
+
+ private:
+  std::unique_ptr<IteratorBase<std::int64_t>> choices_;
+  std::uint64_t inputs_;
+};
+
+std::int64_t cardinality_of_choose(const std::vector<std::int64_t>& inputs, std::int64_t choices);
+
+template <class T>
+class ChooseNode final : public Node<T> {
+ public:
+  ChooseNode(std::vector<NodePtr<T>> inputs, NodePtr<std::int64_t> choices, WhenEmpty when_empty)
+      : inputs_(inputs_in_any_order(std::move(inputs))),
+        choices_(input_in_order(std::move(choices))),
+        when_empty_(when_empty) {
+    check_has_datasets(inputs_.size(), kName);
+  }
+  std::unique_ptr<IteratorBase<T>> iterator(const IteratorOptions& options) const override {
+    // The choices are the same in every shard.
+    IteratorOptions of_choices = options;
+    of_choices.shard = Shard();
+    auto choices = choices_->iterator(options_of_input(of_choices, inputs_.size()));
+    return std::make_unique<ChosenIterator<T>>(
+        inputs_, std::make_unique<GivenChooser>(std::move(choices), inputs_.size()), when_empty_,
+        sharing(), options, kName);
+  }
+  std::int64_t cardinality() const override {
+    return cardinality_of_choose(
+        of_each(inputs_, [](const auto& node) { return node.cardinality(); }),
+        choices_->cardinality());
+  }
+  std::string describe() const override {
+    auto inputs = of_each(inputs_, [](const auto& node) { return node.describe(); });
+    inputs.push_back(choices_->describe());
+    return describe_inputs(name(), inputs, labels());
+  }
+  Recipe recipe() const override {
+    auto inputs = of_each(inputs_, [](const auto& node) { return node.recipe(); });
+    inputs.push_back(choices_->recipe());
+    return {step_of_inputs(name(), inputs, labels())};
+  }
+  Order order(const IteratorOptions& options) const override {
+    return order_of_inputs(of_each(inputs_, [&](const auto& node) { return node.order(options); }));
+  }
+  std::uint64_t depth() const override {
+    auto depths = of_each(inputs_, [](const auto& node) { return node.depth(); });
+    depths.push_back(choices_->depth());
+    return depth_above(depths);
+  }
+  /// Each shard uses up the choices for itself.
+  Sharing sharing() const override {
+    Sharing sharing =
+        sharing_of_joined(of_each(inputs_, [](const auto& node) { return node.sharing(); }));
+    if (sharing.counted_by.empty()) sharing.counted_by = kName;
+    return sharing;
+  }
+
+ private:
+  static constexpr const char* kName = "choose_from_datasets";
+
+  std::string name() const { return name_of_chosen(kName, when_empty_); }
+  Labels labels() const {
+    Labels labels(inputs_.size());
+    labels.emplace_back("choices ");
+    return labels;
+  }
+
+  std::vector<NodePtr<T>> inputs_;
+  NodePtr<std::int64_t> choices_;
+  WhenEmpty when_empty_;
+};
+
+}  // namespace internal
+
+/// Element i is the next one of the dataset that `choices` names at place i, counted from 0. Ends
+/// with the choices; when a dataset is chosen that has no elements any more, ends too, or passes
+/// over the choice under kGoOn and ends when all datasets are empty.
+///
+///   auto mixed = data::choose_from_datasets({clean, noisy}, data::range(2).repeat());
+///
+/// A choice that names no dataset is an element that fails with kInvalidArgument. The cardinality
+/// is `kInfinite` if nothing in it ends, `kUnknown` otherwise. Throws kInvalidArgument if there are
+/// no datasets. TensorFlow counterpart: Dataset.choose_from_datasets, whose cardinality is infinite
+/// if any dataset is.
+template <class T>
+Dataset<T> choose_from_datasets(const std::vector<Dataset<T>>& datasets,
+                                const Dataset<std::int64_t>& choices,
+                                WhenEmpty when_empty = WhenEmpty::kStop) {
+  std::vector<NodePtr<T>> nodes;
+  for (const Dataset<T>& dataset : datasets) nodes.push_back(dataset.node());
+  return Dataset<T>(std::make_shared<const internal::ChooseNode<T>>(std::move(nodes),
+                                                                    choices.node(), when_empty));
+}
+
+}  // namespace brigade::data

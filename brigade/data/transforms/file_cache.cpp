@@ -1,0 +1,85 @@
+#include "brigade/data/transforms/file_cache.h"
+
+#include "brigade/base/error.h"
+#include "brigade/base/log.h"
+#include "brigade/base/strings.h"
+
+namespace brigade::data::internal {
+
+using base::str_cat;
+
+void check_element_files(const ElementFilesOptions& options, const io::Path& folder,
+                         const std::string& step) {
+  constexpr std::int64_t kMostFiles = 256;  // each is read by a thread
+  check_argument(options.files >= 1 && options.files <= kMostFiles,
+                 str_cat(step, ": files is ", options.files, "; it must be 1 to ", kMostFiles));
+  check_argument(
+      options.compression == io::Compression::kNone ||
+          options.compression == io::Compression::kGzip,
+      str_cat(step, ": compression is ", options.compression, "; it must be none or gzip"));
+  check_argument(options.file_system != nullptr, str_cat(step, ": file_system is null"));
+  check_argument(!folder.empty(), str_cat(step, ": the path is empty; name a folder"));
+}
+
+io::Path folder_of_shard(const io::Path& folder, const Shard& shard) {
+  const io::Path plain = folder.has_filename() ? folder : folder.parent_path();
+  if (shard.count == 1) return plain;
+  io::Path beside = plain;
+  beside += str_cat(".shard-", shard.index, "-of-", shard.count, "-by-",
+                    shard.by == ShardBy::kFiles ? "files" : "hint");
+  return beside;
+}
+
+FileCache::FileCache(io::Path folder, ElementFilesOptions options, std::string type, Recipe recipe,
+                     std::string describe)
+    : folder_(std::move(folder)),
+      options_(std::move(options)),
+      type_(std::move(type)),
+      recipe_(std::move(recipe)),
+      describe_(std::move(describe)) {}
+
+ElementIndex FileCache::index_of(const IteratorOptions& walk) const {
+  return {.type = type_,
+          .recipe = recipe_,
+          .seed = walk.seed,
+          .shard = describe(walk.shard),
+          .files = static_cast<std::uint64_t>(options_.files),
+          .compression = options_.compression};
+}
+
+std::shared_ptr<const ElementFiles> FileCache::find(const IteratorOptions& walk) const {
+  const io::Path folder = folder_of_shard(folder_, walk.shard);
+  const auto index = find_index(*options_.file_system, folder);
+  if (!index) return nullptr;
+  check_index(*index, index_of(walk), folder);
+  if (index->seed == walk.seed && index->shard == describe(walk.shard)) {
+    return std::make_shared<const ElementFiles>(options_.file_system, folder, *index);
+  }
+  if (wants_warning()) {
+    base::log_warning(str_cat(folder, " holds elements of the seed ", index->seed,
+                              ", and this walk has the seed ", walk.seed,
+                              ": it reads its input. Delete ", folder,
+                              " to have them written anew, or give another path."));
+  }
+  return nullptr;
+}
+
+std::unique_ptr<ElementWriter> FileCache::write(const IteratorOptions& walk) const {
+  const io::Path folder = folder_of_shard(folder_, walk.shard);
+  if (find_index(*options_.file_system, folder)) return nullptr;
+  return std::make_unique<ElementWriter>(options_.file_system, folder, index_of(walk));
+}
+
+bool FileCache::wants_warning() const {
+  concurrency::MutexLock lock(mutex_);
+  return !std::exchange(has_warned_, true);
+}
+
+void FileCache::warn_of_partial(std::uint64_t elements) const noexcept {
+  if (wants_warning()) warn_of_partial_pass(describe_, elements);
+}
+void FileCache::warn_of_failure() const noexcept {
+  if (wants_warning()) warn_of_failed_element(describe_);
+}
+
+}  // namespace brigade::data::internal

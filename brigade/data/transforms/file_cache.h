@@ -1,0 +1,206 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "brigade/data/transforms/cache.h"
+#include "brigade/data/core/cancel_look.h"
+#include "brigade/data/core/codec.h"
+#include "brigade/data/sources/element_files.h"
+#include "brigade/data/sources/element_writer.h"
+#include "brigade/data/core/node.h"
+#include "brigade/data/core/outcome.h"
+#include "brigade/data/core/position.h"
+
+namespace brigade::data {
+
+/// How a folder of elements is written.
+struct ElementFilesOptions {
+  /// Files that the elements are dealt out to, in turns. More than one are read by a thread each.
+  std::int64_t files = 1;
+  /// kNone or kGzip. Packed files are smaller, and going on in the middle of one unpacks it up to
+  /// there.
+  io::Compression compression = io::Compression::kNone;
+  std::shared_ptr<io::FileSystem> file_system = io::posix_file_system();
+};
+
+/// As `ElementFilesOptions`, for `Dataset::snapshot`.
+struct SnapshotOptions {
+  std::int64_t files = 4;
+  io::Compression compression = io::Compression::kNone;
+  std::shared_ptr<io::FileSystem> file_system = io::posix_file_system();
+};
+
+namespace internal {
+
+/// Throws kInvalidArgument unless the options can be obeyed; `step` begins the message.
+void check_element_files(const ElementFilesOptions& options, const io::Path& folder,
+                         const std::string& step);
+/// Where the elements of this shard lie: beside those of the whole.
+io::Path folder_of_shard(const io::Path& folder, const Shard& shard);
+
+/// What all iterators of one cache in files share.
+///
+/// Thread-safety: all functions from any thread.
+class FileCache {
+ public:
+  FileCache(io::Path folder, ElementFilesOptions options, std::string type, Recipe recipe,
+            std::string describe);
+
+  /// The elements of this walk, if they are there: null if nobody wrote any, or if they are those
+  /// of another seed, which a warning says once. Throws kFailedPrecondition if the folder holds
+  /// elements of another recipe or type.
+  std::shared_ptr<const ElementFiles> find(const IteratorOptions& walk) const;
+  /// Null if the folder is taken by another seed.
+  std::unique_ptr<ElementWriter> write(const IteratorOptions& walk) const;
+  void warn_of_partial(std::uint64_t elements) const noexcept;
+  void warn_of_failure() const noexcept;
+
+ private:
+  ElementIndex index_of(const IteratorOptions& walk) const;
+  bool wants_warning() const;
+
+  io::Path folder_;
+  ElementFilesOptions options_;
+  std::string type_;
+  Recipe recipe_;
+  std::string describe_;
+  mutable concurrency::Mutex mutex_;
+  mutable bool has_warned_ BRIGADE_GUARDED_BY(mutex_) = false;
+};
+
+/// Reads the elements from files; or from the input while it writes them; or from the input alone,
+/// if the files are another seed's.
+template <Encodable T>
+class FileCacheIterator final : public IteratorBase<T> {
+ public:
+  FileCacheIterator(const Node<T>& input, IteratorOptions options,
+                    std::shared_ptr<const FileCache> cache)
+      : node_(input), options_(options_of_cached(std::move(options))), cache_(std::move(cache)) {
+    open();
+    if (!files_) begin_input();
+  }
+  ~FileCacheIterator() override {
+    if (writer_ && writer_->count() > 0) cache_->warn_of_partial(writer_->count());
+  }
+  FileCacheIterator(const FileCacheIterator&) = delete;
+  FileCacheIterator& operator=(const FileCacheIterator&) = delete;
+
+  std::optional<T> next() override { return files_ ? files_->next() : next_of_input(); }
+  std::uint64_t skip(std::uint64_t count) override {
+    if (files_) return files_->skip(count);
+    if (has_begun_ && !writer_) {
+      const std::uint64_t passed = input_->skip(count);
+      place_ += passed;
+      return passed;
+    }
+    return IteratorBase<T>::skip(count);
+  }
+  io::StateTree save() const override {
+    return make_position("cache", {{"place", files_ ? files_->place() : place_}});
+  }
+  void restore(const io::StateTree& state) override {
+    check_position(state, "cache");
+    const std::uint64_t place = position_number(state, "place");
+    if (!files_) open();
+    if (files_) {
+      if (place > files_->size()) throw_cached_input_too_short(place);
+      return files_->go_to(place);
+    }
+    if (place < place_) begin_input();
+    const std::uint64_t distance = place - place_;
+    check_source_position(place, node_.cardinality(), node_.describe());
+    if (skip_and_look(*this, distance, options_.cancel) != distance)
+      throw_cached_input_too_short(place);
+  }
+
+ private:
+  void open() {
+    if (auto elements = cache_->find(options_)) {
+      writer_ = nullptr;
+      input_ = nullptr;
+      files_.emplace(std::move(elements), options_);
+    }
+  }
+  /// From the start of the epoch. What was written before is not written again.
+  void begin_input() {
+    input_ = node_.iterator(options_);  // the old one stays if this throws
+    place_ = 0;
+  }
+  std::optional<T> next_of_input() {
+    Outcome<T> outcome = outcome_of_next(*input_);
+    if (outcome.error && is_cancelled(options_)) std::rethrow_exception(outcome.error);
+    const std::uint64_t place = place_;
+    if (!outcome.is_end()) ++place_;  // passed even if there is nowhere to write it
+    if (!std::exchange(has_begun_, true)) writer_ = cache_->write(options_);
+    if (outcome.is_end()) {
+      commit();
+      return std::nullopt;
+    }
+    if (writer_ && writer_->count() == place) write(outcome);
+    return std::move(outcome).take();
+  }
+  /// An element that cannot be written fails, and the walk goes on without writing.
+  void write(const Outcome<T>& outcome) {
+    auto writer = std::exchange(writer_, nullptr);
+    if (outcome.error) return cache_->warn_of_failure();  // it may be made another time
+    writer->write(encode(*outcome.element));
+    writer_ = std::move(writer);
+    if (static_cast<std::int64_t>(writer_->count()) == node_.cardinality()) commit();
+  }
+  void commit() {
+    if (const auto writer = std::exchange(writer_, nullptr)) writer->commit();
+  }
+
+  const Node<T>& node_;
+  const IteratorOptions options_;
+  const std::shared_ptr<const FileCache> cache_;
+  std::optional<ElementsIterator<T>> files_;  // once they are complete
+  std::unique_ptr<IteratorBase<T>> input_;    // until then
+  std::uint64_t place_ = 0;                   // of input_
+  std::unique_ptr<ElementWriter> writer_;     // while a pass is being written
+  bool has_begun_ = false;
+};
+
+template <Encodable T>
+class FileCacheNode final : public TransformNode<T> {
+ public:
+  FileCacheNode(NodePtr<T> input, io::Path folder, ElementFilesOptions options, std::string name)
+      : TransformNode<T>(std::move(input), name) {
+    check_element_files(options, folder, name);
+    check_cache_input(this->input().cardinality(), this->describe());
+    cache_ =
+        std::make_shared<const FileCache>(std::move(folder), std::move(options), Codec<T>::name(),
+                                          this->input().recipe(), this->describe());
+  }
+  std::unique_ptr<IteratorBase<T>> iterator(const IteratorOptions& options) const override {
+    return std::make_unique<FileCacheIterator<T>>(this->input(), options, cache_);
+  }
+  std::int64_t cardinality() const override { return this->input().cardinality(); }
+  Order order(const IteratorOptions&) const override { return Order::kInOrder; }
+
+ private:
+  std::shared_ptr<const FileCache> cache_;
+};
+
+}  // namespace internal
+
+/// See `Dataset::cache`.
+template <Encodable T>
+NodePtr<T> make_file_cache(NodePtr<T> input, io::Path folder, ElementFilesOptions options) {
+  return std::make_shared<const internal::FileCacheNode<T>>(std::move(input), std::move(folder),
+                                                            std::move(options), "cache");
+}
+
+/// See `Dataset::snapshot`.
+template <Encodable T>
+NodePtr<T> make_snapshot(NodePtr<T> input, io::Path folder, SnapshotOptions options) {
+  ElementFilesOptions files{options.files, options.compression, std::move(options.file_system)};
+  return std::make_shared<const internal::FileCacheNode<T>>(std::move(input), std::move(folder),
+                                                            std::move(files), "snapshot");
+}
+
+}  // namespace brigade::data

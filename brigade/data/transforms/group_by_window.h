@@ -1,0 +1,179 @@
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "brigade/data/core/cardinality.h"
+#include "brigade/data/core/error_place.h"
+#include "brigade/data/transforms/grouping.h"
+#include "brigade/data/interleave/inner_options.h"
+#include "brigade/data/core/node.h"
+#include "brigade/data/core/noted_input.h"
+#include "brigade/data/core/position.h"
+#include "brigade/data/transforms/window_contents.h"
+
+namespace brigade::data {
+
+template <class T>
+class Dataset;
+
+namespace internal {
+
+/// A number, or a function of the key. Throws kInvalidArgument if the number is less than 1.
+std::function<std::int64_t(std::int64_t)> window_size_function(std::int64_t size);
+template <std::invocable<std::int64_t> F>
+std::function<std::int64_t(std::int64_t)> window_size_function(F size) {
+  return size;
+}
+
+/// "..., window 3: "
+std::string place_of_window(const std::string& where, std::uint64_t window, std::int64_t key);
+
+template <class Reduce, class T>
+struct ReductionTraits {
+  static_assert(std::invocable<const Reduce&, std::int64_t, Dataset<T>>,
+                "The reduction of group_by_window must be callable as fn(std::int64_t key, "
+                "Dataset<T> window) and return a dataset");
+  using Result = typename std::invoke_result_t<const Reduce&, std::int64_t, Dataset<T>>::Element;
+};
+
+template <class T, class U>
+struct WindowReduction {
+  GroupingRule<T> rule;
+  std::function<NodePtr<U>(std::int64_t key, NodePtr<T> window)> reduce;
+};
+
+template <class T, class U>
+class GroupByWindowIterator final : public IteratorBase<U> {
+ public:
+  GroupByWindowIterator(NotedInput<T> input, WindowReduction<T, U> reduction,
+                        const IteratorOptions& options)
+      : where_(reduction.rule.where),
+        options_(options_in_order(options)),
+        reduce_(std::move(reduction.reduce)),
+        groups_(std::move(input), std::move(reduction.rule)) {}
+  std::optional<U> next() override {
+    while (true) {
+      if (open_) {
+        auto element = next_of_open();
+        if (element) return element;
+        close();
+      }
+      auto group = groups_.next();
+      if (!group) return std::nullopt;
+      ++windows_;
+      open(std::move(*group));
+    }
+  }
+  io::StateTree save() const override {
+    io::StateTree state = make_position("group_by_window", {{"windows", windows_}},
+                                        groups_.save(open_ ? &*open_ : nullptr));
+    if (open_) state["window"] = walk_->save();
+    return state;
+  }
+  void restore(const io::StateTree& state) override {
+    check_position(state, "group_by_window");
+    const std::uint64_t windows = position_number(state, "windows");
+    close();
+    auto group = groups_.restore(position_input(state));
+    windows_ = windows;
+    if (!group) return;
+    open(std::move(*group));
+    walk_->restore(state.at("window"));
+  }
+
+ private:
+  std::optional<U> next_of_open() {
+    try {
+      return walk_->next();
+    } catch (...) {
+      rethrow_with_place(place_of_window(where_, windows_ - 1, open_->key));
+    }
+  }
+  /// A window of which no dataset can be made fails as one element.
+  void open(Group<T> group) {
+    try {
+      SharedOutcomes<T> contents;
+      for (T& element : group.elements) {
+        contents.push_back(
+            std::make_shared<const Outcome<T>>(Outcome<T>{std::move(element), nullptr}));
+      }
+      group.elements.clear();
+      node_ = reduce_(group.key, make_window_contents(std::move(contents)));
+      walk_ = node_->iterator(options_of_inner(options_, windows_ - 1));
+      open_ = std::move(group);
+    } catch (...) {
+      close();
+      rethrow_with_place(place_of_window(where_, windows_ - 1, group.key));
+    }
+  }
+  void close() {
+    open_ = std::nullopt;
+    walk_ = nullptr;
+    node_ = nullptr;
+  }
+
+  std::string where_;
+  IteratorOptions options_;
+  std::function<NodePtr<U>(std::int64_t, NodePtr<T>)> reduce_;
+  Grouping<T> groups_;
+  std::uint64_t windows_ = 0;  // that were opened
+  std::optional<Group<T>> open_;
+  NodePtr<U> node_;  // before its iterator, so that it outlives it
+  std::unique_ptr<IteratorBase<U>> walk_;
+};
+
+template <class T, class U>
+class GroupByWindowNode final : public TransformNode<U, T> {
+  static_assert(std::is_copy_constructible_v<T>,
+                "group_by_window needs elements that can be copied: the dataset of a window may be "
+                "walked over more than once");
+
+ public:
+  GroupByWindowNode(NodePtr<T> input, WindowReduction<T, U> reduction)
+      : TransformNode<U, T>(std::move(input), "group_by_window"),
+        reduction_(std::move(reduction)) {}
+  std::unique_ptr<IteratorBase<U>> iterator(const IteratorOptions& job) const override {
+    WindowReduction<T, U> reduction = reduction_;
+    reduction.rule.where = this->describe();
+    reduction.rule.epoch = job.epoch;
+    return std::make_unique<GroupByWindowIterator<T, U>>(
+        NotedInput<T>(this->input().iterator(job), job.cancel), std::move(reduction), job);
+  }
+  std::int64_t cardinality() const override { return kUnknown; }
+  /// Each shard has windows of its own.
+  Sharing sharing() const override { return this->sharing_of_counter(); }
+
+ private:
+  WindowReduction<T, U> reduction_;
+};
+
+}  // namespace internal
+
+/// See `Dataset::group_by_window`.
+template <class T, class Key, class Reduce, class Size>
+auto make_group_by_window(NodePtr<T> input, Key key, Reduce reduce, Size size) {
+  static_assert(std::is_invocable_r_v<std::int64_t, const Key&, const T&>,
+                "The key of group_by_window must be callable as fn(const element&) and return a "
+                "number");
+  using U = typename internal::ReductionTraits<Reduce, T>::Result;
+  internal::WindowReduction<T, U> reduction{
+      .rule = {.key = std::move(key),
+               .size = internal::window_size_function(std::move(size)),
+               .where = {}},
+      .reduce = [reduce = std::move(reduce)](std::int64_t of, NodePtr<T> window) {
+        return reduce(of, Dataset<T>(std::move(window))).node();
+      }};
+  return NodePtr<U>(std::make_shared<const internal::GroupByWindowNode<T, U>>(
+      std::move(input), std::move(reduction)));
+}
+
+}  // namespace brigade::data

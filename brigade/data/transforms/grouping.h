@@ -1,0 +1,129 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "brigade/concurrency/cancel_token.h"
+#include "brigade/data/transforms/grouping_state.h"
+#include "brigade/data/transforms/map.h"
+#include "brigade/data/core/node.h"
+#include "brigade/data/core/noted_input.h"
+
+namespace brigade::data::internal {
+
+/// Elements with one key, and where in the input they came from.
+template <class T>
+struct Group {
+  std::int64_t key = 0;
+  std::vector<InputPlace> places;
+  std::vector<T> elements;
+};
+
+/// What decides which elements of an input come together.
+template <class T>
+struct GroupingRule {
+  std::function<std::int64_t(const T&)> key;
+  /// Elements that make a group of that key whole.
+  std::function<std::int64_t(std::int64_t key)> size;
+  std::string where;  // for messages
+  std::uint64_t epoch = 0;
+};
+
+/// Gathers the elements of an input by a key: groups leave as they become whole, and at the end of
+/// the input the others, the smallest key first. An element whose key cannot be told fails alone.
+///
+/// A position is the places of the elements gathered, which restoring reads again.
+///
+/// Thread-safety: one thread at a time.
+template <class T>
+class Grouping {
+ public:
+  Grouping(NotedInput<T> input, GroupingRule<T> rule)
+      : input_(std::move(input)), rule_(std::move(rule)) {}
+
+  /// The next group; nothing at the end. Throws the error of an element, which is passed then.
+  std::optional<Group<T>> next() {
+    while (true) {
+      auto next = input_.next();
+      if (next.outcome.is_end()) break;
+      std::optional<T> element = std::move(next.outcome).take();
+      Gathered& gathered = gathered_for(*element, next.at.place);
+      gathered.group.places.push_back(std::move(next.at));
+      gathered.group.elements.push_back(std::move(*element));
+      if (gathered.group.elements.size() >= gathered.size) return take(gathered.group.key);
+    }
+    if (gathered_.empty()) return std::nullopt;
+    return take(gathered_.begin()->first);
+  }
+
+  /// `open`: a group that left, whose elements are still needed.
+  io::StateTree save(const Group<T>* open) const {
+    GroupingState state{.read = input_.here(), .groups = {}, .open = std::nullopt};
+    for (const auto& [key, gathered] : gathered_) {
+      state.groups.push_back({key, gathered.group.places});
+    }
+    if (open != nullptr) state.open = {open->key, open->places};
+    return save_grouping(state);
+  }
+  /// Goes to a saved position; the group that was open then, with its elements.
+  std::optional<Group<T>> restore(const io::StateTree& saved) {
+    const GroupingState state = load_grouping(saved);
+    gathered_.clear();
+    std::optional<Group<T>> open;
+    if (state.open) open = Group<T>{.key = state.open->key, .places = {}, .elements = {}};
+    input_.go_to(state.first());
+    for (const HeldPlace& held : held_in_order(state)) {
+      pass_to(held.place);
+      auto next = input_.next();
+      std::optional<T> element = std::move(next.outcome).take();
+      if (!element) throw_noted_input_too_short(held.place);
+      Group<T>& group = held.is_open ? *open : group_of(held.key).group;
+      group.places.push_back(std::move(next.at));
+      group.elements.push_back(std::move(*element));
+    }
+    pass_to(state.read.place);
+    return open;
+  }
+
+ private:
+  struct Gathered {
+    std::size_t size;  // when it is whole
+    Group<T> group;
+  };
+
+  Gathered& gathered_for(const T& element, std::uint64_t place) {
+    try {
+      return group_of(rule_.key(element));
+    } catch (...) {
+      rethrow_at_element(rule_.where, rule_.epoch, place);
+    }
+  }
+  Gathered& group_of(std::int64_t key) {
+    auto found = gathered_.find(key);
+    if (found == gathered_.end()) {
+      const std::size_t size = checked_group_size(rule_.size(key), key);
+      found =
+          gathered_.emplace(key, Gathered{size, {.key = key, .places = {}, .elements = {}}}).first;
+    }
+    return found->second;
+  }
+  Group<T> take(std::int64_t key) { return std::move(gathered_.extract(key).mapped().group); }
+  void pass_to(std::uint64_t place) {
+    const std::uint64_t distance = place - input_.here().place;
+    if (input_.skip(distance) != distance) throw_noted_input_too_short(place);
+  }
+
+  NotedInput<T> input_;
+  GroupingRule<T> rule_;
+  std::map<std::int64_t, Gathered> gathered_;
+};
+
+}  // namespace brigade::data::internal

@@ -1,0 +1,97 @@
+#include "brigade/data/transforms/grouping_state.h"
+
+#include <algorithm>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+#include "brigade/data/core/input_place.h"
+
+namespace brigade::data::internal {
+namespace {
+
+io::StateTree save_group(const GroupPlaces& group) {
+  io::StateTree state;
+  state["key"] = group.key;
+  state["places"] = io::StateTree::list();
+  for (const InputPlace& place : group.places) state["places"].push_back(place.place);
+  return state;
+}
+
+GroupPlaces load_group(const io::StateTree& state, const InputPlace& first, std::uint64_t read) {
+  GroupPlaces group{.key = state.as_int64("key"), .places = {}};
+  for (std::size_t i = 0; i < state.at("places").size(); ++i) {
+    const std::uint64_t place = state.as_uint64("places", i);
+    check_argument(place >= first.place && place < read,
+                   base::str_cat("A saved position of groups is broken: it holds element ", place,
+                                 ", outside of ", first.place, " to ", read));
+    group.places.push_back({first.note, place});
+  }
+  return group;
+}
+
+void check_distinct(const std::vector<HeldPlace>& held) {
+  for (std::size_t i = 1; i < held.size(); ++i) {
+    check_argument(held[i - 1].place != held[i].place,
+                   base::str_cat("A saved position of groups is broken: it holds element ",
+                                 held[i].place, " twice"));
+  }
+}
+
+}  // namespace
+
+const InputPlace& GroupingState::first() const {
+  const InputPlace* first = &read;
+  const auto look_at = [&](const GroupPlaces& group) {
+    // The elements of a group came one after the other.
+    if (!group.places.empty() && group.places[0].place < first->place) first = &group.places[0];
+  };
+  for (const GroupPlaces& group : groups) look_at(group);
+  if (open) look_at(*open);
+  return *first;
+}
+
+std::vector<HeldPlace> held_in_order(const GroupingState& state) {
+  std::vector<HeldPlace> held;
+  for (const GroupPlaces& group : state.groups) {
+    for (const InputPlace& place : group.places) held.push_back({place.place, group.key, false});
+  }
+  if (state.open) {
+    for (const InputPlace& place : state.open->places) {
+      held.push_back({place.place, state.open->key, true});
+    }
+  }
+  std::sort(held.begin(), held.end(),
+            [](const HeldPlace& a, const HeldPlace& b) { return a.place < b.place; });
+  return held;
+}
+
+io::StateTree save_grouping(const GroupingState& state) {
+  io::StateTree saved;
+  saved["first"] = save_place(state.first());
+  saved["read"] = state.read.place;
+  saved["groups"] = io::StateTree::list();
+  for (const GroupPlaces& group : state.groups) saved["groups"].push_back(save_group(group));
+  if (state.open) saved["open"] = save_group(*state.open);
+  return saved;
+}
+
+GroupingState load_grouping(const io::StateTree& state) {
+  const InputPlace first = load_place(state.at("first"));
+  const std::uint64_t read = state.as_uint64("read");
+  check_argument(read >= first.place, "A saved position of groups is broken: it goes backwards");
+  GroupingState loaded{.read = {first.note, read}, .groups = {}, .open = std::nullopt};
+  for (const io::StateTree& group : state.as_list("groups")) {
+    loaded.groups.push_back(load_group(group, first, read));
+  }
+  if (state.has("open")) loaded.open = load_group(state.at("open"), first, read);
+  check_distinct(held_in_order(loaded));
+  return loaded;
+}
+
+std::size_t checked_group_size(std::int64_t size, std::int64_t key) {
+  if (size >= 1) return static_cast<std::size_t>(size);
+  throw Error(ErrorCode::kInvalidArgument, base::str_cat("The window size of key ", key, " is ",
+                                                         size, "; it must be 1 or more"));
+}
+
+}  // namespace brigade::data::internal

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "brigade/data/core/noted_input.h"
+#include "brigade/io/state_tree.h"
+
+namespace brigade::data::internal {
+
+struct GroupPlaces {
+  std::int64_t key = 0;
+  std::vector<InputPlace> places;
+};
+
+/// Where a grouping stands: how far the input was read, and which of its elements are still held.
+struct GroupingState {
+  InputPlace read;
+  std::vector<GroupPlaces> groups;
+  std::optional<GroupPlaces> open;  // a group that left, but is not done
+
+  /// The first element that must be read again; `read` if none.
+  const InputPlace& first() const;
+};
+
+/// One element to be read again.
+struct HeldPlace {
+  std::uint64_t place = 0;
+  std::int64_t key = 0;
+  bool is_open = false;
+};
+
+/// All held elements in the order of the input.
+std::vector<HeldPlace> held_in_order(const GroupingState& state);
+
+io::StateTree save_grouping(const GroupingState& state);
+/// Throws kInvalidArgument if the state is broken. All places share the note of the first.
+GroupingState load_grouping(const io::StateTree& state);
+
+/// Throws kInvalidArgument unless `size` is at least 1.
+std::size_t checked_group_size(std::int64_t size, std::int64_t key);
+
+}  // namespace brigade::data::internal

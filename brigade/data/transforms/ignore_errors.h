@@ -1,0 +1,133 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <new>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "brigade/concurrency/cancel_token.h"
+#include "brigade/data/core/cardinality.h"
+#include "brigade/data/core/node.h"
+#include "brigade/data/core/position.h"
+
+namespace brigade::data {
+
+/// How often walks left out an element that failed: what the walks that share it add to. Elements
+/// that are passed again after a restore count again.
+///
+/// Thread-safety: all functions from any thread.
+class ErrorCount {
+ public:
+  void add_one() { count_.fetch_add(1, std::memory_order_relaxed); }
+  std::uint64_t count() const { return count_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<std::uint64_t> count_{0};
+};
+
+/// What `ignore_errors` writes to the log.
+enum class ErrorLog {
+  kSummary,  ///< At the end of an epoch, how many were left out, and why the first one was.
+  kEach,     ///< A line for each as well.
+  kOff,      ///< Nothing.
+};
+
+struct IgnoreErrorsOptions {
+  ErrorLog log = ErrorLog::kSummary;
+  /// Counts the elements left out, for a program that wants to know. Null: nobody does.
+  std::shared_ptr<ErrorCount> count{};
+};
+
+namespace internal {
+
+/// What one walk has left out so far, and says about it.
+///
+/// Thread-safety: one thread at a time.
+class ErrorNotes {
+ public:
+  ErrorNotes(std::string where, std::uint64_t epoch, IgnoreErrorsOptions options)
+      : where_(std::move(where)), epoch_(epoch), options_(std::move(options)) {}
+  /// Takes note of the exception being handled.
+  void add_current();
+  /// Says once how many there were, if there were any.
+  void end();
+
+  io::StateTree save(io::StateTree input) const;
+  /// Throws kInvalidArgument if the state is of another transform, and then changes nothing.
+  void restore(const io::StateTree& state);
+
+ private:
+  std::string where_;
+  std::uint64_t epoch_;
+  IgnoreErrorsOptions options_;
+  std::uint64_t left_out_ = 0;
+  std::string first_;
+  bool has_ended_ = false;
+};
+
+template <class T>
+class IgnoreErrorsIterator final : public IteratorBase<T> {
+ public:
+  IgnoreErrorsIterator(std::unique_ptr<IteratorBase<T>> input, ErrorNotes notes,
+                       std::optional<concurrency::CancelToken> cancel)
+      : input_(std::move(input)), notes_(std::move(notes)), cancel_(std::move(cancel)) {}
+  std::optional<T> next() override {
+    while (true) {
+      try {
+        auto element = input_->next();
+        if (!element) notes_.end();
+        return element;
+      } catch (const std::bad_alloc&) {  // says nothing about the element
+        throw;
+      } catch (...) {
+        if (cancel_ && cancel_->is_cancelled()) throw;
+        notes_.add_current();
+      }
+    }
+  }
+  io::StateTree save() const override { return notes_.save(input_->save()); }
+  void restore(const io::StateTree& state) override {
+    ErrorNotes notes = notes_;
+    notes.restore(state);
+    input_->restore(position_input(state));
+    notes_ = std::move(notes);
+  }
+
+ private:
+  std::unique_ptr<IteratorBase<T>> input_;
+  ErrorNotes notes_;
+  std::optional<concurrency::CancelToken> cancel_;
+};
+
+template <class T>
+class IgnoreErrorsNode final : public TransformNode<T> {
+ public:
+  IgnoreErrorsNode(NodePtr<T> input, IgnoreErrorsOptions options)
+      : TransformNode<T>(std::move(input), "ignore_errors"), options_(std::move(options)) {}
+  std::unique_ptr<IteratorBase<T>> iterator(const IteratorOptions& job) const override {
+    return std::make_unique<IgnoreErrorsIterator<T>>(
+        this->input_in_any_order().iterator(job), ErrorNotes(this->describe(), job.epoch, options_),
+        job.cancel);
+  }
+  std::int64_t cardinality() const override {
+    return this->input().cardinality() == kInfinite ? kInfinite : kUnknown;
+  }
+
+ private:
+  IgnoreErrorsOptions options_;
+};
+
+}  // namespace internal
+
+/// See `Dataset::ignore_errors`.
+template <class T>
+NodePtr<T> make_ignore_errors(NodePtr<T> input, IgnoreErrorsOptions options) {
+  return std::make_shared<const internal::IgnoreErrorsNode<T>>(std::move(input),
+                                                               std::move(options));
+}
+
+}  // namespace brigade::data

@@ -1,0 +1,217 @@
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "brigade/base/random.h"
+#include "brigade/concurrency/cancel_token.h"
+#include "brigade/concurrency/linked_token.h"
+#include "brigade/data/runtime/autotune.h"
+#include "brigade/data/core/cancel_look.h"
+#include "brigade/data/core/node.h"
+#include "brigade/data/core/order.h"
+#include "brigade/data/core/pipeline.h"
+#include "brigade/data/core/places.h"
+#include "brigade/data/core/position.h"
+
+namespace brigade::data {
+
+/// Which element a map function works on, and randomness that belongs to that element alone: the
+/// stream is a function of (seed, epoch, index), so augmentation gives the same bits on any number
+/// of threads, and after a resume.
+struct ElementContext {
+  std::uint64_t epoch;
+  /// The element's place in the epoch, counted from 0.
+  std::uint64_t index;
+  base::CounterRng& rng;
+  /// Cancelled together with the walk (`IteratorOptions::cancel`), and when somebody leaves it
+  /// while threads are ahead: for functions that wait.
+  const concurrency::CancelToken& cancel;
+};
+
+struct MapOptions {
+  /// Threads that call the function, or `kAutotune`. 1 calls it on the thread of the consumer.
+  std::int64_t parallelism = 1;
+  /// Fixes `ElementContext::rng` whatever the job's seed. Unset: derived from the job's root seed
+  /// and from where in the chain of transforms this map stands.
+  std::optional<std::uint64_t> seed{};
+  /// What errors call this step.
+  std::string name = "map";
+  /// In which order the results of several threads leave. Unset: in the input's, unless the whole
+  /// dataset is relaxed (`Dataset::with_options`). A step behind this one that goes back by reading
+  /// again, such as shuffle, keeps it in order.
+  std::optional<Order> order{};
+};
+
+namespace internal {
+
+template <class F, class T>
+struct MapTraits {
+  static constexpr bool kTakesContext = std::invocable<const F&, T, ElementContext&>;
+  static_assert(kTakesContext || std::invocable<const F&, T>,
+                "The function of map must be callable as fn(element) or fn(element, "
+                "ElementContext&), and be const (no mutable lambda): threads share it");
+  static auto result() {
+    if constexpr (kTakesContext) {
+      return std::type_identity<std::invoke_result_t<const F&, T, ElementContext&>>();
+    } else {
+      return std::type_identity<std::invoke_result_t<const F&, T>>();
+    }
+  }
+  using Result = std::remove_cvref_t<typename decltype(result())::type>;
+  static_assert(!std::is_void_v<Result>, "The function of map must return the new element");
+};
+
+std::string name_of_map(const MapOptions& options);
+std::uint64_t key_of_map(const MapOptions& options, const IteratorOptions& job,
+                         std::uint64_t depth);
+
+Order order_of_map(const MapOptions& options, const IteratorOptions& job);
+/// How several threads work at it: `threads` at first.
+PipelineOptions pipeline_of_map(const MapOptions& options, std::size_t threads,
+                                const IteratorOptions& job, Order input_order,
+                                const std::string& path);
+
+/// Throws the exception being handled again as an `Error` that names the step and the element. An
+/// `Error` keeps its code, anything else becomes kAborted.
+[[noreturn]] void rethrow_at_element(const std::string& where, std::uint64_t epoch,
+                                     std::uint64_t index);
+
+/// The user's function, with the context of each element and its errors named.
+template <class F, class T>
+struct MapCall {
+  using Result = typename MapTraits<F, T>::Result;
+  std::shared_ptr<const F> function;
+  std::string where;
+  std::uint64_t epoch;
+  std::uint64_t key;
+  concurrency::CancelToken cancel;
+
+  Result operator()(T&& element, std::uint64_t index) const {
+    try {
+      if constexpr (MapTraits<F, T>::kTakesContext) {
+        base::CounterRng rng(base::mix_seed(key, index));
+        ElementContext context{epoch, index, rng, cancel};
+        return (*function)(std::move(element), context);
+      } else {
+        return (*function)(std::move(element));
+      }
+    } catch (...) {
+      rethrow_at_element(where, epoch, index);
+    }
+  }
+};
+
+/// Saves what `PipelinedIterator` restores, and the other way: the number of threads is no part of
+/// the position.
+template <class F, class T>
+class MapIterator final : public IteratorBase<typename MapTraits<F, T>::Result> {
+ public:
+  using Result = typename MapTraits<F, T>::Result;
+
+  MapIterator(std::unique_ptr<IteratorBase<T>> input, MapCall<F, T> call)
+      : input_(std::move(input)), call_(std::move(call)) {}
+  std::optional<Result> next() override {
+    pass_early();
+    const std::uint64_t place = place_++;
+    auto element = input_->next();
+    if (element) return call_(std::move(*element), place);
+    --place_;
+    return std::nullopt;
+  }
+  std::uint64_t skip(std::uint64_t count) override {
+    if (!early_.is_empty()) return IteratorBase<Result>::skip(count);
+    const std::uint64_t passed = input_->skip(count);
+    place_ += passed;
+    return passed;
+  }
+  io::StateTree save() const override {
+    io::StateTree state = make_position("map", {{"place", place_}, {"ahead", 0}}, input_->save());
+    save_places(state, early_);
+    return state;
+  }
+  void restore(const io::StateTree& state) override {
+    check_position(state, "map");
+    early_ = load_places(state);
+    check_early(early_, position_number(state, "place"));
+    input_->restore(position_input(state));
+    const std::uint64_t ahead = checked_ahead(position_number(state, "ahead"));
+    place_ = position_number(state, "place") + skip_and_look(*input_, ahead, call_.cancel);
+  }
+
+ private:
+  /// Passes what threads of a relaxed order had delivered before the state was saved.
+  void pass_early() {
+    if (early_.is_empty()) return;
+    const std::uint64_t end = early_.end_of_run(place_);
+    if (end != place_) place_ += skip_and_look(*input_, end - place_, call_.cancel);
+    early_.drop_below(place_);
+  }
+
+  std::unique_ptr<IteratorBase<T>> input_;
+  MapCall<F, T> call_;
+  std::uint64_t place_ = 0;
+  PlaceSet early_;
+};
+
+template <class F, class T>
+class MapNode final : public TransformNode<typename MapTraits<F, T>::Result, T> {
+ public:
+  using Result = typename MapTraits<F, T>::Result;
+
+  MapNode(NodePtr<T> input, F function, MapOptions options)
+      : TransformNode<Result, T>(std::move(input), name_of_map(options)),
+        function_(std::make_shared<const F>(std::move(function))),
+        threads_(threads_for(options.parallelism, options.name)),
+        options_(std::move(options)) {}
+  std::unique_ptr<IteratorBase<Result>> iterator(const IteratorOptions& walk) const override {
+    if (options_.parallelism == 1) {
+      const Node<T>& from = this->input_in_any_order();
+      return std::make_unique<MapIterator<F, T>>(from.iterator(walk), call_of(walk));
+    }
+    auto end = std::make_unique<const concurrency::LinkedToken>(walk.cancel);
+    const IteratorOptions job = options_ended_by(*end, walk);
+    // What left early is known by its place, which must mean the same element another time.
+    const bool is_relaxed = order_of_map(options_, job) == Order::kRelaxed;
+    const Node<T>& from = is_relaxed ? this->input() : this->input_in_any_order();
+    return std::make_unique<PipelinedIterator<T, Result>>(
+        from.iterator(job), call_of(job),
+        pipeline_of_map(options_, threads_, job, from.order(job), this->describe()),
+        std::move(end));
+  }
+  Order order(const IteratorOptions& job) const override {
+    if (options_.parallelism != 1 && order_of_map(options_, job) == Order::kRelaxed) {
+      return Order::kRelaxed;
+    }
+    return this->input_in_any_order().order(job);
+  }
+  std::int64_t cardinality() const override { return this->input().cardinality(); }
+
+ private:
+  MapCall<F, T> call_of(const IteratorOptions& job) const {
+    return {function_, this->describe(), job.epoch, key_of_map(options_, job, this->depth()),
+            job.cancel.value_or(concurrency::CancelToken())};
+  }
+
+  std::shared_ptr<const F> function_;
+  std::size_t threads_;
+  MapOptions options_;
+};
+
+}  // namespace internal
+
+/// See `Dataset::map`.
+template <class T, class F>
+NodePtr<typename internal::MapTraits<F, T>::Result> make_map(NodePtr<T> input, F function,
+                                                             MapOptions options) {
+  return std::make_shared<const internal::MapNode<F, T>>(std::move(input), std::move(function),
+                                                         std::move(options));
+}
+
+}  // namespace brigade::data

@@ -1,0 +1,142 @@
+#include "brigade/data/transforms/rejection_resample.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <string_view>
+
+#include "brigade/base/error.h"
+#include "brigade/base/random.h"
+#include "brigade/base/strings.h"
+
+namespace brigade::data::internal {
+namespace {
+
+constexpr const char* kCounts = "counts";
+/// Of each class before any element is seen, so that the first few do not decide: TensorFlow's
+/// number.
+constexpr std::uint64_t kSeenBefore = 10;
+
+void check_probabilities(const std::vector<double>& shares, std::string_view name) {
+  double sum = 0;
+  for (const double share : shares) {
+    check_argument(std::isfinite(share) && share >= 0,
+                   base::str_cat("rejection_resample: ", name, " has the share ", share,
+                                 "; shares must be numbers from 0 to 1"));
+    sum += share;
+  }
+  constexpr double kTolerance = 1e-3;  // as of shares written with three digits
+  check_argument(std::abs(sum - 1) <= kTolerance,
+                 base::str_cat("rejection_resample: the shares of ", name, " add up to ", sum,
+                               "; they must add up to 1"));
+}
+
+std::string listed(const std::vector<double>& shares) {
+  std::string text;
+  for (const double share : shares) text += base::str_cat(text.empty() ? "" : ", ", share);
+  return base::str_cat("[", text, "]");
+}
+
+}  // namespace
+
+std::vector<double> acceptance_for(const std::vector<double>& initial,
+                                   const std::vector<double>& target) {
+  std::vector<double> ratios(target.size());
+  for (std::size_t c = 0; c < ratios.size(); ++c) {
+    ratios[c] = target[c] == 0 ? 0 : target[c] / initial[c];
+  }
+  const double most = *std::max_element(ratios.begin(), ratios.end());
+  for (double& ratio : ratios) ratio /= most;
+  return ratios;
+}
+
+ResampleTarget checked_resample(std::vector<double> target, std::vector<double> initial) {
+  check_probabilities(target, "target_dist");
+  if (initial.empty()) return {.initial = {}, .target = std::move(target)};
+  check_probabilities(initial, "initial_dist");
+  check_argument(
+      initial.size() == target.size(),
+      base::str_cat("rejection_resample: target_dist has ", target.size(),
+                    " classes and initial_dist ", initial.size(), "; give both for the same"));
+  for (std::size_t c = 0; c < target.size(); ++c) {
+    check_argument(target[c] == 0 || initial[c] > 0,
+                   base::str_cat("rejection_resample: target_dist asks for class ", c,
+                                 ", of which by initial_dist there is nothing"));
+  }
+  return {.initial = std::move(initial), .target = std::move(target)};
+}
+
+bool keeps_all(const ResampleTarget& target) {
+  const auto& shares = target.initial;
+  return shares == target.target && std::find(shares.begin(), shares.end(), 0) == shares.end();
+}
+
+std::string name_of_resample(const ResampleTarget& target, const ResampleOptions& options) {
+  const std::string from =
+      target.initial.empty() ? "" : base::str_cat(" from ", listed(target.initial));
+  const std::string seed = options.seed ? base::str_cat(", seed ", *options.seed) : "";
+  return base::str_cat("rejection_resample(", listed(target.target), from, seed, ")");
+}
+
+std::uint64_t key_of_resample(const ResampleOptions& options, const IteratorOptions& job,
+                              std::uint64_t depth) {
+  constexpr const char* kStream = "rejection_resample";
+  const std::uint64_t key = options.seed ? base::derive_seed(*options.seed, kStream, 0, job.epoch)
+                                         : base::derive_seed(job.seed, kStream, depth, job.epoch);
+  return key_in_shard(key, job.shard);
+}
+
+Resampler::Resampler(std::uint64_t key, ResampleTarget target)
+    : key_(key), target_(std::move(target)) {
+  if (estimates()) {
+    counts_.assign(target_.target.size(), kSeenBefore);
+    estimate();
+  } else {
+    acceptance_ = acceptance_for(target_.initial, target_.target);
+  }
+}
+
+bool Resampler::accepts(std::int64_t element_class, std::uint64_t place) {
+  const auto classes = static_cast<std::int64_t>(target_.target.size());
+  check_argument(element_class >= 0 && element_class < classes,
+                 base::str_cat("the class is ", element_class,
+                               "; target_dist has the classes 0 to ", classes - 1));
+  const auto number = static_cast<std::size_t>(element_class);
+  if (estimates()) {
+    ++counts_[number];
+    estimate();
+  }
+  // Each place has a draw of its own, so that it does not depend on where a walk began.
+  base::CounterRng rng(key_, place);
+  return rng.uniform() < acceptance_[number];
+}
+
+void Resampler::estimate() {
+  const auto sum =
+      static_cast<double>(std::accumulate(counts_.begin(), counts_.end(), std::uint64_t{0}));
+  std::vector<double> initial(counts_.size());
+  std::transform(counts_.begin(), counts_.end(), initial.begin(),
+                 [sum](std::uint64_t count) { return static_cast<double>(count) / sum; });
+  acceptance_ = acceptance_for(initial, target_.target);
+}
+
+void Resampler::save(io::StateTree& state) const {
+  for (const std::uint64_t count : counts_) state[kCounts].push_back(count);
+}
+
+void Resampler::restore(const io::StateTree& state) {
+  if (!estimates()) return;
+  std::vector<std::uint64_t> counts(counts_.size());
+  check_argument(state.has(kCounts) && state.as_list(kCounts).size() == counts.size(),
+                 base::str_cat("The saved position is damaged: it does not have the counts of the ",
+                               counts.size(), " classes of rejection_resample"));
+  for (std::size_t c = 0; c < counts.size(); ++c) {
+    counts[c] = state.as_uint64(kCounts, c);
+    check_argument(counts[c] >= kSeenBefore,
+                   "The saved position is damaged: a count of rejection_resample is too low");
+  }
+  counts_ = std::move(counts);
+  estimate();
+}
+
+}  // namespace brigade::data::internal

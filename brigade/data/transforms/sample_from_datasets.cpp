@@ -1,0 +1,91 @@
+#include "brigade/data/transforms/sample_from_datasets.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+#include "brigade/data/core/cardinality.h"
+#include "brigade/data/core/position.h"
+
+namespace brigade::data::internal {
+
+RandomChooser::RandomChooser(std::uint64_t key, std::vector<double> weights)
+    : rng_(key), weights_(std::move(weights)) {}
+
+std::optional<std::uint64_t> RandomChooser::choose(const std::vector<bool>& is_empty) {
+  if (is_empty != is_empty_) add_up(is_empty);
+  const double drawn = rng_.uniform() * sums_.back();
+  const auto chosen = std::upper_bound(sums_.begin(), sums_.end(), drawn);
+  if (chosen != sums_.end()) return static_cast<std::uint64_t>(chosen - sums_.begin());
+  // The product may round up to the sum: that is the last input with a weight.
+  const auto last = std::lower_bound(sums_.begin(), sums_.end(), sums_.back());
+  return static_cast<std::uint64_t>(last - sums_.begin());
+}
+
+void RandomChooser::add_up(const std::vector<bool>& is_empty) {
+  is_empty_ = is_empty;
+  sums_.assign(weights_.size(), 0);
+  double sum = 0;
+  for (std::size_t i = 0; i < weights_.size(); ++i) {
+    if (!is_empty[i]) sum += weights_[i];
+    sums_[i] = sum;
+  }
+}
+
+io::StateTree RandomChooser::save() const {
+  return make_position("sample", {{"key", rng_.key()}, {"drawn", rng_.position()}});
+}
+
+void RandomChooser::restore(const io::StateTree& state) {
+  check_position(state, "sample");
+  check_argument(position_number(state, "key") == rng_.key(),
+                 "The position was saved in a sample_from_datasets with another seed or another "
+                 "place in the chain of transforms: restore it into the dataset that it was saved "
+                 "from");
+  rng_.set_position(position_number(state, "drawn"));
+}
+
+std::vector<double> weights_for(std::vector<double> weights, std::size_t datasets) {
+  if (weights.empty()) weights.assign(datasets, 1.0);
+  check_argument(weights.size() == datasets,
+                 base::str_cat("sample_from_datasets: ", weights.size(), " weights for ", datasets,
+                               " datasets; there must be one for each, or none"));
+  for (const double weight : weights) {
+    check_argument(std::isfinite(weight) && weight >= 0,
+                   base::str_cat("sample_from_datasets: a weight is ", weight,
+                                 "; weights must be finite, and 0 or more"));
+  }
+  const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
+  check_argument(std::isfinite(sum) && sum > 0,
+                 base::str_cat("sample_from_datasets: the weights add up to ", sum,
+                               "; one must be more than 0"));
+  return weights;
+}
+
+std::uint64_t key_of_sample(const SampleOptions& options, const IteratorOptions& job,
+                            std::uint64_t depth) {
+  const bool is_new = options.rerandomize_each_iteration == Reshuffle::kOn;
+  const std::uint64_t epoch = is_new ? job.epoch : 0;
+  const std::uint64_t key = options.seed ? base::derive_seed(*options.seed, "sample", 0, epoch)
+                                         : base::derive_seed(job.seed, "sample", depth, epoch);
+  return key_in_shard(key, job.shard);
+}
+
+std::int64_t cardinality_of_sample(const std::vector<std::int64_t>& inputs, WhenEmpty when_empty) {
+  if (inputs.size() == 1) return inputs.front();
+  const auto is_endless = [](std::int64_t cardinality) { return cardinality == kInfinite; };
+  const bool never_ends = when_empty == WhenEmpty::kStop
+                              ? std::all_of(inputs.begin(), inputs.end(), is_endless)
+                              : std::any_of(inputs.begin(), inputs.end(), is_endless);
+  return never_ends ? kInfinite : kUnknown;
+}
+
+Labels labels_of_sample(const std::vector<double>& weights) {
+  Labels labels;
+  for (const double weight : weights) labels.push_back(base::str_cat(weight, " of "));
+  return labels;
+}
+
+}  // namespace brigade::data::internal

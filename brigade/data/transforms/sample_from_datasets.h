@@ -1,0 +1,144 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "brigade/base/random.h"
+#include "brigade/data/core/chosen.h"
+#include "brigade/data/dataset.h"
+#include "brigade/data/core/inputs.h"
+#include "brigade/data/core/node.h"
+#include "brigade/data/transforms/shuffle.h"
+
+namespace brigade::data {
+
+struct SampleOptions {
+  /// Fixes the choices whatever the job's seed. Unset: derived from the job's root seed and from
+  /// where in the chain of transforms this one stands.
+  std::optional<std::uint64_t> seed{};
+  /// kGoOn changes the mixture once a dataset is empty; kStop keeps it, and leaves the rest unseen.
+  WhenEmpty when_empty = WhenEmpty::kGoOn;
+  /// kOff makes the same choices in every epoch.
+  Reshuffle rerandomize_each_iteration = Reshuffle::kOn;
+};
+
+namespace internal {
+
+/// Chooses at random, by weight, among the inputs that are not empty. Choice i of an epoch is a
+/// function of the key, i and which inputs are empty.
+///
+/// Thread-safety: one call at a time.
+class RandomChooser final : public Chooser {
+ public:
+  RandomChooser(std::uint64_t key, std::vector<double> weights);
+  std::optional<std::uint64_t> choose(const std::vector<bool>& is_empty) override;
+  io::StateTree save() const override;
+  void restore(const io::StateTree& state) override;
+
+ private:
+  void add_up(const std::vector<bool>& is_empty);
+
+  base::CounterRng rng_;
+  std::vector<double> weights_;
+  std::vector<bool> is_empty_;  // that the sums are of
+  std::vector<double> sums_;    // of the weights up to each input
+};
+
+/// The weights, one for each dataset: all alike if none are given. Throws kInvalidArgument unless
+/// there are as many as datasets, none is negative or not finite, and one is more than 0.
+std::vector<double> weights_for(std::vector<double> weights, std::size_t datasets);
+
+std::uint64_t key_of_sample(const SampleOptions& options, const IteratorOptions& job,
+                            std::uint64_t depth);
+
+std::int64_t cardinality_of_sample(const std::vector<std::int64_t>& inputs, WhenEmpty when_empty);
+
+/// "0.3 of ", "0.7 of ".
+Labels labels_of_sample(const std::vector<double>& weights);
+
+template <class T>
+class SampleNode final : public Node<T> {
+ public:
+  SampleNode(std::vector<NodePtr<T>> inputs, std::vector<double> weights,
+             const SampleOptions& options)
+      : inputs_(inputs_in_any_order(std::move(inputs))),
+        weights_(std::move(weights)),
+        options_(options) {}
+  std::unique_ptr<IteratorBase<T>> iterator(const IteratorOptions& job) const override {
+    return std::make_unique<ChosenIterator<T>>(
+        inputs_, std::make_unique<RandomChooser>(key_of_sample(options_, job, depth()), weights_),
+        options_.when_empty, sharing(), job, kName);
+  }
+  std::int64_t cardinality() const override {
+    return cardinality_of_sample(
+        of_each(inputs_, [](const auto& node) { return node.cardinality(); }), options_.when_empty);
+  }
+  std::string describe() const override {
+    return describe_inputs(name(),
+                           of_each(inputs_, [](const auto& node) { return node.describe(); }),
+                           labels_of_sample(weights_));
+  }
+  Recipe recipe() const override {
+    return {step_of_inputs(name(), of_each(inputs_, [](const auto& node) { return node.recipe(); }),
+                           labels_of_sample(weights_))};
+  }
+  Order order(const IteratorOptions& options) const override {
+    return order_of_inputs(of_each(inputs_, [&](const auto& node) { return node.order(options); }));
+  }
+  std::uint64_t depth() const override {
+    return depth_above(of_each(inputs_, [](const auto& node) { return node.depth(); }));
+  }
+  /// Where an empty dataset ends all, it does so in each shard at another place.
+  Sharing sharing() const override {
+    Sharing sharing =
+        sharing_of_joined(of_each(inputs_, [](const auto& node) { return node.sharing(); }));
+    const bool counts = options_.when_empty == WhenEmpty::kStop;
+    if (counts && sharing.counted_by.empty()) sharing.counted_by = kName;
+    return sharing;
+  }
+
+ private:
+  static constexpr const char* kName = "sample_from_datasets";
+
+  std::string name() const { return name_of_chosen(kName, options_.when_empty); }
+
+  std::vector<NodePtr<T>> inputs_;
+  std::vector<double> weights_;
+  SampleOptions options_;
+};
+
+}  // namespace internal
+
+/// Each element is the next one of a dataset drawn at random: dataset i with probability
+/// weights[i] / (sum of the weights of those not empty); without weights, all alike. The choices
+/// are a function of (recipe, seed, epoch), and the saved position is their count with the
+/// positions of the datasets.
+///
+///   auto mixed = data::sample_from_datasets({rare.repeat(), common.repeat()}, {0.3, 0.7});
+///
+/// Datasets of weight 0 play no part. Throws kInvalidArgument if there are no datasets, if there
+/// are not as many weights as datasets, and if weights are negative, not finite or all 0.
+/// TensorFlow counterpart: Dataset.sample_from_datasets (other random numbers; where TensorFlow
+/// calls it infinite although it stops at a dataset with an end, it is `kUnknown` here).
+template <class T>
+Dataset<T> sample_from_datasets(const std::vector<Dataset<T>>& datasets,
+                                std::vector<double> weights = {}, SampleOptions options = {}) {
+  internal::check_has_datasets(datasets.size(), "sample_from_datasets");
+  weights = internal::weights_for(std::move(weights), datasets.size());
+  std::vector<NodePtr<T>> nodes;
+  std::vector<double> their_weights;
+  for (std::size_t i = 0; i < datasets.size(); ++i) {
+    if (weights[i] == 0) continue;
+    nodes.push_back(datasets[i].node());
+    their_weights.push_back(weights[i]);
+  }
+  return Dataset<T>(std::make_shared<const internal::SampleNode<T>>(
+      std::move(nodes), std::move(their_weights), options));
+}
+
+}  // namespace brigade::data

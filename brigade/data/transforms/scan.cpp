@@ -1,0 +1,52 @@
+#include "brigade/data/transforms/scan.h"
+
+#include <cstddef>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+
+namespace brigade::data::internal {
+namespace {
+
+constexpr std::string_view kDigits = "0123456789abcdef";
+
+std::size_t value_of_digit(char digit) {
+  const std::size_t value = kDigits.find(digit);
+  check_argument(
+      value != std::string_view::npos,
+      base::str_cat("A saved state of scan is broken: '", digit, "' is no hexadecimal digit"));
+  return value;
+}
+
+}  // namespace
+
+io::StateTree state_of_encoded(std::string_view bytes) {
+  std::string text;
+  text.reserve(2 * bytes.size());
+  for (const char byte : bytes) {
+    const auto value = static_cast<unsigned char>(byte);
+    text += kDigits[value / 16];
+    text += kDigits[value % 16];
+  }
+  return text;
+}
+
+std::string encoded_of_state(const io::StateTree& state) {
+  const std::string& text = state.as_string();
+  check_argument(text.size() % 2 == 0, "A saved state of scan is broken: half a byte is missing");
+  std::string bytes;
+  bytes.reserve(text.size() / 2);
+  for (std::size_t i = 0; i < text.size(); i += 2) {
+    bytes += static_cast<char>(16 * value_of_digit(text[i]) + value_of_digit(text[i + 1]));
+  }
+  return bytes;
+}
+
+void throw_scan_too_short(std::uint64_t count) {
+  throw Error(ErrorCode::kInvalidArgument,
+              base::str_cat("The saved scan had read ", count,
+                            " elements, but its input now has fewer: was it saved from other "
+                            "data?"));
+}
+
+}  // namespace brigade::data::internal

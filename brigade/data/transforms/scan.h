@@ -1,0 +1,147 @@
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "brigade/data/core/cancel_look.h"
+#include "brigade/data/core/cardinality.h"
+#include "brigade/data/core/codec.h"
+#include "brigade/data/transforms/map.h"
+#include "brigade/data/core/node.h"
+#include "brigade/data/core/position.h"
+
+namespace brigade::data {
+
+namespace internal {
+
+/// An encoded value as a leaf of a saved state, in hexadecimal digits, and back. Throws
+/// kInvalidArgument if the leaf is none.
+io::StateTree state_of_encoded(std::string_view bytes);
+std::string encoded_of_state(const io::StateTree& state);
+/// Throws kInvalidArgument: the input has fewer than `count` elements.
+[[noreturn]] void throw_scan_too_short(std::uint64_t count);
+
+template <class State, class F, class T>
+struct ScanTraits {
+  static_assert(std::copy_constructible<State>, "The state of scan must be a type with copies");
+  static_assert(std::invocable<const F&, const State&, T>,
+                "The function of scan must be callable as fn(const state&, element), return a pair "
+                "of the next state and the new element, and be const (no mutable lambda)");
+  using Pair = std::invoke_result_t<const F&, const State&, T>;
+  static_assert(std::tuple_size_v<Pair> == 2 &&
+                    std::convertible_to<std::tuple_element_t<0, Pair>, State>,
+                "The function of scan must return a pair of the next state and the new element");
+  using Result = std::remove_cvref_t<std::tuple_element_t<1, Pair>>;
+};
+
+/// What all walks over one scan have in common.
+template <class State, class F, class T>
+struct ScanCall {
+  std::shared_ptr<const F> function;
+  State initial;
+  std::string where;
+};
+
+template <class State, class F, class T>
+class ScanIterator final : public IteratorBase<typename ScanTraits<State, F, T>::Result> {
+ public:
+  using Result = typename ScanTraits<State, F, T>::Result;
+
+  ScanIterator(const Node<T>& input, const IteratorOptions& options, ScanCall<State, F, T> call)
+      : node_(input), options_(options), call_(std::move(call)), state_(call_.initial) {
+    start();
+  }
+  std::optional<Result> next() override {
+    ++place_;  // passed even if it throws, which leaves the state as it was
+    auto element = input_->next();
+    if (element) return advance(std::move(*element));
+    --place_;
+    return std::nullopt;
+  }
+  io::StateTree save() const override {
+    if constexpr (Encodable<State>) {
+      io::StateTree state = make_position("scan", {{"place", place_}}, input_->save());
+      state["state"] = state_of_encoded(encode(state_));
+      return state;
+    } else {
+      return make_position("scan", {{"place", place_}});
+    }
+  }
+  void restore(const io::StateTree& state) override {
+    check_position(state, "scan");
+    const std::uint64_t place = position_number(state, "place");
+    if constexpr (Encodable<State>) {
+      State restored = decode<State>(encoded_of_state(state.at("state")));
+      input_->restore(position_input(state));
+      state_ = std::move(restored);
+      place_ = place;
+    } else {
+      check_source_position(place, node_.cardinality(), node_.describe());
+      start();
+      if (skip_and_look(*this, place, options_.cancel) != place) throw_scan_too_short(place);
+    }
+  }
+
+ private:
+  void start() {
+    input_ = node_.iterator(options_);  // the old one stays if this throws
+    state_ = call_.initial;
+    place_ = 0;
+  }
+  Result advance(T&& element) {
+    try {
+      auto result = (*call_.function)(std::as_const(state_), std::move(element));
+      state_ = std::move(std::get<0>(result));
+      return std::move(std::get<1>(result));
+    } catch (...) {
+      rethrow_at_element(call_.where, options_.epoch, place_ - 1);
+    }
+  }
+
+  const Node<T>& node_;
+  IteratorOptions options_;
+  ScanCall<State, F, T> call_;
+  std::unique_ptr<IteratorBase<T>> input_;
+  State state_;
+  std::uint64_t place_ = 0;
+};
+
+template <class State, class F, class T>
+class ScanNode final : public TransformNode<typename ScanTraits<State, F, T>::Result, T> {
+ public:
+  using Result = typename ScanTraits<State, F, T>::Result;
+
+  ScanNode(NodePtr<T> input, State initial, F function)
+      : TransformNode<Result, T>(std::move(input), "scan"),
+        call_{std::make_shared<const F>(std::move(function)), std::move(initial), {}} {}
+  std::unique_ptr<IteratorBase<Result>> iterator(const IteratorOptions& job) const override {
+    ScanCall<State, F, T> call = call_;
+    call.where = this->describe();
+    return std::make_unique<ScanIterator<State, F, T>>(this->input(), job, std::move(call));
+  }
+  std::int64_t cardinality() const override { return this->input().cardinality(); }
+  /// Each shard has a state of its own.
+  Sharing sharing() const override { return this->sharing_of_counter(); }
+
+ private:
+  ScanCall<State, F, T> call_;
+};
+
+}  // namespace internal
+
+/// See `Dataset::scan`.
+template <class T, class State, class F>
+NodePtr<typename internal::ScanTraits<State, F, T>::Result> make_scan(NodePtr<T> input,
+                                                                      State initial, F function) {
+  return std::make_shared<const internal::ScanNode<State, F, T>>(
+      std::move(input), std::move(initial), std::move(function));
+}
+
+}  // namespace brigade::data

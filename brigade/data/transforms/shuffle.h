@@ -1,0 +1,175 @@
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "brigade/base/random.h"
+#include "brigade/concurrency/cancel_token.h"
+#include "brigade/data/core/cancel_look.h"
+#include "brigade/data/core/node.h"
+#include "brigade/data/core/outcome.h"
+#include "brigade/data/core/position.h"
+
+namespace brigade::data {
+
+enum class Reshuffle {
+  kOn,   ///< Every epoch has an order of its own.
+  kOff,  ///< Every epoch repeats the same order.
+};
+
+struct ShuffleOptions {
+  /// Elements held in memory to draw from: 1 keeps the input's order; the dataset's size or more
+  /// shuffles uniformly.
+  std::int64_t buffer_size = 1;
+  /// Fixes the orders whatever the job's seed. Unset: derived from the job's root seed and from
+  /// where in the chain of transforms this shuffle stands.
+  std::optional<std::uint64_t> seed{};
+  Reshuffle reshuffle_each_iteration = Reshuffle::kOn;
+};
+
+namespace internal {
+
+/// Throws kInvalidArgument if the buffer is empty; otherwise the transform's name for messages.
+std::string name_of_shuffle(const ShuffleOptions& options);
+
+/// The key of the random stream that draws in this epoch.
+std::uint64_t key_of_shuffle(const ShuffleOptions& options, const IteratorOptions& job,
+                             std::uint64_t depth);
+
+/// Where a shuffle stands: `filled` elements came from the input, `drawn` of them went out.
+struct ShuffleProgress {
+  std::uint64_t filled = 0;
+  std::uint64_t drawn = 0;
+};
+
+/// Draws the slots anew from the start of the epoch, without the elements: returns which input
+/// element lies in each slot of the buffer, and leaves `rng` where the next draw goes on. Throws
+/// kCancelled if somebody cancels.
+struct ReplayedBuffer {
+  std::vector<std::uint64_t> places;
+  base::CounterRng rng;
+};
+ReplayedBuffer replay_shuffle(std::uint64_t key, std::uint64_t buffer_size,
+                              ShuffleProgress progress,
+                              const std::optional<concurrency::CancelToken>& cancel);
+
+io::StateTree save_shuffle(std::uint64_t key, std::uint64_t buffer_size, ShuffleProgress progress);
+ShuffleProgress load_shuffle(const io::StateTree& state, std::uint64_t key,
+                             std::uint64_t buffer_size);
+/// The slots in the order of the input elements they hold.
+std::vector<std::size_t> slots_by_place(const std::vector<std::uint64_t>& places);
+[[noreturn]] void throw_input_too_short(std::uint64_t filled);
+
+template <class T>
+class ShuffleIterator final : public IteratorBase<T> {
+ public:
+  ShuffleIterator(const Node<T>& input, const IteratorOptions& job, std::uint64_t key,
+                  std::uint64_t buffer_size)
+      : node_(input),
+        job_(job),
+        key_(key),
+        buffer_size_(buffer_size),
+        rng_(key),
+        input_(input.iterator(job)) {}
+
+  std::optional<T> next() override {
+    fill();
+    if (buffer_.empty()) return std::nullopt;
+    const auto slot = static_cast<std::size_t>(rng_.uniform_below(buffer_.size()));
+    Outcome<T> drawn = std::move(buffer_[slot]);
+    if (slot + 1 != buffer_.size()) buffer_[slot] = std::move(buffer_.back());
+    buffer_.pop_back();
+    ++progress_.drawn;
+    return std::move(drawn).take();
+  }
+  io::StateTree save() const override { return save_shuffle(key_, buffer_size_, progress_); }
+  /// Reads from the input again only what lay in the buffer.
+  void restore(const io::StateTree& state) override {
+    const ShuffleProgress progress = load_shuffle(state, key_, buffer_size_);
+    check_source_position(progress.filled, node_.cardinality(), node_.describe());
+    ReplayedBuffer replayed = replay_shuffle(key_, buffer_size_, progress, job_.cancel);
+    input_ = node_.iterator(job_);
+    buffer_.clear();
+    buffer_.resize(replayed.places.size());
+    std::uint64_t position = 0;
+    const auto pass_to = [&](std::uint64_t target) {
+      const std::uint64_t distance = target - position;
+      if (skip_and_look(*input_, distance, job_.cancel) != distance) {
+        throw_input_too_short(progress.filled);
+      }
+      position = target;
+    };
+    for (const std::size_t slot : slots_by_place(replayed.places)) {
+      pass_to(replayed.places[slot]);
+      buffer_[slot] = read();
+      if (buffer_[slot].is_end()) throw_input_too_short(progress.filled);
+      ++position;
+    }
+    pass_to(progress.filled);
+    rng_ = replayed.rng;
+    progress_ = progress;
+    input_has_ended_ = false;
+  }
+
+ private:
+  void fill() {
+    while (!input_has_ended_ && buffer_.size() < buffer_size_) {
+      // A failed element keeps its slot and fails when it is drawn, so that the order of the others
+      // does not depend on it.
+      Outcome<T> outcome = read();
+      input_has_ended_ = outcome.is_end();
+      if (input_has_ended_) return;
+      buffer_.push_back(std::move(outcome));
+      ++progress_.filled;
+    }
+  }
+  /// Throws if the wait for the element was given up: it is no failed element then.
+  Outcome<T> read() {
+    Outcome<T> outcome = outcome_of_next(*input_);
+    if (outcome.error && job_.cancel && job_.cancel->is_cancelled()) {
+      std::rethrow_exception(outcome.error);
+    }
+    return outcome;
+  }
+
+  const Node<T>& node_;
+  IteratorOptions job_;
+  std::uint64_t key_;
+  std::uint64_t buffer_size_;
+  base::CounterRng rng_;
+  std::unique_ptr<IteratorBase<T>> input_;
+  std::vector<Outcome<T>> buffer_;
+  ShuffleProgress progress_;
+  bool input_has_ended_ = false;
+};
+
+template <class T>
+class ShuffleNode final : public TransformNode<T> {
+ public:
+  ShuffleNode(NodePtr<T> input, const ShuffleOptions& options)
+      : TransformNode<T>(std::move(input), name_of_shuffle(options)), options_(options) {}
+  std::unique_ptr<IteratorBase<T>> iterator(const IteratorOptions& job) const override {
+    return std::make_unique<ShuffleIterator<T>>(this->input(), job,
+                                                key_of_shuffle(options_, job, this->depth()),
+                                                static_cast<std::uint64_t>(options_.buffer_size));
+  }
+  std::int64_t cardinality() const override { return this->input().cardinality(); }
+
+ private:
+  ShuffleOptions options_;
+};
+
+}  // namespace internal
+
+/// See `Dataset::shuffle`.
+template <class T>
+NodePtr<T> make_shuffle(NodePtr<T> input, const ShuffleOptions& options) {
+  return std::make_shared<const internal::ShuffleNode<T>>(std::move(input), options);
+}
+
+}  // namespace brigade::data

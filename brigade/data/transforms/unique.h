@@ -1,0 +1,118 @@
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <type_traits>
+#include <unordered_set>
+#include <utility>
+
+#include "brigade/data/core/cancel_look.h"
+#include "brigade/data/core/cardinality.h"
+#include "brigade/data/core/node.h"
+#include "brigade/data/core/outcome.h"
+#include "brigade/data/core/position.h"
+
+namespace brigade::data {
+
+namespace internal {
+
+[[noreturn]] void throw_unique_too_short(std::uint64_t count);
+
+template <class T>
+concept Hashable = requires(const T& element) {
+  { std::hash<T>()(element) } -> std::convertible_to<std::size_t>;
+}
+&&std::equality_comparable<T>;
+
+template <class T>
+concept Ordered = requires(const T& a, const T& b) {
+  { a < b } -> std::convertible_to<bool>;
+};
+
+template <class T>
+struct SeenSet {
+  using Type = std::set<T>;
+};
+template <Hashable T>
+struct SeenSet<T> {
+  using Type = std::unordered_set<T>;
+};
+
+template <class T>
+class UniqueIterator final : public IteratorBase<T> {
+ public:
+  UniqueIterator(const Node<T>& input, const IteratorOptions& options)
+      : node_(input), options_(options), look_(options.cancel) {
+    start();
+  }
+  std::optional<T> next() override {
+    while (true) {
+      look_.pass();
+      ++read_;  // passed even if it throws
+      auto element = input_->next();
+      if (!element) break;
+      if (seen_.insert(*element).second) return element;
+    }
+    --read_;
+    return std::nullopt;
+  }
+  io::StateTree save() const override { return make_position("unique", {{"read", read_}}); }
+  /// Which elements were seen is found out anew.
+  void restore(const io::StateTree& state) override {
+    check_position(state, "unique");
+    const std::uint64_t read = position_number(state, "read");
+    check_source_position(read, node_.cardinality(), node_.describe());
+    start();
+    for (; read_ < read; ++read_) {
+      look_.pass();
+      Outcome<T> outcome = outcome_of_next(*input_);
+      if (outcome.is_end()) throw_unique_too_short(read);
+      if (outcome.element) seen_.insert(std::move(*outcome.element));
+    }
+  }
+
+ private:
+  void start() {
+    input_ = node_.iterator(options_);  // the old one stays if this throws
+    seen_.clear();
+    read_ = 0;
+  }
+
+  const Node<T>& node_;
+  IteratorOptions options_;
+  CancelLook look_;
+  std::unique_ptr<IteratorBase<T>> input_;
+  typename SeenSet<T>::Type seen_;
+  std::uint64_t read_ = 0;  // elements of the input
+};
+
+template <class T>
+class UniqueNode final : public TransformNode<T> {
+  static_assert(std::copy_constructible<T> && (Hashable<T> || Ordered<T>),
+                "unique needs elements that can be copied and compared: with std::hash and ==, or "
+                "with <");
+
+ public:
+  explicit UniqueNode(NodePtr<T> input) : TransformNode<T>(std::move(input), "unique") {}
+  std::unique_ptr<IteratorBase<T>> iterator(const IteratorOptions& job) const override {
+    return std::make_unique<UniqueIterator<T>>(this->input(), job);
+  }
+  std::int64_t cardinality() const override { return kUnknown; }
+  /// What is unique in each shard is not so in all of them.
+  Sharing sharing() const override { return this->sharing_of_counter(); }
+};
+
+}  // namespace internal
+
+/// See `Dataset::unique`.
+template <class T>
+NodePtr<T> make_unique_elements(NodePtr<T> input) {
+  return std::make_shared<const internal::UniqueNode<T>>(std::move(input));
+}
+
+}  // namespace brigade::data

@@ -1,0 +1,158 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "brigade/data/transforms/batch.h"
+#include "brigade/data/core/cardinality.h"
+#include "brigade/data/core/input_place.h"
+#include "brigade/data/core/node.h"
+#include "brigade/data/core/noted_input.h"
+#include "brigade/data/core/position.h"
+#include "brigade/data/transforms/window_contents.h"
+
+namespace brigade::data {
+
+template <class T>
+class Dataset;
+
+struct WindowOptions {
+  /// Elements of the input from the start of one window to the start of the next. Unset: the size,
+  /// so that windows neither overlap nor leave anything out between them.
+  std::optional<std::int64_t> shift{};
+  /// Elements of the input from one element of a window to the next.
+  std::int64_t stride = 1;
+  /// What happens to windows that would reach behind the end of the input.
+  Remainder remainder = Remainder::kKeep;
+};
+
+namespace internal {
+
+/// How windows lie in the input, in elements of it.
+struct WindowShape {
+  std::uint64_t shift = 1;
+  std::uint64_t stride = 1;
+  std::uint64_t span = 1;  ///< from a window's first element to behind its last
+  Remainder remainder = Remainder::kKeep;
+};
+
+/// Throws kInvalidArgument unless size, shift and stride are at least 1.
+WindowShape shape_of_window(std::int64_t size, const WindowOptions& options);
+std::string name_of_window(std::int64_t size, const WindowOptions& options);
+/// Windows in `elements` elements.
+std::uint64_t count_windows(std::uint64_t elements, const WindowShape& shape);
+std::int64_t cardinality_of_window(std::int64_t input, const WindowShape& shape);
+
+template <class T>
+class WindowIterator final : public IteratorBase<Dataset<T>> {
+ public:
+  WindowIterator(NotedInput<T> input, WindowShape shape)
+      : input_(std::move(input)), shape_(shape) {}
+  std::optional<Dataset<T>> next() override {
+    if (!fill()) return std::nullopt;
+    SharedOutcomes<T> window;
+    for (std::uint64_t i = 0; i < buffer_.size(); i += shape_.stride) {
+      window.push_back(buffer_[static_cast<std::size_t>(i)].outcome);
+    }
+    advance(shape_.shift);
+    return Dataset<T>(make_window_contents(std::move(window)));
+  }
+  std::uint64_t skip(std::uint64_t count) override {
+    if (count == 0) return 0;
+    const std::uint64_t first = start_;
+    // The last of them exists if and only if all do.
+    advance(saturating_multiply(count - 1, shape_.shift));
+    if (fill()) {
+      advance(shape_.shift);
+      return count;
+    }
+    const std::uint64_t elements = input_.here().place;
+    return elements > first ? count_windows(elements - first, shape_) : 0;
+  }
+  io::StateTree save() const override {
+    return make_position("window", {{"start", start_}},
+                         save_place(buffer_.empty() ? input_.here() : buffer_.front().at));
+  }
+  void restore(const io::StateTree& state) override {
+    check_position(state, "window");
+    const InputPlace place = load_place(position_input(state));
+    const std::uint64_t start = position_number(state, "start");
+    buffer_.clear();
+    input_.go_to(place);
+    start_ = start;
+  }
+
+ private:
+  struct Held {
+    InputPlace at;
+    std::shared_ptr<const Outcome<T>> outcome;
+  };
+
+  /// Reads what lies in the window at `start_`; whether there is one.
+  bool fill() {
+    const std::uint64_t place = input_.here().place;
+    if (buffer_.empty() && place < start_) input_.skip(start_ - place);
+    while (buffer_.size() < shape_.span) {
+      auto element = input_.next();
+      if (element.outcome.is_end()) break;
+      buffer_.push_back(
+          {std::move(element.at), std::make_shared<const Outcome<T>>(std::move(element.outcome))});
+    }
+    if (shape_.remainder == Remainder::kDrop) return buffer_.size() == shape_.span;
+    return !buffer_.empty();
+  }
+  void advance(std::uint64_t distance) {
+    start_ = saturating_add(start_, distance);
+    for (; distance > 0 && !buffer_.empty(); --distance) buffer_.pop_front();
+  }
+
+  NotedInput<T> input_;
+  WindowShape shape_;
+  std::uint64_t start_ = 0;  // the place of the next window's first element
+  std::deque<Held> buffer_;  // from start_ on
+};
+
+template <class T>
+class WindowNode final : public TransformNode<Dataset<T>, T> {
+  static_assert(std::is_copy_constructible_v<T>,
+                "window needs elements that can be copied: windows overlap, and each may be walked "
+                "over more than once");
+
+ public:
+  WindowNode(NodePtr<T> input, std::int64_t size, const WindowOptions& options)
+      : TransformNode<Dataset<T>, T>(std::move(input), name_of_window(size, options)),
+        shape_(shape_of_window(size, options)),
+        is_partition_(shape_.stride == 1 && shape_.shift == shape_.span &&
+                      shape_.remainder == Remainder::kKeep) {}
+  std::unique_ptr<IteratorBase<Dataset<T>>> iterator(const IteratorOptions& job) const override {
+    return std::make_unique<WindowIterator<T>>(
+        NotedInput<T>(this->input().iterator(job), job.cancel), shape_);
+  }
+  std::int64_t cardinality() const override {
+    return cardinality_of_window(this->input().cardinality(), shape_);
+  }
+  /// Windows do not reach from one shard into another.
+  Sharing sharing() const override {
+    return is_partition_ ? this->input().sharing() : this->sharing_of_counter();
+  }
+
+ private:
+  WindowShape shape_;
+  bool is_partition_;  // each element lies in exactly one window
+};
+
+}  // namespace internal
+
+/// See `Dataset::window`.
+template <class T>
+NodePtr<Dataset<T>> make_window(NodePtr<T> input, std::int64_t size, const WindowOptions& options) {
+  return std::make_shared<const internal::WindowNode<T>>(std::move(input), size, options);
+}
+
+}  // namespace brigade::data

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "brigade/base/strings.h"
+#include "brigade/data/core/indexed_source.h"
+#include "brigade/data/core/node.h"
+#include "brigade/data/core/outcome.h"
+
+namespace brigade::data::internal {
+
+/// Elements that several windows hold together, and errors in the places of others.
+template <class T>
+using SharedOutcomes = std::vector<std::shared_ptr<const Outcome<T>>>;
+
+/// The source of a window's dataset: gives out copies, and throws the errors at their places.
+template <class T>
+NodePtr<T> make_window_contents(SharedOutcomes<T> window) {
+  const auto size = static_cast<std::int64_t>(window.size());
+  auto shared = std::make_shared<const SharedOutcomes<T>>(std::move(window));
+  return std::make_shared<const IndexedNode<T>>(
+      size,
+      [shared](std::int64_t index) -> T {
+        const Outcome<T>& outcome = *(*shared)[static_cast<std::size_t>(index)];
+        if (outcome.error) std::rethrow_exception(outcome.error);
+        return *outcome.element;
+      },
+      base::str_cat("a window of ", size));
+}
+
+}  // namespace brigade::data::internal

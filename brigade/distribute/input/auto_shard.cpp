@@ -1,0 +1,75 @@
+#include "brigade/distribute/input/auto_shard.h"
+
+#include "brigade/base/error.h"
+#include "brigade/base/log.h"
+#include "brigade/base/strings.h"
+
+namespace brigade::distribute {
+
+namespace {
+
+std::string counted(std::int64_t count, std::string_view what) {
+  return base::str_cat(count, " ", what, count == 1 ? "" : "s");
+}
+
+AutoShard chosen_by_itself(const data::Sharing& sharing, int workers) {
+  if (sharing.files == 0) return {AutoShardPolicy::kData, ""};
+  if (sharing.files < workers) {
+    return {
+        AutoShardPolicy::kData,
+        base::str_cat("The dataset has ", counted(sharing.files, "file"), " and the job ", workers,
+                      " workers: it is shared out by data, so every worker reads all of it.")};
+  }
+  if (sharing.counted_by.empty()) return {AutoShardPolicy::kFile, ""};
+  return {AutoShardPolicy::kData,
+          base::str_cat("The dataset is shared out by data, so every worker reads all of it: on "
+                        "files of its own each would do ",
+                        sharing.counted_by,
+                        " for itself, and examples would be lost or come too often. "
+                        "AutoShardPolicy::kFile does that.")};
+}
+
+void check_files(std::int64_t files, int workers) {
+  if (files >= workers) return;
+  throw Error(ErrorCode::kInvalidArgument,
+              base::str_cat(
+                  "AutoShardPolicy::kFile gives each worker files of its own, and the dataset has ",
+                  files == 0 ? "none (data::from_files)" : counted(files, "file"), " for ", workers,
+                  " workers: cut it into more files, start fewer workers, or use kAuto or kData."));
+}
+
+}  // namespace
+
+AutoShard choose_auto_shard(AutoShardPolicy asked, const data::Sharing& sharing, int workers) {
+  if (workers == 1) return {AutoShardPolicy::kData, ""};
+  if (asked == AutoShardPolicy::kAuto) return chosen_by_itself(sharing, workers);
+  if (asked == AutoShardPolicy::kFile) {
+    check_files(sharing.files, workers);
+    if (sharing.counted_by.empty()) return {asked, ""};
+    return {asked, base::str_cat("The dataset is shared out by files: each worker does ",
+                                 sharing.counted_by, " for itself, on its own files.")};
+  }
+  if (asked == AutoShardPolicy::kHint) {
+    check_argument(
+        sharing.has_hint,
+        "AutoShardPolicy::kHint shares a dataset out where shard_hint() stands, and this "
+        "one has none: add it to the transforms, or use another policy.");
+  }
+  return {asked, ""};
+}
+
+AutoShardPolicy auto_shard_at(const InputPlace& place, AutoShardPolicy asked,
+                              const data::Sharing& sharing) {
+  const AutoShard chosen = choose_auto_shard(asked, sharing, place.num_workers);
+  if (place.worker == 0 && !chosen.notice.empty()) base::log_info(chosen.notice);
+  return chosen.policy;
+}
+
+data::Shard shard_of(const InputPlace& place, AutoShardPolicy policy) {
+  if (policy != AutoShardPolicy::kFile && policy != AutoShardPolicy::kHint) return {};
+  return {.by = policy == AutoShardPolicy::kFile ? data::ShardBy::kFiles : data::ShardBy::kHint,
+          .count = place.num_workers,
+          .index = place.worker};
+}
+
+}  // namespace brigade::distribute

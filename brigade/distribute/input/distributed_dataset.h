@@ -1,0 +1,145 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "brigade/base/error.h"
+#include "brigade/concurrency/cancel_token.h"
+#include "brigade/data/dataset.h"
+#include "brigade/data/runtime/stages.h"
+#include "brigade/distribute/input/auto_shard.h"
+#include "brigade/distribute/input/distributed_iterator.h"
+#include "brigade/distribute/input/input_options.h"
+#include "brigade/distribute/per_replica.h"
+#include "brigade/distribute/input/share_drawer.h"
+#include "brigade/distribute/step_meter.h"
+
+namespace brigade::distribute {
+
+/// How a walk over a distributed dataset runs.
+struct DistributedWalkOptions {
+  /// Whoever cancels it ends every wait for data: `next` then throws kCancelled. Unset: nobody.
+  std::optional<concurrency::CancelToken> cancel{};
+  /// What `DistributedIterator::stats` counts, and what `kAutotune` may take; unset budgets are
+  /// what the replicas leave.
+  data::StagesOptions stages{};
+};
+
+/// A dataset whose batches arrive cut for the replicas of a strategy. Made by
+/// `Strategy::distribute`. Each range-for over it is a new epoch: a shuffle inside gives each its
+/// own order, without a call such as PyTorch's `set_epoch`. Epochs are counted for the dataset: all
+/// copies of this handle, and what the same strategy makes of the same dataset again, count
+/// together. TensorFlow: tf.distribute.DistributedDataset.
+///
+/// Thread-safety: loops in several threads are different epochs.
+template <class B>
+class DistributedDataset {
+ public:
+  /// Throws kInvalidArgument if batches cannot be shared out, or brought to devices, as `options`
+  /// ask. `datasets` is one, or one for each device.
+  DistributedDataset(std::vector<data::Dataset<B>> datasets, std::vector<c10::Device> devices,
+                     std::uint64_t seed, BatchKind kind, std::shared_ptr<StepMeter> meter = nullptr,
+                     InputPlace place = {}, InputOptions options = {},
+                     std::shared_ptr<EpochCounter> epochs = std::make_shared<EpochCounter>())
+      : input_{.datasets = std::move(datasets),
+               .devices = std::move(devices),
+               .kind = kind,
+               .place = std::move(place),
+               .options = options,
+               .meter = std::move(meter),
+               .epochs = std::move(epochs)},
+        seed_(seed) {
+    check_input_options(options, kind);
+    if (kind == BatchKind::kGlobal)
+      input_.policy =
+          auto_shard_at(input_.place, options.auto_shard, input_.datasets.front().sharing());
+  }
+  DistributedDataset(data::Dataset<B> dataset, std::vector<c10::Device> devices, std::uint64_t seed,
+                     BatchKind kind, std::shared_ptr<StepMeter> meter = nullptr,
+                     InputPlace place = {}, InputOptions options = {},
+                     std::shared_ptr<EpochCounter> epochs = std::make_shared<EpochCounter>())
+      : DistributedDataset(std::vector{std::move(dataset)}, std::move(devices), seed, kind,
+                           std::move(meter), std::move(place), options, std::move(epochs)) {}
+
+  /// This dataset with `function` called on each replica's share, on the replica's device: ahead of
+  /// the step, while the one before computes, where batches are made ahead
+  /// (`InputOptions::per_replica_buffer_size`), else in `next`. The place for random changes to
+  /// pictures on GPUs, where they cost the host nothing. Shares keep their number of examples. On a
+  /// dataset that has a function, `function` is called on what that one makes. Epochs are counted
+  /// together with this dataset's.
+  DistributedDataset map_on_replica(ShareFunction<B> function) const {
+    check_argument(static_cast<bool>(function), "map_on_replica needs a function.");
+    DistributedDataset mapped = *this;
+    if (input_.function) {
+      function = [first = input_.function, second = std::move(function)](B share,
+                                                                         ShareContext& context) {
+        return second(first(std::move(share), context), context);
+      };
+    }
+    mapped.input_.function = std::move(function);
+    return mapped;
+  }
+
+  /// A walk over the next epoch.
+  ///
+  ///   auto walk = dataset.iterator({.stages = {.count = data::StagesOptions::Count::kAll}});
+  ///   ...
+  ///   std::cout << data::describe(walk.stats());
+  DistributedIterator<B> iterator(const DistributedWalkOptions& options = {}) const {
+    return {input_,
+            {.seed = seed_, .epoch = input_.epochs->take(), .cancel = options.cancel},
+            options.stages};
+  }
+  DistributedIterator<B> iterator(concurrency::CancelToken cancel) const {
+    return iterator(DistributedWalkOptions{.cancel = std::move(cancel)});
+  }
+
+  /// Global batches in one epoch, or data::kInfinite, or data::kUnknown: which it is where the
+  /// workers have data of their own, whose number of steps is that of the longest.
+  std::int64_t cardinality() const {
+    std::int64_t elements = 0;
+    for (const data::Dataset<B>& dataset : input_.datasets) {
+      const std::int64_t own = dataset.cardinality();
+      if (own < 0) return own;
+      elements = std::max(elements, own);
+    }
+    const bool is_common =
+        input_.kind == BatchKind::kGlobal && input_.policy == AutoShardPolicy::kData;
+    if (elements == 0 || is_common) return elements;
+    if (input_.place.num_workers > 1) return data::kUnknown;
+    if (input_.datasets.size() > 1) return elements;
+    const auto replicas = static_cast<std::int64_t>(input_.devices.size());
+    return (elements + replicas - 1) / replicas;
+  }
+
+  /// What range-for moves along.
+  class Cursor {
+   public:
+    using value_type = PerReplica<B>;
+    using difference_type = std::ptrdiff_t;
+    explicit Cursor(DistributedIterator<B> iterator) : iterator_(std::move(iterator)) { ++*this; }
+    const PerReplica<B>& operator*() const { return *batch_; }
+    Cursor& operator++() {
+      batch_ = iterator_.next();
+      return *this;
+    }
+    bool operator==(std::default_sentinel_t) const { return !batch_.has_value(); }
+
+   private:
+    DistributedIterator<B> iterator_;
+    std::optional<PerReplica<B>> batch_;
+  };
+  Cursor begin() const { return Cursor(iterator()); }
+  std::default_sentinel_t end() const { return {}; }
+
+ private:
+  DistributedInput<B> input_;
+  std::uint64_t seed_;
+};
+
+}  // namespace brigade::distribute

@@ -1,0 +1,56 @@
+#include "brigade/distribute/input/epoch_counter.h"
+
+#include <algorithm>
+
+#include "brigade/base/log.h"
+#include "brigade/base/strings.h"
+
+namespace brigade::distribute {
+
+namespace {
+
+bool shuffles(const data::Recipe& recipe) {
+  return std::ranges::any_of(
+      recipe, [](const data::RecipeStep& step) { return step.text.starts_with("shuffle("); });
+}
+
+bool is_same(const std::weak_ptr<const void>& known, const std::shared_ptr<const void>& dataset) {
+  return !known.owner_before(dataset) && !dataset.owner_before(known);
+}
+
+}  // namespace
+
+void EpochCounter::has_reached(std::uint64_t epoch) {
+  std::uint64_t next = next_.load();
+  while (next <= epoch && !next_.compare_exchange_weak(next, epoch + 1)) {
+  }
+}
+
+std::shared_ptr<EpochCounter> EpochCounters::of(const std::shared_ptr<const void>& dataset,
+                                                const data::Recipe& recipe) {
+  for (const Entry& entry : entries_) {
+    if (is_same(entry.dataset, dataset)) return entry.counter;
+  }
+  const std::string shuffled = shuffles(recipe) ? data::describe(recipe) : std::string();
+  if (!shuffled.empty()) warn_if_repeated(shuffled);
+  // What is gone is kept for its recipe alone, once.
+  std::erase_if(entries_, [&](const Entry& entry) {
+    return entry.dataset.expired() && (entry.recipe.empty() || entry.recipe == shuffled);
+  });
+  entries_.push_back(
+      {.dataset = dataset, .recipe = shuffled, .counter = std::make_shared<EpochCounter>()});
+  return entries_.back().counter;
+}
+
+void EpochCounters::warn_if_repeated(const std::string& recipe) {
+  if (std::ranges::find(warned_, recipe) != warned_.end()) return;
+  if (std::ranges::find(entries_, recipe, &Entry::recipe) == entries_.end()) return;
+  warned_.push_back(recipe);
+  base::log_warning(base::str_cat(
+      "A dataset like one before was made anew and distributed: ", recipe,
+      ". It begins at epoch 0 again, in the same order. Make the dataset once, before the loop "
+      "over "
+      "epochs: each distribute or range-for over it is then an epoch with an order of its own."));
+}
+
+}  // namespace brigade::distribute

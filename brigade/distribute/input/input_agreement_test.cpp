@@ -1,0 +1,116 @@
+#include "brigade/distribute/input/input_agreement.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "brigade/comm/local/local_group.h"
+#include "brigade/distribute/testing/fixtures.h"
+
+namespace brigade::distribute {
+namespace {
+
+using Steps = std::vector<std::string>;
+
+InputNature by(AutoShardPolicy policy, const Steps& steps = {"numbers", "batch(4)"}) {
+  return {.policy = policy, .recipe = {steps.begin(), steps.end()}, .cardinality = 3};
+}
+
+/// What each worker's comparison throws; an empty text where it throws nothing.
+std::vector<std::string> compared(const std::vector<InputNature>& inputs) {
+  auto group = std::make_shared<comm::LocalGroup>(
+      static_cast<int>(inputs.size()),
+      comm::LocalGroupOptions{.timeout = std::chrono::seconds(60), .spin = {}});
+  const auto workers = comm::make_local_communicators(group);
+  std::vector<std::string> texts(inputs.size());
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    threads.emplace_back([&, i] {
+      texts[i] = error_from([&] { check_same_input(*workers[i], inputs[i]); }).what();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return texts;
+}
+
+void expect_agreed(const InputNature& first, const InputNature& second) {
+  for (const std::string& text : compared({first, second})) EXPECT_EQ(text, "");
+}
+
+void expect_refused(const InputNature& first, const InputNature& second, const std::string& text) {
+  for (const std::string& each : compared({first, first, second}))
+    EXPECT_NE(each.find(text), std::string::npos) << each << "\nlacks: " << text;
+}
+
+TEST(InputAgreement, EqualInputsGoTogether) {
+  for (const auto policy : {AutoShardPolicy::kFile, AutoShardPolicy::kData, AutoShardPolicy::kHint,
+                            AutoShardPolicy::kOff})
+    expect_agreed(by(policy), by(policy));
+}
+
+TEST(InputAgreement, WorkersMustShareOutInTheSameWay) {
+  expect_refused(by(AutoShardPolicy::kFile), by(AutoShardPolicy::kData),
+                 "worker 2 has another way to share out than worker 0, data and not file");
+  InputNature from_function{.kind = BatchKind::kPerReplica};
+  expect_refused(
+      by(AutoShardPolicy::kData), from_function,
+      "another kind of input than worker 0, distribute_from_function and not distribute");
+  InputNature each = from_function;
+  each.replication = InputReplication::kPerReplica;
+  expect_refused(from_function, each,
+                 "another InputReplication than worker 0, kPerReplica and not kPerWorker");
+}
+
+TEST(InputAgreement, DatasetsThatAreSharedOutMustBeTheSame) {
+  for (const auto policy :
+       {AutoShardPolicy::kFile, AutoShardPolicy::kData, AutoShardPolicy::kHint}) {
+    const InputNature own = by(policy);
+    expect_refused(own, by(policy, {"numbers", "batch(5)"}),
+                   "worker 2 has another step 2 of the dataset than worker 0, batch(5) and not "
+                   "batch(4)");
+    expect_refused(own, by(policy, {"numbers", "batch(4)", "prefetch"}),
+                   "another step 3 of the dataset than worker 0, prefetch and not nothing");
+    expect_refused(own, by(policy, {"numbers"}),
+                   "another step 2 of the dataset than worker 0, nothing and not batch(4)");
+  }
+}
+
+TEST(InputAgreement, ListsOfFilesMustBeTheSame) {
+  InputNature own = by(AutoShardPolicy::kFile);
+  own.files = 17;
+  expect_refused(by(AutoShardPolicy::kFile), own,
+                 "worker 2 has another list of files than worker 0, 17 and not 0");
+}
+
+TEST(InputAgreement, TheOrderOfAnEpochMustBeTheSameWhereItDecides) {
+  for (const auto policy : {AutoShardPolicy::kData, AutoShardPolicy::kHint}) {
+    InputNature later = by(policy);
+    later.epoch = 2;
+    expect_refused(by(policy), later, "worker 2 has another epoch than worker 0, 2 and not 0");
+  }
+  for (const auto policy : {AutoShardPolicy::kFile, AutoShardPolicy::kOff}) {
+    InputNature later = by(policy);
+    later.epoch = 2;
+    expect_agreed(by(policy), later);
+  }
+}
+
+TEST(InputAgreement, WithoutSharingDatasetsMayDifferButNotInLength) {
+  InputNature other = by(AutoShardPolicy::kOff, {"others", "batch(2)"});
+  expect_agreed(by(AutoShardPolicy::kOff), other);
+  other.cardinality = 4;
+  expect_refused(by(AutoShardPolicy::kOff), other,
+                 "worker 2 has another number of batches than worker 0, 4 and not 3");
+}
+
+TEST(InputAgreement, FunctionsMayGiveEachWorkerItsOwn) {
+  InputNature one = by(AutoShardPolicy::kData);
+  InputNature other = by(AutoShardPolicy::kData, {"others"});
+  one.kind = other.kind = BatchKind::kPerReplica;
+  other.cardinality = 5;
+  other.epoch = 1;
+  expect_agreed(one, other);
+}
+
+}  // namespace
+}  // namespace brigade::distribute

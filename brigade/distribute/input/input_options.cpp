@@ -1,0 +1,75 @@
+#include "brigade/distribute/input/input_options.h"
+
+#include <algorithm>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+
+namespace brigade::distribute {
+
+std::string_view to_string(AutoShardPolicy policy) {
+  switch (policy) {
+    case AutoShardPolicy::kAuto:
+      return "auto";
+    case AutoShardPolicy::kFile:
+      return "file";
+    case AutoShardPolicy::kData:
+      return "data";
+    case AutoShardPolicy::kHint:
+      return "hint";
+    case AutoShardPolicy::kOff:
+      return "off";
+  }
+  return "unknown";
+}
+
+AutoShardPolicy parse_auto_shard_policy(std::string_view text) {
+  for (const auto policy : {AutoShardPolicy::kAuto, AutoShardPolicy::kFile, AutoShardPolicy::kData,
+                            AutoShardPolicy::kHint, AutoShardPolicy::kOff}) {
+    if (text == to_string(policy)) return policy;
+  }
+  throw Error(
+      ErrorCode::kInvalidArgument,
+      base::str_cat("'", text, "' is no way to share out input: auto, file, data, hint or off."));
+}
+
+void check_input_options(const InputOptions& options, BatchKind kind) {
+  const int ahead = options.per_replica_buffer_size.value_or(0);
+  check_argument(ahead >= 0, base::str_cat("InputOptions::per_replica_buffer_size is ", ahead,
+                                           "; it counts batches: 0 or more."));
+  if (kind == BatchKind::kGlobal) {
+    check_argument(options.replication == InputReplication::kPerWorker,
+                   "InputReplication::kPerReplica makes a dataset for each replica, which needs a "
+                   "function that does: use distribute_from_function.");
+  } else {
+    check_argument(
+        options.auto_shard == AutoShardPolicy::kAuto || options.auto_shard == AutoShardPolicy::kOff,
+        base::str_cat("AutoShardPolicy '", to_string(options.auto_shard),
+                      "' has no meaning for datasets that come from a function: it "
+                      "takes its own part by what its InputContext says."));
+  }
+  const bool stays = options.fetch == DeviceFetch::kStayOnHost;
+  if (options.placement == DatasetPlacement::kOnReplica) {
+    check_argument(options.replication == InputReplication::kPerReplica && stays,
+                   "DatasetPlacement::kOnReplica makes batches on each replica's device: it needs "
+                   "InputReplication::kPerReplica, so that each has a dataset, and "
+                   "DeviceFetch::kStayOnHost, as there is nothing to fetch.");
+  }
+  check_argument(!stays || ahead == 0,
+                 "InputOptions::per_replica_buffer_size counts batches held on the devices, and "
+                 "with DeviceFetch::kStayOnHost none is brought there: leave it out, and use "
+                 "Dataset::prefetch.");
+}
+
+int batches_ahead(const InputOptions& options, std::span<const c10::Device> devices) {
+  if (options.fetch == DeviceFetch::kStayOnHost) return 0;
+  const bool all_on_cpu = std::ranges::all_of(devices, [](c10::Device d) { return d.is_cpu(); });
+  return options.per_replica_buffer_size.value_or(all_on_cpu ? 0 : 1);
+}
+
+InputPlace with_replicas(InputPlace place, int replicas) {
+  if (!place.workers) place.replicas = {.first = 0, .local = replicas, .total = replicas};
+  return place;
+}
+
+}  // namespace brigade::distribute

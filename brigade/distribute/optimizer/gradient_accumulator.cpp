@@ -1,0 +1,72 @@
+#include "brigade/distribute/optimizer/gradient_accumulator.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <map>
+
+#include "brigade/comm/local/accumulation.h"
+
+namespace brigade::distribute {
+
+GradientAccumulator::GradientAccumulator(const optim::OptimizerState& state, int replica)
+    : state_(state), replica_(replica), present_(state.variables().size(), false) {}
+
+void GradientAccumulator::reserve() {
+  sums_.resize(state_.variables().size());
+  std::map<at::ScalarType, std::vector<std::size_t>> by_dtype;
+  for (std::size_t i = 0; i < sums_.size(); ++i) {
+    if (!state_.is_frozen(i))
+      by_dtype[comm::accumulation_dtype(state_.variables()[i].dtype())].push_back(i);
+  }
+  for (const auto& [dtype, members] : by_dtype) {
+    std::vector<std::int64_t> sizes;
+    for (const std::size_t i : members) sizes.push_back(state_.variables()[i].numel());
+    const c10::Device device = state_.variables().front().component(replica_).device();
+    const variables::FlatStorage flat(dtype, sizes, {&device, 1}, variables::Sharing::kOneStorage);
+    memory_.push_back(flat.buffer(0));
+    for (std::size_t k = 0; k < members.size(); ++k) {
+      const variables::Variable& variable = state_.variables()[members[k]];
+      sums_[members[k]] =
+          flat.buffer(0).narrow(0, flat.offset(k), variable.numel()).view(variable.shape());
+    }
+  }
+}
+
+void GradientAccumulator::add(std::span<const at::Tensor> gradients,
+                              std::optional<std::int64_t> global, std::int64_t local) {
+  const at::NoGradGuard no_grad;
+  if (sums_.empty()) reserve();
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    if (!gradients[i].defined()) continue;
+    if (present_[i]) {
+      sums_[i].add_(gradients[i]);
+    } else {
+      sums_[i].copy_(gradients[i]);  // over what an earlier group has left
+    }
+    present_[i] = true;
+  }
+  ++micro_batches_;
+  if (global) {
+    global_ += *global;
+  } else {
+    local_ = local_.value_or(0) + local;
+  }
+}
+
+std::vector<at::Tensor> GradientAccumulator::divided(double divisor) {
+  const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> sums(state_.variables().size());
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    if (present_[i]) sums[i] = divisor == 1.0 ? sums_[i] : sums_[i].div_(divisor);
+  }
+  return sums;
+}
+
+void GradientAccumulator::clear() {
+  present_.assign(present_.size(), false);
+  micro_batches_ = 0;
+  global_ = 0;
+  local_.reset();
+}
+
+}  // namespace brigade::distribute

@@ -1,0 +1,172 @@
+#include "brigade/distribute/optimizer/gradient_check.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/ones.h>
+#include <gtest/gtest.h>
+
+#include "brigade/distribute/strategies/average_gradients.h"
+#include "brigade/distribute/testing/fixtures.h"
+#include "brigade/distribute/testing/worker_threads.h"
+#include "brigade/optim/sgd.h"
+
+namespace brigade::distribute {
+namespace {
+
+struct Wrong {
+  std::string what;
+  at::Tensor gradient;
+  std::string given;  // as the message has it
+};
+
+/// What a program may assign in place of a gradient of 3 doubles.
+std::vector<Wrong> wrong_gradients() {
+  return {{"a scalar", at::ones({}, at::kDouble), "Double[]"},
+          {"too few", at::ones({2}, at::kDouble), "Double[2]"},
+          {"too many", at::ones({4}, at::kDouble), "Double[4]"},
+          {"another shape", at::ones({1, 3}, at::kDouble), "Double[1, 3]"},
+          {"another dtype", at::ones({3}), "Float[3]"},
+          {"another device", at::empty({3}, at::TensorOptions(at::kDouble).device(at::kMeta)),
+           "on meta"}};
+}
+
+void expect_named(const Error& error, const Wrong& wrong) {
+  EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument) << wrong.what << ": " << error.what();
+  for (const std::string& text : {std::string("'weight'"), wrong.given, std::string("Double[3]")})
+    EXPECT_TRUE(says(error, text)) << wrong.what << ": " << error.what();
+}
+
+using Use = std::function<void(const Minimizer&, const Gradients&)>;
+
+void apply(const Minimizer& sgd, const Gradients& gradients) {
+  sgd.apply_gradients(gradients);
+}
+void aggregate(const Minimizer& sgd, const Gradients& gradients) {
+  sgd.aggregate(gradients);
+}
+
+/// Each wrong gradient, in one replica of `strategy`, is refused, and nothing has changed.
+template <class SomeStrategy>
+void expect_refused_in(SomeStrategy& strategy, const Use& use) {
+  const auto model = strategy.template create<Line>();
+  const auto sgd = strategy.minimizer(model, optim::Sgd{});
+  const at::Tensor before = model.variables()[0].read();
+  for (const Wrong& wrong : wrong_gradients()) {
+    expect_named(error_from([&] {
+                   strategy.run([&](ReplicaContext& context) {
+                     Gradients gradients =
+                         sgd.compute_gradients(model->weight.sum(), LossScale::kAlreadyScaled);
+                     if (context.id == 0) gradients["weight"] = wrong.gradient;
+                     use(sgd, gradients);
+                   });
+                 }),
+                 wrong);
+    EXPECT_TRUE(model.variables()[0].read().equal(before)) << wrong.what;
+  }
+}
+
+TEST(AssignedGradients, AreCheckedWhereTheyAreApplied) {
+  for (const int replicas : {1, 2}) {
+    MirroredStrategy mirrored(cpus(replicas));
+    expect_refused_in(mirrored, apply);
+    CentralStorageStrategy central(central_cpus(replicas, variables::Caching::kAlways));
+    expect_refused_in(central, apply);
+  }
+}
+
+TEST(AssignedGradients, AreCheckedWhereTheyAreAggregated) {
+  MirroredStrategy mirrored(cpus(2));
+  expect_refused_in(mirrored, aggregate);
+  CentralStorageStrategy central(central_cpus(2));
+  expect_refused_in(central, aggregate);
+}
+
+TEST(AssignedGradients, AreCheckedAfterTheyWereAggregated) {
+  MirroredStrategy strategy(cpus(2));
+  expect_refused_in(strategy, [](const Minimizer& sgd, const Gradients& local) {
+    const at::Tensor assigned = local[0];
+    const bool is_wrong = assigned.sizes() != at::IntArrayRef({3}) ||
+                          assigned.scalar_type() != at::kDouble || assigned.is_meta();
+    Gradients sums = sgd.aggregate({local.variables(),
+                                    {at::ones({3}, at::kDouble), {}, {}},
+                                    GradientState::kLocal,
+                                    local.step()});
+    if (is_wrong) sums[0] = assigned;
+    sgd.apply_gradients(sums);
+  });
+}
+
+TEST(AssignedGradients, OfTowersAreCheckedWhereTheyAreAveragedAndApplied) {
+  CentralStorageStrategy strategy(central_cpus(2));
+  const auto model = strategy.create<Line>();
+  const auto sgd = strategy.minimizer(model, optim::Sgd{});
+  for (const Wrong& wrong : wrong_gradients()) {
+    if (wrong.given == "on meta") continue;  // the average is moved to the variables' home
+    auto towers = strategy.run([&](ReplicaContext&) {
+      return sgd.compute_gradients(model->weight.sum(), LossScale::kAlreadyScaled);
+    });
+    Gradients mean = average_gradients(towers);
+    mean[0] = wrong.gradient;
+    expect_named(error_from([&] { sgd.apply_gradients(mean); }), wrong);
+    towers[1][0] = wrong.gradient;
+    expect_named(error_from([&] { average_gradients(towers); }), wrong);
+  }
+}
+
+TEST(AssignedGradients, AreCheckedWhereGradientsAreMade) {
+  MirroredStrategy strategy(cpus(1));
+  const auto model = strategy.create<Line>();
+  const auto sgd = strategy.minimizer(model, optim::Sgd{});
+  const auto& variables = sgd.state().variables();
+  for (const Wrong& wrong : wrong_gradients()) {
+    if (wrong.given == "on meta") continue;  // no replica is known yet
+    expect_named(error_from([&] {
+                   Gradients(variables, {wrong.gradient, {}, {}}, GradientState::kLocal, 0);
+                 }),
+                 wrong);
+  }
+  const Error error = error_from(
+      [&] { Gradients(variables, {at::ones({3}, at::kDouble)}, GradientState::kLocal, 0); });
+  EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+  EXPECT_TRUE(says(error, "1 gradients for 3 variables")) << error.what();
+}
+
+TEST(AssignedGradients, OfAnotherOptimizerAreRefused) {
+  MirroredStrategy strategy(cpus(2));
+  const auto model = strategy.create<Line>();
+  const auto other_model = strategy.create_named<Line>("other");
+  const auto sgd = strategy.minimizer(model, optim::Sgd{});
+  const auto other = strategy.minimizer(other_model, optim::Sgd{});
+  for (const Use& use : {Use(apply), Use(aggregate)}) {
+    const Error error = error_from([&] {
+      strategy.run([&](ReplicaContext&) {
+        use(other, sgd.compute_gradients(model->weight.sum(), LossScale::kAlreadyScaled));
+      });
+    });
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+    EXPECT_TRUE(says(error, "another optimizer")) << error.what();
+  }
+}
+
+/// A parameter that a program may assign a transposed gradient of.
+struct Matrix : torch::nn::Module {
+  Matrix() { weight = register_parameter("weight", at::zeros({2, 3}, at::kDouble)); }
+  at::Tensor weight;
+};
+
+TEST(AssignedGradients, ThatLieOtherwiseInMemoryAreLaidOutAlsoWhereTheyAreAggregated) {
+  const at::Tensor wanted = at::arange(6, at::kDouble).view({2, 3});
+  const at::Tensor transposed = wanted.t().contiguous().t();
+  run_workers({1, 2}, [&](MultiWorkerMirroredStrategy& strategy) {
+    const auto model = strategy.create<Matrix>();
+    const auto sgd = strategy.minimizer(model, optim::Sgd{});
+    strategy.run([&](ReplicaContext&) {
+      Gradients gradients = sgd.compute_gradients(model->weight.sum(), LossScale::kAlreadyScaled);
+      gradients[0] = transposed;
+      EXPECT_TRUE(sgd.aggregate(gradients)[0].equal(wanted * 3));
+    });
+  });
+}
+
+}  // namespace
+}  // namespace brigade::distribute

@@ -1,0 +1,128 @@
+#include "brigade/distribute/optimizer/gradient_hooks.h"
+
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/graph_task.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <exception>
+
+#include "brigade/base/error.h"
+
+namespace brigade::distribute {
+
+namespace {
+
+constexpr int kNoPass = -1;
+
+at::Tensor laid_out(const at::Tensor& gradient) {
+  if (gradient.layout() != at::kStrided) return gradient.to_dense().contiguous();
+  return gradient.contiguous();
+}
+
+}  // namespace
+
+struct GradientHooks::OfReplica {
+  struct Told {
+    const void* gradient = nullptr;  // which one, by identity
+    at::Tensor laid_out;
+  };
+  int replica = 0;
+  int pass = kNoPass;      // the graph task that is watched
+  std::vector<Told> told;  // [index]
+};
+
+/// Autograd calls it with the sum of all that flows into the parameter.
+class GradientHooks::Hook final : public torch::autograd::FunctionPreHook {
+ public:
+  Hook(EarlyGradients& early, OfReplica& replica, std::size_t index, std::size_t variable)
+      : early_(early), replica_(replica), index_(index), variable_(variable) {}
+
+  torch::autograd::variable_list operator()(const torch::autograd::variable_list& grads) override {
+    const bool is_watched =
+        replica_.pass != kNoPass && replica_.pass == torch::autograd::get_current_graph_task_id();
+    if (is_watched && grads.front().defined()) {
+      OfReplica::Told& told = replica_.told[index_];
+      told = {.gradient = grads.front().unsafeGetTensorImpl(), .laid_out = laid_out(grads.front())};
+      early_.ready(replica_.replica, variable_, told.laid_out);
+    }
+    return grads;
+  }
+
+ private:
+  EarlyGradients& early_;
+  OfReplica& replica_;
+  const std::size_t index_;
+  const std::size_t variable_;
+};
+
+GradientHooks::GradientHooks(EarlyGradients& early,
+                             std::vector<std::vector<HookedParameter>> parameters)
+    : early_(early) {
+  for (const auto& of_replica : parameters) {
+    const auto replica = static_cast<int>(replicas_.size());
+    replicas_.push_back(std::make_unique<OfReplica>());
+    replicas_.back()->replica = replica;
+    replicas_.back()->told.resize(of_replica.size());
+    for (std::size_t index = 0; index < of_replica.size(); ++index)
+      add_hook(replica, index, of_replica[index]);
+  }
+}
+
+// These hooks run behind those that a program puts on a tensor, which may still change the
+// gradient. Autograd keeps them by the number of an output, which it only uses as a key: several
+// optimizers of one parameter take one each.
+void GradientHooks::add_hook(int replica, std::size_t index, const HookedParameter& parameter) {
+  auto node = torch::autograd::impl::grad_accumulator(parameter.parameter);
+  std::size_t key = 1;
+  while (node->retains_grad_hooks().contains(key)) ++key;
+  node->add_retains_grad_hook(
+      std::make_unique<Hook>(early_, *replicas_[static_cast<std::size_t>(replica)], index,
+                             parameter.variable),
+      key);
+  registered_.push_back({.node = std::move(node), .key = key});
+}
+
+GradientHooks::~GradientHooks() {
+  for (const Registered& hook : registered_) hook.node->pop_retains_grad_hook(hook.key);
+}
+
+// The first node of a pass is its root's, whose hooks know the pass's number before any parameter
+// is reached; a pass inside of it has another.
+GradientHooks::Watch::Watch(GradientHooks& hooks, int replica, const at::Tensor& loss)
+    : hooks_(hooks),
+      replica_(replica),
+      loss_(loss),
+      loss_hook_(loss.register_hook(
+          [of_replica =
+               hooks.replicas_[static_cast<std::size_t>(replica)].get()](const at::Tensor&) {
+            if (of_replica->pass == kNoPass)
+              of_replica->pass = torch::autograd::get_current_graph_task_id();
+          })),
+      exceptions_(std::uncaught_exceptions()) {
+  try {
+    hooks.early_.begin(replica);
+  } catch (...) {
+    loss_.remove_hook(loss_hook_);
+    throw;
+  }
+}
+
+GradientHooks::Watch::~Watch() {
+  OfReplica& of_replica = *hooks_.replicas_[static_cast<std::size_t>(replica_)];
+  of_replica.pass = kNoPass;
+  for (OfReplica::Told& told : of_replica.told) told = {};
+  loss_.remove_hook(loss_hook_);
+  if (std::uncaught_exceptions() > exceptions_) hooks_.early_.cancel(replica_);
+}
+
+at::Tensor GradientHooks::Watch::told(std::size_t index, const at::Tensor& gradient) const {
+  const OfReplica::Told& told = hooks_.replicas_[static_cast<std::size_t>(replica_)]->told[index];
+  if (!told.laid_out.defined()) return {};
+  if (gradient.unsafeGetTensorImpl() == told.gradient) return told.laid_out;
+  throw Error(ErrorCode::kInternal,
+              "Backward returned another gradient than it had told of: set bytes_per_pack to 0, "
+              "so that gradients travel when backward is done, and report this.");
+}
+
+}  // namespace brigade::distribute

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "brigade/distribute/optimizer/gradient_applier.h"
+#include "brigade/variables/variable.h"
+
+namespace brigade::distribute {
+
+/// The gradients of one replica and one step, on their way from `Minimizer::compute_gradients` to
+/// `apply_gradients`; in between they may be changed. They remember whether they were aggregated
+/// over the replicas, so that this happens exactly once.
+///
+/// Thread-safety: its replica's thread only.
+class Gradients {
+ public:
+  /// One value a variable, undefined where there is none. Throws kInvalidArgument, naming the
+  /// variable, for one of another shape or dtype.
+  Gradients(std::span<const variables::Variable> variables, std::vector<at::Tensor> values,
+            GradientState state, std::uint64_t step);
+
+  std::size_t size() const { return values_.size(); }
+  /// The minimizer's, in the order of the gradients.
+  std::span<const variables::Variable> variables() const { return variables_; }
+  const variables::Variable& variable(std::size_t i) const { return variables_[i]; }
+  /// The gradient of the i-th variable; undefined if the loss does not depend on it in this
+  /// replica. Assign to it, or change it in place.
+  at::Tensor& operator[](std::size_t i) { return values_[i]; }
+  const at::Tensor& operator[](std::size_t i) const { return values_[i]; }
+  /// The gradient of the variable of this name. Throws kNotFound listing the names.
+  at::Tensor& operator[](std::string_view name);
+
+  std::span<const at::Tensor> values() const { return values_; }
+  GradientState state() const { return state_; }
+  /// The step (`ReplicaContext::step`) whose loss this is.
+  std::uint64_t step() const { return step_; }
+
+ private:
+  std::span<const variables::Variable> variables_;  // the minimizer's
+  std::vector<at::Tensor> values_;
+  GradientState state_;
+  std::uint64_t step_;
+};
+
+}  // namespace brigade::distribute

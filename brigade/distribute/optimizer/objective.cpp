@@ -1,0 +1,77 @@
+#include "brigade/distribute/optimizer/objective.h"
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+#include "brigade/comm/small_values.h"
+
+namespace brigade::distribute {
+
+namespace {
+
+bool is_scalar(const at::Tensor& loss) {
+  return loss.dim() == 0;
+}
+
+void check_one_value_an_example(const at::Tensor& loss, std::optional<std::int64_t> examples) {
+  if (!examples || loss.size(0) == *examples) return;
+  throw Error(ErrorCode::kInvalidArgument,
+              base::str_cat("The loss has ", loss.size(0), " values for ", *examples,
+                            " examples: give one value an example, or their mean as a scalar."));
+}
+
+/// A scalar mean counts by the examples behind it.
+Objective weighted_mean(const ReplicaContext& context, const at::Tensor& loss,
+                        Normalise normalise) {
+  const auto local = context.local_examples();
+  if (!local) {
+    check_state(context.count == 1 && normalise == Normalise::kNow,
+                "The loss is a mean and the number of examples behind it is not known: pass the "
+                "batch that Strategy::distribute gave to Strategy::run, return one loss an "
+                "example, or divide by the global batch size and say LossScale::kAlreadyScaled.");
+    return {.loss = loss, .global_examples = 1};
+  }
+  return {.loss = *local == 0 ? at::Tensor() : loss,
+          .loss_of_nothing = *local == 0 ? loss : at::Tensor(),
+          .numerator = static_cast<double>(*local),
+          .global_examples = context.global_examples(),
+          .local_examples = *local};
+}
+
+Objective mean_of_examples(const ReplicaContext& context, const at::Tensor& losses,
+                           Normalise normalise) {
+  check_one_value_an_example(losses, context.local_examples());
+  Objective objective{.global_examples = context.global_examples(),
+                      .local_examples = losses.size(0)};
+  if (!objective.global_examples && normalise == Normalise::kNow)
+    objective.global_examples = summed_over_replicas(context, losses.size(0));
+  if (losses.numel() == 0) {
+    objective.loss_of_nothing = losses;
+    return objective;
+  }
+  // Values beyond the first dimension (pixels, time steps) are averaged within their example.
+  objective.loss = losses;
+  objective.denominator = static_cast<double>(losses.numel()) / static_cast<double>(losses.size(0));
+  return objective;
+}
+
+Objective plain_sum(const ReplicaContext& context, const at::Tensor& loss) {
+  if (!is_scalar(loss)) check_one_value_an_example(loss, context.local_examples());
+  if (loss.numel() == 0 || context.local_examples() == 0) return {.loss_of_nothing = loss};
+  return {.loss = loss};
+}
+
+}  // namespace
+
+Objective objective_of(const ReplicaContext& context, const at::Tensor& loss, LossScale scale,
+                       Normalise normalise) {
+  if (scale != LossScale::kMeanOverExamples) return plain_sum(context, loss);
+  return is_scalar(loss) ? weighted_mean(context, loss, normalise)
+                         : mean_of_examples(context, loss, normalise);
+}
+
+std::int64_t summed_over_replicas(const ReplicaContext& context, std::int64_t value) {
+  if (context.count == 1) return value;
+  return comm::all_reduce_number(*context.communicator, value, comm::ReduceOp::kSum);
+}
+
+}  // namespace brigade::distribute

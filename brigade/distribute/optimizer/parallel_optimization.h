@@ -1,0 +1,171 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+#include "brigade/distribute/function_module.h"
+#include "brigade/distribute/strategies/towers.h"
+#include "brigade/variables/get_variable.h"
+
+namespace brigade::distribute {
+
+/// Where a tower's model function gets its data: called, it gives the tower's own batch.
+template <class B>
+using InputFunction = std::function<B()>;
+
+/// Computes the mean loss of one tower's batch, a scalar, from variables made by `get_variable` (or
+/// layers that do). Called once a tower in every step, by the towers' threads at the same time.
+template <class B>
+using ModelFunction = std::function<at::Tensor(const InputFunction<B>& input_fn)>;
+
+/// What the program hands over: the next batch at each call, nothing at the end of the data. Called
+/// by the thread that calls `update`, tower by tower, so the towers' batches do not depend on which
+/// thread is faster. `[walk = dataset.iterator()]() mutable { return walk.next(); }` is one.
+template <class B>
+using BatchSource = std::function<std::optional<B>()>;
+
+/// A training step with in-graph replication: every tower computes the gradients of its own batch
+/// with the variables of the controller, at the same time as the others; their average, weighted by
+/// examples and so exact for uneven batches, updates the variables on the controller, once. Made by
+/// `create_parallel_optimization`. A handle that can be moved.
+///
+/// Thread-safety: one thread, outside of replicas.
+template <class B>
+class ParallelOptimization {
+ public:
+  ParallelOptimization(ModelFunction<B> model_fn, BatchSource<B> source, optim::UpdateRulePtr rule,
+                       TowerOptions options)
+      : input_(options.input),
+        source_(std::move(source)),
+        strategy_(make_tower_strategy(options)),
+        model_(build(std::move(model_fn))),
+        global_step_(make_global_step(*strategy_)),
+        minimizer_(
+            make_tower_minimizer(*strategy_, model_.variables(), rule, options, global_step_)) {}
+
+  /// One step: input, towers, average, update. The mean loss over all towers' examples, or nothing
+  /// at the end of the data. Where the data ends in the middle of a step, the towers that are left
+  /// without a batch count for nothing; no example is lost. Throws what a tower threw.
+  std::optional<at::Tensor> update() {
+    std::vector<std::vector<B>> batches = draw();
+    if (batches.empty()) return std::nullopt;
+    std::vector<std::int64_t> counts;
+    for (const auto& of_tower : batches) counts.push_back(input::examples_in(of_tower.front()));
+    const PerReplica<std::vector<B>> inputs(std::move(batches), ExampleCounts::of(counts));
+    const auto losses = strategy_->run(
+        [this](ReplicaContext& context, const std::vector<B>& own) {
+          const TowerScope tower(context, *strategy_);
+          std::size_t taken = 0;
+          const at::Tensor loss = model_(InputFunction<B>([&] {
+            check_state(taken < own.size(), kMoreInput);
+            return input::to_device(own[taken++], context.device().torch_device);
+          }));
+          minimizer_.minimize(loss);
+          return loss.detach();
+        },
+        inputs);
+    return strategy_->reduce_mean_over_examples(losses);
+  }
+
+  /// How many updates were made: the variable "global_step".
+  std::int64_t global_step() const { return global_step_.read().template item<std::int64_t>(); }
+  const variables::Variable& global_step_variable() const { return global_step_; }
+  /// All variables that the model function made, in the order of their making.
+  const std::vector<variables::Variable>& variables() const { return model_.variables(); }
+  const Minimizer& optimizer() const { return minimizer_; }
+  Strategy& strategy() const { return *strategy_; }
+
+ private:
+  static constexpr const char* kMoreInput =
+      "The model function took more batches than in its first pass: call input_fn equally often in "
+      "every step.";
+
+  Replicated<FunctionModule<ModelFunction<B>>> build(ModelFunction<B> model_fn) {
+    // The first pass makes the variables and shows how many batches a tower takes in a step. What
+    // it is given is trained on in the first step.
+    auto model = strategy_->build(
+        std::move(model_fn), InputFunction<B>([this] {
+          std::optional<B> batch = source_();
+          if (!batch) {
+            throw Error(ErrorCode::kOutOfRange, "The input function gave no batch at all.");
+          }
+          pending_.push_back(*batch);
+          return input::to_device(first_share(*batch), strategy_->devices().front().torch_device);
+        }));
+    calls_ = pending_.size();
+    check_argument(calls_ > 0,
+                   "The model function takes no batch from input_fn, so every step would be the "
+                   "same: call it.");
+    return model;
+  }
+
+  std::size_t towers() const { return static_cast<std::size_t>(strategy_->num_replicas_in_sync()); }
+
+  B first_share(const B& batch) const {
+    if (input_ == TowerInput::kBatchEach) return batch;
+    return input::split(batch, static_cast<std::int64_t>(towers())).front();
+  }
+
+  std::optional<B> next() {
+    if (pending_.empty()) return source_();
+    B batch = std::move(pending_.front());
+    pending_.erase(pending_.begin());
+    return batch;
+  }
+
+  /// [tower][call], or nothing at the end of the data.
+  std::vector<std::vector<B>> draw() {
+    std::vector<std::vector<B>> batches(towers());
+    if (input_ == TowerInput::kSlices) {
+      for (std::size_t call = 0; call < calls_; ++call) {
+        const std::optional<B> batch = next();
+        if (!batch) return {};
+        auto shares = input::split(*batch, static_cast<std::int64_t>(towers()));
+        for (std::size_t tower = 0; tower < towers(); ++tower)
+          batches[tower].push_back(std::move(shares[tower]));
+      }
+      return batches;
+    }
+    for (std::size_t tower = 0; tower < towers(); ++tower) {
+      for (std::size_t call = 0; call < calls_; ++call) {
+        std::optional<B> batch = next();
+        if (!batch && tower == 0) return {};
+        batches[tower].push_back(batch ? std::move(*batch)
+                                       : input::examples_between(batches.front()[call], 0, 0));
+      }
+    }
+    return batches;
+  }
+
+  TowerInput input_;
+  BatchSource<B> source_;
+  std::vector<B> pending_;  // drawn by the first pass, not yet trained on
+  std::size_t calls_ = 0;   // of input_fn, a tower and step
+  std::unique_ptr<Strategy> strategy_;
+  Replicated<FunctionModule<ModelFunction<B>>> model_;
+  variables::Variable global_step_;
+  Minimizer minimizer_;
+};
+
+/// Builds the model once, on the first tower's device, and everything that trains it on all of
+/// them. `rule` is an update rule's options, such as `optim::Adam{.learning_rate = 1e-3}`. The
+/// function of the tutorials on in-graph replication, complete. Throws kOutOfRange if `source` is
+/// empty, and what the model function and the strategy throw.
+template <class B, class Rule>
+ParallelOptimization<B> create_parallel_optimization(ModelFunction<B> model_fn,
+                                                     BatchSource<B> source, const Rule& rule,
+                                                     TowerOptions options = {}) {
+  return ParallelOptimization<B>(std::move(model_fn), std::move(source), rule.rule(),
+                                 std::move(options));
+}
+
+}  // namespace brigade::distribute

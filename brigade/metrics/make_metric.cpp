@@ -1,0 +1,89 @@
+#include "brigade/metrics/make_metric.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+#include "brigade/metrics/accuracy.h"
+#include "brigade/metrics/auc.h"
+#include "brigade/metrics/precision_recall.h"
+#include "brigade/metrics/regression.h"
+
+namespace brigade::train {
+
+namespace {
+
+using Made = std::unique_ptr<PredictionMetric>;
+
+/// A metric made of its constructor's other arguments, if it has any before the name.
+template <class Kind, auto... kFirst>
+Made make_metric_of(const std::string& name) {
+  return std::make_unique<Kind>(kFirst..., name);
+}
+
+template <class Kind, class Options>
+Made make_with(const std::string& name) {
+  return std::make_unique<Kind>(Options{}, name);
+}
+
+struct NamedMetric {
+  std::string_view name, camel_case, short_name;
+  Made (*make)(const std::string& name);
+};
+
+constexpr auto kMetrics = std::to_array<NamedMetric>({
+    {"accuracy", "Accuracy", "acc", make_metric_of<Accuracy>},
+    {"auc", "AUC", "Auc", make_with<Auc, AucOptions>},
+    {"binary_accuracy", "BinaryAccuracy", "", make_metric_of<BinaryAccuracy, 0.5>},
+    {"categorical_accuracy", "CategoricalAccuracy", "", make_metric_of<CategoricalAccuracy>},
+    {"cosine_similarity", "CosineSimilarity", "", make_metric_of<CosineSimilarity>},
+    {"mean_absolute_error", "MeanAbsoluteError", "mae", make_metric_of<MeanAbsoluteError>},
+    {"mean_squared_error", "MeanSquaredError", "mse", make_metric_of<MeanSquaredError>},
+    {"precision", "Precision", "", make_with<Precision, PrecisionRecallOptions>},
+    {"recall", "Recall", "", make_with<Recall, PrecisionRecallOptions>},
+    {"root_mean_squared_error", "RootMeanSquaredError", "", make_metric_of<RootMeanSquaredError>},
+    {"sparse_categorical_accuracy", "SparseCategoricalAccuracy", "",
+     make_metric_of<SparseCategoricalAccuracy>},
+    {"sparse_top_k_categorical_accuracy", "SparseTopKCategoricalAccuracy", "",
+     make_metric_of<SparseTopKCategoricalAccuracy, 5>},
+    {"top_k_categorical_accuracy", "TopKCategoricalAccuracy", "",
+     make_metric_of<TopKCategoricalAccuracy, 5>},
+});
+
+std::string upper(std::string_view text) {
+  std::string result(text);
+  std::transform(result.begin(), result.end(), result.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return result;
+}
+
+/// Short names also in capitals: Keras knows "mse" and "MSE".
+bool is_called(const NamedMetric& row, std::string_view name) {
+  if (name.empty()) return false;
+  return name == row.name || name == row.camel_case || name == row.short_name ||
+         name == upper(row.short_name);
+}
+
+}  // namespace
+
+std::unique_ptr<PredictionMetric> make_metric(std::string_view name) {
+  const auto* found = std::find_if(kMetrics.begin(), kMetrics.end(),
+                                   [&](const NamedMetric& row) { return is_called(row, name); });
+  if (found != kMetrics.end()) return found->make(std::string(name));
+  const std::vector<std::string> names = metric_names();
+  const auto nearest = base::nearest(name, names);
+  throw Error(ErrorCode::kInvalidArgument,
+              base::str_cat("No metric is called '", name, "'",
+                            nearest ? base::str_cat("; did you mean '", *nearest, "'?") : ".",
+                            " Metrics: ", base::join(names, ", "), "."));
+}
+
+std::vector<std::string> metric_names() {
+  std::vector<std::string> names;
+  for (const NamedMetric& row : kMetrics) names.emplace_back(row.name);
+  return names;
+}
+
+}  // namespace brigade::train

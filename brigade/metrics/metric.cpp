@@ -1,0 +1,104 @@
+#include "brigade/metrics/metric.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+#include "brigade/variables/variable_store.h"
+
+namespace brigade::train {
+
+namespace {
+
+template <class Slots>
+std::string unique_name(const std::string& wanted, const Slots& slots) {
+  const variables::VariableStore* store = variables::kStoreSlot.get();
+  if (store == nullptr) return wanted;
+  const auto is_free = [&](const std::string& name) {
+    return std::all_of(slots.begin(), slots.end(), [&](const auto& slot) {
+      return store->is_free(base::str_cat(name, "/", slot.name));
+    });
+  };
+  std::string name = wanted;
+  for (int suffix = 1; !is_free(name); ++suffix) name = base::str_cat(wanted, "_", suffix);
+  return name;
+}
+
+variables::Variable make_sum(const std::string& name, at::IntArrayRef shape) {
+  return variables::make_variable({.name = name,
+                                   .initial = at::zeros(shape, at::kDouble),
+                                   .trainable = variables::Trainable::kNo,
+                                   .synchronization = variables::Synchronization::kOnRead,
+                                   .aggregation = variables::Aggregation::kSum});
+}
+
+io::ArrayLeaf to_array(const at::Tensor& doubles) {
+  const at::Tensor here = doubles.cpu().contiguous();
+  io::ArrayLeaf array{.dtype = "F64", .shape = here.sizes().vec(), .bytes = {}};
+  array.bytes.resize(here.nbytes());
+  if (!array.bytes.empty()) std::memcpy(array.bytes.data(), here.const_data_ptr(), here.nbytes());
+  return array;
+}
+
+at::Tensor from_array(const io::ArrayLeaf& array, const variables::Variable& sum) {
+  check_argument(
+      array.dtype == "F64" && at::IntArrayRef(array.shape) == sum.shape(),
+      base::str_cat("The saved state of '", sum.name(), "' is ", array.dtype, " [",
+                    base::join(array.shape, ", "), "]; it must be F64 ", sum.shape(), "."));
+  at::Tensor tensor = at::empty(sum.shape(), at::kDouble);
+  if (!array.bytes.empty())
+    std::memcpy(tensor.mutable_data_ptr(), array.bytes.data(), tensor.nbytes());
+  return tensor;
+}
+
+}  // namespace
+
+Metric::Metric(const std::string& name, const std::vector<Slot>& slots)
+    : name_(unique_name(name, slots)) {
+  for (const Slot& slot : slots) {
+    slots_.push_back(slot.name);
+    sums_.push_back(make_sum(base::str_cat(name_, "/", slot.name), slot.shape));
+  }
+}
+
+void Metric::add(std::size_t i, const at::Tensor& value) const {
+  const at::NoGradGuard no_grad;
+  const at::Tensor& own = sums_[i].local();
+  own.add_(value.to(own.device(), at::kDouble));
+}
+
+void Metric::reset_state() const {
+  for (const variables::Variable& sum : sums_) sum.assign(at::zeros(sum.shape(), at::kDouble));
+}
+
+io::StateTree Metric::save() const {
+  io::StateTree state = io::StateTree::dict();
+  for (std::size_t i = 0; i < sums_.size(); ++i) state[slots_[i]] = to_array(sum(i));
+  return state;
+}
+
+void Metric::restore(const io::StateTree& state) const {
+  std::vector<at::Tensor> saved;
+  for (std::size_t i = 0; i < sums_.size(); ++i)
+    saved.push_back(from_array(state.as_array(slots_[i]), sums_[i]));
+  reset_state();
+  // Whole into the first replica's: an equal part for each would not add up to the same bits.
+  for (std::size_t i = 0; i < sums_.size(); ++i) {
+    sums_[i].component(0).copy_(saved[i]);
+    sums_[i].mark_updated(0);
+  }
+}
+
+void PredictionMetric::update_state(const at::Tensor& labels, const at::Tensor& predictions,
+                                    const std::optional<at::Tensor>& sample_weight) const {
+  const at::NoGradGuard no_grad;
+  if (labels.numel() == 0 && predictions.numel() == 0) return;
+  update(labels.detach().to(predictions.device()), predictions.detach(), sample_weight);
+}
+
+}  // namespace brigade::train

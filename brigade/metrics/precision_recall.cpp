@@ -1,0 +1,109 @@
+#include "brigade/metrics/precision_recall.h"
+
+#include <ATen/ops/tensor.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+#include "brigade/metrics/confusion.h"
+
+namespace brigade::train {
+
+namespace {
+
+PrecisionRecallOptions checked(PrecisionRecallOptions options, const std::string& name) {
+  for (const double threshold : options.thresholds) {
+    check_argument(
+        threshold >= 0 && threshold <= 1,
+        base::str_cat("Metric ", name, ": threshold ", threshold, " must be in [0, 1]."));
+  }
+  check_argument(options.top_k.value_or(1) >= 1,
+                 base::str_cat("Metric ", name, ": top_k is ", options.top_k.value_or(1),
+                               " and must be at least 1."));
+  // What is not in the top k is at -1e10, which is not above it.
+  if (options.thresholds.empty()) options.thresholds = {options.top_k ? -1e10 : 0.5};
+  return options;
+}
+
+std::int64_t number_of_thresholds(const PrecisionRecallOptions& options) {
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(options.thresholds.size()));
+}
+
+at::Tensor one_class(const std::string& metric, const at::Tensor& tensor, std::int64_t class_id) {
+  check_argument(
+      tensor.dim() > 1 && class_id >= 0 && class_id < tensor.size(-1),
+      base::str_cat("Metric ", metric, ": class_id is ", class_id, " and the values have shape ",
+                    tensor.sizes(), "; it must be an index of their last dimension."));
+  return tensor.select(-1, class_id);
+}
+
+}  // namespace
+
+PrecisionRecallBase::PrecisionRecallBase(PrecisionRecallOptions options, const std::string& name,
+                                         const std::string& other)
+    : PredictionMetric(name, {{"true_positives", {number_of_thresholds(options)}},
+                              {other, {number_of_thresholds(options)}}}),
+      options_(checked(std::move(options), name)) {
+  const std::vector<double>& thresholds = options_.thresholds;
+  std::vector<double> ascending = thresholds;
+  std::sort(ascending.begin(), ascending.end());
+  for (const double threshold : thresholds)
+    place_of_.push_back(std::lower_bound(ascending.begin(), ascending.end(), threshold) -
+                        ascending.begin());
+  thresholds_ = at::tensor(ascending, at::kDouble);
+}
+
+void PrecisionRecallBase::update(const at::Tensor& labels, const at::Tensor& predictions,
+                                 const std::optional<at::Tensor>& sample_weight) const {
+  at::Tensor scores = options_.top_k
+                          ? internal::keep_top_k(predictions.to(at::kFloat), *options_.top_k)
+                          : predictions;
+  at::Tensor truth = labels;
+  if (options_.class_id) {
+    scores = one_class(name(), scores, *options_.class_id);
+    truth = one_class(name(), truth, *options_.class_id);
+  }
+  const internal::ConfusionCounts counts =
+      internal::count_confusions(name(), truth, scores, thresholds_, sample_weight);
+  add(0, counts.true_positives);
+  add(1, others(counts.true_positives, counts.false_positives, counts.positives));
+}
+
+std::vector<double> PrecisionRecallBase::results() const {
+  const at::Tensor right = sum(0).cpu();
+  const at::Tensor other = sum(1).cpu();
+  std::vector<double> results;
+  for (const std::int64_t place : place_of_) {
+    const double hits = right[place].item<double>();
+    const double all = hits + other[place].item<double>();
+    results.push_back(all == 0 ? 0.0 : hits / all);
+  }
+  return results;
+}
+
+double PrecisionRecallBase::result() const {
+  check_state(place_of_.size() == 1,
+              base::str_cat("Metric ", name(), " has ", place_of_.size(),
+                            " thresholds and a result for each: call results()."));
+  return results().front();
+}
+
+Precision::Precision(PrecisionRecallOptions options, const std::string& name)
+    : PrecisionRecallBase(std::move(options), name, "false_positives") {}
+
+at::Tensor Precision::others(const at::Tensor&, const at::Tensor& false_positives,
+                             const at::Tensor&) const {
+  return false_positives;
+}
+
+Recall::Recall(PrecisionRecallOptions options, const std::string& name)
+    : PrecisionRecallBase(std::move(options), name, "false_negatives") {}
+
+at::Tensor Recall::others(const at::Tensor& true_positives, const at::Tensor&,
+                          const at::Tensor& positives) const {
+  return positives - true_positives;
+}
+
+}  // namespace brigade::train

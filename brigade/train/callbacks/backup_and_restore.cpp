@@ -1,0 +1,94 @@
+#include "brigade/train/callbacks/backup_and_restore.h"
+
+#include "brigade/base/error.h"
+#include "brigade/base/log.h"
+#include "brigade/base/strings.h"
+#include "brigade/checkpoint/checkpoint.h"
+#include "brigade/checkpoint/checkpoint_removal.h"
+#include "brigade/train/session/session.h"
+#include "brigade/train/session/workers_saver.h"
+
+namespace brigade::train {
+namespace {
+
+class BackupAndRestoreCallback final : public Callback {
+ public:
+  explicit BackupAndRestoreCallback(BackupAndRestore options) : options_(std::move(options)) {}
+
+  void prepare_session(SessionOptions& session) override {
+    check_argument(!session.resume_from,
+                   "BackupAndRestore: the fit's session has resume_from set already.");
+    const auto files = io::posix_file_system();
+    const auto latest = checkpoint::find_latest_whole(files, options_.backup_dir);
+    if (!latest.checkpoint && !latest.broken.empty()) {
+      throw Error(
+          ErrorCode::kDataLoss,
+          base::str_cat("BackupAndRestore: none of the backups in ", options_.backup_dir.string(),
+                        " is whole (", latest.broken.back().reason,
+                        "): move them away to begin anew, or give another backup_dir."));
+    }
+    broken_.clear();
+    for (const auto& broken : latest.broken) {
+      base::log_warning(base::str_cat("Passed over the broken backup ", broken.path.string(), ": ",
+                                      broken.reason));
+      broken_.push_back(broken.path);
+    }
+    if (latest.checkpoint) session.resume_from = latest.checkpoint->path();
+    begun_ = std::nullopt;
+    batches_ = 0;
+  }
+
+  // Two are kept, so that there is one if the newest turns out to be broken.
+  void on_train_begin(FitContext& fit) override {
+    saver_.emplace(
+        fit.state().strategy(), io::posix_file_system(),
+        checkpoint::SaverOptions{
+            .directory = options_.backup_dir, .keep_last = 2, .writers = options_.writers});
+    saver_->set_aside(broken_);
+  }
+
+  // An epoch's end is saved as the next one's beginning: all callbacks have seen it then.
+  void on_epoch_begin(FitContext& fit) override {
+    if (begun_ && *begun_ != fit.epoch()) save(fit);
+    begun_ = fit.epoch();
+  }
+
+  void on_train_batch_end(FitContext& fit) override {
+    if (!options_.every_batches || ++batches_ < *options_.every_batches) return;
+    if (save(fit)) batches_ = 0;
+  }
+
+  void on_train_end(FitContext& fit) override {
+    if (fit.is_interrupted()) save(fit);
+    saver_->close();
+    saver_.reset();
+    const bool is_done = !fit.is_interrupted() && fit.state().strategy().is_chief();
+    if (is_done && options_.delete_checkpoint == DeleteCheckpoint::kYes)
+      checkpoint::clear_directory(*io::posix_file_system(), options_.backup_dir);
+  }
+
+ private:
+  // Between two micro-batches of one update nothing can be saved: whoever asks again may.
+  bool save(FitContext& fit) {
+    if (!fit.state().is_between_updates()) return false;
+    saver_->save(fit.state().global_step(), fit.state().contents());
+    return true;
+  }
+
+  const BackupAndRestore options_;
+  std::optional<WorkersSaver> saver_;
+  std::vector<io::Path> broken_;       // found at the start
+  std::optional<std::int64_t> begun_;  // the epoch
+  std::int64_t batches_ = 0;           // since the last save
+};
+
+}  // namespace
+
+std::shared_ptr<Callback> BackupAndRestore::callback() const {
+  check_argument(!backup_dir.empty(), "BackupAndRestore: backup_dir is empty.");
+  check_argument(!every_batches || *every_batches > 0,
+                 "BackupAndRestore: every_batches must be at least 1.");
+  return std::make_shared<BackupAndRestoreCallback>(*this);
+}
+
+}  // namespace brigade::train

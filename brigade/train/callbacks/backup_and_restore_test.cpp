@@ -1,0 +1,230 @@
+#include "brigade/train/callbacks/backup_and_restore.h"
+
+#include <gtest/gtest.h>
+
+#include <stdlib.h>
+
+#include <filesystem>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "brigade/checkpoint/checkpoint.h"
+#include "brigade/distribute/testing/worker_threads.h"
+#include "brigade/train/callbacks/lambda_callback.h"
+#include "brigade/train/callbacks/model_checkpoint.h"
+#include "brigade/train/hooks/stop_at_step_hook.h"
+#include "brigade/train/testing/small_session.h"
+#include "brigade/train/testing/tiny_model.h"
+
+namespace brigade::train {
+namespace {
+
+/// A folder that is gone when the test is over.
+class Folder {
+ public:
+  Folder() : path_(std::filesystem::temp_directory_path() / "brigade_backup_XXXXXX") {
+    std::string name = path_.string();
+    path_ = ::mkdtemp(name.data());
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  io::Path backup() const { return path_ / "backup"; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// A process: a model that fits 20 examples in batches of 4, shuffled, for 4 epochs.
+struct Process {
+  Process() : strategy(distribute::cpus(2)), model(strategy, line()) {
+    model.compile({.optimizer = optim::Sgd{.learning_rate = 0.1}, .loss = "mse"});
+  }
+
+  History fit(std::vector<CallbackPtr> callbacks, SessionOptions session = quiet_session()) {
+    return model.fit(line_data(20), {.epochs = 4,
+                                     .batch_size = 4,
+                                     .callbacks = std::move(callbacks),
+                                     .verbose = Verbose::kSilent,
+                                     .session = std::move(session)});
+  }
+  std::vector<double> weights() const {
+    std::vector<double> values;
+    for (const variables::Variable& each : model.variables()) {
+      const at::Tensor flat = each.read().flatten().to(at::kDouble);
+      for (std::int64_t i = 0; i < flat.numel(); ++i) values.push_back(flat[i].item<double>());
+    }
+    return values;
+  }
+
+  distribute::MirroredStrategy strategy;
+  Model model;
+};
+
+/// Dies behind so many batches.
+LambdaCallback dying_at(int batches) {
+  return {.on_train_batch_end = [left = batches](FitContext&) mutable {
+    if (--left == 0) throw std::runtime_error("killed");
+  }};
+}
+
+std::vector<double> weights_of_a_whole_fit() {
+  Process whole;
+  whole.fit({});
+  return whole.weights();
+}
+
+/// Fits with `backup`, dying behind that many batches again and again until it comes through; how
+/// many processes it took.
+int processes_needed(const BackupAndRestore& backup, int batches,
+                     const std::vector<double>& expected) {
+  const LogOf log;
+  for (int count = 1; count < 20; ++count) {
+    Process process;
+    try {
+      process.fit({backup, dying_at(batches)});
+    } catch (const std::exception&) {
+      continue;
+    }
+    EXPECT_EQ(process.weights(), expected);
+    return count;
+  }
+  ADD_FAILURE() << "it never ended";
+  return 0;
+}
+
+TEST(BackupAndRestore, GoesOnAtTheEpochThatWasBegun) {
+  const Folder folder;
+  const BackupAndRestore backup{.backup_dir = folder.backup()};
+  // Eight batches of 20: one epoch of five is saved each time.
+  EXPECT_EQ(processes_needed(backup, 8, weights_of_a_whole_fit()), 4);
+  EXPECT_FALSE(std::filesystem::exists(folder.backup())) << "deleted behind the fit";
+}
+
+TEST(BackupAndRestore, GoesOnInTheMiddleOfAnEpoch) {
+  const Folder folder;
+  const BackupAndRestore backup{.backup_dir = folder.backup(), .every_batches = 3};
+  // Of four batches three are saved each time.
+  EXPECT_EQ(processes_needed(backup, 4, weights_of_a_whole_fit()), 7);
+}
+
+TEST(BackupAndRestore, KeepsTheBackupIfToldSo) {
+  const Folder folder;
+  Process process;
+  process.fit({BackupAndRestore{.backup_dir = folder.backup(),
+                                .delete_checkpoint = DeleteCheckpoint::kNo}});
+  EXPECT_FALSE(checkpoint::checkpoint_paths(*io::posix_file_system(), folder.backup()).empty());
+}
+
+TEST(BackupAndRestore, KeepsWhatAnInterruptedFitHadReached) {
+  const Folder folder;
+  const LogOf log;
+  SessionOptions session = quiet_session();
+  session.hooks = {std::make_shared<StopAtStepHook>(StopAtStep{.last_step = 7})};
+  const BackupAndRestore backup{.backup_dir = folder.backup()};
+  Process interrupted;
+  interrupted.fit({backup}, session);
+  const auto latest =
+      checkpoint::find_latest_whole(io::posix_file_system(), folder.backup()).checkpoint;
+  ASSERT_TRUE(latest.has_value());
+  EXPECT_EQ(latest->step(), 7);
+  Process process;
+  const History history = process.fit({backup});
+  EXPECT_EQ(history.epochs.front(), 1);
+  EXPECT_EQ(process.weights(), weights_of_a_whole_fit());
+}
+
+TEST(BackupAndRestore, RemovesNothingThatALinkLeadsTo) {
+  const Folder folder;
+  Process first;
+  first.fit(
+      {BackupAndRestore{.backup_dir = folder.backup(), .delete_checkpoint = DeleteCheckpoint::kNo}
+           .callback()});
+  const io::Path newest = *checkpoint::latest_checkpoint(*io::posix_file_system(), folder.backup());
+  const io::Path elsewhere = folder.backup().parent_path() / "elsewhere";
+  std::filesystem::rename(newest, elsewhere);
+  std::filesystem::create_directory_symlink(elsewhere, newest);
+  Process second;
+  second.fit({BackupAndRestore{.backup_dir = folder.backup()}.callback()});
+  EXPECT_NO_THROW(checkpoint::Checkpoint::open(io::posix_file_system(), elsewhere).verify());
+  EXPECT_TRUE(std::filesystem::is_symlink(newest));
+}
+
+TEST(BackupAndRestore, RefusesWhatCannotWork) {
+  EXPECT_THROW(BackupAndRestore{}.callback(), Error);
+  EXPECT_THROW((BackupAndRestore{.backup_dir = "/x", .every_batches = 0}.callback()), Error);
+  const Folder folder;
+  Process process;
+  SessionOptions session = quiet_session();
+  session.resume_from = folder.backup();
+  EXPECT_THROW(process.fit({BackupAndRestore{.backup_dir = folder.backup()}}, session), Error);
+}
+
+TEST(LambdaCallback, CallsTheFunctionsThatItHas) {
+  Process process;
+  std::string calls;
+  const auto note = [&](const char* name) {
+    return [&calls, name](FitContext&) { calls += name; };
+  };
+  process.model.fit(line_data(8), {.epochs = 1,
+                                   .batch_size = 4,
+                                   .validation_data = line_data(4),
+                                   .callbacks = {LambdaCallback{.on_epoch_begin = note("E"),
+                                                                .on_epoch_end = note("e"),
+                                                                .on_train_begin = note("T"),
+                                                                .on_train_end = note("t"),
+                                                                .on_train_batch_begin = note("B"),
+                                                                .on_train_batch_end = note("b"),
+                                                                .on_test_begin = note("V"),
+                                                                .on_test_end = note("v")},
+                                                 LambdaCallback{}},
+                                   .verbose = Verbose::kSilent});
+  EXPECT_EQ(calls, "TEBbBbVvet");
+}
+
+/// Two workers that fit as `Process` does, and die behind so many batches, or never; the chief's
+/// weights.
+std::vector<double> fit_of_workers(const io::Path& folder, checkpoint::Writers writers,
+                                   std::optional<int> batches) {
+  std::vector<double> weights;
+  distribute::run_workers({1, 1}, [&](distribute::MultiWorkerMirroredStrategy& strategy) {
+    Model model(strategy, line());
+    model.compile({.optimizer = optim::Sgd{.learning_rate = 0.1}, .loss = "mse"});
+    std::vector<CallbackPtr> callbacks = {
+        BackupAndRestore{.backup_dir = folder / "backup", .every_batches = 2, .writers = writers},
+        ModelCheckpoint{.directory = folder / "epochs", .keep_last = 0, .writers = writers}};
+    if (batches) callbacks.push_back(dying_at(*batches));
+    model.fit(line_data(20), {.epochs = 4,
+                              .batch_size = 4,
+                              .callbacks = callbacks,
+                              .verbose = Verbose::kSilent,
+                              .session = quiet_session()});
+    if (!strategy.is_chief()) return;
+    for (const variables::Variable& each : model.variables()) {
+      const at::Tensor flat = each.read().flatten().to(at::kDouble);
+      for (std::int64_t i = 0; i < flat.numel(); ++i) weights.push_back(flat[i].item<double>());
+    }
+  });
+  return weights;
+}
+
+TEST(BackupAndRestore, OfSeveralWorkersIsOne) {
+  const LogOf log;
+  const Folder whole;
+  const auto expected = fit_of_workers(whole.backup(), checkpoint::Writers::kChief, std::nullopt);
+  for (const auto writers : {checkpoint::Writers::kChief, checkpoint::Writers::kAllWorkers}) {
+    const Folder folder;
+    EXPECT_ANY_THROW(fit_of_workers(folder.backup(), writers, 7));
+    const auto files = io::posix_file_system();
+    ASSERT_TRUE(checkpoint::find_latest_whole(files, folder.backup() / "backup").checkpoint);
+    EXPECT_EQ(fit_of_workers(folder.backup(), writers, std::nullopt), expected);
+    EXPECT_FALSE(files->exists(folder.backup() / "backup"));
+    const auto epochs = checkpoint::checkpoint_paths(*files, folder.backup() / "epochs");
+    ASSERT_EQ(epochs.size(), 4u);
+    const bool is_of_all = writers == checkpoint::Writers::kAllWorkers;
+    EXPECT_EQ(files->exists(epochs.back() / "variables-00002-of-00002.safetensors"), is_of_all);
+  }
+}
+
+}  // namespace
+}  // namespace brigade::train

@@ -1,0 +1,94 @@
+#include "brigade/train/callbacks/progress.h"
+
+#include <cmath>
+#include <cstdio>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+
+namespace brigade::train {
+namespace {
+
+constexpr const char* kRestOfLine = "\x1b[K";  // erased, where the last line was longer
+
+double seconds(std::chrono::steady_clock::duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+std::string formatted(const char* format, double value) {
+  char text[64];
+  std::snprintf(text, sizeof text, format, value);
+  return text;
+}
+
+// 0:07, 12:34, 1:02:03.
+std::string clock_text(double duration) {
+  const auto all = static_cast<std::int64_t>(std::ceil(duration));
+  char text[64];
+  if (all >= 3600) {
+    std::snprintf(text, sizeof text, "%lld:%02lld:%02lld", static_cast<long long>(all / 3600),
+                  static_cast<long long>(all / 60 % 60), static_cast<long long>(all % 60));
+  } else {
+    std::snprintf(text, sizeof text, "%lld:%02lld", static_cast<long long>(all / 60),
+                  static_cast<long long>(all % 60));
+  }
+  return text;
+}
+
+}  // namespace
+
+Progress::Progress(std::ostream& out, const base::Clock& clock, ProgressOptions options)
+    : out_(out), clock_(clock), options_(options), begin_(clock.now()), last_time_(begin_) {
+  check_argument(options.interval.count() >= 0,
+                 "The interval between progress reports is negative.");
+}
+
+Progress::~Progress() {
+  try {
+    finish();
+  } catch (...) {  // a stream that throws must not end the program here
+  }
+}
+
+bool Progress::is_due() const {
+  return clock_.now() - last_time_ >= options_.interval;
+}
+
+void Progress::report(const ProgressState& state) {
+  if (state.steps == last_.steps) return;
+  const Time now = clock_.now();
+  const std::string text = describe(state, now);
+  last_ = state;
+  last_time_ = now;
+  is_line_open_ = options_.form == ProgressForm::kRewrite;
+  if (is_line_open_) {
+    out_ << '\r' << text << kRestOfLine << std::flush;
+  } else {
+    out_ << text << std::endl;
+  }
+}
+
+void Progress::finish() {
+  if (is_line_open_) out_ << std::endl;
+  is_line_open_ = false;
+}
+
+std::string Progress::describe(const ProgressState& state, Time now) const {
+  const double elapsed = seconds(now - last_time_);
+  const auto examples = static_cast<double>(state.examples - last_.examples);
+  std::string text = base::str_cat("step ", state.steps);
+  if (options_.total_steps) text += base::str_cat("/", *options_.total_steps);
+  if (elapsed > 0.0) text += formatted("  %.0f examples/s", examples / elapsed);
+  text += formatted("  loss %.4f", state.loss);
+  return text + time_left(state, now);
+}
+
+std::string Progress::time_left(const ProgressState& state, Time now) const {
+  if (!options_.total_steps || state.steps <= 0) return "";
+  const auto left = static_cast<double>(*options_.total_steps - state.steps);
+  if (left <= 0.0) return "";
+  return base::str_cat("  left ",
+                       clock_text(left * seconds(now - begin_) / static_cast<double>(state.steps)));
+}
+
+}  // namespace brigade::train

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "brigade/train/callbacks/callback.h"
+#include "brigade/train/session/monitor.h"
+
+namespace brigade::train {
+
+/// Lowers the learning rate when a figure has not become better for `patience` epochs, and notes
+/// the rate in each epoch's logs as "learning_rate". Keras: ReduceLROnPlateau.
+struct ReduceLROnPlateau {
+  std::string monitor = "val_loss";
+  double factor = 0.1;  ///< what the rate is multiplied by, below 1
+  std::int64_t patience = 10;
+  MonitorMode mode = MonitorMode::kAuto;
+  double min_delta = 1e-4;
+  /// Epochs after a reduction in which nothing is counted.
+  std::int64_t cooldown = 0;
+  double min_lr = 0.0;
+
+  /// Throws kInvalidArgument for a factor outside of (0, 1), negative numbers, and as `Monitor`.
+  std::shared_ptr<Callback> callback() const;
+};
+
+}  // namespace brigade::train

@@ -1,0 +1,160 @@
+#include "brigade/train/evaluation/evaluation.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <optional>
+#include <utility>
+
+#include "brigade/base/error.h"
+#include "brigade/base/log.h"
+#include "brigade/base/strings.h"
+#include "brigade/checkpoint/manifest.h"
+#include "brigade/train/hooks/final_ops_hook.h"
+
+namespace brigade::train {
+
+using base::str_cat;
+using checkpoint::Checkpoint;
+
+namespace {
+
+/// Keeps the global step where the checkpoint has it; first among the hooks, so that all others see
+/// it. Counts the batches.
+class HoldStepHook final : public SessionRunHook {
+ public:
+  void after_create_session(SessionContext& context) override { step_ = context.global_step(); }
+  void after_run(SessionContext& context, const StepValues&) override {
+    context.state().set_global_step(step_);
+    ++batches_;
+  }
+  std::int64_t step() const { return step_; }
+  std::int64_t batches() const { return batches_; }
+
+ private:
+  std::int64_t step_ = 0;
+  std::int64_t batches_ = 0;
+};
+
+void restore(TrainingState& state, const Checkpoint& checkpoint,
+             const TrainingRestoreOptions& options) {
+  const io::StateTree saved = checkpoint.state();
+  if (saved.has("global_step") && saved.has("strategy")) {
+    state.restore(checkpoint, options);
+    return;
+  }
+  checkpoint::restore_variables(checkpoint, state.variables(), options.variables);
+  state.set_global_step(checkpoint.step());
+}
+
+void set_once(StepValues& values, const std::string& name, const at::Tensor& value) {
+  check_argument(!values.has(name), str_cat("Two results would be called '", name, "'."));
+  values.set(name, value);
+}
+
+StepValues results_of(const Evaluation& evaluation) {
+  StepValues results;
+  for (const Metric* metric : evaluation.metrics) {
+    check_argument(!results.has(metric->name()),
+                   str_cat("Two results would be called '", metric->name(), "'."));
+    results.set(metric->name(), metric->result());
+  }
+  if (!evaluation.final_values) return results;
+  const StepValues further = evaluation.final_values();
+  for (const std::string& name : further.names()) set_once(results, name, further.tensor(name));
+  return results;
+}
+
+Logs numbers(const StepValues& values) {
+  Logs logs;
+  for (const std::string& name : values.names()) {
+    if (values.tensor(name).numel() == 1) logs[name] = values.number(name);
+  }
+  return logs;
+}
+
+/// Everything that an evaluation does is a hook of a session that saves and logs nothing.
+SessionOptions session_of(const Checkpoint& checkpoint, const Evaluation& evaluation,
+                          const EvaluationOptions& options) {
+  return {.scaffold = {.init =
+                           [&](TrainingState& state) {
+                             restore(state, checkpoint, options.restore);
+                             for (const Metric* metric : evaluation.metrics) metric->reset_state();
+                             if (evaluation.begin) evaluation.begin();
+                           }},
+          .hooks = options.hooks,
+          .save_checkpoints = {},
+          .save_summaries = {},
+          .log_step_count = {}};
+}
+
+void check(const Evaluation& evaluation) {
+  check_argument(evaluation.step || evaluation.final_values,
+                 "Evaluation: neither step nor final_values is set.");
+  for (const Metric* metric : evaluation.metrics)
+    check_argument(metric != nullptr, "A metric of an evaluation is null.");
+}
+
+}  // namespace
+
+Evaluated evaluate_once(TrainingState& state, const Checkpoint& checkpoint,
+                        const Evaluation& evaluation, const EvaluationOptions& options) {
+  check(evaluation);
+  const at::NoGradGuard no_grad;
+  const base::SystemClock clock;
+  std::optional<summary::SummaryWriter> summaries;
+  if (!options.summary_dir.empty())
+    summaries.emplace(options.environment.files, options.summary_dir, clock);
+  const auto hold = std::make_shared<HoldStepHook>();
+  const auto results =
+      std::make_shared<FinalOpsHook>([&](SessionContext&) { return results_of(evaluation); });
+  SessionOptions session_options = session_of(checkpoint, evaluation, options);
+  auto& hooks = session_options.hooks;
+  hooks.insert(hooks.begin(), hold);
+  hooks.push_back(results);
+  MonitoredTrainingSession session(state, std::move(session_options), options.environment);
+  while (!session.should_stop()) {
+    session.run([&] {
+      options.cancel.throw_if_cancelled("an evaluation");
+      return evaluation.step ? evaluation.step() : std::nullopt;
+    });
+  }
+  session.close();
+  Evaluated evaluated{.checkpoint = checkpoint.path(),
+                      .step = hold->step(),
+                      .batches = hold->batches(),
+                      .results = numbers(results->values().value_or(StepValues{}))};
+  if (summaries) {
+    write_results(*summaries, evaluated);
+    summaries->close();
+  }
+  return evaluated;
+}
+
+void write_results(summary::SummaryWriter& summaries, const Evaluated& evaluated) {
+  std::vector<summary::TaggedScalar> scalars;
+  for (const auto& [name, value] : evaluated.results) scalars.push_back({name, value});
+  if (!scalars.empty()) summaries.scalars(scalars, evaluated.step);
+  summaries.flush();
+}
+
+Evaluated evaluate_once(TrainingState& state, const io::Path& checkpoint_path,
+                        const Evaluation& evaluation, const EvaluationOptions& options) {
+  const auto& files = options.environment.files;
+  check_argument(files != nullptr, "SessionEnvironment::files is null.");
+  if (files->exists(checkpoint_path / checkpoint::kManifestName)) {
+    const Checkpoint checkpoint = Checkpoint::open(files, checkpoint_path);
+    return evaluate_once(state, checkpoint, evaluation, options);
+  }
+  const checkpoint::LatestWhole latest = checkpoint::find_latest_whole(files, checkpoint_path);
+  for (const auto& broken : latest.broken) {
+    base::log_warning(
+        str_cat("Passed over the broken checkpoint ", broken.path.string(), ": ", broken.reason));
+  }
+  if (!latest.checkpoint) {
+    throw Error(ErrorCode::kNotFound, str_cat("There is no whole checkpoint at ",
+                                              checkpoint_path.string(), " to evaluate."));
+  }
+  return evaluate_once(state, *latest.checkpoint, evaluation, options);
+}
+
+}  // namespace brigade::train

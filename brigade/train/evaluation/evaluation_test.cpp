@@ -1,0 +1,326 @@
+#include "brigade/train/evaluation/evaluation.h"
+
+#include <ATen/ops/full.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/rand.h>
+#include <ATen/ops/zeros.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "brigade/base/strings.h"
+#include "brigade/checkpoint/saver.h"
+#include "brigade/distribute/strategies/central_storage_strategy.h"
+#include "brigade/distribute/strategies/one_device_strategy.h"
+#include "brigade/input/synthetic.h"
+#include "brigade/layers/losses.h"
+#include "brigade/optim/adam.h"
+#include "brigade/metrics/accuracy.h"
+#include "brigade/train/hooks/final_ops_hook.h"
+#include "brigade/metrics/mean.h"
+#include "brigade/train/hooks/stop_after_n_evals_hook.h"
+#include "brigade/train/hooks/summary_at_end_hook.h"
+#include "brigade/train/testing/small_session.h"
+#include "brigade/train/testing/summaries_in.h"
+
+namespace brigade::train {
+namespace {
+
+using distribute::cpus;
+using distribute::error_from;
+using distribute::says;
+using testing::ElementsAre;
+using testing::Pair;
+
+/// A net whose evaluation needs what each replica gathers for itself in training.
+struct StatNet : torch::nn::Module {
+  StatNet() {
+    weight = register_parameter("weight", at::rand({3, 4}) - 0.5);
+    mean = register_buffer("mean", at::zeros({4}));
+  }
+  at::Tensor forward(const at::Tensor& features) {
+    if (is_training() && features.size(0) > 0) {
+      const at::NoGradGuard no_grad;
+      mean.mul_(0.5).add_(features.mean(0), 0.5);
+    }
+    return at::linear(features - mean, weight);
+  }
+  at::Tensor weight, mean;
+};
+
+/// A model and how it is evaluated; made anew, it is a new process.
+struct Job {
+  explicit Job(distribute::Strategy& the_strategy)
+      : strategy(the_strategy),
+        model(strategy.create<StatNet>()),
+        adam(strategy.minimizer(model, optim::Adam{.learning_rate = 0.05})),
+        state(strategy) {
+    const auto scope = strategy.scope();
+    loss = std::make_unique<Mean>("loss");
+    accuracy = std::make_unique<SparseCategoricalAccuracy>("accuracy");
+    state.add_model(model);
+  }
+
+  void train(int steps) {
+    state.add_optimizer("adam", adam);
+    for (const auto& batch : strategy.distribute(input::synthetic(70, {4}, 3).batch(7))) {
+      if (state.global_step() == steps) break;
+      strategy.run(
+          [&](distribute::ReplicaContext&, const input::LabeledBatch& share) {
+            adam.minimize(layers::losses::sparse_categorical_crossentropy(model(share.features),
+                                                                          share.labels));
+          },
+          batch);
+      state.advance();
+    }
+  }
+
+  Evaluation evaluation() {
+    return {.begin =
+                [this] {
+                  model.eval();
+                  walk.emplace(test.iterator());
+                },
+            .step = [this]() -> std::optional<StepValues> {
+              const auto batch = walk->next();
+              if (!batch) return std::nullopt;
+              const auto sums = strategy.run(
+                  [&](distribute::ReplicaContext&, const input::LabeledBatch& share) {
+                    const at::Tensor logits = model(share.features);
+                    EXPECT_FALSE(logits.requires_grad());
+                    loss->update_state(layers::losses::sparse_categorical_crossentropy(
+                        logits, share.labels, {.reduction = layers::losses::Reduction::kNone}));
+                    accuracy->update_state(share.labels, logits);
+                    return logits.sum();
+                  },
+                  *batch);
+              return StepValues{{"sum", strategy.reduce(comm::ReduceOp::kSum, sums)}};
+            },
+            .metrics = {loss.get(), accuracy.get()}};
+  }
+
+  /// The figures of the model as it is, without any checkpoint.
+  Logs live() {
+    const at::NoGradGuard no_grad;
+    loss->reset_state();
+    accuracy->reset_state();
+    Evaluation all = evaluation();
+    all.begin();
+    while (all.step()) {
+    }
+    return {{"accuracy", accuracy->result()}, {"loss", loss->result()}};
+  }
+
+  distribute::Strategy& strategy;
+  distribute::Replicated<StatNet> model;
+  distribute::Minimizer adam;
+  TrainingState state;
+  distribute::DistributedDataset<input::LabeledBatch> test =
+      strategy.distribute(input::synthetic(23, {4}, 3).batch(5));
+  std::optional<distribute::DistributedIterator<input::LabeledBatch>> walk;
+  std::unique_ptr<Mean> loss;
+  std::unique_ptr<SparseCategoricalAccuracy> accuracy;
+};
+
+/// Saves `contents` as a checkpoint of `step`; its path.
+io::Path save(const std::shared_ptr<io::FileSystem>& files, std::int64_t step,
+              const checkpoint::Contents& contents) {
+  checkpoint::Saver saver(files, {.directory = "/run"});
+  saver.save(step, contents);
+  return saver.checkpoints().back();
+}
+
+EvaluationOptions in(const std::shared_ptr<io::FileSystem>& files) {
+  return {.environment = {.files = files}};
+}
+
+TEST(EvaluateOnce, OfACheckpointIsWhatTheLiveModelHadUnderEveryStrategy) {
+  using Made = std::unique_ptr<distribute::Strategy>;
+  const std::vector<std::function<Made()>> makers = {
+      [] { return Made(std::make_unique<distribute::OneDeviceStrategy>("cpu:0")); },
+      [] { return Made(std::make_unique<distribute::MirroredStrategy>(cpus(2))); },
+      [] {
+        return Made(
+            std::make_unique<distribute::CentralStorageStrategy>(distribute::central_cpus(2)));
+      }};
+  for (const auto& make : makers) {
+    const auto files = std::make_shared<io::MemoryFileSystem>();
+    const Made strategy = make();
+    Job trained(*strategy);
+    trained.train(4);
+    const io::Path path = save(files, 4, trained.state.contents());
+    const Logs live = trained.live();
+
+    const Made other = make();
+    Job fresh(*other);
+    ASSERT_NE(fresh.live(), live);
+    const Evaluated evaluated = evaluate_once(fresh.state, path, fresh.evaluation(), in(files));
+    EXPECT_EQ(evaluated.results, live) << strategy->name();
+    EXPECT_EQ(evaluated.step, 4);
+    EXPECT_EQ(evaluated.batches, 5);
+    EXPECT_EQ(evaluated.checkpoint, path);
+    EXPECT_EQ(evaluate_once(fresh.state, "/run", fresh.evaluation(), in(files)).results, live)
+        << "a second time, by the directory";
+  }
+}
+
+TEST(EvaluateOnce, OnOtherReplicasGivesTheSameFigures) {
+  const auto files = std::make_shared<io::MemoryFileSystem>();
+  const LogOf log;
+  distribute::OneDeviceStrategy one("cpu:0");
+  Job trained(one);
+  trained.train(4);
+  const io::Path path = save(files, 4, trained.state.contents());
+  const Logs live = trained.live();
+  distribute::MirroredStrategy mirrored(cpus(3));
+  Job fresh(mirrored);
+  const Logs results = evaluate_once(fresh.state, path, fresh.evaluation(), in(files)).results;
+  EXPECT_EQ(results.at("accuracy"), live.at("accuracy"));
+  EXPECT_NEAR(results.at("loss"), live.at("loss"), 1e-6);
+}
+
+/// Counts to `batches` and asks for one value; on the small training, which needs no data.
+struct Counting {
+  explicit Counting(int the_batches) : batches(the_batches) {}
+  Evaluation evaluation() {
+    return {.begin = [this] { seen = 0; },
+            .step = [this]() -> std::optional<StepValues> {
+              if (seen == batches) return std::nullopt;
+              ++seen;
+              return StepValues{};
+            },
+            .final_values =
+                [this] {
+                  return StepValues{{"seen", at::full({}, seen)}};
+                }};
+  }
+  int batches;
+  int seen = 0;
+};
+
+TEST(EvaluateOnce, TakesACheckpointOfVariablesAlone) {
+  SmallTraining saved;
+  saved.step();
+  save(saved.files, 9, {.variables = {saved.model.variables()[0]}});
+  SmallTraining fresh(saved.files);
+  Counting counting(2);
+  EXPECT_EQ(evaluate_once(fresh.state, "/run", counting.evaluation(), in(saved.files)).step, 9);
+  EXPECT_EQ(fresh.value(), 1);
+}
+
+/// Notes the steps that it sees.
+class Steps final : public SessionRunHook {
+ public:
+  void begin(SessionContext&) override { seen.emplace_back("begin"); }
+  void after_create_session(SessionContext& context) override { note("create", context); }
+  void before_run(SessionContext& context) override { note("before", context); }
+  void after_run(SessionContext& context, const StepValues&) override { note("after", context); }
+  void end(SessionContext& context) override {
+    note(context.has_failed() ? "failed" : "end", context);
+  }
+  std::vector<std::string> seen;
+
+ private:
+  void note(const std::string& call, SessionContext& context) {
+    seen.push_back(base::str_cat(call, context.global_step()));
+  }
+};
+
+TEST(EvaluateOnce, CallsHooksWithTheStepOfTheCheckpoint) {
+  SmallTraining training;
+  save(training.files, 7, {.variables = {training.model.variables()[0]}});
+  Counting counting(1);
+  const auto steps = std::make_shared<Steps>();
+  EvaluationOptions options = in(training.files);
+  options.hooks = {steps};
+  evaluate_once(training.state, "/run", counting.evaluation(), options);
+  EXPECT_THAT(steps->seen, ElementsAre("begin", "create7", "before7", "after7", "before7", "end7"));
+}
+
+TEST(EvaluateOnce, StopsAfterNEvals) {
+  SmallTraining training;
+  save(training.files, 7, {.variables = {training.model.variables()[0]}});
+  Counting counting(100);
+  const LogOf log;
+  EvaluationOptions options = in(training.files);
+  options.hooks = {std::make_shared<StopAfterNEvalsHook>(30)};
+  for (int time = 0; time < 2; ++time) {
+    const Evaluated evaluated =
+        evaluate_once(training.state, "/run", counting.evaluation(), options);
+    EXPECT_EQ(evaluated.batches, 30);
+    EXPECT_THAT(evaluated.results, ElementsAre(Pair("seen", 30)));
+  }
+  EXPECT_EQ(log.lines().front(), "Evaluation [3/30]");
+  EXPECT_EQ(log.lines().size(), 20u);
+  EXPECT_THROW(StopAfterNEvalsHook(0), Error);
+}
+
+TEST(EvaluateOnce, WritesResultsAndWhatAHookComputesAtTheStepOfTheCheckpoint) {
+  SmallTraining training;
+  save(training.files, 7, {.variables = {training.model.variables()[0]}});
+  Counting counting(3);
+  EvaluationOptions options = in(training.files);
+  options.summary_dir = "/run/eval";
+  options.hooks = {std::make_shared<SummaryAtEndHook>(
+      SummaryAtEndHookOptions{.directory = "/run/other", .values = [](SessionContext& context) {
+                                return StepValues{{"step", at::full({}, context.global_step())}};
+                              }})};
+  evaluate_once(training.state, "/run", counting.evaluation(), options);
+  EXPECT_THAT(scalar_values_in(*training.files, "/run/eval"), ElementsAre(Pair("seen@7", 3)));
+  EXPECT_THAT(scalar_values_in(*training.files, "/run/other"), ElementsAre(Pair("step@7", 7)));
+}
+
+TEST(EvaluateOnce, AnErrorEndsTheHooksAndWritesNothing) {
+  SmallTraining training;
+  save(training.files, 7, {.variables = {training.model.variables()[0]}});
+  const auto steps = std::make_shared<Steps>();
+  EvaluationOptions options = in(training.files);
+  options.hooks = {steps};
+  const Evaluation broken{.step = []() -> std::optional<StepValues> {
+    throw Error(ErrorCode::kUnavailable, "no data");
+  }};
+  EXPECT_TRUE(
+      says(error_from([&] { evaluate_once(training.state, "/run", broken, options); }), "no data"));
+  EXPECT_EQ(steps->seen.back(), "failed7");
+}
+
+TEST(EvaluateOnce, CancellingGivesItUp) {
+  SmallTraining training;
+  save(training.files, 7, {.variables = {training.model.variables()[0]}});
+  Counting counting(10);
+  Evaluation evaluation = counting.evaluation();
+  EvaluationOptions options = in(training.files);
+  const auto inner = evaluation.step;
+  evaluation.step = [&] {
+    if (counting.seen == 2) options.cancel.cancel();
+    return inner();
+  };
+  const Error error =
+      error_from([&] { evaluate_once(training.state, "/run", evaluation, options); });
+  EXPECT_EQ(error.code(), ErrorCode::kCancelled);
+  EXPECT_EQ(counting.seen, 3);
+}
+
+TEST(EvaluateOnce, RefusesWhatCannotWork) {
+  SmallTraining training;
+  const auto code_of = [&](const Evaluation& evaluation) {
+    return error_from(
+               [&] { evaluate_once(training.state, "/run", evaluation, in(training.files)); })
+        .code();
+  };
+  Counting counting(1);
+  EXPECT_EQ(code_of(counting.evaluation()), ErrorCode::kNotFound) << "no checkpoint";
+  save(training.files, 7, {.variables = {training.model.variables()[0]}});
+  EXPECT_EQ(code_of({}), ErrorCode::kInvalidArgument) << "nothing to do";
+  const Mean seen("seen");
+  Evaluation twice = counting.evaluation();
+  twice.metrics = {&seen};
+  EXPECT_EQ(code_of(twice), ErrorCode::kInvalidArgument) << "two results of one name";
+}
+
+}  // namespace
+}  // namespace brigade::train

@@ -1,0 +1,81 @@
+#include "brigade/train/graph/operation_graph.h"
+
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
+
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include "brigade/train/graph/graph_names.h"
+
+namespace brigade::train {
+namespace {
+
+using torch::autograd::AccumulateGrad;
+using torch::autograd::Edge;
+using torch::autograd::Node;
+
+/// Every node before those that lead to it: deep models would overflow a recursion's stack.
+std::vector<Node*> producers_first(Node& root) {
+  std::vector<Node*> order;
+  std::unordered_set<Node*> seen = {&root};
+  std::vector<std::pair<Node*, std::size_t>> path = {{&root, 0}};  // and the next edge of each
+  while (!path.empty()) {
+    auto& [node, next] = path.back();
+    if (next == node->num_outputs()) {
+      order.push_back(node);
+      path.pop_back();
+      continue;
+    }
+    Node* producer = node->next_edge(next++).function.get();
+    if (producer != nullptr && seen.insert(producer).second) path.emplace_back(producer, 0);
+  }
+  return order;
+}
+
+std::vector<summary::Shape> shapes(const Node& node) {
+  std::vector<summary::Shape> found;
+  for (std::uint32_t i = 0; i < node.num_inputs(); ++i) {
+    const auto& metadata = node.input_metadata(i);
+    if (metadata.is_nested_tensor()) return {};
+    summary::Shape& shape = found.emplace_back();
+    for (const c10::SymInt& size : metadata.shape_as_dim_vector())
+      shape.push_back(size.maybe_as_int().value_or(-1));
+  }
+  return found;
+}
+
+OperationInput input(const Edge& edge, const std::unordered_map<Node*, std::size_t>& places) {
+  if (!edge.is_valid()) return {};
+  if (const auto* leaf = dynamic_cast<const AccumulateGrad*>(edge.function.get())) {
+    return {.leaf = leaf->variable.unsafeGetTensorImpl(), .leaf_elements = leaf->variable.numel()};
+  }
+  const auto found = places.find(edge.function.get());
+  if (found == places.end()) return {};
+  return {.operation = found->second, .output = edge.input_nr};
+}
+
+}  // namespace
+
+std::vector<OperationNode> operations_behind(Node& root) {
+  std::vector<OperationNode> operations;
+  std::unordered_map<Node*, std::size_t> places;
+  for (Node* node : producers_first(root)) {
+    // Where libtorch begins with several results there is a node that is no operation.
+    const bool is_operation =
+        node->num_inputs() > 0 && dynamic_cast<AccumulateGrad*>(node) == nullptr;
+    if (!is_operation) continue;
+    OperationNode operation{.kind = operation_kind(node->name()),
+                            .sequence = static_cast<std::int64_t>(node->sequence_nr()),
+                            .device = node->input_metadata(0).device(),
+                            .output_shapes = shapes(*node),
+                            .inputs = {}};
+    for (const Edge& edge : node->next_edges()) operation.inputs.push_back(input(edge, places));
+    places.emplace(node, operations.size());
+    operations.push_back(std::move(operation));
+  }
+  return operations;
+}
+
+}  // namespace brigade::train

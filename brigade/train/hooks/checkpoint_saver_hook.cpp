@@ -1,0 +1,104 @@
+#include "brigade/train/hooks/checkpoint_saver_hook.h"
+
+#include <exception>
+
+#include "brigade/base/error.h"
+#include "brigade/base/log.h"
+#include "brigade/base/strings.h"
+
+namespace brigade::train {
+
+CheckpointSaverHook::CheckpointSaverHook(CheckpointSaverHookOptions options)
+    : options_(std::move(options)) {
+  check_argument(!options_.saver.directory.empty(),
+                 "CheckpointSaverHookOptions::saver needs a directory.");
+  for (const auto& listener : options_.listeners)
+    check_argument(listener != nullptr, "A listener of CheckpointSaverHook is null.");
+}
+
+CheckpointSaverHook::~CheckpointSaverHook() = default;
+
+void CheckpointSaverHook::begin(SessionContext& context) {
+  saver_.emplace(context.state().strategy(), context.files(), options_.saver,
+                 std::shared_ptr<const base::Clock>(std::shared_ptr<void>(), &context.clock()));
+  timer_.emplace(options_.every, context.clock());
+  for (const auto& listener : options_.listeners) listener->begin(context);
+}
+
+bool CheckpointSaverHook::is_saved_already(const SessionContext& context) {
+  const std::vector<io::Path> saved = saver_->checkpoints();
+  return context.chiefs(context.restored_from() && !saved.empty() &&
+                        saved.back() == *context.restored_from());
+}
+
+// Steps are everybody's; of time only the chief's clock counts.
+bool CheckpointSaverHook::is_due(const SessionContext& context) const {
+  const bool is_due = timer_->is_due(context.global_step());
+  return options_.every.time ? context.chiefs(is_due) : is_due;
+}
+
+void CheckpointSaverHook::after_create_session(SessionContext& context) {
+  if (!is_saved_already(context)) return save(context);
+  timer_->reset();
+  timer_->mark(context.global_step());
+}
+
+void CheckpointSaverHook::after_run(SessionContext& context, const StepValues&) {
+  if (is_due(context) && context.state().is_between_updates()) save(context);
+}
+
+void CheckpointSaverHook::save(SessionContext& context) {
+  for (const auto& listener : options_.listeners) listener->before_save(context);
+  context.spans().measure("save", "checkpoint",
+                          [&] { saver_->save(context.global_step(), context.state().contents()); });
+  timer_->mark(context.global_step());
+  for (const auto& listener : options_.listeners) {
+    if (listener->after_save(context) == AfterSave::kStop) context.request_stop();
+  }
+}
+
+void CheckpointSaverHook::save_last(SessionContext& context) {
+  if (context.has_failed() || context.at_stop() == AtStop::kDiscard) return;
+  if (timer_->last_step() == context.global_step()) return;
+  if (context.state().is_between_updates()) {
+    // What an earlier write failed with must not keep this one, which supersedes it, from
+    // happening.
+    try {
+      saver_->wait();
+    } catch (const std::exception& error) {
+      base::log_warning(base::str_cat("A checkpoint was not written: ", error.what()));
+    }
+    return save(context);
+  }
+  base::log_warning(base::str_cat(
+      "The training ends at step ", context.global_step(),
+      " between two micro-batches of one update; the checkpoint of step ",
+      timer_->last_step().value_or(0), " stays the newest. Call Minimizer::flush when data ends."));
+}
+
+void CheckpointSaverHook::end(SessionContext& context) {
+  if (!timer_) return;  // begin has failed
+  std::exception_ptr first;
+  const auto attempt = [&](const auto& call) {
+    try {
+      call();
+    } catch (...) {
+      if (!first) first = std::current_exception();
+    }
+  };
+  attempt([&] { save_last(context); });
+  attempt([&] { saver_->close(); });
+  if (!context.has_failed()) attempt([&] { context.chiefs(true); });
+  for (const auto& listener : options_.listeners) attempt([&] { listener->end(context); });
+  if (first) std::rethrow_exception(first);
+}
+
+void CheckpointSaverHook::settle() {
+  if (saver_) saver_->checkpoints();
+}
+
+void CheckpointSaverHook::set_aside(const std::vector<io::Path>& broken) {
+  if (saver_) saver_->set_aside(broken);
+}
+
+}  // namespace brigade::train

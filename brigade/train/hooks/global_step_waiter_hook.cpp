@@ -1,0 +1,40 @@
+#include "brigade/train/hooks/global_step_waiter_hook.h"
+
+#include <utility>
+
+#include "brigade/base/error.h"
+#include "brigade/base/log.h"
+#include "brigade/base/strings.h"
+
+namespace brigade::train {
+
+GlobalStepWaiterHook::GlobalStepWaiterHook(GlobalStepWaiterOptions options)
+    : options_(std::move(options)) {
+  check_argument(options_.wait_until_step >= 0,
+                 base::str_cat("GlobalStepWaiterOptions::wait_until_step is ",
+                               options_.wait_until_step, "; it must be 0 or more."));
+  check_argument(options_.poll.count() > 0, "GlobalStepWaiterOptions::poll must be above 0.");
+}
+
+void GlobalStepWaiterHook::before_run(SessionContext& context) {
+  if (is_reached_) return;
+  const auto deadline = context.clock().now() + options_.max_wait;
+  bool is_told = false;
+  while (!context.should_stop()) {
+    const std::int64_t step = options_.global_step ? options_.global_step() : context.global_step();
+    is_reached_ = step >= options_.wait_until_step;
+    if (is_reached_) return;
+    if (context.clock().now() >= deadline) {
+      throw Error(ErrorCode::kDeadlineExceeded,
+                  base::str_cat("Waited ", options_.max_wait.count(), " ms for step ",
+                                options_.wait_until_step, "; the job is at step ", step, "."));
+    }
+    if (!std::exchange(is_told, true)) {
+      base::log_info(base::str_cat("Waiting for step ", options_.wait_until_step,
+                                   " before the first step here; now ", step, "."));
+    }
+    context.wait(options_.poll);
+  }
+}
+
+}  // namespace brigade::train

@@ -1,0 +1,56 @@
+#include "brigade/train/hooks/logging_hook.h"
+
+#include <cstdio>
+
+#include "brigade/base/error.h"
+#include "brigade/base/log.h"
+#include "brigade/base/strings.h"
+
+namespace brigade::train {
+
+namespace {
+
+std::string describe(const std::vector<std::string>& wanted, const StepValues& values) {
+  std::vector<std::string> parts;
+  for (const std::string& name : wanted.empty() ? values.names() : wanted) {
+    if (wanted.empty() && values.tensor(name).numel() != 1) continue;
+    parts.push_back(base::str_cat(name, " = ", values.number(name)));
+  }
+  return base::join(parts, ", ");
+}
+
+std::string seconds(double time) {
+  char text[32];
+  std::snprintf(text, sizeof text, " (%.3f sec)", time);
+  return text;
+}
+
+}  // namespace
+
+LoggingHook::LoggingHook(LoggingHookOptions options) : options_(std::move(options)) {
+  check_argument(!options_.every.is_never() || options_.at_end == LoggingHookOptions::AtEnd::kYes,
+                 "LoggingHook would never log: set every, or at_end.");
+}
+
+void LoggingHook::begin(SessionContext& context) {
+  timer_.emplace(options_.every, context.clock());
+}
+
+void LoggingHook::after_run(SessionContext& context, const StepValues& values) {
+  if (options_.at_end == LoggingHookOptions::AtEnd::kYes) last_ = values;
+  if (timer_->is_due(context.global_step())) log(context.global_step(), values);
+}
+
+void LoggingHook::log(std::int64_t step, const StepValues& values) {
+  const auto elapsed = timer_->mark(step);
+  if (options_.format) return base::log_info(options_.format(step, values));
+  base::log_info(base::str_cat(describe(options_.values, values),
+                               elapsed ? seconds(elapsed->time.count()) : ""));
+}
+
+void LoggingHook::end(SessionContext& context) {
+  if (!last_ || context.has_failed() || timer_->last_step() == context.global_step()) return;
+  log(context.global_step(), *last_);
+}
+
+}  // namespace brigade::train

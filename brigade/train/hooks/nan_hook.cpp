@@ -1,0 +1,28 @@
+#include "brigade/train/hooks/nan_hook.h"
+
+#include <cmath>
+
+#include "brigade/base/error.h"
+#include "brigade/base/log.h"
+#include "brigade/base/strings.h"
+
+namespace brigade::train {
+
+NanHook::NanHook(NanHookOptions options) : options_(std::move(options)) {
+  check_argument(options_.every_steps > 0,
+                 base::str_cat("NanHookOptions::every_steps is ", options_.every_steps,
+                               "; it must be above 0."));
+}
+
+void NanHook::after_run(SessionContext& context, const StepValues& values) {
+  if (context.global_step() % options_.every_steps != 0) return;
+  const double value = values.number(options_.value);
+  if (std::isfinite(value)) return;
+  const std::string message = base::str_cat("'", options_.value, "' is ", value, " in step ",
+                                            context.global_step(), ": the training diverged.");
+  if (options_.then == NanHookOptions::Then::kFail) throw Error(ErrorCode::kDataLoss, message);
+  base::log_warning(message);
+  context.request_stop(AtStop::kDiscard);
+}
+
+}  // namespace brigade::train

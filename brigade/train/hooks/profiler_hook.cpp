@@ -1,0 +1,101 @@
+#include "brigade/train/hooks/profiler_hook.h"
+
+#include <algorithm>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+#include "brigade/train/model/model_graph.h"
+
+namespace brigade::train {
+
+ProfilerHook::ProfilerHook(ProfilerHookOptions options) : options_(std::move(options)) {
+  check_argument(!options_.directory.empty(), "ProfilerHookOptions needs a directory.");
+  check_argument(options_.steps || !options_.every.is_never(),
+                 "ProfilerHookOptions: set steps or every.");
+  const StepRange range = options_.steps.value_or(StepRange{});
+  check_argument(range.first >= 1 && range.last >= range.first,
+                 base::str_cat("ProfilerHookOptions::steps is ", range.first, " to ", range.last,
+                               "; the first must be 1 or more and not behind the last."));
+}
+
+void ProfilerHook::begin(SessionContext& context) {
+  timer_.emplace(options_.every, context.clock());
+  context.files()->create_directories(options_.directory);
+}
+
+void ProfilerHook::before_run(SessionContext& context) {
+  const std::int64_t step = context.global_step() + 1;
+  if (!is_recording_) {
+    const bool in_range =
+        options_.steps && step >= options_.steps->first && step <= options_.steps->last;
+    const bool is_due = timer_->is_due(step);
+    if (is_due) timer_->mark(step);
+    if (!in_range && !is_due) return;
+    last_ = in_range ? options_.steps->last : step;
+    is_recording_ = true;
+    context.spans().start();
+  }
+  // Step by step: between steps the thread is the program's.
+  operations_.emplace(context.clock());
+  operations_->start();
+}
+
+void ProfilerHook::after_run(SessionContext& context, const StepValues&) {
+  if (!is_recording_) return;
+  take_operations();
+  if (context.global_step() >= last_) write(context);
+}
+
+void ProfilerHook::take_operations() {
+  last_step_ = operations_->stop();
+  operations_.reset();
+  for (const Operation& operation : last_step_.operations) {
+    // Row 0 is that of spans.
+    const auto [row, is_new] = rows_.try_emplace({operation.replica, operation.thread}, 0);
+    if (is_new) row->second = static_cast<std::int64_t>(rows_.size());
+    const bool is_backward = operation.kind == Operation::Kind::kBackward;
+    events_.push_back({.name = operation.name,
+                       .category = is_backward ? "backward" : "operation",
+                       .begin = operation.begin,
+                       .duration = operation.duration,
+                       .replica = std::max<std::int64_t>(operation.replica, 0),
+                       .thread = row->second,
+                       .args = {}});
+  }
+}
+
+void ProfilerHook::write(SessionContext& context) {
+  is_recording_ = false;
+  std::vector<summary::TraceEvent> events = context.spans().stop();
+  events.insert(events.end(), events_.begin(), events_.end());
+  summary::TraceNames names;
+  for (const auto& [place, row] : rows_) {
+    const bool is_outside = place.first < 0;
+    const std::int64_t replica = is_outside ? 0 : place.first;
+    names.replicas[replica] = base::str_cat("replica ", replica);
+    names.threads[{replica, row}] = is_outside ? "operations outside of replicas" : "operations";
+  }
+  names.replicas[0] = "replica 0";
+  names.threads[{0, 0}] = "session";
+  summary::write_chrome_trace(*context.files(), options_.directory, context.global_step(), events,
+                              names);
+  write_timings(context);
+  last_step_ = {};
+  events_.clear();
+  rows_.clear();
+}
+
+void ProfilerHook::write_timings(SessionContext& context) {
+  if (context.summaries() == nullptr || last_step_.backward_roots.empty()) return;
+  const TrainingState& state = context.state();
+  const ModelGraph graph = model_graph(state.strategy(), state.variables(), last_step_);
+  context.summaries()->run_metadata(base::str_cat("step_", context.global_step()),
+                                    node_timings(graph, last_step_), context.global_step());
+}
+
+void ProfilerHook::end(SessionContext& context) {
+  operations_.reset();  // of a step that was not finished
+  if (is_recording_) write(context);
+}
+
+}  // namespace brigade::train

@@ -1,0 +1,39 @@
+#include "brigade/train/hooks/step_timer.h"
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+
+namespace brigade::train {
+
+StepTimer::StepTimer(Every every, const base::Clock& clock) : every_(every), clock_(clock) {
+  check_argument(
+      !every.steps || *every.steps > 0,
+      base::str_cat("Every::steps is ", every.steps.value_or(0), "; it must be above 0."));
+  check_argument(
+      !every.time || every.time->count() > 0,
+      base::str_cat("Every::time is ", every.time.value_or(std::chrono::milliseconds(0)).count(),
+                    " ms; it must be above 0."));
+}
+
+bool StepTimer::is_due(std::int64_t step) const {
+  if (every_.is_never()) return false;
+  if (!last_) return true;
+  if (step == last_->step) return false;
+  if (every_.steps && step >= last_->step + *every_.steps) return true;
+  return every_.time && clock_.now() >= last_->time + *every_.time;
+}
+
+std::optional<StepTimer::Elapsed> StepTimer::mark(std::int64_t step) {
+  const auto now = clock_.now();
+  std::optional<Elapsed> elapsed;
+  if (last_) elapsed = Elapsed{.time = now - last_->time, .steps = step - last_->step};
+  last_ = Mark{.step = step, .time = now};
+  return elapsed;
+}
+
+std::optional<std::int64_t> StepTimer::last_step() const {
+  if (!last_) return std::nullopt;
+  return last_->step;
+}
+
+}  // namespace brigade::train

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+#include "brigade/base/clock.h"
+#include "brigade/train/hooks/every.h"
+
+namespace brigade::train {
+
+/// Tells when something is due again, by steps, by time, or by whichever comes first (TensorFlow:
+/// SecondOrStepTimer). The first question after it was made, or after `reset`, is answered with
+/// yes.
+///
+/// Thread-safety: one thread at a time.
+class StepTimer {
+ public:
+  /// Throws kInvalidArgument for steps or a time that are not above 0. `clock` must outlive this.
+  StepTimer(Every every, const base::Clock& clock);
+
+  /// Whether it is due at this step: the steps or the time since `mark` have passed. The same step
+  /// is never due twice.
+  bool is_due(std::int64_t step) const;
+
+  /// What went by between two marks.
+  struct Elapsed {
+    std::chrono::duration<double> time{0};
+    std::int64_t steps = 0;
+  };
+  /// Says that it was done at this step. Nothing comes back the first time.
+  std::optional<Elapsed> mark(std::int64_t step);
+
+  /// Forgets the marks.
+  void reset() { last_.reset(); }
+  std::optional<std::int64_t> last_step() const;
+
+ private:
+  struct Mark {
+    std::int64_t step;
+    std::chrono::steady_clock::time_point time;
+  };
+  Every every_;
+  const base::Clock& clock_;
+  std::optional<Mark> last_;
+};
+
+}  // namespace brigade::train

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "brigade/train/hooks/hook.h"
+
+namespace brigade::train {
+
+/// Exactly one of the two.
+struct StopAtStep {
+  /// So many steps from where this run of the program begins.
+  std::optional<std::int64_t> num_steps = std::nullopt;
+  /// The last step of all, however often the training is interrupted.
+  std::optional<std::int64_t> last_step = std::nullopt;
+};
+
+/// Stops a training after a number of steps. One that is resumed there makes no further step.
+class StopAtStepHook final : public SessionRunHook {
+ public:
+  /// Throws kInvalidArgument unless exactly one is set, and for one below 0.
+  explicit StopAtStepHook(StopAtStep at);
+  /// The number of steps: where one worker stops, all do.
+  comm::Facts facts() const override;
+  void after_create_session(SessionContext& context) override;
+  void after_run(SessionContext& context, const StepValues& values) override;
+
+ private:
+  void stop_if_reached(SessionContext& context) const;
+  StopAtStep at_;
+};
+
+}  // namespace brigade::train

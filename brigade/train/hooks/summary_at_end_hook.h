@@ -1,0 +1,34 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "brigade/io/file_system.h"
+#include "brigade/summary/summary_writer.h"
+#include "brigade/train/hooks/hook.h"
+
+namespace brigade::train {
+
+struct SummaryAtEndHookOptions {
+  /// Where the event file goes: "run/eval", which TensorBoard shows beside "run".
+  io::Path directory;
+  /// What is written: each value that is one number, under its name.
+  std::function<StepValues(SessionContext&)> values;
+};
+
+/// Writes summaries when a session ends, at its global step, and flushes them (TensorFlow:
+/// tf.contrib.training.SummaryAtEndHook). Not after an error. May be used for one evaluation after
+/// the other: all go into one event file, which the first one makes.
+class SummaryAtEndHook final : public SessionRunHook {
+ public:
+  /// Throws kInvalidArgument if one of the two is missing.
+  explicit SummaryAtEndHook(SummaryAtEndHookOptions options);
+  void end(SessionContext& context) override;
+
+ private:
+  const SummaryAtEndHookOptions options_;
+  const base::SystemClock clock_;
+  std::optional<summary::SummaryWriter> summaries_;
+};
+
+}  // namespace brigade::train

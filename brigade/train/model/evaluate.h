@@ -1,0 +1,68 @@
+#pragma once
+
+#include <ATen/core/grad_mode.h>
+
+#include <cstdint>
+
+#include "brigade/distribute/strategy.h"
+#include "brigade/input/example.h"
+#include "brigade/layers/losses.h"
+#include "brigade/metrics/accuracy.h"
+#include "brigade/metrics/mean.h"
+
+namespace brigade::train {
+
+struct EvaluationResult {
+  double loss = 0.0;      ///< mean over all examples
+  double accuracy = 0.0;  ///< share of examples classified rightly
+  std::int64_t examples = 0;
+};
+
+namespace internal {
+
+/// Puts a model into evaluation mode, and back into training mode also when an error passes.
+template <class Module>
+class EvaluationMode {
+ public:
+  explicit EvaluationMode(const distribute::Replicated<Module>& model) : model_(model) {
+    model_.eval();
+  }
+  ~EvaluationMode() { model_.train(); }
+  EvaluationMode(const EvaluationMode&) = delete;
+  EvaluationMode& operator=(const EvaluationMode&) = delete;
+
+ private:
+  const distribute::Replicated<Module>& model_;
+};
+
+}  // namespace internal
+
+/// The mean sparse softmax cross entropy and the accuracy of a classifier over one epoch of
+/// `dataset`, whose elements are global batches, on all replicas of `strategy`. Exact at an uneven
+/// end: every example counts once. The model is in evaluation mode meanwhile and in training mode
+/// afterwards; no graph is built.
+template <class Module>
+EvaluationResult evaluate(distribute::Strategy& strategy,
+                          const distribute::Replicated<Module>& model,
+                          const data::Dataset<input::LabeledBatch>& dataset) {
+  const at::NoGradGuard no_grad;
+  const auto scope = strategy.scope();
+  const Mean loss("evaluation_loss");
+  const SparseCategoricalAccuracy accuracy("evaluation_accuracy");
+  const internal::EvaluationMode mode(model);
+  for (const auto& batch : strategy.distribute(dataset)) {
+    strategy.run(
+        [&](distribute::ReplicaContext&, const input::LabeledBatch& share) {
+          const at::Tensor logits = model(share.features);
+          loss.update_state(layers::losses::sparse_categorical_crossentropy(
+              logits, share.labels, {.reduction = layers::losses::Reduction::kNone}));
+          accuracy.update_state(share.labels, logits);
+        },
+        batch);
+  }
+  return {.loss = loss.result(),
+          .accuracy = accuracy.result(),
+          .examples = static_cast<std::int64_t>(accuracy.count())};
+}
+
+}  // namespace brigade::train

@@ -1,0 +1,92 @@
+#include "brigade/train/model/evaluate.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/zeros.h>
+#include <gtest/gtest.h>
+
+#include "brigade/distribute/testing/fixtures.h"
+#include "brigade/input/synthetic.h"
+
+namespace brigade::train {
+namespace {
+
+using distribute::cpus;
+using distribute::MirroredStrategy;
+
+/// Scores an example by its first features; notes whether it was evaluated and whether a graph was
+/// built.
+struct Scores : torch::nn::Module {
+  Scores() { weight = register_parameter("weight", at::full({}, 1.0)); }
+  at::Tensor forward(const at::Tensor& features) {
+    seen_training = seen_training || is_training();
+    const at::Tensor scores = features.flatten(1).narrow(1, 0, 3) * weight;
+    seen_graph = seen_graph || scores.requires_grad();
+    return scores;
+  }
+  at::Tensor weight;
+  bool seen_training = false;
+  bool seen_graph = false;
+};
+
+EvaluationResult evaluated(int replicas) {
+  MirroredStrategy strategy(cpus(replicas));
+  const auto model = strategy.create<Scores>();
+  const auto batches = input::synthetic(23, {2, 2}, 3).batch(5);
+  const EvaluationResult result = evaluate(strategy, model, batches);
+  for (int replica = 0; replica < replicas; ++replica) {
+    EXPECT_FALSE(model.replica(replica).seen_training);
+    EXPECT_FALSE(model.replica(replica).seen_graph);
+    EXPECT_TRUE(model.replica(replica).is_training()) << "training goes on afterwards";
+  }
+  return result;
+}
+
+TEST(Evaluate, EveryExampleCountsOnceOnAnyNumberOfReplicas) {
+  const EvaluationResult one = evaluated(1);
+  EXPECT_EQ(one.examples, 23);
+  EXPECT_GT(one.accuracy, 0);
+  for (const int replicas : {2, 3, 4}) {
+    const EvaluationResult many = evaluated(replicas);
+    EXPECT_EQ(many.examples, 23);
+    EXPECT_EQ(many.accuracy, one.accuracy);
+    EXPECT_NEAR(many.loss, one.loss, 1e-7);
+  }
+}
+
+TEST(Evaluate, IsTheMeanOverTheExamples) {
+  MirroredStrategy strategy(cpus(2));
+  const auto model = strategy.create<Scores>();
+  const auto examples = input::synthetic(7, {3}, 3);
+  double loss = 0;
+  std::int64_t right = 0;
+  for (const auto& example : examples) {
+    const at::Tensor scores = example.features.view({1, 3}).to(at::kDouble);
+    loss += (scores.logsumexp(1)[0] - scores[0][example.label]).item<double>() / 7;
+    right += scores.argmax(1).item<std::int64_t>() == example.label;
+  }
+  const EvaluationResult result = evaluate(strategy, model, examples.batch(4));
+  EXPECT_NEAR(result.loss, loss, 1e-6);
+  EXPECT_DOUBLE_EQ(result.accuracy, static_cast<double>(right) / 7);
+}
+
+TEST(Evaluate, OfNothingIsZero) {
+  MirroredStrategy strategy(cpus(2));
+  const auto model = strategy.create<Scores>();
+  const EvaluationResult result =
+      evaluate(strategy, model, input::synthetic(4, {3}, 3).take(0).batch(2));
+  EXPECT_EQ(result.examples, 0);
+  EXPECT_EQ(result.accuracy, 0);
+}
+
+TEST(Evaluate, MayBeRepeated) {
+  MirroredStrategy strategy(cpus(2));
+  const auto model = strategy.create<Scores>();
+  const auto batches = input::synthetic(9, {3}, 3).batch(4);
+  const EvaluationResult first = evaluate(strategy, model, batches);
+  const EvaluationResult second = evaluate(strategy, model, batches);
+  EXPECT_EQ(first.loss, second.loss);
+  EXPECT_EQ(second.examples, 9);
+}
+
+}  // namespace
+}  // namespace brigade::train

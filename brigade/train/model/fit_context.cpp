@@ -1,0 +1,17 @@
+#include "brigade/train/model/fit_context.h"
+
+#include <utility>
+
+#include "brigade/base/strings.h"
+
+namespace brigade::train {
+
+void FitContext::add_part(Part part) {
+  const int before = part_names_[part.name]++;
+  part.name = before == 0 ? base::str_cat("callback/", part.name)
+                          : base::str_cat("callback/", part.name, "_", std::to_string(before));
+  part.missing = checkpoint::Missing::kSkip;
+  state_.add_part(std::move(part));
+}
+
+}  // namespace brigade::train

@@ -1,0 +1,190 @@
+#include "brigade/train/model/fit_loop.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <iostream>
+
+#include "brigade/base/error.h"
+#include "brigade/base/log.h"
+#include "brigade/base/strings.h"
+
+namespace brigade::train {
+namespace {
+
+FitPlan plan_of(const FitOptions& options, const internal::EpochWalk& walk) {
+  return {.initial_epoch = options.initial_epoch,
+          .epochs = options.epochs,
+          .steps_per_epoch = options.steps_per_epoch ? options.steps_per_epoch : walk.batches()};
+}
+
+/// Evaluation mode, and back into training mode also when an error passes.
+class EvaluationMode {
+ public:
+  explicit EvaluationMode(const internal::Network& network) : network_(network) {
+    network_.set_mode(variables::Mode::kEvaluation);
+  }
+  ~EvaluationMode() { network_.set_mode(variables::Mode::kTraining); }
+  EvaluationMode(const EvaluationMode&) = delete;
+  EvaluationMode& operator=(const EvaluationMode&) = delete;
+
+ private:
+  const internal::Network& network_;
+};
+
+}  // namespace
+
+Logs evaluate_batches(internal::Trainer& trainer, const LabeledData::Distributed& data,
+                      const std::optional<std::int64_t>& steps) {
+  const at::NoGradGuard no_grad;
+  const EvaluationMode mode(trainer.network());
+  trainer.reset();
+  std::int64_t done = 0;
+  auto batches = data.iterator();
+  for (; !steps || done < *steps; ++done) {
+    const auto batch = batches.next();
+    if (!batch) break;
+    trainer.test(*batch);
+  }
+  check_argument(done > 0, "There is no batch to evaluate.");
+  if (steps && done < *steps) {
+    base::log_warning(base::str_cat("Evaluation ran out of data: ", done, " of ", *steps,
+                                    " batches. Its figures are those of what there was."));
+  }
+  Logs logs = trainer.results();
+  trainer.reset();
+  return logs;
+}
+
+FitLoop::FitLoop(internal::Trainer& trainer, TrainingState& state, internal::EpochWalk& walk,
+                 const FitOptions& options, const std::optional<Distributed>& validation)
+    : trainer_(trainer),
+      walk_(walk),
+      options_(options),
+      validation_(validation),
+      callbacks_(options.callbacks),
+      context_(plan_of(options, walk), state, trainer.minimizer(), trainer.network().variables()) {
+  if (options.verbose != Verbose::kSilent)
+    callbacks_.emplace_back(make_progress_callback(std::cerr, options.verbose));
+  context_.epoch_ = options.initial_epoch;
+  add_parts();
+}
+
+void FitLoop::add_parts() {
+  TrainingState& state = context_.state();
+  state.add_iterator("fit", walk_);
+  state.add_metric(trainer_.loss_mean());
+  for (const auto& each : trainer_.metrics()) state.add_metric(*each.metric);
+  state.add_part({.name = "fit",
+                  .save =
+                      [this] {
+                        PartState saved{.tree = io::StateTree::dict()};
+                        saved.tree["epoch"] = context_.epoch_;
+                        saved.tree["batches"] = context_.batches_;
+                        saved.tree["learning_rate"] = context_.learning_rate();
+                        return saved;
+                      },
+                  .restore =
+                      [this](const PartState& saved) {
+                        const std::int64_t epoch = saved.tree.at("epoch").as_int64();
+                        const std::int64_t batches = saved.tree.at("batches").as_int64();
+                        context_.set_learning_rate(saved.tree.at("learning_rate").as_double());
+                        context_.epoch_ = epoch;
+                        context_.batches_ = batches;
+                      }});
+}
+
+History FitLoop::run() {
+  trainer_.reset();
+  call(&Callback::on_train_begin);
+  SessionOptions session_options = options_.session;
+  for (const CallbackPtr& callback : callbacks_) callback->prepare_session(session_options);
+  MonitoredTrainingSession session(context_.state(), std::move(session_options));
+  while (context_.epoch_ < options_.epochs && !context_.should_stop() && !session.should_stop()) {
+    const std::int64_t epoch = context_.epoch_;
+    begin_epoch();
+    run_steps(session);
+    if (context_.epoch_ != epoch) continue;               // it went back to a checkpoint
+    if (session.should_stop() && has_next_step()) break;  // whoever goes on ends the epoch
+    end_epoch();
+  }
+  if (context_.epoch_ < options_.epochs && session.should_stop()) {
+    context_.is_interrupted_ = !context_.should_stop();
+    context_.stop("the session was asked to stop");
+  }
+  session.close();
+  call(&Callback::on_train_end);
+  history_.stop_reason = context_.stop_reason();
+  return std::move(history_);
+}
+
+void FitLoop::begin_epoch() {
+  context_.logs_.clear();
+  context_.examples_ = 0;
+  call(&Callback::on_epoch_begin);
+}
+
+bool FitLoop::has_next_step() {
+  if (options_.steps_per_epoch && context_.batches_ >= *options_.steps_per_epoch) return false;
+  if (walk_.has_next()) return true;
+  check_argument(context_.batches_ > 0, "There is no batch to train on.");
+  if (options_.steps_per_epoch) {
+    base::log_warning(base::str_cat(
+        "The data ran out in epoch ", context_.epoch_ + 1, " behind ", context_.batches_, " of ",
+        *options_.steps_per_epoch,
+        " steps. The next epoch begins a new pass; repeat() the dataset for full epochs."));
+  }
+  return false;
+}
+
+void FitLoop::run_steps(MonitoredTrainingSession& session) {
+  const std::int64_t epoch = context_.epoch_;
+  while (!session.should_stop() && !context_.should_stop() && context_.epoch_ == epoch &&
+         has_next_step()) {
+    call(&Callback::on_train_batch_begin);
+    run_step(session);
+    call(&Callback::on_train_batch_end);
+  }
+}
+
+void FitLoop::run_step(MonitoredTrainingSession& session) {
+  session.run([&]() -> std::optional<StepValues> {
+    const auto batch = walk_.next();
+    if (!batch) return std::nullopt;
+    context_.state().apply_schedules();
+    StepValues values = trainer_.train(*batch);
+    ++context_.batches_;
+    context_.examples_ += batch->examples()->global;
+    context_.step_values_ = values;
+    return values;
+  });
+}
+
+void FitLoop::end_epoch() {
+  context_.logs_ = trainer_.results();
+  validate();
+  call(&Callback::on_epoch_end);
+  history_.add(context_.epoch_, context_.logs_);
+  trainer_.reset();
+  ++context_.epoch_;
+  context_.batches_ = 0;
+  if (context_.epoch_ < options_.epochs && (!options_.steps_per_epoch || !walk_.has_next()))
+    walk_.start_next_pass();
+}
+
+void FitLoop::validate() {
+  const bool is_due = (context_.epoch_ + 1) % options_.validation_freq == 0;
+  if (!validation_ || !is_due) return;
+  call(&Callback::on_test_begin);
+  const Logs training = context_.logs_;
+  const Logs validation = evaluate_batches(trainer_, *validation_, options_.validation_steps);
+  context_.logs_ = validation;
+  call(&Callback::on_test_end);
+  context_.logs_ = training;
+  for (const auto& [name, value] : validation) context_.add_log("val_" + name, value);
+}
+
+void FitLoop::call(Call function) {
+  for (const CallbackPtr& callback : callbacks_) (callback.operator->()->*function)(context_);
+}
+
+}  // namespace brigade::train

@@ -1,0 +1,131 @@
+#include "brigade/train/model/loss.h"
+
+#include <ATen/ops/binary_cross_entropy_with_logits.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+#include "brigade/metrics/metric_shapes.h"
+
+namespace brigade::train {
+namespace {
+
+using layers::losses::From;
+using Maker = Loss::Function (*)(From from);
+
+constexpr double kKerasEpsilon = 1e-7;
+
+/// One value an example, whatever its shape.
+at::Tensor mean_of_example(const at::Tensor& values) {
+  return values.dim() < 2 ? values : values.flatten(1).mean(1);
+}
+
+/// Labels as the predictions' floating dtype, and both of one shape.
+internal::Pair aligned(const char* name, const at::Tensor& labels, const at::Tensor& predictions) {
+  return internal::of_same_shape(name, labels.to(predictions.scalar_type()), predictions);
+}
+
+Loss::Function sparse_categorical(From from) {
+  return [from](const at::Tensor& labels, const at::Tensor& predictions) {
+    const bool is_column = labels.dim() == 2 && labels.size(1) == 1;
+    return layers::losses::sparse_categorical_crossentropy(
+        predictions, is_column ? labels.squeeze(1) : labels,
+        {.from = from, .reduction = layers::losses::Reduction::kNone});
+  };
+}
+
+Loss::Function categorical(From from) {
+  return [from](const at::Tensor& labels, const at::Tensor& predictions) {
+    return layers::losses::categorical_crossentropy(
+        predictions, labels.to(predictions.scalar_type()),
+        {.from = from, .reduction = layers::losses::Reduction::kNone});
+  };
+}
+
+Loss::Function binary(From from) {
+  return [from](const at::Tensor& labels, const at::Tensor& predictions) {
+    const auto [y, p] = aligned("binary_crossentropy", labels, predictions);
+    if (from == From::kLogits) {
+      return mean_of_example(at::binary_cross_entropy_with_logits(p, y, {}, {}, 0));
+    }
+    const at::Tensor safe = p.clamp(kKerasEpsilon, 1.0 - kKerasEpsilon);
+    return mean_of_example(-(y * safe.log() + (1 - y) * (1 - safe).log()));
+  };
+}
+
+Loss::Function squared(From) {
+  return [](const at::Tensor& labels, const at::Tensor& predictions) {
+    const auto [y, p] = aligned("mean_squared_error", labels, predictions);
+    return mean_of_example((p - y).square());
+  };
+}
+
+Loss::Function absolute(From) {
+  return [](const at::Tensor& labels, const at::Tensor& predictions) {
+    const auto [y, p] = aligned("mean_absolute_error", labels, predictions);
+    return mean_of_example((p - y).abs());
+  };
+}
+
+struct NamedLoss {
+  std::string_view name, camel_case, short_name;
+  Maker make;
+};
+
+constexpr auto kLosses = std::to_array<NamedLoss>({
+    {"binary_crossentropy", "BinaryCrossentropy", "bce", binary},
+    {"categorical_crossentropy", "CategoricalCrossentropy", "", categorical},
+    {"mean_absolute_error", "MeanAbsoluteError", "mae", absolute},
+    {"mean_squared_error", "MeanSquaredError", "mse", squared},
+    {"sparse_categorical_crossentropy", "SparseCategoricalCrossentropy", "", sparse_categorical},
+});
+
+const NamedLoss* find(std::string_view name) {
+  if (name.empty()) return nullptr;
+  const auto* found = std::find_if(kLosses.begin(), kLosses.end(), [&](const NamedLoss& row) {
+    return name == row.name || name == row.camel_case || name == row.short_name;
+  });
+  return found == kLosses.end() ? nullptr : found;
+}
+
+}  // namespace
+
+Loss::Loss(const std::string& name, From from) {
+  const NamedLoss* row = find(name);
+  if (row == nullptr) {
+    const std::vector<std::string> names = loss_names();
+    const auto nearest = base::nearest(name, names);
+    throw Error(ErrorCode::kInvalidArgument,
+                base::str_cat("No loss is called '", name, "'",
+                              nearest ? base::str_cat("; did you mean '", *nearest, "'?") : ".",
+                              " Losses: ", base::join(names, ", "), "."));
+  }
+  name_ = row->name;
+  function_ = row->make(from);
+  if (from == From::kLogits) return;
+  if (row->make == binary) wants_ = Wants::kEachInRange;
+  if (row->make == categorical || row->make == sparse_categorical) wants_ = Wants::kDistribution;
+}
+
+std::string Loss::complaint(const at::Tensor& predictions) const {
+  if (wants_ == Wants::kAnything || predictions.numel() == 0) return "";
+  const bool in_range = predictions.ge(0).logical_and(predictions.le(1)).all().item<bool>();
+  const bool adds_up = wants_ == Wants::kEachInRange || predictions.dim() < 2 ||
+                       predictions.sum(-1).sub(1).abs().max().item<double>() < 1e-2;
+  if (in_range && adds_up) return "";
+  return base::str_cat("Loss ", name_,
+                       " takes predictions for probabilities, and the model's are none. End the "
+                       "model with a softmax or sigmoid, or say that they are logits: Loss(\"",
+                       name_, "\", From::kLogits).");
+}
+
+std::vector<std::string> loss_names() {
+  std::vector<std::string> names;
+  for (const NamedLoss& row : kLosses) names.emplace_back(row.name);
+  return names;
+}
+
+}  // namespace brigade::train

@@ -1,0 +1,292 @@
+#include "brigade/train/model/model.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "brigade/base/error.h"
+#include "brigade/base/log.h"
+#include "brigade/base/strings.h"
+#include "brigade/distribute/strategies/one_device_strategy.h"
+#include "brigade/distribute/worker_agreement.h"
+#include "brigade/train/model/fit_loop.h"
+#include "brigade/metrics/make_metric.h"
+#include "brigade/train/model/trainer.h"
+
+namespace brigade::train {
+namespace {
+
+using Batch = internal::EpochWalk::Batch;
+using Batching = LabeledData::Batching;
+
+/// What shows a model the shape of its input: few examples, so that it costs little.
+constexpr std::int64_t kExamplesToBuild = 2;
+
+const input::LabeledBatch& first_share(const Batch& batch) {
+  for (std::size_t replica = 0; replica < batch.size(); ++replica)
+    if (!batch.is_empty(replica)) return batch[replica];
+  return batch[0];
+}
+
+void check_positive(const char* name, const std::optional<std::int64_t>& value) {
+  check_argument(!value || *value > 0,
+                 base::str_cat(name, " is ", value.value_or(0), " and must be at least 1."));
+}
+
+void check(const FitOptions& options) {
+  check_argument(options.initial_epoch >= 0 && options.epochs >= options.initial_epoch,
+                 base::str_cat("epochs is ", options.epochs, " and initial_epoch ",
+                               options.initial_epoch, ": epochs is the last one, not a number."));
+  check_positive("steps_per_epoch", options.steps_per_epoch);
+  check_positive("validation_steps", options.validation_steps);
+  check_positive("validation_freq", options.validation_freq);
+  check_argument(options.validation_split == 0.0 || !options.validation_data,
+                 "Set one of validation_data and validation_split.");
+  for (const CallbackPtr& callback : options.callbacks)
+    check_argument(static_cast<bool>(callback), "A callback is null.");
+}
+
+std::string text_of(const std::optional<std::int64_t>& value) {
+  return value ? base::str_cat(*value) : "unset";
+}
+
+/// What decides a fit's values, and which collectives it makes. The optimizer's rule and the data
+/// are compared where they are made.
+comm::Facts facts_of(const CompileOptions& compiled, const FitOptions& options) {
+  comm::Facts facts = {{"loss", compiled.loss ? compiled.loss->name() : "none"}};
+  for (const MetricChoice& each : compiled.metrics) facts.push_back({"metric", each.name()});
+  facts.push_back({"epochs", base::str_cat(options.epochs)});
+  facts.push_back({"initial_epoch", base::str_cat(options.initial_epoch)});
+  facts.push_back({"steps_per_epoch", text_of(options.steps_per_epoch)});
+  facts.push_back({"validation_data", options.validation_data ? "given" : "none"});
+  facts.push_back({"validation_steps", text_of(options.validation_steps)});
+  facts.push_back({"validation_freq", base::str_cat(options.validation_freq)});
+  return facts;
+}
+
+std::string variable_table(std::span<const variables::Variable> variables) {
+  std::string text;
+  std::int64_t total = 0, trainable = 0;
+  for (const variables::Variable& variable : variables) {
+    text += base::str_cat(" ", variable.name(), "  [", base::join(variable.shape().vec(), ", "),
+                          "]  ", variable.numel(), "\n");
+    total += variable.numel();
+    if (variable.trainable() == variables::Trainable::kYes) trainable += variable.numel();
+  }
+  return base::str_cat(text, "Total params: ", total, "\nTrainable params: ", trainable,
+                       "\nNon-trainable params: ", total - trainable, "\n");
+}
+
+std::vector<internal::NamedMetric> make_metrics(distribute::Strategy& strategy,
+                                                const std::vector<MetricChoice>& choices) {
+  const auto scope = strategy.scope();
+  std::vector<internal::NamedMetric> metrics;
+  for (const MetricChoice& choice : choices) {
+    const bool is_new = std::none_of(metrics.begin(), metrics.end(),
+                                     [&](const auto& each) { return each.name == choice.name(); });
+    check_argument(is_new && choice.name() != "loss",
+                   base::str_cat("Two figures would be called '", choice.name(), "'."));
+    metrics.push_back({choice.name(), choice.metric() ? choice.metric()
+                                                      : std::shared_ptr<const PredictionMetric>(
+                                                            make_metric(choice.name()))});
+  }
+  return metrics;
+}
+
+}  // namespace
+
+struct Model::Parts {
+  std::unique_ptr<distribute::Strategy> own_strategy;
+  distribute::Strategy& strategy;
+  internal::NetworkSource source;
+  std::string name;
+
+  std::unique_ptr<internal::Network> network;            // from the first data on
+  std::optional<std::vector<std::int64_t>> input_shape;  // of one example; as network
+  std::optional<CompileOptions> compiled;
+  std::vector<internal::NamedMetric> metrics;
+  std::unique_ptr<internal::Trainer> trainer;  // needs network and compiled
+  std::int64_t global_step = 0;
+  std::int64_t passes = 0;  // over data, by all fits
+
+  Parts(distribute::Strategy* given, internal::NetworkSource the_source, std::string the_name)
+      : own_strategy(given == nullptr && distribute::current_strategy() == nullptr
+                         ? std::make_unique<distribute::OneDeviceStrategy>()
+                         : nullptr),
+        strategy(given != nullptr          ? *given
+                 : own_strategy != nullptr ? *own_strategy
+                                           : *distribute::current_strategy()),
+        source(std::move(the_source)),
+        name(std::move(the_name)) {}
+
+  void build(const at::Tensor& features);
+  internal::Trainer& trainer_for(const Batch& batch);
+  void warn_of_logits(const at::Tensor& features) const;
+  void check_compiled(const char* call) const;
+  at::Tensor predict(const LabeledData& data, const EvaluateOptions& options);
+};
+
+void Model::Parts::build(const at::Tensor& features) {
+  if (network != nullptr) return;
+  const at::Tensor example = features.narrow(0, 0, std::min(kExamplesToBuild, features.size(0)))
+                                 .to(strategy.devices().front().torch_device);
+  network = source.make(strategy, name, example);
+  input_shape.emplace(features.sizes().begin() + 1, features.sizes().end());
+}
+
+void Model::Parts::check_compiled(const char* call) const {
+  check_state(compiled.has_value(),
+              base::str_cat(call,
+                            ": the model is not compiled. Call compile({.optimizer = ..., "
+                            ".loss = ...}) first."));
+  check_state(compiled->loss.has_value(),
+              base::str_cat(call,
+                            ": compile was given no loss. Give it one, such as "
+                            "\"sparse_categorical_crossentropy\"."));
+}
+
+internal::Trainer& Model::Parts::trainer_for(const Batch& batch) {
+  const at::Tensor features = first_share(batch).features;
+  build(features);
+  if (trainer != nullptr) return *trainer;
+  const auto& options = *compiled;
+  trainer = std::make_unique<internal::Trainer>(
+      strategy, *network, *options.loss, metrics,
+      strategy.make_minimizer(network->variables(), options.optimizer.rule(), options.minimizer));
+  if (options.loss->takes_probabilities()) warn_of_logits(features);
+  return *trainer;
+}
+
+void Model::Parts::warn_of_logits(const at::Tensor& features) const {
+  const at::NoGradGuard no_grad;
+  network->set_mode(variables::Mode::kEvaluation);
+  const std::string complaint = compiled->loss->complaint(
+      network->forward(features.narrow(0, 0, 1).to(strategy.devices().front().torch_device)));
+  network->set_mode(variables::Mode::kTraining);
+  if (!complaint.empty()) base::log_warning(complaint);
+}
+
+at::Tensor Model::Parts::predict(const LabeledData& data, const EvaluateOptions& options) {
+  check_positive("steps", options.steps);
+  const at::NoGradGuard no_grad;
+  internal::EpochWalk walk(data.distributed(strategy, {.batch_size = options.batch_size}));
+  build(first_share(walk.peek()).features);
+  network->set_mode(variables::Mode::kEvaluation);
+  std::vector<at::Tensor> outputs;
+  while (!options.steps || static_cast<std::int64_t>(outputs.size()) < *options.steps) {
+    const auto batch = walk.next();
+    if (!batch) break;
+    const auto shares = strategy.run(
+        [this](distribute::ReplicaContext&, const input::LabeledBatch& share) {
+          return network->forward(share.features);
+        },
+        *batch);
+    outputs.push_back(strategy.gather(shares, 0).to(at::kCPU));
+  }
+  network->set_mode(variables::Mode::kTraining);
+  return at::cat(outputs);
+}
+
+Model::Model(distribute::Strategy* strategy, internal::NetworkSource source, std::string name)
+    : parts_(std::make_unique<Parts>(strategy, std::move(source), std::move(name))) {}
+Model::~Model() = default;
+Model::Model(Model&&) noexcept = default;
+Model& Model::operator=(Model&&) noexcept = default;
+
+void Model::compile(const CompileOptions& options) {
+  auto metrics = make_metrics(parts_->strategy, options.metrics);
+  parts_->trainer.reset();
+  parts_->metrics = std::move(metrics);
+  parts_->compiled = options;
+}
+
+History Model::fit(const LabeledData& data, const FitOptions& options) {
+  check(options);
+  if (options.validation_split != 0.0) {
+    auto [training, validation] = data.split_off_last(options.validation_split);
+    FitOptions split = options;
+    split.validation_split = 0.0;
+    split.validation_data = std::move(validation);
+    return fit(training, split);
+  }
+  parts_->check_compiled("fit");
+  distribute::Strategy& strategy = parts_->strategy;
+  distribute::check_agreement(
+      strategy.workers(), facts_of(*parts_->compiled, options),
+      {.what = "fits", .advice = "compile and fit the model alike in every worker."});
+  internal::EpochWalk walk(
+      data.distributed(strategy, {.batch_size = options.batch_size, .shuffle = options.shuffle}));
+  std::optional<LabeledData::Distributed> validation;
+  if (options.validation_data) {
+    const bool takes_size = options.validation_data->is_tensors();
+    validation = options.validation_data->distributed(
+        strategy, {.batch_size = takes_size && !options.validation_batch_size
+                                     ? options.batch_size
+                                     : options.validation_batch_size});
+  }
+  internal::Trainer& trainer = parts_->trainer_for(walk.peek());
+  // A later fit, or one that goes on with a later epoch, sees later orders of the examples.
+  const std::int64_t first_pass = std::max(parts_->passes, options.initial_epoch);
+  for (std::int64_t pass = 0; pass < first_pass; ++pass) walk.start_next_pass();
+
+  TrainingState state(strategy);
+  state.add_variables(parts_->network->variables());
+  state.add_optimizer("optimizer", trainer.minimizer());
+  if (parts_->compiled->schedule) state.add_schedule("optimizer", parts_->compiled->schedule);
+  state.set_global_step(parts_->global_step);
+  History history = FitLoop(trainer, state, walk, options, validation).run();
+  parts_->global_step = state.global_step();
+  parts_->passes = first_pass + static_cast<std::int64_t>(history.epochs.size());
+  return history;
+}
+
+Logs Model::evaluate(const LabeledData& data, const EvaluateOptions& options) {
+  parts_->check_compiled("evaluate");
+  check_positive("steps", options.steps);
+  const auto batches = data.distributed(parts_->strategy, {.batch_size = options.batch_size});
+  if (parts_->trainer == nullptr) parts_->trainer_for(internal::EpochWalk(batches).peek());
+  return evaluate_batches(*parts_->trainer, batches, options.steps);
+}
+
+at::Tensor Model::predict(const at::Tensor& features, const EvaluateOptions& options) {
+  return parts_->predict(LabeledData::unlabeled(features), options);
+}
+
+at::Tensor Model::predict(const data::Dataset<at::Tensor>& batches,
+                          const EvaluateOptions& options) {
+  return parts_->predict(LabeledData::unlabeled(batches), options);
+}
+
+at::Tensor Model::predict(const LabeledData& data, const EvaluateOptions& options) {
+  return parts_->predict(data, options);
+}
+
+void Model::build(const std::vector<std::int64_t>& input_shape) {
+  std::vector<std::int64_t> shape = {kExamplesToBuild};
+  shape.insert(shape.end(), input_shape.begin(), input_shape.end());
+  parts_->build(at::zeros(shape));
+}
+
+std::string Model::summary() const {
+  if (parts_->source.summary) return parts_->source.summary(parts_->input_shape);
+  return variable_table(variables());
+}
+
+distribute::Strategy& Model::strategy() const {
+  return parts_->strategy;
+}
+
+std::span<const variables::Variable> Model::variables() const {
+  check_state(parts_->network != nullptr,
+              "The model has no variables yet: they are made at the first data, or by build().");
+  return parts_->network->variables();
+}
+
+std::int64_t Model::global_step() const {
+  return parts_->global_step;
+}
+
+}  // namespace brigade::train

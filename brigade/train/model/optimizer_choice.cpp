@@ -1,0 +1,31 @@
+#include "brigade/train/model/optimizer_choice.h"
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+#include "brigade/optim/adam.h"
+#include "brigade/optim/sgd.h"
+
+namespace brigade::train {
+
+OptimizerChoice::OptimizerChoice(const std::string& name) {
+  if (name == "adam" || name == "Adam") {
+    rule_ = optim::Adam{.epsilon = 1e-7}.rule();
+  } else if (name == "adamw" || name == "AdamW") {
+    rule_ = optim::AdamW{.epsilon = 1e-7, .weight_decay = 4e-3}.rule();
+  } else if (name == "sgd" || name == "SGD") {
+    rule_ = optim::Sgd{.learning_rate = 1e-2}.rule();
+  } else {
+    const std::vector<std::string> names = optimizer_names();
+    const auto nearest = base::nearest(name, names);
+    throw Error(ErrorCode::kInvalidArgument,
+                base::str_cat("No optimizer is called '", name, "'",
+                              nearest ? base::str_cat("; did you mean '", *nearest, "'?") : ".",
+                              " Optimizers: ", base::join(names, ", "), "."));
+  }
+}
+
+std::vector<std::string> optimizer_names() {
+  return {"adam", "adamw", "sgd"};
+}
+
+}  // namespace brigade::train

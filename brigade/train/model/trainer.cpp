@@ -1,0 +1,91 @@
+#include "brigade/train/model/trainer.h"
+
+#include <ATen/ops/scalar_tensor.h>
+
+#include "brigade/layers/v1/loss_collection.h"
+#include "brigade/variables/graph.h"
+
+namespace brigade::train::internal {
+namespace {
+
+Mean make_mean(distribute::Strategy& strategy) {
+  const auto scope = strategy.scope();
+  return Mean("loss");
+}
+
+/// What layers and the model itself add to the loss in this pass: regularisation and `add_loss`. An
+/// undefined tensor if there is none.
+at::Tensor added_losses() {
+  at::Tensor sum;
+  const auto add = [&sum](const std::vector<at::Tensor>& losses) {
+    for (const at::Tensor& loss : losses) sum = sum.defined() ? sum + loss : loss;
+  };
+  add(layers::v1::losses::get_regularization_losses());
+  add(variables::require_graph("Model::fit").losses());
+  return sum;
+}
+
+}  // namespace
+
+Trainer::Trainer(distribute::Strategy& strategy, const Network& network, Loss loss,
+                 std::vector<NamedMetric> metrics, distribute::Minimizer minimizer)
+    : strategy_(strategy),
+      network_(network),
+      loss_(std::move(loss)),
+      metrics_(std::move(metrics)),
+      minimizer_(std::move(minimizer)),
+      loss_mean_(make_mean(strategy)) {}
+
+at::Tensor Trainer::losses_of(const input::LabeledBatch& share,
+                              const at::Tensor& predictions) const {
+  const at::Tensor losses = loss_(share.labels, predictions);
+  const at::Tensor added = added_losses();
+  return added.defined() ? losses + added : losses;
+}
+
+void Trainer::record(const input::LabeledBatch& share, const at::Tensor& predictions,
+                     const at::Tensor& losses) const {
+  if (share.features.size(0) == 0) return;
+  if (losses.dim() == 0) {
+    loss_mean_.update_state(losses, at::scalar_tensor(share.features.size(0), at::kDouble));
+  } else {
+    loss_mean_.update_state(losses);
+  }
+  for (const NamedMetric& each : metrics_) each.metric->update_state(share.labels, predictions);
+}
+
+StepValues Trainer::train(const Batch& batch) {
+  const auto means = strategy_.run(
+      [this](distribute::ReplicaContext&, const input::LabeledBatch& share) {
+        const at::Tensor predictions = network_.forward(share.features);
+        const at::Tensor losses = losses_of(share, predictions);
+        minimizer_.minimize(losses);
+        const at::Tensor values = losses.detach();
+        record(share, predictions.detach(), values);
+        return values.mean();
+      },
+      batch);
+  return {{"loss", strategy_.reduce_mean_over_examples(means)}};
+}
+
+void Trainer::test(const Batch& batch) {
+  strategy_.run(
+      [this](distribute::ReplicaContext&, const input::LabeledBatch& share) {
+        const at::Tensor predictions = network_.forward(share.features);
+        record(share, predictions, losses_of(share, predictions));
+      },
+      batch);
+}
+
+Logs Trainer::results() const {
+  Logs logs = {{"loss", loss_mean_.result()}};
+  for (const NamedMetric& each : metrics_) logs[each.name] = each.metric->result();
+  return logs;
+}
+
+void Trainer::reset() const {
+  loss_mean_.reset_state();
+  for (const NamedMetric& each : metrics_) each.metric->reset_state();
+}
+
+}  // namespace brigade::train::internal

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "brigade/distribute/optimizer/minimizer.h"
+#include "brigade/distribute/strategy.h"
+#include "brigade/input/example.h"
+#include "brigade/train/callbacks/history.h"
+#include "brigade/train/model/loss.h"
+#include "brigade/metrics/mean.h"
+#include "brigade/metrics/metric.h"
+#include "brigade/train/model/network.h"
+#include "brigade/train/session/step_values.h"
+
+/// The steps of a `Model`; for its sources only.
+namespace brigade::train::internal {
+
+/// A metric under the name that logs have it by.
+struct NamedMetric {
+  std::string name;
+  std::shared_ptr<const PredictionMetric> metric;
+};
+
+/// One step of training, validation or prediction on all replicas, and the figures gathered since
+/// the last reset.
+///
+/// Thread-safety: one thread, outside of replicas.
+class Trainer {
+ public:
+  using Batch = distribute::PerReplica<input::LabeledBatch>;
+
+  /// Makes the mean of the loss in the strategy's scope. What is passed must outlive it.
+  Trainer(distribute::Strategy& strategy, const Network& network, Loss loss,
+          std::vector<NamedMetric> metrics, distribute::Minimizer minimizer);
+
+  /// One update. The values have "loss": the mean over this batch, regularisation included.
+  StepValues train(const Batch& batch);
+  /// Adds a batch to the figures. The network must be in evaluation mode, without grad mode.
+  void test(const Batch& batch);
+
+  /// The figures: "loss" and the metrics.
+  Logs results() const;
+  void reset() const;
+
+  const Mean& loss_mean() const { return loss_mean_; }
+  const std::vector<NamedMetric>& metrics() const { return metrics_; }
+  const distribute::Minimizer& minimizer() const { return minimizer_; }
+  const Network& network() const { return network_; }
+
+ private:
+  at::Tensor losses_of(const input::LabeledBatch& share, const at::Tensor& predictions) const;
+  void record(const input::LabeledBatch& share, const at::Tensor& predictions,
+              const at::Tensor& losses) const;
+
+  distribute::Strategy& strategy_;
+  const Network& network_;
+  const Loss loss_;
+  const std::vector<NamedMetric> metrics_;
+  const distribute::Minimizer minimizer_;
+  const Mean loss_mean_;
+};
+
+}  // namespace brigade::train::internal

@@ -1,0 +1,300 @@
+#include "brigade/train/session/session.h"
+
+#include <algorithm>
+
+#include "brigade/base/error.h"
+#include "brigade/base/log.h"
+#include "brigade/base/strings.h"
+#include "brigade/distribute/worker_agreement.h"
+#include "brigade/train/hooks/checkpoint_saver_hook.h"
+#include "brigade/train/hooks/step_counter_hook.h"
+#include "brigade/train/hooks/summary_saver_hook.h"
+
+namespace brigade::train {
+
+using base::str_cat;
+
+namespace {
+
+std::string text_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& e) {
+    return e.what();
+  } catch (...) {
+    return "an unknown error";
+  }
+}
+
+bool is_chief(const SessionOptions& options) {
+  return options.role == SessionRole::kChief;
+}
+
+SessionOptions checked(SessionOptions options, const distribute::Strategy& strategy) {
+  if (!strategy.is_chief()) options.role = SessionRole::kWorker;
+  check_argument(options.max_recoveries >= 0,
+                 str_cat("SessionOptions::max_recoveries is ", options.max_recoveries,
+                         "; it must be 0 or more."));
+  check_argument(options.ready_poll.count() > 0, "SessionOptions::ready_poll must be above 0.");
+  for (const auto* hooks : {&options.hooks, &options.chief_only_hooks}) {
+    for (const auto& hook : *hooks) check_argument(hook != nullptr, "A session's hook is null.");
+  }
+  return options;
+}
+
+std::unique_ptr<summary::SummaryWriter> make_summaries(const SessionOptions& options,
+                                                       const SessionEnvironment& environment,
+                                                       const base::Clock& system_clock) {
+  const io::Path directory =
+      options.summary_dir.empty() ? options.checkpoint_dir : options.summary_dir;
+  const bool is_asked = !options.summary_dir.empty() || !options.save_summaries.is_never() ||
+                        !options.log_step_count.is_never();
+  if (!is_chief(options) || directory.empty() || !is_asked) return nullptr;
+  check_argument(environment.files != nullptr, "SessionEnvironment::files is null.");
+  const base::Clock& clock = environment.clock != nullptr ? *environment.clock : system_clock;
+  return std::make_unique<summary::SummaryWriter>(environment.files, directory, clock);
+}
+
+std::string text_of(const Every& every) {
+  if (every.is_never()) return "never";
+  return str_cat(every.steps ? str_cat(*every.steps, " steps") : "",
+                 every.steps && every.time ? ", " : "",
+                 every.time ? str_cat(std::int64_t{every.time->count()}, " ms") : "");
+}
+
+/// What decides which collectives a session makes, and when. Where files lie is each worker's own
+/// view of them.
+comm::Facts facts_of(const SessionOptions& options, const TrainingState& state) {
+  comm::Facts facts = {
+      {"checkpoint_dir", options.checkpoint_dir.empty() ? "none" : "given"},
+      {"save_checkpoints", text_of(options.save_checkpoints)},
+      {"resume", options.resume == Resume::kAuto ? "kAuto" : "kNever"},
+      {"resume_from", options.resume_from ? options.resume_from->string() : "nothing"}};
+  const auto add = [&](const comm::Facts& more) {
+    facts.insert(facts.end(), more.begin(), more.end());
+  };
+  add(state.facts());
+  for (const auto& hook : options.hooks) add(hook->facts());
+  return facts;
+}
+
+}  // namespace
+
+MonitoredTrainingSession::MonitoredTrainingSession(TrainingState& state, SessionOptions options,
+                                                   SessionEnvironment environment)
+    : options_(checked(std::move(options), state.strategy())),
+      summaries_(make_summaries(options_, environment, system_clock_)),
+      context_(state, std::move(environment), summaries_.get()),
+      exceptions_at_start_(std::uncaught_exceptions()) {
+  context_.cancel_ = options_.cancel;
+  on_cancel_ = options_.cancel.on_cancel([this] { context_.request_stop(); });
+  try {
+    distribute::check_agreement(
+        state.strategy().workers(), facts_of(options_, state),
+        {.what = "training sessions", .advice = "give every worker's session the same options."});
+    make_hooks();
+    start();
+  } catch (...) {
+    fail(std::current_exception());
+    throw;
+  }
+}
+
+MonitoredTrainingSession::~MonitoredTrainingSession() {
+  if (is_closed_) return;
+  if (std::uncaught_exceptions() > exceptions_at_start_) {
+    // The program's error may have come between drawing data and the step that needed it.
+    fail(std::make_exception_ptr(
+        Error(ErrorCode::kAborted, "The program left the session by an error.")));
+    return;
+  }
+  try {
+    close();
+  } catch (const std::exception& error) {
+    base::log_error(str_cat("Closing a training session failed: ", error.what()));
+  }
+}
+
+void MonitoredTrainingSession::make_hooks() {
+  const auto add_all = [&](const auto& hooks) {
+    hooks_.insert(hooks_.end(), hooks.begin(), hooks.end());
+  };
+  if (is_chief(options_)) {
+    add_all(options_.chief_only_hooks);
+    if (!options_.log_step_count.is_never())
+      hooks_.push_back(std::make_shared<StepCounterHook>(options_.log_step_count));
+    if (summaries_ && !options_.save_summaries.is_never()) {
+      hooks_.push_back(std::make_shared<SummarySaverHook>(
+          SummarySaverHookOptions{.every = options_.save_summaries,
+                                  .summaries = options_.scaffold.summaries,
+                                  .graph = WriteGraph::kYes}));
+    }
+  }
+  // What is saved is read in all workers, and written by the chief.
+  const bool takes_part = is_chief(options_) || context_.state().strategy().num_workers() > 1;
+  if (takes_part && !options_.checkpoint_dir.empty() && !options_.save_checkpoints.is_never()) {
+    CheckpointSaverHookOptions saving{.saver = options_.scaffold.saver,
+                                      .every = options_.save_checkpoints};
+    saving.saver.directory = options_.checkpoint_dir;
+    saver_ = std::make_shared<CheckpointSaverHook>(std::move(saving));
+    hooks_.push_back(saver_);
+  }
+  add_all(options_.hooks);
+}
+
+void MonitoredTrainingSession::start() {
+  for (const auto& hook : hooks_) {
+    ++begun_;
+    hook->begin(context_);
+  }
+  if (!is_chief(options_)) wait_until_ready();
+  initialise();
+  if (is_chief(options_)) check_ready();
+  create_session();
+}
+
+void MonitoredTrainingSession::check_ready() {
+  const auto& not_ready = options_.scaffold.not_ready;
+  const auto reason = not_ready ? not_ready() : std::nullopt;
+  if (reason) throw Error(ErrorCode::kFailedPrecondition, str_cat("Not ready to train: ", *reason));
+}
+
+void MonitoredTrainingSession::wait_until_ready() {
+  const auto& not_ready = options_.scaffold.not_ready;
+  if (!not_ready) return;
+  const auto deadline = context_.clock().now() + options_.max_wait;
+  while (const auto reason = not_ready()) {
+    options_.cancel.throw_if_cancelled("waiting until the training is ready");
+    if (context_.clock().now() >= deadline) {
+      throw Error(ErrorCode::kDeadlineExceeded,
+                  str_cat("The training was not ready after ", options_.max_wait.count(),
+                          " ms: ", *reason));
+    }
+    context_.wait(options_.ready_poll);
+  }
+}
+
+void MonitoredTrainingSession::initialise() {
+  bool is_restored = true;
+  if (options_.resume_from) {
+    restore(open_checkpoint(*options_.resume_from));
+  } else {
+    is_restored = options_.resume == Resume::kAuto && restore_latest();
+  }
+  if (!is_restored && options_.scaffold.init) options_.scaffold.init(context_.state());
+}
+
+checkpoint::Checkpoint MonitoredTrainingSession::open_checkpoint(const io::Path& path) {
+  const auto& files = context_.files();
+  if (files->exists(path / checkpoint::kManifestName)) {
+    checkpoint::Checkpoint checkpoint = checkpoint::Checkpoint::open(files, path);
+    checkpoint.verify();
+    return checkpoint;
+  }
+  if (auto latest = find_latest(path)) return std::move(*latest);
+  throw Error(ErrorCode::kNotFound,
+              str_cat("There is no whole checkpoint at ", path.string(), " to resume from."));
+}
+
+std::optional<checkpoint::Checkpoint> MonitoredTrainingSession::find_latest(const io::Path& path) {
+  const distribute::Strategy& strategy = context_.state().strategy();
+  std::optional<checkpoint::Checkpoint> own;
+  if (strategy.is_chief()) own = find_own_latest(path);
+  const std::string chosen = strategy.chiefs(own ? own->path().string() : std::string());
+  if (own || chosen.empty()) return own;
+  if (context_.files()->exists(io::Path(chosen) / checkpoint::kManifestName))
+    return checkpoint::Checkpoint::open(context_.files(), chosen);
+  throw Error(ErrorCode::kNotFound,
+              str_cat("The chief goes on from the checkpoint ", chosen,
+                      ", which is not there for this worker: put the checkpoint directory where "
+                      "all workers see it."));
+}
+
+std::optional<checkpoint::Checkpoint> MonitoredTrainingSession::find_own_latest(
+    const io::Path& path) {
+  checkpoint::LatestWhole found = checkpoint::find_latest_whole(context_.files(), path);
+  if (!found.checkpoint && !found.broken.empty()) {
+    // To begin anew would look like success, and in the end push out what can still be mended.
+    throw Error(ErrorCode::kDataLoss,
+                str_cat("None of the checkpoints in ", path.string(), " is whole (",
+                        found.broken.back().reason,
+                        "): put whole ones back, move them away, or begin anew with Resume::kNever "
+                        "or in another directory."));
+  }
+  std::vector<io::Path> paths;
+  for (checkpoint::BrokenCheckpoint& broken : found.broken) {
+    base::log_warning(
+        str_cat("Passed over the broken checkpoint ", broken.path.string(), ": ", broken.reason));
+    paths.push_back(broken.path);
+    passed_over_.push_back(std::move(broken));
+  }
+  if (saver_ && path == options_.checkpoint_dir) saver_->set_aside(paths);
+  return std::move(found.checkpoint);
+}
+
+bool MonitoredTrainingSession::restore_latest() {
+  if (options_.checkpoint_dir.empty()) return false;
+  if (saver_) saver_->settle();
+  const auto latest = find_latest(options_.checkpoint_dir);
+  if (latest) restore(*latest);
+  return latest.has_value();
+}
+
+void MonitoredTrainingSession::restore(const checkpoint::Checkpoint& checkpoint) {
+  TrainingRestoreReport report = context_.state().restore(checkpoint, options_.restore);
+  base::log_info(
+      str_cat("Training goes on from step ", report.step, " (", checkpoint.path().string(), ")"));
+  context_.restored_from_ = checkpoint.path();
+  if (context_.recoveries_ == 0) restored_ = std::move(report);
+}
+
+void MonitoredTrainingSession::create_session() {
+  if (options_.scaffold.local_init) options_.scaffold.local_init(context_.state());
+  if (summaries_) summaries_->session_start(context_.global_step() + 1);
+  for (const auto& hook : hooks_) hook->after_create_session(context_);
+}
+
+bool MonitoredTrainingSession::should_stop() const {
+  return context_.should_stop();
+}
+
+void MonitoredTrainingSession::request_stop(AtStop at_stop) {
+  context_.request_stop(at_stop);
+}
+
+void MonitoredTrainingSession::fail(const std::exception_ptr& error) {
+  is_closed_ = true;
+  context_.request_stop();
+  context_.error_ = error;
+  const auto attempt = [](const auto& call) {
+    try {
+      call();
+    } catch (...) {
+      base::log_error(
+          str_cat("While a training ended by an error: ", text_of(std::current_exception())));
+    }
+  };
+  for (std::size_t i = 0; i < begun_; ++i) attempt([&] { hooks_[i]->on_error(context_, error); });
+  for (std::size_t i = 0; i < begun_; ++i) attempt([&] { hooks_[i]->end(context_); });
+  if (summaries_) attempt([&] { summaries_->close(); });
+}
+
+void MonitoredTrainingSession::close() {
+  if (is_closed_) return;
+  is_closed_ = true;
+  context_.request_stop();
+  std::exception_ptr first;
+  const auto attempt = [&](const auto& call) {
+    try {
+      call();
+    } catch (...) {
+      if (first) base::log_error(text_of(std::current_exception()));
+      if (!first) first = std::current_exception();
+    }
+  };
+  for (const auto& hook : hooks_) attempt([&] { hook->end(context_); });
+  if (summaries_) attempt([&] { summaries_->close(); });
+  if (first) std::rethrow_exception(first);
+}
+
+}  // namespace brigade::train

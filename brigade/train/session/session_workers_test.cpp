@@ -1,0 +1,313 @@
+// Sessions of several workers. Here they are threads; tests/cluster has processes that are killed.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "brigade/checkpoint/testing/logged_creates.h"
+#include "brigade/distribute/testing/worker_threads.h"
+#include "brigade/io/faulty_file_system.h"
+#include "brigade/io/memory_file_system.h"
+#include "brigade/layers/v1/core.h"
+#include "brigade/optim/decay.h"
+#include "brigade/train/model/model.h"
+#include "brigade/train/session/session.h"
+#include "brigade/train/hooks/stop_at_step_hook.h"
+#include "brigade/train/testing/toy_training.h"
+
+namespace brigade::train {
+namespace {
+
+using distribute::MultiWorkerMirroredStrategy;
+
+/// What one worker of a job ended with.
+struct Ended {
+  std::string weights;
+  double accuracy = 0;
+  std::int64_t first_step = 0;
+  std::int64_t last_step = 0;
+};
+
+using Change = std::function<void(MultiWorkerMirroredStrategy&, MonitoredTrainingSession&)>;
+
+constexpr std::int64_t kAllSteps = 20;  // of ToyTraining
+
+using FilesOf = std::function<std::shared_ptr<io::FileSystem>(int worker)>;
+
+/// A job on `layout` (replicas of each worker) up to a step, each worker with files of its own.
+/// `after_step` is called in each worker behind each of its steps.
+std::map<int, Ended> run_job(const std::vector<int>& layout, const FilesOf& files_of,
+                             const SessionOptions& options, std::int64_t last_step = kAllSteps,
+                             const Change& after_step = {}) {
+  std::mutex mutex;
+  std::map<int, Ended> all;
+  distribute::run_workers(layout, [&](MultiWorkerMirroredStrategy& strategy) {
+    ToyTraining toy(strategy);
+    SessionOptions own = options;
+    own.hooks = {std::make_shared<StopAtStepHook>(StopAtStep{.last_step = last_step})};
+    MonitoredTrainingSession session(toy.state, own, {.files = files_of(strategy.worker_index())});
+    Ended ended{.first_step = toy.state.global_step()};
+    while (!session.should_stop()) {
+      session.run([&] { return toy.step(); });
+      if (after_step) after_step(strategy, session);
+    }
+    ended.accuracy = toy.accuracy.result();
+    session.close();
+    ended.weights = toy.weights();
+    ended.last_step = toy.state.global_step();
+    const std::lock_guard lock(mutex);
+    all[strategy.worker_index()] = ended;
+  });
+  for (const auto& [worker, ended] : all) {
+    EXPECT_EQ(ended.weights, all[0].weights) << "worker " << worker;
+    EXPECT_EQ(ended.accuracy, all[0].accuracy);
+    EXPECT_EQ(ended.first_step, all[0].first_step);
+    EXPECT_EQ(ended.last_step, all[0].last_step);
+  }
+  return all;
+}
+
+/// The same over files that all workers see.
+std::map<int, Ended> run_job(const std::vector<int>& layout,
+                             const std::shared_ptr<io::FileSystem>& files,
+                             const SessionOptions& options, std::int64_t last_step = kAllSteps,
+                             const Change& after_step = {}) {
+  return run_job(
+      layout, [&](int) { return files; }, options, last_step, after_step);
+}
+
+SessionOptions saving_every(std::int64_t steps) {
+  return {.checkpoint_dir = "/run", .save_checkpoints = {.steps = steps}};
+}
+
+const std::vector<std::vector<int>> kLayouts = {{1, 1}, {2, 1}, {1, 1, 1}};
+
+// 20 steps are the whole training; ToyNet has dropout and a statistic of each replica's own.
+TEST(SessionOfWorkers, StoppedAndStartedAgainEndsWithTheSameBits) {
+  for (const auto& layout : kLayouts) {
+    const auto unbroken =
+        run_job(layout, std::make_shared<io::MemoryFileSystem>(), saving_every(3));
+    EXPECT_EQ(unbroken.at(0).last_step, 20);
+    const auto files = std::make_shared<io::MemoryFileSystem>();
+    const auto half = run_job(layout, files, saving_every(3), 8);
+    EXPECT_EQ(half.at(0).last_step, 8);
+    EXPECT_NE(half.at(0).weights, unbroken.at(0).weights);
+    const auto rest = run_job(layout, files, saving_every(3));
+    EXPECT_EQ(rest.at(0).first_step, 8);
+    EXPECT_EQ(rest.at(0).weights, unbroken.at(0).weights);
+    EXPECT_EQ(rest.at(0).accuracy, unbroken.at(0).accuracy);
+  }
+}
+
+SessionOptions all_saving_every(std::int64_t steps) {
+  SessionOptions options = saving_every(steps);
+  options.scaffold.saver.writers = checkpoint::Writers::kAllWorkers;
+  return options;
+}
+
+using checkpoint::testing::LoggedCreates;
+
+/// Views of one file system, one a worker.
+std::vector<std::shared_ptr<LoggedCreates>> views_of(const std::shared_ptr<io::FileSystem>& files,
+                                                     std::size_t workers) {
+  std::vector<std::shared_ptr<LoggedCreates>> views;
+  for (std::size_t i = 0; i < workers; ++i) views.push_back(std::make_shared<LoggedCreates>(files));
+  return views;
+}
+
+TEST(SessionOfWorkers, AllWriteTheirShareOfCheckpointsAndGoOnWithTheSameBits) {
+  for (const auto& layout : kLayouts) {
+    const auto unbroken =
+        run_job(layout, std::make_shared<io::MemoryFileSystem>(), saving_every(3));
+    const auto files = std::make_shared<io::MemoryFileSystem>();
+    const auto views = views_of(files, layout.size());
+    const auto view = [&](int worker) { return views[static_cast<std::size_t>(worker)]; };
+    run_job(layout, view, all_saving_every(3), 8);
+    // At the start, behind steps 3 and 6, and at the end, each a file of weights and one of slots.
+    for (std::size_t worker = 1; worker < views.size(); ++worker)
+      EXPECT_EQ(views[worker]->tensor_files().size(), 8u) << "worker " << worker;
+    const auto rest = run_job(layout, view, all_saving_every(3));
+    EXPECT_EQ(rest.at(0).first_step, 8);
+    EXPECT_EQ(rest.at(0).weights, unbroken.at(0).weights);
+    EXPECT_EQ(rest.at(0).accuracy, unbroken.at(0).accuracy);
+    for (const std::string& name : files->list("/run")) EXPECT_NE(name.front(), '.') << name;
+  }
+}
+
+TEST(SessionOfWorkers, TheChiefSaysWhetherAllWrite) {
+  const auto files = std::make_shared<io::MemoryFileSystem>();
+  const auto views = views_of(files, 2);
+  for (const bool is_chiefs : {true, false}) {
+    distribute::run_workers({1, 1}, [&](MultiWorkerMirroredStrategy& strategy) {
+      ToyTraining toy(strategy);
+      const bool is_mine = strategy.is_chief() == is_chiefs;
+      const SessionOptions options = is_mine ? all_saving_every(3) : saving_every(3);
+      const auto worker = static_cast<std::size_t>(strategy.worker_index());
+      MonitoredTrainingSession session(toy.state, options, {.files = views[worker]});
+      session.run([&] { return toy.step(); });
+      session.close();
+    });
+    EXPECT_EQ(views[1]->tensor_files().size(), 4u);
+  }
+}
+
+TEST(SessionOfWorkers, AWorkerThatDoesNotSeeTheCheckpointsIsWrittenFor) {
+  const auto files = std::make_shared<io::MemoryFileSystem>();
+  const auto elsewhere = std::make_shared<io::MemoryFileSystem>();
+  const auto view = [&](int worker) -> std::shared_ptr<io::FileSystem> {
+    return worker == 1 ? elsewhere : files;
+  };
+  const auto half = run_job({1, 1}, view, all_saving_every(3), 8);
+  EXPECT_FALSE(elsewhere->exists("/run"));
+  const auto rest = run_job({1, 1}, files, all_saving_every(3));
+  EXPECT_EQ(rest.at(0).first_step, 8);
+  EXPECT_EQ(rest.at(0).weights,
+            run_job({1, 1}, std::make_shared<io::MemoryFileSystem>(), {}).at(0).weights);
+}
+
+TEST(SessionOfWorkers, AWorkersFullDiskEndsTheJobWithItsName) {
+  const auto files = std::make_shared<io::MemoryFileSystem>();
+  const auto full = std::make_shared<io::FaultyFileSystem>(files);
+  // Two files, created, written, synced and closed, in the first save.
+  full->inject({.after = 9, .length = io::FaultLength::kEverAfter});
+  const auto view = [&](int worker) -> std::shared_ptr<io::FileSystem> {
+    if (worker == 1) return full;
+    return files;
+  };
+  const Error error = distribute::error_from([&] {
+    run_job({1, 1, 1}, view, all_saving_every(3));
+  });
+  EXPECT_EQ(error.code(), ErrorCode::kResourceExhausted) << error.what();
+  EXPECT_TRUE(distribute::says(error, "/job:worker/task:1 could not write its part"))
+      << error.what();
+  const auto latest = checkpoint::find_latest_whole(files, "/run");
+  ASSERT_TRUE(latest.checkpoint);
+  EXPECT_EQ(latest.checkpoint->step(), 0);
+  EXPECT_TRUE(latest.broken.empty());
+}
+
+TEST(SessionOfWorkers, OneWorkersWishStopsAllAtTheSameStep) {
+  const auto files = std::make_shared<io::MemoryFileSystem>();
+  const auto ended =
+      run_job({1, 1, 1}, files, saving_every(100), kAllSteps,
+              [](MultiWorkerMirroredStrategy& strategy, MonitoredTrainingSession& session) {
+                if (strategy.worker_index() == 2 && session.context().global_step() == 5)
+                  session.request_stop();
+              });
+  EXPECT_EQ(ended.at(0).last_step, 5);
+  EXPECT_TRUE(checkpoint::find_latest_whole(files, "/run").checkpoint);
+  EXPECT_EQ(run_job({1, 1, 1}, files, saving_every(100)).at(0).first_step, 5);
+}
+
+TEST(SessionOfWorkers, TheChiefsClockDecidesWhenToSave) {
+  const auto files = std::make_shared<io::MemoryFileSystem>();
+  SessionOptions options{.checkpoint_dir = "/run",
+                         .save_checkpoints = {.time = std::chrono::milliseconds(1)}};
+  run_job({1, 1}, files, options);
+  EXPECT_EQ(run_job({1, 1}, files, options).at(0).first_step, 20);
+}
+
+TEST(SessionOfWorkers, GoesOnOnAnotherNumberOfWorkersWithTheSameValues) {
+  const auto files = std::make_shared<io::MemoryFileSystem>();
+  const auto half = run_job({1, 1}, files, saving_every(4), 8);
+  const auto rest = run_job({1, 1, 1}, files, saving_every(4), 8);
+  EXPECT_EQ(rest.at(0).first_step, 8);
+  EXPECT_EQ(rest.at(0).accuracy, half.at(0).accuracy);
+}
+
+/// What both of two workers are told that make their sessions in different ways.
+void expect_refused(const std::function<void(ToyTraining&, SessionOptions&)>& in_second,
+                    const std::string& text) {
+  std::atomic<int> told = 0;
+  distribute::run_workers({1, 1}, [&](MultiWorkerMirroredStrategy& strategy) {
+    ToyTraining toy(strategy);
+    SessionOptions options = saving_every(4);
+    options.hooks = {std::make_shared<StopAtStepHook>(StopAtStep{.last_step = 7})};
+    if (strategy.worker_index() == 1) in_second(toy, options);
+    const Error error = distribute::error_from([&] {
+      MonitoredTrainingSession session(toy.state, options,
+                                       {.files = std::make_shared<io::MemoryFileSystem>()});
+    });
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument) << error.what();
+    EXPECT_TRUE(distribute::says(error, text)) << error.what();
+    ++told;
+  });
+  EXPECT_EQ(told, 2) << text;
+}
+
+TEST(SessionOfWorkers, SessionsThatDifferAreRefusedByAllWithBothValues) {
+  expect_refused([](ToyTraining&, SessionOptions& options) { options.save_checkpoints.steps = 5; },
+                 "/job:worker/task:1 has save_checkpoints 5 steps and /job:worker/task:0 has 4 "
+                 "steps");
+  expect_refused([](ToyTraining&, SessionOptions& options) { options.checkpoint_dir.clear(); },
+                 "/job:worker/task:1 has checkpoint_dir none and /job:worker/task:0 has given");
+  expect_refused(
+      [](ToyTraining&, SessionOptions& options) {
+        options.hooks = {std::make_shared<StopAtStepHook>(StopAtStep{.last_step = 8})};
+      },
+      "/job:worker/task:1 has last_step 8 and /job:worker/task:0 has 7");
+  expect_refused([](ToyTraining&, SessionOptions& options) { options.hooks.clear(); },
+                 "/job:worker/task:1 has last_step nothing and /job:worker/task:0 has 7");
+  expect_refused(
+      [](ToyTraining& toy, SessionOptions&) {
+        toy.state.add_schedule("adam", optim::InverseTimeDecay{.initial_learning_rate = 0.1,
+                                                               .decay_steps = 2,
+                                                               .decay_rate = 0.5}
+                                           .schedule());
+      },
+      "and /job:worker/task:0 has none");
+}
+
+TEST(SessionOfWorkers, FitsThatDifferAreRefusedByAllWithBothValues) {
+  std::atomic<int> told = 0;
+  distribute::run_workers({1, 1}, [&](MultiWorkerMirroredStrategy& strategy) {
+    const auto scope = strategy.scope();
+    Model model(
+        [](const at::Tensor& x, variables::Mode) { return layers::v1::dense(x.flatten(1), 3); });
+    model.compile({.optimizer = "sgd",
+                   .loss = Loss("sparse_categorical_crossentropy", layers::losses::From::kLogits)});
+    const Error error = distribute::error_from([&] {
+      model.fit(input::synthetic(8, {4}, 3).batch(4),
+                {.epochs = 2 + strategy.worker_index(), .verbose = Verbose::kSilent});
+    });
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument) << error.what();
+    EXPECT_TRUE(
+        distribute::says(error, "/job:worker/task:1 has epochs 3 and /job:worker/task:0 has 2"))
+        << error.what();
+    ++told;
+  });
+  EXPECT_EQ(told, 2);
+}
+
+TEST(SessionOfWorkers, AWorkerThatFailsEndsTheOthersWithItsName) {
+  std::atomic<int> named = 0;
+  const Error error = distribute::error_from([&] {
+    distribute::run_workers({1, 1}, [&](MultiWorkerMirroredStrategy& strategy) {
+      ToyTraining toy(strategy);
+      MonitoredTrainingSession session(toy.state, saving_every(2),
+                                       {.files = std::make_shared<io::MemoryFileSystem>()});
+      const Error own = distribute::error_from([&] {
+        while (!session.should_stop()) {
+          session.run([&]() -> std::optional<StepValues> {
+            if (strategy.worker_index() == 1 && toy.state.global_step() == 3)
+              throw Error(ErrorCode::kInternal, "the disk of worker 1 is full");
+            return toy.step();
+          });
+        }
+      });
+      if (strategy.worker_index() == 1) throw own;
+      if (own.code() == ErrorCode::kUnavailable && distribute::says(own, "/job:worker/task:1"))
+        ++named;
+    });
+  });
+  EXPECT_TRUE(distribute::says(error, "is full")) << error.what();
+  EXPECT_EQ(named, 1);
+}
+
+}  // namespace
+}  // namespace brigade::train

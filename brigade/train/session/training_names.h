@@ -1,0 +1,32 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "brigade/base/strings.h"
+#include "brigade/distribute/input/workers.h"
+#include "brigade/io/state_tree.h"
+
+namespace brigade::train {
+
+/// How the tensors of a training that are no variables begin in a checkpoint. Optimizers' slots
+/// begin with the optimizer's name.
+inline constexpr std::string_view kPartTensors = "part";
+inline constexpr std::string_view kReplicaTensors = "replica";
+
+/// "part/averages/ema/<name>"; `part` is the part's whole name.
+inline std::string part_tensor_prefix(std::string_view part) {
+  return base::str_cat(kPartTensors, "/", part, "/");
+}
+inline std::string part_tensor_name(std::string_view part, std::string_view name) {
+  return part_tensor_prefix(part).append(name);
+}
+/// What replica `replica` keeps for itself of a variable: "replica/1/bn.running_mean".
+inline std::string replica_tensor_name(int replica, std::string_view variable) {
+  return base::str_cat(kReplicaTensors, "/", replica, "/", variable);
+}
+
+/// How many replicas each worker has, as a checkpoint keeps it.
+io::StateTree layout_of(const distribute::Workers& workers);
+
+}  // namespace brigade::train

@@ -1,0 +1,300 @@
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <set>
+
+#include "brigade/base/error.h"
+#include "brigade/base/log.h"
+#include "brigade/base/strings.h"
+#include "brigade/io/state_json.h"
+#include "brigade/train/session/training_names.h"
+#include "brigade/train/session/training_state.h"
+
+namespace brigade::train {
+
+using base::str_cat;
+using checkpoint::Missing;
+using variables::Variable;
+
+namespace {
+
+using Tensors = std::map<std::string, at::Tensor>;
+
+/// Those whose names begin with `prefix`, without it or with it.
+enum class Prefix { kKeep, kCut };
+Tensors beginning_with(const Tensors& tensors, const std::string& prefix, Prefix how) {
+  Tensors found;
+  for (auto each = tensors.lower_bound(prefix);
+       each != tensors.end() && each->first.starts_with(prefix); ++each)
+    found.emplace(how == Prefix::kCut ? each->first.substr(prefix.size()) : each->first,
+                  each->second);
+  return found;
+}
+
+/// What is saved may alias what is about to change.
+PartState own_copy(PartState state) {
+  for (auto& [name, tensor] : state.tensors) tensor = tensor.clone();
+  return state;
+}
+
+/// What each replica has of variables, whose parts restore only their aggregate.
+class OwnCopies {
+ public:
+  explicit OwnCopies(std::span<const Variable> variables) : variables_(variables) {
+    for (const Variable& variable : variables_) {
+      for (int replica = 0; replica < variable.num_components(); ++replica)
+        copies_.push_back(variable.component(replica).detach().clone());
+    }
+  }
+  void put_back() const {
+    auto copy = copies_.begin();
+    for (const Variable& variable : variables_) {
+      for (int replica = 0; replica < variable.num_components(); ++replica) {
+        variable.component(replica).detach().copy_(*copy++);
+        variable.mark_updated(replica);
+      }
+    }
+  }
+
+ private:
+  std::span<const Variable> variables_;
+  std::vector<at::Tensor> copies_;
+};
+
+bool is_same_form(const at::Tensor& a, const at::Tensor& b) {
+  return a.sizes() == b.sizes() && a.scalar_type() == b.scalar_type();
+}
+
+}  // namespace
+
+/// One restore: reads and checks in its constructor, changes in `apply`.
+class TrainingState::Restorer {
+ public:
+  Restorer(TrainingState& training, const checkpoint::Checkpoint& checkpoint,
+           const TrainingRestoreOptions& options)
+      : training_(training), options_(options), source_(checkpoint.path().string()) {
+    state_ = checkpoint.state();
+    check_argument(state_.has("global_step") && state_.has("strategy"),
+                   str_cat(source_,
+                           " was not saved from a training's whole state: restore its "
+                           "variables alone, with checkpoint::restore_variables."));
+    variables_ = checkpoint.tensors(checkpoint::Section::kVariables);
+    for (auto& each : checkpoint.tensors(checkpoint::Section::kTensors))
+      tensors_.emplace(std::move(each.name), std::move(each.tensor));
+    report_.step = state_.as_int64("global_step");
+    check_argument(report_.step >= 0, str_cat(source_, " has the global step ", report_.step, "."));
+    strategy_step_ = state_.as_uint64("strategy", "step");
+    find_optimizers();
+    find_parts();
+    find_unused();
+    compare();
+  }
+
+  TrainingRestoreReport apply() {
+    restore_parts();
+    for (const FoundOptimizer& each : optimizers_) {
+      each.optimizer->minimizer.restore(each.optimizer->name, each.saved, missing_slots());
+    }
+    restore_statistics();
+    training_.strategy_.set_step(strategy_step_);
+    training_.set_global_step(report_.step);
+    for (const std::string& each : report_.differences) base::log_warning(each);
+    return std::move(report_);
+  }
+
+ private:
+  struct FoundOptimizer {
+    const Optimizer* optimizer;
+    optim::SavedOptimizer saved;
+  };
+  struct FoundPart {
+    const Part* part;
+    PartState saved;
+  };
+
+  optim::MissingSlots missing_slots() const {
+    return options_.missing_parts == Missing::kSkip ? optim::MissingSlots::kSkip
+                                                    : optim::MissingSlots::kRefuse;
+  }
+
+  /// Whether there is something to be restored; notes it, or throws.
+  bool is_found(const std::string& name, bool is_there, Missing missing) {
+    if (is_there) {
+      report_.restored.push_back(name);
+      return true;
+    }
+    if (missing == Missing::kRefuse) {
+      throw Error(ErrorCode::kNotFound,
+                  str_cat("Checkpoint is missing [", name, "] (", source_, ")"));
+    }
+    report_.missing_in_checkpoint.push_back(name);
+    return false;
+  }
+
+  void find_optimizers() {
+    const io::StateTree& saved = state_.at("optimizers");
+    for (const Optimizer& each : training_.optimizers_) {
+      if (!is_found(str_cat("optimizer/", each.name), saved.has(each.name), options_.missing_parts))
+        continue;
+      FoundOptimizer found{&each,
+                           {.slots = beginning_with(tensors_, each.name + "/", Prefix::kKeep),
+                            .state = saved.at(each.name)}};
+      const auto lacking = each.minimizer.state().check(each.name, found.saved, missing_slots());
+      for (const std::string& variable : lacking)
+        report_.missing_in_checkpoint.push_back(str_cat("optimizer/", each.name, ": ", variable));
+      optimizers_.push_back(std::move(found));
+    }
+  }
+
+  void find_parts() {
+    const io::StateTree& saved = state_.at("parts");
+    for (const Part& each : training_.parts_) {
+      const Missing missing = each.missing.value_or(options_.missing_parts);
+      if (!is_found(each.name, saved.has(each.name), missing)) continue;
+      parts_.push_back(
+          {&each,
+           {.tree = saved.at(each.name),
+            .tensors = beginning_with(tensors_, part_tensor_prefix(each.name), Prefix::kCut)}});
+    }
+  }
+
+  void find_unused() {
+    std::set<std::string> unused;
+    for (const auto& [name, saved] : state_.as_dict("optimizers"))
+      unused.insert(str_cat("optimizer/", name));
+    for (const auto& [name, saved] : state_.as_dict("parts")) unused.insert(name);
+    for (const std::string& name : report_.restored) unused.erase(name);
+    report_.unused_in_checkpoint.assign(unused.begin(), unused.end());
+  }
+
+  void note(const std::string& difference) {
+    report_.differences.push_back(str_cat(source_, ": ", difference));
+  }
+
+  void compare() {
+    const io::StateTree& strategy = state_.at("strategy");
+    const std::int64_t saved_on = strategy.as_int64("replicas");
+    const int replicas = training_.strategy_.num_replicas_in_sync();
+    // Strategies differ in how they aggregate, so another one's parts would be another whole.
+    is_same_layout_ = saved_on == replicas &&
+                      strategy.as_string("name") == training_.strategy_.name() &&
+                      has_same_workers(strategy);
+    if (!is_same_layout_) {
+      note(str_cat("saved on ", saved_on, " replicas under ", strategy.as_string("name"),
+                   " and restored on ", replicas, " under ", training_.strategy_.name(),
+                   ": the run goes on with the same values, and not with the same bits."));
+    }
+    const std::uint64_t seed = strategy.as_uint64("seed");
+    if (seed != training_.strategy_.seed()) {
+      note(str_cat("saved with seed ", seed, " and restored with seed ", training_.strategy_.seed(),
+                   ": random numbers are others from here on."));
+    }
+    for (const Optimizer& each : training_.optimizers_) compare_schedule(each);
+  }
+
+  bool has_same_workers(const io::StateTree& strategy) const {
+    const distribute::Workers* workers = training_.strategy_.workers();
+    if (workers == nullptr) return !strategy.has("workers");
+    return strategy.has("workers") && strategy.at("workers") == layout_of(*workers);
+  }
+
+  void compare_schedule(const Optimizer& optimizer) {
+    const io::StateTree& optimizers = state_.at("optimizers");
+    if (!optimizers.has(optimizer.name)) return;
+    const io::StateTree& saved = optimizers.at(optimizer.name);
+    const io::StateTree before = saved.has("schedule") ? saved.at("schedule") : io::StateTree();
+    const io::StateTree now = optimizer.schedule ? optimizer.schedule->config() : io::StateTree();
+    if (before == now) return;
+    note(str_cat("optimizer '", optimizer.name, "' had the schedule ", io::to_json(before).json,
+                 " and has ", io::to_json(now).json, " now, which counts."));
+  }
+
+  // Parts are opaque: what they refuse shows only when they try. Then all get back what they had.
+  void restore_parts() {
+    std::vector<std::pair<const Part*, PartState>> before;
+    const OwnCopies sums(training_.metric_sums_);
+    try {
+      for (const FoundPart& each : parts_) {
+        before.emplace_back(each.part, own_copy(each.part->save()));
+        each.part->restore(each.saved);
+      }
+      restore_variables();
+    } catch (...) {
+      for (auto each = before.rbegin(); each != before.rend(); ++each)
+        each->first->restore(each->second);
+      sums.put_back();
+      throw;
+    }
+  }
+
+  void restore_variables() {
+    const std::vector<Variable> variables = with_value();
+    if (variables.empty()) return;
+    report_.variables =
+        checkpoint::restore_variables(variables_, source_, variables, options_.variables);
+  }
+
+  std::vector<Variable> with_value() const {
+    std::vector<Variable> all = training_.variables_;
+    std::erase_if(all, [](const Variable& variable) {
+      return variable.synchronization() == variables::Synchronization::kOnRead &&
+             variable.aggregation() == variables::Aggregation::kNone;
+    });
+    return all;
+  }
+
+  /// A variable that the options kept from being restored under its own name.
+  bool is_left_alone(const Variable& variable) const {
+    if (variable.aggregation() == variables::Aggregation::kNone) return false;
+    const auto is_it = [&](const Variable& each) { return each.name() == variable.name(); };
+    const auto& all = training_.variables_;
+    if (std::none_of(all.begin(), all.end(), is_it)) return false;  // a metric's
+    const auto& restored = report_.variables.restored;
+    return std::none_of(restored.begin(), restored.end(), [&](const auto& each) {
+      return each.variable == variable.name() && each.stored == variable.name();
+    });
+  }
+
+  // On another number of replicas, or under another strategy, they keep the aggregate that they
+  // were given.
+  void restore_statistics() {
+    if (!is_same_layout_) return;
+    const at::NoGradGuard no_grad;
+    for (const Variable& variable : training_.own_statistics()) {
+      if (is_left_alone(variable)) continue;
+      for (int replica = 0; replica < variable.num_components(); ++replica) {
+        const auto found = tensors_.find(replica_tensor_name(
+            training_.strategy_.replica_range().first + replica, variable.name()));
+        if (found == tensors_.end() || !is_same_form(found->second, variable.component(replica)))
+          break;
+        variable.component(replica).detach().copy_(found->second);
+        variable.mark_updated(replica);
+      }
+    }
+  }
+
+  TrainingState& training_;
+  const TrainingRestoreOptions& options_;
+  const std::string source_;
+  io::StateTree state_;
+  std::vector<checkpoint::NamedTensor> variables_;
+  Tensors tensors_;
+  std::uint64_t strategy_step_ = 0;
+  bool is_same_layout_ = false;
+  std::vector<FoundOptimizer> optimizers_;
+  std::vector<FoundPart> parts_;
+  TrainingRestoreReport report_;
+};
+
+std::optional<std::uint64_t> saved_seed(const checkpoint::Checkpoint& checkpoint) {
+  const io::StateTree state = checkpoint.state();
+  if (!state.has("strategy") || !state.at("strategy").has("seed")) return std::nullopt;
+  return state.as_uint64("strategy", "seed");
+}
+
+TrainingRestoreReport TrainingState::restore(const checkpoint::Checkpoint& checkpoint,
+                                             const TrainingRestoreOptions& options) {
+  return Restorer(*this, checkpoint, options).apply();
+}
+
+}  // namespace brigade::train

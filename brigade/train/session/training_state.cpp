@@ -1,0 +1,243 @@
+#include "brigade/train/session/training_state.h"
+
+#include <ATen/ops/full.h>
+#include <ATen/ops/stack.h>
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+#include "brigade/io/state_json.h"
+#include "brigade/train/session/training_names.h"
+
+namespace brigade::train {
+
+using base::str_cat;
+using variables::Variable;
+
+namespace {
+
+void check_name(std::string_view name) {
+  const auto is_allowed = [](unsigned char c) {
+    return std::isalnum(c) != 0 ||
+           std::string_view("._/-").find(static_cast<char>(c)) != std::string_view::npos;
+  };
+  check_argument(!name.empty() && std::all_of(name.begin(), name.end(), is_allowed),
+                 str_cat("'", name,
+                         "' is no name for a part of a training: use letters, digits "
+                         "and any of . _ / -"));
+}
+
+[[noreturn]] void throw_twice(std::string_view what) {
+  throw Error(ErrorCode::kAlreadyExists,
+              str_cat("The training has a part '", what, "' already: give it another name."));
+}
+
+}  // namespace
+
+/// The replicas of each worker: another layout adds in another order.
+io::StateTree layout_of(const distribute::Workers& workers) {
+  io::StateTree layout = io::StateTree::list();
+  for (const int replicas : workers.place.replicas) layout.push_back(replicas);
+  return layout;
+}
+
+TrainingState::TrainingState(distribute::Strategy& strategy) : strategy_(strategy) {}
+TrainingState::~TrainingState() = default;
+
+void TrainingState::add_variables(std::span<const Variable> variables) {
+  for (const Variable& variable : variables) {
+    const auto known =
+        std::find_if(variables_.begin(), variables_.end(),
+                     [&](const Variable& each) { return each.name() == variable.name(); });
+    if (known == variables_.end()) {
+      variables_.push_back(variable);
+    } else if (known->lifetime().lock() != variable.lifetime().lock()) {
+      throw Error(ErrorCode::kAlreadyExists,
+                  str_cat("The training has another variable '", variable.name(), "' already."));
+    }
+  }
+}
+
+void TrainingState::add_optimizer(const std::string& name, const distribute::Minimizer& optimizer) {
+  check_name(name);
+  const bool is_ours = name == kPartTensors || name == kReplicaTensors;
+  const bool is_twice = std::any_of(optimizers_.begin(), optimizers_.end(),
+                                    [&](const Optimizer& each) { return each.name == name; });
+  if (is_ours || is_twice) throw_twice(str_cat("optimizer/", name));
+  optimizers_.push_back({name, optimizer, nullptr});
+}
+
+void TrainingState::add_schedule(const std::string& optimizer, optim::SchedulePtr schedule) {
+  check_argument(schedule != nullptr,
+                 str_cat("The schedule of optimizer '", optimizer, "' is null."));
+  for (Optimizer& each : optimizers_) {
+    if (each.name != optimizer) continue;
+    each.schedule = std::move(schedule);
+    return;
+  }
+  throw Error(ErrorCode::kNotFound, str_cat("The training has no optimizer '", optimizer,
+                                            "' that a schedule could drive: add it first."));
+}
+
+void TrainingState::add_iterator_functions(const std::string& name,
+                                           std::function<io::StateTree()> save,
+                                           std::function<void(const io::StateTree&)> restore) {
+  check_name(name);
+  add_checked(
+      {.name = str_cat("iterator/", name),
+       .save = [save = std::move(save)] { return PartState{.tree = save()}; },
+       .restore = [restore = std::move(restore)](const PartState& state) { restore(state.tree); }});
+}
+
+void TrainingState::add_metric(const Metric& metric) {
+  check_name(metric.name());
+  add_checked({.name = str_cat("metric/", metric.name()),
+               .save = [&metric] { return PartState{.tree = metric.save()}; },
+               .restore = [&metric](const PartState& state) { metric.restore(state.tree); },
+               .missing = checkpoint::Missing::kSkip});
+  metric_sums_.insert(metric_sums_.end(), metric.variables().begin(), metric.variables().end());
+}
+
+void TrainingState::add_averages(const std::string& name,
+                                 optim::ExponentialMovingAverage& averages) {
+  check_name(name);
+  add_checked(
+      {.name = str_cat("averages/", name),
+       .save = [&averages] { return PartState{.tree = {}, .tensors = averages.state()}; },
+       .restore = [&averages](const PartState& state) { averages.restore(state.tensors); }});
+}
+
+void TrainingState::add_part(Part part) {
+  check_name(part.name);
+  check_argument(
+      part.save && part.restore,
+      str_cat("Part '", part.name, "' needs a function that saves and one that restores."));
+  part.name = str_cat("part/", part.name);
+  add_checked(std::move(part));
+}
+
+void TrainingState::remove_part(const std::string& name) {
+  std::erase_if(parts_, [&](const Part& each) { return each.name == str_cat("part/", name); });
+}
+
+void TrainingState::add_checked(Part part) {
+  const bool is_twice = std::any_of(parts_.begin(), parts_.end(),
+                                    [&](const Part& each) { return each.name == part.name; });
+  if (is_twice) throw_twice(part.name);
+  parts_.push_back(std::move(part));
+}
+
+std::int64_t TrainingState::global_step() const {
+  return counter_ ? counter_->local().item<std::int64_t>() : global_step_;
+}
+
+void TrainingState::set_global_step(std::int64_t step) {
+  check_argument(step >= 0, str_cat("The global step is ", step, "; it must be 0 or more."));
+  global_step_ = step;
+  if (counter_) counter_->assign(at::full(counter_->shape(), step, at::kLong));
+}
+
+void TrainingState::count_by(const Variable& global_step) {
+  check_argument(global_step.dtype() == at::kLong && global_step.numel() == 1,
+                 str_cat("The global step '", global_step.name(), "' must be one int64."));
+  add_variables(std::span(&global_step, 1));
+  counter_ = global_step;
+}
+
+void TrainingState::advance() {
+  if (!counter_) ++global_step_;
+}
+
+void TrainingState::apply_schedules() const {
+  for (const Optimizer& each : optimizers_) {
+    if (each.schedule) each.minimizer.set_learning_rate((*each.schedule)(global_step()));
+  }
+}
+
+bool TrainingState::is_between_updates() const {
+  return std::all_of(optimizers_.begin(), optimizers_.end(),
+                     [](const Optimizer& each) { return each.minimizer.micro_batches() == 0; });
+}
+
+void TrainingState::set_measured(const std::string& name, double value) {
+  measured_[name] = value;
+}
+
+comm::Facts TrainingState::facts() const {
+  comm::Facts facts = {{"number of variables", str_cat(variables_.size())}};
+  for (const Optimizer& each : optimizers_) {
+    facts.push_back({"optimizer", each.name});
+    facts.push_back(
+        {"schedule", each.schedule ? io::to_json(each.schedule->config()).json : "none"});
+  }
+  for (const Part& each : parts_) facts.push_back({"part", each.name});
+  return facts;
+}
+
+// Each replica writes its own, and their aggregate does not tell what each had.
+std::vector<Variable> TrainingState::own_statistics() const {
+  std::vector<Variable> own;
+  for (const auto* from : {&variables_, &metric_sums_}) {
+    for (const Variable& variable : *from) {
+      if (variable.synchronization() == variables::Synchronization::kOnRead &&
+          variable.num_components_in_all() > 1)
+        own.push_back(variable);
+    }
+  }
+  return own;
+}
+
+// By replica of all workers: a collective of theirs, for every variable.
+std::vector<at::Tensor> TrainingState::components_in_all(const Variable& variable) const {
+  std::vector<at::Tensor> own;
+  for (int replica = 0; replica < variable.num_components(); ++replica)
+    own.push_back(variable.component(replica).detach());
+  if (strategy_.num_workers() == 1) return own;
+  return strategy_.gather_workers(at::stack(own)).unbind();
+}
+
+checkpoint::Contents TrainingState::contents() const {
+  checkpoint::Contents contents{.metrics = measured_};
+  for (const Variable& variable : variables_) {
+    const bool has_value = variable.synchronization() != variables::Synchronization::kOnRead ||
+                           variable.aggregation() != variables::Aggregation::kNone;
+    if (has_value) contents.variables.push_back(variable);
+  }
+  io::StateTree& state = contents.state;
+  state["global_step"] = global_step();
+  io::StateTree& strategy = state["strategy"];
+  strategy["name"] = strategy_.name();
+  strategy["replicas"] = strategy_.num_replicas_in_sync();
+  strategy["seed"] = strategy_.seed();
+  strategy["step"] = strategy_.step();
+  if (strategy_.workers()) strategy["workers"] = layout_of(*strategy_.workers());
+  io::StateTree& optimizers = state["optimizers"] = io::StateTree::dict();
+  for (const Optimizer& each : optimizers_) {
+    optim::SavedOptimizer saved = each.minimizer.state().save(each.name);
+    if (each.schedule) saved.state["schedule"] = each.schedule->config();
+    optimizers[each.name] = std::move(saved.state);
+    for (auto& [name, slot] : saved.slots) contents.tensors.push_back({name, slot});
+  }
+  io::StateTree& parts = state["parts"] = io::StateTree::dict();
+  for (const Part& part : parts_) {
+    PartState saved = part.save();
+    parts[part.name] = std::move(saved.tree);
+    for (const auto& [name, tensor] : saved.tensors)
+      contents.tensors.push_back({part_tensor_name(part.name, name), tensor});
+  }
+  for (const Variable& variable : own_statistics()) {
+    const std::vector<at::Tensor> components = components_in_all(variable);
+    for (std::size_t replica = 0; replica < components.size(); ++replica) {
+      contents.tensors.push_back(
+          {replica_tensor_name(static_cast<int>(replica), variable.name()), components[replica]});
+    }
+  }
+  contents.metadata["strategy"] = strategy_.name();
+  contents.metadata["replicas"] = std::to_string(strategy_.num_replicas_in_sync());
+  return contents;
+}
+
+}  // namespace brigade::train

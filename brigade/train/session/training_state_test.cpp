@@ -1,0 +1,267 @@
+#include "brigade/train/session/training_state.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "brigade/checkpoint/saver.h"
+#include "brigade/distribute/testing/fixtures.h"
+#include "brigade/io/memory_file_system.h"
+#include "brigade/optim/decay.h"
+#include "brigade/train/testing/toy_training.h"
+
+namespace brigade::train {
+namespace {
+
+using checkpoint::Checkpoint;
+using checkpoint::Missing;
+using distribute::central_cpus;
+using distribute::CentralStorageStrategy;
+using distribute::cpus;
+using distribute::error_from;
+using distribute::MirroredStrategy;
+using distribute::says;
+using distribute::Strategy;
+
+using MakeStrategy = std::function<std::unique_ptr<Strategy>()>;
+
+MakeStrategy mirrored(int replicas, std::uint64_t seed = 3) {
+  return [=] { return std::make_unique<MirroredStrategy>(cpus(replicas, seed)); };
+}
+
+MakeStrategy central(int replicas, variables::Caching caching) {
+  return
+      [=] { return std::make_unique<CentralStorageStrategy>(central_cpus(replicas, caching, 3)); };
+}
+
+/// 0.1, halved every two steps.
+optim::SchedulePtr halving() {
+  return optim::ExponentialDecay{.initial_learning_rate = 0.1, .decay_steps = 2, .decay_rate = 0.5}
+      .schedule();
+}
+
+/// What `training` is now, written and read back.
+Checkpoint saved(const TrainingState& training, const std::shared_ptr<io::MemoryFileSystem>& files =
+                                                    std::make_shared<io::MemoryFileSystem>()) {
+  checkpoint::Saver saver(files,
+                          {.directory = "/run", .writing = checkpoint::Writing::kForeground});
+  saver.save(training.global_step(), training.contents());
+  saver.close();
+  return Checkpoint::open(files, saver.checkpoints().back());
+}
+
+/// Everything that must be equal, bit for bit.
+struct Everything {
+  explicit Everything(ToyTraining& training)
+      : weights(training.weights()),
+        accuracy(training.accuracy.result()),
+        step(training.state.global_step()) {
+    const checkpoint::Contents contents = training.state.contents();
+    state = contents.state;
+    for (const auto& each : contents.tensors) tensors.emplace(each.name, each.tensor.clone());
+  }
+  std::string weights;
+  double accuracy;
+  std::int64_t step;
+  io::StateTree state;
+  std::map<std::string, at::Tensor> tensors;
+};
+
+void expect_equal(const Everything& a, const Everything& b) {
+  EXPECT_EQ(a.weights, b.weights);
+  EXPECT_EQ(a.accuracy, b.accuracy);
+  EXPECT_EQ(a.step, b.step);
+  EXPECT_EQ(a.state, b.state);
+  ASSERT_EQ(a.tensors.size(), b.tensors.size());
+  for (const auto& [name, tensor] : a.tensors)
+    EXPECT_TRUE(tensor.equal(b.tensors.at(name))) << name;
+}
+
+void expect_resumes_exactly(const MakeStrategy& make) {
+  const auto strategy = make();
+  ToyTraining unbroken(*strategy);
+  unbroken.steps(6);
+  const auto first_strategy = make();
+  ToyTraining first(*first_strategy);
+  first.steps(3);
+  const Checkpoint checkpoint = saved(first.state);
+  const auto second_strategy = make();
+  ToyTraining second(*second_strategy);
+  const TrainingRestoreReport report = second.state.restore(checkpoint);
+  EXPECT_EQ(report.step, 3);
+  EXPECT_TRUE(report.differences.empty());
+  EXPECT_TRUE(report.missing_in_checkpoint.empty());
+  expect_equal(Everything(second), Everything(first));
+  second.steps(3);
+  expect_equal(Everything(second), Everything(unbroken));
+}
+
+TEST(TrainingState, ARunThatIsResumedEqualsOneThatWasNotBroken) {
+  expect_resumes_exactly(mirrored(1));
+  expect_resumes_exactly(mirrored(2));
+}
+
+TEST(TrainingState, IsResumedExactlyUnderCentralStorage) {
+  expect_resumes_exactly(central(2, variables::Caching::kWhereNeeded));
+  expect_resumes_exactly(central(2, variables::Caching::kAlways));
+}
+
+TEST(TrainingState, HasEqualValuesOnAnotherNumberOfReplicasOrUnderAnotherStrategy) {
+  const auto two = mirrored(2)();
+  ToyTraining first(*two);
+  first.steps(3);
+  const Checkpoint checkpoint = saved(first.state);
+  for (const MakeStrategy& make :
+       {mirrored(1), mirrored(3), central(2, variables::Caching::kAlways)}) {
+    const auto strategy = make();
+    ToyTraining second(*strategy);
+    const TrainingRestoreReport report = second.state.restore(checkpoint);
+    EXPECT_EQ(report.differences.size(), 1u);
+    EXPECT_TRUE(second.model->hidden.equal(first.model->hidden));
+    for (const auto& variable : second.model.variables()) {
+      const auto value = variable.read();
+      EXPECT_TRUE(value.allclose(checkpoint.tensor(variable.name()), 1e-6)) << variable.name();
+    }
+    EXPECT_DOUBLE_EQ(second.accuracy.result(), first.accuracy.result());
+    EXPECT_EQ(second.adam.state().step(0), 3);
+    const int last = strategy->num_replicas_in_sync() - 1;
+    EXPECT_TRUE(second.adam.state().slot(0, 1, last).equal(first.adam.state().slot(0, 1, 0)));
+    second.steps(1);  // and it trains
+  }
+}
+
+TEST(TrainingState, GoesOnWithTheNextExample) {
+  const auto strategy = mirrored(1)();
+  ToyTraining first(*strategy);
+  first.steps(4);
+  const Checkpoint checkpoint = saved(first.state);
+  const at::Tensor next = (*first.batches.next())[0].features;
+  first.state.restore(checkpoint);
+  EXPECT_TRUE((*first.batches.next())[0].features.equal(next));
+}
+
+TEST(TrainingState, ARefusalLeavesEverythingAsItWas) {
+  const auto strategy = mirrored(2)();
+  ToyTraining first(*strategy);
+  first.steps(2);
+  first.state.add_part({.name = "moody",
+                        .save = [] { return PartState{.tree = 1}; },
+                        .restore = [](const PartState&) {}});
+  const Checkpoint checkpoint = saved(first.state);
+  const auto other = mirrored(2)();
+  ToyTraining second(*other);
+  second.steps(1);
+  second.state.add_part({.name = "moody",
+                         .save = [] { return PartState{.tree = 2}; },
+                         .restore =
+                             [](const PartState& state) {
+                               check_argument(state.tree.as_int64() == 2, "not in the mood");
+                             }});
+  const Everything before(second);
+  const Error error = error_from([&] { second.state.restore(checkpoint); });
+  EXPECT_TRUE(says(error, "not in the mood")) << error.what();
+  expect_equal(Everything(second), before);
+}
+
+TEST(TrainingState, RefusesAnotherModelOrRuleBeforeAnythingChanges) {
+  const auto strategy = mirrored(2)();
+  ToyTraining first(*strategy);
+  first.steps(2);
+  const Checkpoint checkpoint = saved(first.state);
+  for (const std::int64_t width : {8, 5}) {
+    const auto other = mirrored(2)();
+    ToyTraining second(*other, {.learning_rate = 0.05, .beta2 = width == 8 ? 0.5 : 0.999}, width);
+    const Everything before(second);
+    const Error error = error_from([&] { second.state.restore(checkpoint); });
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument) << error.what();
+    expect_equal(Everything(second), before);
+  }
+}
+
+TEST(TrainingState, WhatIsMissingIsNamedOrSkipped) {
+  const auto strategy = mirrored(1)();
+  ToyTraining first(*strategy);
+  TrainingState weights_alone(*strategy);
+  weights_alone.add_model(first.model);
+  first.state.set_global_step(4);
+  const Checkpoint checkpoint = saved(weights_alone);
+  const Error error = error_from([&] { first.state.restore(checkpoint); });
+  EXPECT_EQ(error.code(), ErrorCode::kNotFound);
+  EXPECT_TRUE(says(error, "[optimizer/adam]")) << error.what();
+  EXPECT_EQ(first.state.global_step(), 4);
+  const auto report = first.state.restore(checkpoint, {.missing_parts = Missing::kSkip});
+  EXPECT_EQ(report.missing_in_checkpoint,
+            (std::vector<std::string>{"optimizer/adam", "iterator/train", "metric/accuracy"}));
+  EXPECT_EQ(first.state.global_step(), 0);
+  const Checkpoint whole = saved(first.state);
+  EXPECT_EQ(weights_alone.restore(whole).unused_in_checkpoint,
+            (std::vector<std::string>{"iterator/train", "metric/accuracy", "optimizer/adam"}));
+}
+
+TEST(TrainingState, WeightsAloneAreNoTraining) {
+  const auto strategy = mirrored(1)();
+  ToyTraining training(*strategy);
+  const auto files = std::make_shared<io::MemoryFileSystem>();
+  checkpoint::Saver saver(files,
+                          {.directory = "/run", .writing = checkpoint::Writing::kForeground});
+  saver.save(1, {.variables = training.model.variables()});
+  const Error error = error_from(
+      [&] { training.state.restore(Checkpoint::open(files, saver.checkpoints().back())); });
+  EXPECT_TRUE(says(error, "restore_variables")) << error.what();
+}
+
+TEST(TrainingState, TellsWhatKeepsARunFromGoingOnExactly) {
+  const auto strategy = mirrored(1, 3)();
+  ToyTraining first(*strategy);
+  first.state.add_schedule("adam", halving());
+  const Checkpoint checkpoint = saved(first.state);
+  const auto other = mirrored(1, 4)();
+  ToyTraining second(*other);
+  EXPECT_EQ(second.state.restore(checkpoint).differences.size(), 2u);  // seed, schedule
+}
+
+TEST(TrainingState, SchedulesSetTheRateOfTheGlobalStep) {
+  const auto strategy = mirrored(1)();
+  ToyTraining training(*strategy);
+  training.state.add_schedule("adam", halving());
+  training.state.set_global_step(4);
+  training.state.apply_schedules();
+  EXPECT_DOUBLE_EQ(training.adam.learning_rate(), 0.025);
+  EXPECT_EQ(error_from([&] { training.state.add_schedule("sgd", halving()); }).code(),
+            ErrorCode::kNotFound);
+}
+
+TEST(TrainingState, AveragesAndTheCountOfUpdatesAreRestored) {
+  const auto make = [] { return mirrored(2)(); };
+  const auto strategy = make();
+  ToyTraining first(*strategy);
+  optim::ExponentialMovingAverage averages({.decay = 0.5},
+                                           std::span(first.model.variables()).first(1));
+  first.state.add_averages("ema", averages);
+  first.steps(2);
+  averages.update();
+  const Checkpoint checkpoint = saved(first.state);
+  const at::Tensor average = averages.average(first.model.variables()[0]);
+  first.steps(1);
+  averages.update();
+  first.state.restore(checkpoint);
+  EXPECT_TRUE(averages.average(first.model.variables()[0]).equal(average));
+}
+
+TEST(TrainingState, NamesAreUsedOnce) {
+  const auto strategy = mirrored(1)();
+  ToyTraining training(*strategy);
+  EXPECT_EQ(error_from([&] { training.state.add_optimizer("adam", training.adam); }).code(),
+            ErrorCode::kAlreadyExists);
+  EXPECT_EQ(error_from([&] { training.state.add_iterator("train", training.batches); }).code(),
+            ErrorCode::kAlreadyExists);
+  EXPECT_EQ(error_from([&] { training.state.add_optimizer("a b", training.adam); }).code(),
+            ErrorCode::kInvalidArgument);
+  EXPECT_EQ(error_from([&] { training.state.set_global_step(-1); }).code(),
+            ErrorCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace brigade::train
