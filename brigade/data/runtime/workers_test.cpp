@@ -76,6 +76,7 @@ TEST(Workers, NumbersAreTakenOnceHoweverFastTheCountSwings) {
 TEST(Workers, WhoIsWantedAgainWhileLeavingBeginsAgain) {
   std::atomic<int> runs{0};  // of number 3
   std::atomic<int> runs_beside{0};
+  std::atomic<bool> has_left_beside{false};
   std::atomic<bool> is_leaving{false};
   std::atomic<bool> may_leave{false};
   std::atomic<bool> is_over{false};
@@ -88,6 +89,7 @@ TEST(Workers, WhoIsWantedAgainWhileLeavingBeginsAgain) {
     if (number == 3) ++runs;
     if (number == 4) ++runs_beside;
     while (all.wants(number) && !is_over) std::this_thread::yield();
+    if (number == 4) has_left_beside = true;
     if (number != 3 || is_over) return;
     is_leaving = true;
     wait_for([&] { return may_leave.load(); });
@@ -95,7 +97,7 @@ TEST(Workers, WhoIsWantedAgainWhileLeavingBeginsAgain) {
   workers.set_count(8);
   EXPECT_TRUE(wait_for([&] { return runs == 1 && runs_beside == 1; }));
   workers.set_count(3);
-  EXPECT_TRUE(wait_for([&] { return is_leaving.load(); }));
+  EXPECT_TRUE(wait_for([&] { return is_leaving && has_left_beside; }));
   workers.set_count(4);  // an idle thread comes for number 3 and finds it taken
   workers.set_count(5);
   EXPECT_TRUE(wait_for([&] { return runs_beside == 2; }));

@@ -325,8 +325,9 @@ TEST_F(FileCache, RefusesWhatCannotWork) {
 }
 
 TEST_F(FileCache, LivesOnTheMachinesDiskToo) {
-  const io::Path folder = io::Path(::testing::TempDir()) / "brigade_file_cache_test";
-  std::filesystem::remove_all(folder);
+  std::string folder_name = ::testing::TempDir() + "brigade_file_cache_XXXXXX";
+  ASSERT_NE(::mkdtemp(folder_name.data()), nullptr);
+  const io::Path folder = folder_name;
   const auto dataset = input(50).snapshot(folder / "s", {.compression = io::Compression::kGzip});
   EXPECT_EQ(epoch_of(dataset), epoch_of(dataset));
   EXPECT_EQ(*made_, 50);
