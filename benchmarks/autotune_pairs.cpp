@@ -44,7 +44,7 @@ class Walk {
 };
 
 /// The settings that were fastest, by the median of some blocks. Blocks of different settings take
-/// turns, so that drift favours none.
+/// turns, so that drift favors none.
 InputSettings best_by_hand(const TunedPipeline& pipeline, int steps) {
   std::vector<std::vector<double>> seconds(pipeline.by_hand.size());
   for (int sweep = 0; sweep < kSweeps; ++sweep) {

@@ -221,7 +221,7 @@ class Bench:
         return {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
                 "machine": machine, "mode": "quick" if self.options.quick else "full",
                 "rounds": self.options.rounds, "seconds": self.options.seconds, "versions": self.venv.versions,
-                "rows": judge.summarise([row for row in ROWS if row.id in self.options.rows], self.runs),
+                "rows": judge.summarize([row for row in ROWS if row.id in self.options.rows], self.runs),
                 "settings": {id: " ".join(variant) for id, variant in self.chosen.items()},
                 "skipped": self.skipped, "pairs": self.pairs, "trade": self.trade,
                 "bars": judge.judge(BARS, self.runs, self.pairs, why), "runs": self.runs}

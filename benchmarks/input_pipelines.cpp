@@ -13,7 +13,7 @@
 #include "brigade/data/core/source.h"
 #include "brigade/image/augment.h"
 #include "brigade/image/jpeg.h"
-#include "brigade/image/normalise.h"
+#include "brigade/image/normalize.h"
 #include "brigade/input/image_tensor.h"
 #include "brigade/input/mnist.h"
 #include "brigade/io/file_system.h"
@@ -27,7 +27,7 @@ constexpr std::int64_t kPixels = 28 * 28;
 at::Tensor augmented(const std::string& bytes, data::ElementContext& context) {
   const auto window = image::random_window(image::jpeg_size(bytes), kCrop, context.rng);
   const auto picture = image::decode_jpeg(bytes, {.channels = 3, .window = window});
-  return input::normalise(picture, {.mean = image::kImageNetMean,
+  return input::normalize(picture, {.mean = image::kImageNetMean,
                                     .deviation = image::kImageNetDeviation,
                                     .flip = image::random_flip(context.rng)});
 }

@@ -15,7 +15,7 @@ namespace brigade::benchmarks {
 data::Dataset<input::LabeledBatch> mnist_batches();
 
 /// The pictures below `directory`/jpeg: a random window of 224 x 224 decoded, flipped at random,
-/// normalised; batches of 32.
+/// normalized; batches of 32.
 data::Dataset<at::Tensor> jpeg_crops(const std::filesystem::path& directory);
 
 /// The examples below `directory`/records: a picture of 784 bytes and a label; batches of 128.

@@ -49,9 +49,9 @@ struct Pictures {
   input::JpegDecoding decoding = input::JpegDecoding::kScaled;
 };
 
-/// Batches for all replicas: grey, 28 x 28, of pictures of 500 x 375.
+/// Batches for all replicas: gray, 28 x 28, of pictures of 500 x 375.
 data::Dataset<input::LabeledBatch> batches(const Pictures& pictures, const Setting& setting) {
-  const input::ImageFolderOptions options{.color_mode = input::ColourMode::kGreyscale,
+  const input::ImageFolderOptions options{.color_mode = input::ColorMode::kGrayscale,
                                           .batch_size = kReplicas * kBatch,
                                           .image_size = {28, 28},
                                           .jpeg_decoding = pictures.decoding,

@@ -18,7 +18,7 @@ struct Ratios {
 };
 
 /// Adds `pairs` ratios of the subject's cost over the base's. Every other pair starts with the
-/// subject, so that drift favours neither.
+/// subject, so that drift favors neither.
 template <class Subject, class Base>
 void compare_built(Subject& subject, Base& base, const PairOptions& options, Ratios& ratios) {
   for (int i = 0; i < 2; ++i) {  // warm both up: caches, thread pools, chosen kernels

@@ -111,9 +111,9 @@ class StrategyLoop {
 
   using Step = std::function<distribute::PerReplica<at::Tensor>(const Batches&)>;
 
-  template <class Model, class Optimizer>
-  Step make_step(Model model, const Optimizer& optimizer) {
-    auto minimizer = strategy_->minimizer(model, optimizer);
+  template <class Model, class Rule>
+  Step make_step(Model model, const Rule& rule) {
+    auto minimizer = strategy_->minimizer(model, rule);
     minimizer_ = minimizer;
     variables_ = model.variables();
     return [this, model = std::move(model),

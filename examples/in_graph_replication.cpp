@@ -23,7 +23,7 @@ using Batch = bg::input::LabeledBatch;
 constexpr std::int64_t kBatchSize = 128;
 constexpr int kEpochs = 2;
 
-/// A simple model to classify 28x28 grey images: the logits [N, num_classes].
+/// A simple model to classify 28x28 gray images: the logits [N, num_classes].
 at::Tensor core_model(const at::Tensor& input_img, std::int64_t num_classes = 10) {
   const auto same = bg::layers::Padding::kSame;
   const auto relu = bg::layers::relu;

@@ -34,7 +34,7 @@ at::Tensor build_model(const at::Tensor& images, std::int64_t num_classes) {
   return slim::fully_connected(net, num_classes, {.activation = nullptr, .scope = "fc2"});
 }
 
-/// A tower: the model with its regularisation, and the tower's own losses.
+/// A tower: the model with its regularization, and the tower's own losses.
 at::Tensor total_loss(const bg::InputFunction<Batch>& input_fn) {
   const auto defaults = slim::arg_scope<slim::conv2d, slim::fully_connected>(
       {.weights_regularizer = slim::l2_regularizer(1e-4)});

@@ -3,7 +3,7 @@
 from harness.estimate import estimate
 
 
-def summarise(rows, runs):
+def summarize(rows, runs):
     """Per row id: images a second and step time over the rounds, and the highest peak of memory."""
     found = {}
     for row in rows:

@@ -82,7 +82,7 @@ class Told:
 
 
 def compare(ours, theirs, word, pairs, warm_up=3):
-    """Our seconds over theirs, a ratio a pair; every other pair starts with ours, so that drift favours neither."""
+    """Our seconds over theirs, a ratio a pair; every other pair starts with ours, so that drift favors neither."""
     for _ in range(warm_up):
         ours.seconds(word), theirs.seconds(word)
     mine, peers = [], []

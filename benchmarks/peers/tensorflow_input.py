@@ -1,7 +1,7 @@
 """TensorFlow: tf.data's side of the input figures. For each word on standard input takes a block of elements and prints the
 seconds.
 
-`jpeg`: pictures of a folder, a random window of 224x224 decoded (decode_and_crop_jpeg), flipped at random, normalised, in
+`jpeg`: pictures of a folder, a random window of 224x224 decoded (decode_and_crop_jpeg), flipped at random, normalized, in
 batches of 32. `records`, `records_single`: examples with a picture of 784 bytes and a label out of TFRecord files, in batches
 of 128; parsed a batch at a time, which is TensorFlow's fast way, or one at a time. `mnist`: Fashion-MNIST in memory,
 shuffled by 10,000, in batches of 128. All threads and buffers are tf.data's own choice (AUTOTUNE), the loop is compiled.

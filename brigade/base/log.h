@@ -20,7 +20,7 @@ std::string_view to_string(LogLevel level);
 /// control characters are escaped (`printable_lines`), lines after the first are indented.
 using LogSink = std::function<void(LogLevel, std::string_view)>;
 
-/// Write one message to the log: by default one line on standard error, `[warning] text`, coloured
+/// Write one message to the log: by default one line on standard error, `[warning] text`, colored
 /// on a terminal. Thread-safety: any thread, at any time; the sink is called by one thread at a
 /// time.
 void log_info(std::string_view message);

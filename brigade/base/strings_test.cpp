@@ -9,8 +9,8 @@
 #include <ostream>
 
 namespace named {
-enum class Colour { kRed };
-std::string_view to_string(Colour) {
+enum class Color { kRed };
+std::string_view to_string(Color) {
   return "red";
 }
 struct Streamed {};
@@ -39,7 +39,7 @@ TEST(StrCat, WritesEachKindOfValue) {
   EXPECT_EQ(str_cat(std::numeric_limits<std::uint64_t>::max()), "18446744073709551615");
   EXPECT_EQ(str_cat(0.1, " ", 1.5f, " ", 1e300), "0.1 1.5 1e+300");
   EXPECT_EQ(str_cat(std::filesystem::path("/a b")), "/a b");
-  EXPECT_EQ(str_cat(named::Colour::kRed, named::Streamed()), "redstreamed");
+  EXPECT_EQ(str_cat(named::Color::kRed, named::Streamed()), "redstreamed");
 }
 
 TEST(Join, PutsTheSeparatorBetween) {

@@ -136,11 +136,11 @@ class Machine {
   void step_with_memo(unsigned char code) {
     switch (code) {
       case 'q':
-        return memorise(number<std::uint8_t>());
+        return memorize(number<std::uint8_t>());
       case 'r':
-        return memorise(number<std::uint32_t>());
+        return memorize(number<std::uint32_t>());
       case 0x94:  // MEMOIZE
-        return memorise(remembered_);
+        return memorize(remembered_);
       case 'h':
         return recall(number<std::uint8_t>());
       case 'j':
@@ -270,7 +270,7 @@ class Machine {
   }
 
   // Places are numbered one after the other, so there are no more of them than bytes.
-  void memorise(std::uint32_t place) {
+  void memorize(std::uint32_t place) {
     if (stack_.empty() || stack_.back() == kMark) fail("nothing is there to be remembered");
     if (place >= bytes_.size()) fail("it remembers a value under the number ", place);
     if (place >= memo_.size()) memo_.resize(place + 1, kMark);

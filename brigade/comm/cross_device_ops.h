@@ -82,7 +82,7 @@ struct HierarchicalCopyOptions {
   int group_size = 4;
 };
 
-/// Adds up within each group of neighbouring devices first, then across groups, and copies the
+/// Adds up within each group of neighboring devices first, then across groups, and copies the
 /// result back the same way, so that less crosses the slow ways. TensorFlow:
 /// HierarchicalCopyAllReduce.
 class HierarchicalCopyAllReduce final : public CrossDeviceOps {

@@ -347,7 +347,7 @@ class Dataset {
 
   /// `function(*this)`: chains what a function of yours does to a dataset.
   ///
-  ///   auto batches = data::range(10).apply(normalised).batch(2);
+  ///   auto batches = data::range(10).apply(normalized).batch(2);
   template <class F>
   auto apply(F function) const {
     return std::invoke(std::move(function), *this);

@@ -21,7 +21,7 @@ struct FileDtype {
 /// All of them. Files of elements hold a dtype as its place in this list: new ones go to its end.
 std::span<const FileDtype> file_dtypes();
 
-/// The one that is `type`, or nothing (complex, quantised and other types).
+/// The one that is `type`, or nothing (complex, quantized and other types).
 std::optional<FileDtype> file_dtype_of(at::ScalarType type);
 
 /// The one that safetensors calls `name`, or nothing.

@@ -9,7 +9,7 @@ namespace brigade::device {
 
 /// While it lives, the calling thread's random operations (dropout, `randn`, `bernoulli_`,
 /// `randperm`, ...) draw from a replica's generator instead of libtorch's default one, which stays
-/// untouched. An explicit generator argument is honoured. `at::manual_seed` has no effect inside:
+/// untouched. An explicit generator argument is honored. `at::manual_seed` has no effect inside:
 /// it seeds the default generators. Operations that draw nothing run as they do outside: the
 /// substitution hangs in the dispatch tables of the random ones only.
 ///

@@ -104,7 +104,7 @@ TEST(RandomScope, LeavesTheDefaultGeneratorUntouched) {
   }
 }
 
-TEST(RandomScope, HonoursAnExplicitGenerator) {
+TEST(RandomScope, HonorsAnExplicitGenerator) {
   ReplicaGenerator replica(1, 0);
   const RandomScope scope(replica);
   at::Generator own = at::make_generator<at::CPUGeneratorImpl>(99);

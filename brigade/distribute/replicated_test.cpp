@@ -8,14 +8,14 @@
 namespace brigade::distribute {
 namespace {
 
-/// Batch normalisation of two features, with running statistics.
-struct Normalised : torch::nn::Module {
-  Normalised() { norm = register_module("norm", torch::nn::BatchNorm1d(2)); }
+/// Batch normalization of two features, with running statistics.
+struct Normalized : torch::nn::Module {
+  Normalized() { norm = register_module("norm", torch::nn::BatchNorm1d(2)); }
   at::Tensor forward(const at::Tensor& x) { return norm(x); }
   torch::nn::BatchNorm1d norm{nullptr};
 };
 
-const variables::Variable& named(const Replicated<Normalised>& model, const std::string& name) {
+const variables::Variable& named(const Replicated<Normalized>& model, const std::string& name) {
   for (const variables::Variable& variable : model.variables()) {
     if (variable.name() == name) return variable;
   }
@@ -50,7 +50,7 @@ TEST(Replicated, IsRefusedInAStrategyThatDidNotCreateItHoweverManyReplicasThatHa
 
 TEST(Replicated, TrainAndEvalReachEveryReplica) {
   MirroredStrategy strategy(cpus(2));
-  const auto model = strategy.create<Normalised>();
+  const auto model = strategy.create<Normalized>();
   model.eval();
   EXPECT_FALSE(model.replica(0).is_training());
   EXPECT_FALSE(model.replica(1).norm->is_training());
@@ -60,7 +60,7 @@ TEST(Replicated, TrainAndEvalReachEveryReplica) {
 
 TEST(Replicated, EvaluationSeesTheMeanOfTheReplicasStatistics) {
   MirroredStrategy strategy(cpus(2));
-  const auto model = strategy.create<Normalised>();
+  const auto model = strategy.create<Normalized>();
   strategy.run([&](ReplicaContext& context) {
     model(at::full({4, 2}, context.replica_id() == 0 ? 1.0F : 3.0F));
   });

@@ -5,7 +5,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/image/colour.h"
+#include "brigade/image/color.h"
 #include "brigade/image/convert.h"
 #include "brigade/image/crop.h"
 
@@ -51,16 +51,16 @@ Window fallback_window(const Size& picture, const ResizedWindowOptions& options)
                                       fitting(height * aspect, picture.width)});
 }
 
-void check_jitter(const ImageView& image, const ColourJitter& jitter) {
+void check_jitter(const ImageView& image, const ColorJitter& jitter) {
   const auto& [brightness, contrast, saturation, hue] = jitter;
   if (!(brightness >= 0 && contrast >= 0 && saturation >= 0 && hue >= 0 && hue <= 0.5)) {
     throw Error(
         ErrorCode::kInvalidArgument,
-        str_cat("colour_jitter: brightness ", brightness, ", contrast ", contrast, ", saturation ",
+        str_cat("color_jitter: brightness ", brightness, ", contrast ", contrast, ", saturation ",
                 saturation, ", hue ", hue, "; all must be 0 or more, and hue at most 0.5"));
   }
   check_argument(image.channels() == 3 || (saturation == 0 && hue == 0),
-                 str_cat("colour_jitter: a picture with ", image.channels(),
+                 str_cat("color_jitter: a picture with ", image.channels(),
                          " channels has no saturation and hue to change"));
 }
 
@@ -120,7 +120,7 @@ Image flip_vertically(const ImageView& image) {
   return result;
 }
 
-Image colour_jitter(const ImageView& image, const ColourJitter& jitter, base::CounterRng& rng) {
+Image color_jitter(const ImageView& image, const ColorJitter& jitter, base::CounterRng& rng) {
   check_jitter(image, jitter);
   const auto delta = static_cast<float>(between(-jitter.brightness, jitter.brightness, rng));
   const float contrast = factor_within(jitter.contrast, rng);

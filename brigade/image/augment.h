@@ -4,14 +4,14 @@
 
 #include "brigade/base/random.h"
 #include "brigade/image/image.h"
-#include "brigade/image/normalise.h"
+#include "brigade/image/normalize.h"
 
 namespace brigade::image {
 
 // Random changes of training pictures. All randomness comes from the generator passed in; give the
 // one of the element (`data::ElementContext::rng`), so that threads and resuming change nothing.
 // Those that choose say what to do, and cost nothing if another step does it anyway: windows are
-// for `decode_jpeg`, flips for `normalise`.
+// for `decode_jpeg`, flips for `normalize`.
 
 /// A window of the given size, each place equally likely. Throws kInvalidArgument if it is larger
 /// than the picture or has no pixels. TensorFlow: tf.image.random_crop.
@@ -44,8 +44,8 @@ Flip random_flip(base::CounterRng& rng, double probability = 0.5);
 Image flip_horizontally(const ImageView& image);
 Image flip_vertically(const ImageView& image);
 
-/// How far `colour_jitter` goes, each 0 (not at all) or more.
-struct ColourJitter {
+/// How far `color_jitter` goes, each 0 (not at all) or more.
+struct ColorJitter {
   double brightness = 0;  ///< Adds up to this much, on a scale of 0 to 1, or takes it away.
   double contrast = 0;    ///< Times 1 - contrast (but at least 0) to 1 + contrast.
   double saturation = 0;  ///< Times 1 - saturation (but at least 0) to 1 + saturation.
@@ -56,6 +56,6 @@ struct ColourJitter {
 /// uniformly; always four draws. Throws kInvalidArgument for negative amounts, a hue above 0.5, and
 /// for saturation or hue unless there are three channels. TensorFlow: tf.image.random_brightness
 /// and its kin; values are rounded to bytes once, at the end.
-Image colour_jitter(const ImageView& image, const ColourJitter& jitter, base::CounterRng& rng);
+Image color_jitter(const ImageView& image, const ColorJitter& jitter, base::CounterRng& rng);
 
 }  // namespace brigade::image

@@ -83,26 +83,26 @@ TEST(Flip, MirrorsPixelsNotChannels) {
             (std::vector<std::uint8_t>{7, 8, 9, 10, 11, 12, 1, 2, 3, 4, 5, 6}));
 }
 
-TEST(ColourJitter, IsAFunctionOfTheGeneratorWithFourDraws) {
+TEST(ColorJitter, IsAFunctionOfTheGeneratorWithFourDraws) {
   const Image image = soft_picture({12, 13}, 3);
-  const ColourJitter jitter{.brightness = 0.2, .contrast = 0.3, .saturation = 0.4, .hue = 0.1};
+  const ColorJitter jitter{.brightness = 0.2, .contrast = 0.3, .saturation = 0.4, .hue = 0.1};
   CounterRng first(5);
   CounterRng again(5);
   CounterRng other(6);
-  const Image changed = colour_jitter(image, jitter, first);
+  const Image changed = color_jitter(image, jitter, first);
   EXPECT_EQ(first.position(), 4U);
-  EXPECT_EQ(colour_jitter(image, jitter, again), changed);
-  EXPECT_NE(colour_jitter(image, jitter, other), changed);
-  EXPECT_EQ(colour_jitter(image, {}, first), image);
+  EXPECT_EQ(color_jitter(image, jitter, again), changed);
+  EXPECT_NE(color_jitter(image, jitter, other), changed);
+  EXPECT_EQ(color_jitter(image, {}, first), image);
   EXPECT_EQ(first.position(), 8U);
 }
 
-TEST(ColourJitter, RefusesAmountsThatMeanNothing) {
+TEST(ColorJitter, RefusesAmountsThatMeanNothing) {
   CounterRng rng(5);
-  EXPECT_THROW(colour_jitter(Image({2, 2}, 3), {.brightness = -1}, rng), Error);
-  EXPECT_THROW(colour_jitter(Image({2, 2}, 3), {.hue = 0.6}, rng), Error);
-  EXPECT_THROW(colour_jitter(Image({2, 2}, 1), {.saturation = 0.6}, rng), Error);
-  EXPECT_EQ(colour_jitter(Image({2, 2}, 1), {.brightness = 0.5}, rng).channels(), 1);
+  EXPECT_THROW(color_jitter(Image({2, 2}, 3), {.brightness = -1}, rng), Error);
+  EXPECT_THROW(color_jitter(Image({2, 2}, 3), {.hue = 0.6}, rng), Error);
+  EXPECT_THROW(color_jitter(Image({2, 2}, 1), {.saturation = 0.6}, rng), Error);
+  EXPECT_EQ(color_jitter(Image({2, 2}, 1), {.brightness = 0.5}, rng).channels(), 1);
 }
 
 }  // namespace

@@ -38,10 +38,10 @@ struct Head {
 std::vector<Rgba> palette_of(std::string_view bytes) {
   const std::size_t begin = 14 + std::size_t{number_at(bytes, 14, 4)};
   const std::uint32_t stated = number_at(bytes, 46, 4);
-  const std::uint32_t colours = stated == 0 ? 256 : stated;
-  if (colours > 256) fail_broken(46, "a palette of more than 256 colours");
+  const std::uint32_t colors = stated == 0 ? 256 : stated;
+  if (colors > 256) fail_broken(46, "a palette of more than 256 colors");
   std::vector<Rgba> palette;
-  for (std::uint32_t i = 0; i < colours; ++i) {
+  for (std::uint32_t i = 0; i < colors; ++i) {
     const std::uint32_t bgr = number_at(bytes, begin + 4 * i, 4);
     palette.push_back({static_cast<std::uint8_t>(bgr >> 16), static_cast<std::uint8_t>(bgr >> 8),
                        static_cast<std::uint8_t>(bgr), 255});
@@ -81,21 +81,21 @@ Head read_head(std::string_view bytes) {
   return head;
 }
 
-bool is_grey(const std::vector<Rgba>& palette) {
+bool is_gray(const std::vector<Rgba>& palette) {
   return std::all_of(palette.begin(), palette.end(),
                      [](const Rgba& c) { return c[0] == c[1] && c[1] == c[2]; });
 }
 
 std::int64_t stored_channels(const Head& head) {
-  return head.bytes_a_pixel == 1 ? (is_grey(head.palette) ? 1 : 3) : head.bytes_a_pixel;
+  return head.bytes_a_pixel == 1 ? (is_gray(head.palette) ? 1 : 3) : head.bytes_a_pixel;
 }
 
-/// The colour of the pixel that is stored from byte `place` on.
-Rgba colour_at(const Head& head, std::string_view bytes, std::size_t place) {
+/// The color of the pixel that is stored from byte `place` on.
+Rgba color_at(const Head& head, std::string_view bytes, std::size_t place) {
   const auto* pixel = reinterpret_cast<const std::uint8_t*>(bytes.data()) + place;
   if (head.bytes_a_pixel == 1) {
     if (*pixel >= head.palette.size()) {
-      fail_broken(place, "a colour that its palette does not have");
+      fail_broken(place, "a color that its palette does not have");
     }
     return head.palette[*pixel];
   }
@@ -103,15 +103,15 @@ Rgba colour_at(const Head& head, std::string_view bytes, std::size_t place) {
 }
 
 /// ITU-R 601's weights, as libjpeg has them.
-std::uint8_t grey_of(const Rgba& c) {
+std::uint8_t gray_of(const Rgba& c) {
   return static_cast<std::uint8_t>((299 * c[0] + 587 * c[1] + 114 * c[2] + 500) / 1000);
 }
 
-void write_pixel(const Rgba& colour, std::int64_t channels, std::uint8_t* to) {
+void write_pixel(const Rgba& color, std::int64_t channels, std::uint8_t* to) {
   if (channels == 1) {
-    *to = grey_of(colour);
+    *to = gray_of(color);
   } else {
-    std::copy_n(colour.begin(), channels, to);
+    std::copy_n(color.begin(), channels, to);
   }
 }
 
@@ -122,7 +122,7 @@ Image decode_bmp(std::string_view bytes, const BmpDecodeOptions& options) {
   const std::int64_t channels = options.channels == 0 ? stored_channels(head) : options.channels;
   check_argument(channels == 1 || channels == 3 || channels == 4,
                  str_cat("decode_bmp: channels is ", options.channels,
-                         "; it must be 0 (as in the file), 1 (grey), 3 (RGB) or 4 (RGBA)"));
+                         "; it must be 0 (as in the file), 1 (gray), 3 (RGB) or 4 (RGBA)"));
   if (head.size.height > options.max_pixels / head.size.width) {
     throw Error(ErrorCode::kResourceExhausted,
                 str_cat("BMP: the picture of ", head.size, " has more pixels than the ",
@@ -138,7 +138,7 @@ Image decode_bmp(std::string_view bytes, const BmpDecodeOptions& options) {
     const std::int64_t at = head.is_upwards ? head.size.height - 1 - y : y;
     std::size_t place = head.pixels_at + static_cast<std::size_t>(at * row_bytes);
     for (std::int64_t x = 0; x < head.size.width; ++x) {
-      write_pixel(colour_at(head, bytes, place), channels, &image.at(y, x, 0));
+      write_pixel(color_at(head, bytes, place), channels, &image.at(y, x, 0));
       place += static_cast<std::size_t>(head.bytes_a_pixel);
     }
   }

@@ -27,7 +27,7 @@ TEST(DecodeBmp, GivesTheBitsOfTensorFlowWhereItReadsTheFile) {
   EXPECT_GE(compared, 4);
 }
 
-TEST(DecodeBmp, LooksColoursUpInThePalette) {
+TEST(DecodeBmp, LooksColorsUpInThePalette) {
   const auto row = testing::golden("bmp palette");
   const std::string file = testing::bytes_of(row.at("file").get<std::string>());
   EXPECT_EQ(digest_of(decode_bmp(file)), row.at("picture"));
@@ -63,7 +63,7 @@ TEST(DecodeBmp, NamesTheByteWhereItIsBroken) {
   const auto decode = [](const std::string& bytes) { return decode_bmp(bytes); };
   std::string file =
       testing::bytes_of(testing::golden("bmp palette").at("file").get<std::string>());
-  file[46] = 1;  // the palette has one colour, and the pixels others
+  file[46] = 1;  // the palette has one color, and the pixels others
   file[47] = 0;
   const std::size_t pixels = static_cast<std::uint8_t>(file[10]) +
                              256 * static_cast<std::size_t>(static_cast<std::uint8_t>(file[11]));

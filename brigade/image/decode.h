@@ -19,7 +19,7 @@ std::string_view to_string(Format format);
 Format format_of(std::string_view bytes);
 
 struct DecodeOptions {
-  /// 1 (grey), 3 (RGB), 4 (RGBA), or 0: as the file has it.
+  /// 1 (gray), 3 (RGB), 4 (RGBA), or 0: as the file has it.
   std::int64_t channels = 0;
   /// More is kResourceExhausted.
   std::int64_t max_pixels = kMaxPixels;

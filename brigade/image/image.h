@@ -97,7 +97,7 @@ class BasicImageView {
 };
 
 /// A picture: height x width x channels values without gaps, the channels of a pixel together.
-/// Channels are 1 (grey), 2 (grey and alpha), 3 (RGB) or 4 (RGBA).
+/// Channels are 1 (gray), 2 (gray and alpha), 3 (RGB) or 4 (RGBA).
 ///
 /// Thread-safety: a value: any number of readers, or one writer.
 template <class T>
@@ -151,7 +151,7 @@ class BasicImage {
 /// What decoders give: values 0 to 255.
 using Image = BasicImage<std::uint8_t>;
 using ImageView = BasicImageView<std::uint8_t>;
-/// What resizing and colour changes give.
+/// What resizing and color changes give.
 using FloatImage = BasicImage<float>;
 using FloatImageView = BasicImageView<float>;
 

@@ -42,7 +42,7 @@ void check_options(const JpegDecodeOptions& options) {
   if (channels != 0 && channels != 1 && channels != 3 && channels != 4) {
     throw Error(ErrorCode::kInvalidArgument,
                 str_cat("decode_jpeg: channels is ", channels, "; it must be 0 (as in the file), ",
-                        "1 (grey), 3 (RGB) or 4 (RGBA)"));
+                        "1 (gray), 3 (RGB) or 4 (RGBA)"));
   }
   if (ratio != 1 && ratio != 2 && ratio != 4 && ratio != 8) {
     throw Error(ErrorCode::kInvalidArgument,
@@ -62,14 +62,14 @@ bool is_cmyk(const jpeg_decompress_struct& info) {
   return info.jpeg_color_space == JCS_CMYK || info.jpeg_color_space == JCS_YCCK;
 }
 
-J_COLOR_SPACE colours_for(const jpeg_decompress_struct& info, std::int64_t channels) {
+J_COLOR_SPACE colors_for(const jpeg_decompress_struct& info, std::int64_t channels) {
   if (channels == 1) return JCS_GRAYSCALE;
   if (is_cmyk(info)) return JCS_CMYK;
   return channels == 4 ? JCS_EXT_RGBA : JCS_RGB;
 }
 
-std::uint8_t ink_on(int colour, int key) {
-  return static_cast<std::uint8_t>(colour * key / 255);
+std::uint8_t ink_on(int color, int key) {
+  return static_cast<std::uint8_t>(color * key / 255);
 }
 
 /// Adobe's programs store light, all others ink.
@@ -156,7 +156,7 @@ Image decode_jpeg(std::string_view bytes, const JpegDecodeOptions& options) {
   const std::int64_t stored = info.num_components == 1 ? 1 : 3;
   const std::int64_t channels = options.channels == 0 ? stored : options.channels;
   info.progress = &progress;
-  info.out_color_space = colours_for(info, channels);
+  info.out_color_space = colors_for(info, channels);
   info.scale_num = 1;
   info.scale_denom = static_cast<unsigned>(options.ratio);
   info.dct_method = options.dct == DctMethod::kFast ? JDCT_IFAST : JDCT_ISLOW;

@@ -19,7 +19,7 @@ enum class DctMethod {
 };
 
 struct JpegDecodeOptions {
-  /// 1 (grey), 3 (RGB), 4 (RGB and an alpha of 255), or 0: as the file has it, 1 or 3.
+  /// 1 (gray), 3 (RGB), 4 (RGB and an alpha of 255), or 0: as the file has it, 1 or 3.
   std::int64_t channels = 0;
   /// Decodes to 1/ratio of height and width, rounded up: 1, 2, 4 or 8. Far cheaper than decoding
   /// and shrinking.
@@ -39,20 +39,20 @@ Size jpeg_size(std::string_view bytes);
 
 /// The picture in a JPEG file, baseline or progressive; CMYK becomes RGB. Bit for bit what
 /// tf.io.decode_jpeg gives, and with a window what tf.image.decode_and_crop_jpeg gives: at the
-/// window's left and right edge colours may differ by a few units from those of the picture decoded
+/// window's left and right edge colors may differ by a few units from those of the picture decoded
 /// whole, because what lies beyond is not there to be smoothed with. The orientation in EXIF is
 /// ignored, as there.
 ///
 /// Throws kDataLoss, with libjpeg's reason and the byte, if the file is broken or cut short (damage
 /// that the format can resume from, as wrong bits inside of a scan, gives wrong pixels, as in
 /// TensorFlow); kResourceExhausted if the picture is larger than allowed; kInvalidArgument for a
-/// window outside the picture or other options than those named; kUnimplemented for CMYK as grey.
+/// window outside the picture or other options than those named; kUnimplemented for CMYK as gray.
 /// Thread-safety: a pure function.
 Image decode_jpeg(std::string_view bytes, const JpegDecodeOptions& options = {});
 
 enum class ChromaSubsampling {
-  kHalf,  ///< Colours at half the height and width (4:2:0).
-  kNone,  ///< Colours at every pixel (4:4:4).
+  kHalf,  ///< Colors at half the height and width (4:2:0).
+  kNone,  ///< Colors at every pixel (4:4:4).
 };
 
 struct JpegEncodeOptions {

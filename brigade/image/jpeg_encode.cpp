@@ -51,7 +51,7 @@ void check_encoding(const ImageView& image, const JpegEncodeOptions& options) {
   if (image.channels() != 1 && image.channels() != 3) {
     throw Error(ErrorCode::kInvalidArgument,
                 str_cat("encode_jpeg: the picture has ", image.channels(),
-                        " channels; JPEG holds 1 (grey) or 3 (RGB)"));
+                        " channels; JPEG holds 1 (gray) or 3 (RGB)"));
   }
   if (options.quality < 1 || options.quality > 100) {
     throw Error(ErrorCode::kInvalidArgument,

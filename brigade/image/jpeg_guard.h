@@ -69,7 +69,7 @@ class Guard {
     }
     if (code == JERR_CONVERSION_NOTIMPL) {
       throw Error(ErrorCode::kUnimplemented,
-                  "JPEG: this file's colours (CMYK) cannot be read as grey; ask for 3 channels");
+                  "JPEG: this file's colors (CMYK) cannot be read as gray; ask for 3 channels");
     }
     throw Error(ErrorCode::kDataLoss,
                 base::str_cat("JPEG: broken or cut short", place(), " (", reason, ")"));

@@ -48,7 +48,7 @@ TEST(DecodeJpeg, GivesTheBitsOfTensorFlow) {
       EXPECT_EQ(digest_of(decode_jpeg(file, options_of(row))), row.at("picture")) << row;
     }
   }
-  EXPECT_EQ(refused, 2);  // CMYK as grey
+  EXPECT_EQ(refused, 2);  // CMYK as gray
 }
 
 TEST(DecodeJpeg, GivesAnOpaqueFourthChannel) {

@@ -114,10 +114,10 @@ class Guard {
 /// What the head of a file says.
 struct Head {
   Size size;
-  bool has_colour = false;
+  bool has_color = false;
   bool is_palette = false;
   bool has_alpha = false;  // as a channel
-  bool has_key = false;    // colours of the palette, or one colour, that stand for "transparent"
+  bool has_key = false;    // colors of the palette, or one color, that stand for "transparent"
 };
 
 Head read_head(Guard& guard) {
@@ -131,7 +131,7 @@ Head read_head(Guard& guard) {
     png_read_info(png, info);
     head.size = {png_get_image_height(png, info), png_get_image_width(png, info)};
     const int type = png_get_color_type(png, info);
-    head.has_colour = (type & PNG_COLOR_MASK_COLOR) != 0;
+    head.has_color = (type & PNG_COLOR_MASK_COLOR) != 0;
     head.is_palette = type == PNG_COLOR_TYPE_PALETTE;
     head.has_alpha = (type & PNG_COLOR_MASK_ALPHA) != 0;
     head.has_key = png_get_valid(png, info, PNG_INFO_tRNS) != 0;
@@ -139,10 +139,10 @@ Head read_head(Guard& guard) {
   return head;
 }
 
-/// As TensorFlow counts: one transparent colour does not make a channel, a palette's do.
+/// As TensorFlow counts: one transparent color does not make a channel, a palette's do.
 std::int64_t stored_channels(const Head& head) {
   const bool has_alpha = head.has_alpha || (head.is_palette && head.has_key);
-  return (head.has_colour ? 3 : 1) + (has_alpha ? 1 : 0);
+  return (head.has_color ? 3 : 1) + (has_alpha ? 1 : 0);
 }
 
 /// Asks libpng for 8-bit values of `channels` channels, in the way TensorFlow does.
@@ -150,22 +150,22 @@ void set_up(png_structp png, const Head& head, std::int64_t channels) {
   // ITU-R 601's weights of red and green, in hundred-thousandths.
   constexpr int kRed = 29900;
   constexpr int kGreen = 58700;
-  const bool wants_grey = channels < 3;
+  const bool wants_gray = channels < 3;
   const bool wants_alpha = channels == 2 || channels == 4;
   png_set_strip_16(png);
-  png_set_expand(png);  // palette to RGB, few bits to 8, the transparent colour to alpha
+  png_set_expand(png);  // palette to RGB, few bits to 8, the transparent color to alpha
   const bool has_alpha = head.has_alpha || head.has_key;
   if (wants_alpha && !has_alpha) png_set_add_alpha(png, 255, PNG_FILLER_AFTER);
   if (!wants_alpha && has_alpha) png_set_strip_alpha(png);
-  if (wants_grey && head.has_colour) png_set_rgb_to_gray_fixed(png, 1, kRed, kGreen);
-  if (!wants_grey && !head.has_colour) png_set_gray_to_rgb(png);
+  if (wants_gray && head.has_color) png_set_rgb_to_gray_fixed(png, 1, kRed, kGreen);
+  if (!wants_gray && !head.has_color) png_set_gray_to_rgb(png);
 }
 
 void check_decoding(const PngDecodeOptions& options) {
   if (options.channels >= 0 && options.channels <= 4) return;
   throw Error(ErrorCode::kInvalidArgument,
               str_cat("decode_png: channels is ", options.channels,
-                      "; it must be 0 (as in the file), 1 (grey), 2 (grey and alpha), 3 (RGB) or "
+                      "; it must be 0 (as in the file), 1 (gray), 2 (gray and alpha), 3 (RGB) or "
                       "4 (RGBA)"));
 }
 
@@ -202,7 +202,7 @@ Image decode_png(std::string_view bytes, const PngDecodeOptions& options) {
 }
 
 std::string encode_png(const ImageView& image) {
-  constexpr int kColourTypes[] = {PNG_COLOR_TYPE_GRAY, PNG_COLOR_TYPE_GRAY_ALPHA,
+  constexpr int kColorTypes[] = {PNG_COLOR_TYPE_GRAY, PNG_COLOR_TYPE_GRAY_ALPHA,
                                   PNG_COLOR_TYPE_RGB, PNG_COLOR_TYPE_RGB_ALPHA};
   check_argument(
       image.channels() >= 1 && image.channels() <= 4,
@@ -212,7 +212,7 @@ std::string encode_png(const ImageView& image) {
   png_set_write_fn(guard.png(), &text, write_bytes, flush_bytes);
   guard.guarded([&](png_structp png, png_infop info) {
     png_set_IHDR(png, info, static_cast<png_uint_32>(image.width()),
-                 static_cast<png_uint_32>(image.height()), 8, kColourTypes[image.channels() - 1],
+                 static_cast<png_uint_32>(image.height()), 8, kColorTypes[image.channels() - 1],
                  PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_BASE, PNG_FILTER_TYPE_BASE);
     png_write_info(png, info);
     for (std::int64_t y = 0; y < image.height(); ++y) png_write_row(png, image.row(y));

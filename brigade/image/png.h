@@ -10,14 +10,14 @@
 namespace brigade::image {
 
 struct PngDecodeOptions {
-  /// 1 (grey), 2 (grey and alpha), 3 (RGB), 4 (RGBA), or 0: as the file has it, a palette as RGB.
+  /// 1 (gray), 2 (gray and alpha), 3 (RGB), 4 (RGBA), or 0: as the file has it, a palette as RGB.
   /// Alpha that is not asked for is dropped, not blended; alpha that is missing is 255.
   std::int64_t channels = 0;
   /// More is kResourceExhausted.
   std::int64_t max_pixels = kMaxPixels;
 };
 
-/// The picture in a PNG file of any kind: 1 to 16 bits, grey, palette or colour, interlaced or not.
+/// The picture in a PNG file of any kind: 1 to 16 bits, gray, palette or color, interlaced or not.
 /// Of 16 bits the upper 8 are kept. Bit for bit what tf.io.decode_png gives for uint8, but for
 /// alpha that is missing in a file of less than 8 bits, which there is 1, 3 or 15.
 ///

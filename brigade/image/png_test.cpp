@@ -37,7 +37,7 @@ TEST(DecodePng, GivesTheBitsOfTensorFlow) {
 }
 
 TEST(DecodePng, RefusesMorePixelsThanAllowedAndOtherChannels) {
-  const std::string file = golden_file("png", "grey");
+  const std::string file = golden_file("png", "gray");
   try {
     decode_png(file, {.max_pixels = 33 * 20 - 1});
     FAIL();
@@ -63,7 +63,7 @@ TEST(DecodePng, NamesTheByteWhereItIsBroken) {
 }
 
 TEST(DecodePng, TurnedBitsDoNoHarm) {
-  for (const char* name : {"rgba", "palette with key", "16 bits", "1 bit", "grey with key"}) {
+  for (const char* name : {"rgba", "palette with key", "16 bits", "1 bit", "gray with key"}) {
     testing::expect_turned_bits_do_no_harm(
         [](const std::string& bytes) {
           return decode_png(bytes, {.channels = 3, .max_pixels = 1 << 15});

@@ -7,7 +7,7 @@
 namespace brigade::image {
 
 /// How values between pixels are found. All are those of tf.image.resize without antialias: pixel
-/// centres lie at half coordinates, and what would lie outside is left out. Only kArea averages
+/// centers lie at half coordinates, and what would lie outside is left out. Only kArea averages
 /// over all pixels of a picture that is shrunk; the others sample it.
 enum class Interpolation {
   kBilinear,       ///< From the two nearest pixels each way.

@@ -68,8 +68,8 @@ TEST_F(CsvTensors, SplitsOffTheLabel) {
       *from_csv({iris_}, "species", in_order(with_words_)).iterator().next();
   EXPECT_EQ(features.names(), (NamedTensors::Names{"length", "width"}));
   EXPECT_EQ(values_of(labels), Json({0, 1, 0}));
-  expect_invalid_argument([&] { from_csv({iris_}, "colour", in_order(with_words_)); },
-                          "there is no column \"colour\"; there are: length, width, species");
+  expect_invalid_argument([&] { from_csv({iris_}, "color", in_order(with_words_)); },
+                          "there is no column \"color\"; there are: length, width, species");
 }
 
 Json table_of(const NamedTensors& batch) {
@@ -207,11 +207,11 @@ TEST_F(CsvTensors, RefusesWordsThatNobodyListed) {
 }
 
 TEST_F(CsvTensors, RefusesColumnsThatAreNotThere) {
-  expect_refused({.select_columns = {"colour"}}, "there is no column \"colour\"");
+  expect_refused({.select_columns = {"color"}}, "there is no column \"color\"");
   expect_refused({.select_columns = {"width", "width"}}, "\"width\" comes twice");
   expect_refused({.select_columns = {"width"}, .columns = {{"length", 0.0f}}},
                  "there is no column \"length\"; there are: width");
-  expect_refused({.vocabularies = {{"colour", {"red"}}}}, "there is no column \"colour\"");
+  expect_refused({.vocabularies = {{"color", {"red"}}}}, "there is no column \"color\"");
   expect_refused({.column_names = {"a", "a", "b"}}, "\"a\" comes twice");
   expect_refused({.format = {.select_columns = {1}}}, "name the columns in `select_columns`");
 }

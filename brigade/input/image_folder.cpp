@@ -161,7 +161,7 @@ ImageFolder<T> folder_of(const io::Path& directory, const ImageFolderOptions& op
 
 void check_has_labels(const ImageFolderOptions& options) {
   check_argument(options.labels_from != image::LabelSource::kNone,
-                 "A labelled dataset needs labels; for pictures alone call images_from_directory");
+                 "A labeled dataset needs labels; for pictures alone call images_from_directory");
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ enum class LabelMode {
   kBinary,       ///< float32 [N, 1], 0 or 1; only with two classes
 };
 
-enum class ColourMode { kRgb, kRgba, kGreyscale };
+enum class ColorMode { kRgb, kRgba, kGrayscale };
 
 /// Which part of the files to take where `validation_split` is set.
 enum class Subset { kTraining, kValidation, kBoth };
@@ -52,7 +52,7 @@ struct ImageFolderOptions {
   std::vector<std::int64_t> labels{};
   std::vector<std::string> class_names{};
   LabelMode label_mode = LabelMode::kInt;
-  ColourMode color_mode = ColourMode::kRgb;
+  ColorMode color_mode = ColorMode::kRgb;
   /// Examples a batch; the last one may be smaller.
   std::int64_t batch_size = 32;
   image::Size image_size{256, 256};

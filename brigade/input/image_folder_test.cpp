@@ -92,10 +92,10 @@ TEST_F(ImageFolderTest, GivesBatchesOfResizedPicturesWithTheirLabels) {
   EXPECT_FLOAT_EQ(batches[0].features[1][2][3][4].item<float>(), cat.at(3, 4, 2));
 }
 
-TEST_F(ImageFolderTest, ObeysLayoutColourAndAspect) {
+TEST_F(ImageFolderTest, ObeysLayoutColorAndAspect) {
   auto wanted = options();
   wanted.layout = image::Layout::kChannelsLast;
-  wanted.color_mode = ColourMode::kGreyscale;
+  wanted.color_mode = ColorMode::kGrayscale;
   wanted.aspect_ratio = AspectRatio::kCrop;
   wanted.interpolation = image::Interpolation::kArea;
   const auto batch = walk(image_dataset_from_directory("/pets", wanted).dataset).at(0);
@@ -104,7 +104,7 @@ TEST_F(ImageFolderTest, ObeysLayoutColourAndAspect) {
   const auto middle = dog.view().window(image::window_of_aspect(dog.size(), {8, 10}));
   const auto expected = image::resize(middle, {8, 10}, image::Interpolation::kArea);
   EXPECT_FLOAT_EQ(batch.features[3][7][9][0].item<float>(), expected.at(7, 9, 0));
-  wanted.color_mode = ColourMode::kRgba;
+  wanted.color_mode = ColorMode::kRgba;
   EXPECT_EQ(walk(image_dataset_from_directory("/pets", wanted).dataset).at(0).features.size(3), 4);
 }
 

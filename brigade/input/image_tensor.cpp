@@ -95,14 +95,14 @@ at::Tensor to_tensor(const image::ImageView& picture, image::Layout layout) {
   return tensor.permute({2, 0, 1}).contiguous();
 }
 
-at::Tensor normalise(const image::ImageView& picture, const image::NormaliseOptions& options) {
+at::Tensor normalize(const image::ImageView& picture, const image::NormalizeOptions& options) {
   at::AutoDispatchBelowADInplaceOrView no_autograd;
   const std::int64_t height = picture.height();
   const std::int64_t width = picture.width();
   at::Tensor tensor = options.layout == image::Layout::kChannelsFirst
                           ? at::empty({picture.channels(), height, width}, at::kFloat)
                           : at::empty({height, width, picture.channels()}, at::kFloat);
-  image::normalise(picture, options, values_of<float>(tensor));
+  image::normalize(picture, options, values_of<float>(tensor));
   return tensor;
 }
 

@@ -6,7 +6,7 @@
 
 #include "brigade/image/decode.h"
 #include "brigade/image/image.h"
-#include "brigade/image/normalise.h"
+#include "brigade/image/normalize.h"
 #include "brigade/image/resize.h"
 
 namespace brigade::input {
@@ -18,8 +18,8 @@ at::Tensor to_tensor(const image::ImageView& picture,
                      image::Layout layout = image::Layout::kChannelsFirst);
 
 /// A picture as a network takes it, float [C, H, W] or [H, W, C], in one pass:
-/// `image::normalise`. Call it as `input::normalise`, for that other one is found too.
-at::Tensor normalise(const image::ImageView& picture, const image::NormaliseOptions& options = {});
+/// `image::normalize`. Call it as `input::normalize`, for that other one is found too.
+at::Tensor normalize(const image::ImageView& picture, const image::NormalizeOptions& options = {});
 
 /// The picture in a JPEG, PNG or BMP file as a uint8 tensor: `image::decode_image`.
 at::Tensor decode_to_tensor(std::string_view bytes, const image::DecodeOptions& options = {},

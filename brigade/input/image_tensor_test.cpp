@@ -33,13 +33,13 @@ TEST(ImageTensor, HasEitherLayout) {
   EXPECT_TRUE(at::equal(first.permute({1, 2, 0}), last));
 }
 
-TEST(ImageTensor, NormalisesInOnePass) {
+TEST(ImageTensor, NormalizesInOnePass) {
   const image::Image picture = soft_picture({4, 5}, 3);
   const at::Tensor tensor =
-      input::normalise(picture, {.mean = {0.5F, 0.5F, 0.5F, 0}, .deviation = {2, 2, 2, 1}});
+      input::normalize(picture, {.mean = {0.5F, 0.5F, 0.5F, 0}, .deviation = {2, 2, 2, 1}});
   const at::Tensor expected = (to_tensor(picture).to(at::kFloat) / 255 - 0.5) / 2;
   EXPECT_TRUE(at::allclose(tensor, expected));
-  EXPECT_EQ(input::normalise(picture, {.layout = Layout::kChannelsLast}).sizes(),
+  EXPECT_EQ(input::normalize(picture, {.layout = Layout::kChannelsLast}).sizes(),
             (at::IntArrayRef{4, 5, 3}));
 }
 

@@ -113,7 +113,7 @@ TEST(Mnist, ReadsDebiansFiles) {
     }
   }
   EXPECT_EQ(counts, std::vector<int>(10, 1000));
-  EXPECT_NEAR(sum / (10'000 * 784), 0.2868, 0.0001);  // the mean that everybody normalises by
+  EXPECT_NEAR(sum / (10'000 * 784), 0.2868, 0.0001);  // the mean that everybody normalizes by
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 #include "brigade/image/crop.h"
 #include "brigade/image/decode.h"
 #include "brigade/image/jpeg.h"
-#include "brigade/image/normalise.h"
+#include "brigade/image/normalize.h"
 #include "brigade/io/read_at_most.h"
 
 namespace brigade::input::internal {
@@ -19,13 +19,13 @@ using base::str_cat;
 
 constexpr std::uint64_t kMostBytesOfAPicture = std::uint64_t{1} << 30;
 
-std::int64_t channels_of(ColourMode mode) {
+std::int64_t channels_of(ColorMode mode) {
   switch (mode) {
-    case ColourMode::kRgb:
+    case ColorMode::kRgb:
       return 3;
-    case ColourMode::kRgba:
+    case ColorMode::kRgba:
       return 4;
-    case ColourMode::kGreyscale:
+    case ColorMode::kGrayscale:
       return 1;
   }
   return 3;

@@ -54,7 +54,7 @@ void Conductor::note_gone(int generation, int rank) {
 
 void Conductor::on(const SignalCame& came, Time) {
   if (came.signal == SIGUSR1) return grow();
-  const bool is_first = signalled_.insert(came.host).second;
+  const bool is_first = signaled_.insert(came.host).second;
   if (stop_ == Stop::kSignal) {
     // Whoever stops a job may tell all its hosts; once more at one of them means now.
     if (!is_first) order_(StopOrder{generation_, SIGKILL});
@@ -151,7 +151,7 @@ void Conductor::start(const std::string& note) {
       .generation = ++generation_, .processes = processes_, .standing = standing(note)};
   stop_ = Stop::kNo;
   received_ = 0;
-  signalled_.clear();
+  signaled_.clear();
   first_failure_ = {};
   ended_.clear();
   failure_.reset();

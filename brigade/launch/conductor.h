@@ -72,7 +72,7 @@ class Conductor {
   // Of this generation.
   Stop stop_ = Stop::kNo;
   int received_ = 0;
-  std::set<int> signalled_;  // hosts
+  std::set<int> signaled_;  // hosts
   FirstFailure first_failure_;
   std::map<int, ExitStatus> ended_;   // by rank
   std::optional<NameOrder> failure_;  // as it was named

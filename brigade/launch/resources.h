@@ -15,7 +15,7 @@ struct ResourceShare {
   std::optional<std::string> gpus = std::nullopt;  ///< unset: as it is
 };
 
-/// Divides the cores of this host among `processes`, neighbours together, sizes differing by at
+/// Divides the cores of this host among `processes`, neighbors together, sizes differing by at
 /// most one; none is divided where there are fewer cores than processes, or where cores must not be
 /// pinned. Of `gpus` ("0,1,2,3", the names in CUDA_VISIBLE_DEVICES or all) each gets its part; with
 /// fewer cards than processes they share them in turn. A value that the user has set for one

@@ -26,7 +26,7 @@ constexpr LayerKind layer_kind(std::string_view name) {
 struct NotALayer {};
 
 /// The kind of a layer function. A function of your own becomes a layer that argument scopes know
-/// (Slim: @add_arg_scope) by a specialisation beside its declaration, and by asking `with_defaults`
+/// (Slim: @add_arg_scope) by a specialization beside its declaration, and by asking `with_defaults`
 /// for its options:
 ///
 ///   at::Tensor bottleneck(const at::Tensor& inputs, const BottleneckOptions& options = {});

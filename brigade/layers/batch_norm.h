@@ -43,7 +43,7 @@ at::Tensor batch_norm(const at::Tensor& inputs, const BatchNormOptions& options 
 template <>
 inline constexpr LayerKind kLayerKind<batch_norm> = layer_kind<BatchNormOptions>("batch_norm");
 
-/// `batch_norm` with these options, as the normaliser of another layer. Argument scopes of
+/// `batch_norm` with these options, as the normalizer of another layer. Argument scopes of
 /// `batch_norm` that are open when it runs count too. Slim: normalizer_fn=batch_norm,
 /// normalizer_params=...
 Normalizer batch_normalizer(BatchNormOptions options = {});

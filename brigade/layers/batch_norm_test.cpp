@@ -45,7 +45,7 @@ void expect_values(const at::Tensor& found, const std::vector<double>& wanted) {
 }
 
 // The numbers of the next tests are those of TensorFlow 2.21 with tf_slim 1.1.
-TEST(BatchNorm, NormalisesByTheBatchAndMovesItsStatisticsWithTheUpdate) {
+TEST(BatchNorm, NormalizesByTheBatchAndMovesItsStatisticsWithTheUpdate) {
   Graph graph;
   const auto opened = graph.as_default();
   const auto result = batch_norm(images(), {.decay = 0.9});

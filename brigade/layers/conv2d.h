@@ -30,7 +30,7 @@ struct Conv2dOptions {
   LayerScope scope = {};  ///< default: Conv, Conv_1, ...
 };
 
-/// A convolution of `images` [N, C, H, W] with `num_outputs` kernels, then the normaliser or
+/// A convolution of `images` [N, C, H, W] with `num_outputs` kernels, then the normalizer or
 /// biases, then the activation. Variables: weights [num_outputs, C, kernel height, kernel width],
 /// biases [num_outputs]. Computes where the open device scopes say. TensorFlow: slim.conv2d.
 ///

@@ -63,7 +63,7 @@ TEST(Conv2d, TakesStrideAndPadding) {
   EXPECT_EQ(conv2d(images, 1, 3, {.padding = Padding::kValid, .rate = 2}).size(2), 5);
 }
 
-TEST(Conv2d, ANormaliserTakesThePlaceOfBiases) {
+TEST(Conv2d, ANormalizerTakesThePlaceOfBiases) {
   Graph graph;
   const auto opened = graph.as_default();
   const Normalizer twice = [](const at::Tensor& x) { return x * 2.0; };
@@ -73,7 +73,7 @@ TEST(Conv2d, ANormaliserTakesThePlaceOfBiases) {
   EXPECT_EQ(variables::global_variables().size(), 1u);
 }
 
-TEST(Conv2d, ReluDoesNotOverwriteWhatANormaliserKeeps) {
+TEST(Conv2d, ReluDoesNotOverwriteWhatANormalizerKeeps) {
   Graph graph;
   const auto opened = graph.as_default();
   const auto result = conv2d(at::ones({1, 1, 2, 2}), 1, 1,

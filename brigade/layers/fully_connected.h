@@ -27,7 +27,7 @@ struct FullyConnectedOptions {
   LayerScope scope = {};  ///< default: fully_connected, fully_connected_1, ...
 };
 
-/// `inputs` [..., in] times weights, then the normaliser or biases, then the activation: [...,
+/// `inputs` [..., in] times weights, then the normalizer or biases, then the activation: [...,
 /// num_outputs]. Variables: weights [num_outputs, in] (the transpose of TensorFlow's), biases
 /// [num_outputs]. TensorFlow: slim.fully_connected.
 ///

@@ -14,7 +14,7 @@
 
 namespace brigade::layers {
 
-/// Whether a normalising layer has an offset (`beta`), and whether it has a factor (`gamma`).
+/// Whether a normalizing layer has an offset (`beta`), and whether it has a factor (`gamma`).
 enum class Center { kNo, kYes };
 enum class Scale { kNo, kYes };
 

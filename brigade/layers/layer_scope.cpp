@@ -104,7 +104,7 @@ at::Tensor get_biases(std::int64_t outputs, const at::Tensor& like,
 at::Tensor finished(const OpenLayer& layer, const LayerArguments& arguments, at::Tensor result) {
   const Activation activation = arguments.activation.value_or(relu);
   if (arguments.normalizer && *arguments.normalizer) {
-    // A normaliser may need its result for backward, so nothing may overwrite it.
+    // A normalizer may need its result for backward, so nothing may overwrite it.
     result = (*arguments.normalizer)(result);
     if (activation) result = activation(result);
   } else {

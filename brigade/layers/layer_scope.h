@@ -79,11 +79,11 @@ variables::VariableOptions model_variable(const variables::Initializer& initiali
 /// The weights of a layer, as its options say; Glorot uniform if they say nothing.
 at::Tensor get_weights(const char* name, std::vector<std::int64_t> shape, const at::Tensor& like,
                        const LayerArguments& arguments);
-/// The biases, or an undefined tensor where a normaliser takes their place or there are none.
+/// The biases, or an undefined tensor where a normalizer takes their place or there are none.
 at::Tensor get_biases(std::int64_t outputs, const at::Tensor& like,
                       const LayerArguments& arguments);
 
-/// Normaliser, activation, collections: how layers end.
+/// Normalizer, activation, collections: how layers end.
 at::Tensor finished(const OpenLayer& layer, const LayerArguments& arguments, at::Tensor result);
 
 }  // namespace brigade::layers

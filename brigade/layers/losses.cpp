@@ -112,7 +112,7 @@ at::Tensor sparse_categorical_crossentropy(const at::Tensor& predictions, const 
                                            const LossOptions& options) {
   const auto numbers = checked_labels("sparse_categorical_crossentropy", predictions, labels);
   if (options.from == From::kLogits) return cross_entropy(predictions, numbers, options.reduction);
-  // The softmax of the logarithms is what normalises.
+  // The softmax of the logarithms is what normalizes.
   const auto logits = at::log(at::clamp(predictions, kEpsilon, 1.0 - kEpsilon));
   return cross_entropy(logits, numbers, options.reduction);
 }
@@ -131,8 +131,8 @@ at::Tensor categorical_crossentropy(const at::Tensor& predictions, const at::Ten
   if (options.from == From::kLogits) {
     return reduce(-(target * at::log_softmax(predictions, 1)).sum(1), options.reduction);
   }
-  const auto normalised = predictions / predictions.sum(1, /*keepdim=*/true);
-  const auto logs = at::log(at::clamp(normalised, kEpsilon, 1.0 - kEpsilon));
+  const auto normalized = predictions / predictions.sum(1, /*keepdim=*/true);
+  const auto logs = at::log(at::clamp(normalized, kEpsilon, 1.0 - kEpsilon));
   return reduce(-(target * logs).sum(1), options.reduction);
 }
 

@@ -26,7 +26,7 @@ namespace brigade::layers::losses {
 
 /// What `predictions` holds.
 enum class From {
-  kLogits,  ///< Unnormalised scores: the softmax is taken inside, which is exact for extreme scores
+  kLogits,  ///< Unnormalized scores: the softmax is taken inside, which is exact for extreme scores
             ///< too.
   kProbabilities,  ///< The output of a softmax: clipped to [1e-7, 1 - 1e-7] before the logarithm,
                    ///< as Keras does.
@@ -52,13 +52,13 @@ struct LossOptions {
 at::Tensor sparse_softmax_cross_entropy(const at::Tensor& logits, const at::Tensor& labels);
 
 /// Cross entropy between `predictions` [N, classes] and class numbers `labels` [N] (any integral
-/// type). Probabilities are clipped, then normalised to sum to 1. Keras:
+/// type). Probabilities are clipped, then normalized to sum to 1. Keras:
 /// `SparseCategoricalCrossentropy`.
 at::Tensor sparse_categorical_crossentropy(const at::Tensor& predictions, const at::Tensor& labels,
                                            const LossOptions& options = {});
 
 /// Cross entropy between `predictions` [N, classes] and a distribution over the classes an example,
-/// `labels` of the same shape (one-hot, or smoothed). Probabilities are normalised to sum to 1,
+/// `labels` of the same shape (one-hot, or smoothed). Probabilities are normalized to sum to 1,
 /// then clipped. Keras: `CategoricalCrossentropy`.
 at::Tensor categorical_crossentropy(const at::Tensor& predictions, const at::Tensor& labels,
                                     const LossOptions& options = {});
@@ -71,7 +71,7 @@ at::Tensor categorical_crossentropy(const at::Tensor& predictions, const at::Ten
 at::Tensor compute_average_loss(const at::Tensor& per_example, std::int64_t global_batch_size,
                                 const std::optional<at::Tensor>& sample_weight = std::nullopt);
 
-/// `loss` divided by the number of replicas: every replica computes the same regularisation loss,
+/// `loss` divided by the number of replicas: every replica computes the same regularization loss,
 /// and their sum must count it once. Throws `kInvalidArgument` unless `num_replicas` is positive.
 /// TensorFlow: `tf.nn.scale_regularization_loss`.
 at::Tensor scale_regularization_loss(const at::Tensor& loss, std::int64_t num_replicas);

@@ -80,7 +80,7 @@ TEST(SparseCategoricalCrossentropy, ClipsProbabilitiesAsKeras) {
   EXPECT_NEAR(loss.item<double>(), -std::log(1e-7), 1e-9);
 }
 
-TEST(SparseCategoricalCrossentropy, NormalisesProbabilities) {
+TEST(SparseCategoricalCrossentropy, NormalizesProbabilities) {
   const auto loss = sparse_categorical_crossentropy(tensor({0.1, 0.3}, {1, 2}), numbers({1}),
                                                     {.from = From::kProbabilities});
   EXPECT_NEAR(loss.item<double>(), kFirst, 1e-14);

@@ -9,7 +9,7 @@ namespace brigade::layers {
 /// 0, both gradients are 0).
 ///
 /// Contiguous float32 and float64 tensors on the CPU with even H and W, W at least 8, take a kernel
-/// of our own: libtorch's max_pool2d is not vectorised for this layout and costs more than ten
+/// of our own: libtorch's max_pool2d is not vectorized for this layout and costs more than ten
 /// times as much. It keeps one byte an output for backward instead of the whole input. Everything
 /// else goes through libtorch's two operations. NaN is handed on, ties go to the first of the
 /// window, as libtorch does.

@@ -5,7 +5,7 @@
 #include "brigade/layers/layer_arguments.h"
 #include "brigade/variables/variable.h"
 
-/// What normalising layers share. For layers.
+/// What normalizing layers share. For layers.
 namespace brigade::layers {
 
 /// The variables beta (zeros) and gamma (ones) [C] of `like` [N, C, ...], or an undefined tensor.
@@ -32,7 +32,7 @@ struct MovingStatistics {
 };
 MovingStatistics get_moving_statistics(const at::Tensor& like, const LayerArguments& arguments);
 
-/// `inputs` [N, C, ...] normalised by the statistics of the replica's batch or of the global one,
+/// `inputs` [N, C, ...] normalized by the statistics of the replica's batch or of the global one,
 /// towards which the moving ones then move; in evaluation by the moving ones. A batch without
 /// examples, of those that count, leaves them alone.
 at::Tensor normalized(const at::Tensor& inputs, const MovingStatistics& statistics,

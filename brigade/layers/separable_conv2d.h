@@ -35,7 +35,7 @@ struct SeparableConv2dOptions {
 };
 
 /// A convolution of each channel of `images` [N, C, H, W] alone, then one by one pixel over all
-/// channels, then the normaliser or biases, then the activation. Without a number of outputs the
+/// channels, then the normalizer or biases, then the activation. Without a number of outputs the
 /// second convolution is left out, and C * depth_multiplier channels come out. Variables:
 /// depthwise_weights [C * depth_multiplier, 1, kernel height, kernel width], pointwise_weights
 /// [num_outputs, C * depth_multiplier, 1, 1], biases. TensorFlow: slim.separable_conv2d (whose

@@ -152,7 +152,7 @@ TEST(SlimNames, DeviceScopesAreAskedForLayersAndVariables) {
   EXPECT_EQ(asked, (Names{"Flatten/Reshape", "fc/MatMul", "fc/weights", "fc/biases"}));
 }
 
-TEST(SlimNames, RegularisersAndCollectionsBelongToTheVariable) {
+TEST(SlimNames, RegularizersAndCollectionsBelongToTheVariable) {
   Graph graph;
   const auto opened = graph.as_default();
   const auto defaults =

@@ -84,7 +84,7 @@ TEST(UnitNorm, GivesRowsTheLengthOne) {
   EXPECT_THROW(unit_norm(at::ones({2, 4}), 2), Error);
 }
 
-TEST(LayerNorm, NormalisesEveryExample) {
+TEST(LayerNorm, NormalizesEveryExample) {
   variables::Graph graph;
   const auto opened = graph.as_default();
   expect_values(layer_norm(sawtooth({2, 4}, 8)).flatten().slice(0, 0, 6),

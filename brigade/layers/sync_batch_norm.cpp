@@ -21,7 +21,7 @@ void copy_values(const at::Tensor& to, const at::Tensor& from) {
 }
 
 template <class Impl>
-SyncBatchNorm synchronised(Impl& plain) {
+SyncBatchNorm synchronized(Impl& plain) {
   SyncBatchNorm result(plain.options);
   const at::NoGradGuard no_gradients;
   copy_values(result->weight, plain.weight);
@@ -51,9 +51,9 @@ void check_keeps_none(const std::string& name, const nn::Module& layer) {
 
 nn::AnyModule converted(const std::string& name, const nn::AnyModule& layer) {
   const std::shared_ptr<nn::Module> module = layer.ptr();
-  if (auto* plain = module->as<nn::BatchNorm1d>()) return nn::AnyModule(synchronised(*plain));
-  if (auto* plain = module->as<nn::BatchNorm2d>()) return nn::AnyModule(synchronised(*plain));
-  if (auto* plain = module->as<nn::BatchNorm3d>()) return nn::AnyModule(synchronised(*plain));
+  if (auto* plain = module->as<nn::BatchNorm1d>()) return nn::AnyModule(synchronized(*plain));
+  if (auto* plain = module->as<nn::BatchNorm2d>()) return nn::AnyModule(synchronized(*plain));
+  if (auto* plain = module->as<nn::BatchNorm3d>()) return nn::AnyModule(synchronized(*plain));
   check_keeps_none(name, *module);
   return layer;
 }

@@ -123,7 +123,7 @@ struct GlobalMoments : Function<GlobalMoments> {
 
 /// (x - mean) / sqrt(variance + epsilon) * gamma + beta, for moments that are inputs like any
 /// other.
-struct Normalise : Function<Normalise> {
+struct Normalize : Function<Normalize> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x,
                             const at::Tensor& moments, const at::Tensor& gamma,
                             const at::Tensor& beta, double epsilon) {
@@ -185,7 +185,7 @@ GlobalBatchNorm global_batch_norm(comm::Communicator& ranks, const at::Tensor& i
   // libtorch's functions with a backward of their own take no undefined tensors.
   const at::Tensor constant = widened(inputs.detach().new_ones({inputs.size(1)}));
   return {.result =
-              Normalise::apply(inputs, moments, gamma.defined() ? widened(gamma) : constant,
+              Normalize::apply(inputs, moments, gamma.defined() ? widened(gamma) : constant,
                                beta.defined() ? widened(beta) : at::zeros_like(constant), epsilon),
           .mean = moments.detach()[0],
           .variance = moments.detach()[1],

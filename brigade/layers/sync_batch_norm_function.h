@@ -6,14 +6,14 @@
 
 #include "brigade/comm/communicator.h"
 
-/// What the forms of synchronised batch norm share. For layers.
+/// What the forms of synchronized batch norm share. For layers.
 namespace brigade::layers {
 
-/// The ranks whose batches are normalised as one: those of the calling replica, or null where it is
+/// The ranks whose batches are normalized as one: those of the calling replica, or null where it is
 /// alone or no replica runs.
 comm::Communicator* ranks_of_global_batch();
 
-/// Inputs normalised by the batch of all ranks, and what that batch is.
+/// Inputs normalized by the batch of all ranks, and what that batch is.
 struct GlobalBatchNorm {
   at::Tensor result;
   at::Tensor mean, variance;  ///< [C], float64, on the inputs' device; the variance is the batch's

@@ -155,7 +155,7 @@ TEST(SyncBatchNorm, AloneAndInEvaluationIsLibtorchs) {
   });
 }
 
-TEST(SyncBatchNorm, NormalisesNarrowTypesByStatisticsInFloat) {
+TEST(SyncBatchNorm, NormalizesNarrowTypesByStatisticsInFloat) {
   comm::run_ranks_successfully(2, [](comm::Communicator& ranks) {
     const InReplica replica(ranks);
     SyncBatchNorm module{torch::nn::BatchNormOptions(kChannels)};

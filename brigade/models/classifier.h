@@ -8,7 +8,7 @@ namespace brigade::models {
 /// A module that gives every example one score a class. What `make_model` returns, so that a
 /// program can choose a model by name; code that knows its model uses the concrete class.
 ///
-/// Weights are initialised as libtorch does by default, from the calling thread's generator: seed
+/// Weights are initialized as libtorch does by default, from the calling thread's generator: seed
 /// it first. Thread-safety: one forward at a time, as any torch::nn::Module.
 class Classifier : public torch::nn::Module {
  public:

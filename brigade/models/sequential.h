@@ -13,7 +13,7 @@
 namespace brigade::models {
 
 struct SequentialOptions {
-  /// Of one example: {1, 28, 28} for grey images. With it, shapes are checked at once and a summary
+  /// Of one example: {1, 28, 28} for gray images. With it, shapes are checked at once and a summary
   /// can be had before there is data.
   std::optional<ExampleShape> input_shape = std::nullopt;
   std::string name = "sequential";

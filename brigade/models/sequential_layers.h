@@ -70,8 +70,8 @@ struct Dropout {
   std::string name = {};
 };
 
-/// Normalises each channel (dimension 1): in training by the batch, else by moving statistics.
-/// Under several replicas each normalises by its own share, as in Keras. Variables: gamma, beta,
+/// Normalizes each channel (dimension 1): in training by the batch, else by moving statistics.
+/// Under several replicas each normalizes by its own share, as in Keras. Variables: gamma, beta,
 /// moving_mean, moving_variance.
 struct BatchNormalization {
   double momentum = 0.99;

@@ -26,7 +26,7 @@ struct MovingAverageOptions {
   std::string name = "ExponentialMovingAverage";
 };
 
-/// Averages of weights over the steps, which often generalise better than the last weights:
+/// Averages of weights over the steps, which often generalize better than the last weights:
 /// average -= (1 - decay) * (average - variable). TensorFlow: tf.train.ExponentialMovingAverage.
 ///
 ///   ExponentialMovingAverage ema({.decay = 0.999}, trained);
@@ -34,7 +34,7 @@ struct MovingAverageOptions {
 ///   { const AveragedWeights averaged(ema); evaluate(...); }
 ///
 /// Kept once, on the device of replica 0, however many replicas there are: float32 for half types,
-/// else the variable's dtype. Variables that are synchronised on read are averaged as they are
+/// else the variable's dtype. Variables that are synchronized on read are averaged as they are
 /// read.
 ///
 /// Thread-safety: outside of replicas, from one thread.

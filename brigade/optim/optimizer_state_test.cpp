@@ -47,7 +47,7 @@ std::vector<std::pair<std::int64_t, std::int64_t>> ranges(const std::vector<Upda
 
 using Ranges = std::vector<std::pair<std::int64_t, std::int64_t>>;
 
-TEST(OptimizerState, NeighboursUpdatedAlikeAreOneRun) {
+TEST(OptimizerState, NeighborsUpdatedAlikeAreOneRun) {
   const ThreeVariables three;
   const OptimizerState state(Sgd{}.rule(), three.variables, {});
   const auto runs = state.runs({true, true, true});

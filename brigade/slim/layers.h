@@ -30,7 +30,7 @@
 #include "brigade/variables/initializer.h"
 #include "brigade/variables/variable_scope.h"
 
-/// Layers, losses, regularisers, initialisers and lists of variables under the names that TF-Slim
+/// Layers, losses, regularizers, initializers and lists of variables under the names that TF-Slim
 /// has for them, so that `slim::conv2d(net, 64, 3, {.scope = "conv1"})` reads as it did there.
 /// Nothing here but names: what they do is said where they are declared.
 namespace brigade::slim {

@@ -130,7 +130,7 @@ TEST(LearningSession, WritesTheLossOrWhatTheProgramSays) {
   EXPECT_THAT(train::scalars_in(*other.files, "/run"), Not(Contains("loss@1")));
 }
 
-TEST(LearningSession, InitialisesOnlyWhereThereIsNoCheckpoint) {
+TEST(LearningSession, InitializesOnlyWhereThereIsNoCheckpoint) {
   const auto files = memory();
   for (const int run : {1, 2}) {
     Process process(files);

@@ -44,7 +44,7 @@ enum class CloneWeight {
 struct CloneOptions {
   CloneInput input = CloneInput::kBatchEach;
   CloneWeight weight = CloneWeight::kEqual;
-  /// Whether the variables' regularisers are added, once, to the first clone's loss.
+  /// Whether the variables' regularizers are added, once, to the first clone's loss.
   layers::v1::losses::Regularization regularization = layers::v1::losses::Regularization::kYes;
   /// Threads of each clone on CPU.
   int threads_per_clone = 1;
@@ -71,7 +71,7 @@ class CloneSet {
   /// Calls `pass` as the calling clone's (outside of clones as the first one's): in its scopes.
   void run_in_scopes(const std::function<void()>& pass) const;
   /// The same, and what the clone adds to the total loss: the sum of its losses by its weight, and
-  /// in the first clone the regularisation. Throws kFailedPrecondition if it made no loss.
+  /// in the first clone the regularization. Throws kFailedPrecondition if it made no loss.
   at::Tensor total_loss(const std::function<void()>& pass) const;
 
   const std::vector<Clone>& clones() const { return clones_; }
@@ -133,7 +133,7 @@ Clones<B> create_clones(const DeploymentConfig& config,
 }
 
 /// Trains the clones with `rule`: each clone's loss is divided by the number of clones, their
-/// gradients are summed on the optimizer's device and applied once. Regularisation is added to the
+/// gradients are summed on the optimizer's device and applied once. Regularization is added to the
 /// first clone alone, and only the first clone's update ops run: every clone's moving statistics
 /// are the first one's. A clone that is left without a batch at the end of the data adds nothing.
 ///

@@ -41,7 +41,7 @@ DeploymentConfig clones(int count) {
   return DeploymentConfig({.num_clones = count, .clone_on_cpu = CloneOnCpu::kYes});
 }
 
-/// Two losses and a regularised weight.
+/// Two losses and a regularized weight.
 void linear_model(const at::Tensor& x) {
   const variables::VariableOptions decayed{.dtype = at::kDouble,
                                            .regularizer = layers::l2_regularizer(0.3)};
@@ -61,7 +61,7 @@ at::Tensor trained(int count, const CloneOptions& options, std::int64_t rows, st
   return trained(deploy(clones(count), linear_model, batches(rows, batch), kSgd, options));
 }
 
-TEST(ModelDeploy, ClonesOnSlicesTrainAsOneOnTheWholeAndRegulariseOnce) {
+TEST(ModelDeploy, ClonesOnSlicesTrainAsOneOnTheWholeAndRegularizeOnce) {
   const at::Tensor one = trained(1, kSlices, 24, 8);
   EXPECT_TRUE(at::allclose(one, trained(2, kSlices, 24, 8), 1e-12, 1e-12));
   EXPECT_TRUE(at::allclose(one, trained(4, kSlices, 24, 8), 1e-12, 1e-12));
@@ -92,7 +92,7 @@ TEST(ModelDeploy, EqualWeightsAreSlimsAndWeightsByExamplesAreExact) {
   EXPECT_FALSE(at::allclose(one, trained(3, kSlices, 10, 5), 1e-6, 1e-6));
 }
 
-TEST(ModelDeploy, RegularisationCanBeLeftOut) {
+TEST(ModelDeploy, RegularizationCanBeLeftOut) {
   CloneOptions plain = kSlices;
   plain.regularization = losses::Regularization::kNo;
   const auto loss = [](const CloneOptions& options) {

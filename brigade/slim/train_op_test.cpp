@@ -49,7 +49,7 @@ GlobalBatchSource<at::Tensor> batches(std::vector<std::int64_t> sizes) {
       };
 }
 
-/// A linear model with a regularised weight and a variable that the loss does not depend on.
+/// A linear model with a regularized weight and a variable that the loss does not depend on.
 at::Tensor regression(const at::Tensor& x) {
   const variables::VariableOptions decayed{.dtype = at::kDouble,
                                            .regularizer = layers::l2_regularizer(0.1)};
@@ -246,14 +246,14 @@ TEST(TrainOp, TakesADatasetOneWalkLong) {
   EXPECT_EQ(steps, 3);
 }
 
-at::Tensor normalised(const at::Tensor& x) {
+at::Tensor normalized(const at::Tensor& x) {
   const at::Tensor w = get_variable("w", {{3}}, kWide).local();
   return (layers::batch_norm(x, {.decay = 0.5}) * w).square().mean();
 }
 
 /// The moving mean after one step on the first four rows.
 at::Tensor moving_mean(distribute::Strategy& strategy, UpdateOps update_ops) {
-  const auto train_op = create_train_op<at::Tensor>(strategy, normalised, batches({4}),
+  const auto train_op = create_train_op<at::Tensor>(strategy, normalized, batches({4}),
                                                     optim::Sgd{}, {.update_ops = update_ops});
   train_op();
   const auto scope = strategy.scope();
@@ -275,7 +275,7 @@ TEST(TrainOp, AStepThatIsTriedAgainRunsItsUpdateOpsOnce) {
     const distribute::ReplicaContext* context = distribute::current_replica_context();
     if (fails && context != nullptr && context->replica_id() == 1)
       throw Error(ErrorCode::kAborted, "a peer is gone");
-    return normalised(x);
+    return normalized(x);
   };
   const auto train_op =
       create_train_op<at::Tensor>(strategy, total_loss, batches({4}), optim::Sgd{});
@@ -292,7 +292,7 @@ TEST(TrainOp, ArgumentScopesOfItsMakingCountInEveryStep) {
   MirroredStrategy strategy(cpus(2));
   const auto train_op = [&] {
     const auto defaults = layers::arg_scope<layers::batch_norm>({.scale = layers::Scale::kYes});
-    return create_train_op<at::Tensor>(strategy, normalised, batches({4, 4}),
+    return create_train_op<at::Tensor>(strategy, normalized, batches({4, 4}),
                                        optim::Sgd{.learning_rate = 0.1});
   }();
   train_op();

@@ -46,7 +46,7 @@ struct TrainOpOptions {
   std::vector<std::string> variables_to_train = {};
   CheckNumerics check_numerics = CheckNumerics::kYes;
   UpdateOps update_ops = UpdateOps::kRun;
-  /// What the total loss of one replica stands for. Regularisation losses in it count once under
+  /// What the total loss of one replica stands for. Regularization losses in it count once under
   /// kMeanOverExamples; under the others the loss function must see to that.
   distribute::LossScale loss_scale = distribute::LossScale::kMeanOverExamples;
   /// An int64 variable that counts updates. Unset: "global_step", made if there is none.

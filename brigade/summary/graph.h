@@ -17,7 +17,7 @@ using Shape = std::vector<std::int64_t>;
 using Attribute = std::variant<std::string, std::int64_t, double, bool, Shape>;
 
 /// A node of a model's graph: a layer, a variable, an operation. TensorBoard groups nodes by the
-/// parts of their names ("conv1/weights" lies in "conv1") and colours them by device.
+/// parts of their names ("conv1/weights" lies in "conv1") and colors them by device.
 struct GraphNode {
   std::string name;
   std::string op;      ///< What it is: "Conv2D", "VariableV2".

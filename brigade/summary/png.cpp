@@ -47,11 +47,11 @@ void check_image(const ImageView& image) {
 }
 
 std::string header_of(const ImageView& image) {
-  constexpr std::array<char, 5> kColourTypes = {0, 0, 4, 2, 6};  // by the number of channels
+  constexpr std::array<char, 5> kColorTypes = {0, 0, 4, 2, 6};  // by the number of channels
   std::string header = big_endian(static_cast<std::uint32_t>(image.width)) +
                        big_endian(static_cast<std::uint32_t>(image.height));
   header += '\x08';  // bits a channel
-  header += kColourTypes[static_cast<std::size_t>(image.channels)];
+  header += kColorTypes[static_cast<std::size_t>(image.channels)];
   header.append(3, '\0');  // the only compression, the only set of filters, not interlaced
   return header;
 }

@@ -17,7 +17,7 @@ struct NodeTiming {
 };
 
 /// The timings of one step as TensorFlow's protobuf message `RunMetadata`, from which TensorBoard
-/// colours the graph by time. Devices come in the order of their names. Throws kInvalidArgument if
+/// colors the graph by time. Devices come in the order of their names. Throws kInvalidArgument if
 /// a name is not UTF-8 or a duration negative.
 std::string encode_run_metadata(std::span<const NodeTiming> timings);
 

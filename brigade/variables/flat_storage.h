@@ -37,7 +37,7 @@ struct Controller {
 /// Under a controller the home is the truth: optimizers update it, and `refresh` then brings each
 /// copy up to date by one flat copy, once a step.
 ///
-/// Thread-safety: immutable but for the elements, whose owners synchronise.
+/// Thread-safety: immutable but for the elements, whose owners synchronize.
 class FlatStorage {
  public:
   /// Lays out variables of `sizes` elements each. `devices` has one entry a replica; `controller`

@@ -22,7 +22,7 @@ TEST(FlatStorage, EveryVariableBeginsAtA64ByteLine) {
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(floats.buffer(0).const_data_ptr()) % 64, 0u);
 }
 
-TEST(FlatStorage, SaysWhereANeighbourBegins) {
+TEST(FlatStorage, SaysWhereANeighborBegins) {
   const FlatStorage storage(at::kFloat, kSizes, kTwoCpus, Sharing::kOneStorage);
   EXPECT_EQ(storage.next_offset(3), 16);
   EXPECT_EQ(storage.next_offset(16), 16);

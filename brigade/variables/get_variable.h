@@ -18,14 +18,14 @@ namespace brigade::variables {
 /// TensorFlow: tf.get_variable.
 ///
 /// Without a shape any shape is found. The dtype is always asked for: the call's, the
-/// initialiser's, the scope's, else float32; so, as in TensorFlow, an int64 variable is not found
+/// initializer's, the scope's, else float32; so, as in TensorFlow, an int64 variable is not found
 /// without naming its dtype. Custom getters of the open scopes stand between the call and the
 /// store.
 ///
 /// Throws kAlreadyExists if the name exists and the scope does not reuse; kNotFound if it does not
 /// exist and the scope reuses; kInvalidArgument if shape or dtype differ from the existing
-/// variable's (naming both), for no shape where the initialiser brings none, for a shape beside an
-/// initialiser that is a value, and for an initialiser of another dtype; kFailedPrecondition
+/// variable's (naming both), for no shape where the initializer brings none, for a shape beside an
+/// initializer that is a value, and for an initializer of another dtype; kFailedPrecondition
 /// without a graph, or if the partitioner in force cuts the variable (use
 /// `get_partitioned_variable`).
 Variable get_variable(const std::string& name,

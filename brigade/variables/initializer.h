@@ -7,12 +7,12 @@
 #include <optional>
 #include <string>
 
-/// How variables begin. Every initialiser is a pure function of shape, dtype and seed, computed on
+/// How variables begin. Every initializer is a pure function of shape, dtype and seed, computed on
 /// the CPU; `get_variable` derives the seed from the root seed and the variable's full name. So
 /// neither the order in which variables are made, nor the device that they live on, nor what else
 /// is in the model changes a value.
 ///
-/// Weights are laid out as libtorch's: [outputs, inputs, window...]. An initialiser that asks for
+/// Weights are laid out as libtorch's: [outputs, inputs, window...]. An initializer that asks for
 /// the number of inputs (`fan_in`) takes dimension 1 times the window, for outputs dimension 0
 /// times the window; with one dimension both are its size, with none 1.
 ///
@@ -39,7 +39,7 @@ class Initializer {
   const std::optional<at::Tensor>& value() const { return value_; }
   const std::optional<at::ScalarType>& dtype() const { return dtype_; }
 
-  /// A new tensor on the CPU. Throws kInvalidArgument if the initialiser does not fit the shape or
+  /// A new tensor on the CPU. Throws kInvalidArgument if the initializer does not fit the shape or
   /// dtype, naming both.
   at::Tensor operator()(at::IntArrayRef shape, at::ScalarType dtype, std::uint64_t seed) const;
 

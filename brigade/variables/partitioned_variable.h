@@ -39,7 +39,7 @@ class PartitionedVariable {
 /// partitioner, in a scope that reuses.
 ///
 /// The first value is that of the whole, cut: into how many parts it is cut changes no value. (In
-/// TensorFlow each part is drawn by itself, so it does.) Custom getters get each part; regularisers
+/// TensorFlow each part is drawn by itself, so it does.) Custom getters get each part; regularizers
 /// count for each part.
 ///
 /// Throws as `get_variable`, and kInvalidArgument for a partitioner that cuts more than one axis or

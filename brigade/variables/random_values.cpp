@@ -66,7 +66,7 @@ double dot(const double* a, const double* b, std::int64_t size) {
 /// Makes the `count` rows of `size` elements orthonormal by Gram and Schmidt's way, modified: for
 /// random rows that is exact far beyond float32. libtorch's QR would be faster for large matrices,
 /// but its last digits depend on the number of threads.
-void orthonormalise(double* rows, std::int64_t count, std::int64_t size) {
+void orthonormalize(double* rows, std::int64_t count, std::int64_t size) {
   for (std::int64_t k = 0; k < count; ++k) {
     double* row = rows + k * size;
     const double scale = 1.0 / std::sqrt(dot(row, row, size));
@@ -114,7 +114,7 @@ at::Tensor uniform(at::IntArrayRef shape, at::ScalarType dtype, std::uint64_t se
 at::Tensor orthonormal(std::int64_t rows, std::int64_t columns, std::uint64_t seed) {
   const auto few = std::min(rows, columns), many = std::max(rows, columns);
   const auto matrix = normal({few, many}, at::kDouble, seed, 0.0, 1.0);
-  orthonormalise(matrix.mutable_data_ptr<double>(), few, many);
+  orthonormalize(matrix.mutable_data_ptr<double>(), few, many);
   return rows > columns ? matrix.t().contiguous() : matrix;
 }
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-/// What the random initialisers are made of: new tensors on the CPU, a pure function of their
+/// What the random initializers are made of: new tensors on the CPU, a pure function of their
 /// arguments, with the same bits for any number of threads and under every version of libtorch.
 /// `dtype` is a floating one; half types get rounded float32 values.
 ///

@@ -89,7 +89,7 @@ void validate(const VariableSpec& spec) {
   check_argument(
       spec.synchronization != Synchronization::kOnRead || spec.trainable == Trainable::kNo,
       str_cat("Variable '", spec.name,
-              "' is synchronised on read and therefore cannot be trainable."));
+              "' is synchronized on read and therefore cannot be trainable."));
 }
 
 Variable VariableBuilder::build() && {

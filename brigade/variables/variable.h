@@ -51,7 +51,7 @@ struct VariableSpec {
 };
 
 /// Throws kInvalidArgument for what can have no meaning: no name, no initial value, synchronization
-/// kNone, the mean of an integral variable, a trainable variable that is synchronised on read.
+/// kNone, the mean of an integral variable, a trainable variable that is synchronized on read.
 void validate(const VariableSpec& spec);
 
 /// A name with components: one tensor for each replica, on that replica's device. Inside

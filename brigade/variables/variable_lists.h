@@ -29,7 +29,7 @@ std::vector<Variable> get_model_variables(std::string_view scope = "");
 std::vector<Variable> get_variables_to_restore(std::span<const std::string> include = {},
                                                std::span<const std::string> exclude = {});
 
-/// The regularisers' values of all variables that have one, each once, in the order of their
+/// The regularizers' values of all variables that have one, each once, in the order of their
 /// making. In a replica of its own components. Differentiable.
 std::vector<at::Tensor> get_regularization_losses(std::string_view scope = "");
 

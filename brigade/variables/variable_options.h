@@ -28,7 +28,7 @@ struct VariableOptions {
   /// Called for `get_regularization_losses`; remembered when the variable is created, once, however
   /// many towers use it. Default: the scope's.
   Regularizer regularizer = {};
-  /// Default: kYes, and kNo for variables that are synchronised on read.
+  /// Default: kYes, and kNo for variables that are synchronized on read.
   std::optional<Trainable> trainable = std::nullopt;
   /// Names of collections to be in. Default: `kGlobalVariables`. A trainable variable is in
   /// `kTrainableVariables` in any case.

@@ -30,8 +30,8 @@ Variable fetch(Graph& graph, const CustomGetter& getter, Reuse reuse,
                const GetVariableRequest& request);
 Variable fetch(Graph& graph, const VariableScope& scope, const GetVariableRequest& request);
 
-/// The shape asked for, or that of an initialiser that is a value; empty if neither is known.
-/// Throws kInvalidArgument if both are given, or for an initialiser of another dtype.
+/// The shape asked for, or that of an initializer that is a value; empty if neither is known.
+/// Throws kInvalidArgument if both are given, or for an initializer of another dtype.
 OptionalShape check_initializer(const GetVariableRequest& request);
 
 /// The first value of the variable `request.name`. Depends on the store's seed and the name, not on

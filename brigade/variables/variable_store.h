@@ -57,7 +57,7 @@ struct Partition {
 /// Where variables of one job are made: it knows how many replicas there are and on which devices,
 /// and gives every variable one component for each. A strategy owns one; its `scope()` makes it the
 /// current one. Variables made by `get_variable` are kept here by name, with their collections and
-/// regularisers, as long as the store lives; those of modules live as long as their model.
+/// regularizers, as long as the store lives; those of modules live as long as their model.
 ///
 /// Thread-safety: all members may be called from any thread. Those that make or move variables
 /// throw kFailedPrecondition inside replicas.
@@ -97,7 +97,7 @@ class VariableStore {
   std::optional<Partition> partition(std::string_view name) const;
 
   /// The variables made by name whose name begins with `prefix`, in the order of their making: all
-  /// of them, those of a collection, those with a regulariser.
+  /// of them, those of a collection, those with a regularizer.
   std::vector<Variable> variables() const;
   std::vector<Variable> variables(std::string_view collection, std::string_view prefix = "") const;
   std::vector<NamedVariable> regularized(std::string_view prefix = "") const;

@@ -118,7 +118,7 @@ TEST_P(CommunicatorContract, ReductionsAreTheSameBitsInEveryRankAndRun) {
 
 TEST_P(CommunicatorContract, HalfAndBFloat16AreAddedInFloat32AndRoundedOnce) {
   run([&](Communicator& communicator) {
-    // The sums themselves are beyond half, or lie where its neighbours are further apart than what
+    // The sums themselves are beyond half, or lie where its neighbors are further apart than what
     // is added.
     const auto reduced = [&](at::ScalarType dtype, double first, double others, std::int64_t size,
                              ReduceOp op) {

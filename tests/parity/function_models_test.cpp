@@ -30,7 +30,7 @@ using distribute::Strategy;
 constexpr std::int64_t kExamples = 10;
 constexpr std::int64_t kGlobalBatch = 4;  // batches of 4, 4 and 2: uneven, and empty shares of four
 
-/// A convolution with batch norm on its moving statistics, and a regularised classifier.
+/// A convolution with batch norm on its moving statistics, and a regularized classifier.
 at::Tensor model(const at::Tensor& images) {
   const auto defaults = layers::arg_scope<layers::conv2d, layers::fully_connected>(
       {.weights_regularizer = layers::l2_regularizer(1e-2)});
@@ -89,9 +89,9 @@ TEST_P(FunctionModels, NReplicasTrainAsOne) {
     const std::vector<at::Tensor> together = trained(*strategy, 3);
     ASSERT_EQ(alone.size(), together.size());
     for (std::size_t i = 0; i < alone.size(); ++i) {
-      const double travelled = (alone[i] - start[i]).abs().max().item<double>();
+      const double traveled = (alone[i] - start[i]).abs().max().item<double>();
       const double apart = (alone[i] - together[i]).abs().max().item<double>();
-      EXPECT_LE(apart, 1e-10 * travelled) << "variable " << i << ", " << replicas << " replicas";
+      EXPECT_LE(apart, 1e-10 * traveled) << "variable " << i << ", " << replicas << " replicas";
     }
   }
 }

@@ -29,7 +29,7 @@ using distribute::MirroredStrategy;
 using distribute::Strategy;
 
 // No biases where batch norm takes them out again: their gradient is rounding alone.
-struct NormalisedNet : torch::nn::Module {
+struct NormalizedNet : torch::nn::Module {
   at::Tensor forward(const at::Tensor& images) {
     at::Tensor net = at::relu(norm1->forward(conv->forward(images)));
     net = at::max_pool2d(net, {6, 6}).flatten(1);
@@ -46,9 +46,9 @@ struct NormalisedNet : torch::nn::Module {
   torch::nn::Linear output = register_module("output", torch::nn::Linear(8, 10));
 };
 
-/// The same kind of net as a function of layers, whose normaliser's statistics an argument scope
+/// The same kind of net as a function of layers, whose normalizer's statistics an argument scope
 /// makes global.
-at::Tensor normalised_function(const at::Tensor& images) {
+at::Tensor normalized_function(const at::Tensor& images) {
   using layers::BatchStatistics;
   const auto everywhere =
       layers::arg_scope<layers::batch_norm>({.statistics = BatchStatistics::kGlobal});
@@ -71,7 +71,7 @@ const optim::Sgd kRule{.learning_rate = 0.02, .momentum = 0.9};
 
 /// Batches of 4, 4 and 2: uneven, and with empty shares. Counters as numbers like the rest.
 Weights trained(Strategy& strategy, const Cut& cut = {}) {
-  Weights weights = train_under<NormalisedNet>(strategy, kSteps, kRule, cut);
+  Weights weights = train_under<NormalizedNet>(strategy, kSteps, kRule, cut);
   for (auto* values : {&weights.before, &weights.after}) {
     for (at::Tensor& value : *values) value = value.to(at::kDouble);
   }
@@ -85,7 +85,7 @@ Weights trained_by_one() {
 
 /// The function's; each replica's moving statistics have the same bits.
 Weights trained_function(Strategy& strategy) {
-  const auto net = strategy.build(normalised_function, at::ones({1, 1, 28, 28}, at::kDouble));
+  const auto net = strategy.build(normalized_function, at::ones({1, 1, 28, 28}, at::kDouble));
   Weights weights = train_model(strategy, net, kSteps, kRule);
   for (const auto& variable : net.variables()) {
     for (int replica = 1; replica < variable.num_components(); ++replica)

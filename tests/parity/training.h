@@ -73,10 +73,10 @@ inline void expect_same(const Weights& many, const Weights& one, double toleranc
   ASSERT_EQ(many.names, one.names);
   for (std::size_t i = 0; i < one.names.size(); ++i) {
     ASSERT_TRUE(many.before[i].equal(one.before[i])) << one.names[i] << " " << where;
-    const double travelled = (one.after[i] - one.before[i]).norm().item<double>();
+    const double traveled = (one.after[i] - one.before[i]).norm().item<double>();
     const double apart = (many.after[i] - one.after[i]).norm().item<double>();
-    EXPECT_GT(travelled, 0) << one.names[i] << " was not trained";
-    EXPECT_LE(apart, tolerance * travelled) << one.names[i] << " " << where;
+    EXPECT_GT(traveled, 0) << one.names[i] << " was not trained";
+    EXPECT_LE(apart, tolerance * traveled) << one.names[i] << " " << where;
   }
 }
 

@@ -1,4 +1,4 @@
-"""What TensorFlow makes of pictures: decoding, resizing, colours, crops, types. Writes brigade/image/testing/pictures.json.
+"""What TensorFlow makes of pictures: decoding, resizing, colors, crops, types. Writes brigade/image/testing/pictures.json.
 
 Besides TensorFlow it needs Pillow, which writes kinds of files that TensorFlow does not:
 
@@ -61,7 +61,7 @@ def attempt(function):
 
 
 photo = photograph(45, 61)
-grey = photograph(33, 20, 1)
+gray = photograph(33, 20, 1)
 rgba = np.concatenate([photograph(9, 14), photograph(9, 14, 1)], -1)
 pillow = PIL.Image.fromarray
 with_key = pillow(photo[:9, :14]).quantize(16)
@@ -71,7 +71,7 @@ jpegs = {
     "444": tf.io.encode_jpeg(photo, quality=75, chroma_downsampling=False).numpy(),
     "422": saved(pillow(photo), "JPEG", quality=80, subsampling=1),
     "progressive": tf.io.encode_jpeg(photo, quality=90, progressive=True).numpy(),
-    "grey": tf.io.encode_jpeg(grey, quality=90).numpy(),
+    "gray": tf.io.encode_jpeg(gray, quality=90).numpy(),
     "cmyk": saved(pillow(photo).convert("CMYK"), "JPEG", quality=90),
     "restarts": saved(pillow(photo), "JPEG", quality=85, restart_marker_blocks=3),
 }
@@ -79,10 +79,10 @@ windows = [None, (0, 0, 24, 24), (7, 19, 30, 37), (16, 16, 16, 16), (44, 60, 1, 
 jpeg_cases = []
 for name, data in jpegs.items():
     for channels in (0, 1, 3):
-        for ratio in (1, 2, 4, 8) if name in ("420", "progressive", "grey") else (1, 2):
+        for ratio in (1, 2, 4, 8) if name in ("420", "progressive", "gray") else (1, 2):
             jpeg_cases.append({"file": name, "channels": channels, "ratio": ratio, "window": None, "dct": "",
                                "picture": attempt(lambda: tf.io.decode_jpeg(data, channels=channels, ratio=ratio))})
-    if name != "grey":
+    if name != "gray":
         for window in windows[1:]:
             jpeg_cases.append({"file": name, "channels": 3, "ratio": 1, "window": window, "dct": "", "picture": attempt(
                 lambda: tf.image.decode_and_crop_jpeg(data, window, channels=3))})
@@ -92,16 +92,16 @@ for name, data in jpegs.items():
 deep = (random.rand(9, 14, 3) * 65535).astype(np.uint16)
 pngs = {
     "rgb": tf.io.encode_png(photo).numpy(),
-    "grey": tf.io.encode_png(grey).numpy(),
+    "gray": tf.io.encode_png(gray).numpy(),
     "rgba": tf.io.encode_png(rgba).numpy(),
-    "grey alpha": tf.io.encode_png(rgba[..., 2:]).numpy(),
+    "gray alpha": tf.io.encode_png(rgba[..., 2:]).numpy(),
     "16 bits": tf.io.encode_png(deep).numpy(),
-    "16 bits grey": tf.io.encode_png(deep[..., :1]).numpy(),
+    "16 bits gray": tf.io.encode_png(deep[..., :1]).numpy(),
     "palette": saved(with_key, "PNG"),
     "palette of 2 bits": saved(pillow(photo[:9, :14]).quantize(4), "PNG", bits=2),
     "palette with key": saved(with_key, "PNG", transparency=3),
-    "1 bit": saved(pillow(grey[..., 0]).convert("1"), "PNG"),
-    "grey with key": saved(pillow(grey[..., 0]), "PNG", transparency=int(grey[3, 4, 0])),
+    "1 bit": saved(pillow(gray[..., 0]).convert("1"), "PNG"),
+    "gray with key": saved(pillow(gray[..., 0]), "PNG", transparency=int(gray[3, 4, 0])),
     "rgb with key": saved(pillow(photo), "PNG", transparency=tuple(int(v) for v in photo[3, 4])),
 }
 png_cases = [{"file": name, "channels": channels,
@@ -111,7 +111,7 @@ png_cases = [{"file": name, "channels": channels,
 bmps = {
     "24 bits": saved(pillow(photo[:9, :14]), "BMP"),
     "32 bits": saved(pillow(rgba), "BMP"),
-    "grey": saved(pillow(grey[..., 0]), "BMP"),
+    "gray": saved(pillow(gray[..., 0]), "BMP"),
 }
 bmp_cases = [{"file": name, "channels": channels,
               "picture": attempt(lambda: tf.io.decode_bmp(data, channels=channels))}
@@ -128,13 +128,13 @@ resize_cases = [{"picture": name, "size": size, "interpolation": method,
 
 adjust = tf.image
 floats = small.astype(np.float32) / np.float32(255)
-colour_cases = []
+color_cases = []
 for name, function, amounts in (("brightness", adjust.adjust_brightness, (-0.3, 0.21)),
                                 ("contrast", adjust.adjust_contrast, (0.4, 1.9)),
                                 ("saturation", adjust.adjust_saturation, (0.0, 0.5, 3.1)),
                                 ("hue", adjust.adjust_hue, (-0.7, 0.11, 0.5))):
     for amount in amounts:
-        colour_cases.append({"change": name, "amount": amount, "floats": array(function(floats, amount).numpy()),
+        color_cases.append({"change": name, "amount": amount, "floats": array(function(floats, amount).numpy()),
                              "bytes": array(function(small, amount).numpy())})
 
 
@@ -187,7 +187,7 @@ parts = {
     "png files": {name: text(data) for name, data in pngs.items()}, "png": png_cases,
     "bmp files": {name: text(data) for name, data in bmps.items()}, "bmp": bmp_cases, "bmp palette": palette,
     "pictures": {"small": array(small), "tall": array(tall)}, "resize": resize_cases,
-    "colour": colour_cases, "crop": crop_cases, "crop or pad": padded, "convert": converts,
+    "color": color_cases, "crop": crop_cases, "crop or pad": padded, "convert": converts,
 }
 FILE.parent.mkdir(parents=True, exist_ok=True)
 lines = []

@@ -71,8 +71,8 @@ void finalize_at_exit(int status, void*) {
 void check_threads(int level) {
   if (level == MPI_THREAD_MULTIPLE) return;
   throw Error(ErrorCode::kFailedPrecondition,
-              "MPI was initialised without MPI_THREAD_MULTIPLE, which the transport 'mpi' needs: "
-              "call MPI_Init_thread with it, or leave the initialising to Brigade.");
+              "MPI was initialized without MPI_THREAD_MULTIPLE, which the transport 'mpi' needs: "
+              "call MPI_Init_thread with it, or leave the initializing to Brigade.");
 }
 
 }  // namespace
@@ -80,7 +80,7 @@ void check_threads(int level) {
 void start_mpi() {
   if (is_finalized()) {
     throw Error(ErrorCode::kFailedPrecondition,
-                "MPI has been finalised in this process, and cannot be started again.");
+                "MPI has been finalized in this process, and cannot be started again.");
   }
   int level = 0;
   if (is_initialized()) {

@@ -14,7 +14,7 @@
 
 namespace brigade::data {
 
-/// How much memory an element takes, for the memory budget of autotuning: about. Specialise it for
+/// How much memory an element takes, for the memory budget of autotuning: about. Specialize it for
 /// a type of yours that owns more than itself (tensors), or give the type a
 /// `std::uint64_t byte_size() const`; without, only what `sizeof` sees counts.
 ///

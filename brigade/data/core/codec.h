@@ -19,7 +19,7 @@ namespace brigade::data {
 
 /// How an element of type T becomes bytes and back: what files of elements (`cache(path)`,
 /// `snapshot`, `save`) are made of. It is there for bool, integers, float and double, std::string,
-/// and for vectors, arrays, pairs, tuples and optionals of what has one. Specialise it for a type
+/// and for vectors, arrays, pairs, tuples and optionals of what has one. Specialize it for a type
 /// of yours:
 ///
 ///   template <>

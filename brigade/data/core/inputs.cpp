@@ -47,9 +47,9 @@ IteratorOptions options_of_joined(IteratorOptions options, const Sharing& sharin
 
 std::string describe_inputs(const std::string& name, const std::vector<std::string>& inputs,
                             const Labels& labels) {
-  std::vector<std::string> labelled = inputs;
-  for (std::size_t i = 0; i < labels.size(); ++i) labelled[i].insert(0, labels[i]);
-  return base::str_cat(name, "(", base::join(labelled, ", "), ")");
+  std::vector<std::string> labeled = inputs;
+  for (std::size_t i = 0; i < labels.size(); ++i) labeled[i].insert(0, labels[i]);
+  return base::str_cat(name, "(", base::join(labeled, ", "), ")");
 }
 
 RecipeStep step_of_inputs(const std::string& name, const std::vector<Recipe>& inputs,

@@ -9,8 +9,8 @@
 namespace brigade::data {
 
 /// How elements of type T come together into batches, and how batches come apart again: the only
-/// way in which Brigade looks inside an element. Specialise it for a type of yours whose batch is
-/// more than a list (tensors do: `input/tensor_structure.h`); a specialisation has the same four
+/// way in which Brigade looks inside an element. Specialize it for a type of yours whose batch is
+/// more than a list (tensors do: `input/tensor_structure.h`); a specialization has the same four
 /// members.
 ///
 /// Thread-safety: pure functions.

@@ -17,7 +17,7 @@ std::int64_t size_of_parts(const std::vector<std::int64_t>& sizes);
 }  // namespace internal
 
 /// The way back: what a batch of type B is made of, for `unbatch` and `rebatch`: vectors,
-/// tuples and pairs of batches, and where their headers are included tensors. Specialise it beside
+/// tuples and pairs of batches, and where their headers are included tensors. Specialize it beside
 /// `Structure<T>` for a batch type of yours, with the same members. What `element` and `slice`
 /// took, they may leave empty: nobody asks for an element twice, and all ask in order.
 ///

@@ -18,7 +18,7 @@ namespace brigade::data {
 /// How elements of type T are brought to one length and come together into a batch: for
 /// `padded_batch` and `bucket_by_sequence_length`. This one is for elements that have no length,
 /// such as numbers and labels: nothing is added to them. Vectors of numbers, tuples and pairs have
-/// one of their own, and where their headers are included tensors. Specialise it for a type of
+/// one of their own, and where their headers are included tensors. Specialize it for a type of
 /// yours with the same members.
 ///
 /// Thread-safety: pure functions.

@@ -239,7 +239,7 @@ void Minimizer::minimize(const at::Tensor& loss, LossScale scale) const {
   if (shared_->accumulate == 1) return apply_gradients(gradients_of(loss, scale, Telling::kYes));
   const ReplicaContext& context = shared_->replica_context();
   shared_->declare(scale);
-  const Objective objective = objective_of(context, loss, scale, Normalise::kLater);
+  const Objective objective = objective_of(context, loss, scale, Normalize::kLater);
   shared_->join_backward(context.local_id, objective);
   shared_->gather(context.local_id,
                   backward(context.local_id, objective.loss, objective.weight(), Telling::kNo),
@@ -255,7 +255,7 @@ Gradients Minimizer::compute_gradients(const at::Tensor& loss, LossScale scale) 
 Gradients Minimizer::gradients_of(const at::Tensor& loss, LossScale scale, Telling telling) const {
   const ReplicaContext& context = shared_->replica_context();
   shared_->declare(scale);
-  const Objective objective = objective_of(context, loss, scale, Normalise::kNow);
+  const Objective objective = objective_of(context, loss, scale, Normalize::kNow);
   shared_->join_backward(context.local_id, objective);
   const auto examples = static_cast<double>(objective.global_examples.value_or(1));
   return {state_->variables(),

@@ -21,10 +21,10 @@ void check_one_value_an_example(const at::Tensor& loss, std::optional<std::int64
 
 /// A scalar mean counts by the examples behind it.
 Objective weighted_mean(const ReplicaContext& context, const at::Tensor& loss,
-                        Normalise normalise) {
+                        Normalize normalize) {
   const auto local = context.local_examples();
   if (!local) {
-    check_state(context.count == 1 && normalise == Normalise::kNow,
+    check_state(context.count == 1 && normalize == Normalize::kNow,
                 "The loss is a mean and the number of examples behind it is not known: pass the "
                 "batch that Strategy::distribute gave to Strategy::run, return one loss an "
                 "example, or divide by the global batch size and say LossScale::kAlreadyScaled.");
@@ -38,11 +38,11 @@ Objective weighted_mean(const ReplicaContext& context, const at::Tensor& loss,
 }
 
 Objective mean_of_examples(const ReplicaContext& context, const at::Tensor& losses,
-                           Normalise normalise) {
+                           Normalize normalize) {
   check_one_value_an_example(losses, context.local_examples());
   Objective objective{.global_examples = context.global_examples(),
                       .local_examples = losses.size(0)};
-  if (!objective.global_examples && normalise == Normalise::kNow)
+  if (!objective.global_examples && normalize == Normalize::kNow)
     objective.global_examples = summed_over_replicas(context, losses.size(0));
   if (losses.numel() == 0) {
     objective.loss_of_nothing = losses;
@@ -63,10 +63,10 @@ Objective plain_sum(const ReplicaContext& context, const at::Tensor& loss) {
 }  // namespace
 
 Objective objective_of(const ReplicaContext& context, const at::Tensor& loss, LossScale scale,
-                       Normalise normalise) {
+                       Normalize normalize) {
   if (scale != LossScale::kMeanOverExamples) return plain_sum(context, loss);
-  return is_scalar(loss) ? weighted_mean(context, loss, normalise)
-                         : mean_of_examples(context, loss, normalise);
+  return is_scalar(loss) ? weighted_mean(context, loss, normalize)
+                         : mean_of_examples(context, loss, normalize);
 }
 
 std::int64_t summed_over_replicas(const ReplicaContext& context, std::int64_t value) {

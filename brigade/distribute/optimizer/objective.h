@@ -10,7 +10,7 @@
 
 namespace brigade::distribute {
 
-/// What a replica's loss contributes to what the step minimises: its product with `weight`, summed
+/// What a replica's loss contributes to what the step minimizes: its product with `weight`, summed
 /// over elements and replicas, and divided by the examples of all replicas if it is a mean.
 /// Weighing in the gradient that backward starts from costs nothing, while a multiplication of the
 /// loss would be a node of the graph (20 us of an MLP's step).
@@ -31,14 +31,14 @@ struct Objective {
 };
 
 /// Who divides a mean by its examples: the step itself, or an accumulation of several later.
-enum class Normalise { kNow, kLater };
+enum class Normalize { kNow, kLater };
 
 /// Reads `loss` as `scale` says. With kNow `global_examples` is always set for a mean; where the
 /// batch does not tell it is counted, which is a collective. Throws kFailedPrecondition for a
 /// scalar mean whose examples are not known, kInvalidArgument if the loss has not one value an
 /// example.
 Objective objective_of(const ReplicaContext& context, const at::Tensor& loss, LossScale scale,
-                       Normalise normalise);
+                       Normalize normalize);
 
 /// The sum of `value` over the replicas. Collective.
 std::int64_t summed_over_replicas(const ReplicaContext& context, std::int64_t value);

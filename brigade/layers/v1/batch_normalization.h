@@ -13,7 +13,7 @@ struct BatchNormalizationOptions {
   Center center = Center::kYes;
   Scale scale = Scale::kYes;
   BatchStatistics statistics = BatchStatistics::kReplica;
-  /// tf.layers normalises by the moving statistics unless it is told that this is training.
+  /// tf.layers normalizes by the moving statistics unless it is told that this is training.
   variables::Mode mode = variables::Mode::kEvaluation;
   variables::Trainable trainable = variables::Trainable::kYes;
   LayerScope name = {};  ///< default: batch_normalization, batch_normalization_1, ...

@@ -17,7 +17,7 @@ void add_loss(const at::Tensor& loss, const std::string& name = "loss");
 /// tf.losses.get_losses. Throws kFailedPrecondition without a graph.
 std::vector<at::Tensor> get_losses(std::string_view scope = "");
 
-/// The regularisers' values of all variables whose name begins with `scope`, each once. In a
+/// The regularizers' values of all variables whose name begins with `scope`, each once. In a
 /// replica of its own components. TensorFlow: tf.losses.get_regularization_losses.
 std::vector<at::Tensor> get_regularization_losses(std::string_view scope = "");
 /// Their sum; 0 if there are none.
@@ -26,12 +26,12 @@ at::Tensor get_regularization_loss(std::string_view scope = "");
 enum class Regularization { kNo, kYes };
 struct TotalLossOptions {
   Regularization regularization = Regularization::kYes;
-  /// Which losses: those whose name begins with it. Regularisation losses belong to variables,
+  /// Which losses: those whose name begins with it. Regularization losses belong to variables,
   /// which the towers share, and are counted whatever the scope.
   std::string scope = {};
 };
-/// The sum of the losses and of the regularisation losses, a scalar. Every tower's total holds all
-/// regularisation losses; where the towers' gradients are averaged, as the strategies do, they so
+/// The sum of the losses and of the regularization losses, a scalar. Every tower's total holds all
+/// regularization losses; where the towers' gradients are averaged, as the strategies do, they so
 /// count once. Code that sums the towers adds them to one alone. TensorFlow:
 /// tf.losses.get_total_loss. Throws kFailedPrecondition if there is nothing to sum.
 at::Tensor get_total_loss(const TotalLossOptions& options = {});

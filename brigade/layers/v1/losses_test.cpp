@@ -159,7 +159,7 @@ TEST(LossCollection, HoldsTheLossesOfAScope) {
   EXPECT_NEAR(get_losses("mine")[0].item<double>(), 1.5, 0.0);
 }
 
-TEST(LossCollection, TotalIsOwnLossesAndAllRegularisation) {
+TEST(LossCollection, TotalIsOwnLossesAndAllRegularization) {
   variables::Graph graph;
   const auto opened = graph.as_default();
   variables::get_variable(

@@ -12,7 +12,7 @@ namespace brigade::train {
 /// NaN. A session calls its hooks in their order, on its own thread:
 ///
 ///   begin                      once, before anything is restored
-///   after_create_session       when the state is ready: restored or initialised; again after each
+///   after_create_session       when the state is ready: restored or initialized; again after each
 ///                              recovery
 ///   before_run, after_run      around each step; the global step is that before, and that after
 ///   on_error                   if a step or a hook threw and the session gives up

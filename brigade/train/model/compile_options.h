@@ -42,7 +42,7 @@ struct CompileOptions {
   /// optimizer's.
   optim::SchedulePtr schedule = nullptr;
   /// Parameter groups, accumulation of micro-batches.
-  distribute::MinimizerOptions minimizer = {};
+  distribute::MinimizerOptions optimizer_options = {};
 };
 
 }  // namespace brigade::train

@@ -12,7 +12,7 @@
 
 namespace brigade::train {
 
-/// What a `Model` minimises: one of Keras's losses by name, or a function of labels and
+/// What a `Model` minimizes: one of Keras's losses by name, or a function of labels and
 /// predictions.
 ///
 ///   Loss("mse");

@@ -155,7 +155,7 @@ internal::Trainer& Model::Parts::trainer_for(const Batch& batch) {
   const auto& options = *compiled;
   trainer = std::make_unique<internal::Trainer>(
       strategy, *network, *options.loss, metrics,
-      strategy.make_minimizer(network->variables(), options.optimizer.rule(), options.minimizer));
+      strategy.make_minimizer(network->variables(), options.optimizer.rule(), options.optimizer_options));
   if (options.loss->takes_probabilities()) warn_of_logits(features);
   return *trainer;
 }

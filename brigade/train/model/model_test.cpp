@@ -212,7 +212,7 @@ TEST(Model, ADatasetThatDoesNotKnowItsSizeIsWalkedToItsEnd) {
   EXPECT_EQ(counter->counts, (std::vector<std::int64_t>{7, 7}));
 }
 
-TEST(Model, RegularisationIsPartOfTheLossOnce) {
+TEST(Model, RegularizationIsPartOfTheLossOnce) {
   for (const auto& strategy : strategies()) {
     Model model(*strategy, [](const at::Tensor& x, variables::Mode) {
       return layers::v1::dense(x, 1,

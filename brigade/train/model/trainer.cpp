@@ -13,7 +13,7 @@ Mean make_mean(distribute::Strategy& strategy) {
   return Mean("loss");
 }
 
-/// What layers and the model itself add to the loss in this pass: regularisation and `add_loss`. An
+/// What layers and the model itself add to the loss in this pass: regularization and `add_loss`. An
 /// undefined tensor if there is none.
 at::Tensor added_losses() {
   at::Tensor sum;

@@ -38,7 +38,7 @@ class Trainer {
   Trainer(distribute::Strategy& strategy, const Network& network, Loss loss,
           std::vector<NamedMetric> metrics, distribute::Minimizer minimizer);
 
-  /// One update. The values have "loss": the mean over this batch, regularisation included.
+  /// One update. The values have "loss": the mean over this batch, regularization included.
   StepValues train(const Batch& batch);
   /// Adds a batch to the figures. The network must be in evaluation mode, without grad mode.
   void test(const Batch& batch);

@@ -20,7 +20,7 @@ using SummaryFunction =
 /// left out.
 struct Scaffold {
   /// Gives the first values, only if no checkpoint was restored: to start from given weights, call
-  /// `checkpoint::restore_variables` here. Variables have their initialisers' values already.
+  /// `checkpoint::restore_variables` here. Variables have their initializers' values already.
   std::function<void(TrainingState&)> init = {};
   /// Called always, behind `init` or the restore: for what no checkpoint holds.
   std::function<void(TrainingState&)> local_init = {};

@@ -148,7 +148,7 @@ void MonitoredTrainingSession::start() {
     hook->begin(context_);
   }
   if (!is_chief(options_)) wait_until_ready();
-  initialise();
+  initialize();
   if (is_chief(options_)) check_ready();
   create_session();
 }
@@ -174,7 +174,7 @@ void MonitoredTrainingSession::wait_until_ready() {
   }
 }
 
-void MonitoredTrainingSession::initialise() {
+void MonitoredTrainingSession::initialize() {
   bool is_restored = true;
   if (options_.resume_from) {
     restore(open_checkpoint(*options_.resume_from));

@@ -114,7 +114,7 @@ class MonitoredTrainingSession {
   /// One step: what it computed, or nothing at the end of the data. The session counts the step.
   using StepFunction = std::function<std::optional<StepValues>()>;
 
-  /// Restores or initialises, and calls the hooks up to `after_create_session`; if that fails,
+  /// Restores or initializes, and calls the hooks up to `after_create_session`; if that fails,
   /// they are ended and the error is thrown. Broken checkpoints are passed over with a warning
   /// (`passed_over`). Throws kInvalidArgument for options without meaning, kDeadlineExceeded if a
   /// worker waited too long (with what was missing), and as `TrainingState::restore`. `state` must
@@ -157,7 +157,7 @@ class MonitoredTrainingSession {
   void start();
   void wait_until_ready();
   void check_ready();
-  void initialise();
+  void initialize();
   checkpoint::Checkpoint open_checkpoint(const io::Path& path);
   std::optional<checkpoint::Checkpoint> find_latest(const io::Path& path);
   std::optional<checkpoint::Checkpoint> find_own_latest(const io::Path& path);

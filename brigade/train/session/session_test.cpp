@@ -271,7 +271,7 @@ TEST(Session, DoesNotBeginAnewWhereAllCheckpointsAreBroken) {
   EXPECT_EQ(anew.value(), 0);
 }
 
-TEST(Session, InitialisesOnlyWhatWasNotRestored) {
+TEST(Session, InitializesOnlyWhatWasNotRestored) {
   const auto files = std::make_shared<io::MemoryFileSystem>();
   Calls calls;
   for (int process = 0; process < 2; ++process) {

@@ -1,4 +1,4 @@
-#include "brigade/image/normalise.h"
+#include "brigade/image/normalize.h"
 
 #include <algorithm>
 
@@ -17,12 +17,12 @@ struct Line {
   float offset;
 };
 
-Line line_of(const NormaliseOptions& options, std::int64_t channel) {
+Line line_of(const NormalizeOptions& options, std::int64_t channel) {
   const auto c = static_cast<std::size_t>(channel);
   const float deviation = options.deviation[c];
   if (!(deviation > 0)) {
     throw Error(ErrorCode::kInvalidArgument,
-                str_cat("normalise: the deviation of channel ", channel, " is ", deviation,
+                str_cat("normalize: the deviation of channel ", channel, " is ", deviation,
                         "; it must be greater than 0"));
   }
   return {1 / (255 * deviation), -options.mean[c] / deviation};
@@ -87,9 +87,9 @@ void mirror_row(const ImageView& image, std::int64_t y, std::uint8_t* to) {
   kMirrors[static_cast<std::size_t>(image.channels() - 1)](image.row(y), image.width(), to);
 }
 
-class Normaliser {
+class Normalizer {
  public:
-  Normaliser(const ImageView& image, const NormaliseOptions& options, float* to)
+  Normalizer(const ImageView& image, const NormalizeOptions& options, float* to)
       : image_(image), is_flipped_(options.flip == Flip::kHorizontal), to_(to) {
     for (std::int64_t c = 0; c < image.channels(); ++c) lines_.push_back(line_of(options, c));
   }
@@ -151,19 +151,19 @@ class Normaliser {
 
 }  // namespace
 
-void normalise(const ImageView& image, const NormaliseOptions& options, std::span<float> to) {
-  check_room(to, internal::checked_values(image.size(), image.channels()), "normalise");
-  Normaliser normaliser(image, options, to.data());
+void normalize(const ImageView& image, const NormalizeOptions& options, std::span<float> to) {
+  check_room(to, internal::checked_values(image.size(), image.channels()), "normalize");
+  Normalizer normalizer(image, options, to.data());
   if (options.layout == Layout::kChannelsFirst) {
-    normaliser.channels_first();
+    normalizer.channels_first();
   } else {
-    normaliser.channels_last();
+    normalizer.channels_last();
   }
 }
 
-std::vector<float> normalise(const ImageView& image, const NormaliseOptions& options) {
+std::vector<float> normalize(const ImageView& image, const NormalizeOptions& options) {
   std::vector<float> to(internal::checked_values(image.size(), image.channels()));
-  normalise(image, options, to);
+  normalize(image, options, to);
   return to;
 }
 

@@ -14,7 +14,7 @@ enum class Flip {
   kHorizontal,  ///< Left becomes right.
 };
 
-struct NormaliseOptions {
+struct NormalizeOptions {
   /// Subtracted from a channel's values once they are scaled to 0 to 1. As many as the picture has
   /// channels count.
   std::array<float, 4> mean = {0, 0, 0, 0};
@@ -35,10 +35,10 @@ inline constexpr std::array<float, 4> kImageNetDeviation = {0.229F, 0.224F, 0.22
 ///
 /// Throws kInvalidArgument unless `to` has exactly height x width x channels values, and if a
 /// deviation is not greater than 0. Thread-safety: a pure function but for `to`.
-void normalise(const ImageView& image, const NormaliseOptions& options, std::span<float> to);
+void normalize(const ImageView& image, const NormalizeOptions& options, std::span<float> to);
 
 /// The same into memory of its own.
-std::vector<float> normalise(const ImageView& image, const NormaliseOptions& options = {});
+std::vector<float> normalize(const ImageView& image, const NormalizeOptions& options = {});
 
 /// Values as they are, 0 to 255 in steps of any size, into the other layout: [H, W, C] into
 /// [C, H, W]. Throws kInvalidArgument unless `to` has exactly as many values.

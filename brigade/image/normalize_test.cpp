@@ -1,4 +1,4 @@
-#include "brigade/image/normalise.h"
+#include "brigade/image/normalize.h"
 
 #include <gtest/gtest.h>
 
@@ -11,14 +11,14 @@ namespace {
 
 using testing::soft_picture;
 
-TEST(Normalise, IsItsFormulaInBothLayouts) {
+TEST(Normalize, IsItsFormulaInBothLayouts) {
   for (const std::int64_t channels : {1, 2, 3, 4}) {
     for (const std::int64_t width : {1, 7, 64, 1100}) {
       const Image image = soft_picture({5, width}, channels);
-      NormaliseOptions options{.mean = kImageNetMean, .deviation = kImageNetDeviation};
-      const auto first = normalise(image, options);
+      NormalizeOptions options{.mean = kImageNetMean, .deviation = kImageNetDeviation};
+      const auto first = normalize(image, options);
       options.layout = Layout::kChannelsLast;
-      const auto last = normalise(image, options);
+      const auto last = normalize(image, options);
       for (std::int64_t y = 0; y < 5; ++y) {
         for (std::int64_t x = 0; x < width; ++x) {
           for (std::int64_t c = 0; c < channels; ++c) {
@@ -35,29 +35,29 @@ TEST(Normalise, IsItsFormulaInBothLayouts) {
   }
 }
 
-TEST(Normalise, FlipsInTheSamePass) {
+TEST(Normalize, FlipsInTheSamePass) {
   for (const std::int64_t channels : {1, 3, 4}) {
     const Image image = soft_picture({5, 600}, channels);
     for (const Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
-      NormaliseOptions options{.layout = layout};
-      const auto expected = normalise(flip_horizontally(image), options);
+      NormalizeOptions options{.layout = layout};
+      const auto expected = normalize(flip_horizontally(image), options);
       options.flip = Flip::kHorizontal;
-      EXPECT_EQ(normalise(image, options), expected);
+      EXPECT_EQ(normalize(image, options), expected);
     }
   }
 }
 
-TEST(Normalise, TakesWindows) {
+TEST(Normalize, TakesWindows) {
   const Image image = soft_picture({20, 30}, 3);
   const ImageView window = image.view().window({2, 3, 10, 20});
-  EXPECT_EQ(normalise(window), normalise(Image(window)));
+  EXPECT_EQ(normalize(window), normalize(Image(window)));
 }
 
-TEST(Normalise, RefusesAnotherSizeAndDeviationsOfZero) {
+TEST(Normalize, RefusesAnotherSizeAndDeviationsOfZero) {
   const Image image({2, 2}, 3);
   std::vector<float> room(11);
-  EXPECT_THROW(normalise(image, {}, room), Error);
-  EXPECT_THROW(normalise(image, {.deviation = {1, 0, 1, 1}}), Error);
+  EXPECT_THROW(normalize(image, {}, room), Error);
+  EXPECT_THROW(normalize(image, {.deviation = {1, 0, 1, 1}}), Error);
   EXPECT_THROW(to_channels_first(FloatImage({2, 2}, 3), room), Error);
 }
 

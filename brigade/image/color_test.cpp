@@ -1,4 +1,4 @@
-#include "brigade/image/colour.h"
+#include "brigade/image/color.h"
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ namespace {
 using testing::largest_difference;
 using testing::picture_of;
 
-TEST(Colour, ChangesAsTensorFlowDoes) {
+TEST(Color, ChangesAsTensorFlowDoes) {
   const auto picture = picture_of<std::uint8_t>(testing::golden("pictures").at("small"));
   const std::map<std::string, FloatImage (*)(FloatImage, float)> of_floats = {
       {"brightness", adjust_brightness},
@@ -28,7 +28,7 @@ TEST(Colour, ChangesAsTensorFlowDoes) {
       {"contrast", adjust_contrast},
       {"saturation", adjust_saturation},
       {"hue", adjust_hue}};
-  for (const auto& row : testing::golden("colour")) {
+  for (const auto& row : testing::golden("color")) {
     const auto change = row.at("change").get<std::string>();
     const auto amount = row.at("amount").get<float>();
     const auto floats = picture_of<float>(row.at("floats"));
@@ -43,7 +43,7 @@ TEST(Colour, ChangesAsTensorFlowDoes) {
   }
 }
 
-TEST(Colour, ThatDoesNotChangeStays) {
+TEST(Color, ThatDoesNotChangeStays) {
   const Image image = testing::soft_picture({8, 9}, 3);
   EXPECT_EQ(adjust_brightness(image, 0), image);
   EXPECT_EQ(adjust_contrast(image, 1), image);
@@ -52,13 +52,13 @@ TEST(Colour, ThatDoesNotChangeStays) {
   EXPECT_EQ(adjust_hue(image, 1), image);
 }
 
-TEST(Colour, GreyHasNoHue) {
-  const Image grey({1, 2}, 3, {90, 90, 90, 0, 0, 0});
-  EXPECT_EQ(adjust_hue(grey, 0.3F), grey);
-  EXPECT_EQ(adjust_saturation(grey, 3), grey);
+TEST(Color, GrayHasNoHue) {
+  const Image gray({1, 2}, 3, {90, 90, 90, 0, 0, 0});
+  EXPECT_EQ(adjust_hue(gray, 0.3F), gray);
+  EXPECT_EQ(adjust_saturation(gray, 3), gray);
 }
 
-TEST(Colour, RefusesWhatHasNoHue) {
+TEST(Color, RefusesWhatHasNoHue) {
   EXPECT_THROW(adjust_hue(Image({2, 2}, 1), 0.1F), Error);
   EXPECT_THROW(adjust_saturation(Image({2, 2}, 4), 0.1F), Error);
   EXPECT_THROW(adjust_hue(Image({2, 2}, 3), 1.1F), Error);

@@ -4,7 +4,7 @@
 
 namespace brigade::image {
 
-// Changes of colours as tf.image.adjust_* make them. Values of a `FloatImage` are 0 to 1; an
+// Changes of colors as tf.image.adjust_* make them. Values of a `FloatImage` are 0 to 1; an
 // `Image` is changed in that scale and brought back, as there (brigade/image/convert.h).
 // Thread-safety: pure functions.
 
@@ -12,13 +12,13 @@ namespace brigade::image {
 FloatImage adjust_brightness(FloatImage image, float delta);
 Image adjust_brightness(const ImageView& image, float delta);
 
-/// Moves every value away from its channel's mean by `factor`: 0 makes a channel one grey, 1
+/// Moves every value away from its channel's mean by `factor`: 0 makes a channel one gray, 1
 /// changes nothing. Float values are not limited.
 FloatImage adjust_contrast(FloatImage image, float factor);
 Image adjust_contrast(const ImageView& image, float factor);
 
 /// Multiplies the saturation (of hue, saturation, value) by `factor`, limited to 0 to 1: 0 gives
-/// grey, 1 changes nothing. Throws kInvalidArgument unless there are three channels.
+/// gray, 1 changes nothing. Throws kInvalidArgument unless there are three channels.
 FloatImage adjust_saturation(FloatImage image, float factor);
 Image adjust_saturation(const ImageView& image, float factor);
 

@@ -1,4 +1,4 @@
-#include "brigade/image/colour.h"
+#include "brigade/image/color.h"
 
 #include <algorithm>
 #include <array>
