@@ -70,7 +70,7 @@ class Training {
   Training(const Pictures& pictures, const Setting& setting)
       : strategy_(make_strategy("mirrored", kReplicas)),
         model_(strategy_->create<models::MnistCnn>()),
-        minimizer_(strategy_->minimizer(model_, optim::Adam{.learning_rate = 1e-3})),
+        optimizer_(strategy_->optimizer(model_, optim::Adam{.learning_rate = 1e-3})),
         input_(strategy_->distribute(batches(pictures, setting)).iterator()) {
     strategy_->measure_steps(distribute::StepMeasuring::kOn);
   }
@@ -111,7 +111,7 @@ class Training {
         [&](distribute::ReplicaContext&, const input::LabeledBatch& batch) {
           const auto loss =
               layers::losses::sparse_softmax_cross_entropy(model_(batch.features), batch.labels);
-          minimizer_.minimize(loss);
+          optimizer_.minimize(loss);
           return loss;
         },
         batches.value());
@@ -119,7 +119,7 @@ class Training {
 
   std::unique_ptr<distribute::Strategy> strategy_;
   distribute::Replicated<models::MnistCnn> model_;
-  distribute::Minimizer minimizer_;
+  distribute::Optimizer optimizer_;
   distribute::DistributedIterator<input::LabeledBatch> input_;
   std::vector<double> rates_;
   comm::PerPhase<std::vector<double>> shares_;

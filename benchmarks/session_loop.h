@@ -27,7 +27,7 @@ class LossLoop {
       : loop_(workload, replicas == 1 ? "one_device" : "mirrored", replicas, batch_size),
         state_(loop_.strategy()) {
     state_.add_variables(loop_.variables());
-    state_.add_optimizer("optimizer", loop_.minimizer());
+    state_.add_optimizer("optimizer", loop_.optimizer());
   }
   void run(int steps) {
     for (int i = 0; i < steps; ++i) loss_ = step();

@@ -77,13 +77,13 @@ class StrategyLoop {
 
   distribute::Strategy& strategy() const { return *strategy_; }
   const std::vector<variables::Variable>& variables() const { return variables_; }
-  const distribute::Minimizer& minimizer() const { return *minimizer_; }
+  const distribute::Optimizer& optimizer() const { return *optimizer_; }
 
   /// Has the strategy measure what steps spend their time on.
   void measure_steps() { strategy_->measure_steps(distribute::StepMeasuring::kOn); }
 
   std::map<std::string, double> memory_by_device() const {
-    return benchmarks::memory_by_device(minimizer_->state());
+    return benchmarks::memory_by_device(optimizer_->state());
   }
 
  private:
@@ -113,16 +113,16 @@ class StrategyLoop {
 
   template <class Model, class Rule>
   Step make_step(Model model, const Rule& rule) {
-    auto minimizer = strategy_->minimizer(model, rule);
-    minimizer_ = minimizer;
+    auto optimizer = strategy_->optimizer(model, rule);
+    optimizer_ = optimizer;
     variables_ = model.variables();
     return [this, model = std::move(model),
-            minimizer = std::move(minimizer)](const Batches& batches) mutable {
+            optimizer = std::move(optimizer)](const Batches& batches) mutable {
       return strategy_->run(
           [&](distribute::ReplicaContext&, const input::LabeledBatch& batch) {
             auto loss =
                 layers::losses::sparse_softmax_cross_entropy(model(batch.features), batch.labels);
-            minimizer.minimize(loss);
+            optimizer.minimize(loss);
             return loss;
           },
           batches);
@@ -131,7 +131,7 @@ class StrategyLoop {
 
   std::unique_ptr<distribute::Strategy> strategy_;
   std::vector<Batches> batches_;
-  std::optional<distribute::Minimizer> minimizer_;
+  std::optional<distribute::Optimizer> optimizer_;
   std::vector<variables::Variable> variables_;
   Step step_;  // holds the model and its optimizer
   std::size_t position_ = 0;

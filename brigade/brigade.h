@@ -126,7 +126,7 @@
 #include "brigade/metrics/regression.h"
 #include "brigade/train/session/session.h"
 #include "brigade/train/hooks/step_counter_hook.h"
-#include "brigade/train/hooks/step_shares_hook.h"
+#include "brigade/train/hooks/step_breakdown_hook.h"
 #include "brigade/train/hooks/stop_after_n_evals_hook.h"
 #include "brigade/train/hooks/stop_at_step_hook.h"
 #include "brigade/train/hooks/summary_at_end_hook.h"
@@ -168,9 +168,9 @@ using distribute::InputFunction;
 using distribute::InputOptions;
 using distribute::InputReplication;
 using distribute::LossScale;
-using distribute::minimizer;
-using distribute::Minimizer;
-using distribute::MinimizerOptions;
+using distribute::optimizer;
+using distribute::Optimizer;
+using distribute::OptimizerOptions;
 using distribute::MirroredOptions;
 using distribute::MirroredStrategy;
 using distribute::ModelFunction;
@@ -228,7 +228,7 @@ using train::SessionContext;
 using train::SessionOptions;
 using train::SessionRunHook;
 using train::StepCounterHook;
-using train::StepSharesHook;
+using train::StepBreakdownHook;
 using train::StepValues;
 using train::StopAfterNEvalsHook;
 using train::StopAtStep;

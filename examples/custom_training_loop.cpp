@@ -24,7 +24,7 @@ int main() {
       return std::make_shared<torch::nn::SequentialImpl>(torch::nn::Linear(10, 32),
                                                          torch::nn::Linear(32, 10));
     });
-    auto optimizer = bg::minimizer(model, bg::optim::Adam{.learning_rate = 1e-2});
+    auto optimizer = bg::optimizer(model, bg::optim::Adam{.learning_rate = 1e-2});
     const bg::metrics::Mean train_loss("loss");
     const bg::metrics::SparseCategoricalAccuracy train_accuracy("accuracy");
 

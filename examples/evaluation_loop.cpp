@@ -67,7 +67,7 @@ int main(int argc, char** argv) {
 
     bg::MirroredStrategy strategy(cpus());
     const auto model = strategy.create<torch::nn::LinearImpl>(10, 10);
-    const auto adam = strategy.minimizer(model, bg::optim::Adam{.learning_rate = 1e-2});
+    const auto adam = strategy.optimizer(model, bg::optim::Adam{.learning_rate = 1e-2});
     bg::TrainingState state(strategy);
     state.add_model(model);
     state.add_optimizer("adam", adam);

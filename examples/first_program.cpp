@@ -21,7 +21,7 @@ int main(int argc, char** argv) {
                            .prefetch(bg::data::kAutotune);
     auto model =
         strategy.create<bg::models::MnistCnn>();  // one component a replica, equal at the start
-    auto adam = strategy.minimizer(model, bg::optim::Adam{.learning_rate = 1e-3});
+    auto adam = strategy.optimizer(model, bg::optim::Adam{.learning_rate = 1e-3});
     for (const auto& batch : strategy.distribute(train)) {
       const auto loss = strategy.run(
           [&](bg::ReplicaContext&, const bg::input::LabeledBatch& share) {

@@ -63,7 +63,7 @@ class HandWrittenOptimization {
         batches_(towers_.distribute_from_function([&](const auto&) { return dataset; }).iterator()),
         next_(batches_.next()),
         model_(towers_.build(training_model, input_of((*next_)[0]))),
-        optimizer_(towers_.minimizer(model_, bg::optim::Adam{.learning_rate = 1e-3})) {}
+        optimizer_(towers_.optimizer(model_, bg::optim::Adam{.learning_rate = 1e-3})) {}
 
   std::optional<at::Tensor> update() {
     const auto batch = std::exchange(next_, std::nullopt);
@@ -95,7 +95,7 @@ class HandWrittenOptimization {
   bg::distribute::DistributedIterator<Batch> batches_;
   std::optional<bg::PerReplica<Batch>> next_;
   bg::Replicated<bg::distribute::FunctionModule<decltype(&training_model)>> model_;
-  bg::Minimizer optimizer_;
+  bg::Optimizer optimizer_;
 };
 
 bg::train::DoTrainingOptions printing() {

@@ -44,7 +44,7 @@ int main(int argc, char** argv) {
     bg::MirroredStrategy strategy(bg::MirroredOptions{
         .devices = {"/cpu:0", "/cpu:1"}, .oversubscription = bg::device::Oversubscription::kAllow});
     const auto model = strategy.create<torch::nn::LinearImpl>(10, 10);
-    const auto adam = strategy.minimizer(model, bg::optim::Adam{.learning_rate = 1e-2});
+    const auto adam = strategy.optimizer(model, bg::optim::Adam{.learning_rate = 1e-2});
     auto batches =
         strategy.distribute(bg::input::synthetic(kSteps * 64, {10}, 10).batch(64)).iterator();
 

@@ -31,7 +31,7 @@ at::Tensor build_model(const at::Tensor& images, bg::Mode mode) {
 std::pair<double, double> train(bg::Strategy& strategy,
                                 const bg::data::Dataset<bg::input::LabeledBatch>& dataset) {
   auto model = strategy.build(build_model, at::zeros({1, 1, 28, 28}));
-  auto adam = strategy.minimizer(model, bg::optim::Adam{.learning_rate = 1e-3});
+  auto adam = strategy.optimizer(model, bg::optim::Adam{.learning_rate = 1e-3});
   std::vector<double> losses;
   for (const auto& batch : strategy.distribute(dataset)) {
     const auto means = strategy.run(

@@ -85,8 +85,8 @@ class BenchCommand final : public Command {
     const std::int64_t batch = batch_.global_size(strategy->num_replicas_in_sync());
     set_up([&] { check_same_bench(*strategy, batch); });
     const Model model = model_.create(*strategy);
-    const auto minimizer = strategy->make_minimizer(model.variables(), rule);
-    const TrainingStep step{*strategy, model, minimizer};
+    const auto optimizer = strategy->make_optimizer(model.variables(), rule);
+    const TrainingStep step{*strategy, model, optimizer};
     const auto seconds = time_steps(step, make_batches(*strategy, batch), warmup_, steps_);
     report(*strategy, batch, seconds);
     return kDone;

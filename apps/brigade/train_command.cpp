@@ -106,14 +106,14 @@ class TrainCommand final : public Command {
     const bool is_chief = prepared.strategy->is_chief();
     if (is_chief) announce(flags_, prepared);
     const Model model = flags_.model.create(*prepared.strategy);
-    const auto minimizer = prepared.strategy->make_minimizer(
+    const auto optimizer = prepared.strategy->make_optimizer(
         model.variables(), prepared.rule, {.accumulate = static_cast<int>(flags_.accumulate)});
     const auto evaluation = evaluation_of(prepared, model, interrupt);
     const base::SystemClock clock;
     std::ostream nowhere(nullptr);
     train::Progress progress(is_chief ? std::cerr : nowhere, clock,
                              progress_options(flags_, total_steps));
-    TrainingResult result = run_training({.step = {*prepared.strategy, model, minimizer},
+    TrainingResult result = run_training({.step = {*prepared.strategy, model, optimizer},
                                           .batches = *prepared.train,
                                           .steps = flags_.steps,
                                           .optimizer = std::string(prepared.rule->name()),

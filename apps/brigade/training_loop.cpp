@@ -82,13 +82,13 @@ std::int64_t make_step(const TrainingStep& step,
   do {
     const auto batch = spans.measure("next batch", "input", [&] { return batches.next(); });
     if (!batch) {
-      step.minimizer.flush();
+      step.optimizer.flush();
       break;
     }
     losses =
         spans.measure("forward, backward, update", "compute", [&] { return step.run(*batch); });
     examples += batch->examples()->global;
-  } while (!step.minimizer.is_update_step());
+  } while (!step.optimizer.is_update_step());
   return examples;
 }
 
@@ -134,7 +134,7 @@ TrainingResult run_training(const Training& training, train::Progress& progress,
   Losses losses;
   train::TrainingState state(strategy);
   state.add_model(training.step.model);
-  state.add_optimizer(training.optimizer, training.step.minimizer);
+  state.add_optimizer(training.optimizer, training.step.optimizer);
   state.add_iterator("train", batches);
   state.add_part(counted("examples", examples));
   const auto begun = start->attempt("the input to be where the checkpoint left it", [&] {

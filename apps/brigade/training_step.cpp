@@ -10,7 +10,7 @@ distribute::PerReplica<at::Tensor> TrainingStep::run(
       [this](distribute::ReplicaContext&, const input::LabeledBatch& share) {
         const at::Tensor loss =
             layers::losses::sparse_softmax_cross_entropy(model(share.features), share.labels);
-        minimizer.minimize(loss);
+        optimizer.minimize(loss);
         return loss.detach();
       },
       batch);

@@ -12,7 +12,7 @@ using Model = distribute::Replicated<models::Classifier>;
 struct TrainingStep {
   distribute::Strategy& strategy;
   const Model& model;
-  const distribute::Minimizer& minimizer;
+  const distribute::Optimizer& optimizer;
 
   /// Trains on a global batch. Returns each replica's mean loss, not yet waited for.
   distribute::PerReplica<at::Tensor> run(

@@ -49,7 +49,7 @@ TEST_P(ModelOfAnyStrategy, FindsAnOptimizerOfLibtorchAtTheEndOfItsFirstStep) {
   });
   EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
   EXPECT_TRUE(says(error, "Variable 'weight'")) << error.what();
-  EXPECT_TRUE(says(error, "Strategy::minimizer")) << error.what();
+  EXPECT_TRUE(says(error, "Strategy::optimizer")) << error.what();
 }
 
 TEST_P(ModelOfAnyStrategy, FindsAGradientThatWasGatheredByHand) {
@@ -97,7 +97,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(CreatedModel, StepsOfItsStrategysOptimizersAreNoChange) {
   MirroredStrategy strategy(cpus(2));
   const auto model = strategy.create<Line>();
-  const auto sgd = strategy.minimizer(model, optim::Sgd{.learning_rate = 0.1});
+  const auto sgd = strategy.optimizer(model, optim::Sgd{.learning_rate = 0.1});
   for (int step = 0; step < 3; ++step) {
     EXPECT_NO_THROW(strategy.run(
         [&](ReplicaContext&) { sgd.minimize(model(some_input()).sum(), LossScale::kSum); }));

@@ -135,13 +135,13 @@ TEST(EarlyReduction, APackIsReducedBeforeBackwardHasEnded) {
     std::atomic<int> seen = 0;
     run_counted(replicas, 1, [&](CountedStrategy& strategy) {
       const auto model = strategy.create<Tower>();
-      const auto minimizer = strategy.minimizer(model, optim::Sgd{.learning_rate = 0.125});
+      const auto optimizer = strategy.optimizer(model, optim::Sgd{.learning_rate = 0.125});
       const int before = strategy.communicator().reductions();
       strategy.run([&](ReplicaContext&) {
         const auto half_way = [&] {
           if (strategy.communicator().reduces_more_than(before)) ++seen;
         };
-        minimizer.minimize(model.local().forward(1.0, half_way), LossScale::kSum);
+        optimizer.minimize(model.local().forward(1.0, half_way), LossScale::kSum);
       });
       const double all = strategy.num_replicas_in_sync();
       expect_values(model, 2.0 - 0.125 * 3.0 * all, 3.0 - 0.125 * 2.0 * all);
@@ -153,11 +153,11 @@ TEST(EarlyReduction, APackIsReducedBeforeBackwardHasEnded) {
 TEST(EarlyReduction, ByDefaultGradientsMeetBehindBackwardInOneReduction) {
   run_counted({1, 1}, 0, [&](CountedStrategy& strategy) {
     const auto model = strategy.create<Tower>();
-    const auto minimizer = strategy.minimizer(model, optim::Sgd{.learning_rate = 0.125});
+    const auto optimizer = strategy.optimizer(model, optim::Sgd{.learning_rate = 0.125});
     const int before = strategy.communicator().reductions();
     strategy.run([&](ReplicaContext&) {
       const auto half_way = [&] { EXPECT_EQ(strategy.communicator().reductions(), before); };
-      minimizer.minimize(model.local().forward(1.0, half_way), LossScale::kSum);
+      optimizer.minimize(model.local().forward(1.0, half_way), LossScale::kSum);
     });
     EXPECT_EQ(strategy.communicator().reductions(), before + 1);
   });
@@ -166,7 +166,7 @@ TEST(EarlyReduction, ByDefaultGradientsMeetBehindBackwardInOneReduction) {
 TEST(EarlyReduction, CollectivesOfBackwardComeFirst) {
   run_counted({1, 1}, 1, [&](CountedStrategy& strategy) {
     const auto model = strategy.create<Tower>();
-    const auto minimizer = strategy.minimizer(model, optim::Sgd{.learning_rate = 0.125});
+    const auto optimizer = strategy.optimizer(model, optim::Sgd{.learning_rate = 0.125});
     for (int step = 0; step < 2; ++step) {
       strategy.run([&](ReplicaContext& context) {
         // Differentiable: its backward is a reduction, which must not meet those of packs.
@@ -177,7 +177,7 @@ TEST(EarlyReduction, CollectivesOfBackwardComeFirst) {
           constexpr std::chrono::milliseconds kShort{50};
           EXPECT_FALSE(strategy.communicator().reduces_more_than(before, kShort));
         });
-        minimizer.minimize((shared * model->top).sum(), LossScale::kSum);
+        optimizer.minimize((shared * model->top).sum(), LossScale::kSum);
       });
     }
     EXPECT_FALSE(model->bottom.equal(at::full({3}, 2.0, at::kDouble)));
@@ -187,13 +187,13 @@ TEST(EarlyReduction, CollectivesOfBackwardComeFirst) {
 TEST(EarlyReduction, GradientsThatAreChangedBeforeTheyAreAppliedWait) {
   run_counted({2, 1}, 1, [&](CountedStrategy& strategy) {
     const auto model = strategy.create<Tower>();
-    const auto minimizer = strategy.minimizer(model, optim::Sgd{.learning_rate = 0.125});
+    const auto optimizer = strategy.optimizer(model, optim::Sgd{.learning_rate = 0.125});
     const int before = strategy.communicator().reductions();
     strategy.run([&](ReplicaContext&) {
       const auto half_way = [&] { EXPECT_EQ(strategy.communicator().reductions(), before); };
       const Gradients own =
-          minimizer.compute_gradients(model.local().forward(1.0, half_way), LossScale::kSum);
-      minimizer.apply_gradients(minimizer.aggregate(own));
+          optimizer.compute_gradients(model.local().forward(1.0, half_way), LossScale::kSum);
+      optimizer.apply_gradients(optimizer.aggregate(own));
     });
     expect_values(model, 2.0 - 0.125 * 9.0, 3.0 - 0.125 * 6.0);
   });
@@ -202,14 +202,14 @@ TEST(EarlyReduction, GradientsThatAreChangedBeforeTheyAreAppliedWait) {
 TEST(EarlyReduction, AnEmptyShareJoinsBehindTheOthersBackward) {
   run_counted({2, 1}, 1, [&](CountedStrategy& strategy) {
     const auto model = strategy.create<Tower>();
-    const auto minimizer = strategy.minimizer(model, optim::Sgd{.learning_rate = 0.125});
+    const auto optimizer = strategy.optimizer(model, optim::Sgd{.learning_rate = 0.125});
     for (int step = 0; step < 2; ++step) {
       strategy.run([&](ReplicaContext& context) {
         // Each step one replica of worker 0 has an example, and no other.
         const std::int64_t examples = context.replica_id() == step ? 1 : 0;
         const at::Tensor losses =
             model.local().forward(1.0, [] {}).reshape({1}).narrow(0, 0, examples);
-        minimizer.minimize(losses, LossScale::kSum);
+        optimizer.minimize(losses, LossScale::kSum);
       });
     }
     expect_values(model, 2.0 - 0.125 * (3.0 + 2.75), 3.0 - 0.125 * (2.0 + 1.625));
@@ -226,13 +226,13 @@ TEST(EarlyReduction, ABackwardThatThrowsInOneReplicaIsTheProgramsError) {
     run_workers({2, 1},
                 [&](MultiWorkerMirroredStrategy& strategy) {
                   const auto model = strategy.create<Tower>();
-                  const auto minimizer = strategy.minimizer(model, optim::Sgd{});
+                  const auto optimizer = strategy.optimizer(model, optim::Sgd{});
                   const auto run = [&] {
                     strategy.run([&](ReplicaContext& context) {
                       const auto half_way = [&] {
                         if (context.replica_id() == 1) throw FellOver();
                       };
-                      minimizer.minimize(model.local().forward(1.0, half_way), LossScale::kSum);
+                      optimizer.minimize(model.local().forward(1.0, half_way), LossScale::kSum);
                     });
                   };
                   if (strategy.is_chief()) return run();
@@ -254,7 +254,7 @@ TEST(EarlyReduction, AWorkerThatIsLostInMidBackwardIsNamed) {
       run_workers({1, 1, 1},
                   [&](MultiWorkerMirroredStrategy& strategy) {
                     const auto model = strategy.create<Tower>();
-                    const auto minimizer = strategy.minimizer(model, optim::Sgd{});
+                    const auto optimizer = strategy.optimizer(model, optim::Sgd{});
                     const bool falls = strategy.worker_index() == 1;
                     const auto run = [&] {
                       strategy.run([&](ReplicaContext&) {
@@ -265,7 +265,7 @@ TEST(EarlyReduction, AWorkerThatIsLostInMidBackwardIsNamed) {
                         loss.register_hook([&](const at::Tensor&) {
                           if (falls && before_its_first_gradient) throw FellOver();
                         });
-                        minimizer.minimize(loss, LossScale::kSum);
+                        optimizer.minimize(loss, LossScale::kSum);
                       });
                     };
                     if (falls) return run();
@@ -283,7 +283,7 @@ TEST(EarlyReduction, AWorkerThatIsLostInMidBackwardIsNamed) {
 TEST(EarlyReduction, AStepThatFailedBeforeItsFirstPackMayBeFollowedByOthers) {
   run_counted({2, 1}, 1, [&](CountedStrategy& strategy) {
     const auto model = strategy.create<Tower>();
-    const auto minimizer = strategy.minimizer(model, optim::Sgd{.learning_rate = 0.125});
+    const auto optimizer = strategy.optimizer(model, optim::Sgd{.learning_rate = 0.125});
     for (const bool fails : {true, false}) {
       const Error error = error_from([&] {
         strategy.run([&](ReplicaContext& context) {
@@ -291,7 +291,7 @@ TEST(EarlyReduction, AStepThatFailedBeforeItsFirstPackMayBeFollowedByOthers) {
           loss.register_hook([&](const at::Tensor&) {
             if (fails && context.local_id == 0) throw FellOver();
           });
-          minimizer.minimize(loss, LossScale::kSum);
+          optimizer.minimize(loss, LossScale::kSum);
         });
       });
       EXPECT_EQ(says(error, "fell over"), fails) << error.what();
@@ -303,7 +303,7 @@ TEST(EarlyReduction, AStepThatFailedBeforeItsFirstPackMayBeFollowedByOthers) {
 TEST(EarlyReduction, AStepThatFailedAfterAPackMayBeFollowedByOthers) {
   run_counted({1, 1}, 1, [&](CountedStrategy& strategy) {
     const auto model = strategy.create<Tower>();
-    const auto minimizer = strategy.minimizer(model, optim::Sgd{.learning_rate = 0.125});
+    const auto optimizer = strategy.optimizer(model, optim::Sgd{.learning_rate = 0.125});
     const auto before = values_of(model);
     const auto step = [&](bool fails) {
       const int reductions = strategy.communicator().reductions();
@@ -313,7 +313,7 @@ TEST(EarlyReduction, AStepThatFailedAfterAPackMayBeFollowedByOthers) {
             EXPECT_TRUE(strategy.communicator().reduces_more_than(reductions));
             if (fails) throw FellOver();
           };
-          minimizer.minimize(model.local().forward(1.0, half_way), LossScale::kSum);
+          optimizer.minimize(model.local().forward(1.0, half_way), LossScale::kSum);
         });
       });
     };
@@ -329,12 +329,12 @@ TEST(EarlyReduction, AStepThatFailedAfterAPackMayBeFollowedByOthers) {
 TEST(EarlyReduction, GradientsAreNotAppliedAgainInTheStepInWhichBackwardFailed) {
   run_counted({1, 1}, 1, [&](CountedStrategy& strategy) {
     const auto model = strategy.create<Tower>();
-    const auto minimizer = strategy.minimizer(model, optim::Sgd{.learning_rate = 0.125});
+    const auto optimizer = strategy.optimizer(model, optim::Sgd{.learning_rate = 0.125});
     const auto minimize = [&](bool fails) {
       const auto half_way = [&] {
         if (fails) throw FellOver();
       };
-      minimizer.minimize(model.local().forward(1.0, half_way), LossScale::kSum);
+      optimizer.minimize(model.local().forward(1.0, half_way), LossScale::kSum);
     };
     const Error error = error_from([&] {
       strategy.run([&](ReplicaContext&) {

@@ -76,11 +76,11 @@ struct Trial {
 Ended train(MultiWorkerMirroredStrategy& strategy, const Trial& trial) {
   const auto model = strategy.create<TwoLayers>();
   const std::vector<variables::Variable>& all = model.variables();
-  const MinimizerOptions options{.accumulate = trial.accumulate};
+  const OptimizerOptions options{.accumulate = trial.accumulate};
   const bool has_two = trial.fails_in == FailsIn::kSecondOptimizer;
-  const auto first = strategy.make_minimizer(std::span(all).first(has_two ? 1 : 2),
+  const auto first = strategy.make_optimizer(std::span(all).first(has_two ? 1 : 2),
                                              optim::Sgd{.learning_rate = 0.1}.rule(), options);
-  const auto second = strategy.make_minimizer(std::span(all).last(1),
+  const auto second = strategy.make_optimizer(std::span(all).last(1),
                                               optim::Sgd{.learning_rate = 0.05}.rule(), options);
   const bool fails_here = strategy.worker_index() == trial.failing_worker;
   Ended ended;
@@ -137,10 +137,10 @@ std::vector<at::Tensor> train_without_the_step(const Trial& trial) {
   const auto model = strategy.create<TwoLayers>();
   const auto& all = model.variables();
   const bool has_two = trial.fails_in == FailsIn::kSecondOptimizer;
-  const MinimizerOptions options{.accumulate = trial.accumulate};
-  const auto first = strategy.make_minimizer(std::span(all).first(has_two ? 1 : 2),
+  const OptimizerOptions options{.accumulate = trial.accumulate};
+  const auto first = strategy.make_optimizer(std::span(all).first(has_two ? 1 : 2),
                                              optim::Sgd{.learning_rate = 0.1}.rule(), options);
-  const auto second = strategy.make_minimizer(std::span(all).last(1),
+  const auto second = strategy.make_optimizer(std::span(all).last(1),
                                               optim::Sgd{.learning_rate = 0.05}.rule(), options);
   int step = 0;
   for (const auto& batch : strategy.distribute(ten_batches())) {
@@ -225,7 +225,7 @@ TEST(FailedStep, OfALoopThatDoesNotCatchIsTheErrorOfItsWorker) {
   const Error error = error_from([&] {
     run_workers({1, 1}, [&](MultiWorkerMirroredStrategy& strategy) {
       const auto model = strategy.create<TwoLayers>();
-      const auto minimizer = strategy.minimizer(model, optim::Sgd{});
+      const auto optimizer = strategy.optimizer(model, optim::Sgd{});
       const bool fails = strategy.worker_index() == 1;
       int step = 0;
       for (const auto& batch : strategy.distribute(ten_batches())) {
@@ -233,7 +233,7 @@ TEST(FailedStep, OfALoopThatDoesNotCatchIsTheErrorOfItsWorker) {
           strategy.run(
               [&](ReplicaContext&, const at::Tensor& share) {
                 if (fails && step == kFailedStep) throw FellDown();
-                minimizer.minimize(model.local().forward(share, [] {}));
+                optimizer.minimize(model.local().forward(share, [] {}));
               },
               batch);
         };
@@ -258,12 +258,12 @@ std::array<std::string, 2> mismatches(const Step& step, int accumulate = 1) {
   std::array<std::string, 2> texts;
   run_workers({1, 1}, [&](MultiWorkerMirroredStrategy& strategy) {
     const auto model = strategy.create<TwoLayers>();
-    const auto minimizer = strategy.minimizer(model, optim::Sgd{}, {.accumulate = accumulate});
+    const auto optimizer = strategy.optimizer(model, optim::Sgd{}, {.accumulate = accumulate});
     int number = 0;
     try {
       for (const auto& batch : strategy.distribute(ten_batches())) {
         try {
-          step(strategy, model, minimizer, batch, number);
+          step(strategy, model, optimizer, batch, number);
         } catch (const FellDown&) {
         } catch (const comm::StepMismatch&) {
           throw;
@@ -288,11 +288,11 @@ void expect_both_name(const std::array<std::string, 2>& texts, const std::string
 
 TEST(FailedStep, AStepThatOneWorkerMakesAloneIsAnErrorThatNamesBothSteps) {
   const auto texts = mismatches([](MultiWorkerMirroredStrategy& strategy, const auto& model,
-                                   const Minimizer& minimizer, const auto& batch, int number) {
+                                   const Optimizer& optimizer, const auto& batch, int number) {
     if (number == 5 && strategy.is_chief()) strategy.run([](ReplicaContext&) {});
     strategy.run(
         [&](ReplicaContext&, const at::Tensor& share) {
-          minimizer.minimize(model.local().forward(share, [] {}));
+          optimizer.minimize(model.local().forward(share, [] {}));
         },
         batch);
   });
@@ -301,13 +301,13 @@ TEST(FailedStep, AStepThatOneWorkerMakesAloneIsAnErrorThatNamesBothSteps) {
 
 TEST(FailedStep, AnUpdateThatOneWorkerAloneMadeIsAnError) {
   const auto texts = mismatches([](MultiWorkerMirroredStrategy& strategy, const auto& model,
-                                   const Minimizer& minimizer, const auto& batch, int number) {
+                                   const Optimizer& optimizer, const auto& batch, int number) {
     strategy.run(
         [&](ReplicaContext&, const at::Tensor& share) {
           const Gradients sums =
-              minimizer.aggregate(minimizer.compute_gradients(model.local().forward(share, [] {})));
+              optimizer.aggregate(optimizer.compute_gradients(model.local().forward(share, [] {})));
           if (number == 5 && strategy.is_chief()) throw FellDown();
-          minimizer.apply_gradients(sums);
+          optimizer.apply_gradients(sums);
         },
         batch);
   });
@@ -316,12 +316,12 @@ TEST(FailedStep, AnUpdateThatOneWorkerAloneMadeIsAnError) {
 
 TEST(FailedStep, MicroBatchesThatOneWorkerAloneGatheredAreAnError) {
   const auto texts = mismatches(
-      [](MultiWorkerMirroredStrategy& strategy, const auto& model, const Minimizer& minimizer,
+      [](MultiWorkerMirroredStrategy& strategy, const auto& model, const Optimizer& optimizer,
          const auto& batch, int number) {
         strategy.run(
             [&](ReplicaContext&, const at::Tensor& share) {
               if (number == 5 && strategy.is_chief()) throw FellDown();
-              minimizer.minimize(model.local().forward(share, [] {}));
+              optimizer.minimize(model.local().forward(share, [] {}));
             },
             batch);
       },
@@ -336,7 +336,7 @@ TEST(FailedStep, AnErrorOfOneWorkersInputEndsTheStepForAll) {
     std::map<int, Ended> all;
     run_workers({1, 1}, [&](MultiWorkerMirroredStrategy& strategy) {
       const auto model = strategy.create<TwoLayers>();
-      const auto minimizer = strategy.minimizer(model, optim::Sgd{.learning_rate = 0.1});
+      const auto optimizer = strategy.optimizer(model, optim::Sgd{.learning_rate = 0.1});
       const bool fails = strategy.worker_index() == 1;
       const auto broken =
           ten_batches().map([fails, number = std::make_shared<int>(0)](at::Tensor batch) {
@@ -356,7 +356,7 @@ TEST(FailedStep, AnErrorOfOneWorkersInputEndsTheStepForAll) {
           ASSERT_TRUE(batch);
           strategy.run(
               [&](ReplicaContext&, const at::Tensor& share) {
-                minimizer.minimize(model.local().forward(share, [] {}));
+                optimizer.minimize(model.local().forward(share, [] {}));
               },
               *batch);
         } catch (const Error& error) {

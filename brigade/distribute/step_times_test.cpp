@@ -56,7 +56,7 @@ class EveryStrategy : public testing::TestWithParam<Case> {
  protected:
   std::unique_ptr<Strategy> strategy_ = GetParam().make();
   Replicated<Line> model_ = strategy_->create<Line>();
-  Minimizer minimizer_ = strategy_->minimizer(model_, optim::Adam{});
+  Optimizer optimizer_ = strategy_->optimizer(model_, optim::Adam{});
 
   void train(int steps, const std::function<void(ReplicaContext&)>& before = {}) {
     const auto batches = input::from_tensor_slices(at::ones({4 * steps, 3}, at::kDouble)).batch(4);
@@ -64,7 +64,7 @@ class EveryStrategy : public testing::TestWithParam<Case> {
       strategy_->run(
           [&](ReplicaContext& context, const at::Tensor& share) {
             if (before) before(context);
-            minimizer_.minimize(model_(share).sum(1));
+            optimizer_.minimize(model_(share).sum(1));
           },
           batch);
     }

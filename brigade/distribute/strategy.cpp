@@ -119,26 +119,26 @@ struct Strategy::Engine {
   }
 
   /// How the gradients of one optimizer meet and who updates.
-  std::unique_ptr<GradientApplier> make_applier(
+  std::unique_ptr<GradientSynchronizer> make_synchronizer(
       const std::shared_ptr<optim::OptimizerState>& state) {
     using Update = StrategyParts::Update;
     const int optimizer = optimizers_made++;
     if (parts.workers && parts.update == Update::kShares)
-      return make_worker_applier(group, state, parts.workers, optimizer);
+      return make_worker_synchronizer(group, state, parts.workers, optimizer);
     if (parts.update == Update::kController)
-      return make_controller_applier(group, state, parts.cross_device_ops);
-    std::unique_ptr<GradientApplier> applier;
+      return make_controller_synchronizer(group, state, parts.cross_device_ops);
+    std::unique_ptr<GradientSynchronizer> synchronizer;
     if (parts.update == Update::kShares && runner.replicas() > 1) {
-      applier = make_share_applier(group, state);
+      synchronizer = make_sharded_synchronizer(group, state);
     } else {
       std::vector<comm::Communicator*> borrowed;
       for (const auto& communicator : communicators) borrowed.push_back(communicator.get());
-      applier = make_replica_applier(std::move(borrowed), state,
+      synchronizer = make_replica_synchronizer(std::move(borrowed), state,
                                      parts.workers ? parts.workers->communicator.get() : nullptr,
                                      optimizer);
     }
-    if (!parts.cross_device_ops || runner.replicas() == 1) return applier;
-    return make_reducing_applier(group, state, parts.cross_device_ops, std::move(applier));
+    if (!parts.cross_device_ops || runner.replicas() == 1) return synchronizer;
+    return make_reducing_synchronizer(group, state, parts.cross_device_ops, std::move(synchronizer));
   }
 
   /// With other workers it is what they know of this one.
@@ -153,8 +153,8 @@ struct Strategy::Engine {
 
   /// The one way out of a run, done or failed: the next one finds all as new.
   void end_run(StepOutcome outcome, const FirstFailure& failure) noexcept {
-    std::erase_if(appliers, [](const auto& applier) { return applier.expired(); });
-    for (const auto& applier : appliers) outcome = applier.lock()->end_step(outcome);
+    std::erase_if(synchronizers, [](const auto& synchronizer) { return synchronizer.expired(); });
+    for (const auto& synchronizer : synchronizers) outcome = synchronizer.lock()->end_step(outcome);
     if (outcome == StepOutcome::kFailed && parts.workers)
       progress().fail_step(failure.happened() ? failure.text() : "its gradients were not applied");
     progress().end_step();
@@ -198,7 +198,7 @@ struct Strategy::Engine {
   std::vector<ReplicaStream> streams;  // [replica]
   device::ReplicaGenerator creation;
   std::vector<std::weak_ptr<const CreatedModel>> models;
-  std::vector<std::weak_ptr<GradientApplier>> appliers;  // their minimizers own them
+  std::vector<std::weak_ptr<GradientSynchronizer>> synchronizers;  // their optimizers own them
   int optimizers_made = 0;
   bool running = false;  // a run is under way; the caller's thread only
   EpochCounters epochs;
@@ -416,7 +416,7 @@ std::string group_text(const optim::ParameterGroup& group) {
 /// What decides an optimizer's updates, and when they meet.
 comm::Facts optimizer_facts(const optim::UpdateRule& rule,
                             std::span<const variables::Variable> variables,
-                            const MinimizerOptions& options) {
+                            const OptimizerOptions& options) {
   comm::Facts facts = {{"optimizer", std::string(rule.name())}};
   const io::StateTree config = rule.config();
   for (const auto& [key, value] : config.as_dict()) facts.push_back({key, io::to_json(value).json});
@@ -431,8 +431,8 @@ comm::Facts optimizer_facts(const optim::UpdateRule& rule,
 
 }  // namespace
 
-Minimizer Strategy::make_minimizer(std::span<const variables::Variable> variables,
-                                   optim::UpdateRulePtr rule, const MinimizerOptions& options) {
+Optimizer Strategy::make_optimizer(std::span<const variables::Variable> variables,
+                                   optim::UpdateRulePtr rule, const OptimizerOptions& options) {
   check_argument(rule != nullptr, "An optimizer's update rule is null.");
   check_outside("An optimizer was made");
   for (const variables::Variable& variable : variables) {
@@ -452,9 +452,9 @@ Minimizer Strategy::make_minimizer(std::span<const variables::Variable> variable
   check_agreement(workers(), optimizer_facts(*rule, variables, options),
                   {.what = "optimizers", .advice = "make the same optimizer in every worker."});
   auto state = std::make_shared<optim::OptimizerState>(std::move(rule), variables, options.groups);
-  std::shared_ptr<GradientApplier> applier = engine_->make_applier(state);
-  engine_->appliers.push_back(applier);
-  return Minimizer(std::move(state), std::move(applier), options, Owner(*this));
+  std::shared_ptr<GradientSynchronizer> synchronizer = engine_->make_synchronizer(state);
+  engine_->synchronizers.push_back(synchronizer);
+  return Optimizer(std::move(state), std::move(synchronizer), options, Owner(*this));
 }
 
 void Strategy::run_replicas(const std::optional<ExampleCounts>& examples,

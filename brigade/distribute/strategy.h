@@ -20,7 +20,7 @@
 #include "brigade/distribute/input/distributed_dataset.h"
 #include "brigade/distribute/function_module.h"
 #include "brigade/distribute/input/input_context.h"
-#include "brigade/distribute/optimizer/minimizer.h"
+#include "brigade/distribute/optimizer/optimizer.h"
 #include "brigade/distribute/per_replica.h"
 #include "brigade/distribute/replica_context.h"
 #include "brigade/distribute/replicated.h"
@@ -74,7 +74,7 @@ concept ModulePointer = std::is_convertible_v<T, std::shared_ptr<torch::nn::Modu
 ///
 ///   MirroredStrategy strategy;
 ///   auto model = strategy.create<models::MnistCnn>();
-///   auto adam = strategy.minimizer(model, optim::Adam{.learning_rate = 1e-3});
+///   auto adam = strategy.optimizer(model, optim::Adam{.learning_rate = 1e-3});
 ///   for (const auto& batch : strategy.distribute(dataset)) {
 ///     strategy.run([&](ReplicaContext&, const input::LabeledBatch& b) {
 ///     adam.minimize(loss(model(b.features), b.labels)); },
@@ -122,7 +122,7 @@ class Strategy {
   device::Placer& placer() const;
 
   /// While it lives, variables, models, metrics and optimizers made on this thread by the free
-  /// functions (`variables::make_variable`, `get_variable`, `create`, `minimizer`) are this
+  /// functions (`variables::make_variable`, `get_variable`, `create`, `optimizer`) are this
   /// strategy's. The same strategy's scope may nest; opening another's inside throws
   /// kFailedPrecondition naming both.
   class Scope {
@@ -205,11 +205,11 @@ class Strategy {
   /// not allow and for a variable of another strategy; kFailedPrecondition inside of `run`, and for
   /// a variable whose `requires_grad` was changed after it was created.
   template <class Model, class Rule>
-  Minimizer minimizer(const Model& model, const Rule& rule, const MinimizerOptions& options = {}) {
-    return make_minimizer(model.variables(), rule.rule(), options);
+  Optimizer optimizer(const Model& model, const Rule& rule, const OptimizerOptions& options = {}) {
+    return make_optimizer(model.variables(), rule.rule(), options);
   }
-  Minimizer make_minimizer(std::span<const variables::Variable> variables,
-                           optim::UpdateRulePtr rule, const MinimizerOptions& options = {});
+  Optimizer make_optimizer(std::span<const variables::Variable> variables,
+                           optim::UpdateRulePtr rule, const OptimizerOptions& options = {});
 
   /// Calls `function(ReplicaContext&, arguments...)` once for each replica, at the same time, and
   /// returns their results as a PerReplica (nothing for void). A PerReplica argument is handed out
@@ -361,14 +361,14 @@ Strategy* current_strategy();
 /// The open scope's strategy. Throws kFailedPrecondition, naming `what`, if there is none.
 Strategy& require_strategy(std::string_view what);
 
-/// `Strategy::create` and `Strategy::minimizer` of the strategy whose scope is open.
+/// `Strategy::create` and `Strategy::optimizer` of the strategy whose scope is open.
 template <class Module, class... Arguments>
 auto create(const Arguments&... arguments) {
   return require_strategy("create").create<Module>(arguments...);
 }
 template <class Model, class Rule>
-Minimizer minimizer(const Model& model, const Rule& rule, const MinimizerOptions& options = {}) {
-  return require_strategy("minimizer").minimizer(model, rule, options);
+Optimizer optimizer(const Model& model, const Rule& rule, const OptimizerOptions& options = {}) {
+  return require_strategy("minimizer").optimizer(model, rule, options);
 }
 
 namespace internal {

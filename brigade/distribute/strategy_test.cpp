@@ -177,7 +177,7 @@ TEST(StrategyScope, MakesVariablesModelsAndMinimizersDistributed) {
               2);
     const auto model = create<Line>();
     EXPECT_EQ(model.variables()[0].num_components(), 2);
-    EXPECT_NO_THROW(minimizer(model, optim::Sgd{}));
+    EXPECT_NO_THROW(optimizer(model, optim::Sgd{}));
   }
   EXPECT_EQ(current_strategy(), nullptr);
   EXPECT_EQ(error_from([] { create<Line>(); }).code(), ErrorCode::kFailedPrecondition);

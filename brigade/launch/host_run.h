@@ -12,15 +12,15 @@
 #include "brigade/launch/generation.h"
 #include "brigade/launch/hosts.h"
 #include "brigade/launch/job_status.h"
-#include "brigade/launch/lone_restarts.h"
+#include "brigade/launch/restart_policy.h"
 #include "brigade/launch/message.h"
-#include "brigade/launch/standstill_watch.h"
+#include "brigade/launch/stall_detector.h"
 #include "brigade/launch/sweep.h"
 
 namespace brigade::launch {
 
 /// The processes of a job on this host, generation after generation: starts and stops them as the
-/// conductor orders, reports how they end, and knows what is to be told of the one that failed.
+/// coordinator orders, reports how they end, and knows what is to be told of the one that failed.
 ///
 /// Thread-safety: one thread.
 class HostRun {
@@ -45,10 +45,10 @@ class HostRun {
   /// Passes on output, reports ends and standstills, kills whose time is over.
   void advance();
 
-  /// The failure that the conductor named in the generation that is over.
+  /// The failure that the coordinator named in the generation that is over.
   const std::optional<Failure>& failure() const { return failure_; }
   /// Restarts of processes that have nothing to do with each other, and their failures.
-  const LoneRestarts& lone_restarts() const { return lone_restarts_; }
+  const RestartPolicy& lone_restarts() const { return lone_restarts_; }
   /// Generation, and ranks that run.
   JobStatus status() const;
 
@@ -75,8 +75,8 @@ class HostRun {
   Hosts& hosts_;
   LineRouter& router_;
   const std::vector<pid_t> strangers_;  // children that this process had before
-  LoneRestarts lone_restarts_;
-  StandstillWatch watch_;
+  RestartPolicy lone_restarts_;
+  StallDetector watch_;
   Sweep sweep_;
 
   // Of this generation.

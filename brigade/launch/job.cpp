@@ -10,7 +10,7 @@
 
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
-#include "brigade/launch/conductor.h"
+#include "brigade/launch/job_coordinator.h"
 #include "brigade/launch/host_run.h"
 #include "brigade/launch/meeting.h"
 #include "brigade/launch/process_meeting.h"
@@ -92,7 +92,7 @@ class Job {
       hosts_->leave();
       throw;
     }
-    conductor_.reset();
+    coordinator_.reset();
     run_.reset();
     hosts_->leave();
     hosts_.reset();
@@ -110,9 +110,9 @@ class Job {
       check_shown_ranks(options_, std::accumulate(processes.begin(), processes.end(), 0));
     run_.emplace(options_, *hosts_, router_);
     if (hosts_->self() == 0) {
-      conductor_.emplace(options_, hosts_->processes(),
+      coordinator_.emplace(options_, hosts_->processes(),
                          [this](const Message& order) { give(order); });
-      conductor_->begin(next_generation_, so_far());
+      coordinator_->begin(next_generation_, so_far());
     }
     for (;;) {
       while (hear()) {
@@ -138,7 +138,7 @@ class Job {
     return standing;
   }
 
-  /// What the conductor orders, to all.
+  /// What the coordinator orders, to all.
   void give(const Message& order) {
     const auto* const start = std::get_if<StartOrder>(&order);
     hosts_->send(start == nullptr ? order : meeting_.open(*start));
@@ -150,10 +150,10 @@ class Job {
     const auto now = Clock::now();  // what came together has one time
     for (const Message& message : messages) {
       if (gone_) continue;  // only the end is left
-      if (conductor_) conductor_->handle(message, now);
+      if (coordinator_) coordinator_->handle(message, now);
       std::visit([this](const auto& each) { obey(each); }, message);
     }
-    if (conductor_ && !gone_) conductor_->advance(now);
+    if (coordinator_ && !gone_) coordinator_->advance(now);
     return !messages.empty();
   }
 
@@ -179,11 +179,11 @@ class Job {
                            " cannot go on: ", failed.reason)});
   }
   template <class Report>
-  void obey(const Report&) {}  // the conductor's
+  void obey(const Report&) {}  // the coordinator's
 
-  /// The end of a generation, as the conductor sees it.
+  /// The end of a generation, as the coordinator sees it.
   void take_over(const Standing& standing) {
-    const LoneRestarts& alone = run_->lone_restarts();
+    const RestartPolicy& alone = run_->lone_restarts();
     result_.restarts = standing.restarts + alone.restarts();
     result_.membership_changes = standing.membership_changes + alone.membership_changes();
     if (standing.tells_failure && run_->failure()) tell(*run_->failure());
@@ -222,7 +222,7 @@ class Job {
       waiting.push_back({.fd = descriptor, .events = POLLIN, .revents = 0});
     run_->add_to(waiting);
     auto until = run_->next_deadline();
-    if (conductor_ && !gone_) until = std::min(until, conductor_->next_deadline());
+    if (coordinator_ && !gone_) until = std::min(until, coordinator_->next_deadline());
     if (status_server_) {
       status_server_->add_to(waiting);
       until = std::min(until, status_server_->next_deadline());
@@ -239,7 +239,7 @@ class Job {
     while (const auto signal = signals_.next()) {
       if (*signal == SIGCHLD) continue;
       hosts_->send(SignalCame{hosts_->self(), *signal});
-      // The conductor may not be reached any more.
+      // The coordinator may not be reached any more.
       const bool is_stop = *signal != SIGUSR1;
       if (is_stop && (gone_ || is_told_)) run_->stop(SIGKILL);
       is_told_ = is_told_ || is_stop;
@@ -264,7 +264,7 @@ class Job {
   }
 
   void note_gone(int generation, int rank) {
-    if (conductor_) conductor_->note_gone(generation, rank);
+    if (coordinator_) coordinator_->note_gone(generation, rank);
   }
 
   JobStatus status() const {
@@ -286,7 +286,7 @@ class Job {
   ProcessMeeting meeting_;
   std::unique_ptr<Hosts> hosts_;
   std::optional<HostRun> run_;
-  std::optional<Conductor> conductor_;  // on host 0
+  std::optional<JobCoordinator> coordinator_;  // on host 0
   JobResult result_;
   std::optional<GoneHost> gone_;
   int next_generation_ = 0;

@@ -10,7 +10,7 @@
 namespace brigade::launch {
 
 /// What the launchers of a job, one a host, say to each other; all hear all of it, in one order.
-/// Reports are for the conductor, who is with host 0; orders are the conductor's.
+/// Reports are for the coordinator, who is with host 0; orders are the coordinator's.
 
 /// A process has ended. Orderly: as one does that was told to stop.
 struct RankEnded {

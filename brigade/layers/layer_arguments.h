@@ -20,7 +20,7 @@ enum class Scale { kNo, kYes };
 
 /// When batch norm moves its statistics.
 enum class StatisticsUpdate {
-  kUpdateOps,  ///< with the optimizer's update: `Graph::run_update_ops`, which the minimizers call
+  kUpdateOps,  ///< with the optimizer's update: `Graph::run_update_ops`, which the optimizers call
   kInPlace,    ///< at once (Slim: updates_collections=None)
 };
 

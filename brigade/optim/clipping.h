@@ -9,7 +9,7 @@
 
 namespace brigade::optim {
 
-// Gradients are clipped between `Minimizer::aggregate` and `apply_gradients`: clipping a replica's
+// Gradients are clipped between `Optimizer::aggregate` and `apply_gradients`: clipping a replica's
 // own part would clip something else in every layout. Undefined tensors, the gradients of
 // parameters that the loss does not depend on, stay undefined and count for nothing. Tensors that
 // need no change are handed on as they are; no tensor's memory is written to. Norms are added up in

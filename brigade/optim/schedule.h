@@ -13,7 +13,7 @@ namespace brigade::optim {
 /// on with the very rate that it would have had. Made from the structs in decay.h, cosine_decay.h
 /// and warm_up.h, which compute what tf.keras.optimizers.schedules computes, in double.
 ///
-/// Hand its value to `Minimizer::set_learning_rate` before each step.
+/// Hand its value to `Optimizer::set_learning_rate` before each step.
 ///
 /// Thread-safety: immutable.
 class Schedule {

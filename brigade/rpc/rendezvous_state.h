@@ -11,7 +11,7 @@
 
 #include "brigade/base/clock.h"
 #include "brigade/concurrency/mutex.h"
-#include "brigade/rpc/barrier_book.h"
+#include "brigade/rpc/barrier_registry.h"
 #include "brigade/rpc/key_store.h"
 #include "brigade/rpc/outbox.h"
 #include "brigade/rpc/protocol.h"
@@ -131,7 +131,7 @@ class RendezvousState {
   std::map<MemberId, std::string> tokens_ BRIGADE_GUARDED_BY(mutex_);
   std::int64_t num_refused_calls_ BRIGADE_GUARDED_BY(mutex_) = 0;
   KeyStore keys_ BRIGADE_GUARDED_BY(mutex_);
-  BarrierBook barriers_ BRIGADE_GUARDED_BY(mutex_);
+  BarrierRegistry barriers_ BRIGADE_GUARDED_BY(mutex_);
   std::optional<cluster::LostMember> lost_ BRIGADE_GUARDED_BY(mutex_);  // the first
   std::optional<Ending> start_failure_ BRIGADE_GUARDED_BY(mutex_);
   std::optional<TimePoint> start_deadline_ BRIGADE_GUARDED_BY(mutex_);

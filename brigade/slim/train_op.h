@@ -47,7 +47,7 @@ class TrainOp {
   const variables::Variable& global_step_variable() const { return step_->global_step(); }
   /// What is trained, in the order of its making.
   const std::vector<variables::Variable>& variables() const { return step_->variables(); }
-  const distribute::Minimizer& optimizer() const { return step_->minimizer(); }
+  const distribute::Optimizer& optimizer() const { return step_->optimizer(); }
   distribute::Strategy& strategy() const { return step_->strategy(); }
   /// Where the data stands; empty if its batches come from a function.
   const DataPosition& data_position() const { return position_; }
@@ -83,7 +83,7 @@ TrainOp make_train_op(std::shared_ptr<const TrainStep> step, TotalLossFunction<B
               queue = std::move(queue)]() -> std::optional<distribute::PerReplica<at::Tensor>> {
     const auto* batch = queue->front();
     if (batch == nullptr) return std::nullopt;
-    const std::int64_t updates = step->minimizer().updates();
+    const std::int64_t updates = step->optimizer().updates();
     try {
       auto losses = step->strategy().run(
           [&](distribute::ReplicaContext& context, const B& share) {
@@ -93,7 +93,7 @@ TrainOp make_train_op(std::shared_ptr<const TrainStep> step, TotalLossFunction<B
       queue->pop();
       return losses;
     } catch (...) {
-      if (step->minimizer().updates() != updates) queue->pop();
+      if (step->optimizer().updates() != updates) queue->pop();
       throw;
     }
   };

@@ -92,9 +92,9 @@ std::vector<Variable> find_statistics(distribute::Strategy& strategy) {
   return found;
 }
 
-distribute::MinimizerOptions minimizer_options(const TrainOpOptions& options,
+distribute::OptimizerOptions optimizer_options(const TrainOpOptions& options,
                                                const Variable& global_step) {
-  distribute::MinimizerOptions chosen{.groups = options.groups};
+  distribute::OptimizerOptions chosen{.groups = options.groups};
   if (options.count_steps == CountSteps::kYes) chosen.global_step = global_step;
   return chosen;
 }
@@ -139,9 +139,9 @@ TrainStep::TrainStep(distribute::Strategy& strategy, optim::UpdateRulePtr rule,
       defaults_(layers::current_arg_scope()),
       global_step_(find_global_step(strategy, options_)),
       trained_(find_trained(strategy, options_.variables_to_train)),
-      minimizer_((check(options_, trained_),
-                  strategy.make_minimizer(trained_, std::move(rule),
-                                          minimizer_options(options_, global_step_)))) {
+      optimizer_((check(options_, trained_),
+                  strategy.make_optimizer(trained_, std::move(rule),
+                                          optimizer_options(options_, global_step_)))) {
   distribute::check_agreement(
       strategy.workers(), facts_of(options_),
       {.what = "train ops", .advice = "make the same train op in every worker."});
@@ -158,7 +158,7 @@ at::Tensor TrainStep::run(const distribute::ReplicaContext& context,
   const bool skips = options_.update_ops == UpdateOps::kSkip ||
                      (options_.update_ops == UpdateOps::kRunInFirstReplica && context.id > 0);
   if (skips) graph.drop_update_ops();
-  minimizer_.apply_gradients(shaped(minimizer_.compute_gradients(loss, options_.loss_scale)));
+  optimizer_.apply_gradients(shaped(optimizer_.compute_gradients(loss, options_.loss_scale)));
   return loss.detach();
 }
 
@@ -181,7 +181,7 @@ void TrainStep::check_loss(const distribute::ReplicaContext& context,
 
 distribute::Gradients TrainStep::shaped(const distribute::Gradients& local) const {
   if (options_.clip_gradient_norm == 0.0 && options_.gradient_multipliers.empty()) return local;
-  distribute::Gradients sums = minimizer_.aggregate(local);
+  distribute::Gradients sums = optimizer_.aggregate(local);
   const at::NoGradGuard no_grad;
   for (const auto& [name, factor] : options_.gradient_multipliers) {
     at::Tensor& gradient = sums[name];

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "brigade/distribute/optimizer/minimizer.h"
+#include "brigade/distribute/optimizer/optimizer.h"
 #include "brigade/distribute/per_replica.h"
 #include "brigade/distribute/replica_context.h"
 #include "brigade/distribute/strategy.h"
@@ -52,7 +52,7 @@ struct TrainOpOptions {
   /// An int64 variable that counts updates. Unset: "global_step", made if there is none.
   std::optional<variables::Variable> global_step = std::nullopt;
   CountSteps count_steps = CountSteps::kYes;
-  /// Variables with rates of their own; see distribute::MinimizerOptions.
+  /// Variables with rates of their own; see distribute::OptimizerOptions.
   std::vector<optim::ParameterGroup> groups = {};
 };
 
@@ -82,7 +82,7 @@ class TrainStep {
   const variables::Variable& global_step() const { return global_step_; }
   CountSteps count_steps() const { return options_.count_steps; }
   const std::vector<variables::Variable>& variables() const { return trained_; }
-  const distribute::Minimizer& minimizer() const { return minimizer_; }
+  const distribute::Optimizer& optimizer() const { return optimizer_; }
 
  private:
   void check_loss(const distribute::ReplicaContext& context, const at::Tensor& loss) const;
@@ -94,7 +94,7 @@ class TrainStep {
   variables::Variable global_step_;
   std::vector<variables::Variable> trained_;
   std::vector<variables::Variable> statistics_;  // of replica 0 alone, for all
-  distribute::Minimizer minimizer_;
+  distribute::Optimizer optimizer_;
 };
 
 }  // namespace brigade::slim

@@ -350,7 +350,7 @@ void Variable::check_untouched(int replica) const {
         ErrorCode::kFailedPrecondition,
         base::str_cat("Variable '", name(), "' was changed in place in replica ", replica,
                       " by other code than its optimizer, so the replicas may differ. Train with "
-                      "Strategy::minimizer (a torch::optim optimizer knows one replica only), set "
+                      "Strategy::optimizer (a torch::optim optimizer knows one replica only), set "
                       "values with Variable::assign, or change the model before it is created by "
                       "the strategy."));
   }
@@ -360,7 +360,7 @@ void Variable::check_untouched(int replica) const {
       base::str_cat(
           "Variable '", name(), "' has a gradient in .grad in replica ", replica,
           ", where Brigade's optimizers do not look: backward() was called by hand. Train with "
-          "Strategy::minimizer: minimize(loss), or compute_gradients(loss) and apply_gradients; "
+          "Strategy::optimizer: minimize(loss), or compute_gradients(loss) and apply_gradients; "
           "for "
           "gradients of your own use torch::autograd::grad. zero_grad() of the module forgets this "
           "one."));

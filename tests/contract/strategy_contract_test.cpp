@@ -219,11 +219,11 @@ TEST_P(StrategyContract, ADistributedDatasetLosesAndDoublesNothing) {
 TEST_P(StrategyContract, TrainsAsOneReplicaOnTheWholeBatch) {
   const auto train = [](Strategy& strategy, const auto& rule) {
     const auto model = strategy.create<Line>();
-    const auto minimizer = strategy.minimizer(model, rule);
+    const auto optimizer = strategy.optimizer(model, rule);
     for (const auto& batch : strategy.distribute(batches())) {
       strategy.run(
           [&](ReplicaContext&, const at::Tensor& x) {
-            minimizer.minimize((model(x) - 1).square().sum(1).mean());
+            optimizer.minimize((model(x) - 1).square().sum(1).mean());
           },
           batch);
     }
@@ -249,7 +249,7 @@ TEST_P(StrategyContract, AccumulatesMicroBatchesToOneLargeOne) {
   const auto train = [](Strategy& strategy, std::int64_t batch, int accumulate) {
     const auto model = strategy.create<Line>();
     const auto adam =
-        strategy.minimizer(model, optim::Adam{.learning_rate = 0.1}, {.accumulate = accumulate});
+        strategy.optimizer(model, optim::Adam{.learning_rate = 0.1}, {.accumulate = accumulate});
     const auto rows = input::from_tensor_slices(at::arange(21, at::kDouble).view({7, 3}).sin());
     for (int epoch = 0; epoch < 3; ++epoch) {
       for (const auto& share : strategy.distribute(rows.batch(batch))) {

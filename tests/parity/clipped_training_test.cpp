@@ -36,7 +36,7 @@ optim::SchedulePtr warm_cosine() {
 Trained train(int replicas) {
   MirroredStrategy strategy(cpus(replicas));
   const auto model = strategy.create<Line>();
-  const auto sgd = strategy.minimizer(model, optim::Sgd{.momentum = 0.9});
+  const auto sgd = strategy.optimizer(model, optim::Sgd{.momentum = 0.9});
   const optim::SchedulePtr rate = warm_cosine();
   optim::ExponentialMovingAverage ema({.decay = 0.8}, model.variables());
   const auto rows = input::from_tensor_slices(at::arange(21, at::kDouble).view({7, 3}).sin());
@@ -83,7 +83,7 @@ TEST(ClippedTraining, OnAnyNumberOfReplicasIsThatOfOneOnTheWholeBatch) {
 TEST(AveragedWeights, AreWhatReplicasSeeAndLeaveNoTrace) {
   MirroredStrategy strategy(cpus(2));
   const auto model = strategy.create<Line>();
-  const auto sgd = strategy.minimizer(model, optim::Sgd{.learning_rate = 0.1});
+  const auto sgd = strategy.optimizer(model, optim::Sgd{.learning_rate = 0.1});
   optim::ExponentialMovingAverage ema({.decay = 0.5}, model.variables());
   const auto step = [&] {
     strategy.run([&](ReplicaContext&) {

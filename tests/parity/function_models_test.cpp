@@ -56,7 +56,7 @@ std::vector<at::Tensor> trained(Strategy& strategy, int epochs) {
     if (variable.name().find("moving_mean") != std::string::npos)
       variable.assign(at::full(variable.shape(), 0.25, at::kDouble));
   }
-  const auto sgd = strategy.minimizer(net, optim::Sgd{.learning_rate = 0.05});
+  const auto sgd = strategy.optimizer(net, optim::Sgd{.learning_rate = 0.05});
   for (int epoch = 0; epoch < epochs; ++epoch) {
     for (const auto& batch : strategy.distribute(double_examples(kExamples).batch(kGlobalBatch))) {
       strategy.run(
@@ -110,7 +110,7 @@ double moving_mean_after_a_step(Strategy& strategy) {
   const auto net = strategy.build(
       [](const at::Tensor& x) { return layers::batch_norm(x, {.decay = 0.5, .scope = "bn"}); },
       at::ones({2, 3}, at::kDouble));
-  const auto sgd = strategy.minimizer(net, optim::Sgd{.learning_rate = 0.1});
+  const auto sgd = strategy.optimizer(net, optim::Sgd{.learning_rate = 0.1});
   strategy.run([&](distribute::ReplicaContext& replica) {
     const auto x = at::full({2, 3}, 1.0 + replica.replica_id(), at::kDouble);
     sgd.minimize(net(x).sum(), distribute::LossScale::kSum);

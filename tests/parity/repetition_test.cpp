@@ -36,7 +36,7 @@ struct Dropped : torch::nn::Module {
 std::string hash_after_training(distribute::Strategy& strategy, std::int64_t parallelism,
                                 int accumulate = 1) {
   const auto model = strategy.create<Dropped>();
-  const auto adam = strategy.minimizer(model, optim::Adam{}, {.accumulate = accumulate});
+  const auto adam = strategy.optimizer(model, optim::Adam{}, {.accumulate = accumulate});
   const auto images = examples(60)
                           .shuffle(40)
                           .map(

@@ -113,14 +113,14 @@ TEST(ReplicasAgree, MicroBatchesOfFourFourAndTwoWithOneBatchOfTen) {
 std::vector<at::Tensor> first_gradients(int replicas) {
   MirroredStrategy strategy(distribute::cpus(replicas));
   const auto model = strategy.create<models::MnistCnn>();
-  const auto minimizer = strategy.minimizer(model, optim::Sgd{});
+  const auto optimizer = strategy.optimizer(model, optim::Sgd{});
   std::vector<at::Tensor> gradients;
   for (const auto& batch : strategy.distribute(examples(18).batch(18))) {
     strategy.run(
         [&](ReplicaContext& context, const input::LabeledBatch& share) {
-          const auto local = minimizer.compute_gradients(
+          const auto local = optimizer.compute_gradients(
               layers::losses::sparse_softmax_cross_entropy(model(share.features), share.labels));
-          const auto whole = minimizer.aggregate(local);
+          const auto whole = optimizer.aggregate(local);
           if (context.replica_id() == 0)
             gradients.assign(whole.values().begin(), whole.values().end());
         },

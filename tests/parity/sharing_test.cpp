@@ -453,15 +453,15 @@ Training trained_on(distribute::Strategy& strategy, const Ids& batches, AutoShar
     module->to(at::kDouble);
     return module;
   });
-  const auto minimizer =
-      strategy.minimizer(model, optim::Sgd{.learning_rate = 0.02, .momentum = 0.9});
+  const auto optimizer =
+      strategy.optimizer(model, optim::Sgd{.learning_rate = 0.02, .momentum = 0.9});
   Training training{.weights = {.before = read_all(model)}, .steps = {}};
   for (const auto& variable : model.variables()) training.weights.names.push_back(variable.name());
   for (const auto& batch : strategy.distribute(batches, {.auto_shard = policy})) {
     training.steps.push_back(ids_of(batch));
     strategy.run(
         [&](ReplicaContext&, const at::Tensor& ids) {
-          minimizer.minimize(layers::losses::sparse_softmax_cross_entropy(
+          optimizer.minimize(layers::losses::sparse_softmax_cross_entropy(
               model(at::index_select(table, 0, ids)), at::remainder(ids, 10)));
         },
         batch);

@@ -38,15 +38,15 @@ struct Cut {
 template <class Model, class Rule>
 Weights train_model(distribute::Strategy& strategy, const distribute::Replicated<Model>& model,
                     int steps, const Rule& rule, const Cut& cut = {}) {
-  const auto minimizer = strategy.minimizer(model, rule, {.accumulate = cut.accumulate});
+  const auto optimizer = strategy.optimizer(model, rule, {.accumulate = cut.accumulate});
   Weights weights{.before = read_all(model)};
   for (const auto& variable : model.variables()) weights.names.push_back(variable.name());
   const auto batches = strategy.distribute(double_examples(cut.examples).batch(cut.batch).repeat());
   for (const auto& batch : batches) {
-    if (minimizer.updates() == steps) break;
+    if (optimizer.updates() == steps) break;
     strategy.run(
         [&](distribute::ReplicaContext&, const input::LabeledBatch& share) {
-          minimizer.minimize(
+          optimizer.minimize(
               layers::losses::sparse_softmax_cross_entropy(model(share.features), share.labels));
         },
         batch);

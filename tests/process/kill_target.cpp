@@ -116,7 +116,7 @@ class Training {
                    .oversubscription = device::Oversubscription::kAllow,
                    .seed = 7}),
         model_(strategy_.create<Net>()),
-        adam_(strategy_.minimizer(model_, optim::Adam{.learning_rate = 2e-3})),
+        adam_(strategy_.optimizer(model_, optim::Adam{.learning_rate = 2e-3})),
         batches_(strategy_.distribute(batches_of(data_dir)).iterator()),
         accuracy_(make_accuracy()),
         state_(strategy_) {
@@ -171,7 +171,7 @@ class Training {
 
   distribute::MirroredStrategy strategy_;
   distribute::Replicated<Net> model_;
-  distribute::Minimizer adam_;
+  distribute::Optimizer adam_;
   distribute::DistributedIterator<input::LabeledBatch> batches_;
   train::SparseCategoricalAccuracy accuracy_;
   Ledger ledger_;

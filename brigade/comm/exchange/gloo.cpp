@@ -12,7 +12,7 @@
 #include "brigade/comm/exchange/byte_exchange.h"
 #include "brigade/comm/exchange/c10d_store.h"
 #include "brigade/comm/exchange/call_header.h"
-#include "brigade/comm/exchange/call_watch.h"
+#include "brigade/comm/exchange/collective_watchdog.h"
 #include "brigade/comm/exchange/exchange_link.h"
 #include "brigade/comm/exchange/gloo_device.h"
 #include "brigade/comm/peer_notes.h"
@@ -194,7 +194,7 @@ class GlooExchange final : public ByteExchange {
   }
 
   void await(c10d::Work& work, const Progress::Entry& entry) {
-    CallWatch watch(*membership_, notes_, options_, what_);
+    CollectiveWatchdog watch(*membership_, notes_, options_, what_);
     const milliseconds pause =
         std::min<milliseconds>({milliseconds(100), options_.slow_after, options_.timeout});
     try {

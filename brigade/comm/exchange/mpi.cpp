@@ -12,7 +12,7 @@
 #include "brigade/base/strings.h"
 #include "brigade/comm/exchange/binomial_tree.h"
 #include "brigade/comm/exchange/byte_exchange.h"
-#include "brigade/comm/exchange/call_watch.h"
+#include "brigade/comm/exchange/collective_watchdog.h"
 #include "brigade/comm/exchange/exchange_link.h"
 #include "brigade/comm/exchange/mpi_process.h"
 #include "brigade/comm/peer_notes.h"
@@ -206,7 +206,7 @@ class MpiExchange final : public ByteExchange {
   }
 
   void await(Requests& requests) {
-    CallWatch watch(*membership_, notes_, options_, what_);
+    CollectiveWatchdog watch(*membership_, notes_, options_, what_);
     const auto start = steady_clock::now();
     PeerWatch peers{.ask_at = start + kAskingPeers};
     while (!test(requests)) {

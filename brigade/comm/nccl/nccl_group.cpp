@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "brigade/base/strings.h"
-#include "brigade/comm/exchange/late_report.h"
+#include "brigade/comm/exchange/straggler_report.h"
 
 namespace brigade::comm {
 
@@ -87,7 +87,7 @@ void NcclGroup::start(std::string_view what, const std::function<void(NcclCollec
 }
 
 void NcclGroup::wait(int local_rank, std::string_view what, milliseconds timeout) {
-  LateReport report(options_.slow_after, timeout);
+  StragglerReport report(options_.slow_after, timeout);
   Pause pause;
   auto next_question = steady_clock::now() + kAskAgain;
   while (poll(local_rank, what) != Progress::kDone) {

@@ -48,13 +48,13 @@ void SharedMeeting::meet(std::string_view what) {
   if (mine.sleepers.load(std::memory_order_seq_cst) != 0) futex_wake(mine.arrivals);
   concurrency::poll_for(options_.spin, [&] { return all_have_come() || is_released(); });
   if (all_have_come()) return;
-  LateReport report(options_.slow_after, options_.timeout);
+  StragglerReport report(options_.slow_after, options_.timeout);
   for (int rank = 0; rank < static_cast<int>(places_.size()); ++rank) {
     while (!has_come(rank)) sleep_until_come(rank, what, report);
   }
 }
 
-void SharedMeeting::sleep_until_come(int rank, std::string_view what, LateReport& report) {
+void SharedMeeting::sleep_until_come(int rank, std::string_view what, StragglerReport& report) {
   MeetingPlace& place = places_[rank];
   place.sleepers.fetch_add(1, std::memory_order_seq_cst);
   const std::uint32_t arrivals = place.arrivals.load(std::memory_order_seq_cst);

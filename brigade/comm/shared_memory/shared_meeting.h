@@ -11,7 +11,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/cluster/membership.h"
-#include "brigade/comm/exchange/late_report.h"
+#include "brigade/comm/exchange/straggler_report.h"
 #include "brigade/concurrency/cancel_token.h"
 
 namespace brigade::comm {
@@ -66,7 +66,7 @@ class SharedMeeting {
   bool has_come(int rank) const;
   bool all_have_come() const;
   bool is_released() const;
-  void sleep_until_come(int rank, std::string_view what, LateReport& report);
+  void sleep_until_come(int rank, std::string_view what, StragglerReport& report);
   void throw_if_released(int rank, std::string_view what) const;
   [[noreturn]] void throw_failure(std::string_view what) const;
   void wait_for_news() const;

@@ -16,7 +16,7 @@
 #include "brigade/data/runtime/chunk_sizer.h"
 #include "brigade/data/core/iterator_base.h"
 #include "brigade/data/core/noted_places.h"
-#include "brigade/data/runtime/ordered_gate.h"
+#include "brigade/data/core/reorder_buffer.h"
 #include "brigade/data/core/outcome.h"
 #include "brigade/data/core/pipeline_options.h"
 #include "brigade/data/core/places.h"
@@ -112,7 +112,7 @@ class PipelinedIterator final : public IteratorBase<Out> {
 
   void start() {
     const StageSettings settings = stage_.begin();
-    gate_ = std::make_unique<OrderedGate>(OrderedGateOptions{.capacity = settings.capacity,
+    gate_ = std::make_unique<ReorderBuffer>(ReorderBufferOptions{.capacity = settings.capacity,
                                                              .slots = slots_for(options_),
                                                              .order = options_.order,
                                                              .cancel = options_.cancel,
@@ -272,7 +272,7 @@ class PipelinedIterator final : public IteratorBase<Out> {
   concurrency::Mutex pull_mutex_;
   std::uint64_t pulled_place_ = 0;  // under pull_mutex_ while workers run, like next_note_
   std::uint64_t next_note_ = 0;
-  std::unique_ptr<OrderedGate> gate_;
+  std::unique_ptr<ReorderBuffer> gate_;
   std::unique_ptr<Workers> workers_;  // last: joined before anything it uses goes
 };
 

@@ -7,8 +7,8 @@
 namespace brigade::distribute {
 
 /// Takes each gradient of a step as soon as backward has it whole, so that what is done with it
-/// overlaps with the rest of backward. A `GradientApplier` that gains by that offers one
-/// (`GradientApplier::early`), and `Minimizer::minimize` uses it where gradients are applied as
+/// overlaps with the rest of backward. A `GradientSynchronizer` that gains by that offers one
+/// (`GradientSynchronizer::early`), and `Optimizer::minimize` uses it where gradients are applied as
 /// they are.
 ///
 /// Of each step a replica either says `begin`, then `ready` for any of its gradients, and then

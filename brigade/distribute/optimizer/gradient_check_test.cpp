@@ -36,12 +36,12 @@ void expect_named(const Error& error, const Wrong& wrong) {
     EXPECT_TRUE(says(error, text)) << wrong.what << ": " << error.what();
 }
 
-using Use = std::function<void(const Minimizer&, const Gradients&)>;
+using Use = std::function<void(const Optimizer&, const Gradients&)>;
 
-void apply(const Minimizer& sgd, const Gradients& gradients) {
+void apply(const Optimizer& sgd, const Gradients& gradients) {
   sgd.apply_gradients(gradients);
 }
-void aggregate(const Minimizer& sgd, const Gradients& gradients) {
+void aggregate(const Optimizer& sgd, const Gradients& gradients) {
   sgd.aggregate(gradients);
 }
 
@@ -49,7 +49,7 @@ void aggregate(const Minimizer& sgd, const Gradients& gradients) {
 template <class SomeStrategy>
 void expect_refused_in(SomeStrategy& strategy, const Use& use) {
   const auto model = strategy.template create<Line>();
-  const auto sgd = strategy.minimizer(model, optim::Sgd{});
+  const auto sgd = strategy.optimizer(model, optim::Sgd{});
   const at::Tensor before = model.variables()[0].read();
   for (const Wrong& wrong : wrong_gradients()) {
     expect_named(error_from([&] {
@@ -83,7 +83,7 @@ TEST(AssignedGradients, AreCheckedWhereTheyAreAggregated) {
 
 TEST(AssignedGradients, AreCheckedAfterTheyWereAggregated) {
   MirroredStrategy strategy(cpus(2));
-  expect_refused_in(strategy, [](const Minimizer& sgd, const Gradients& local) {
+  expect_refused_in(strategy, [](const Optimizer& sgd, const Gradients& local) {
     const at::Tensor assigned = local[0];
     const bool is_wrong = assigned.sizes() != at::IntArrayRef({3}) ||
                           assigned.scalar_type() != at::kDouble || assigned.is_meta();
@@ -99,7 +99,7 @@ TEST(AssignedGradients, AreCheckedAfterTheyWereAggregated) {
 TEST(AssignedGradients, OfTowersAreCheckedWhereTheyAreAveragedAndApplied) {
   CentralStorageStrategy strategy(central_cpus(2));
   const auto model = strategy.create<Line>();
-  const auto sgd = strategy.minimizer(model, optim::Sgd{});
+  const auto sgd = strategy.optimizer(model, optim::Sgd{});
   for (const Wrong& wrong : wrong_gradients()) {
     if (wrong.given == "on meta") continue;  // the average is moved to the variables' home
     auto towers = strategy.run([&](ReplicaContext&) {
@@ -116,7 +116,7 @@ TEST(AssignedGradients, OfTowersAreCheckedWhereTheyAreAveragedAndApplied) {
 TEST(AssignedGradients, AreCheckedWhereGradientsAreMade) {
   MirroredStrategy strategy(cpus(1));
   const auto model = strategy.create<Line>();
-  const auto sgd = strategy.minimizer(model, optim::Sgd{});
+  const auto sgd = strategy.optimizer(model, optim::Sgd{});
   const auto& variables = sgd.state().variables();
   for (const Wrong& wrong : wrong_gradients()) {
     if (wrong.given == "on meta") continue;  // no replica is known yet
@@ -135,8 +135,8 @@ TEST(AssignedGradients, OfAnotherOptimizerAreRefused) {
   MirroredStrategy strategy(cpus(2));
   const auto model = strategy.create<Line>();
   const auto other_model = strategy.create_named<Line>("other");
-  const auto sgd = strategy.minimizer(model, optim::Sgd{});
-  const auto other = strategy.minimizer(other_model, optim::Sgd{});
+  const auto sgd = strategy.optimizer(model, optim::Sgd{});
+  const auto other = strategy.optimizer(other_model, optim::Sgd{});
   for (const Use& use : {Use(apply), Use(aggregate)}) {
     const Error error = error_from([&] {
       strategy.run([&](ReplicaContext&) {
@@ -159,7 +159,7 @@ TEST(AssignedGradients, ThatLieOtherwiseInMemoryAreLaidOutAlsoWhereTheyAreAggreg
   const at::Tensor transposed = wanted.t().contiguous().t();
   run_workers({1, 2}, [&](MultiWorkerMirroredStrategy& strategy) {
     const auto model = strategy.create<Matrix>();
-    const auto sgd = strategy.minimizer(model, optim::Sgd{});
+    const auto sgd = strategy.optimizer(model, optim::Sgd{});
     strategy.run([&](ReplicaContext&) {
       Gradients gradients = sgd.compute_gradients(model->weight.sum(), LossScale::kAlreadyScaled);
       gradients[0] = transposed;

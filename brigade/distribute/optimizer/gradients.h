@@ -7,12 +7,12 @@
 #include <string_view>
 #include <vector>
 
-#include "brigade/distribute/optimizer/gradient_applier.h"
+#include "brigade/distribute/optimizer/gradient_synchronizer.h"
 #include "brigade/variables/variable.h"
 
 namespace brigade::distribute {
 
-/// The gradients of one replica and one step, on their way from `Minimizer::compute_gradients` to
+/// The gradients of one replica and one step, on their way from `Optimizer::compute_gradients` to
 /// `apply_gradients`; in between they may be changed. They remember whether they were aggregated
 /// over the replicas, so that this happens exactly once.
 ///
@@ -25,7 +25,7 @@ class Gradients {
             GradientState state, std::uint64_t step);
 
   std::size_t size() const { return values_.size(); }
-  /// The minimizer's, in the order of the gradients.
+  /// The optimizer's, in the order of the gradients.
   std::span<const variables::Variable> variables() const { return variables_; }
   const variables::Variable& variable(std::size_t i) const { return variables_[i]; }
   /// The gradient of the i-th variable; undefined if the loss does not depend on it in this
@@ -41,7 +41,7 @@ class Gradients {
   std::uint64_t step() const { return step_; }
 
  private:
-  std::span<const variables::Variable> variables_;  // the minimizer's
+  std::span<const variables::Variable> variables_;  // the optimizer's
   std::vector<at::Tensor> values_;
   GradientState state_;
   std::uint64_t step_;

@@ -49,8 +49,8 @@ class ParallelOptimization {
         strategy_(make_tower_strategy(options)),
         model_(build(std::move(model_fn))),
         global_step_(make_global_step(*strategy_)),
-        minimizer_(
-            make_tower_minimizer(*strategy_, model_.variables(), rule, options, global_step_)) {}
+        optimizer_(
+            make_tower_optimizer(*strategy_, model_.variables(), rule, options, global_step_)) {}
 
   /// One step: input, towers, average, update. The mean loss over all towers' examples, or nothing
   /// at the end of the data. Where the data ends in the middle of a step, the towers that are left
@@ -69,7 +69,7 @@ class ParallelOptimization {
             check_state(taken < own.size(), kMoreInput);
             return input::to_device(own[taken++], context.device().torch_device);
           }));
-          minimizer_.minimize(loss);
+          optimizer_.minimize(loss);
           return loss.detach();
         },
         inputs);
@@ -81,7 +81,7 @@ class ParallelOptimization {
   const variables::Variable& global_step_variable() const { return global_step_; }
   /// All variables that the model function made, in the order of their making.
   const std::vector<variables::Variable>& variables() const { return model_.variables(); }
-  const Minimizer& optimizer() const { return minimizer_; }
+  const Optimizer& optimizer() const { return optimizer_; }
   Strategy& strategy() const { return *strategy_; }
 
  private:
@@ -153,7 +153,7 @@ class ParallelOptimization {
   std::unique_ptr<Strategy> strategy_;
   Replicated<FunctionModule<ModelFunction<B>>> model_;
   variables::Variable global_step_;
-  Minimizer minimizer_;
+  Optimizer optimizer_;
 };
 
 /// Builds the model once, on the first tower's device, and everything that trains it on all of

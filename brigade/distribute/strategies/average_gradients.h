@@ -5,7 +5,7 @@
 
 namespace brigade::distribute {
 
-/// The mean of the towers' gradients, for `Minimizer::apply_gradients` outside of replicas:
+/// The mean of the towers' gradients, for `Optimizer::apply_gradients` outside of replicas:
 ///
 ///   auto towers = strategy.run([&](ReplicaContext&, const Batch& batch) {
 ///     return adam.compute_gradients(loss(batch), LossScale::kAlreadyScaled); }, batches);
@@ -15,7 +15,7 @@ namespace brigade::distribute {
 /// without. Added up in replica order, on the device where the variables' home is. It is the mean
 /// of the towers and knows nothing of their examples: exact where each tower's loss is the mean
 /// over a batch of the same size. Throws kInvalidArgument if the towers' gradients are not one
-/// minimizer's, of one step, or if one was assigned that has not its variable's shape and dtype.
+/// optimizer's, of one step, or if one was assigned that has not its variable's shape and dtype.
 /// TensorFlow: average_gradients of the multi-tower tutorials.
 Gradients average_gradients(const PerReplica<Gradients>& towers);
 

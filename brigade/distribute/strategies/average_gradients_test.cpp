@@ -25,10 +25,10 @@ TEST(AverageGradients, TowersWrittenByHandTrainAsOneOnTheWholeBatch) {
     for (const int count : {1, 2, 3}) {
       CentralStorageStrategy strategy(central_cpus(count, caching));
       const auto model = strategy.create<Line>();
-      const auto adam = strategy.minimizer(model, optim::Adam{.learning_rate = 0.1});
+      const auto adam = strategy.optimizer(model, optim::Adam{.learning_rate = 0.1});
       MirroredStrategy one(cpus(1));
       const auto expected = one.create<Line>();
-      const auto reference = one.minimizer(expected, optim::Adam{.learning_rate = 0.1});
+      const auto reference = one.optimizer(expected, optim::Adam{.learning_rate = 0.1});
       for (int step = 0; step < 3; ++step) {
         const auto gradients = strategy.run([&](ReplicaContext& context) {
           return adam.compute_gradients(mean_loss(model(rows(2 * context.replica_id(), 2))),
@@ -54,7 +54,7 @@ TEST(AverageGradients, TowersWrittenByHandTrainAsOneOnTheWholeBatch) {
 TEST(AverageGradients, AMissingGradientIsLeftOut) {
   MirroredStrategy strategy(cpus(3));
   const auto model = strategy.create<Line>();
-  const auto sgd = strategy.minimizer(model, optim::Sgd{});
+  const auto sgd = strategy.optimizer(model, optim::Sgd{});
   const auto gradients = strategy.run([&](ReplicaContext& context) {
     const at::Tensor weighted = model->weight.sum() * (context.replica_id() + 1);
     const at::Tensor biased = model->bias.sum() * 4;
@@ -76,7 +76,7 @@ TEST(AverageGradients, AMissingGradientIsLeftOut) {
 TEST(AverageGradients, OneReplicasAloneAreRefusedOutside) {
   MirroredStrategy strategy(cpus(2));
   const auto model = strategy.create<Line>();
-  const auto sgd = strategy.minimizer(model, optim::Sgd{});
+  const auto sgd = strategy.optimizer(model, optim::Sgd{});
   const auto gradients = strategy.run([&](ReplicaContext&) {
     return sgd.compute_gradients(model->weight.sum(), LossScale::kAlreadyScaled);
   });
@@ -88,9 +88,9 @@ TEST(AverageGradients, OneReplicasAloneAreRefusedOutside) {
 TEST(AverageGradients, RefusesGradientsThatDoNotBelongTogether) {
   MirroredStrategy strategy(cpus(2));
   const auto model = strategy.create<Line>();
-  const auto first = strategy.minimizer(model, optim::Sgd{});
-  const auto second = strategy.minimizer(model, optim::Sgd{});
-  const auto compute = [&](const Minimizer& zero, const Minimizer& one) {
+  const auto first = strategy.optimizer(model, optim::Sgd{});
+  const auto second = strategy.optimizer(model, optim::Sgd{});
+  const auto compute = [&](const Optimizer& zero, const Optimizer& one) {
     return strategy.run([&](ReplicaContext& context) {
       return (context.replica_id() == 0 ? zero : one)
           .compute_gradients(model->weight.sum(), LossScale::kAlreadyScaled);

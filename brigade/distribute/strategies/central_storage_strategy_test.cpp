@@ -17,7 +17,7 @@ using variables::Sharing;
 /// Some steps on batches of uneven shares; the weights.
 std::vector<at::Tensor> trained(Strategy& strategy, std::optional<int> updates = std::nullopt) {
   const auto model = strategy.create<Line>();
-  const auto adam = strategy.minimizer(model, optim::Adam{.learning_rate = 0.1});
+  const auto adam = strategy.optimizer(model, optim::Adam{.learning_rate = 0.1});
   std::vector<at::Tensor> shares;
   std::vector<std::int64_t> sizes;
   for (int replica = 0; replica < strategy.num_replicas_in_sync(); ++replica) {
@@ -63,7 +63,7 @@ TEST(CentralStorageStrategy, ReplicasOnTheControllersDeviceReadItsMemory) {
 TEST(CentralStorageStrategy, CopiesAreFetchedOnceAStep) {
   CentralStorageStrategy strategy(central_cpus(2, Caching::kAlways));
   const auto model = strategy.create<Line>();
-  const auto adam = strategy.minimizer(model, optim::Adam{.learning_rate = 0.1});
+  const auto adam = strategy.optimizer(model, optim::Adam{.learning_rate = 0.1});
   const auto& weight = model.variables()[0];
   EXPECT_NE(weight.component(0).const_data_ptr(), weight.component(1).const_data_ptr());
   strategy.run([&](ReplicaContext&) {
@@ -77,7 +77,7 @@ TEST(CentralStorageStrategy, CopiesAreFetchedOnceAStep) {
 TEST(CentralStorageStrategy, SlotsExistOnce) {
   CentralStorageStrategy strategy(central_cpus(3, Caching::kAlways));
   const auto model = strategy.create<Line>();
-  const auto adam = strategy.minimizer(model, optim::Adam{});
+  const auto adam = strategy.optimizer(model, optim::Adam{});
   EXPECT_EQ(adam.state().slot(0, 0, 0).const_data_ptr(),
             adam.state().slot(0, 0, 2).const_data_ptr());
 }

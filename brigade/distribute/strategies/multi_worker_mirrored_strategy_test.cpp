@@ -110,15 +110,15 @@ TEST(MultiWorkerMirroredStrategy, DifferentModelsAreRefusedWithWhatDiffers) {
 /// What the second of two workers makes in another way, and what both are told of it.
 struct OtherOptimizer {
   std::function<optim::UpdateRulePtr(bool is_second)> rule;
-  std::function<MinimizerOptions(bool is_second)> options;
+  std::function<OptimizerOptions(bool is_second)> options;
   std::string text;
 };
 
 TEST(MultiWorkerMirroredStrategy, DifferentOptimizersAreRefusedByAllWithBothValues) {
   const auto sgd = [](bool) { return optim::Sgd{}.rule(); };
-  const auto plain = [](bool) { return MinimizerOptions{}; };
+  const auto plain = [](bool) { return OptimizerOptions{}; };
   const auto group = [](double rate) {
-    return MinimizerOptions{.groups = {{.names = {"v*"}, .learning_rate = rate}}};
+    return OptimizerOptions{.groups = {{.names = {"v*"}, .learning_rate = rate}}};
   };
   const std::vector<OtherOptimizer> cases = {
       {[](bool second) { return optim::Sgd{.learning_rate = second ? 0.5 : 0.25}.rule(); }, plain,
@@ -129,10 +129,10 @@ TEST(MultiWorkerMirroredStrategy, DifferentOptimizersAreRefusedByAllWithBothValu
        "has weight_decay 0.5 and /job:worker/task:0 has 0.25"},
       {[](bool second) { return second ? optim::Adam{}.rule() : optim::Sgd{}.rule(); }, plain,
        "has optimizer adam and /job:worker/task:0 has sgd"},
-      {sgd, [](bool second) { return MinimizerOptions{.accumulate = second ? 3 : 2}; },
+      {sgd, [](bool second) { return OptimizerOptions{.accumulate = second ? 3 : 2}; },
        "has accumulate 3 and /job:worker/task:0 has 2"},
       {sgd, [&](bool second) { return group(second ? 0.5 : 0.25); }, "has parameter group v*"},
-      {sgd, [&](bool second) { return second ? group(0.5) : MinimizerOptions{}; },
+      {sgd, [&](bool second) { return second ? group(0.5) : OptimizerOptions{}; },
        "and /job:worker/task:0 has nothing"}};
   for (const OtherOptimizer& each : cases) {
     std::atomic<int> told = 0;
@@ -141,7 +141,7 @@ TEST(MultiWorkerMirroredStrategy, DifferentOptimizersAreRefusedByAllWithBothValu
       const auto variable = variables::make_variable({.name = "v", .initial = scalar(1)});
       const bool is_second = strategy.worker_index() == 1;
       const Error error = error_from([&] {
-        strategy.make_minimizer(std::span(&variable, 1), each.rule(is_second),
+        strategy.make_optimizer(std::span(&variable, 1), each.rule(is_second),
                                 each.options(is_second));
       });
       EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument) << error.what();
@@ -241,10 +241,10 @@ TEST(MultiWorkerMirroredStrategy, AGradientThatOneWorkerLacksIsZeroThere) {
   std::vector<at::Tensor> after;
   run_workers({1, 1}, [&](MultiWorkerMirroredStrategy& strategy) {
     const auto model = strategy.create<Line>();
-    const auto minimizer = strategy.minimizer(model, optim::Sgd{.learning_rate = 0.5});
+    const auto optimizer = strategy.optimizer(model, optim::Sgd{.learning_rate = 0.5});
     strategy.run([&](ReplicaContext& context) {
       const at::Tensor loss = context.replica_id() == 0 ? model->weight.sum() : model->bias.sum();
-      minimizer.minimize(loss, LossScale::kSum);
+      optimizer.minimize(loss, LossScale::kSum);
     });
     const std::lock_guard lock(mutex);
     for (const auto& variable : model.variables()) after.push_back(variable.read());

@@ -29,12 +29,12 @@ variables::Variable make_global_step(Strategy& strategy) {
   return variables::get_or_create_global_step();
 }
 
-Minimizer make_tower_minimizer(Strategy& strategy, std::span<const variables::Variable> variables,
+Optimizer make_tower_optimizer(Strategy& strategy, std::span<const variables::Variable> variables,
                                const optim::UpdateRulePtr& rule, const TowerOptions& options,
                                const variables::Variable& global_step) {
-  MinimizerOptions chosen = options.minimizer;
+  OptimizerOptions chosen = options.optimizer;
   chosen.global_step = global_step;
-  return strategy.make_minimizer(variables, rule, chosen);
+  return strategy.make_optimizer(variables, rule, chosen);
 }
 
 }  // namespace brigade::distribute

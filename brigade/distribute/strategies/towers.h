@@ -26,7 +26,7 @@ struct TowerOptions {
   std::string controller = "cpu:0";
   TowerInput input = TowerInput::kBatchEach;
   /// Groups, accumulation.
-  MinimizerOptions minimizer = {};
+  OptimizerOptions optimizer = {};
   std::uint64_t seed = 0;
   int threads_per_tower = 1;
   device::Oversubscription oversubscription = device::Oversubscription::kRefuse;
@@ -52,8 +52,8 @@ class [[nodiscard]] TowerScope {
 /// The strategy's "global_step" (see variables::get_or_create_global_step).
 variables::Variable make_global_step(Strategy& strategy);
 
-/// A minimizer of the trainable ones among `variables` that counts `global_step`.
-Minimizer make_tower_minimizer(Strategy& strategy, std::span<const variables::Variable> variables,
+/// A optimizer of the trainable ones among `variables` that counts `global_step`.
+Optimizer make_tower_optimizer(Strategy& strategy, std::span<const variables::Variable> variables,
                                const optim::UpdateRulePtr& rule, const TowerOptions& options,
                                const variables::Variable& global_step);
 

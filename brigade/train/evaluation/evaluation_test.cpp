@@ -57,7 +57,7 @@ struct Job {
   explicit Job(distribute::Strategy& the_strategy)
       : strategy(the_strategy),
         model(strategy.create<StatNet>()),
-        adam(strategy.minimizer(model, optim::Adam{.learning_rate = 0.05})),
+        adam(strategy.optimizer(model, optim::Adam{.learning_rate = 0.05})),
         state(strategy) {
     const auto scope = strategy.scope();
     loss = std::make_unique<Mean>("loss");
@@ -117,7 +117,7 @@ struct Job {
 
   distribute::Strategy& strategy;
   distribute::Replicated<StatNet> model;
-  distribute::Minimizer adam;
+  distribute::Optimizer adam;
   TrainingState state;
   distribute::DistributedDataset<input::LabeledBatch> test =
       strategy.distribute(input::synthetic(23, {4}, 3).batch(5));

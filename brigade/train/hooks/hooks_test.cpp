@@ -14,7 +14,7 @@
 #include "brigade/train/hooks/nan_hook.h"
 #include "brigade/train/hooks/profiler_hook.h"
 #include "brigade/train/hooks/step_counter_hook.h"
-#include "brigade/train/hooks/step_shares_hook.h"
+#include "brigade/train/hooks/step_breakdown_hook.h"
 #include "brigade/train/hooks/stop_at_step_hook.h"
 #include "brigade/train/hooks/summary_saver_hook.h"
 #include "brigade/train/testing/small_session.h"
@@ -144,14 +144,14 @@ TEST(StepCounterHook, LogsStepsASecond) {
   EXPECT_EQ(log.lines(), (std::vector<std::string>{"global_step/sec: 1", "global_step/sec: 1"}));
 }
 
-TEST(StepSharesHook, TellsOnWhatEachReplicaSpendsItsSteps) {
+TEST(StepBreakdownHook, TellsOnWhatEachReplicaSpendsItsSteps) {
   const LogOf log;
   distribute::MirroredStrategy strategy(distribute::cpus(2));
   ToyTraining training(strategy);
   const auto files = std::make_shared<io::MemoryFileSystem>();
   MonitoredTrainingSession session(
       training.state,
-      {.hooks = {std::make_shared<StepSharesHook>(Every{.steps = 3}),
+      {.hooks = {std::make_shared<StepBreakdownHook>(Every{.steps = 3}),
                  std::make_shared<StopAtStepHook>(StopAtStep{.last_step = 4})},
        .save_summaries = {},
        .log_step_count = {},

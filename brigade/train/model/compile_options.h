@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "brigade/distribute/optimizer/minimizer.h"
+#include "brigade/distribute/optimizer/optimizer.h"
 #include "brigade/optim/schedule.h"
 #include "brigade/train/model/loss.h"
 #include "brigade/metrics/metric.h"
@@ -42,7 +42,7 @@ struct CompileOptions {
   /// optimizer's.
   optim::SchedulePtr schedule = nullptr;
   /// Parameter groups, accumulation of micro-batches.
-  distribute::MinimizerOptions optimizer_options = {};
+  distribute::OptimizerOptions optimizer_options = {};
 };
 
 }  // namespace brigade::train

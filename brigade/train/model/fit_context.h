@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "brigade/distribute/optimizer/minimizer.h"
+#include "brigade/distribute/optimizer/optimizer.h"
 #include "brigade/train/callbacks/history.h"
 #include "brigade/train/session/step_values.h"
 #include "brigade/train/session/training_state.h"
@@ -29,9 +29,9 @@ struct FitPlan {
 /// Thread-safety: the thread of `fit`.
 class FitContext {
  public:
-  FitContext(FitPlan plan, TrainingState& state, const distribute::Minimizer& minimizer,
+  FitContext(FitPlan plan, TrainingState& state, const distribute::Optimizer& optimizer,
              std::span<const variables::Variable> variables)
-      : plan_(plan), state_(state), minimizer_(minimizer), variables_(variables) {}
+      : plan_(plan), state_(state), optimizer_(optimizer), variables_(variables) {}
 
   const FitPlan& plan() const { return plan_; }
   /// From 0.
@@ -49,8 +49,8 @@ class FitContext {
   /// Adds a figure to the epoch's: callbacks behind this one and the history see it.
   void add_log(const std::string& name, double value) { logs_[name] = value; }
 
-  double learning_rate() const { return minimizer_.learning_rate(); }
-  void set_learning_rate(double rate) { minimizer_.set_learning_rate(rate); }
+  double learning_rate() const { return optimizer_.learning_rate(); }
+  void set_learning_rate(double rate) { optimizer_.set_learning_rate(rate); }
 
   /// Ends training behind this batch, and with it the epoch. The first reason is kept.
   void stop(std::string_view reason) {
@@ -75,7 +75,7 @@ class FitContext {
   friend class FitLoop;
   const FitPlan plan_;
   TrainingState& state_;
-  const distribute::Minimizer& minimizer_;
+  const distribute::Optimizer& optimizer_;
   std::span<const variables::Variable> variables_;
   std::int64_t epoch_ = 0, batches_ = 0, examples_ = 0;
   StepValues step_values_;

@@ -62,7 +62,7 @@ FitLoop::FitLoop(internal::Trainer& trainer, TrainingState& state, internal::Epo
       options_(options),
       validation_(validation),
       callbacks_(options.callbacks),
-      context_(plan_of(options, walk), state, trainer.minimizer(), trainer.network().variables()) {
+      context_(plan_of(options, walk), state, trainer.optimizer(), trainer.network().variables()) {
   if (options.verbose != Verbose::kSilent)
     callbacks_.emplace_back(make_progress_callback(std::cerr, options.verbose));
   context_.epoch_ = options.initial_epoch;

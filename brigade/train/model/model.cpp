@@ -155,7 +155,7 @@ internal::Trainer& Model::Parts::trainer_for(const Batch& batch) {
   const auto& options = *compiled;
   trainer = std::make_unique<internal::Trainer>(
       strategy, *network, *options.loss, metrics,
-      strategy.make_minimizer(network->variables(), options.optimizer.rule(), options.optimizer_options));
+      strategy.make_optimizer(network->variables(), options.optimizer.rule(), options.optimizer_options));
   if (options.loss->takes_probabilities()) warn_of_logits(features);
   return *trainer;
 }
@@ -234,7 +234,7 @@ History Model::fit(const LabeledData& data, const FitOptions& options) {
 
   TrainingState state(strategy);
   state.add_variables(parts_->network->variables());
-  state.add_optimizer("optimizer", trainer.minimizer());
+  state.add_optimizer("optimizer", trainer.optimizer());
   if (parts_->compiled->schedule) state.add_schedule("optimizer", parts_->compiled->schedule);
   state.set_global_step(parts_->global_step);
   History history = FitLoop(trainer, state, walk, options, validation).run();

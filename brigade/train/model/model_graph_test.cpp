@@ -51,7 +51,7 @@ template <class Model>
 struct Recorded {
   Recorded(distribute::Strategy& the_strategy, const Model& the_model)
       : strategy(the_strategy), model(the_model) {
-    const auto sgd = strategy.minimizer(model, optim::Sgd{.learning_rate = 0.1});
+    const auto sgd = strategy.optimizer(model, optim::Sgd{.learning_rate = 0.1});
     const TickClock clock;
     OperationRecorder recorder(clock);
     recorder.start();

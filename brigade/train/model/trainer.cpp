@@ -28,12 +28,12 @@ at::Tensor added_losses() {
 }  // namespace
 
 Trainer::Trainer(distribute::Strategy& strategy, const Network& network, Loss loss,
-                 std::vector<NamedMetric> metrics, distribute::Minimizer minimizer)
+                 std::vector<NamedMetric> metrics, distribute::Optimizer optimizer)
     : strategy_(strategy),
       network_(network),
       loss_(std::move(loss)),
       metrics_(std::move(metrics)),
-      minimizer_(std::move(minimizer)),
+      optimizer_(std::move(optimizer)),
       loss_mean_(make_mean(strategy)) {}
 
 at::Tensor Trainer::losses_of(const input::LabeledBatch& share,
@@ -59,7 +59,7 @@ StepValues Trainer::train(const Batch& batch) {
       [this](distribute::ReplicaContext&, const input::LabeledBatch& share) {
         const at::Tensor predictions = network_.forward(share.features);
         const at::Tensor losses = losses_of(share, predictions);
-        minimizer_.minimize(losses);
+        optimizer_.minimize(losses);
         const at::Tensor values = losses.detach();
         record(share, predictions.detach(), values);
         return values.mean();

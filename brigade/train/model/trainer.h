@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "brigade/distribute/optimizer/minimizer.h"
+#include "brigade/distribute/optimizer/optimizer.h"
 #include "brigade/distribute/strategy.h"
 #include "brigade/input/example.h"
 #include "brigade/train/callbacks/history.h"
@@ -36,7 +36,7 @@ class Trainer {
 
   /// Makes the mean of the loss in the strategy's scope. What is passed must outlive it.
   Trainer(distribute::Strategy& strategy, const Network& network, Loss loss,
-          std::vector<NamedMetric> metrics, distribute::Minimizer minimizer);
+          std::vector<NamedMetric> metrics, distribute::Optimizer optimizer);
 
   /// One update. The values have "loss": the mean over this batch, regularization included.
   StepValues train(const Batch& batch);
@@ -49,7 +49,7 @@ class Trainer {
 
   const Mean& loss_mean() const { return loss_mean_; }
   const std::vector<NamedMetric>& metrics() const { return metrics_; }
-  const distribute::Minimizer& minimizer() const { return minimizer_; }
+  const distribute::Optimizer& optimizer() const { return optimizer_; }
   const Network& network() const { return network_; }
 
  private:
@@ -61,7 +61,7 @@ class Trainer {
   const Network& network_;
   const Loss loss_;
   const std::vector<NamedMetric> metrics_;
-  const distribute::Minimizer minimizer_;
+  const distribute::Optimizer optimizer_;
   const Mean loss_mean_;
 };
 

@@ -93,7 +93,7 @@ class TrainingState::Restorer {
   TrainingRestoreReport apply() {
     restore_parts();
     for (const FoundOptimizer& each : optimizers_) {
-      each.optimizer->minimizer.restore(each.optimizer->name, each.saved, missing_slots());
+      each.optimizer->optimizer.restore(each.optimizer->name, each.saved, missing_slots());
     }
     restore_statistics();
     training_.strategy_.set_step(strategy_step_);
@@ -139,7 +139,7 @@ class TrainingState::Restorer {
       FoundOptimizer found{&each,
                            {.slots = beginning_with(tensors_, each.name + "/", Prefix::kKeep),
                             .state = saved.at(each.name)}};
-      const auto lacking = each.minimizer.state().check(each.name, found.saved, missing_slots());
+      const auto lacking = each.optimizer.state().check(each.name, found.saved, missing_slots());
       for (const std::string& variable : lacking)
         report_.missing_in_checkpoint.push_back(str_cat("optimizer/", each.name, ": ", variable));
       optimizers_.push_back(std::move(found));

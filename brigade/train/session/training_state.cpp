@@ -61,7 +61,7 @@ void TrainingState::add_variables(std::span<const Variable> variables) {
   }
 }
 
-void TrainingState::add_optimizer(const std::string& name, const distribute::Minimizer& optimizer) {
+void TrainingState::add_optimizer(const std::string& name, const distribute::Optimizer& optimizer) {
   check_name(name);
   const bool is_ours = name == kPartTensors || name == kReplicaTensors;
   const bool is_twice = std::any_of(optimizers_.begin(), optimizers_.end(),
@@ -153,13 +153,13 @@ void TrainingState::advance() {
 
 void TrainingState::apply_schedules() const {
   for (const Optimizer& each : optimizers_) {
-    if (each.schedule) each.minimizer.set_learning_rate((*each.schedule)(global_step()));
+    if (each.schedule) each.optimizer.set_learning_rate((*each.schedule)(global_step()));
   }
 }
 
 bool TrainingState::is_between_updates() const {
   return std::all_of(optimizers_.begin(), optimizers_.end(),
-                     [](const Optimizer& each) { return each.minimizer.micro_batches() == 0; });
+                     [](const Optimizer& each) { return each.optimizer.micro_batches() == 0; });
 }
 
 void TrainingState::set_measured(const std::string& name, double value) {
@@ -216,7 +216,7 @@ checkpoint::Contents TrainingState::contents() const {
   if (strategy_.workers()) strategy["workers"] = layout_of(*strategy_.workers());
   io::StateTree& optimizers = state["optimizers"] = io::StateTree::dict();
   for (const Optimizer& each : optimizers_) {
-    optim::SavedOptimizer saved = each.minimizer.state().save(each.name);
+    optim::SavedOptimizer saved = each.optimizer.state().save(each.name);
     if (each.schedule) saved.state["schedule"] = each.schedule->config();
     optimizers[each.name] = std::move(saved.state);
     for (auto& [name, slot] : saved.slots) contents.tensors.push_back({name, slot});

@@ -15,7 +15,7 @@
 #include "brigade/checkpoint/contents.h"
 #include "brigade/checkpoint/restore.h"
 #include "brigade/comm/worker_facts.h"
-#include "brigade/distribute/optimizer/minimizer.h"
+#include "brigade/distribute/optimizer/optimizer.h"
 #include "brigade/distribute/strategy.h"
 #include "brigade/io/state_tree.h"
 #include "brigade/optim/moving_average.h"
@@ -101,7 +101,7 @@ class TrainingState {
 
   /// The slots are saved as `<name>/<slot>/<variable>`. All functions that add throw
   /// kAlreadyExists for a name that has been added, kInvalidArgument for one that is no name.
-  void add_optimizer(const std::string& name, const distribute::Minimizer& optimizer);
+  void add_optimizer(const std::string& name, const distribute::Optimizer& optimizer);
   /// The optimizer's rate at each step: `apply_schedules` sets it. Throws kNotFound if there is no
   /// such optimizer.
   void add_schedule(const std::string& optimizer, optim::SchedulePtr schedule);
@@ -124,7 +124,7 @@ class TrainingState {
   std::int64_t global_step() const;
   /// Throws kInvalidArgument below 0.
   void set_global_step(std::int64_t step);
-  /// From now on the global step is this variable (`MinimizerOptions::global_step`), which the
+  /// From now on the global step is this variable (`OptimizerOptions::global_step`), which the
   /// optimizer counts in each update; it is added to the variables.
   void count_by(const variables::Variable& global_step);
   /// One more step, if no variable counts them.
@@ -165,7 +165,7 @@ class TrainingState {
   class Restorer;
   struct Optimizer {
     std::string name;
-    distribute::Minimizer minimizer;
+    distribute::Optimizer optimizer;
     optim::SchedulePtr schedule;
   };
   void add_iterator_functions(const std::string& name, std::function<io::StateTree()> save,

@@ -49,10 +49,10 @@ struct ToyNet : torch::nn::Module {
 struct ToyTraining {
   explicit ToyTraining(distribute::Strategy& the_strategy,
                        const optim::Adam& rule = {.learning_rate = 0.05}, std::int64_t width = 8,
-                       const distribute::MinimizerOptions& options = {})
+                       const distribute::OptimizerOptions& options = {})
       : strategy(the_strategy),
         model(strategy.create<ToyNet>(width)),
-        adam(strategy.minimizer(model, rule, options)),
+        adam(strategy.optimizer(model, rule, options)),
         batches(strategy
                     .distribute(input::synthetic(35, {4}, 3)
                                     .shuffle(data::ShuffleOptions{.buffer_size = 20})
@@ -105,7 +105,7 @@ struct ToyTraining {
 
   distribute::Strategy& strategy;
   distribute::Replicated<ToyNet> model;
-  distribute::Minimizer adam;
+  distribute::Optimizer adam;
   distribute::DistributedIterator<input::LabeledBatch> batches;
   SparseCategoricalAccuracy accuracy;
   TrainingState state;

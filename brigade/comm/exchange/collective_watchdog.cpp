@@ -1,0 +1,29 @@
+#include "brigade/comm/exchange/collective_watchdog.h"
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+
+namespace brigade::comm {
+
+CollectiveWatchdog::CollectiveWatchdog(const cluster::Membership& membership, PeerNotes& notes,
+                     const CommunicationOptions& options, std::string_view what)
+    : membership_(membership),
+      notes_(notes),
+      options_(options),
+      what_(what),
+      lost_(membership.lost_token()),
+      report_(options.slow_after, options.timeout) {}
+
+void CollectiveWatchdog::check() {
+  if (lost_.is_cancelled()) cluster::throw_if_lost(membership_, what_);
+  if (report_.is_over()) {
+    throw Error(
+        ErrorCode::kDeadlineExceeded,
+        base::str_cat(what_, " waited ", options_.timeout.count(), " ms for ", notes_.who_is_late(),
+                      ", which did not come. Every process must make the same collective calls; "
+                      "raise the timeout if one really needs longer."));
+  }
+  if (report_.is_due()) report_.report(what_, notes_.who_is_late());
+}
+
+}  // namespace brigade::comm

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <string_view>
+
+#include "brigade/cluster/membership.h"
+#include "brigade/comm/exchange/straggler_report.h"
+#include "brigade/comm/peer_notes.h"
+#include "brigade/comm/process_communicator.h"
+#include "brigade/concurrency/cancel_token.h"
+
+namespace brigade::comm {
+
+/// One wait of a collective between processes: whoever waits calls `check` now and then, at least
+/// ten times a second.
+///
+/// Thread-safety: one thread.
+class CollectiveWatchdog {
+ public:
+  /// All must live on. `what` is the collective's name.
+  CollectiveWatchdog(const cluster::Membership& membership, PeerNotes& notes,
+            const CommunicationOptions& options, std::string_view what);
+
+  /// Throws kUnavailable, naming the member, if one is lost, and kDeadlineExceeded, naming who did
+  /// not come, when the timeout is over. Says once in the log who is late.
+  void check();
+
+ private:
+  const cluster::Membership& membership_;
+  PeerNotes& notes_;
+  const CommunicationOptions& options_;
+  const std::string_view what_;
+  const concurrency::CancelToken lost_;
+  StragglerReport report_;
+};
+
+}  // namespace brigade::comm

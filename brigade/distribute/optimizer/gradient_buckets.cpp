@@ -1,0 +1,147 @@
+#include "brigade/distribute/optimizer/gradient_buckets.h"
+
+#include <algorithm>
+#include <functional>
+#include <iterator>
+#include <utility>
+
+#include "brigade/comm/local/accumulation.h"
+#include "brigade/comm/local/reduce_kernel.h"
+
+namespace brigade::distribute {
+
+GradientBuckets::GradientBuckets(const optim::OptimizerState& state,
+                         std::shared_ptr<comm::ProcessCommunicator> workers,
+                         std::int64_t bytes_per_pack)
+    : state_(state),
+      workers_(std::move(workers)),
+      places_(state.variables().size()),
+      sums_(state.variables().size()) {
+  lay_out();
+  cut(bytes_per_pack);
+}
+
+void GradientBuckets::lay_out() {
+  const auto& variables = state_.variables();
+  for (std::size_t i = variables.size(); i-- > 0;) {
+    if (state_.is_frozen(i)) continue;
+    const at::ScalarType dtype = comm::accumulation_dtype(variables[i].dtype());
+    auto buffer = std::ranges::find(buffers_, dtype, &Buffer::dtype);
+    if (buffer == buffers_.end()) {
+      buffers_.push_back({.dtype = dtype});
+      buffer = std::prev(buffers_.end());
+    }
+    places_[i] = {.buffer = static_cast<std::size_t>(buffer - buffers_.begin()),
+                  .offset = buffer->size,
+                  .is_sent = true};
+    buffer->variables.push_back(i);
+    buffer->size += variables[i].numel();
+  }
+  const auto presences = static_cast<std::int64_t>(variables.size());
+  for (Buffer& buffer : buffers_) {
+    const std::int64_t extra = &buffer == &buffers_.front() ? presences : 0;
+    buffer.values = workers_->make_buffer(buffer.size + extra, buffer.dtype);
+    if (extra > 0) presence_ = buffer.values.narrow(0, buffer.size, extra);
+  }
+  for (std::size_t i = 0; i < variables.size(); ++i) {
+    if (!places_[i].is_sent) continue;
+    sums_[i] = buffers_[places_[i].buffer]
+                   .values.narrow(0, places_[i].offset, variables[i].numel())
+                   .view(variables[i].shape());
+  }
+}
+
+// A pack is as early as its last gradient, which is that of its first variable. The one with the
+// presence numbers is the last: they are known when backward is over.
+void GradientBuckets::cut(std::int64_t bytes_per_pack) {
+  packs_.clear();
+  for (std::size_t number = 0; number < buffers_.size(); ++number)
+    std::ranges::move(cut_buffer(number, bytes_per_pack), std::back_inserter(packs_));
+  std::ranges::stable_sort(packs_, std::greater<>(), [&](const Pack& pack) {
+    const bool has_presence = pack.buffer == 0 && pack.end == buffers_.front().values.numel();
+    return std::pair(!has_presence, pack.variables.back());
+  });
+  pack_of_.assign(places_.size(), std::nullopt);
+  for (std::size_t number = 0; number < packs_.size(); ++number) {
+    for (const std::size_t i : packs_[number].variables) pack_of_[i] = number;
+  }
+}
+
+std::vector<GradientBuckets::Pack> GradientBuckets::cut_buffer(std::size_t number,
+                                                       std::int64_t bytes_per_pack) const {
+  const Buffer& buffer = buffers_[number];
+  std::vector<Pack> packs;
+  for (const std::size_t i : buffer.variables) {
+    const bool begins =
+        packs.empty() ||
+        (bytes_per_pack > 0 &&
+         (packs.back().end - packs.back().begin) * buffer.values.element_size() >= bytes_per_pack);
+    if (begins) packs.push_back({.buffer = number, .begin = places_[i].offset, .variables = {}});
+    packs.back().variables.push_back(i);
+    packs.back().end = places_[i].offset + state_.variables()[i].numel();
+  }
+  packs.back().end = buffer.values.numel();
+  for (Pack& pack : packs) pack.values = buffer.values.narrow(0, pack.begin, pack.end - pack.begin);
+  return packs;
+}
+
+std::int64_t GradientBuckets::bytes() const {
+  std::int64_t bytes = 0;
+  for (const Buffer& buffer : buffers_) bytes += static_cast<std::int64_t>(buffer.values.nbytes());
+  return bytes;
+}
+
+void GradientBuckets::fill_variable(std::size_t variable, std::span<const at::Tensor> parts) {
+  const Place& place = places_[variable];
+  comm::add_in_order(parts, 0, state_.variables()[variable].numel(), buffers_[place.buffer].values,
+                     place.offset);
+}
+
+void GradientBuckets::fill(std::span<const std::span<const at::Tensor>> parts, int share, int shares,
+                       const std::vector<bool>& is_filled) {
+  for (const Buffer& buffer : buffers_)
+    fill_part(buffer, parts, share_of({0, buffer.size}, share, shares), is_filled);
+  if (share == 0 && !buffers_.empty()) write_presence(parts);
+}
+
+void GradientBuckets::fill_part(const Buffer& buffer,
+                            std::span<const std::span<const at::Tensor>> parts, ElementRange range,
+                            const std::vector<bool>& is_filled) {
+  std::vector<at::Tensor> of_variable(parts.size());
+  for (const std::size_t i : buffer.variables) {
+    if (!is_filled.empty() && is_filled[i]) continue;
+    const std::int64_t offset = places_[i].offset;
+    const std::int64_t from = std::max(offset, range.begin);
+    const std::int64_t to = std::min(offset + state_.variables()[i].numel(), range.end);
+    if (from >= to) continue;
+    for (std::size_t replica = 0; replica < parts.size(); ++replica)
+      of_variable[replica] = parts[replica][i];
+    comm::add_in_order(of_variable, from - offset, to - offset, buffer.values, from);
+  }
+}
+
+void GradientBuckets::write_presence(std::span<const std::span<const at::Tensor>> parts) {
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    const bool is_there =
+        places_[i].is_sent &&
+        std::ranges::any_of(parts, [&](const auto& of_replica) { return of_replica[i].defined(); });
+    presence_[static_cast<std::int64_t>(i)].fill_(is_there ? 1 : 0);
+  }
+}
+
+void GradientBuckets::reduce(std::size_t pack) {
+  workers_->all_reduce({&packs_[pack].values, 1}, comm::ReduceOp::kSum)->wait();
+}
+
+std::vector<at::Tensor> GradientBuckets::sums() const {
+  if (buffers_.empty()) return sums_;
+  const at::Tensor counts = presence_.to(at::kDouble);
+  const double* there = counts.const_data_ptr<double>();
+  std::vector<at::Tensor> sums(sums_.size());
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    if (there[i] > 0) sums[i] = sums_[i].to(state_.variables()[i].dtype());
+  }
+  return sums;
+}
+
+}  // namespace brigade::distribute

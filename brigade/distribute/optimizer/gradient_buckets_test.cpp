@@ -1,0 +1,181 @@
+#include "brigade/distribute/optimizer/gradient_buckets.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/full.h>
+#include <gtest/gtest.h>
+
+#include "brigade/cluster/testing/in_memory_membership.h"
+#include "brigade/optim/sgd.h"
+#include "brigade/variables/variable_store.h"
+
+namespace brigade::distribute {
+namespace {
+
+using Gradients = std::vector<at::Tensor>;
+
+/// An optimizer of three variables of two dtypes, the second one frozen, in a process that is
+/// alone.
+class WireBuffersTest : public ::testing::Test {
+ protected:
+  WireBuffersTest()
+      : workers_(comm::make_process_communicator(
+            cluster::testing::make_in_memory_memberships(1).front())) {
+    for (const auto& [name, size, dtype] :
+         {std::tuple("a", 130, at::kFloat), {"frozen", 3, at::kFloat}, {"b", 5, at::kDouble}}) {
+      variables_.push_back(store_.create({.name = name, .initial = at::full({size}, 0.0, dtype)}));
+    }
+    state_ = std::make_unique<optim::OptimizerState>(
+        optim::Sgd{}.rule(), variables_,
+        std::vector<optim::ParameterGroup>{{.names = {"frozen"}, .frozen = optim::Frozen::kYes}});
+  }
+
+  std::size_t index_of(const std::string& name) const {
+    for (std::size_t i = 0; i < state_->variables().size(); ++i) {
+      if (state_->variables()[i].name() == name) return i;
+    }
+    return 99;
+  }
+
+  static void reduce(GradientBuckets& buffers) {
+    for (std::size_t pack = 0; pack < buffers.packs(); ++pack) buffers.reduce(pack);
+  }
+
+  std::vector<at::Tensor> sums_of(const std::vector<Gradients>& replicas, std::int64_t pack) {
+    GradientBuckets buffers(*state_, workers_, pack);
+    std::vector<std::span<const at::Tensor>> parts(replicas.begin(), replicas.end());
+    for (int share = 0; share < 3; ++share) buffers.fill(parts, share, 3);
+    reduce(buffers);
+    std::vector<at::Tensor> sums = buffers.sums();
+    for (at::Tensor& sum : sums) {
+      if (sum.defined()) sum = sum.clone();
+    }
+    return sums;
+  }
+
+  variables::VariableStore store_{variables::VariableStoreOptions{}};
+  std::vector<variables::Variable> variables_;
+  std::unique_ptr<optim::OptimizerState> state_;
+  std::shared_ptr<comm::ProcessCommunicator> workers_;
+};
+
+TEST_F(WireBuffersTest, TheReplicasGradientsAreAddedUp) {
+  std::vector<Gradients> replicas(2, Gradients(3));
+  for (std::size_t replica = 0; replica < 2; ++replica) {
+    replicas[replica][index_of("a")] = at::arange(130, at::kFloat) * (1.0 + replica);
+    replicas[replica][index_of("b")] = at::arange(5, at::kDouble);
+  }
+  for (const std::int64_t pack : {0, 8, 100}) {
+    const auto sums = sums_of(replicas, pack);
+    EXPECT_TRUE(sums[index_of("a")].equal(at::arange(130, at::kFloat) * 3));
+    EXPECT_TRUE(sums[index_of("b")].equal(at::arange(5, at::kDouble) * 2));
+    EXPECT_FALSE(sums[index_of("frozen")].defined());
+  }
+}
+
+TEST_F(WireBuffersTest, HalfTravelsAsFloat32AndIsRoundedWhenAllIsAdded) {
+  variables::VariableStore store{variables::VariableStoreOptions{}};
+  variables_ = {store.create({.name = "h", .initial = at::full({4}, 0.0, at::kHalf)}),
+                store.create({.name = "f", .initial = at::full({4}, 0.0F)})};
+  state_ = std::make_unique<optim::OptimizerState>(optim::Sgd{}.rule(), variables_,
+                                                   std::span<const optim::ParameterGroup>());
+  const std::size_t half = index_of("h"), full = index_of("f");
+  std::vector<Gradients> replicas(2, Gradients(2));
+  for (const double value : {2048.0, 1.0}) {
+    Gradients& of_replica = replicas[value == 1.0 ? 1 : 0];
+    of_replica[half] = at::full({4}, value, at::kHalf);
+    of_replica[full] = at::full({4}, value, at::kFloat);
+  }
+  GradientBuckets buffers(*state_, workers_, 0);
+  EXPECT_EQ(buffers.packs(), 1u);
+  EXPECT_EQ(buffers.bytes(), (4 + 4 + 2) * 4) << "a process's 2049 goes on as it is";
+  const auto sums = sums_of(replicas, 0);
+  EXPECT_TRUE(sums[half].equal(at::full({4}, 2048.0, at::kHalf)));
+  EXPECT_EQ(sums[half].scalar_type(), at::kHalf);
+  EXPECT_TRUE(sums[full].equal(at::full({4}, 2049.0F)));
+}
+
+TEST_F(WireBuffersTest, AVariableWithoutAnyGradientHasNoSum) {
+  std::vector<Gradients> replicas(2, Gradients(3));
+  replicas[1][index_of("b")] = at::arange(5, at::kDouble);
+  const auto sums = sums_of(replicas, 0);
+  EXPECT_FALSE(sums[index_of("a")].defined());
+  EXPECT_TRUE(sums[index_of("b")].equal(at::arange(5, at::kDouble)));
+}
+
+TEST_F(WireBuffersTest, AStepDoesNotRememberTheOneBefore) {
+  GradientBuckets buffers(*state_, workers_, 0);
+  Gradients first(3), second(3);
+  first[index_of("a")] = at::full({130}, 7.0, at::kFloat);
+  second[index_of("b")] = at::full({5}, 1.0, at::kDouble);
+  for (const Gradients* gradients : {&first, &second}) {
+    const std::span<const at::Tensor> part(*gradients);
+    buffers.fill({&part, 1}, 0, 1);
+    reduce(buffers);
+  }
+  EXPECT_FALSE(buffers.sums()[index_of("a")].defined());
+  EXPECT_TRUE(buffers.sums()[index_of("b")].defined());
+}
+
+TEST_F(WireBuffersTest, PacksAreOfWholeVariablesAndEndWithThePresenceNumbers) {
+  GradientBuckets buffers(*state_, workers_, 0);
+  const auto pack_of = [&](const std::string& name) { return buffers.pack_of()[index_of(name)]; };
+  // One a dtype; that of the first variable of all is the last, whichever that is.
+  EXPECT_EQ(buffers.packs(), 2u);
+  EXPECT_EQ(pack_of("frozen"), std::nullopt);
+  EXPECT_NE(pack_of("a"), pack_of("b"));
+  EXPECT_EQ(buffers.bytes(), 130 * 4 + 5 * 8 + 3 * (index_of("a") > index_of("b") ? 4 : 8));
+}
+
+/// Four variables of one dtype, of 10 elements each.
+class PacksTest : public WireBuffersTest {
+ protected:
+  PacksTest() {
+    variables::VariableStore store{variables::VariableStoreOptions{}};
+    variables_.clear();
+    for (const char* name : {"w0", "w1", "w2", "w3"})
+      variables_.push_back(store.create({.name = name, .initial = at::full({10}, 0.0F)}));
+    state_ = std::make_unique<optim::OptimizerState>(optim::Sgd{}.rule(), variables_,
+                                                     std::span<const optim::ParameterGroup>());
+  }
+};
+
+TEST_F(PacksTest, LaterVariablesTravelFirst) {
+  using PackOf = std::vector<std::optional<std::size_t>>;
+  GradientBuckets buffers(*state_, workers_, 1);
+  EXPECT_EQ(buffers.pack_of(), (PackOf{3, 2, 1, 0}));
+  buffers.cut(40);
+  EXPECT_EQ(buffers.pack_of(), (PackOf{3, 2, 1, 0}));
+  buffers.cut(41);
+  EXPECT_EQ(buffers.packs(), 2u);
+  EXPECT_EQ(buffers.pack_of(), (PackOf{1, 1, 0, 0}));
+  buffers.cut(81);
+  EXPECT_EQ(buffers.pack_of(), (PackOf{1, 0, 0, 0}));
+  buffers.cut(0);
+  EXPECT_EQ(buffers.packs(), 1u);
+}
+
+TEST_F(PacksTest, WhatWasFilledInEarlyIsNotFilledInAgain) {
+  GradientBuckets buffers(*state_, workers_, 1);
+  std::vector<Gradients> replicas(2, Gradients(4));
+  for (std::size_t i = 0; i < 3; ++i) {
+    replicas[0][i] = at::full({10}, static_cast<double>(i + 1), at::kFloat);
+    replicas[1][i] = at::full({10}, 0.5F);
+  }
+  const std::vector<at::Tensor> early = {replicas[0][2], replicas[1][2]};
+  buffers.fill_variable(2, early);
+  buffers.reduce(0);
+  buffers.reduce(1);
+  replicas[0][2] = at::full({10}, -1.0F);  // may be anything by now
+  const std::vector<std::span<const at::Tensor>> parts(replicas.begin(), replicas.end());
+  for (int share = 0; share < 2; ++share)
+    buffers.fill(parts, share, 2, {false, false, true, false});
+  for (std::size_t pack = 2; pack < 4; ++pack) buffers.reduce(pack);
+  const auto sums = buffers.sums();
+  EXPECT_TRUE(sums[0].equal(at::full({10}, 1.5F)));
+  EXPECT_TRUE(sums[1].equal(at::full({10}, 2.5F)));
+  EXPECT_TRUE(sums[2].equal(at::full({10}, 3.5F)));
+  EXPECT_FALSE(sums[3].defined());
+}
+
+}  // namespace
+}  // namespace brigade::distribute

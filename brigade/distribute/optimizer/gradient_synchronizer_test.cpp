@@ -1,0 +1,254 @@
+// All ways to apply gradients (share_applier.cpp, replica_applier.cpp, controller_applier.cpp) must
+// do the same.
+#include "brigade/distribute/optimizer/gradient_synchronizer.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/rand.h>
+#include <gtest/gtest.h>
+
+#include <ostream>
+#include <thread>
+
+#include "brigade/distribute/testing/fixtures.h"
+#include "brigade/optim/adam.h"
+#include "brigade/optim/sgd.h"
+#include "brigade/variables/variable_store.h"
+
+namespace brigade::distribute {
+namespace {
+
+using variables::Caching;
+using variables::Sharing;
+
+enum class Reduce { kAsItDoes, kByOps };
+
+struct Case {
+  int replicas;
+  Sharing sharing;
+  Caching caching = Caching::kWhereNeeded;
+  ControllerWork work = ControllerWork::kInShares;
+  Reduce reduce = Reduce::kAsItDoes;
+};
+
+void PrintTo(const Case& c, std::ostream* out) {
+  *out << c.replicas
+       << (c.sharing == Sharing::kOneStorage    ? " on one storage"
+           : c.sharing == Sharing::kOneCopyEach ? " with copies"
+                                                : " under a controller")
+       << (c.caching == Caching::kAlways ? ", cached" : "")
+       << (c.work == ControllerWork::kFirstReplica ? ", updated by the first" : "")
+       << (c.reduce == Reduce::kByOps ? ", reduced by cross-device ops" : "");
+}
+
+/// Variables of odd sizes, one of them larger than a block of the share synchronizer, one not trained.
+struct Odd : torch::nn::Module {
+  Odd() {
+    small = register_parameter("small", at::full({3}, 1.0, at::kDouble));
+    fixed = register_parameter("fixed", at::full({5}, 1.0, at::kDouble), false);
+    large = register_parameter("large", at::full({41, 1'001}, 1.0, at::kDouble));
+    single = register_parameter("single", at::full({}, 1.0F));
+    last = register_parameter("last", at::full({100}, 1.0, at::kDouble));
+  }
+  at::Tensor small, fixed, large, single, last;
+};
+
+struct Applied {
+  Applied(const Case& c, const optim::UpdateRulePtr& rule)
+      : group(std::make_shared<comm::LocalGroup>(
+            c.replicas, comm::LocalGroupOptions{.timeout = std::chrono::seconds(60),
+                                                .spin = std::chrono::microseconds(0)})),
+        communicators(comm::make_local_communicators(group)),
+        store(
+            std::vector<c10::Device>(static_cast<std::size_t>(c.replicas), c10::Device(c10::kCPU)),
+            c.sharing, {.caching = c.caching}) {
+    for (int replica = 0; replica < c.replicas; ++replica)
+      modules.push_back(std::make_shared<Odd>());
+    variables = store.adopt(modules);
+    state = std::make_shared<optim::OptimizerState>(rule, variables,
+                                                    std::span<const optim::ParameterGroup>());
+    synchronizer = make_synchronizer(c);
+  }
+
+  std::unique_ptr<GradientSynchronizer> make_synchronizer(const Case& c) const {
+    const auto ops = c.reduce == Reduce::kByOps ? std::make_shared<comm::AllReduce>() : nullptr;
+    if (c.sharing == Sharing::kController)
+      return make_controller_synchronizer(group, state, ops, c.work);
+    std::vector<comm::Communicator*> borrowed;
+    for (const auto& communicator : communicators) borrowed.push_back(communicator.get());
+    auto made = c.sharing == Sharing::kOneStorage && c.replicas > 1
+                    ? make_sharded_synchronizer(group, state)
+                    : make_replica_synchronizer(std::move(borrowed), state);
+    if (!ops) return made;
+    return make_reducing_synchronizer(group, state, ops, std::move(made));
+  }
+
+  template <class Body>
+  void in_replicas(const Body& body) {
+    std::vector<std::thread> threads;
+    for (int replica = 0; replica < group->world_size(); ++replica)
+      threads.emplace_back([&, replica] { body(replica); });
+    for (std::thread& thread : threads) thread.join();
+  }
+
+  std::shared_ptr<comm::LocalGroup> group;
+  std::vector<std::unique_ptr<comm::Communicator>> communicators;
+  variables::VariableStore store;
+  std::vector<std::shared_ptr<torch::nn::Module>> modules;
+  std::vector<variables::Variable> variables;
+  std::shared_ptr<optim::OptimizerState> state;
+  std::unique_ptr<GradientSynchronizer> synchronizer;
+};
+
+using Row = std::vector<at::Tensor>;  // one replica's gradients, in the order of the state
+
+/// Row r of `replicas` rows of gradients for the state's four variables.
+std::vector<Row> random_rows(const optim::OptimizerState& state, int replicas) {
+  std::vector<Row> rows(static_cast<std::size_t>(replicas));
+  for (Row& row : rows) {
+    for (const variables::Variable& variable : state.variables())
+      row.push_back(at::rand(variable.shape(), variable.dtype()) - 0.5);
+  }
+  return rows;
+}
+
+Row sum_of(const std::vector<Row>& rows) {
+  Row sums = rows.front();
+  for (std::size_t r = 1; r < rows.size(); ++r) {
+    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] = sums[i] + rows[r][i];
+  }
+  return sums;
+}
+
+class AppliedGradients : public ::testing::TestWithParam<Case> {
+ protected:
+  static optim::UpdateRulePtr rule() { return optim::AdamW{.weight_decay = 0.1}.rule(); }
+  Applied ours_{GetParam(), rule()};
+  Applied reference_{{1, Sharing::kOneStorage}, rule()};
+
+  void expect_as_reference() const {
+    for (std::size_t i = 0; i < ours_.variables.size(); ++i) {
+      for (int replica = 0; replica < GetParam().replicas; ++replica) {
+        EXPECT_TRUE(ours_.variables[i].component(replica).allclose(
+            reference_.variables[i].component(0), 1e-6, 1e-12))
+            << ours_.variables[i].name() << " in replica " << replica;
+        EXPECT_TRUE(
+            at::equal(ours_.variables[i].component(replica), ours_.variables[i].component(0)));
+      }
+    }
+  }
+};
+
+TEST_P(AppliedGradients, AreTheSumOverTheReplicas) {
+  for (int step = 0; step < 3; ++step) {
+    const auto rows = random_rows(*ours_.state, GetParam().replicas);
+    ours_.in_replicas(
+        [&](int replica) { ours_.synchronizer->apply(replica, rows[replica], GradientState::kLocal); });
+    reference_.synchronizer->apply(0, sum_of(rows), GradientState::kLocal);
+    expect_as_reference();
+  }
+  EXPECT_EQ(ours_.state->step(0), 3);
+}
+
+TEST_P(AppliedGradients, AggregatedOnesAreTakenAsTheyAre) {
+  const auto rows = random_rows(*ours_.state, GetParam().replicas);
+  const Row expected = sum_of(rows);
+  ours_.in_replicas([&](int replica) {
+    const Row sums = ours_.synchronizer->aggregate(replica, rows[replica]);
+    for (std::size_t i = 0; i < sums.size(); ++i)
+      EXPECT_TRUE(sums[i].allclose(expected[i], 1e-6, 1e-12)) << i;
+    ours_.synchronizer->apply(replica, sums, GradientState::kAggregated);
+  });
+  reference_.synchronizer->apply(0, expected, GradientState::kLocal);
+  expect_as_reference();
+}
+
+TEST_P(AppliedGradients, UndefinedInSomeReplicasCountsAsZero) {
+  auto rows = random_rows(*ours_.state, GetParam().replicas);
+  for (int replica = 1; replica < GetParam().replicas; ++replica)
+    rows[replica] = Row(rows[0].size());
+  ours_.in_replicas(
+      [&](int replica) { ours_.synchronizer->apply(replica, rows[replica], GradientState::kLocal); });
+  reference_.synchronizer->apply(0, rows[0], GradientState::kLocal);
+  expect_as_reference();
+}
+
+TEST_P(AppliedGradients, UndefinedEverywhereLeavesVariableSlotsAndStepUntouched) {
+  auto rows = random_rows(*ours_.state, GetParam().replicas);
+  for (Row& row : rows) row[1] = at::Tensor();
+  const std::string name = ours_.state->variables()[1].name();
+  const at::Tensor before = ours_.state->variables()[1].read();
+  ours_.in_replicas(
+      [&](int replica) { ours_.synchronizer->apply(replica, rows[replica], GradientState::kLocal); });
+  EXPECT_TRUE(at::equal(ours_.state->variables()[1].read(), before)) << name;
+  EXPECT_EQ(ours_.state->step(1), 0);
+  EXPECT_EQ(ours_.state->step(0), 1);
+  for (int slot : {0, 1})
+    EXPECT_EQ(ours_.state->slot(1, slot, 0).count_nonzero().item<std::int64_t>(), 0);
+}
+
+TEST_P(AppliedGradients, AVariableThatIsNotTrainedDoesNotDecay) {
+  const auto rows = random_rows(*ours_.state, GetParam().replicas);
+  ours_.in_replicas(
+      [&](int replica) { ours_.synchronizer->apply(replica, rows[replica], GradientState::kLocal); });
+  EXPECT_TRUE(at::equal(ours_.variables[1].read(), at::full({5}, 1.0, at::kDouble)));
+}
+
+TEST_P(AppliedGradients, LeaveNoTraceThatLooksLikeSomebodyElses) {
+  const auto rows = random_rows(*ours_.state, GetParam().replicas);
+  ours_.in_replicas([&](int replica) {
+    ours_.synchronizer->apply(replica, rows[replica], GradientState::kLocal);
+    for (const auto& variable : ours_.state->variables())
+      EXPECT_NO_THROW(variable.check_untouched(replica)) << variable.name();
+  });
+}
+
+TEST_P(AppliedGradients, AreTheSameBitsInEveryRun) {
+  Applied again(GetParam(), rule());
+  for (int step = 0; step < 3; ++step) {
+    const auto rows = random_rows(*ours_.state, GetParam().replicas);
+    for (Applied* one : {&ours_, &again}) {
+      one->in_replicas(
+          [&](int replica) { one->synchronizer->apply(replica, rows[replica], GradientState::kLocal); });
+    }
+  }
+  for (std::size_t i = 0; i < ours_.variables.size(); ++i)
+    EXPECT_TRUE(at::equal(ours_.variables[i].read(), again.variables[i].read()));
+}
+
+TEST_P(AppliedGradients, FromOutsideTheyReachEveryReplica) {
+  const auto rows = random_rows(*ours_.state, 1);
+  apply_everywhere(*ours_.state, rows.front());
+  reference_.synchronizer->apply(0, rows.front(), GradientState::kLocal);
+  expect_as_reference();
+  EXPECT_EQ(ours_.state->step(0), 1);
+  for (int replica = 0; replica < GetParam().replicas; ++replica) {
+    for (const auto& variable : ours_.state->variables())
+      EXPECT_NO_THROW(variable.check_untouched(replica)) << variable.name();
+  }
+}
+
+std::vector<Case> cases() {
+  std::vector<Case> all = {{1, Sharing::kOneStorage},
+                           {2, Sharing::kOneStorage},
+                           {3, Sharing::kOneStorage},
+                           {2, Sharing::kOneCopyEach},
+                           {3, Sharing::kOneCopyEach}};
+  for (const Sharing sharing : {Sharing::kOneStorage, Sharing::kOneCopyEach})
+    all.push_back({.replicas = 3, .sharing = sharing, .reduce = Reduce::kByOps});
+  for (const int replicas : {1, 2, 3}) {
+    for (const Caching caching : {Caching::kWhereNeeded, Caching::kAlways}) {
+      for (const auto work : {ControllerWork::kInShares, ControllerWork::kFirstReplica}) {
+        for (const auto reduce : {Reduce::kAsItDoes, Reduce::kByOps})
+          all.push_back({replicas, Sharing::kController, caching, work, reduce});
+      }
+    }
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Appliers, AppliedGradients, ::testing::ValuesIn(cases()));
+
+}  // namespace
+}  // namespace brigade::distribute

@@ -1,0 +1,430 @@
+#include "brigade/distribute/optimizer/optimizer.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros_like.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <atomic>
+#include <optional>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+#include "brigade/comm/local/accumulation.h"
+#include "brigade/comm/differentiable.h"
+#include "brigade/comm/local/reduce_kernel.h"
+#include "brigade/comm/small_values.h"
+#include "brigade/distribute/optimizer/early_gradients.h"
+#include "brigade/distribute/optimizer/gradient_accumulator.h"
+#include "brigade/distribute/optimizer/gradient_check.h"
+#include "brigade/distribute/optimizer/gradient_hooks.h"
+#include "brigade/distribute/optimizer/gradient_presence.h"
+#include "brigade/distribute/optimizer/objective.h"
+#include "brigade/distribute/replica_context.h"
+#include "brigade/variables/graph.h"
+
+namespace brigade::distribute {
+
+namespace {
+
+constexpr int kUndeclared = -1;
+
+/// Gradients lie as their parameters do, or other replicas could not add them element by element.
+at::Tensor laid_out(const at::Tensor& gradient) {
+  if (!gradient.defined()) return gradient;
+  if (gradient.layout() != at::kStrided) return gradient.to_dense().contiguous();
+  return gradient.contiguous();
+}
+
+std::vector<at::Tensor> laid_out(const Gradients& gradients) {
+  std::vector<at::Tensor> values;
+  for (const at::Tensor& value : gradients.values()) values.push_back(laid_out(value));
+  return values;
+}
+
+}  // namespace
+
+struct Optimizer::Shared {
+  Shared(const optim::OptimizerState& state, std::shared_ptr<GradientSynchronizer> how,
+         const OptimizerOptions& options, Owner maker)
+      : owner(std::move(maker)),
+        synchronizer(std::move(how)),
+        accumulate(options.accumulate),
+        global_step(options.global_step) {
+    for (std::size_t i = 0; i < state.variables().size(); ++i) {
+      if (!state.is_frozen(i)) active.push_back(i);
+    }
+    for (int replica = 0; replica < state.variables().front().num_components(); ++replica) {
+      auto& row = inputs.emplace_back();
+      for (const std::size_t i : active) row.push_back(state.variables()[i].component(replica));
+      replicas.push_back(std::make_unique<OfReplica>(state, replica));
+      check_differentiable(state, replica);
+    }
+    if (synchronizer->early() && accumulate == 1) add_hooks();
+  }
+
+  void add_hooks() {
+    std::vector<std::vector<HookedParameter>> parameters;
+    for (const auto& of_replica : inputs) {
+      auto& row = parameters.emplace_back();
+      for (std::size_t k = 0; k < of_replica.size(); ++k)
+        row.push_back({.parameter = of_replica[k], .variable = active[k]});
+    }
+    hooks = std::make_unique<GradientHooks>(*synchronizer->early(), std::move(parameters));
+  }
+
+  /// The calling replica's, which must be one of the strategy's that made this.
+  const ReplicaContext& replica_context() const {
+    const ReplicaContext* context = current_replica_context();
+    check_state(context != nullptr,
+                "An optimizer was used outside of a replica: call it in a function that "
+                "Strategy::run runs.");
+    owner.check(*context, "An optimizer");
+    return *context;
+  }
+
+  void check_differentiable(const optim::OptimizerState& state, int replica) const {
+    const auto& parameters = inputs[static_cast<std::size_t>(replica)];
+    for (std::size_t k = 0; k < parameters.size(); ++k) {
+      if (parameters[k].requires_grad()) continue;
+      throw Error(
+          ErrorCode::kFailedPrecondition,
+          base::str_cat("Variable '", state.variables()[active[k]].name(),
+                        "' does not require a gradient any more in replica ", replica,
+                        ": call set_requires_grad(false) before its model is created, in a factory "
+                        "for Strategy::create_from, or freeze it by a group of "
+                        "MinimizerOptions::groups."));
+    }
+  }
+
+  /// A backward pass with collectives has the processes' communicator to itself.
+  bool can_tell_early(const at::Tensor& loss) const {
+    return hooks && synchronizer->early()->is_wanted() && !comm::backward_is_collective(loss);
+  }
+
+  void declare(LossScale scale) {
+    int declared_before = kUndeclared;
+    if (declared.compare_exchange_strong(declared_before, static_cast<int>(scale))) return;
+    if (declared_before == static_cast<int>(scale)) return;
+    throw Error(
+        ErrorCode::kFailedPrecondition,
+        base::str_cat("The loss was declared as ",
+                      to_string(static_cast<LossScale>(declared_before)), " before and now as ",
+                      to_string(scale), ": an optimizer keeps to one, in every replica and step."));
+  }
+
+  bool is_mean() const { return declared == static_cast<int>(LossScale::kMeanOverExamples); }
+
+  /// The gradients of the active variables, of `loss` times `weight`; undefined where it does not
+  /// depend on them.
+  torch::autograd::variable_list differentiate(int replica, const at::Tensor& loss,
+                                               double weight) const {
+    return torch::autograd::grad(
+        {loss}, inputs[static_cast<std::size_t>(replica)],
+        {at::full(loss.sizes(), weight, loss.options().requires_grad(false))}, std::nullopt,
+        /*create_graph=*/false, /*allow_unused=*/true);
+  }
+
+  /// Of an empty share: others wait in the collectives of its backward pass, if there are any. The
+  /// gradients are dropped, as those of a loss of 0 / 0 are NaN.
+  void join_backward(int replica, const Objective& objective) const {
+    if (comm::backward_is_collective(objective.loss_of_nothing))
+      differentiate(replica, objective.loss_of_nothing, 0.0);
+  }
+
+  void count_update(int replica) {
+    ++replicas[static_cast<std::size_t>(replica)]->updates;
+    if (replica == 0 && progress()) progress()->count_update();
+    if (!global_step) return;
+    const at::NoGradGuard no_grad;
+    global_step->component(replica).add_(1);
+    global_step->mark_updated(replica);
+  }
+
+  void gather(int replica, std::span<const at::Tensor> gradients, const Objective& objective) {
+    replicas[static_cast<std::size_t>(replica)]->gathered.add(gradients, objective.global_examples,
+                                                              objective.local_examples);
+    if (replica == 0 && progress()) progress()->gather(1);
+  }
+  void forget_gathered(int replica) {
+    GradientAccumulator& gathered = replicas[static_cast<std::size_t>(replica)]->gathered;
+    if (replica == 0 && progress()) progress()->gather(-gathered.micro_batches());
+    gathered.clear();
+  }
+
+  /// What the other processes know of this one; null where it is alone.
+  comm::StepProgress* progress() const {
+    return synchronizer->workers() ? &synchronizer->workers()->progress() : nullptr;
+  }
+
+  /// What one replica gathers and counts; its thread's in a run, the caller's outside.
+  struct alignas(64) OfReplica {
+    OfReplica(const optim::OptimizerState& state, int replica) : gathered(state, replica) {}
+    GradientAccumulator gathered;
+    std::int64_t updates = 0;
+  };
+
+  const Owner owner;
+  const std::shared_ptr<GradientSynchronizer> synchronizer;
+  std::unique_ptr<GradientHooks> hooks;  // where the synchronizer takes gradients early
+  const int accumulate;
+  const std::optional<variables::Variable> global_step;
+  std::vector<std::size_t> active;                     // variables that are not frozen
+  std::vector<torch::autograd::variable_list> inputs;  // [replica]: their components
+  std::vector<std::unique_ptr<OfReplica>> replicas;    // [replica]
+  std::atomic<int> declared{kUndeclared};
+};
+
+namespace {
+
+void check(const OptimizerOptions& options) {
+  check_argument(options.accumulate >= 1,
+                 base::str_cat("MinimizerOptions::accumulate is ", options.accumulate,
+                               " and must be at least 1."));
+  if (!options.global_step) return;
+  const variables::Variable& step = *options.global_step;
+  check_argument(
+      step.dtype() == at::kLong && step.numel() == 1 &&
+          step.trainable() == variables::Trainable::kNo,
+      base::str_cat("The global step '", step.name(), "' must be one int64 that is not trained."));
+}
+
+/// What the layers of this pass left to be done with the update: batch norm's moving statistics.
+void schedule_updates_of_pass() {
+  if (variables::Graph* graph = variables::current_graph()) graph->schedule_update_ops();
+}
+void run_scheduled_updates() {
+  if (variables::Graph* graph = variables::current_graph()) graph->run_scheduled_updates();
+}
+
+/// Every process's sums, in place. A process may lack a gradient that others have.
+void add_over(comm::Communicator& workers, const optim::OptimizerState& state,
+              std::vector<at::Tensor>& sums) {
+  const std::vector<bool> known = present_anywhere(workers, sums);
+  std::vector<at::Tensor> sent;
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    if (!known[i]) continue;
+    const at::Tensor value = state.variables()[i].component(0).detach();
+    if (!sums[i].defined()) sums[i] = comm::to_accumulation_dtype(at::zeros_like(value));
+    sent.push_back(sums[i]);
+  }
+  workers.all_reduce(sent, comm::ReduceOp::kSum)->wait();
+}
+
+/// Sums in the dtypes of their variables: half and bfloat16 are rounded here, once.
+std::vector<at::Tensor> rounded(const optim::OptimizerState& state, std::vector<at::Tensor> sums) {
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    if (sums[i].defined()) sums[i] = sums[i].to(state.variables()[i].dtype());
+  }
+  return sums;
+}
+
+/// The calling replica, or replica 0 for questions from outside.
+std::size_t asking_replica() {
+  const comm::Replica* replica = comm::current_replica();
+  return replica == nullptr ? 0 : static_cast<std::size_t>(replica->local_id);
+}
+
+}  // namespace
+
+Optimizer::Optimizer(std::shared_ptr<optim::OptimizerState> state,
+                     std::shared_ptr<GradientSynchronizer> synchronizer, const OptimizerOptions& options,
+                     Owner owner)
+    : state_(std::move(state)) {
+  check(options);
+  shared_ = std::make_shared<Shared>(*state_, std::move(synchronizer), options, std::move(owner));
+}
+
+void Optimizer::minimize(const at::Tensor& loss, LossScale scale) const {
+  if (shared_->accumulate == 1) return apply_gradients(gradients_of(loss, scale, Telling::kYes));
+  const ReplicaContext& context = shared_->replica_context();
+  shared_->declare(scale);
+  const Objective objective = objective_of(context, loss, scale, Normalize::kLater);
+  shared_->join_backward(context.local_id, objective);
+  shared_->gather(context.local_id,
+                  backward(context.local_id, objective.loss, objective.weight(), Telling::kNo),
+                  objective);
+  if (micro_batches() >= shared_->accumulate) return apply_gathered(context);
+  run_scheduled_updates();
+}
+
+Gradients Optimizer::compute_gradients(const at::Tensor& loss, LossScale scale) const {
+  return gradients_of(loss, scale, Telling::kNo);
+}
+
+Gradients Optimizer::gradients_of(const at::Tensor& loss, LossScale scale, Telling telling) const {
+  const ReplicaContext& context = shared_->replica_context();
+  shared_->declare(scale);
+  const Objective objective = objective_of(context, loss, scale, Normalize::kNow);
+  shared_->join_backward(context.local_id, objective);
+  const auto examples = static_cast<double>(objective.global_examples.value_or(1));
+  return {state_->variables(),
+          backward(context.local_id, objective.loss, objective.weight(examples), telling),
+          GradientState::kLocal, context.step()};
+}
+
+std::vector<at::Tensor> Optimizer::backward(int replica, const at::Tensor& loss, double weight,
+                                            Telling telling) const {
+  for (const variables::Variable& variable : state_->variables()) variable.check_untouched(replica);
+  shared_->check_differentiable(*state_, replica);
+  std::vector<at::Tensor> values(state_->variables().size());
+  if (!loss.defined()) {
+    schedule_updates_of_pass();
+    return values;
+  }
+  check_state(loss.requires_grad(),
+              "The loss has no graph behind it: it must come from the model's parameters, with "
+              "gradients enabled.");
+  std::optional<GradientHooks::Watch> watch;
+  if (telling == Telling::kYes && shared_->can_tell_early(loss))
+    watch.emplace(*shared_->hooks, replica, loss);
+  const auto gradients = shared_->differentiate(replica, loss, weight);
+  for (std::size_t k = 0; k < gradients.size(); ++k) {
+    const at::Tensor told = watch ? watch->told(k, gradients[k]) : at::Tensor();
+    values[shared_->active[k]] = told.defined() ? told : laid_out(gradients[k]);
+  }
+  schedule_updates_of_pass();
+  return values;
+}
+
+Gradients Optimizer::aggregate(const Gradients& gradients) const {
+  check_state(gradients.state() == GradientState::kLocal,
+              "These gradients are the sum over the replicas already: aggregate them once.");
+  check_own(gradients);
+  const int replica = shared_->replica_context().local_id;
+  check_gradients(state_->variables(), gradients.values(), replica);
+  std::vector<at::Tensor> sums = shared_->synchronizer->aggregate(replica, laid_out(gradients));
+  return {state_->variables(), std::move(sums), GradientState::kAggregated, gradients.step()};
+}
+
+void Optimizer::apply_gradients(const Gradients& gradients) const {
+  check_own(gradients);
+  if (in_cross_replica_context()) {
+    check_gradients(state_->variables(), gradients.values());
+    return apply_outside(gradients.state(), laid_out(gradients));
+  }
+  const ReplicaContext& context = shared_->replica_context();
+  check_gradients(state_->variables(), gradients.values(), context.local_id);
+  if (gradients.step() != context.step()) {
+    throw Error(
+        ErrorCode::kFailedPrecondition,
+        base::str_cat("These gradients are of step ", gradients.step(), " and this is step ",
+                      context.step(), ": apply gradients in the step that computed them."));
+  }
+  apply_in(context.local_id, laid_out(gradients), gradients.state());
+}
+
+void Optimizer::check_own(const Gradients& gradients) const {
+  check_argument(gradients.variables().data() == state_->variables().data(),
+                 "These gradients are of another optimizer's variables: apply them with the "
+                 "optimizer that computed them.");
+}
+
+void Optimizer::apply_in(int replica, std::span<const at::Tensor> values,
+                         GradientState state) const {
+  const comm::PhaseScope update(current_step_clock(), comm::StepPhase::kUpdate);
+  shared_->synchronizer->apply(replica, values, state);
+  shared_->count_update(replica);
+  run_scheduled_updates();
+}
+
+void Optimizer::apply_outside(GradientState state, std::span<const at::Tensor> values) const {
+  check_state(state == GradientState::kAggregated,
+              "One replica's gradients were applied outside of Strategy::run: apply them in the "
+              "replica, or all replicas' average (average_gradients) here.");
+  for (std::size_t replica = 0; replica < shared_->replicas.size(); ++replica) {
+    for (const variables::Variable& variable : state_->variables())
+      variable.check_untouched(static_cast<int>(replica));
+  }
+  apply_everywhere(*state_, values);
+  for (std::size_t replica = 0; replica < shared_->replicas.size(); ++replica)
+    shared_->count_update(static_cast<int>(replica));
+}
+
+void Optimizer::flush() const {
+  if (in_cross_replica_context()) return apply_all_gathered();
+  const ReplicaContext& context = shared_->replica_context();
+  if (micro_batches() > 0) apply_gathered(context);
+}
+
+// The parts of all replicas must be divided by the examples of all of them, which a batch that was
+// not distributed leaves to be counted.
+void Optimizer::apply_gathered(const ReplicaContext& context) const {
+  GradientAccumulator& gathered = shared_->replicas[asking_replica()]->gathered;
+  std::int64_t examples = gathered.global_examples();
+  if (shared_->is_mean() && gathered.local_examples())
+    examples += summed_over_replicas(context, *gathered.local_examples());
+  const bool divides = shared_->is_mean() && examples > 0;
+  const auto values = gathered.divided(divides ? static_cast<double>(examples) : 1.0);
+  apply_in(context.local_id, rounded(*state_, values), GradientState::kLocal);
+  shared_->forget_gathered(context.local_id);
+}
+
+void Optimizer::apply_all_gathered() const {
+  const auto& replicas = shared_->replicas;
+  std::int64_t examples = replicas.front()->gathered.global_examples();
+  std::int64_t unknown = 0;  // examples that this process alone knows of
+  for (const auto& replica : replicas) {
+    check_state(replica->gathered.micro_batches() == micro_batches(),
+                base::str_cat("flush: replica 0 has gathered ", micro_batches(),
+                              " micro-batches and another ", replica->gathered.micro_batches(),
+                              ": a step failed in between. Forget them all with discard()."));
+    unknown += replica->gathered.local_examples().value_or(0);
+  }
+  if (micro_batches() == 0) return;
+  const at::NoGradGuard no_grad;
+  comm::ProcessCommunicator* workers = shared_->synchronizer->workers();
+  const bool is_counted = replicas.front()->gathered.local_examples().has_value();
+  if (is_counted && workers)
+    unknown = comm::all_reduce_number(*workers, unknown, comm::ReduceOp::kSum);
+  if (is_counted) examples += unknown;
+  const bool divides = shared_->is_mean() && examples > 0;
+  std::vector<std::vector<at::Tensor>> parts(state_->variables().size());
+  for (const auto& replica : replicas) {
+    const auto values = replica->gathered.divided(divides ? static_cast<double>(examples) : 1.0);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (!values[i].defined()) continue;
+      parts[i].push_back(values[i].to(state_->variables()[i].storage()->master(0).device()));
+    }
+  }
+  std::vector<at::Tensor> sums(parts.size());
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (!parts[i].empty()) sums[i] = comm::combine_in_order(parts[i], comm::ReduceOp::kSum);
+  }
+  if (workers) add_over(*workers, *state_, sums);
+  apply_outside(GradientState::kAggregated, rounded(*state_, std::move(sums)));
+  discard();
+}
+
+void Optimizer::discard() const {
+  check_state(in_cross_replica_context(),
+              "Forget gathered gradients outside of Strategy::run: they are the replicas' own.");
+  for (std::size_t replica = 0; replica < shared_->replicas.size(); ++replica)
+    shared_->forget_gathered(static_cast<int>(replica));
+}
+
+int Optimizer::micro_batches() const {
+  return shared_->replicas[asking_replica()]->gathered.micro_batches();
+}
+
+std::int64_t Optimizer::updates() const {
+  return shared_->replicas[asking_replica()]->updates;
+}
+
+void Optimizer::set_learning_rate(double rate) const {
+  check_state(in_cross_replica_context(),
+              "Set the learning rate outside of Strategy::run: it is the replicas' own.");
+  state_->set_learning_rate(rate);
+}
+
+std::vector<std::string> Optimizer::restore(std::string_view name,
+                                            const optim::SavedOptimizer& saved,
+                                            optim::MissingSlots missing) const {
+  check_state(in_cross_replica_context(),
+              "Restore an optimizer outside of Strategy::run: it is all replicas' own.");
+  std::vector<std::string> lacking = state_->restore(name, saved, missing);
+  discard();
+  return lacking;
+}
+
+}  // namespace brigade::distribute

@@ -1,0 +1,143 @@
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "brigade/comm/local/reduce_kernel.h"
+#include "brigade/distribute/input/element_share.h"
+#include "brigade/distribute/optimizer/gradient_synchronizer.h"
+#include "brigade/distribute/optimizer/gradient_presence.h"
+
+namespace brigade::distribute {
+
+namespace {
+
+// Gradient, parameter and two slots of this many elements stay in the second-level cache together.
+constexpr std::int64_t kBlock = 32 * 1024;
+
+class ShardedSynchronizer final : public GradientSynchronizer {
+ public:
+  ShardedSynchronizer(std::shared_ptr<comm::LocalGroup> group,
+               std::shared_ptr<optim::OptimizerState> state)
+      : group_(std::move(group)), state_(std::move(state)), scratch_(group_->world_size()) {}
+
+  void apply(int replica, std::span<const at::Tensor> gradients, GradientState state) override {
+    const at::NoGradGuard no_grad;
+    const at::AutoDispatchBelowADInplaceOrView
+        below;  // versions are bumped by hand, see mark_updated
+    const std::string_view call =
+        state == GradientState::kLocal ? "apply_gradients" : "apply_gradients (aggregated)";
+    std::vector<bool> known;
+    group_->exchange(replica, {.name = call}, gradients, [&] {
+      known = known_anywhere();
+      const comm::PhaseScope update(group_->clock(replica), comm::StepPhase::kUpdate);
+      for (const optim::UpdateRun& run : state_->runs(known)) {
+        const ElementRange share = share_of({run.begin, run.end}, replica, group_->world_size());
+        for (std::int64_t at = share.begin; at < share.end; at += kBlock) {
+          apply_block(replica, run, {at, std::min(at + kBlock, share.end)}, state);
+        }
+      }
+    });
+    mark_updated(replica, known);
+    // Read by the others only behind the next barrier.
+    if (replica == 0) state_->advance(known);
+  }
+
+  std::vector<at::Tensor> aggregate(int replica, std::span<const at::Tensor> gradients) override {
+    const at::NoGradGuard no_grad;
+    std::vector<at::Tensor> sums(gradients.size());
+    group_->exchange(replica, {.name = "aggregate"}, gradients, [&] {
+      for (std::size_t i = 0; i < sums.size(); ++i) {
+        std::vector<at::Tensor> parts;
+        for (int rank = 0; rank < group_->world_size(); ++rank) {
+          const at::Tensor& part = group_->published(rank)[i];
+          if (part.defined()) parts.push_back(part);
+        }
+        if (!parts.empty()) sums[i] = comm::combine_in_order(parts, comm::ReduceOp::kSum);
+      }
+    });
+    return sums;
+  }
+
+ private:
+  std::vector<bool> known_anywhere() const {
+    std::vector<bool> known(state_->variables().size(), false);
+    for (int rank = 0; rank < group_->world_size(); ++rank)
+      merge_present(known, group_->published(rank));
+    return known;
+  }
+
+  void apply_block(int replica, const optim::UpdateRun& run, ElementRange block,
+                   GradientState state) {
+    const at::Tensor& sum =
+        scratch(replica, block.end - block.begin, state_->storages()[run.storage]->dtype());
+    add_block(replica, run, block, sum, state);
+    state_->apply(replica, run, block.begin, block.end, sum);
+  }
+
+  void add_block(int replica, const optim::UpdateRun& run, ElementRange block,
+                 const at::Tensor& sum, GradientState state) {
+    const comm::PhaseScope communication(group_->clock(replica), comm::StepPhase::kCommunication);
+    for (std::size_t i = run.first; i < run.last; ++i) add_variable(replica, i, block, sum, state);
+  }
+
+  /// Adds the part of variable `i` that lies in `block` to its place in `sum`, and zeros to the gap
+  /// behind it.
+  void add_variable(int replica, std::size_t i, ElementRange block, const at::Tensor& sum,
+                    GradientState state) {
+    const variables::Variable& variable = state_->variables()[i];
+    const std::int64_t begin = std::max(variable.offset(), block.begin);
+    const std::int64_t end = std::min(variable.offset() + variable.numel(), block.end);
+    const std::int64_t next = i + 1 < state_->variables().size() &&
+                                      state_->variables()[i + 1].storage() == variable.storage()
+                                  ? state_->variables()[i + 1].offset()
+                                  : block.end;
+    if (begin < end) {
+      const std::int64_t in_variable = begin - variable.offset();
+      comm::add_in_order(parts_of(replica, i, state), in_variable, in_variable + end - begin, sum,
+                         begin - block.begin);
+    }
+    const std::int64_t gap_begin = std::max(variable.offset() + variable.numel(), block.begin);
+    const std::int64_t gap_end = std::min(next, block.end);
+    if (gap_begin < gap_end) sum.narrow(0, gap_begin - block.begin, gap_end - gap_begin).zero_();
+  }
+
+  std::vector<at::Tensor> parts_of(int replica, std::size_t i, GradientState state) const {
+    if (state == GradientState::kAggregated) return {group_->published(replica)[i]};
+    std::vector<at::Tensor> parts;
+    for (int rank = 0; rank < group_->world_size(); ++rank)
+      parts.push_back(group_->published(rank)[i]);
+    return parts;
+  }
+
+  /// The replica's own memory for a block's sum; a view of the size asked for, kept while sizes
+  /// repeat.
+  const at::Tensor& scratch(int replica, std::int64_t size, at::ScalarType dtype) {
+    at::Tensor& tensor = scratch_[static_cast<std::size_t>(replica)];
+    if (!tensor.defined() || tensor.numel() != size || tensor.scalar_type() != dtype) {
+      tensor = at::empty({size}, at::TensorOptions().dtype(dtype));
+    }
+    return tensor;
+  }
+
+  void mark_updated(int replica, const std::vector<bool>& known) const {
+    for (std::size_t i = 0; i < known.size(); ++i) {
+      if (known[i] && !state_->is_frozen(i)) state_->variables()[i].mark_updated(replica);
+    }
+  }
+
+  const std::shared_ptr<comm::LocalGroup> group_;
+  const std::shared_ptr<optim::OptimizerState> state_;
+  std::vector<at::Tensor> scratch_;  // [replica]
+};
+
+}  // namespace
+
+std::unique_ptr<GradientSynchronizer> make_sharded_synchronizer(std::shared_ptr<comm::LocalGroup> group,
+                                                    std::shared_ptr<optim::OptimizerState> state) {
+  return std::make_unique<ShardedSynchronizer>(std::move(group), std::move(state));
+}
+
+}  // namespace brigade::distribute

@@ -1,0 +1,212 @@
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/full.h>
+
+#include <atomic>
+
+#include "brigade/base/error.h"
+#include "brigade/base/log.h"
+#include "brigade/distribute/optimizer/early_gradients.h"
+#include "brigade/distribute/optimizer/gradient_synchronizer.h"
+#include "brigade/distribute/optimizer/gradient_reducer.h"
+#include "brigade/distribute/optimizer/bucket_progress.h"
+#include "brigade/distribute/optimizer/bucket_size_tuner.h"
+#include "brigade/distribute/replica_context.h"
+#include "brigade/distribute/optimizer/gradient_buckets.h"
+
+namespace brigade::distribute {
+
+namespace {
+
+/// Whose steps are like this: replicas deliver early what they have (`ready`); the last one to
+/// deliver a variable adds up all replicas' parts of it, and gives complete packs to the reducer.
+/// When all replicas apply, they add up what is left, by shares; then the first one stops the
+/// reducer, and reduces what is left, with the presence numbers at its end.
+///
+/// So packs are reduced in their order by one thread at a time, and between the first pack and the
+/// last nothing else uses the processes' communicator: a replica whose backward has collectives
+/// delivers nothing early, so that no pack is complete before its backward is over.
+class WorkerSynchronizer final : public GradientSynchronizer, public EarlyGradients {
+ public:
+  WorkerSynchronizer(std::shared_ptr<comm::LocalGroup> group,
+                std::shared_ptr<optim::OptimizerState> state,
+                std::shared_ptr<const Workers> workers, int optimizer)
+      : group_(std::move(group)),
+        workers_(std::move(workers)),
+        optimizer_(optimizer),
+        buffers_(*state, workers_->communicator, workers_->bytes_per_pack.value_or(0)),
+        tuner_(workers_->bytes_per_pack ? std::vector{*workers_->bytes_per_pack}
+                                        : BucketSizeTuner::sizes_for(buffers_.bytes())),
+        progress_(group_->world_size()),
+        parts_(state->variables().size(),
+               std::vector<at::Tensor>(static_cast<std::size_t>(group_->world_size()))),
+        reducer_(buffers_.packs() > 1 || !tuner_.is_settled()
+                     ? std::make_unique<GradientReducer>([this](std::size_t pack) { reduce(pack); })
+                     : nullptr),
+        alone_(comm::make_local_communicators(group_)),
+        inner_(group_->world_size() > 1 ? make_sharded_synchronizer(group_, state)
+                                        : make_replica_synchronizer({alone_.front().get()}, state)) {
+    prepare();
+  }
+
+  void apply(int replica, std::span<const at::Tensor> gradients, GradientState state) override {
+    if (state == GradientState::kAggregated) return inner_->apply(replica, gradients, state);
+    inner_->apply(replica, meet(replica, gradients), GradientState::kAggregated);
+  }
+
+  std::vector<at::Tensor> aggregate(int replica, std::span<const at::Tensor> gradients) override {
+    const at::NoGradGuard no_grad;
+    std::vector<at::Tensor> sums = meet(replica, gradients);
+    for (at::Tensor& sum : sums) {
+      if (sum.defined()) sum = sum.clone();  // the buffers are the next step's
+    }
+    if (group_->world_size() > 1) group_->meet(replica);  // all have read
+    return sums;
+  }
+
+  comm::ProcessCommunicator* workers() const override { return workers_->communicator.get(); }
+  EarlyGradients* early() override { return reducer_ ? this : nullptr; }
+
+  bool is_wanted() const override { return buffers_.packs() > 1; }
+
+  void begin(int /*replica*/) override {
+    if (group_->world_size() == 1) check_is_first_pass();
+  }
+
+  void ready(int replica, std::size_t variable, const at::Tensor& gradient) override {
+    std::vector<at::Tensor>& parts = parts_[variable];
+    parts[static_cast<std::size_t>(replica)] = gradient;
+    if (!progress_.deliver(variable)) return;
+    {
+      const comm::PhaseScope communication(current_step_clock(), comm::StepPhase::kCommunication);
+      buffers_.fill_variable(variable, parts);
+      for (at::Tensor& part : parts) part.reset();
+    }
+    if (const auto pack = progress_.filled(variable)) reducer_->ready(*pack);
+  }
+
+  void cancel(int /*replica*/) noexcept override { give_up(); }
+
+  StepOutcome end_step(StepOutcome replicas) override {
+    const StepOutcome outcome = has_failed_ ? StepOutcome::kFailed : replicas;
+    if (outcome == StepOutcome::kFailed) {
+      stop_reducer();
+      prepare();
+    }
+    has_failed_ = false;
+    return outcome;
+  }
+
+ private:
+  std::vector<at::Tensor> meet(int replica, std::span<const at::Tensor> gradients) {
+    const at::NoGradGuard no_grad;
+    const comm::PhaseScope communication(current_step_clock(), comm::StepPhase::kCommunication);
+    try {
+      add_up(replica, gradients);
+      if (replica == 0) reduce_rest();
+      if (group_->world_size() > 1) group_->meet(replica);
+    } catch (...) {
+      give_up();
+      throw;
+    }
+    return buffers_.sums();
+  }
+
+  /// Behind it the process's sums are in the buffers, but for what the reducer has added to
+  /// already.
+  void add_up(int replica, std::span<const at::Tensor> gradients) {
+    if (group_->world_size() == 1) {
+      check_is_first_pass();
+      return buffers_.fill({&gradients, 1}, 0, 1, progress_.is_filled());
+    }
+    group_->exchange(replica, {.name = "apply_gradients"}, gradients, [&] {
+      std::vector<std::span<const at::Tensor>> parts;
+      for (int rank = 0; rank < group_->world_size(); ++rank)
+        parts.push_back(group_->published(rank));
+      check_is_first_pass();
+      buffers_.fill(parts, replica, group_->world_size(), progress_.is_filled());
+    });
+  }
+
+  /// Between the processes, which know the pack by its number.
+  void reduce(std::size_t pack) {
+    const comm::PurposeScope purpose(&workers_->communicator->progress(),
+                                     {.use = comm::CallPurpose::Use::kGradients,
+                                      .optimizer = optimizer_,
+                                      .bucket = static_cast<std::int32_t>(pack)});
+    buffers_.reduce(pack);
+  }
+
+  /// By the first replica, while the others wait for it.
+  void reduce_rest() {
+    for (std::size_t pack = reducer_ ? reducer_->stop() : 0; pack < buffers_.packs(); ++pack)
+      reduce(pack);
+    if (!tuner_.is_settled()) tune();
+    prepare();
+  }
+
+  /// All processes are behind the same step, and their communicators are free.
+  void tune() {
+    tuner_.step_done(std::chrono::steady_clock::now());
+    if (tuner_.is_due()) {
+      const at::Tensor choice = at::full({1}, static_cast<std::int64_t>(tuner_.best()), at::kLong);
+      workers_->communicator->broadcast({&choice, 1}, 0)->wait();
+      tuner_.settle(static_cast<std::size_t>(choice.item<std::int64_t>()));
+      if (workers_->is_chief()) base::log_info(tuner_.report());
+    }
+    buffers_.cut(tuner_.bytes_per_pack());
+  }
+
+  void prepare() {
+    if (!reducer_) return;
+    progress_.start(buffers_.pack_of(), buffers_.packs());
+    reducer_->start(buffers_.packs());
+  }
+
+  /// Packs of a pass that failed may be in the others' sums.
+  void check_is_first_pass() const {
+    check_state(!has_failed_,
+                "A replica applies gradients again in a step in which its backward has failed: let "
+                "the step's error leave Strategy::run, and make the next step.");
+  }
+
+  /// The step will not be finished here. When this returns, no thread is in a collective of it.
+  void give_up() noexcept {
+    if (!reducer_) return;
+    has_failed_ = true;
+    stop_reducer();
+  }
+
+  void stop_reducer() noexcept {
+    if (!reducer_) return;
+    try {
+      reducer_->stop();
+    } catch (const std::exception&) {  // thrown where gradients are applied, if any are
+    }
+  }
+
+  const std::shared_ptr<comm::LocalGroup> group_;
+  const std::shared_ptr<const Workers> workers_;
+  const int optimizer_;  // its number among the strategy's
+  GradientBuckets buffers_;
+  BucketSizeTuner tuner_;
+  BucketProgress progress_;
+  std::vector<std::vector<at::Tensor>> parts_;  // [variable][replica]: delivered early
+  std::atomic<bool> has_failed_ = false;        // the step under way; by any replica
+  // Its thread uses what is above, and ends before that.
+  const std::unique_ptr<GradientReducer> reducer_;
+  const std::vector<std::unique_ptr<comm::Communicator>>
+      alone_;  // what `inner_` may ask: nothing to send
+  const std::unique_ptr<GradientSynchronizer> inner_;
+};
+
+}  // namespace
+
+std::unique_ptr<GradientSynchronizer> make_worker_synchronizer(std::shared_ptr<comm::LocalGroup> group,
+                                                     std::shared_ptr<optim::OptimizerState> state,
+                                                     std::shared_ptr<const Workers> workers,
+                                                     int optimizer) {
+  return std::make_unique<WorkerSynchronizer>(std::move(group), std::move(state), std::move(workers),
+                                         optimizer);
+}
+
+}  // namespace brigade::distribute

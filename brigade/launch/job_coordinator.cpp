@@ -1,0 +1,180 @@
+#include "brigade/launch/job_coordinator.h"
+
+#include <signal.h>
+#include <algorithm>
+
+#include <numeric>
+#include <utility>
+
+#include "brigade/base/log.h"
+#include "brigade/base/strings.h"
+
+namespace brigade::launch {
+
+namespace {
+
+constexpr int kInterruptedCode = 130;
+constexpr int kRestartMeCode = 75;
+
+}  // namespace
+
+JobCoordinator::JobCoordinator(const JobOptions& options, std::vector<int> processes, Order order)
+    : options_(options), order_(std::move(order)), processes_(std::move(processes)) {}
+
+void JobCoordinator::begin(int generation, const Standing& so_far) {
+  generation_ = generation - 1;
+  restarts_ = so_far.restarts;
+  membership_changes_ = so_far.membership_changes;
+  start(so_far.note);
+}
+
+void JobCoordinator::handle(const Message& message, Time now) {
+  std::visit([&](const auto& each) { on(each, now); }, message);
+}
+
+void JobCoordinator::on(const RankEnded& ended, Time now) {
+  if (ended.generation != generation_) return;
+  ended_[ended.rank] = ended.status;
+  if (stop_ == Stop::kNo) return first_failure_.note_end(ended.rank, ended.status, now);
+  if (stop_ != Stop::kFailure && !failure_ && !ended.is_orderly)
+    name(ended.rank, ended.status, to_string(ended.status));
+}
+
+void JobCoordinator::on(const RankLost& lost, Time) {
+  const bool is_running = !ended_.contains(lost.rank);
+  if (lost.generation != generation_ || stop_ != Stop::kNo || !is_running) return;
+  name(lost.rank, {.signal = SIGKILL}, lost.reason);
+  stop(Stop::kFailure, SIGTERM);
+}
+
+void JobCoordinator::note_gone(int generation, int rank) {
+  if (generation != generation_) return;
+  if (stop_ == Stop::kNo && !ended_.contains(rank)) first_failure_.note_gone(rank);
+}
+
+void JobCoordinator::on(const SignalCame& came, Time) {
+  if (came.signal == SIGUSR1) return grow();
+  const bool is_first = signaled_.insert(came.host).second;
+  if (stop_ == Stop::kSignal) {
+    // Whoever stops a job may tell all its hosts; once more at one of them means now.
+    if (!is_first) order_(StopOrder{generation_, SIGKILL});
+    return;
+  }
+  received_ = came.signal;
+  stop(Stop::kSignal, came.signal == SIGHUP ? SIGTERM : came.signal);
+}
+
+/// One more process, if the job may have it: all save, end, and begin again.
+void JobCoordinator::grow() {
+  if (options_.elastic && num_processes() < options_.elastic->max && stop_ == Stop::kNo) {
+    base::log_info("One more process is taken in: all save and begin again.");
+    return stop(Stop::kResize, SIGTERM);
+  }
+  base::log_warning("SIGUSR1 asks for one more process, which this job cannot have now.");
+}
+
+void JobCoordinator::advance(Time now) {
+  if (stop_ != Stop::kNo) return;
+  const auto rank = first_failure_.rank(now);
+  if (!rank) return;
+  name(*rank, ended_.at(*rank), to_string(ended_.at(*rank)));
+  stop(Stop::kFailure, SIGTERM);
+}
+
+JobCoordinator::Time JobCoordinator::next_deadline() const {
+  const bool is_open = first_failure_.has_failed() && stop_ == Stop::kNo;
+  return is_open ? first_failure_.decided_at() : Time::max();
+}
+
+void JobCoordinator::name(int rank, const ExitStatus& status, const std::string& reason) {
+  failure_ = NameOrder{generation_, rank, status, reason};
+  order_(*failure_);
+}
+
+void JobCoordinator::stop(Stop why, int signal) {
+  stop_ = why;
+  order_(StopOrder{generation_, signal});
+}
+
+void JobCoordinator::on(const HostOver& over, Time now) {
+  if (over.generation != generation_) return;
+  over_.insert(over.host);
+  all_done_ = all_done_ && over.all_done;
+  if (lone_code_ == 0) lone_code_ = over.code;
+  if (over_.size() < processes_.size()) return;
+  // All ends are seen: there is nobody left to wait for.
+  advance(first_failure_.has_failed() ? std::max(now, first_failure_.decided_at()) : now);
+  decide();
+}
+
+void JobCoordinator::decide() {
+  if (stop_ == Stop::kSignal) return after_signal();
+  if (failure_) return after_failure();
+  if (stop_ == Stop::kResize && !all_done_) return resize(1, "");
+  finish(lone_code_);
+}
+
+void JobCoordinator::after_signal() {
+  if (received_ == SIGINT) return finish(kInterruptedCode);
+  if (all_done_) return finish(0);
+  if (!failure_) return finish(kRestartMeCode);
+  tells_failure_ = true;
+  finish(failure_->status.as_code());
+}
+
+void JobCoordinator::after_failure() {
+  const NameOrder failure = *failure_;
+  const Ending ending = ending_of(failure.status);
+  if (ending == Ending::kRestartMe)
+    return resize(0, base::str_cat("Rank ", failure.rank, " saved and asked for a restart. "));
+  tells_failure_ = true;
+  const int code = failure.status.as_code();
+  if (ending == Ending::kUsage || ending == Ending::kInterrupted) return finish(code);
+  if (options_.elastic && is_lost(failure.status) && num_processes() > options_.elastic->min)
+    return resize(-1, "");
+  if (restarts_ >= options_.max_restarts) return finish(code);
+  ++restarts_;
+  start(base::str_cat("All processes are started again: restart ", restarts_, " of ",
+                      options_.max_restarts, "."));
+}
+
+void JobCoordinator::resize(int change, const std::string& note) {
+  if (membership_changes_ >= options_.max_membership_changes)
+    return finish(failure_ ? failure_->status.as_code() : kRestartMeCode);
+  ++membership_changes_;
+  processes_.front() += change;  // elastic jobs have one host
+  start(base::str_cat(note, "The job goes on with ", num_processes(), " processes."));
+}
+
+void JobCoordinator::start(const std::string& note) {
+  const StartOrder order{
+      .generation = ++generation_, .processes = processes_, .standing = standing(note)};
+  stop_ = Stop::kNo;
+  received_ = 0;
+  signaled_.clear();
+  first_failure_ = {};
+  ended_.clear();
+  failure_.reset();
+  tells_failure_ = false;
+  over_.clear();
+  all_done_ = true;
+  lone_code_ = 0;
+  order_(order);
+}
+
+void JobCoordinator::finish(int exit_code) {
+  order_(FinishOrder{.exit_code = exit_code, .standing = standing("")});
+}
+
+Standing JobCoordinator::standing(const std::string& note) const {
+  return {.restarts = restarts_,
+          .membership_changes = membership_changes_,
+          .tells_failure = tells_failure_,
+          .note = note};
+}
+
+int JobCoordinator::num_processes() const {
+  return std::accumulate(processes_.begin(), processes_.end(), 0);
+}
+
+}  // namespace brigade::launch

@@ -1,0 +1,146 @@
+#include "brigade/launch/job_coordinator.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+namespace brigade::launch {
+namespace {
+
+using std::chrono::seconds;
+
+/// Two hosts, of two processes and of one.
+class JobCoordinatorTest : public testing::Test {
+ protected:
+  void begin(int max_restarts) {
+    options_.max_restarts = max_restarts;
+    coordinator_.emplace(options_, std::vector<int>{2, 1},
+                       [this](const Message& message) { orders_.push_back(message); });
+    coordinator_->begin();
+  }
+  void tell(const Message& message) { coordinator_->handle(message, now_); }
+  void end(int rank, ExitStatus status, int generation = 0) {
+    tell(RankEnded{.generation = generation, .rank = rank, .status = status});
+  }
+  void over(bool all_done, int generation = 0) {
+    for (const int host : {0, 1})
+      tell(HostOver{.host = host, .generation = generation, .all_done = all_done});
+  }
+  /// The next order, which must be of this kind.
+  template <class Kind>
+  Kind next() {
+    EXPECT_FALSE(orders_.empty());
+    const Message message = orders_.empty() ? Message() : orders_.front();
+    if (!orders_.empty()) orders_.erase(orders_.begin());
+    const Kind* const found = std::get_if<Kind>(&message);
+    EXPECT_NE(found, nullptr) << encode(message);
+    return found == nullptr ? Kind{} : *found;
+  }
+
+  JobOptions options_{.command = {"true"}};
+  std::vector<Message> orders_;
+  std::optional<JobCoordinator> coordinator_;
+  JobCoordinator::Time now_ = std::chrono::steady_clock::now();
+};
+
+TEST_F(JobCoordinatorTest, AJobIsDoneWhenAllHostsAre) {
+  begin(0);
+  EXPECT_EQ(next<StartOrder>().processes, (std::vector<int>{2, 1}));
+  for (int rank = 0; rank < 3; ++rank) end(rank, {.code = 0});
+  tell(HostOver{.host = 1});
+  EXPECT_TRUE(orders_.empty());
+  tell(HostOver{.host = 0});
+  EXPECT_EQ(next<FinishOrder>().exit_code, 0);
+}
+
+TEST_F(JobCoordinatorTest, AFailureOnAnyHostStopsAllAndBeginsTheNextGeneration) {
+  begin(1);
+  next<StartOrder>();
+  end(2, {.code = 7});
+  coordinator_->advance(now_);
+  EXPECT_TRUE(orders_.empty());  // somebody may have been killed before it failed
+  coordinator_->advance(coordinator_->next_deadline());
+  EXPECT_EQ(next<NameOrder>().rank, 2);
+  EXPECT_EQ(next<StopOrder>().signal, SIGTERM);
+  over(false);
+  const auto start = next<StartOrder>();
+  EXPECT_EQ(start.generation, 1);
+  EXPECT_EQ(start.standing.restarts, 1);
+  EXPECT_TRUE(start.standing.tells_failure);
+  end(0, {.code = 3}, 0);  // an echo of the last generation
+  coordinator_->advance(now_);
+  EXPECT_TRUE(orders_.empty());
+  end(1, {.signal = SIGKILL}, 1);
+  coordinator_->advance(now_);
+  next<NameOrder>();
+  next<StopOrder>();
+  over(false, 1);
+  EXPECT_EQ(next<FinishOrder>().exit_code, 137);
+}
+
+TEST_F(JobCoordinatorTest, WhoFailsBecauseOfAnotherIsNotNamed) {
+  begin(0);
+  next<StartOrder>();
+  coordinator_->note_gone(0, 2);
+  end(0, {.code = 1});
+  coordinator_->advance(now_);
+  EXPECT_TRUE(orders_.empty());
+  EXPECT_EQ(coordinator_->next_deadline(), now_ + seconds(3));
+  end(2, {.signal = SIGSEGV});
+  coordinator_->advance(now_);
+  EXPECT_EQ(next<NameOrder>().rank, 2);
+}
+
+TEST_F(JobCoordinatorTest, NewsOfAnEarlierGenerationSayNothingOfThisOne) {
+  begin(1);
+  next<StartOrder>();
+  end(2, {.signal = SIGKILL});
+  coordinator_->advance(now_);
+  next<NameOrder>();
+  next<StopOrder>();
+  over(false);
+  EXPECT_EQ(next<StartOrder>().generation, 1);
+  coordinator_->note_gone(0, 1);  // late
+  tell(RankLost{.generation = 0, .rank = 0, .reason = "it slept"});
+  EXPECT_TRUE(orders_.empty());
+  end(0, {.code = 1}, 1);
+  EXPECT_EQ(coordinator_->next_deadline(), now_ + std::chrono::milliseconds(100));
+}
+
+TEST_F(JobCoordinatorTest, ARankThatStandsStillIsNamedOnce) {
+  begin(0);
+  next<StartOrder>();
+  tell(RankLost{.rank = 1, .reason = "it slept"});
+  tell(RankLost{.rank = 0, .reason = "it slept"});
+  EXPECT_EQ(next<NameOrder>().reason, "it slept");
+  next<StopOrder>();
+  EXPECT_TRUE(orders_.empty());
+}
+
+TEST_F(JobCoordinatorTest, ASignalToEachHostStopsAndASecondToOneKills) {
+  begin(3);
+  next<StartOrder>();
+  tell(SignalCame{.host = 1, .signal = SIGTERM});
+  tell(SignalCame{.host = 0, .signal = SIGTERM});
+  EXPECT_EQ(next<StopOrder>().signal, SIGTERM);
+  EXPECT_TRUE(orders_.empty());
+  tell(SignalCame{.host = 0, .signal = SIGTERM});
+  EXPECT_EQ(next<StopOrder>().signal, SIGKILL);
+  over(false);
+  EXPECT_EQ(next<FinishOrder>().exit_code, 75);
+}
+
+TEST_F(JobCoordinatorTest, WhoAsksForARestartHasNotFailed) {
+  begin(0);
+  next<StartOrder>();
+  end(1, {.code = 75});
+  coordinator_->advance(coordinator_->next_deadline());
+  next<NameOrder>();
+  next<StopOrder>();
+  over(false);
+  const auto start = next<StartOrder>();
+  EXPECT_EQ(start.standing.membership_changes, 1);
+  EXPECT_FALSE(start.standing.tells_failure);
+}
+
+}  // namespace
+}  // namespace brigade::launch

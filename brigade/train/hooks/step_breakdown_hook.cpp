@@ -1,0 +1,71 @@
+#include "brigade/train/hooks/step_breakdown_hook.h"
+
+#include <string>
+
+#include "brigade/base/log.h"
+#include "brigade/base/strings.h"
+
+namespace brigade::train {
+
+using distribute::StepTimes;
+
+namespace {
+
+/// One record for all: tags must live as long as it is written.
+void write(summary::SummaryWriter& summaries, std::int64_t step,
+           const std::vector<StepTimes>& replicas) {
+  std::vector<std::string> tags;
+  std::vector<double> shares;
+  for (std::size_t replica = 0; replica < replicas.size(); ++replica) {
+    for (const comm::StepPhase phase : comm::kStepPhases) {
+      tags.push_back(base::str_cat("step_shares/replica_", replica, "/", comm::to_string(phase)));
+      shares.push_back(replicas[replica].share(phase));
+    }
+  }
+  std::vector<summary::TaggedScalar> scalars;
+  for (std::size_t i = 0; i < tags.size(); ++i) scalars.push_back({tags[i], shares[i]});
+  summaries.scalars(scalars, step);
+}
+
+}  // namespace
+
+void StepBreakdownHook::begin(SessionContext& context) {
+  timer_.emplace(every_, context.clock());
+  context.state().strategy().measure_steps(distribute::StepMeasuring::kOn);
+}
+
+void StepBreakdownHook::after_create_session(SessionContext& context) {
+  timer_->reset();
+  timer_->mark(context.global_step());
+  last_ = context.state().strategy().step_times();
+}
+
+void StepBreakdownHook::after_run(SessionContext& context, const StepValues&) {
+  const std::int64_t step = context.global_step();
+  if (!timer_->is_due(step)) return;
+  timer_->mark(step);
+  const std::vector<StepTimes> replicas = since_last(context);
+  const std::string text = distribute::describe_shares(replicas);
+  if (text.empty()) return;
+  base::log_info(text);
+  if (context.summaries() != nullptr) write(*context.summaries(), step, replicas);
+}
+
+std::vector<StepTimes> StepBreakdownHook::since_last(SessionContext& context) {
+  const std::vector<StepTimes> now = context.state().strategy().step_times();
+  std::vector<StepTimes> spent = now;
+  for (std::size_t i = 0; i < spent.size() && i < last_.size(); ++i) {
+    if (now[i].steps < last_[i].steps) continue;  // somebody has reset them since
+    spent[i].steps -= last_[i].steps;
+    for (std::size_t p = 0; p < spent[i].phases.size(); ++p)
+      spent[i].phases[p] -= last_[i].phases[p];
+  }
+  last_ = now;
+  return spent;
+}
+
+void StepBreakdownHook::end(SessionContext& context) {
+  context.state().strategy().measure_steps(distribute::StepMeasuring::kOff);
+}
+
+}  // namespace brigade::train

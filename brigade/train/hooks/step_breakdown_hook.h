@@ -1,0 +1,31 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "brigade/distribute/step_times.h"
+#include "brigade/train/hooks/every.h"
+#include "brigade/train/hooks/hook.h"
+#include "brigade/train/hooks/step_timer.h"
+
+namespace brigade::train {
+
+/// Tells on what each replica spends its steps: input, compute, waiting for peers, communication
+/// and update (`Strategy::measure_steps`, which it turns on). A line in the log, and summaries
+/// `step_shares/replica_0/input` and so on, each from 0 to 1, over the steps since the last.
+class StepBreakdownHook final : public SessionRunHook {
+ public:
+  explicit StepBreakdownHook(Every every = {.steps = 100}) : every_(every) {}
+  void begin(SessionContext& context) override;
+  void after_create_session(SessionContext& context) override;
+  void after_run(SessionContext& context, const StepValues& values) override;
+  void end(SessionContext& context) override;
+
+ private:
+  std::vector<distribute::StepTimes> since_last(SessionContext& context);
+  Every every_;
+  std::optional<StepTimer> timer_;
+  std::vector<distribute::StepTimes> last_;  // [replica]
+};
+
+}  // namespace brigade::train
