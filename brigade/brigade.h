@@ -75,8 +75,8 @@
 #include "brigade/layers/v1/convolution.h"
 #include "brigade/layers/v1/core.h"
 #include "brigade/layers/v1/loss_collection.h"
-#include "brigade/layers/v1/losses.h"
-#include "brigade/layers/v1/pooling.h"
+#include "brigade/layers/v1/collected_losses.h"
+#include "brigade/layers/v1/pooling2d.h"
 #include "brigade/models/mlp.h"
 #include "brigade/models/mnist_cnn.h"
 #include "brigade/models/mnist_cnn_function.h"
@@ -142,7 +142,6 @@
 namespace brigade {
 
 namespace losses = layers::losses;
-namespace metrics = train;
 
 using base::run_main;
 using checkpoint::read_torch;

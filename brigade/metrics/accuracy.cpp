@@ -4,7 +4,7 @@
 #include "brigade/base/strings.h"
 #include "brigade/metrics/metric_shapes.h"
 
-namespace brigade::train {
+namespace brigade::metrics {
 
 namespace {
 
@@ -83,4 +83,4 @@ at::Tensor SparseTopKCategoricalAccuracy::values(const at::Tensor& labels,
                   predictions, k_);
 }
 
-}  // namespace brigade::train
+}  // namespace brigade::metrics

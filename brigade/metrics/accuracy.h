@@ -7,7 +7,7 @@
 
 #include "brigade/metrics/mean.h"
 
-namespace brigade::train {
+namespace brigade::metrics {
 
 /// The share of examples classified rightly, whichever way labels are written; what "accuracy"
 /// stands for in Keras's compile. Predictions [N, 1] or [N] are binary, labels of the predictions'
@@ -83,4 +83,4 @@ class SparseTopKCategoricalAccuracy final : public MeanOfExamples {
   std::int64_t k_;
 };
 
-}  // namespace brigade::train
+}  // namespace brigade::metrics

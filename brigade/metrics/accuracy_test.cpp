@@ -7,9 +7,9 @@
 #include <limits>
 
 #include "brigade/distribute/testing/fixtures.h"
-#include "brigade/train/testing/measured_data.h"
+#include "brigade/metrics/testing/measured_data.h"
 
-namespace brigade::train {
+namespace brigade::metrics {
 namespace {
 
 TEST(SparseCategoricalAccuracy, IsTheShareOfHighestScoresAtTheLabel) {
@@ -112,4 +112,4 @@ TEST(TopKCategoricalAccuracy, RefusesAKBelowOne) {
 }
 
 }  // namespace
-}  // namespace brigade::train
+}  // namespace brigade::metrics

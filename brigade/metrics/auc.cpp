@@ -9,7 +9,7 @@
 #include "brigade/base/strings.h"
 #include "brigade/metrics/confusion.h"
 
-namespace brigade::train {
+namespace brigade::metrics {
 
 namespace {
 
@@ -137,4 +137,4 @@ double Auc::result() const {
   return area_of(sums, options_);
 }
 
-}  // namespace brigade::train
+}  // namespace brigade::metrics

@@ -10,7 +10,7 @@
 
 #include "brigade/metrics/metric.h"
 
-namespace brigade::train {
+namespace brigade::metrics {
 
 /// What the area lies under.
 enum class AucCurve {
@@ -58,4 +58,4 @@ class Auc final : public PredictionMetric {
   at::Tensor thresholds_;
 };
 
-}  // namespace brigade::train
+}  // namespace brigade::metrics

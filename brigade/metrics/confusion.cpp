@@ -9,7 +9,7 @@
 
 #include "brigade/metrics/metric_shapes.h"
 
-namespace brigade::train::internal {
+namespace brigade::metrics::internal {
 
 namespace {
 
@@ -53,4 +53,4 @@ at::Tensor keep_top_k(const at::Tensor& predictions, std::int64_t k) {
       .scatter(-1, first, predictions.gather(-1, first));
 }
 
-}  // namespace brigade::train::internal
+}  // namespace brigade::metrics::internal

@@ -8,7 +8,7 @@
 #include <vector>
 
 /// Counting true and false positives; for this folder's sources only.
-namespace brigade::train::internal {
+namespace brigade::metrics::internal {
 
 /// How many examples, by weight, were at each threshold rightly and wrongly above it, and how many
 /// there were. Doubles.
@@ -29,4 +29,4 @@ ConfusionCounts count_confusions(std::string_view metric, const at::Tensor& labe
 /// the first classes stay.
 at::Tensor keep_top_k(const at::Tensor& predictions, std::int64_t k);
 
-}  // namespace brigade::train::internal
+}  // namespace brigade::metrics::internal

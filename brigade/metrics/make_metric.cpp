@@ -11,7 +11,7 @@
 #include "brigade/metrics/precision_recall.h"
 #include "brigade/metrics/regression.h"
 
-namespace brigade::train {
+namespace brigade::metrics {
 
 namespace {
 
@@ -86,4 +86,4 @@ std::vector<std::string> metric_names() {
   return names;
 }
 
-}  // namespace brigade::train
+}  // namespace brigade::metrics

@@ -7,7 +7,7 @@
 
 #include "brigade/metrics/metric.h"
 
-namespace brigade::train {
+namespace brigade::metrics {
 
 /// Makes the metric that Keras's compile makes for this name: "accuracy" (see `Accuracy`), "acc",
 /// "auc", "AUC", "mse", "binary_accuracy", "BinaryAccuracy", and so on, in Keras's defaults. It is
@@ -18,4 +18,4 @@ std::unique_ptr<PredictionMetric> make_metric(std::string_view name);
 /// The names in snake case, without Keras's short and camel-case ones.
 std::vector<std::string> metric_names();
 
-}  // namespace brigade::train
+}  // namespace brigade::metrics

@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "brigade/distribute/testing/fixtures.h"
-#include "brigade/train/testing/measured_data.h"
+#include "brigade/metrics/testing/measured_data.h"
 
-namespace brigade::train {
+namespace brigade::metrics {
 namespace {
 
 TEST(MakeMetric, KnowsKerasNames) {
@@ -36,4 +36,4 @@ TEST(MakeMetric, NamesTheNearestOfAnUnknownName) {
 }
 
 }  // namespace
-}  // namespace brigade::train
+}  // namespace brigade::metrics

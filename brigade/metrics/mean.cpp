@@ -4,7 +4,7 @@
 
 #include "brigade/metrics/metric_shapes.h"
 
-namespace brigade::train {
+namespace brigade::metrics {
 
 namespace {
 
@@ -61,4 +61,4 @@ double MeanOfExamples::count() const {
   return sum(1).item<double>();
 }
 
-}  // namespace brigade::train
+}  // namespace brigade::metrics

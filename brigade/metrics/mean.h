@@ -7,7 +7,7 @@
 
 #include "brigade/metrics/metric.h"
 
-namespace brigade::train {
+namespace brigade::metrics {
 
 /// The (weighted) mean of values, of losses for example. Keras: tf.keras.metrics.Mean, which counts
 /// an example with several values once where this counts each of them: the same unless batches
@@ -53,4 +53,4 @@ class MeanOfExamples : public PredictionMetric {
               const std::optional<at::Tensor>& sample_weight) const final;
 };
 
-}  // namespace brigade::train
+}  // namespace brigade::metrics

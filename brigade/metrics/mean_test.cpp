@@ -4,9 +4,9 @@
 #include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
 
-#include "brigade/train/testing/measured_data.h"
+#include "brigade/metrics/testing/measured_data.h"
 
-namespace brigade::train {
+namespace brigade::metrics {
 namespace {
 
 TEST(Mean, IsTheMeanOfAllElementsSeen) {
@@ -62,4 +62,4 @@ TEST(Sum, IsKeras) {
 }
 
 }  // namespace
-}  // namespace brigade::train
+}  // namespace brigade::metrics

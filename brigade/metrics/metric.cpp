@@ -11,7 +11,7 @@
 #include "brigade/base/strings.h"
 #include "brigade/variables/variable_store.h"
 
-namespace brigade::train {
+namespace brigade::metrics {
 
 namespace {
 
@@ -101,4 +101,4 @@ void PredictionMetric::update_state(const at::Tensor& labels, const at::Tensor& 
   update(labels.detach().to(predictions.device()), predictions.detach(), sample_weight);
 }
 
-}  // namespace brigade::train
+}  // namespace brigade::metrics

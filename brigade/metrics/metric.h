@@ -11,7 +11,7 @@
 #include "brigade/io/state_tree.h"
 #include "brigade/variables/variable.h"
 
-namespace brigade::train {
+namespace brigade::metrics {
 
 /// A figure about everything seen since the last reset, whatever replica saw it: exact for any
 /// split of the data, because what is kept are sums. Made under a strategy's `scope()`, each
@@ -75,4 +75,4 @@ class PredictionMetric : public Metric {
                       const std::optional<at::Tensor>& sample_weight) const = 0;
 };
 
-}  // namespace brigade::train
+}  // namespace brigade::metrics

@@ -5,7 +5,7 @@
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 
-namespace brigade::train::internal {
+namespace brigade::metrics::internal {
 
 namespace {
 
@@ -63,4 +63,4 @@ WeightedSum weighted_sum(const at::Tensor& values, const std::optional<at::Tenso
   return {(doubles * each).sum(), each.sum()};
 }
 
-}  // namespace brigade::train::internal
+}  // namespace brigade::metrics::internal

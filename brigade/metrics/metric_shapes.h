@@ -5,8 +5,9 @@
 #include <optional>
 #include <string_view>
 
-/// What shapes labels, predictions and weights may have; for this folder's sources only.
-namespace brigade::train::internal {
+/// Checks and broadcasts the shapes of labels, predictions and weights. For the sources of `metrics`
+/// and `train` only.
+namespace brigade::metrics::internal {
 
 /// Labels and predictions of one shape.
 struct Pair {
@@ -36,4 +37,4 @@ struct WeightedSum {
 /// Without weights each value counts 1.
 WeightedSum weighted_sum(const at::Tensor& values, const std::optional<at::Tensor>& weights);
 
-}  // namespace brigade::train::internal
+}  // namespace brigade::metrics::internal

@@ -9,9 +9,9 @@
 #include "brigade/metrics/accuracy.h"
 #include "brigade/metrics/auc.h"
 #include "brigade/metrics/mean.h"
-#include "brigade/train/testing/measured_data.h"
+#include "brigade/metrics/testing/measured_data.h"
 
-namespace brigade::train {
+namespace brigade::metrics {
 namespace {
 
 using distribute::cpus;
@@ -111,4 +111,4 @@ TEST(PredictionMetric, RefusesWeightsThatFitNothing) {
 }
 
 }  // namespace
-}  // namespace brigade::train
+}  // namespace brigade::metrics

@@ -9,7 +9,7 @@
 #include "brigade/base/strings.h"
 #include "brigade/metrics/confusion.h"
 
-namespace brigade::train {
+namespace brigade::metrics {
 
 namespace {
 
@@ -106,4 +106,4 @@ at::Tensor Recall::others(const at::Tensor& true_positives, const at::Tensor&,
   return positives - true_positives;
 }
 
-}  // namespace brigade::train
+}  // namespace brigade::metrics

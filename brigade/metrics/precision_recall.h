@@ -9,7 +9,7 @@
 
 #include "brigade/metrics/metric.h"
 
-namespace brigade::train {
+namespace brigade::metrics {
 
 struct PrecisionRecallOptions {
   /// In [0, 1]; predictions above are positive. Empty: 0.5, or, with `top_k`, whatever is in the
@@ -67,4 +67,4 @@ class Recall final : public PrecisionRecallBase {
                     const at::Tensor& positives) const override;
 };
 
-}  // namespace brigade::train
+}  // namespace brigade::metrics

@@ -5,9 +5,9 @@
 #include <gtest/gtest.h>
 
 #include "brigade/distribute/testing/fixtures.h"
-#include "brigade/train/testing/measured_data.h"
+#include "brigade/metrics/testing/measured_data.h"
 
-namespace brigade::train {
+namespace brigade::metrics {
 namespace {
 
 using testing::DoubleNear;
@@ -81,4 +81,4 @@ TEST(PrecisionAndRecall, RefuseImpossibleOptions) {
 }
 
 }  // namespace
-}  // namespace brigade::train
+}  // namespace brigade::metrics

@@ -4,7 +4,7 @@
 
 #include "brigade/metrics/metric_shapes.h"
 
-namespace brigade::train {
+namespace brigade::metrics {
 
 namespace {
 
@@ -55,4 +55,4 @@ at::Tensor CosineSimilarity::values(const at::Tensor& labels, const at::Tensor& 
   return (normalized(pair.labels) * normalized(pair.predictions)).sum(-1);
 }
 
-}  // namespace brigade::train
+}  // namespace brigade::metrics

@@ -6,7 +6,7 @@
 
 #include "brigade/metrics/mean.h"
 
-namespace brigade::train {
+namespace brigade::metrics {
 
 // Labels and predictions have the same shape, [N] or [N, ..., values], or differ by a last
 // dimension of 1. An example's error is the mean over its last dimension; for [N] each element is
@@ -53,4 +53,4 @@ class CosineSimilarity final : public MeanOfExamples {
   at::Tensor values(const at::Tensor& labels, const at::Tensor& predictions) const override;
 };
 
-}  // namespace brigade::train
+}  // namespace brigade::metrics

@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "brigade/distribute/testing/fixtures.h"
-#include "brigade/train/testing/measured_data.h"
+#include "brigade/metrics/testing/measured_data.h"
 
-namespace brigade::train {
+namespace brigade::metrics {
 namespace {
 
 template <class Kind>
@@ -47,4 +47,4 @@ TEST(Regression, RefusesShapesThatWouldBeBroadcast) {
 }
 
 }  // namespace
-}  // namespace brigade::train
+}  // namespace brigade::metrics

@@ -32,7 +32,7 @@ struct EvaluationOptions {
   std::function<std::optional<StepValues>()> eval_op = {};
   /// Figures over all batches: reset before the first, among the results by their names. They must
   /// outlive the evaluation. Slim: names_to_updates, names_to_values.
-  std::vector<const train::Metric*> metrics = {};
+  std::vector<const metrics::Metric*> metrics = {};
   /// Further results, when all batches are seen.
   std::function<StepValues()> final_op = {};
   /// What is restored. Unset: all global variables that were made by name in the strategy.

@@ -30,7 +30,7 @@ struct Job {
     const auto scope = strategy.scope();
     weight.emplace(slim::model_variable(
         "weight", {{1}}, {.dtype = at::kDouble, .initializer = variables::zeros_initializer()}));
-    mean = std::make_unique<train::Mean>("mean");
+    mean = std::make_unique<metrics::Mean>("mean");
   }
 
   void save(std::int64_t step) {
@@ -62,7 +62,7 @@ struct Job {
   base::ManualClock clock;
   distribute::MirroredStrategy strategy;
   std::optional<variables::Variable> weight;
-  std::unique_ptr<train::Mean> mean;
+  std::unique_ptr<metrics::Mean> mean;
   std::int64_t next = 0;
 };
 

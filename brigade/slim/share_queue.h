@@ -12,7 +12,7 @@
 #include "brigade/distribute/per_replica.h"
 #include "brigade/distribute/strategy.h"
 #include "brigade/input/split.h"
-#include "brigade/input/structure.h"
+#include "brigade/input/tensor_structure.h"
 #include "brigade/input/to_device.h"
 #include "brigade/io/state_tree.h"
 

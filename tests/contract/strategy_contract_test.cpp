@@ -291,7 +291,7 @@ TEST_P(StrategyContract, LossesReduceToTheMeanOverTheGlobalBatch) {
 
 TEST_P(StrategyContract, MetricsAddUpOverReplicas) {
   const auto scope = strategy_->scope();
-  const train::Mean mean;
+  const metrics::Mean mean;
   for (const auto& batch : strategy_->distribute(batches())) {
     strategy_->run([&](ReplicaContext&, const at::Tensor& x) { mean.update_state(x.sum(1)); },
                    batch);

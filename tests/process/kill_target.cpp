@@ -164,16 +164,16 @@ class Training {
     for (int i = 0; i < replicas; ++i) names.push_back(base::str_cat("cpu:", i));
     return names;
   }
-  train::SparseCategoricalAccuracy make_accuracy() {
+  metrics::SparseCategoricalAccuracy make_accuracy() {
     const auto scope = strategy_.scope();
-    return train::SparseCategoricalAccuracy("accuracy");
+    return metrics::SparseCategoricalAccuracy("accuracy");
   }
 
   distribute::MirroredStrategy strategy_;
   distribute::Replicated<Net> model_;
   distribute::Optimizer adam_;
   distribute::DistributedIterator<input::LabeledBatch> batches_;
-  train::SparseCategoricalAccuracy accuracy_;
+  metrics::SparseCategoricalAccuracy accuracy_;
   Ledger ledger_;
   train::TrainingState state_;
 };

@@ -53,7 +53,7 @@ void set_once(StepValues& values, const std::string& name, const at::Tensor& val
 
 StepValues results_of(const Evaluation& evaluation) {
   StepValues results;
-  for (const Metric* metric : evaluation.metrics) {
+  for (const metrics::Metric* metric : evaluation.metrics) {
     check_argument(!results.has(metric->name()),
                    str_cat("Two results would be called '", metric->name(), "'."));
     results.set(metric->name(), metric->result());
@@ -78,7 +78,7 @@ SessionOptions session_of(const Checkpoint& checkpoint, const Evaluation& evalua
   return {.scaffold = {.init =
                            [&](TrainingState& state) {
                              restore(state, checkpoint, options.restore);
-                             for (const Metric* metric : evaluation.metrics) metric->reset_state();
+                             for (const metrics::Metric* metric : evaluation.metrics) metric->reset_state();
                              if (evaluation.begin) evaluation.begin();
                            }},
           .hooks = options.hooks,
@@ -90,7 +90,7 @@ SessionOptions session_of(const Checkpoint& checkpoint, const Evaluation& evalua
 void check(const Evaluation& evaluation) {
   check_argument(evaluation.step || evaluation.final_values,
                  "Evaluation: neither step nor final_values is set.");
-  for (const Metric* metric : evaluation.metrics)
+  for (const metrics::Metric* metric : evaluation.metrics)
     check_argument(metric != nullptr, "A metric of an evaluation is null.");
 }
 

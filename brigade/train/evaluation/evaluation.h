@@ -27,7 +27,7 @@ struct Evaluation {
   MonitoredTrainingSession::StepFunction step = {};
   /// Reset before the first batch; their results are among those of the evaluation, by their names.
   /// They must outlive it.
-  std::vector<const Metric*> metrics = {};
+  std::vector<const metrics::Metric*> metrics = {};
   /// Further results, when all batches are seen. TensorFlow: final_op.
   std::function<StepValues()> final_values = {};
 };

@@ -60,8 +60,8 @@ struct Job {
         adam(strategy.optimizer(model, optim::Adam{.learning_rate = 0.05})),
         state(strategy) {
     const auto scope = strategy.scope();
-    loss = std::make_unique<Mean>("loss");
-    accuracy = std::make_unique<SparseCategoricalAccuracy>("accuracy");
+    loss = std::make_unique<metrics::Mean>("loss");
+    accuracy = std::make_unique<metrics::SparseCategoricalAccuracy>("accuracy");
     state.add_model(model);
   }
 
@@ -122,8 +122,8 @@ struct Job {
   distribute::DistributedDataset<input::LabeledBatch> test =
       strategy.distribute(input::synthetic(23, {4}, 3).batch(5));
   std::optional<distribute::DistributedIterator<input::LabeledBatch>> walk;
-  std::unique_ptr<Mean> loss;
-  std::unique_ptr<SparseCategoricalAccuracy> accuracy;
+  std::unique_ptr<metrics::Mean> loss;
+  std::unique_ptr<metrics::SparseCategoricalAccuracy> accuracy;
 };
 
 /// Saves `contents` as a checkpoint of `step`; its path.
@@ -316,7 +316,7 @@ TEST(EvaluateOnce, RefusesWhatCannotWork) {
   EXPECT_EQ(code_of(counting.evaluation()), ErrorCode::kNotFound) << "no checkpoint";
   save(training.files, 7, {.variables = {training.model.variables()[0]}});
   EXPECT_EQ(code_of({}), ErrorCode::kInvalidArgument) << "nothing to do";
-  const Mean seen("seen");
+  const metrics::Mean seen("seen");
   Evaluation twice = counting.evaluation();
   twice.metrics = {&seen};
   EXPECT_EQ(code_of(twice), ErrorCode::kInvalidArgument) << "two results of one name";

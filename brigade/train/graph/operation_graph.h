@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "brigade/summary/graph.h"
+#include "brigade/summary/graph_def.h"
 
 namespace torch::autograd {
 struct Node;

@@ -14,7 +14,7 @@
 
 namespace brigade::train {
 
-/// A metric by one of Keras's names ("accuracy"; see `make_metric`), or one that was made under the
+/// A metric by one of Keras's names ("accuracy"; see `metrics::make_metric`), or one that was made under the
 /// strategy's scope.
 class MetricChoice {
  public:
@@ -25,11 +25,11 @@ class MetricChoice {
 
   const std::string& name() const { return name_; }
   /// Null if it is to be made by name.
-  const std::shared_ptr<const PredictionMetric>& metric() const { return metric_; }
+  const std::shared_ptr<const metrics::PredictionMetric>& metric() const { return metric_; }
 
  private:
   std::string name_;
-  std::shared_ptr<const PredictionMetric> metric_;
+  std::shared_ptr<const metrics::PredictionMetric> metric_;
 };
 
 /// What `Model::compile` is told.

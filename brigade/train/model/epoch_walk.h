@@ -5,7 +5,7 @@
 
 #include "brigade/distribute/input/distributed_dataset.h"
 #include "brigade/distribute/per_replica.h"
-#include "brigade/input/example.h"
+#include "brigade/input/labeled_example.h"
 #include "brigade/io/state_tree.h"
 
 /// How `fit` walks over its data; for the sources of `Model` only.

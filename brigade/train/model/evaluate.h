@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "brigade/distribute/strategy.h"
-#include "brigade/input/example.h"
+#include "brigade/input/labeled_example.h"
 #include "brigade/layers/losses.h"
 #include "brigade/metrics/accuracy.h"
 #include "brigade/metrics/mean.h"
@@ -47,8 +47,8 @@ EvaluationResult evaluate(distribute::Strategy& strategy,
                           const data::Dataset<input::LabeledBatch>& dataset) {
   const at::NoGradGuard no_grad;
   const auto scope = strategy.scope();
-  const Mean loss("evaluation_loss");
-  const SparseCategoricalAccuracy accuracy("evaluation_accuracy");
+  const metrics::Mean loss("evaluation_loss");
+  const metrics::SparseCategoricalAccuracy accuracy("evaluation_accuracy");
   const internal::EvaluationMode mode(model);
   for (const auto& batch : strategy.distribute(dataset)) {
     strategy.run(

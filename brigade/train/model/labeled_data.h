@@ -10,7 +10,7 @@
 #include "brigade/data/dataset.h"
 #include "brigade/distribute/input/distributed_dataset.h"
 #include "brigade/distribute/strategy.h"
-#include "brigade/input/example.h"
+#include "brigade/input/labeled_example.h"
 
 namespace brigade::train {
 

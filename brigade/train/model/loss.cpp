@@ -24,8 +24,8 @@ at::Tensor mean_of_example(const at::Tensor& values) {
 }
 
 /// Labels as the predictions' floating dtype, and both of one shape.
-internal::Pair aligned(const char* name, const at::Tensor& labels, const at::Tensor& predictions) {
-  return internal::of_same_shape(name, labels.to(predictions.scalar_type()), predictions);
+metrics::internal::Pair aligned(const char* name, const at::Tensor& labels, const at::Tensor& predictions) {
+  return metrics::internal::of_same_shape(name, labels.to(predictions.scalar_type()), predictions);
 }
 
 Loss::Function sparse_categorical(From from) {

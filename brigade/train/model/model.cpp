@@ -90,8 +90,8 @@ std::vector<internal::NamedMetric> make_metrics(distribute::Strategy& strategy,
     check_argument(is_new && choice.name() != "loss",
                    base::str_cat("Two figures would be called '", choice.name(), "'."));
     metrics.push_back({choice.name(), choice.metric() ? choice.metric()
-                                                      : std::shared_ptr<const PredictionMetric>(
-                                                            make_metric(choice.name()))});
+                                                      : std::shared_ptr<const metrics::PredictionMetric>(
+                                                            metrics::make_metric(choice.name()))});
   }
   return metrics;
 }

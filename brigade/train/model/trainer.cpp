@@ -8,9 +8,9 @@
 namespace brigade::train::internal {
 namespace {
 
-Mean make_mean(distribute::Strategy& strategy) {
+metrics::Mean make_mean(distribute::Strategy& strategy) {
   const auto scope = strategy.scope();
-  return Mean("loss");
+  return metrics::Mean("loss");
 }
 
 /// What layers and the model itself add to the loss in this pass: regularization and `add_loss`. An

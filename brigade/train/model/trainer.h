@@ -9,7 +9,7 @@
 
 #include "brigade/distribute/optimizer/optimizer.h"
 #include "brigade/distribute/strategy.h"
-#include "brigade/input/example.h"
+#include "brigade/input/labeled_example.h"
 #include "brigade/train/callbacks/history.h"
 #include "brigade/train/model/loss.h"
 #include "brigade/metrics/mean.h"
@@ -23,7 +23,7 @@ namespace brigade::train::internal {
 /// A metric under the name that logs have it by.
 struct NamedMetric {
   std::string name;
-  std::shared_ptr<const PredictionMetric> metric;
+  std::shared_ptr<const metrics::PredictionMetric> metric;
 };
 
 /// One step of training, validation or prediction on all replicas, and the figures gathered since
@@ -47,7 +47,7 @@ class Trainer {
   Logs results() const;
   void reset() const;
 
-  const Mean& loss_mean() const { return loss_mean_; }
+  const metrics::Mean& loss_mean() const { return loss_mean_; }
   const std::vector<NamedMetric>& metrics() const { return metrics_; }
   const distribute::Optimizer& optimizer() const { return optimizer_; }
   const Network& network() const { return network_; }
@@ -62,7 +62,7 @@ class Trainer {
   const Loss loss_;
   const std::vector<NamedMetric> metrics_;
   const distribute::Optimizer optimizer_;
-  const Mean loss_mean_;
+  const metrics::Mean loss_mean_;
 };
 
 }  // namespace brigade::train::internal

@@ -92,7 +92,7 @@ void TrainingState::add_iterator_functions(const std::string& name,
        .restore = [restore = std::move(restore)](const PartState& state) { restore(state.tree); }});
 }
 
-void TrainingState::add_metric(const Metric& metric) {
+void TrainingState::add_metric(const metrics::Metric& metric) {
   check_name(metric.name());
   add_checked({.name = str_cat("metric/", metric.name()),
                .save = [&metric] { return PartState{.tree = metric.save()}; },

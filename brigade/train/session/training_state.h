@@ -114,7 +114,7 @@ class TrainingState {
         [&iterator](const io::StateTree& tree) { iterator.restore(tree); });
   }
   /// Saved under the metric's own name.
-  void add_metric(const Metric& metric);
+  void add_metric(const metrics::Metric& metric);
   void add_averages(const std::string& name, optim::ExponentialMovingAverage& averages);
   void add_part(Part part);
   /// For a hook that has ended. Nothing happens if there is no such part.

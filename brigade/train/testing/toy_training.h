@@ -98,16 +98,16 @@ struct ToyTraining {
     return checkpoint::weights_sha256(values);
   }
 
-  SparseCategoricalAccuracy make_accuracy() {
+  metrics::SparseCategoricalAccuracy make_accuracy() {
     const auto scope = strategy.scope();
-    return SparseCategoricalAccuracy("accuracy");
+    return metrics::SparseCategoricalAccuracy("accuracy");
   }
 
   distribute::Strategy& strategy;
   distribute::Replicated<ToyNet> model;
   distribute::Optimizer adam;
   distribute::DistributedIterator<input::LabeledBatch> batches;
-  SparseCategoricalAccuracy accuracy;
+  metrics::SparseCategoricalAccuracy accuracy;
   TrainingState state;
 };
 

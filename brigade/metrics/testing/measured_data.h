@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-namespace brigade::train {
+namespace brigade::metrics {
 
 /// For tests: the data with which TensorFlow 2.21's (Keras 3's) metrics were measured: 60 numbers
 /// in [0, 1) from a linear congruential generator, as float32, and labels made of two such series.
@@ -49,4 +49,4 @@ double result_of(const Metric& metric, const at::Tensor& labels, const at::Tenso
   return metric.result();
 }
 
-}  // namespace brigade::train
+}  // namespace brigade::metrics
