@@ -22,7 +22,7 @@
 #include "brigade/distribute/input/staged_turns.h"
 #include "brigade/distribute/step_meter.h"
 #include "brigade/input/split.h"
-#include "brigade/input/structure.h"  // how batches of tensors come apart
+#include "brigade/input/tensor_structure.h"  // how batches of tensors come apart
 #include "brigade/input/to_device.h"
 #include "brigade/io/state_tree.h"
 

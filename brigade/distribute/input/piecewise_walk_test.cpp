@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "brigade/distribute/testing/fixtures.h"
-#include "brigade/input/structure.h"
+#include "brigade/input/tensor_structure.h"
 #include "brigade/input/tensor_slices.h"
 
 namespace brigade::distribute {

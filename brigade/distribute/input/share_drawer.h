@@ -24,7 +24,7 @@
 #include "brigade/distribute/share_placer.h"
 #include "brigade/distribute/step_meter.h"
 #include "brigade/input/split.h"
-#include "brigade/input/structure.h"  // how batches of tensors come apart
+#include "brigade/input/tensor_structure.h"  // how batches of tensors come apart
 
 namespace brigade::distribute {
 

@@ -35,7 +35,7 @@ struct GradientHooks::OfReplica {
 /// Autograd calls it with the sum of all that flows into the parameter.
 class GradientHooks::Hook final : public torch::autograd::FunctionPreHook {
  public:
-  Hook(EarlyGradients& early, OfReplica& replica, std::size_t index, std::size_t variable)
+  Hook(GradientReadyListener& early, OfReplica& replica, std::size_t index, std::size_t variable)
       : early_(early), replica_(replica), index_(index), variable_(variable) {}
 
   torch::autograd::variable_list operator()(const torch::autograd::variable_list& grads) override {
@@ -50,13 +50,13 @@ class GradientHooks::Hook final : public torch::autograd::FunctionPreHook {
   }
 
  private:
-  EarlyGradients& early_;
+  GradientReadyListener& early_;
   OfReplica& replica_;
   const std::size_t index_;
   const std::size_t variable_;
 };
 
-GradientHooks::GradientHooks(EarlyGradients& early,
+GradientHooks::GradientHooks(GradientReadyListener& early,
                              std::vector<std::vector<HookedParameter>> parameters)
     : early_(early) {
   for (const auto& of_replica : parameters) {

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "brigade/distribute/optimizer/early_gradients.h"
+#include "brigade/distribute/optimizer/gradient_ready_listener.h"
 
 namespace torch::autograd {
 struct Node;
@@ -21,7 +21,7 @@ struct HookedParameter {
   std::size_t variable = 0;  ///< what it is called there
 };
 
-/// Sits in autograd's graph, behind all of a parameter's own hooks, and tells `EarlyGradients` of
+/// Sits in autograd's graph, behind all of a parameter's own hooks, and tells `GradientReadyListener` of
 /// each gradient that is whole while backward goes on. It changes none. Outside of a `Watch` it
 /// tells nothing.
 ///
@@ -30,7 +30,7 @@ struct HookedParameter {
 class GradientHooks {
  public:
   /// `parameters` by replica. `early` outlives this.
-  GradientHooks(EarlyGradients& early, std::vector<std::vector<HookedParameter>> parameters);
+  GradientHooks(GradientReadyListener& early, std::vector<std::vector<HookedParameter>> parameters);
   ~GradientHooks();
   GradientHooks(const GradientHooks&) = delete;
   GradientHooks& operator=(const GradientHooks&) = delete;
@@ -68,7 +68,7 @@ class GradientHooks {
   };
   void add_hook(int replica, std::size_t index, const HookedParameter& parameter);
 
-  EarlyGradients& early_;
+  GradientReadyListener& early_;
   std::vector<std::unique_ptr<OfReplica>> replicas_;
   std::vector<Registered> registered_;
 };

@@ -11,8 +11,8 @@ namespace brigade::distribute {
 namespace {
 
 /// Writes down what it is told.
-struct Listener : EarlyGradients {
-  bool is_wanted() const override { return true; }
+struct Listener : GradientReadyListener {
+  bool is_enabled() const override { return true; }
   void begin(int replica) override { log.push_back("begin " + std::to_string(replica)); }
   void ready(int replica, std::size_t variable, const at::Tensor& gradient) override {
     EXPECT_TRUE(gradient.is_contiguous());

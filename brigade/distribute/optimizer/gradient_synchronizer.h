@@ -20,7 +20,7 @@ enum class GradientState { kLocal, kAggregated };
 /// How a step ended in this process.
 enum class StepOutcome { kDone, kFailed };
 
-class EarlyGradients;
+class GradientReadyListener;
 
 /// How gradients meet and who updates: the part of a strategy that turns every replica's gradients
 /// into new parameters. A missing (undefined) gradient counts as zero where another replica has
@@ -43,7 +43,7 @@ class GradientSynchronizer {
   virtual comm::ProcessCommunicator* workers() const { return nullptr; }
 
   /// What takes gradients while backward still makes others; null where nothing is gained by it.
-  virtual EarlyGradients* early() { return nullptr; }
+  virtual GradientReadyListener* ready_listener() { return nullptr; }
 
   /// Behind every run, when all replicas have returned: what a step that failed has left is
   /// forgotten. Returns kFailed where its gradients were not applied, also if no replica said so.

@@ -14,7 +14,7 @@
 #include "brigade/comm/differentiable.h"
 #include "brigade/comm/local/reduce_kernel.h"
 #include "brigade/comm/small_values.h"
-#include "brigade/distribute/optimizer/early_gradients.h"
+#include "brigade/distribute/optimizer/gradient_ready_listener.h"
 #include "brigade/distribute/optimizer/gradient_accumulator.h"
 #include "brigade/distribute/optimizer/gradient_check.h"
 #include "brigade/distribute/optimizer/gradient_hooks.h"
@@ -60,7 +60,7 @@ struct Optimizer::Shared {
       replicas.push_back(std::make_unique<OfReplica>(state, replica));
       check_differentiable(state, replica);
     }
-    if (synchronizer->early() && accumulate == 1) add_hooks();
+    if (synchronizer->ready_listener() && accumulate == 1) add_hooks();
   }
 
   void add_hooks() {
@@ -70,7 +70,7 @@ struct Optimizer::Shared {
       for (std::size_t k = 0; k < of_replica.size(); ++k)
         row.push_back({.parameter = of_replica[k], .variable = active[k]});
     }
-    hooks = std::make_unique<GradientHooks>(*synchronizer->early(), std::move(parameters));
+    hooks = std::make_unique<GradientHooks>(*synchronizer->ready_listener(), std::move(parameters));
   }
 
   /// The calling replica's, which must be one of the strategy's that made this.
@@ -98,8 +98,8 @@ struct Optimizer::Shared {
   }
 
   /// A backward pass with collectives has the processes' communicator to itself.
-  bool can_tell_early(const at::Tensor& loss) const {
-    return hooks && synchronizer->early()->is_wanted() && !comm::backward_is_collective(loss);
+  bool can_reduce_eagerly(const at::Tensor& loss) const {
+    return hooks && synchronizer->ready_listener()->is_enabled() && !comm::backward_is_collective(loss);
   }
 
   void declare(LossScale scale) {
@@ -236,35 +236,35 @@ Optimizer::Optimizer(std::shared_ptr<optim::OptimizerState> state,
 }
 
 void Optimizer::minimize(const at::Tensor& loss, LossScale scale) const {
-  if (shared_->accumulate == 1) return apply_gradients(gradients_of(loss, scale, Telling::kYes));
+  if (shared_->accumulate == 1) return apply_gradients(gradients_of(loss, scale, EagerReduction::kYes));
   const ReplicaContext& context = shared_->replica_context();
   shared_->declare(scale);
   const Objective objective = objective_of(context, loss, scale, Normalize::kLater);
   shared_->join_backward(context.local_id, objective);
   shared_->gather(context.local_id,
-                  backward(context.local_id, objective.loss, objective.weight(), Telling::kNo),
+                  backward(context.local_id, objective.loss, objective.weight(), EagerReduction::kNo),
                   objective);
   if (micro_batches() >= shared_->accumulate) return apply_gathered(context);
   run_scheduled_updates();
 }
 
 Gradients Optimizer::compute_gradients(const at::Tensor& loss, LossScale scale) const {
-  return gradients_of(loss, scale, Telling::kNo);
+  return gradients_of(loss, scale, EagerReduction::kNo);
 }
 
-Gradients Optimizer::gradients_of(const at::Tensor& loss, LossScale scale, Telling telling) const {
+Gradients Optimizer::gradients_of(const at::Tensor& loss, LossScale scale, EagerReduction eager) const {
   const ReplicaContext& context = shared_->replica_context();
   shared_->declare(scale);
   const Objective objective = objective_of(context, loss, scale, Normalize::kNow);
   shared_->join_backward(context.local_id, objective);
   const auto examples = static_cast<double>(objective.global_examples.value_or(1));
   return {state_->variables(),
-          backward(context.local_id, objective.loss, objective.weight(examples), telling),
+          backward(context.local_id, objective.loss, objective.weight(examples), eager),
           GradientState::kLocal, context.step()};
 }
 
 std::vector<at::Tensor> Optimizer::backward(int replica, const at::Tensor& loss, double weight,
-                                            Telling telling) const {
+                                            EagerReduction eager) const {
   for (const variables::Variable& variable : state_->variables()) variable.check_untouched(replica);
   shared_->check_differentiable(*state_, replica);
   std::vector<at::Tensor> values(state_->variables().size());
@@ -276,7 +276,7 @@ std::vector<at::Tensor> Optimizer::backward(int replica, const at::Tensor& loss,
               "The loss has no graph behind it: it must come from the model's parameters, with "
               "gradients enabled.");
   std::optional<GradientHooks::Watch> watch;
-  if (telling == Telling::kYes && shared_->can_tell_early(loss))
+  if (eager == EagerReduction::kYes && shared_->can_reduce_eagerly(loss))
     watch.emplace(*shared_->hooks, replica, loss);
   const auto gradients = shared_->differentiate(replica, loss, weight);
   for (std::size_t k = 0; k < gradients.size(); ++k) {

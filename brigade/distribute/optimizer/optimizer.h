@@ -115,10 +115,10 @@ class Optimizer {
  private:
   struct Shared;
   /// Whether gradients are told of while backward goes on: they will be applied as they are.
-  enum class Telling { kNo, kYes };
-  Gradients gradients_of(const at::Tensor& loss, LossScale scale, Telling telling) const;
+  enum class EagerReduction { kNo, kYes };
+  Gradients gradients_of(const at::Tensor& loss, LossScale scale, EagerReduction eager) const;
   std::vector<at::Tensor> backward(int replica, const at::Tensor& loss, double weight,
-                                   Telling telling) const;
+                                   EagerReduction eager) const;
   void check_own(const Gradients& gradients) const;
   void apply_in(int replica, std::span<const at::Tensor> values, GradientState state) const;
   void apply_outside(GradientState state, std::span<const at::Tensor> values) const;

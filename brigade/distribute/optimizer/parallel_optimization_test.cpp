@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "brigade/distribute/strategies/one_device_strategy.h"
-#include "brigade/input/structure.h"
+#include "brigade/input/tensor_structure.h"
 #include "brigade/optim/sgd.h"
 
 namespace brigade::distribute {

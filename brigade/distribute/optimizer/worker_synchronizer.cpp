@@ -5,7 +5,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
-#include "brigade/distribute/optimizer/early_gradients.h"
+#include "brigade/distribute/optimizer/gradient_ready_listener.h"
 #include "brigade/distribute/optimizer/gradient_synchronizer.h"
 #include "brigade/distribute/optimizer/gradient_reducer.h"
 #include "brigade/distribute/optimizer/bucket_progress.h"
@@ -25,7 +25,7 @@ namespace {
 /// So packs are reduced in their order by one thread at a time, and between the first pack and the
 /// last nothing else uses the processes' communicator: a replica whose backward has collectives
 /// delivers nothing early, so that no pack is complete before its backward is over.
-class WorkerSynchronizer final : public GradientSynchronizer, public EarlyGradients {
+class WorkerSynchronizer final : public GradientSynchronizer, public GradientReadyListener {
  public:
   WorkerSynchronizer(std::shared_ptr<comm::LocalGroup> group,
                 std::shared_ptr<optim::OptimizerState> state,
@@ -64,9 +64,9 @@ class WorkerSynchronizer final : public GradientSynchronizer, public EarlyGradie
   }
 
   comm::ProcessCommunicator* workers() const override { return workers_->communicator.get(); }
-  EarlyGradients* early() override { return reducer_ ? this : nullptr; }
+  GradientReadyListener* ready_listener() override { return reducer_ ? this : nullptr; }
 
-  bool is_wanted() const override { return buffers_.packs() > 1; }
+  bool is_enabled() const override { return buffers_.packs() > 1; }
 
   void begin(int /*replica*/) override {
     if (group_->world_size() == 1) check_is_first_pass();
