@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "brigade/layers/activation.h"
-#include "brigade/layers/window.h"
+#include "brigade/layers/sliding_window.h"
 #include "brigade/variables/initializer.h"
 #include "brigade/variables/mode.h"
 #include "brigade/variables/variable_options.h"

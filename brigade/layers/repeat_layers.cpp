@@ -1,4 +1,4 @@
-#include "brigade/layers/repeat.h"
+#include "brigade/layers/repeat_layers.h"
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"

@@ -1,4 +1,4 @@
-#include "brigade/layers/window.h"
+#include "brigade/layers/sliding_window.h"
 
 #include <ATen/ops/avg_pool2d.h>
 #include <ATen/ops/constant_pad_nd.h>

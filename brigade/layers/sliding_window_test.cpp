@@ -1,4 +1,4 @@
-#include "brigade/layers/window.h"
+#include "brigade/layers/sliding_window.h"
 
 #include <ATen/ops/arange.h>
 #include <gtest/gtest.h>

@@ -17,7 +17,7 @@
 #include "brigade/layers/layer_norm.h"
 #include "brigade/layers/pooling.h"
 #include "brigade/layers/regularizers.h"
-#include "brigade/layers/repeat.h"
+#include "brigade/layers/repeat_layers.h"
 #include "brigade/layers/separable_conv2d.h"
 #include "brigade/layers/softmax.h"
 #include "brigade/variables/variable_lists.h"

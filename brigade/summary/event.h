@@ -50,7 +50,7 @@ struct Summary {
   friend bool operator==(const Summary&, const Summary&) = default;
 };
 
-/// A graph, as `encode_graph` (brigade/summary/graph.h) gives it.
+/// A graph, as `encode_graph` (brigade/summary/graph_def.h) gives it.
 struct GraphContent {
   std::string bytes;
   friend bool operator==(const GraphContent&, const GraphContent&) = default;

@@ -1,4 +1,4 @@
-#include "brigade/summary/graph.h"
+#include "brigade/summary/graph_def.h"
 
 #include <limits>
 #include <set>

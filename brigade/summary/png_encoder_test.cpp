@@ -1,4 +1,4 @@
-#include "brigade/summary/png.h"
+#include "brigade/summary/png_encoder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

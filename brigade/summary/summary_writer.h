@@ -8,9 +8,9 @@
 #include "brigade/base/clock.h"
 #include "brigade/io/file_system.h"
 #include "brigade/summary/event_file_writer.h"
-#include "brigade/summary/graph.h"
+#include "brigade/summary/graph_def.h"
 #include "brigade/summary/histogram.h"
-#include "brigade/summary/png.h"
+#include "brigade/summary/png_encoder.h"
 #include "brigade/summary/run_metadata.h"
 
 namespace brigade::summary {

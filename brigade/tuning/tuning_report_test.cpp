@@ -1,4 +1,4 @@
-#include "brigade/tuning/tuning.h"
+#include "brigade/tuning/tuning_report.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "brigade/layers/v1/losses.h"
+#include "brigade/layers/v1/collected_losses.h"
 
 #include <ATen/core/Reduction.h>
 #include <ATen/ops/binary_cross_entropy_with_logits.h>

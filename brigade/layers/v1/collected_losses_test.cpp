@@ -1,4 +1,4 @@
-#include "brigade/layers/v1/losses.h"
+#include "brigade/layers/v1/collected_losses.h"
 
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>

@@ -1,7 +1,7 @@
 #include "brigade/layers/v1/convolution.h"
 
 #include "brigade/layers/checks.h"
-#include "brigade/layers/v1/variable.h"
+#include "brigade/layers/v1/layer_variables.h"
 
 namespace brigade::layers::v1 {
 

@@ -7,7 +7,7 @@
 
 #include "brigade/layers/activation.h"
 #include "brigade/layers/layer_scope.h"
-#include "brigade/layers/window.h"
+#include "brigade/layers/sliding_window.h"
 
 /// The layers of TensorFlow 1's tf.layers: variables are called kernel and bias, there is no
 /// activation unless one is given, windows stay inside the image, and what is not said comes from

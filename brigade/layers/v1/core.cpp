@@ -4,7 +4,7 @@
 #include <ATen/ops/linear.h>
 
 #include "brigade/layers/checks.h"
-#include "brigade/layers/v1/variable.h"
+#include "brigade/layers/v1/layer_variables.h"
 
 namespace brigade::layers::v1 {
 

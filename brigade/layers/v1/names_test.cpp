@@ -8,7 +8,7 @@
 #include "brigade/layers/v1/batch_normalization.h"
 #include "brigade/layers/v1/convolution.h"
 #include "brigade/layers/v1/core.h"
-#include "brigade/layers/v1/pooling.h"
+#include "brigade/layers/v1/pooling2d.h"
 #include "brigade/variables/variable_lists.h"
 
 namespace brigade::layers::v1 {

@@ -1,4 +1,4 @@
-#include "brigade/layers/v1/pooling.h"
+#include "brigade/layers/v1/pooling2d.h"
 
 namespace brigade::layers::v1 {
 namespace {

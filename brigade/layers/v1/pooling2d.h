@@ -3,7 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "brigade/layers/layer_scope.h"
-#include "brigade/layers/window.h"
+#include "brigade/layers/sliding_window.h"
 
 namespace brigade::layers::v1 {
 
