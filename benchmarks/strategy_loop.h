@@ -14,7 +14,7 @@
 #include "brigade/distribute/strategies/multi_worker_mirrored_strategy.h"
 #include "brigade/distribute/strategies/one_device_strategy.h"
 #include "brigade/distribute/strategy.h"
-#include "brigade/input/example.h"
+#include "brigade/input/labeled_example.h"
 #include "brigade/layers/losses.h"
 #include "brigade/models/mlp.h"
 #include "brigade/models/mnist_cnn.h"

@@ -9,7 +9,7 @@
 #include "benchmarks/memory_by_device.h"
 #include "benchmarks/workload.h"
 #include "brigade/distribute/optimizer/parallel_optimization.h"
-#include "brigade/input/structure.h"
+#include "brigade/input/tensor_structure.h"
 #include "brigade/layers/losses.h"
 #include "brigade/models/mnist_cnn_function.h"
 #include "brigade/optim/adam.h"

@@ -16,7 +16,7 @@
 #include "brigade/distribute/worker_agreement.h"
 #include "brigade/input/synthetic.h"
 #include "brigade/machine/topology.h"
-#include "brigade/tuning/tuning.h"
+#include "brigade/tuning/tuning_report.h"
 
 namespace brigade::command {
 namespace {

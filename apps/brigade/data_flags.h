@@ -5,7 +5,7 @@
 #include <string>
 
 #include "brigade/data/dataset.h"
-#include "brigade/input/example.h"
+#include "brigade/input/labeled_example.h"
 #include "brigade/input/mnist.h"
 
 namespace CLI {

@@ -12,7 +12,7 @@
 #include "brigade/base/strings.h"
 #include "brigade/device/device.h"
 #include "brigade/device/peer_access.h"
-#include "brigade/tuning/tuning.h"
+#include "brigade/tuning/tuning_report.h"
 
 namespace brigade::command {
 namespace {

@@ -16,7 +16,7 @@
 #include "apps/brigade/weights.h"
 #include "brigade/base/strings.h"
 #include "brigade/checkpoint/weights_hash.h"
-#include "brigade/tuning/tuning.h"
+#include "brigade/tuning/tuning_report.h"
 
 namespace brigade::command {
 namespace {

@@ -58,7 +58,7 @@ void EvaluationHook::after_run(train::SessionContext& context, const train::Step
 }
 
 bool EvaluationHook::is_due_by_time(const train::SessionContext& context, std::int64_t step) const {
-  return options_.every.time && context.chiefs(timer_->is_due(step));
+  return options_.every.time && context.broadcast_from_chief(timer_->is_due(step));
 }
 
 bool EvaluationHook::is_due_by_steps(std::int64_t step) const {

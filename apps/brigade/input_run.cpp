@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "brigade/base/strings.h"
-#include "brigade/input/structure.h"
+#include "brigade/input/tensor_structure.h"
 #include "brigade/io/state_json.h"
 
 namespace brigade::command {

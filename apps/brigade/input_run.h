@@ -8,7 +8,7 @@
 
 #include "apps/brigade/report.h"
 #include "brigade/data/dataset.h"
-#include "brigade/input/example.h"
+#include "brigade/input/labeled_example.h"
 
 namespace brigade::command {
 

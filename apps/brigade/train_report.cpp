@@ -8,7 +8,7 @@
 #include "apps/brigade/interrupt.h"
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
-#include "brigade/tuning/tuning.h"
+#include "brigade/tuning/tuning_report.h"
 
 namespace brigade::command {
 namespace {

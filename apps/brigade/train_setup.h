@@ -8,7 +8,7 @@
 #include "apps/brigade/train_flags.h"
 #include "brigade/data/dataset.h"
 #include "brigade/distribute/strategy.h"
-#include "brigade/input/example.h"
+#include "brigade/input/labeled_example.h"
 #include "brigade/optim/update_rule.h"
 
 namespace brigade::command {

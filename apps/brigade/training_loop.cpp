@@ -109,7 +109,7 @@ train::SessionOptions session_options(const Training& training, const Losses& lo
 
 /// What one worker was told, all were: they stopped together.
 std::optional<int> agreed_signal(const distribute::Strategy& strategy, std::optional<int> own) {
-  const auto signal = static_cast<int>(strategy.largest(own.value_or(0)));
+  const auto signal = static_cast<int>(strategy.all_reduce_max(own.value_or(0)));
   return signal == 0 ? std::nullopt : std::optional(signal);
 }
 
@@ -170,7 +170,7 @@ TrainingResult run_training(const Training& training, train::Progress& progress,
       return values;
     });
     meter.leave_out(evaluation_time() - evaluated_before);
-    if (losses && session.context().chiefs(progress.is_due())) {
+    if (losses && session.context().broadcast_from_chief(progress.is_due())) {
       progress.report({state.global_step(), examples, training.step.mean(*losses)});
     }
   }

@@ -11,7 +11,7 @@
 #include "apps/brigade/training_step.h"
 #include "brigade/data/dataset.h"
 #include "brigade/distribute/step_times.h"
-#include "brigade/input/example.h"
+#include "brigade/input/labeled_example.h"
 #include "brigade/train/callbacks/progress.h"
 #include "brigade/train/session/session.h"
 

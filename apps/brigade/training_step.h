@@ -1,7 +1,7 @@
 #pragma once
 
 #include "brigade/distribute/strategy.h"
-#include "brigade/input/example.h"
+#include "brigade/input/labeled_example.h"
 #include "brigade/models/classifier.h"
 
 namespace brigade::command {

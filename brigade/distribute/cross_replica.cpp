@@ -63,14 +63,14 @@ std::int64_t total_of(const Workers* workers, std::int64_t own) {
 
 }  // namespace
 
-std::int64_t Strategy::chiefs(std::int64_t value) const {
+std::int64_t Strategy::broadcast_from_chief(std::int64_t value) const {
   if (!workers()) return value;
   const at::Tensor sent = at::full({1}, value, at::kLong);
   workers()->communicator->broadcast({&sent, 1}, 0)->wait();
   return sent.item<std::int64_t>();
 }
 
-std::string Strategy::chiefs(const std::string& value) const {
+std::string Strategy::broadcast_from_chief(const std::string& value) const {
   if (!workers()) return value;
   return comm::all_gather_texts(*workers()->communicator, value).front();
 }
@@ -80,7 +80,7 @@ at::Tensor Strategy::gather_workers(const at::Tensor& values) const {
   return at::cat(workers()->communicator->all_gather(values.contiguous()), 0);
 }
 
-std::int64_t Strategy::largest(std::int64_t value) const {
+std::int64_t Strategy::all_reduce_max(std::int64_t value) const {
   if (!workers()) return value;
   return comm::all_reduce_number(*workers()->communicator, value, comm::ReduceOp::kMax);
 }

@@ -39,7 +39,7 @@ variables::Controller controller_of(const StrategyParts& parts) {
 ReplicaRange range_of(const StrategyParts& parts) {
   const auto local = static_cast<int>(parts.devices.size());
   if (!parts.workers) return {.first = 0, .local = local, .total = local};
-  const comm::ProcessPlace& place = parts.workers->place;
+  const comm::ProcessLayout& place = parts.workers->place;
   return {.first = place.first_replica(), .local = local, .total = place.num_replicas()};
 }
 
@@ -532,8 +532,8 @@ std::shared_ptr<StepMeter> Strategy::step_meter() const {
   return engine_->meter;
 }
 std::shared_ptr<EpochCounter> Strategy::epoch_counter(const std::shared_ptr<const void>& dataset,
-                                                      const data::Recipe& recipe) const {
-  return engine_->epochs.of(dataset, recipe);
+                                                      const data::PipelineDescription& pipeline) const {
+  return engine_->epochs.of(dataset, pipeline);
 }
 
 }  // namespace brigade::distribute

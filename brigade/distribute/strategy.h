@@ -111,10 +111,10 @@ class Strategy {
   bool is_chief() const { return worker_index() == 0; }
   /// The chief's value, in every worker: for decisions that clocks and signals would let them make
   /// differently. A collective of the workers, outside of `run`; with one worker it is the value.
-  std::int64_t chiefs(std::int64_t value) const;
-  std::string chiefs(const std::string& value) const;
+  std::int64_t broadcast_from_chief(std::int64_t value) const;
+  std::string broadcast_from_chief(const std::string& value) const;
   /// The largest of the workers' values, likewise.
-  std::int64_t largest(std::int64_t value) const;
+  std::int64_t all_reduce_max(std::int64_t value) const;
   /// Where the variables' home is: the controller, or the first replica's device where every
   /// replica has its own. TensorFlow: StrategyExtended.parameter_devices.
   const device::Device& parameter_device() const;
@@ -275,7 +275,7 @@ class Strategy {
     if constexpr (input::Splittable<B>)
       return DistributedDataset<B>(dataset, torch_devices(), seed(), BatchKind::kGlobal,
                                    step_meter(), input_place(), options,
-                                   epoch_counter(dataset.node(), dataset.node()->recipe()));
+                                   epoch_counter(dataset.node(), dataset.node()->pipeline()));
   }
   /// The dataset that `make` returns, called once in every worker, or for every replica
   /// (`InputOptions::replication`), with its place. Its elements are one replica's batch each; a
@@ -287,7 +287,7 @@ class Strategy {
     using Made = std::remove_cvref_t<std::invoke_result_t<Make&, const InputContext&>>;
     std::vector<Made> datasets;
     for (const InputContext& context : input_contexts(options)) datasets.push_back(make(context));
-    auto epochs = epoch_counter(datasets.front().node(), datasets.front().node()->recipe());
+    auto epochs = epoch_counter(datasets.front().node(), datasets.front().node()->pipeline());
     return DistributedDataset<typename Made::Element>(std::move(datasets), torch_devices(), seed(),
                                                       BatchKind::kPerReplica, step_meter(),
                                                       input_place(), options, std::move(epochs));
@@ -342,7 +342,7 @@ class Strategy {
   std::vector<c10::Device> torch_devices() const;
   std::shared_ptr<StepMeter> step_meter() const;
   std::shared_ptr<EpochCounter> epoch_counter(const std::shared_ptr<const void>& dataset,
-                                              const data::Recipe& recipe) const;
+                                              const data::PipelineDescription& pipeline) const;
   InputPlace input_place() const;
   std::vector<InputContext> input_contexts(const InputOptions& options) const;
   at::Tensor summed_over_workers(at::Tensor sum) const;

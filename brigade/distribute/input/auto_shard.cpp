@@ -12,19 +12,19 @@ std::string counted(std::int64_t count, std::string_view what) {
   return base::str_cat(count, " ", what, count == 1 ? "" : "s");
 }
 
-AutoShard chosen_by_itself(const data::Sharing& sharing, int workers) {
-  if (sharing.files == 0) return {AutoShardPolicy::kData, ""};
-  if (sharing.files < workers) {
+AutoShard chosen_by_itself(const data::ShardingInfo& sharding, int workers) {
+  if (sharding.files == 0) return {AutoShardPolicy::kData, ""};
+  if (sharding.files < workers) {
     return {
         AutoShardPolicy::kData,
-        base::str_cat("The dataset has ", counted(sharing.files, "file"), " and the job ", workers,
+        base::str_cat("The dataset has ", counted(sharding.files, "file"), " and the job ", workers,
                       " workers: it is shared out by data, so every worker reads all of it.")};
   }
-  if (sharing.counted_by.empty()) return {AutoShardPolicy::kFile, ""};
+  if (sharding.counted_by.empty()) return {AutoShardPolicy::kFile, ""};
   return {AutoShardPolicy::kData,
           base::str_cat("The dataset is shared out by data, so every worker reads all of it: on "
                         "files of its own each would do ",
-                        sharing.counted_by,
+                        sharding.counted_by,
                         " for itself, and examples would be lost or come too often. "
                         "AutoShardPolicy::kFile does that.")};
 }
@@ -40,18 +40,18 @@ void check_files(std::int64_t files, int workers) {
 
 }  // namespace
 
-AutoShard choose_auto_shard(AutoShardPolicy asked, const data::Sharing& sharing, int workers) {
+AutoShard choose_auto_shard(AutoShardPolicy asked, const data::ShardingInfo& sharding, int workers) {
   if (workers == 1) return {AutoShardPolicy::kData, ""};
-  if (asked == AutoShardPolicy::kAuto) return chosen_by_itself(sharing, workers);
+  if (asked == AutoShardPolicy::kAuto) return chosen_by_itself(sharding, workers);
   if (asked == AutoShardPolicy::kFile) {
-    check_files(sharing.files, workers);
-    if (sharing.counted_by.empty()) return {asked, ""};
+    check_files(sharding.files, workers);
+    if (sharding.counted_by.empty()) return {asked, ""};
     return {asked, base::str_cat("The dataset is shared out by files: each worker does ",
-                                 sharing.counted_by, " for itself, on its own files.")};
+                                 sharding.counted_by, " for itself, on its own files.")};
   }
   if (asked == AutoShardPolicy::kHint) {
     check_argument(
-        sharing.has_hint,
+        sharding.has_hint,
         "AutoShardPolicy::kHint shares a dataset out where shard_hint() stands, and this "
         "one has none: add it to the transforms, or use another policy.");
   }
@@ -59,8 +59,8 @@ AutoShard choose_auto_shard(AutoShardPolicy asked, const data::Sharing& sharing,
 }
 
 AutoShardPolicy auto_shard_at(const InputPlace& place, AutoShardPolicy asked,
-                              const data::Sharing& sharing) {
-  const AutoShard chosen = choose_auto_shard(asked, sharing, place.num_workers);
+                              const data::ShardingInfo& sharding) {
+  const AutoShard chosen = choose_auto_shard(asked, sharding, place.num_workers);
   if (place.worker == 0 && !chosen.notice.empty()) base::log_info(chosen.notice);
   return chosen.policy;
 }

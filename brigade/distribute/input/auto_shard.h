@@ -3,7 +3,7 @@
 #include <string>
 
 #include "brigade/data/core/node.h"
-#include "brigade/data/core/sharing.h"
+#include "brigade/data/core/sharding.h"
 #include "brigade/distribute/input/input_options.h"
 
 namespace brigade::distribute {
@@ -17,11 +17,11 @@ struct AutoShard {
 
 /// The way for `workers` workers, all of which come to the same. Throws kInvalidArgument for kFile
 /// with fewer files than workers, naming both numbers, and for kHint without a hint.
-AutoShard choose_auto_shard(AutoShardPolicy asked, const data::Sharing& sharing, int workers);
+AutoShard choose_auto_shard(AutoShardPolicy asked, const data::ShardingInfo& sharding, int workers);
 
 /// The same for one of the workers; the first of them logs the notice.
 AutoShardPolicy auto_shard_at(const InputPlace& place, AutoShardPolicy asked,
-                              const data::Sharing& sharing);
+                              const data::ShardingInfo& sharding);
 
 /// The part of the dataset that a worker walks over: the whole, unless the policy (one that
 /// `choose_auto_shard` gave) is kFile or kHint.

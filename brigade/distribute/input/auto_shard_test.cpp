@@ -17,12 +17,12 @@
 namespace brigade::distribute {
 namespace {
 
-AutoShardPolicy chosen(AutoShardPolicy asked, const data::Sharing& sharing, int workers) {
-  return choose_auto_shard(asked, sharing, workers).policy;
+AutoShardPolicy chosen(AutoShardPolicy asked, const data::ShardingInfo& sharding, int workers) {
+  return choose_auto_shard(asked, sharding, workers).policy;
 }
 
-std::string notice(AutoShardPolicy asked, const data::Sharing& sharing, int workers) {
-  return choose_auto_shard(asked, sharing, workers).notice;
+std::string notice(AutoShardPolicy asked, const data::ShardingInfo& sharding, int workers) {
+  return choose_auto_shard(asked, sharding, workers).notice;
 }
 
 TEST(AutoShard, IsByFileWhereEveryWorkerHasOne) {
@@ -37,7 +37,7 @@ TEST(AutoShard, SaysThatItGoesByDataThoughThereAreFiles) {
   EXPECT_TRUE(notice(AutoShardPolicy::kAuto, {.files = 1}, 2)
                   .starts_with("The dataset has 1 file and the job 2 workers: it is shared out by "
                                "data"));
-  const data::Sharing counted{.files = 8, .counted_by = "take(5)"};
+  const data::ShardingInfo counted{.files = 8, .counted_by = "take(5)"};
   EXPECT_EQ(chosen(AutoShardPolicy::kAuto, counted, 2), AutoShardPolicy::kData);
   EXPECT_NE(notice(AutoShardPolicy::kAuto, counted, 2).find("take(5)"), std::string::npos);
   EXPECT_EQ(chosen(AutoShardPolicy::kFile, counted, 2), AutoShardPolicy::kFile);

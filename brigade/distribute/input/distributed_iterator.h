@@ -127,8 +127,8 @@ class DistributedIterator {
     return {.kind = input_.kind,
             .replication = input_.options.replication,
             .policy = input_.policy,
-            .files = dataset.sharing().list,
-            .recipe = dataset.node()->recipe(),
+            .files = dataset.sharding().list,
+            .pipeline = dataset.node()->pipeline(),
             .cardinality = dataset.cardinality(),
             .epoch = walk_->epoch()};
   }

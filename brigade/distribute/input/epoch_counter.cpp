@@ -9,9 +9,9 @@ namespace brigade::distribute {
 
 namespace {
 
-bool shuffles(const data::Recipe& recipe) {
+bool shuffles(const data::PipelineDescription& pipeline) {
   return std::ranges::any_of(
-      recipe, [](const data::RecipeStep& step) { return step.text.starts_with("shuffle("); });
+      pipeline, [](const data::PipelineStep& step) { return step.text.starts_with("shuffle("); });
 }
 
 bool is_same(const std::weak_ptr<const void>& known, const std::shared_ptr<const void>& dataset) {
@@ -27,27 +27,27 @@ void EpochCounter::has_reached(std::uint64_t epoch) {
 }
 
 std::shared_ptr<EpochCounter> EpochCounters::of(const std::shared_ptr<const void>& dataset,
-                                                const data::Recipe& recipe) {
+                                                const data::PipelineDescription& pipeline) {
   for (const Entry& entry : entries_) {
     if (is_same(entry.dataset, dataset)) return entry.counter;
   }
-  const std::string shuffled = shuffles(recipe) ? data::describe(recipe) : std::string();
+  const std::string shuffled = shuffles(pipeline) ? data::describe(pipeline) : std::string();
   if (!shuffled.empty()) warn_if_repeated(shuffled);
   // What is gone is kept for its recipe alone, once.
   std::erase_if(entries_, [&](const Entry& entry) {
-    return entry.dataset.expired() && (entry.recipe.empty() || entry.recipe == shuffled);
+    return entry.dataset.expired() && (entry.pipeline.empty() || entry.pipeline == shuffled);
   });
   entries_.push_back(
-      {.dataset = dataset, .recipe = shuffled, .counter = std::make_shared<EpochCounter>()});
+      {.dataset = dataset, .pipeline = shuffled, .counter = std::make_shared<EpochCounter>()});
   return entries_.back().counter;
 }
 
-void EpochCounters::warn_if_repeated(const std::string& recipe) {
-  if (std::ranges::find(warned_, recipe) != warned_.end()) return;
-  if (std::ranges::find(entries_, recipe, &Entry::recipe) == entries_.end()) return;
-  warned_.push_back(recipe);
+void EpochCounters::warn_if_repeated(const std::string& pipeline) {
+  if (std::ranges::find(warned_, pipeline) != warned_.end()) return;
+  if (std::ranges::find(entries_, pipeline, &Entry::pipeline) == entries_.end()) return;
+  warned_.push_back(pipeline);
   base::log_warning(base::str_cat(
-      "A dataset like one before was made anew and distributed: ", recipe,
+      "A dataset like one before was made anew and distributed: ", pipeline,
       ". It begins at epoch 0 again, in the same order. Make the dataset once, before the loop "
       "over "
       "epochs: each distribute or range-for over it is then an epoch with an order of its own."));

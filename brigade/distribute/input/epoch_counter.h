@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "brigade/data/core/recipe.h"
+#include "brigade/data/core/pipeline_description.h"
 
 namespace brigade::distribute {
 
@@ -35,15 +35,15 @@ class EpochCounters {
   /// together. A dataset that is made anew with the same recipe begins at epoch 0; if it shuffles,
   /// the log warns once that its order is repeated.
   std::shared_ptr<EpochCounter> of(const std::shared_ptr<const void>& dataset,
-                                   const data::Recipe& recipe);
+                                   const data::PipelineDescription& pipeline);
 
  private:
   struct Entry {
     std::weak_ptr<const void> dataset;
-    std::string recipe;  // of those that shuffle
+    std::string pipeline;  // of those that shuffle
     std::shared_ptr<EpochCounter> counter;
   };
-  void warn_if_repeated(const std::string& recipe);
+  void warn_if_repeated(const std::string& pipeline);
 
   std::vector<Entry> entries_;
   std::vector<std::string> warned_;  // recipes

@@ -10,7 +10,7 @@ namespace {
 
 using data::testing::warnings_of;
 
-const data::Recipe kShuffled{{"range(8)"}, {"shuffle(8)"}};
+const data::PipelineDescription kShuffled{{"range(8)"}, {"shuffle(8)"}};
 
 TEST(EpochCounter, NewIteratorsComeAfterWhatIsReached) {
   EpochCounter epochs;

@@ -34,8 +34,8 @@ Facts facts_of(const InputNature& own) {
                  {std::string(kPolicy), std::string(to_string(own.policy))}};
   if (own.policy == Policy::kFile) facts.push_back({std::string(kFiles), str_cat(own.files)});
   if (own.policy != Policy::kOff) {
-    for (std::size_t i = 0; i < own.recipe.size(); ++i)
-      facts.push_back({str_cat("step ", i + 1, " of the dataset"), own.recipe[i].text});
+    for (std::size_t i = 0; i < own.pipeline.size(); ++i)
+      facts.push_back({str_cat("step ", i + 1, " of the dataset"), own.pipeline[i].text});
   }
   if (own.policy != Policy::kFile) facts.push_back({"number of batches", str_cat(own.cardinality)});
   if (own.policy == Policy::kData || own.policy == Policy::kHint)

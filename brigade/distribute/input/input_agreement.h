@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "brigade/comm/communicator.h"
-#include "brigade/data/core/recipe.h"
+#include "brigade/data/core/pipeline_description.h"
 #include "brigade/distribute/input/input_options.h"
 
 namespace brigade::distribute {
@@ -18,7 +18,7 @@ struct InputNature {
   // Of datasets of global batches:
   AutoShardPolicy policy = AutoShardPolicy::kData;  ///< with kAuto decided
   std::uint64_t files = 0;                          ///< a hash of their list
-  data::Recipe recipe{};
+  data::PipelineDescription pipeline{};
   std::int64_t cardinality = 0;
   std::uint64_t epoch = 0;
 };

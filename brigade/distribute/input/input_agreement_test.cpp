@@ -13,7 +13,7 @@ namespace {
 using Steps = std::vector<std::string>;
 
 InputNature by(AutoShardPolicy policy, const Steps& steps = {"numbers", "batch(4)"}) {
-  return {.policy = policy, .recipe = {steps.begin(), steps.end()}, .cardinality = 3};
+  return {.policy = policy, .pipeline = {steps.begin(), steps.end()}, .cardinality = 3};
 }
 
 /// What each worker's comparison throws; an empty text where it throws nothing.

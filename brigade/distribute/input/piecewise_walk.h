@@ -66,7 +66,7 @@ class PiecewiseWalk {
                    "later; batches are not cut like that here: share the input out as before, or "
                    "begin a new epoch.");
     // A job may go on for more passes, or on another number of replicas with batches to match.
-    batches_.restore(is_piecewise ? state.at(kPosition) : state, data::RecipeCheck::kOtherLengths);
+    batches_.restore(is_piecewise ? state.at(kPosition) : state, data::PipelineMatch::kIgnoreLengths);
     forget_batch();
     full_ = is_piecewise ? state.as_int64(kFull) : 0;
     if (turn > 0) go_within(turn, state.as_int64(kGiven));

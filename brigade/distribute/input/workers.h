@@ -18,7 +18,7 @@ namespace brigade::distribute {
 struct Workers {
   std::shared_ptr<cluster::Membership> membership;
   std::shared_ptr<comm::ProcessCommunicator> communicator;
-  comm::ProcessPlace place;
+  comm::ProcessLayout place;
   /// Gradients travel in packs of at least so many bytes; 0: all in one; unset: by trial.
   std::optional<std::int64_t> bytes_per_pack = 0;
   /// What was asked for: which way tensors on GPUs go, and for how long.

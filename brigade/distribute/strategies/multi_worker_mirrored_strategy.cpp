@@ -65,13 +65,13 @@ constexpr std::string_view kReplicasFact = "replicas";
 
 /// How many replicas each process has, once all have said that they mean the same job. Through the
 /// store: how tensors travel is among what they have to agree on.
-comm::ProcessPlace exchange_places(cluster::Membership& membership, std::size_t replicas,
+comm::ProcessLayout exchange_places(cluster::Membership& membership, std::size_t replicas,
                                    const comm::Facts& own, std::chrono::milliseconds timeout) {
   const auto key_of = [](int rank) { return base::str_cat("strategy/", rank); };
   comm::Facts told = {{std::string(kReplicasFact), base::str_cat(replicas)}};
   told.insert(told.end(), own.begin(), own.end());
   membership.set(key_of(membership.self().rank), comm::to_text(told));
-  comm::ProcessPlace place{.process = membership.self().rank, .replicas = {}};
+  comm::ProcessLayout place{.process = membership.self().rank, .replicas = {}};
   std::vector<comm::Facts> by_rank;
   for (const cluster::Member& member : membership.members()) {
     comm::Facts theirs = comm::facts_in(membership.get(key_of(member.rank), timeout));
@@ -105,7 +105,7 @@ std::shared_ptr<const Workers> make_workers(std::shared_ptr<cluster::Membership>
   comm::CommunicationOptions on_host = for_host_values(options.communication, on_cpu);
   if (!on_host.key) on_host.key = options.join.key;
   if (membership->members().size() == 1) return nullptr;
-  comm::ProcessPlace place = exchange_places(*membership, replicas, worker_facts(options, on_cpu),
+  comm::ProcessLayout place = exchange_places(*membership, replicas, worker_facts(options, on_cpu),
                                              options.join.start_timeout);
   auto communicator = comm::make_process_communicator(membership, on_host);
   return std::make_shared<const Workers>(

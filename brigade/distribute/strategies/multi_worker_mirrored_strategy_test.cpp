@@ -161,9 +161,9 @@ TEST(MultiWorkerMirroredStrategy, ReducesOverAllWorkers) {
     EXPECT_EQ(strategy.reduce(comm::ReduceOp::kMean, ids).item<double>(), 1);
     EXPECT_EQ(strategy.reduce(comm::ReduceOp::kMax, ids).item<double>(), 2);
     EXPECT_EQ(strategy.reduce(comm::ReduceOp::kMin, ids).item<double>(), 0);
-    EXPECT_EQ(strategy.chiefs(std::int64_t{7} + strategy.worker_index()), 7);
-    EXPECT_EQ(strategy.largest(7 + strategy.worker_index()), 8);
-    EXPECT_EQ(strategy.chiefs("from " + std::to_string(strategy.worker_index())), "from 0");
+    EXPECT_EQ(strategy.broadcast_from_chief(std::int64_t{7} + strategy.worker_index()), 7);
+    EXPECT_EQ(strategy.all_reduce_max(7 + strategy.worker_index()), 8);
+    EXPECT_EQ(strategy.broadcast_from_chief("from " + std::to_string(strategy.worker_index())), "from 0");
   });
 }
 

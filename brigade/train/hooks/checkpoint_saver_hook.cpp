@@ -27,14 +27,14 @@ void CheckpointSaverHook::begin(SessionContext& context) {
 
 bool CheckpointSaverHook::is_saved_already(const SessionContext& context) {
   const std::vector<io::Path> saved = saver_->checkpoints();
-  return context.chiefs(context.restored_from() && !saved.empty() &&
+  return context.broadcast_from_chief(context.restored_from() && !saved.empty() &&
                         saved.back() == *context.restored_from());
 }
 
 // Steps are everybody's; of time only the chief's clock counts.
 bool CheckpointSaverHook::is_due(const SessionContext& context) const {
   const bool is_due = timer_->is_due(context.global_step());
-  return options_.every.time ? context.chiefs(is_due) : is_due;
+  return options_.every.time ? context.broadcast_from_chief(is_due) : is_due;
 }
 
 void CheckpointSaverHook::after_create_session(SessionContext& context) {
@@ -88,7 +88,7 @@ void CheckpointSaverHook::end(SessionContext& context) {
   };
   attempt([&] { save_last(context); });
   attempt([&] { saver_->close(); });
-  if (!context.has_failed()) attempt([&] { context.chiefs(true); });
+  if (!context.has_failed()) attempt([&] { context.broadcast_from_chief(true); });
   for (const auto& listener : options_.listeners) attempt([&] { listener->end(context); });
   if (first) std::rethrow_exception(first);
 }

@@ -200,7 +200,7 @@ std::optional<checkpoint::Checkpoint> MonitoredTrainingSession::find_latest(cons
   const distribute::Strategy& strategy = context_.state().strategy();
   std::optional<checkpoint::Checkpoint> own;
   if (strategy.is_chief()) own = find_own_latest(path);
-  const std::string chosen = strategy.chiefs(own ? own->path().string() : std::string());
+  const std::string chosen = strategy.broadcast_from_chief(own ? own->path().string() : std::string());
   if (own || chosen.empty()) return own;
   if (context_.files()->exists(io::Path(chosen) / checkpoint::kManifestName))
     return checkpoint::Checkpoint::open(context_.files(), chosen);

@@ -35,7 +35,7 @@ void SessionContext::request_stop(AtStop at_stop) {
 void SessionContext::agree_on_stop() {
   const distribute::Strategy& strategy = state_.strategy();
   if (strategy.num_workers() == 1 || agreed_ != Stop::kNo) return;
-  agreed_ = static_cast<Stop>(strategy.largest(static_cast<std::int64_t>(wish_.load())));
+  agreed_ = static_cast<Stop>(strategy.all_reduce_max(static_cast<std::int64_t>(wish_.load())));
 }
 
 AtStop SessionContext::at_stop() const {

@@ -50,7 +50,7 @@ class SessionContext {
   void request_stop(AtStop at_stop = AtStop::kSave);
   bool should_stop() const { return agreed_ != Stop::kNo; }
   /// The chief's answer to a question of the clock, in every worker; a collective of theirs.
-  bool chiefs(bool is_due) const { return state_.strategy().chiefs(std::int64_t{is_due}) != 0; }
+  bool broadcast_from_chief(bool is_due) const { return state_.strategy().broadcast_from_chief(std::int64_t{is_due}) != 0; }
   AtStop at_stop() const;
 
   /// The checkpoint from which the state was restored last, or nothing.

@@ -18,7 +18,7 @@ std::shared_ptr<checkpoint::ShardExchange> exchange_of(const distribute::Strateg
   std::int64_t group = kChiefAlone;
   if (strategy.is_chief() && writers == checkpoint::Writers::kAllWorkers)
     group = workers->membership->add("checkpoint/groups", 1);
-  group = strategy.chiefs(group);
+  group = strategy.broadcast_from_chief(group);
   if (group == kChiefAlone) return nullptr;
   return make_shard_exchange(workers->membership, group, workers->communication.timeout);
 }
