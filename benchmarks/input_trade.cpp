@@ -88,7 +88,7 @@ class Training {
     for (std::size_t phase = 0; phase < shares_.size(); ++phase) {
       double share = 0;
       for (const auto& replica : strategy_->step_times()) {
-        share += replica.share(comm::kStepPhases[phase]) / kReplicas;
+        share += replica.fraction(comm::kStepPhases[phase]) / kReplicas;
       }
       shares_[phase].push_back(share);
     }

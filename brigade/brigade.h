@@ -181,7 +181,7 @@ using distribute::ParallelOptimization;
 using distribute::PerReplica;
 using distribute::ReplicaContext;
 using distribute::Replicated;
-using distribute::ShareContext;
+using distribute::ReplicaMapContext;
 using distribute::Strategy;
 using distribute::TowerInput;
 using distribute::TowerOptions;

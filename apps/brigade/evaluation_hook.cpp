@@ -35,7 +35,7 @@ EvaluationHook::EvaluationHook(Options options) : options_(std::move(options)) {
 
 void EvaluationHook::begin(train::SessionContext& context) {
   timer_.emplace(train::Every{.time = options_.every.time}, clock_);
-  context.state().add_part(part());
+  context.state().add(part());
   if (options_.directory.empty() || !options_.strategy.is_chief()) return;
   summaries_ =
       std::make_unique<summary::SummaryWriter>(context.files(), options_.directory, clock_);
@@ -89,7 +89,7 @@ void EvaluationHook::write(std::int64_t step, const train::EvaluationResult& res
   summaries_->flush();
 }
 
-train::Part EvaluationHook::part() {
+train::Checkpointable EvaluationHook::part() {
   const auto save = [this] {
     io::StateTree all = io::StateTree::list();
     for (const auto& [step, result] : results_) {
@@ -100,9 +100,9 @@ train::Part EvaluationHook::part() {
       one["examples"] = result.examples;
       all.push_back(std::move(one));
     }
-    return train::PartState{.tree = std::move(all)};
+    return train::CheckpointableState{.tree = std::move(all)};
   };
-  const auto restore = [this](const train::PartState& saved) {
+  const auto restore = [this](const train::CheckpointableState& saved) {
     std::map<std::int64_t, train::EvaluationResult> results;
     for (const io::StateTree& one : saved.tree.as_list()) {
       results[one.as_int64("step")] = {.loss = one.as_double("loss"),

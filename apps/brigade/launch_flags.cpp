@@ -50,7 +50,7 @@ int number_of_processes(const std::optional<int>& given, std::size_t lines) {
   return lines == 0 ? 1 : static_cast<int>(lines);
 }
 
-launch::HostPlace host_place(const LaunchFlags& flags) {
+launch::HostOptions host_place(const LaunchFlags& flags) {
   if (flags.hosts != 1 && !flags.host) {
     throw UsageError(base::str_cat("--nnodes is ", flags.hosts,
                                    ", but --node-rank does not say which of them this is"));

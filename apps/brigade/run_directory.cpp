@@ -191,7 +191,7 @@ void RunDirectory::lock() {
 
 // What is written anew at the old path would not be the run that was begun there.
 void RunDirectory::check_is_in_place() const {
-  if (place_ == nullptr || place_->is_in_place()) return;
+  if (place_ == nullptr || place_->is_unchanged()) return;
   throw Error(ErrorCode::kFailedPrecondition,
               base::str_cat("the model directory ", path_,
                             " is not the one any more in which this training began: it was "

@@ -27,14 +27,14 @@ Json shares_json(const std::vector<distribute::StepTimes>& replicas) {
     if (times.steps == 0) continue;
     Json& shares = all.emplace_back(Json::object());
     for (const comm::StepPhase phase : comm::kStepPhases)
-      shares[std::string(to_string(phase))] = times.share(phase);
+      shares[std::string(to_string(phase))] = times.fraction(phase);
   }
   return all;
 }
 
 /// All replicas wait alike.
 double input_share(const std::vector<distribute::StepTimes>& replicas) {
-  return replicas.front().share(comm::StepPhase::kInput);
+  return replicas.front().fraction(comm::StepPhase::kInput);
 }
 
 Json evaluations_json(const std::map<std::int64_t, train::EvaluationResult>& evaluations) {
@@ -162,7 +162,7 @@ void tell_finished(const Json& result, const Prepared& prepared) {
 }
 
 void tell_shares(const TrainingResult& result) {
-  const std::string shares = distribute::describe_shares(result.step_times);
+  const std::string shares = distribute::describe_step_breakdown(result.step_times);
   if (shares.empty()) return;
   std::cerr << shares << std::endl;
   const double input = input_share(result.step_times);

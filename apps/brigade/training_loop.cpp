@@ -114,10 +114,10 @@ std::optional<int> agreed_signal(const distribute::Strategy& strategy, std::opti
 }
 
 /// A count that goes on from checkpoint to checkpoint.
-train::Part counted(const std::string& name, std::int64_t& count) {
+train::Checkpointable counted(const std::string& name, std::int64_t& count) {
   return {.name = name,
-          .save = [&count] { return train::PartState{.tree = io::StateTree(count)}; },
-          .restore = [&count](const train::PartState& saved) { count = saved.tree.as_int64(); }};
+          .save = [&count] { return train::CheckpointableState{.tree = io::StateTree(count)}; },
+          .restore = [&count](const train::CheckpointableState& saved) { count = saved.tree.as_int64(); }};
 }
 
 }  // namespace
@@ -136,7 +136,7 @@ TrainingResult run_training(const Training& training, train::Progress& progress,
   state.add_model(training.step.model);
   state.add_optimizer(training.optimizer, training.step.optimizer);
   state.add_iterator("train", batches);
-  state.add_part(counted("examples", examples));
+  state.add(counted("examples", examples));
   const auto begun = start->attempt("the input to be where the checkpoint left it", [&] {
     return std::make_unique<train::MonitoredTrainingSession>(state,
                                                              session_options(training, losses));

@@ -51,7 +51,7 @@ def _trade(results):
     if not results["trade"]:
         return []
     phases = ["input", "compute", "wait", "communication", "update"]
-    lines = ["Two replicas that learn from JPEG files decoded meanwhile, by the threads that decode (in turns); shares of a step, %",
+    lines = ["Two replicas that learn from JPEG files decoded meanwhile, by the threads that decode (in turns); fractions of a step, %",
              f"  {'':<40} {'examples/s':>10} {'95 % interval':>17}  " + "  ".join(phases)]
     for entry in results["trade"]:
         spread = f"{entry['low']:.0f} - {entry['high']:.0f}"

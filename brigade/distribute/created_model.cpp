@@ -14,12 +14,12 @@ std::string_view mode_name(bool is_training) {
 
 }  // namespace
 
-std::vector<ModelPart> parts_of(std::span<const std::shared_ptr<torch::nn::Module>> replicas) {
+std::vector<ModuleMode> parts_of(std::span<const std::shared_ptr<torch::nn::Module>> replicas) {
   std::vector<torch::OrderedDict<std::string, std::shared_ptr<torch::nn::Module>>> modules;
   for (const auto& replica : replicas) modules.push_back(replica->named_modules());
-  std::vector<ModelPart> parts;
+  std::vector<ModuleMode> parts;
   for (const auto& first : modules.front()) {
-    ModelPart part{.name = first.key(), .is_training = {}};
+    ModuleMode part{.name = first.key(), .is_training = {}};
     for (const auto& of_replica : modules) {
       const auto* same = of_replica.find(first.key());
       if (same != nullptr)
@@ -30,8 +30,8 @@ std::vector<ModelPart> parts_of(std::span<const std::shared_ptr<torch::nn::Modul
   return parts;
 }
 
-CreatedModel::CreatedModel(Owner owner, std::vector<variables::Variable> variables,
-                           std::vector<ModelPart> parts)
+CreatedModel::CreatedModel(OwningStrategy owner, std::vector<variables::Variable> variables,
+                           std::vector<ModuleMode> parts)
     : owner_(std::move(owner)), variables_(std::move(variables)), parts_(std::move(parts)) {
   for (const variables::Variable& variable : variables_) {
     if (variable.storage()) parameters_.push_back(variable);
@@ -46,7 +46,7 @@ std::size_t CreatedModel::calling_replica() const {
 }
 
 void CreatedModel::check_modes() const {
-  for (const ModelPart& part : parts_) {
+  for (const ModuleMode& part : parts_) {
     const bool first = part.is_training.front()();
     for (std::size_t replica = 1; replica < part.is_training.size(); ++replica) {
       if (part.is_training[replica]() == first) continue;

@@ -9,19 +9,19 @@
 #include <string>
 #include <vector>
 
-#include "brigade/distribute/owner.h"
+#include "brigade/distribute/owning_strategy.h"
 #include "brigade/variables/variable.h"
 
 namespace brigade::distribute {
 
 /// A part of a model that is in training or in evaluation mode.
-struct ModelPart {
+struct ModuleMode {
   std::string name;                                ///< a submodule's; empty: the whole model
   std::vector<std::function<bool()>> is_training;  ///< [replica]
 };
 
 /// The modules of a model that was built once a replica, with their submodules.
-std::vector<ModelPart> parts_of(std::span<const std::shared_ptr<torch::nn::Module>> replicas);
+std::vector<ModuleMode> parts_of(std::span<const std::shared_ptr<torch::nn::Module>> replicas);
 
 /// What a strategy knows of a model that it made, whatever its type: enough to find, before and
 /// after each run, what would otherwise train another model without a word. Held by the model's
@@ -30,8 +30,8 @@ std::vector<ModelPart> parts_of(std::span<const std::shared_ptr<torch::nn::Modul
 /// Thread-safety: each replica from its own thread; `check_modes` outside of replicas.
 class CreatedModel {
  public:
-  CreatedModel(Owner owner, std::vector<variables::Variable> variables,
-               std::vector<ModelPart> parts);
+  CreatedModel(OwningStrategy owner, std::vector<variables::Variable> variables,
+               std::vector<ModuleMode> parts);
 
   /// All variables, buffers included.
   const std::vector<variables::Variable>& variables() const { return variables_; }
@@ -46,10 +46,10 @@ class CreatedModel {
   void check_untouched(int replica) const;
 
  private:
-  const Owner owner_;
+  const OwningStrategy owner_;
   const std::vector<variables::Variable> variables_;
   std::vector<variables::Variable> parameters_;  // those that replicas keep equal
-  const std::vector<ModelPart> parts_;
+  const std::vector<ModuleMode> parts_;
 };
 
 }  // namespace brigade::distribute

@@ -11,7 +11,7 @@
 #include "brigade/base/strings.h"
 #include "brigade/comm/local/accumulation.h"
 #include "brigade/comm/local/reduce_kernel.h"
-#include "brigade/comm/small_values.h"
+#include "brigade/comm/small_collectives.h"
 #include "brigade/distribute/strategy.h"
 
 namespace brigade::distribute {

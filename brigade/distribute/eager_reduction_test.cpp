@@ -64,7 +64,7 @@ class CountedStrategy : public Strategy {
       : Strategy({.name = "counted",
                   .devices = plain_cpus(replicas),
                   .sharing = variables::Sharing::kOneStorage,
-                  .update = StrategyParts::Update::kShares,
+                  .update = StrategyParts::Update::kSharded,
                   .timeout = std::chrono::seconds(60),
                   .spin = std::chrono::microseconds(0),
                   .workers = std::move(workers)}),

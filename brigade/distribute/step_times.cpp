@@ -18,8 +18,8 @@ bool differ_much(std::span<const StepTimes> replicas) {
   return std::any_of(comm::kStepPhases.begin(), comm::kStepPhases.end(), [&](StepPhase phase) {
     const auto [least, most] = std::minmax_element(
         replicas.begin(), replicas.end(),
-        [&](const auto& a, const auto& b) { return a.share(phase) < b.share(phase); });
-    return most->share(phase) - least->share(phase) > kMuch;
+        [&](const auto& a, const auto& b) { return a.fraction(phase) < b.fraction(phase); });
+    return most->fraction(phase) - least->fraction(phase) > kMuch;
   });
 }
 
@@ -35,7 +35,7 @@ std::string shares_of(const StepTimes& times) {
   std::string text;
   for (const StepPhase phase : comm::kStepPhases) {
     text += base::str_cat(text.empty() ? "" : ", ", phase, " ",
-                          std::lround(100.0 * times.share(phase)), " %");
+                          std::lround(100.0 * times.fraction(phase)), " %");
   }
   return text;
 }
@@ -48,14 +48,14 @@ std::chrono::nanoseconds StepTimes::total() const {
   return sum;
 }
 
-double StepTimes::share(StepPhase phase) const {
+double StepTimes::fraction(StepPhase phase) const {
   const auto whole = static_cast<double>(total().count());
   return whole > 0.0 ? static_cast<double>(spent(phase).count()) / whole : 0.0;
 }
 
-std::string describe_shares(std::span<const StepTimes> replicas) {
+std::string describe_step_breakdown(std::span<const StepTimes> replicas) {
   if (sum_of(replicas).total().count() == 0) return "";
-  std::string text = "shares of a step  ";
+  std::string text = "step breakdown  ";
   if (!differ_much(replicas)) return text + shares_of(sum_of(replicas));
   for (std::size_t i = 0; i < replicas.size(); ++i) {
     text += base::str_cat(i == 0 ? "" : "; ", "replica ", i, ": ", shares_of(replicas[i]));

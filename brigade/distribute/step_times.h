@@ -33,12 +33,12 @@ struct StepTimes {
   }
   std::chrono::nanoseconds total() const;
   /// Of the whole, 0 to 1; 0 if nothing was measured. The phases' shares add up to 1.
-  double share(comm::StepPhase phase) const;
+  double fraction(comm::StepPhase phase) const;
 };
 
-/// The replicas' times for people: "shares of a step  input 1 %, compute 90 %, wait 3 %,
+/// The replicas' times for people: "step breakdown  input 1 %, compute 90 %, wait 3 %,
 /// communication 2 %, update 4 %"; by replica if two differ in a phase by more than 10 % of a step.
 /// Empty if nothing was measured.
-std::string describe_shares(std::span<const StepTimes> replicas);
+std::string describe_step_breakdown(std::span<const StepTimes> replicas);
 
 }  // namespace brigade::distribute

@@ -33,7 +33,7 @@ StepTimes times_of(int input, int compute, int wait, int communication, int upda
 
 double sum_of_shares(const StepTimes& times) {
   return std::accumulate(comm::kStepPhases.begin(), comm::kStepPhases.end(), 0.0,
-                         [&](double sum, StepPhase phase) { return sum + times.share(phase); });
+                         [&](double sum, StepPhase phase) { return sum + times.fraction(phase); });
 }
 
 struct Case {
@@ -82,12 +82,12 @@ TEST_P(EveryStrategy, SharesOfAStepAddUpToOneInEachReplica) {
     EXPECT_EQ(times.steps, 3);
     EXPECT_NEAR(sum_of_shares(times), 1.0, 1e-9);
     EXPECT_EQ(times.total(), replicas.front().total()) << "a step takes all replicas as long";
-    EXPECT_GT(times.share(StepPhase::kInput), 0.0);
-    EXPECT_GT(times.share(StepPhase::kCompute), 0.0);
-    EXPECT_EQ(times.share(StepPhase::kWait) > 0.0, GetParam().has_peers);
-    EXPECT_EQ(times.share(StepPhase::kCommunication) > 0.0, GetParam().has_peers);
+    EXPECT_GT(times.fraction(StepPhase::kInput), 0.0);
+    EXPECT_GT(times.fraction(StepPhase::kCompute), 0.0);
+    EXPECT_EQ(times.fraction(StepPhase::kWait) > 0.0, GetParam().has_peers);
+    EXPECT_EQ(times.fraction(StepPhase::kCommunication) > 0.0, GetParam().has_peers);
   }
-  EXPECT_GT(replicas.front().share(StepPhase::kUpdate), 0.0);
+  EXPECT_GT(replicas.front().fraction(StepPhase::kUpdate), 0.0);
 }
 
 TEST_P(StrategyOfTwo, TheOthersWaitForASlowReplica) {
@@ -99,9 +99,9 @@ TEST_P(StrategyOfTwo, TheOthersWaitForASlowReplica) {
       if (context.replica_id() == slow) spend(milliseconds(60));
     });
     const std::vector<StepTimes> replicas = strategy_->step_times();
-    EXPECT_GT(replicas[slow].share(StepPhase::kCompute), 0.5) << describe_shares(replicas);
-    EXPECT_GT(replicas[1 - slow].share(StepPhase::kWait), 0.5) << describe_shares(replicas);
-    EXPECT_LT(replicas[slow].share(StepPhase::kWait), 0.5) << describe_shares(replicas);
+    EXPECT_GT(replicas[slow].fraction(StepPhase::kCompute), 0.5) << describe_step_breakdown(replicas);
+    EXPECT_GT(replicas[1 - slow].fraction(StepPhase::kWait), 0.5) << describe_step_breakdown(replicas);
+    EXPECT_LT(replicas[slow].fraction(StepPhase::kWait), 0.5) << describe_step_breakdown(replicas);
   }
 }
 
@@ -156,8 +156,8 @@ TEST(StepTimes, WhatAMergeCallDoesForAllIsCommunicationAndTheOthersWait) {
     context.merge_call([](Strategy&) { spend(milliseconds(60)); });
   });
   const std::vector<StepTimes> replicas = strategy.step_times();
-  EXPECT_GT(replicas[0].share(StepPhase::kCommunication), 0.5) << describe_shares(replicas);
-  EXPECT_GT(replicas[1].share(StepPhase::kWait), 0.5) << describe_shares(replicas);
+  EXPECT_GT(replicas[0].fraction(StepPhase::kCommunication), 0.5) << describe_step_breakdown(replicas);
+  EXPECT_GT(replicas[1].fraction(StepPhase::kWait), 0.5) << describe_step_breakdown(replicas);
 }
 
 TEST(StepTimes, AreNotReadWhileReplicasRun) {
@@ -174,21 +174,21 @@ TEST(StepTimes, AreNotReadWhileReplicasRun) {
 TEST(DescribeShares, IsOneLineForReplicasThatAreAlike) {
   const std::vector<StepTimes> replicas{times_of(10, 900, 30, 20, 40),
                                         times_of(10, 880, 50, 20, 40)};
-  EXPECT_EQ(describe_shares(replicas),
-            "shares of a step  input 1 %, compute 89 %, wait 4 %, communication 2 %, update 4 %");
+  EXPECT_EQ(describe_step_breakdown(replicas),
+            "step breakdown  input 1 %, compute 89 %, wait 4 %, communication 2 %, update 4 %");
 }
 
 TEST(DescribeShares, NamesReplicasThatDifferMuch) {
   const std::vector<StepTimes> replicas{times_of(0, 90, 0, 0, 10), times_of(0, 50, 40, 0, 10)};
   EXPECT_EQ(
-      describe_shares(replicas),
-      "shares of a step  replica 0: input 0 %, compute 90 %, wait 0 %, communication 0 %, update "
+      describe_step_breakdown(replicas),
+      "step breakdown  replica 0: input 0 %, compute 90 %, wait 0 %, communication 0 %, update "
       "10 %; replica 1: input 0 %, compute 50 %, wait 40 %, communication 0 %, update 10 %");
 }
 
 TEST(DescribeShares, IsEmptyIfNothingWasMeasured) {
-  EXPECT_EQ(describe_shares(std::vector<StepTimes>(2)), "");
-  EXPECT_EQ(StepTimes{}.share(StepPhase::kCompute), 0.0);
+  EXPECT_EQ(describe_step_breakdown(std::vector<StepTimes>(2)), "");
+  EXPECT_EQ(StepTimes{}.fraction(StepPhase::kCompute), 0.0);
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 #include "brigade/comm/local/local_group.h"
 #include "brigade/comm/nccl/nccl.h"
 #include "brigade/device/random_scope.h"
-#include "brigade/distribute/failure.h"
+#include "brigade/distribute/replica_failure.h"
 #include "brigade/distribute/replica_runner.h"
 #include "brigade/distribute/replica_stream.h"
 #include "brigade/distribute/worker_agreement.h"
@@ -123,12 +123,12 @@ struct Strategy::Engine {
       const std::shared_ptr<optim::OptimizerState>& state) {
     using Update = StrategyParts::Update;
     const int optimizer = optimizers_made++;
-    if (parts.workers && parts.update == Update::kShares)
+    if (parts.workers && parts.update == Update::kSharded)
       return make_worker_synchronizer(group, state, parts.workers, optimizer);
     if (parts.update == Update::kController)
       return make_controller_synchronizer(group, state, parts.cross_device_ops);
     std::unique_ptr<GradientSynchronizer> synchronizer;
-    if (parts.update == Update::kShares && runner.replicas() > 1) {
+    if (parts.update == Update::kSharded && runner.replicas() > 1) {
       synchronizer = make_sharded_synchronizer(group, state);
     } else {
       std::vector<comm::Communicator*> borrowed;
@@ -152,7 +152,7 @@ struct Strategy::Engine {
   }
 
   /// The one way out of a run, done or failed: the next one finds all as new.
-  void end_run(StepOutcome outcome, const FirstFailure& failure) noexcept {
+  void end_run(StepOutcome outcome, const ReplicaFailure& failure) noexcept {
     std::erase_if(synchronizers, [](const auto& synchronizer) { return synchronizer.expired(); });
     for (const auto& synchronizer : synchronizers) outcome = synchronizer.lock()->end_step(outcome);
     if (outcome == StepOutcome::kFailed && parts.workers)
@@ -209,7 +209,7 @@ struct Strategy::Engine {
 /// A run from its beginning to its end, however it is left.
 class Strategy::RunScope {
  public:
-  RunScope(Engine& engine, const FirstFailure& failure)
+  RunScope(Engine& engine, const ReplicaFailure& failure)
       : engine_(engine), failure_(failure), exceptions_(std::uncaught_exceptions()) {
     engine_.begin_run();
   }
@@ -222,7 +222,7 @@ class Strategy::RunScope {
 
  private:
   Engine& engine_;
-  const FirstFailure& failure_;
+  const ReplicaFailure& failure_;
   const int exceptions_;
 };
 
@@ -247,7 +247,7 @@ int Strategy::num_workers() const {
 int Strategy::worker_index() const {
   return workers() ? workers()->index() : 0;
 }
-InputPlace Strategy::input_place() const {
+WorkerLayout Strategy::worker_layout() const {
   if (!workers()) return {.replicas = replica_range()};
   return {.replicas = replica_range(),
           .num_workers = num_workers(),
@@ -353,9 +353,9 @@ std::vector<variables::Variable> Strategy::adopt(
 }
 
 std::shared_ptr<const CreatedModel> Strategy::keep(std::vector<variables::Variable> variables,
-                                                   std::vector<ModelPart> parts) {
+                                                   std::vector<ModuleMode> parts) {
   auto model =
-      std::make_shared<const CreatedModel>(Owner(*this), std::move(variables), std::move(parts));
+      std::make_shared<const CreatedModel>(OwningStrategy(*this), std::move(variables), std::move(parts));
   std::erase_if(engine_->models, [](const auto& known) { return known.expired(); });
   engine_->models.push_back(model);
   return model;
@@ -438,7 +438,7 @@ Optimizer Strategy::make_optimizer(std::span<const variables::Variable> variable
   for (const variables::Variable& variable : variables) {
     check_argument(engine_->store.owns(variable),
                    base::str_cat("Variable '", variable.name(), "' is not the strategy's ",
-                                 Owner(*this).description(),
+                                 OwningStrategy(*this).description(),
                                  ": give its optimizers variables of "
                                  "models that it created, or that were made in its scope()."));
     const bool is_new = variable.trainable() == variables::Trainable::kNo && variable.storage() &&
@@ -454,7 +454,7 @@ Optimizer Strategy::make_optimizer(std::span<const variables::Variable> variable
   auto state = std::make_shared<optim::OptimizerState>(std::move(rule), variables, options.groups);
   std::shared_ptr<GradientSynchronizer> synchronizer = engine_->make_synchronizer(state);
   engine_->synchronizers.push_back(synchronizer);
-  return Optimizer(std::move(state), std::move(synchronizer), options, Owner(*this));
+  return Optimizer(std::move(state), std::move(synchronizer), options, OwningStrategy(*this));
 }
 
 void Strategy::run_replicas(const std::optional<ExampleCounts>& examples,
@@ -475,7 +475,7 @@ void Strategy::run_replicas(const std::optional<ExampleCounts>& examples,
   const std::optional<at::ThreadLocalState> callers_state =
       alone ? std::nullopt : std::optional<at::ThreadLocalState>(std::in_place);
   const base::Ambient callers_ambient = base::ambient();
-  FirstFailure failure;
+  ReplicaFailure failure;
 
   const auto run_replica = [&](int replica) {
     // Replica 0 runs on the caller's thread, whose state is in place.

@@ -45,7 +45,7 @@ struct StrategyParts {
   variables::Caching caching = variables::Caching::kWhereNeeded;
   /// How gradients meet and who updates.
   enum class Update {
-    kShares,     ///< each replica reduces and updates 1/R of shared memory
+    kSharded,     ///< each replica reduces and updates 1/R of shared memory
     kReplicas,   ///< gradients are all-reduced and every replica updates its own copy
     kController  ///< gradients travel to the controller, where the only home is updated
   } update = Update::kReplicas;
@@ -190,7 +190,7 @@ class Strategy {
     BuiltFunction built = build_variables(
         name, [&] { Module::call_function(function, variables::Mode::kTraining, examples...); });
     std::vector<std::shared_ptr<Module>> modules;
-    ModelPart whole;
+    ModuleMode whole;
     for (int replica = 0; replica < num_local_replicas(); ++replica) {
       modules.push_back(std::make_shared<Module>(function, built.scope, variable_store()));
       whole.is_training.emplace_back([module = modules.back()] { return module->is_training(); });
@@ -274,7 +274,7 @@ class Strategy {
         "or tuples and pairs of these.");
     if constexpr (input::Splittable<B>)
       return DistributedDataset<B>(dataset, torch_devices(), seed(), BatchKind::kGlobal,
-                                   step_meter(), input_place(), options,
+                                   step_meter(), worker_layout(), options,
                                    epoch_counter(dataset.node(), dataset.node()->pipeline()));
   }
   /// The dataset that `make` returns, called once in every worker, or for every replica
@@ -290,12 +290,12 @@ class Strategy {
     auto epochs = epoch_counter(datasets.front().node(), datasets.front().node()->pipeline());
     return DistributedDataset<typename Made::Element>(std::move(datasets), torch_devices(), seed(),
                                                       BatchKind::kPerReplica, step_meter(),
-                                                      input_place(), options, std::move(epochs));
+                                                      worker_layout(), options, std::move(epochs));
   }
   /// This process's shares of one global batch that every worker has, on its replicas' devices.
   template <class B>
-  PerReplica<B> cut_batch(const B& batch) const {
-    return cut(batch, replica_range(), torch_devices());
+  PerReplica<B> split_batch(const B& batch) const {
+    return split_for_replicas(batch, replica_range(), torch_devices());
   }
 
   std::uint64_t seed() const;
@@ -329,7 +329,7 @@ class Strategy {
   variables::VariableStore& variable_store() const;
   void build_replicas(const std::function<void()>& build_one);
   std::shared_ptr<const CreatedModel> keep(std::vector<variables::Variable> variables,
-                                           std::vector<ModelPart> parts);
+                                           std::vector<ModuleMode> parts);
   void check_outside(std::string_view made) const;
   std::vector<variables::Variable> adopt(
       std::span<const std::shared_ptr<torch::nn::Module>> modules, const std::string& name);
@@ -343,7 +343,7 @@ class Strategy {
   std::shared_ptr<StepMeter> step_meter() const;
   std::shared_ptr<EpochCounter> epoch_counter(const std::shared_ptr<const void>& dataset,
                                               const data::PipelineDescription& pipeline) const;
-  InputPlace input_place() const;
+  WorkerLayout worker_layout() const;
   std::vector<InputContext> input_contexts(const InputOptions& options) const;
   at::Tensor summed_over_workers(at::Tensor sum) const;
   at::Tensor extreme_of(comm::ReduceOp op, const std::vector<at::Tensor>& parts,

@@ -58,14 +58,14 @@ AutoShard choose_auto_shard(AutoShardPolicy asked, const data::ShardingInfo& sha
   return {asked, ""};
 }
 
-AutoShardPolicy auto_shard_at(const InputPlace& place, AutoShardPolicy asked,
+AutoShardPolicy auto_shard_at(const WorkerLayout& place, AutoShardPolicy asked,
                               const data::ShardingInfo& sharding) {
   const AutoShard chosen = choose_auto_shard(asked, sharding, place.num_workers);
   if (place.worker == 0 && !chosen.notice.empty()) base::log_info(chosen.notice);
   return chosen.policy;
 }
 
-data::Shard shard_of(const InputPlace& place, AutoShardPolicy policy) {
+data::Shard shard_of(const WorkerLayout& place, AutoShardPolicy policy) {
   if (policy != AutoShardPolicy::kFile && policy != AutoShardPolicy::kHint) return {};
   return {.by = policy == AutoShardPolicy::kFile ? data::ShardBy::kFiles : data::ShardBy::kHint,
           .count = place.num_workers,

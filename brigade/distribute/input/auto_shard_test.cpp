@@ -75,7 +75,7 @@ TEST(AutoShard, OneWorkerLogsWhatAllHaveChosen) {
 }
 
 TEST(AutoShard, AWorkersPartIsItsNumber) {
-  const InputPlace place{.num_workers = 3, .worker = 2};
+  const WorkerLayout place{.num_workers = 3, .worker = 2};
   EXPECT_EQ(shard_of(place, AutoShardPolicy::kFile),
             (data::Shard{.by = data::ShardBy::kFiles, .count = 3, .index = 2}));
   EXPECT_EQ(shard_of(place, AutoShardPolicy::kHint),

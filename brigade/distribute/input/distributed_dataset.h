@@ -16,13 +16,13 @@
 #include "brigade/distribute/input/distributed_iterator.h"
 #include "brigade/distribute/input/input_options.h"
 #include "brigade/distribute/per_replica.h"
-#include "brigade/distribute/input/share_drawer.h"
+#include "brigade/distribute/input/step_input_reader.h"
 #include "brigade/distribute/step_meter.h"
 
 namespace brigade::distribute {
 
 /// How a walk over a distributed dataset runs.
-struct DistributedWalkOptions {
+struct DistributedIteratorOptions {
   /// Whoever cancels it ends every wait for data: `next` then throws kCancelled. Unset: nobody.
   std::optional<concurrency::CancelToken> cancel{};
   /// What `DistributedIterator::stats` counts, and what `kAutotune` may take; unset budgets are
@@ -44,7 +44,7 @@ class DistributedDataset {
   /// ask. `datasets` is one, or one for each device.
   DistributedDataset(std::vector<data::Dataset<B>> datasets, std::vector<c10::Device> devices,
                      std::uint64_t seed, BatchKind kind, std::shared_ptr<StepMeter> meter = nullptr,
-                     InputPlace place = {}, InputOptions options = {},
+                     WorkerLayout place = {}, InputOptions options = {},
                      std::shared_ptr<EpochCounter> epochs = std::make_shared<EpochCounter>())
       : input_{.datasets = std::move(datasets),
                .devices = std::move(devices),
@@ -61,7 +61,7 @@ class DistributedDataset {
   }
   DistributedDataset(data::Dataset<B> dataset, std::vector<c10::Device> devices, std::uint64_t seed,
                      BatchKind kind, std::shared_ptr<StepMeter> meter = nullptr,
-                     InputPlace place = {}, InputOptions options = {},
+                     WorkerLayout place = {}, InputOptions options = {},
                      std::shared_ptr<EpochCounter> epochs = std::make_shared<EpochCounter>())
       : DistributedDataset(std::vector{std::move(dataset)}, std::move(devices), seed, kind,
                            std::move(meter), std::move(place), options, std::move(epochs)) {}
@@ -72,12 +72,12 @@ class DistributedDataset {
   /// pictures on GPUs, where they cost the host nothing. Shares keep their number of examples. On a
   /// dataset that has a function, `function` is called on what that one makes. Epochs are counted
   /// together with this dataset's.
-  DistributedDataset map_on_replica(ShareFunction<B> function) const {
+  DistributedDataset map_on_replica(ReplicaMapFunction<B> function) const {
     check_argument(static_cast<bool>(function), "map_on_replica needs a function.");
     DistributedDataset mapped = *this;
     if (input_.function) {
       function = [first = input_.function, second = std::move(function)](B share,
-                                                                         ShareContext& context) {
+                                                                         ReplicaMapContext& context) {
         return second(first(std::move(share), context), context);
       };
     }
@@ -90,13 +90,13 @@ class DistributedDataset {
   ///   auto walk = dataset.iterator({.stages = {.count = data::StagesOptions::Count::kAll}});
   ///   ...
   ///   std::cout << data::describe(walk.stats());
-  DistributedIterator<B> iterator(const DistributedWalkOptions& options = {}) const {
+  DistributedIterator<B> iterator(const DistributedIteratorOptions& options = {}) const {
     return {input_,
             {.seed = seed_, .epoch = input_.epochs->take(), .cancel = options.cancel},
             options.stages};
   }
   DistributedIterator<B> iterator(concurrency::CancelToken cancel) const {
-    return iterator(DistributedWalkOptions{.cancel = std::move(cancel)});
+    return iterator(DistributedIteratorOptions{.cancel = std::move(cancel)});
   }
 
   /// Global batches in one epoch, or data::kInfinite, or data::kUnknown: which it is where the

@@ -316,7 +316,7 @@ TEST(DistributedDataset, AStrategysDatasetIsCutForItsReplicas) {
 // One law for all ways to make batches ahead: nothing that a step sees depends on it.
 TEST(DistributedDataset, BatchesMadeAheadAreTheSameAndResumeExactly) {
   const auto batches = numbers_to(60).shuffle(20).batch(7).prefetch(2);
-  const auto add_noise = [](const at::Tensor& share, ShareContext& context) {
+  const auto add_noise = [](const at::Tensor& share, ReplicaMapContext& context) {
     return share * 1'000 + static_cast<std::int64_t>(context.rng.uniform_below(500)) +
            at::randint(500, share.sizes(), share.options());
   };
@@ -362,10 +362,10 @@ TEST(DistributedDataset, ALoopLeftEarlyLeavesNoStagingThread) {
 TEST(DistributedDataset, AFunctionOnReplicasSeesEachShareAndCountsEpochs) {
   const auto plain = distributed(numbers_to(3).batch(2), 2);
   const auto mapped = plain
-                          .map_on_replica([](const at::Tensor& share, ShareContext& context) {
+                          .map_on_replica([](const at::Tensor& share, ReplicaMapContext& context) {
                             return share + 100 * (context.replica + 1);
                           })
-                          .map_on_replica([](const at::Tensor& share, ShareContext& context) {
+                          .map_on_replica([](const at::Tensor& share, ReplicaMapContext& context) {
                             return share * 10 + static_cast<std::int64_t>(context.epoch);
                           });
   EXPECT_EQ(all_shares(mapped), (std::vector<Shares>{{{1000}, {2010}}, {{1020}, {}}}));
@@ -374,7 +374,7 @@ TEST(DistributedDataset, AFunctionOnReplicasSeesEachShareAndCountsEpochs) {
   EXPECT_EQ(mapped.cardinality(), 2);
   const Error error = error_from([&] {
     all_shares(plain.map_on_replica(
-        [](const at::Tensor& share, ShareContext&) { return share.narrow(0, 0, 0); }));
+        [](const at::Tensor& share, ReplicaMapContext&) { return share.narrow(0, 0, 0); }));
   });
   EXPECT_TRUE(says(error, "replica 0 at step 0 of epoch 3: the function made 0 examples of 1"))
       << error.what();

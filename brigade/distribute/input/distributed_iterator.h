@@ -15,11 +15,11 @@
 #include "brigade/data/runtime/stages.h"
 #include "brigade/distribute/input/input_agreement.h"
 #include "brigade/distribute/input/input_options.h"
-#include "brigade/distribute/input/input_turns.h"
+#include "brigade/distribute/input/input_coordinator.h"
 #include "brigade/distribute/per_replica.h"
 #include "brigade/distribute/replica_context.h"
-#include "brigade/distribute/input/share_drawer.h"
-#include "brigade/distribute/input/staged_turns.h"
+#include "brigade/distribute/input/step_input_reader.h"
+#include "brigade/distribute/input/step_input_prefetcher.h"
 #include "brigade/distribute/step_meter.h"
 #include "brigade/input/split.h"
 #include "brigade/input/tensor_structure.h"  // how batches of tensors come apart
@@ -31,7 +31,7 @@ namespace brigade::distribute {
 /// This process's replicas' shares of a global batch, on their devices, with all replicas' count of
 /// examples. By `input::split_sizes` over the replicas of all workers.
 template <class B>
-PerReplica<B> cut(const B& batch, const ReplicaRange& replicas,
+PerReplica<B> split_for_replicas(const B& batch, const ReplicaRange& replicas,
                   std::span<const c10::Device> devices) {
   std::vector<B> all = input::split(batch, replicas.total);
   std::vector<B> shares;
@@ -54,7 +54,7 @@ PerReplica<B> cut(const B& batch, const ReplicaRange& replicas,
 ///
 /// Where a replica is on a GPU, or `InputOptions::per_replica_buffer_size` says so, the next
 /// batches are made on a thread of the iterator's own while the step computes, and copied by
-/// streams of their own: see StagedTurns. The order, the end, errors and saved positions are the
+/// streams of their own: see StepInputPrefetcher. The order, the end, errors and saved positions are the
 /// same.
 ///
 /// With several workers that share the dataset out by data, each walks over the same global batches
@@ -78,7 +78,7 @@ class DistributedIterator {
         turns_(input_.place, input_.kind == BatchKind::kPerReplica || input_.has_shard()
                                  ? InputSource::kOwn
                                  : InputSource::kSameForAll),
-        walk_(std::make_unique<StagedTurns<B>>(input_, start, stages)) {}
+        walk_(std::make_unique<StepInputPrefetcher<B>>(input_, start, stages)) {}
 
   /// The replicas' shares of the next global batch, with their counts of examples, or nothing at
   /// the end. Throws kFailedPrecondition in a replica, and kInvalidArgument in all workers where
@@ -104,7 +104,7 @@ class DistributedIterator {
   }
 
   /// What each step of this worker's input did since the walk began, sources first, for
-  /// `data::describe` and `data::bottleneck`: all steps if `DistributedWalkOptions::stages` asks
+  /// `data::describe` and `data::bottleneck`: all steps if `DistributedIteratorOptions::stages` asks
   /// for kAll, otherwise those that `kAutotune` adjusts. Where each replica has a pipeline of its
   /// own, one behind the other, with "replica 3: " before the names. For how long the replicas
   /// waited, see `Strategy::step_times`.
@@ -122,7 +122,7 @@ class DistributedIterator {
     if (input_.epochs) input_.epochs->has_reached(walk_->epoch());
   }
 
-  InputNature nature() const {
+  InputDescription nature() const {
     const data::Dataset<B>& dataset = input_.datasets.front();
     return {.kind = input_.kind,
             .replication = input_.options.replication,
@@ -146,7 +146,7 @@ class DistributedIterator {
 
   std::optional<PerReplica<B>> cut_next() {
     return read_own([&]() -> std::optional<PerReplica<B>> {
-      Turn<B> turn = walk_->next();
+      StepInput<B> turn = walk_->next();
       if (!turn.has_data()) return std::nullopt;
       return PerReplica<B>(received(std::move(turn.shares)), std::move(turn.examples));
     });
@@ -154,7 +154,7 @@ class DistributedIterator {
 
   std::optional<PerReplica<B>> collect_next() {
     for (;;) {
-      Turn<B> turn = read_own([&] { return walk_->next(); });
+      StepInput<B> turn = read_own([&] { return walk_->next(); });
       if (!turn.has_data()) turn.examples.local.clear();
       const auto agreed = turns_.agree(turn.examples.local);
       if (!agreed.somebody_has_data) return std::nullopt;
@@ -167,7 +167,7 @@ class DistributedIterator {
   }
 
   /// The shares, for use on the caller's streams; batches of none for replicas without one.
-  std::vector<B> received(std::vector<std::optional<PlacedShare<B>>> placed) {
+  std::vector<B> received(std::vector<std::optional<DeviceBatch<B>>> placed) {
     placed.resize(input_.devices.size());
     std::vector<std::optional<B>> shares(placed.size());
     for (std::size_t i = 0; i < placed.size(); ++i) {
@@ -208,8 +208,8 @@ class DistributedIterator {
       "an empty one looks like: give every worker at least one.";
 
   DistributedInput<B> input_;
-  InputTurns turns_;
-  std::unique_ptr<StagedTurns<B>> walk_;  // its thread knows where it lies
+  InputCoordinator turns_;
+  std::unique_ptr<StepInputPrefetcher<B>> walk_;  // its thread knows where it lies
   std::optional<B> none_;                 // a batch without examples
 };
 

@@ -23,7 +23,7 @@ constexpr std::string_view kEpoch = "epoch";
 constexpr std::string_view kKind = "kind of input";
 constexpr std::string_view kReplication = "InputReplication";
 
-Facts facts_of(const InputNature& own) {
+Facts facts_of(const InputDescription& own) {
   using Policy = AutoShardPolicy;
   if (own.kind == BatchKind::kPerReplica) {
     const bool is_shared = own.replication == InputReplication::kPerWorker;
@@ -65,7 +65,7 @@ std::string difference(const comm::FactDifference& found) {
 
 }  // namespace
 
-void check_same_input(comm::Communicator& workers, const InputNature& own) {
+void check_same_input(comm::Communicator& workers, const InputDescription& own) {
   const auto found = comm::find_difference(workers, facts_of(own));
   if (found) throw Error(ErrorCode::kInvalidArgument, difference(*found));
 }

@@ -12,7 +12,7 @@ namespace brigade::distribute {
 /// lost nor seen twice, and for all to come to the same collectives.
 ///
 /// Thread-safety: a value.
-struct InputNature {
+struct InputDescription {
   BatchKind kind = BatchKind::kGlobal;
   InputReplication replication = InputReplication::kPerWorker;
   // Of datasets of global batches:
@@ -29,6 +29,6 @@ struct InputNature {
 /// Datasets from a function may differ from worker to worker. By data and by hint the same elements
 /// must come in the same order; by file the same list must be read in the same way; with kOff each
 /// worker may have a dataset of its own, of as many batches.
-void check_same_input(comm::Communicator& workers, const InputNature& own);
+void check_same_input(comm::Communicator& workers, const InputDescription& own);
 
 }  // namespace brigade::distribute

@@ -12,12 +12,12 @@ namespace {
 
 using Steps = std::vector<std::string>;
 
-InputNature by(AutoShardPolicy policy, const Steps& steps = {"numbers", "batch(4)"}) {
+InputDescription by(AutoShardPolicy policy, const Steps& steps = {"numbers", "batch(4)"}) {
   return {.policy = policy, .pipeline = {steps.begin(), steps.end()}, .cardinality = 3};
 }
 
 /// What each worker's comparison throws; an empty text where it throws nothing.
-std::vector<std::string> compared(const std::vector<InputNature>& inputs) {
+std::vector<std::string> compared(const std::vector<InputDescription>& inputs) {
   auto group = std::make_shared<comm::LocalGroup>(
       static_cast<int>(inputs.size()),
       comm::LocalGroupOptions{.timeout = std::chrono::seconds(60), .spin = {}});
@@ -33,11 +33,11 @@ std::vector<std::string> compared(const std::vector<InputNature>& inputs) {
   return texts;
 }
 
-void expect_agreed(const InputNature& first, const InputNature& second) {
+void expect_agreed(const InputDescription& first, const InputDescription& second) {
   for (const std::string& text : compared({first, second})) EXPECT_EQ(text, "");
 }
 
-void expect_refused(const InputNature& first, const InputNature& second, const std::string& text) {
+void expect_refused(const InputDescription& first, const InputDescription& second, const std::string& text) {
   for (const std::string& each : compared({first, first, second}))
     EXPECT_NE(each.find(text), std::string::npos) << each << "\nlacks: " << text;
 }
@@ -51,11 +51,11 @@ TEST(InputAgreement, EqualInputsGoTogether) {
 TEST(InputAgreement, WorkersMustShareOutInTheSameWay) {
   expect_refused(by(AutoShardPolicy::kFile), by(AutoShardPolicy::kData),
                  "worker 2 has another way to share out than worker 0, data and not file");
-  InputNature from_function{.kind = BatchKind::kPerReplica};
+  InputDescription from_function{.kind = BatchKind::kPerReplica};
   expect_refused(
       by(AutoShardPolicy::kData), from_function,
       "another kind of input than worker 0, distribute_from_function and not distribute");
-  InputNature each = from_function;
+  InputDescription each = from_function;
   each.replication = InputReplication::kPerReplica;
   expect_refused(from_function, each,
                  "another InputReplication than worker 0, kPerReplica and not kPerWorker");
@@ -64,7 +64,7 @@ TEST(InputAgreement, WorkersMustShareOutInTheSameWay) {
 TEST(InputAgreement, DatasetsThatAreSharedOutMustBeTheSame) {
   for (const auto policy :
        {AutoShardPolicy::kFile, AutoShardPolicy::kData, AutoShardPolicy::kHint}) {
-    const InputNature own = by(policy);
+    const InputDescription own = by(policy);
     expect_refused(own, by(policy, {"numbers", "batch(5)"}),
                    "worker 2 has another step 2 of the dataset than worker 0, batch(5) and not "
                    "batch(4)");
@@ -76,7 +76,7 @@ TEST(InputAgreement, DatasetsThatAreSharedOutMustBeTheSame) {
 }
 
 TEST(InputAgreement, ListsOfFilesMustBeTheSame) {
-  InputNature own = by(AutoShardPolicy::kFile);
+  InputDescription own = by(AutoShardPolicy::kFile);
   own.files = 17;
   expect_refused(by(AutoShardPolicy::kFile), own,
                  "worker 2 has another list of files than worker 0, 17 and not 0");
@@ -84,19 +84,19 @@ TEST(InputAgreement, ListsOfFilesMustBeTheSame) {
 
 TEST(InputAgreement, TheOrderOfAnEpochMustBeTheSameWhereItDecides) {
   for (const auto policy : {AutoShardPolicy::kData, AutoShardPolicy::kHint}) {
-    InputNature later = by(policy);
+    InputDescription later = by(policy);
     later.epoch = 2;
     expect_refused(by(policy), later, "worker 2 has another epoch than worker 0, 2 and not 0");
   }
   for (const auto policy : {AutoShardPolicy::kFile, AutoShardPolicy::kOff}) {
-    InputNature later = by(policy);
+    InputDescription later = by(policy);
     later.epoch = 2;
     expect_agreed(by(policy), later);
   }
 }
 
 TEST(InputAgreement, WithoutSharingDatasetsMayDifferButNotInLength) {
-  InputNature other = by(AutoShardPolicy::kOff, {"others", "batch(2)"});
+  InputDescription other = by(AutoShardPolicy::kOff, {"others", "batch(2)"});
   expect_agreed(by(AutoShardPolicy::kOff), other);
   other.cardinality = 4;
   expect_refused(by(AutoShardPolicy::kOff), other,
@@ -104,8 +104,8 @@ TEST(InputAgreement, WithoutSharingDatasetsMayDifferButNotInLength) {
 }
 
 TEST(InputAgreement, FunctionsMayGiveEachWorkerItsOwn) {
-  InputNature one = by(AutoShardPolicy::kData);
-  InputNature other = by(AutoShardPolicy::kData, {"others"});
+  InputDescription one = by(AutoShardPolicy::kData);
+  InputDescription other = by(AutoShardPolicy::kData, {"others"});
   one.kind = other.kind = BatchKind::kPerReplica;
   other.cardinality = 5;
   other.epoch = 1;

@@ -67,7 +67,7 @@ int batches_ahead(const InputOptions& options, std::span<const c10::Device> devi
   return options.per_replica_buffer_size.value_or(all_on_cpu ? 0 : 1);
 }
 
-InputPlace with_replicas(InputPlace place, int replicas) {
+WorkerLayout with_replicas(WorkerLayout place, int replicas) {
   if (!place.workers) place.replicas = {.first = 0, .local = replicas, .total = replicas};
   return place;
 }

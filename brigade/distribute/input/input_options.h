@@ -88,7 +88,7 @@ void check_input_options(const InputOptions& options, BatchKind kind);
 int batches_ahead(const InputOptions& options, std::span<const c10::Device> devices);
 
 /// Whose part of the input an iterator gives out.
-struct InputPlace {
+struct WorkerLayout {
   ReplicaRange replicas;
   int num_workers = 1;
   int worker = 0;
@@ -99,6 +99,6 @@ struct InputPlace {
 };
 
 /// The place of the only worker, of `replicas` replicas; with several workers `place` as it is.
-InputPlace with_replicas(InputPlace place, int replicas);
+WorkerLayout with_replicas(WorkerLayout place, int replicas);
 
 }  // namespace brigade::distribute

@@ -100,7 +100,7 @@ void GradientBuckets::fill_variable(std::size_t variable, std::span<const at::Te
 void GradientBuckets::fill(std::span<const std::span<const at::Tensor>> parts, int share, int shares,
                        const std::vector<bool>& is_filled) {
   for (const Buffer& buffer : buffers_)
-    fill_part(buffer, parts, share_of({0, buffer.size}, share, shares), is_filled);
+    fill_part(buffer, parts, element_shard({0, buffer.size}, share, shares), is_filled);
   if (share == 0 && !buffers_.empty()) write_presence(parts);
 }
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "brigade/comm/process_communicator.h"
-#include "brigade/distribute/input/element_share.h"
+#include "brigade/distribute/input/element_shard.h"
 #include "brigade/optim/optimizer_state.h"
 
 namespace brigade::distribute {

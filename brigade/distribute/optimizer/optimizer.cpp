@@ -13,7 +13,7 @@
 #include "brigade/comm/local/accumulation.h"
 #include "brigade/comm/differentiable.h"
 #include "brigade/comm/local/reduce_kernel.h"
-#include "brigade/comm/small_values.h"
+#include "brigade/comm/small_collectives.h"
 #include "brigade/distribute/optimizer/gradient_ready_listener.h"
 #include "brigade/distribute/optimizer/gradient_accumulator.h"
 #include "brigade/distribute/optimizer/gradient_check.h"
@@ -46,7 +46,7 @@ std::vector<at::Tensor> laid_out(const Gradients& gradients) {
 
 struct Optimizer::Shared {
   Shared(const optim::OptimizerState& state, std::shared_ptr<GradientSynchronizer> how,
-         const OptimizerOptions& options, Owner maker)
+         const OptimizerOptions& options, OwningStrategy maker)
       : owner(std::move(maker)),
         synchronizer(std::move(how)),
         accumulate(options.accumulate),
@@ -164,7 +164,7 @@ struct Optimizer::Shared {
     std::int64_t updates = 0;
   };
 
-  const Owner owner;
+  const OwningStrategy owner;
   const std::shared_ptr<GradientSynchronizer> synchronizer;
   std::unique_ptr<GradientHooks> hooks;  // where the synchronizer takes gradients early
   const int accumulate;
@@ -229,7 +229,7 @@ std::size_t asking_replica() {
 
 Optimizer::Optimizer(std::shared_ptr<optim::OptimizerState> state,
                      std::shared_ptr<GradientSynchronizer> synchronizer, const OptimizerOptions& options,
-                     Owner owner)
+                     OwningStrategy owner)
     : state_(std::move(state)) {
   check(options);
   shared_ = std::make_shared<Shared>(*state_, std::move(synchronizer), options, std::move(owner));

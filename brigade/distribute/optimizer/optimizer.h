@@ -12,7 +12,7 @@
 
 #include "brigade/distribute/optimizer/gradients.h"
 #include "brigade/distribute/optimizer/loss_scale.h"
-#include "brigade/distribute/owner.h"
+#include "brigade/distribute/owning_strategy.h"
 #include "brigade/optim/optimizer_state.h"
 #include "brigade/variables/variable.h"
 
@@ -48,7 +48,7 @@ class Optimizer {
   /// For strategies. Throws kInvalidArgument if `accumulate` is less than 1 or `global_step` is not
   /// a single int64 that is not trained.
   Optimizer(std::shared_ptr<optim::OptimizerState> state, std::shared_ptr<GradientSynchronizer> synchronizer,
-            const OptimizerOptions& options, Owner owner);
+            const OptimizerOptions& options, OwningStrategy owner);
 
   /// One step down the gradient of `loss`: `apply_gradients(compute_gradients(loss, scale))`. With
   /// accumulation one micro-batch's part of it; every N-th call updates. Throws as those two.

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "brigade/comm/local/reduce_kernel.h"
-#include "brigade/distribute/input/element_share.h"
+#include "brigade/distribute/input/element_shard.h"
 #include "brigade/distribute/optimizer/gradient_synchronizer.h"
 #include "brigade/distribute/optimizer/gradient_presence.h"
 
@@ -34,7 +34,7 @@ class ShardedSynchronizer final : public GradientSynchronizer {
       known = known_anywhere();
       const comm::PhaseScope update(group_->clock(replica), comm::StepPhase::kUpdate);
       for (const optim::UpdateRun& run : state_->runs(known)) {
-        const ElementRange share = share_of({run.begin, run.end}, replica, group_->world_size());
+        const ElementRange share = element_shard({run.begin, run.end}, replica, group_->world_size());
         for (std::int64_t at = share.begin; at < share.end; at += kBlock) {
           apply_block(replica, run, {at, std::min(at + kBlock, share.end)}, state);
         }

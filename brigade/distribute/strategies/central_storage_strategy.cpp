@@ -2,7 +2,7 @@
 
 #include "brigade/base/log.h"
 #include "brigade/device/peer_access.h"
-#include "brigade/distribute/spin.h"
+#include "brigade/distribute/spin_duration.h"
 
 namespace brigade::distribute {
 
@@ -39,7 +39,7 @@ StrategyParts parts_of(const CentralStorageOptions& options) {
   const bool alone = devices.size() == 1 &&
                      devices.front().torch_device == controller.torch_device &&
                      options.caching == variables::Caching::kWhereNeeded;
-  const auto spin = spin_for(devices);
+  const auto spin = spin_duration(devices);
   return {.name = options.name,
           .devices = std::move(devices),
           .sharing = variables::Sharing::kController,

@@ -142,7 +142,7 @@ TEST(CentralStorageStrategy, CrossDeviceOpsAreAChoice) {
   const std::vector<std::shared_ptr<const comm::CrossDeviceOps>> choices = {
       std::make_shared<comm::ReductionToOneDevice>(),
       std::make_shared<comm::HierarchicalCopyAllReduce>(
-          comm::HierarchicalCopyOptions{.num_packs = 2, .group_size = 2}),
+          comm::HierarchicalCopyOptions{.num_buckets = 2, .group_size = 2}),
       std::make_shared<comm::AllReduce>()};
   for (const auto& ops : choices) {
     for (const Caching caching : {Caching::kWhereNeeded, Caching::kAlways}) {

@@ -4,7 +4,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/distribute/spin.h"
+#include "brigade/distribute/spin_duration.h"
 
 namespace brigade::distribute {
 
@@ -27,11 +27,11 @@ StrategyParts parts_of(const MirroredOptions& options) {
   check_argument(!on_cpu || cpus == static_cast<std::ptrdiff_t>(devices.size()),
                  "MirroredStrategy: the devices mix CPUs and GPUs, where the slowest sets the "
                  "pace; name one kind.");
-  const auto spin = spin_for(devices);
+  const auto spin = spin_duration(devices);
   return {.name = "mirrored",
           .devices = std::move(devices),
           .sharing = on_cpu ? variables::Sharing::kOneStorage : variables::Sharing::kOneCopyEach,
-          .update = on_cpu ? StrategyParts::Update::kShares : StrategyParts::Update::kReplicas,
+          .update = on_cpu ? StrategyParts::Update::kSharded : StrategyParts::Update::kReplicas,
           .cross_device_ops = options.cross_device_ops,
           .seed = options.seed,
           .placement = options.placement,

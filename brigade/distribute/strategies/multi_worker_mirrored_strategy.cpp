@@ -10,7 +10,7 @@
 #include "brigade/base/strings.h"
 #include "brigade/cluster/resolver.h"
 #include "brigade/comm/worker_facts.h"
-#include "brigade/distribute/spin.h"
+#include "brigade/distribute/spin_duration.h"
 
 namespace brigade::distribute {
 
@@ -125,12 +125,12 @@ StrategyParts parts_of(std::shared_ptr<cluster::Membership> membership,
   check_argument(!on_cpu || cpus == static_cast<std::ptrdiff_t>(devices.size()),
                  "MultiWorkerMirroredStrategy: the devices mix CPUs and GPUs, where the slowest "
                  "sets the pace; name one kind.");
-  const auto spin = spin_for(devices);
+  const auto spin = spin_duration(devices);
   auto workers = make_workers(std::move(membership), options, devices.size(), on_cpu);
   return {.name = "multi_worker_mirrored",
           .devices = std::move(devices),
           .sharing = on_cpu ? variables::Sharing::kOneStorage : variables::Sharing::kOneCopyEach,
-          .update = on_cpu ? StrategyParts::Update::kShares : StrategyParts::Update::kReplicas,
+          .update = on_cpu ? StrategyParts::Update::kSharded : StrategyParts::Update::kReplicas,
           .seed = options.seed,
           .placement = options.placement,
           .timeout = options.timeout,

@@ -20,9 +20,9 @@ class EarlyStoppingCallback final : public Callback {
     wait_ = 0;
     best_.reset();
     best_weights_.clear();
-    fit.add_part({.name = "early_stopping",
+    fit.add_checkpointable({.name = "early_stopping",
                   .save = [this] { return save(); },
-                  .restore = [this](const PartState& state) { restore(state); }});
+                  .restore = [this](const CheckpointableState& state) { restore(state); }});
   }
 
   void on_epoch_end(FitContext& fit) override {
@@ -59,14 +59,14 @@ class EarlyStoppingCallback final : public Callback {
       best_weights_[variable.name()] = variable.read().clone();
   }
 
-  PartState save() const {
-    PartState state{.tree = io::StateTree::dict(), .tensors = best_weights_};
+  CheckpointableState save() const {
+    CheckpointableState state{.tree = io::StateTree::dict(), .tensors = best_weights_};
     state.tree["wait"] = wait_;
     state.tree["best"] = saved_best(best_);
     return state;
   }
 
-  void restore(const PartState& state) {
+  void restore(const CheckpointableState& state) {
     const std::int64_t wait = state.tree.at("wait").as_int64();
     best_ = restored_best(state.tree.at("best"));
     best_weights_ = state.tensors;

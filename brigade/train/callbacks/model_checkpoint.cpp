@@ -15,9 +15,9 @@ class ModelCheckpointCallback final : public Callback {
   }
 
   void on_train_begin(FitContext& fit) override {
-    fit.add_part({.name = "model_checkpoint",
+    fit.add_checkpointable({.name = "model_checkpoint",
                   .save = [this] { return state(); },
-                  .restore = [this](const PartState& saved) { restore(saved); }});
+                  .restore = [this](const CheckpointableState& saved) { restore(saved); }});
     saver_.emplace(fit.state().strategy(), io::posix_file_system(),
                    checkpoint::SaverOptions{.directory = options_.directory,
                                             .keep_last = options_.keep_last,
@@ -47,14 +47,14 @@ class ModelCheckpointCallback final : public Callback {
   }
 
  private:
-  PartState state() const {
-    PartState saved{.tree = io::StateTree::dict()};
+  CheckpointableState state() const {
+    CheckpointableState saved{.tree = io::StateTree::dict()};
     saved.tree["batches"] = batches_;
     saved.tree["best"] = saved_best(best_);
     return saved;
   }
 
-  void restore(const PartState& saved) {
+  void restore(const CheckpointableState& saved) {
     const std::int64_t batches = saved.tree.at("batches").as_int64();
     best_ = restored_best(saved.tree.at("best"));
     batches_ = batches;

@@ -20,9 +20,9 @@ class ReduceLROnPlateauCallback final : public Callback {
     best_.reset();
     wait_ = 0;
     cooldown_ = 0;
-    fit.add_part({.name = "reduce_lr_on_plateau",
+    fit.add_checkpointable({.name = "reduce_lr_on_plateau",
                   .save = [this] { return save(); },
-                  .restore = [this](const PartState& state) { restore(state); }});
+                  .restore = [this](const CheckpointableState& state) { restore(state); }});
   }
 
   void on_epoch_end(FitContext& fit) override {
@@ -42,15 +42,15 @@ class ReduceLROnPlateauCallback final : public Callback {
   }
 
  private:
-  PartState save() const {
-    PartState state{.tree = io::StateTree::dict()};
+  CheckpointableState save() const {
+    CheckpointableState state{.tree = io::StateTree::dict()};
     state.tree["wait"] = wait_;
     state.tree["cooldown"] = cooldown_;
     state.tree["best"] = saved_best(best_);
     return state;
   }
 
-  void restore(const PartState& state) {
+  void restore(const CheckpointableState& state) {
     const std::int64_t wait = state.tree.at("wait").as_int64();
     const std::int64_t cooldown = state.tree.at("cooldown").as_int64();
     best_ = restored_best(state.tree.at("best"));

@@ -22,7 +22,7 @@ namespace brigade::train {
 /// hook is called even if one before it threw; the first error of all is the one that comes out.
 ///
 /// State that must outlive the process is given to the checkpoint as a part, in `begin`:
-/// `context.state().add_part({.name = "hook/mine", ..., .missing = checkpoint::Missing::kSkip})`.
+/// `context.state().add({.name = "hook/mine", ..., .missing = checkpoint::Missing::kSkip})`.
 ///
 /// TensorFlow: SessionRunHook; `end` is not called there after an error.
 class SessionRunHook {

@@ -159,7 +159,7 @@ TEST(StepBreakdownHook, TellsOnWhatEachReplicaSpendsItsSteps) {
       {.files = files});
   while (!session.should_stop()) session.run([&] { return training.step(); });
   session.close();
-  EXPECT_TRUE(log.has("shares of a step"));
+  EXPECT_TRUE(log.has("step breakdown"));
   const std::vector<std::string> scalars = scalars_in(*files, "/summaries");
   ASSERT_EQ(scalars.size(), 10u);  // five phases of two replicas, once
   EXPECT_EQ(scalars.back(), "step_shares/replica_1/update@3");
@@ -169,14 +169,14 @@ TEST(StepBreakdownHook, TellsOnWhatEachReplicaSpendsItsSteps) {
 class Counter final : public SessionRunHook {
  public:
   void begin(SessionContext& context) override {
-    context.state().add_part(
+    context.state().add(
         {.name = "hook/counter",
-         .save = [this] { return PartState{.tree = count, .tensors = {}}; },
-         .restore = [this](const PartState& saved) { count = saved.tree.as_int64(); },
+         .save = [this] { return CheckpointableState{.tree = count, .tensors = {}}; },
+         .restore = [this](const CheckpointableState& saved) { count = saved.tree.as_int64(); },
          .missing = checkpoint::Missing::kSkip});
   }
   void after_run(SessionContext&, const StepValues&) override { ++count; }
-  void end(SessionContext& context) override { context.state().remove_part("hook/counter"); }
+  void end(SessionContext& context) override { context.state().remove("hook/counter"); }
   std::int64_t count = 0;
 };
 

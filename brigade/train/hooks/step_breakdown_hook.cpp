@@ -19,7 +19,7 @@ void write(summary::SummaryWriter& summaries, std::int64_t step,
   for (std::size_t replica = 0; replica < replicas.size(); ++replica) {
     for (const comm::StepPhase phase : comm::kStepPhases) {
       tags.push_back(base::str_cat("step_shares/replica_", replica, "/", comm::to_string(phase)));
-      shares.push_back(replicas[replica].share(phase));
+      shares.push_back(replicas[replica].fraction(phase));
     }
   }
   std::vector<summary::TaggedScalar> scalars;
@@ -45,7 +45,7 @@ void StepBreakdownHook::after_run(SessionContext& context, const StepValues&) {
   if (!timer_->is_due(step)) return;
   timer_->mark(step);
   const std::vector<StepTimes> replicas = since_last(context);
-  const std::string text = distribute::describe_shares(replicas);
+  const std::string text = distribute::describe_step_breakdown(replicas);
   if (text.empty()) return;
   base::log_info(text);
   if (context.summaries() != nullptr) write(*context.summaries(), step, replicas);

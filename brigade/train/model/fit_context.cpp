@@ -6,12 +6,12 @@
 
 namespace brigade::train {
 
-void FitContext::add_part(Part part) {
+void FitContext::add_checkpointable(Checkpointable part) {
   const int before = part_names_[part.name]++;
   part.name = before == 0 ? base::str_cat("callback/", part.name)
                           : base::str_cat("callback/", part.name, "_", std::to_string(before));
   part.missing = checkpoint::Missing::kSkip;
-  state_.add_part(std::move(part));
+  state_.add(std::move(part));
 }
 
 }  // namespace brigade::train

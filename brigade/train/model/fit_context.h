@@ -65,7 +65,7 @@ class FitContext {
   /// Puts what a callback remembers into every checkpoint: `part` as for `TrainingState`, its name
   /// made unique, and skipped where a checkpoint lacks it. In `on_train_begin`, before anything is
   /// restored. The callback must outlive the fit, which holds it.
-  void add_part(Part part);
+  void add_checkpointable(Checkpointable part);
   /// Everything that a checkpoint holds; its global step counts on from fit to fit.
   TrainingState& state() const { return state_; }
   /// The model's.

@@ -11,7 +11,7 @@
 namespace brigade::train {
 namespace {
 
-FitPlan plan_of(const FitOptions& options, const internal::EpochWalk& walk) {
+FitPlan plan_of(const FitOptions& options, const internal::EpochIterator& walk) {
   return {.initial_epoch = options.initial_epoch,
           .epochs = options.epochs,
           .steps_per_epoch = options.steps_per_epoch ? options.steps_per_epoch : walk.batches()};
@@ -55,7 +55,7 @@ Logs evaluate_batches(internal::Trainer& trainer, const LabeledData::Distributed
   return logs;
 }
 
-FitLoop::FitLoop(internal::Trainer& trainer, TrainingState& state, internal::EpochWalk& walk,
+FitLoop::FitLoop(internal::Trainer& trainer, TrainingState& state, internal::EpochIterator& walk,
                  const FitOptions& options, const std::optional<Distributed>& validation)
     : trainer_(trainer),
       walk_(walk),
@@ -74,17 +74,17 @@ void FitLoop::add_parts() {
   state.add_iterator("fit", walk_);
   state.add_metric(trainer_.loss_mean());
   for (const auto& each : trainer_.metrics()) state.add_metric(*each.metric);
-  state.add_part({.name = "fit",
+  state.add({.name = "fit",
                   .save =
                       [this] {
-                        PartState saved{.tree = io::StateTree::dict()};
+                        CheckpointableState saved{.tree = io::StateTree::dict()};
                         saved.tree["epoch"] = context_.epoch_;
                         saved.tree["batches"] = context_.batches_;
                         saved.tree["learning_rate"] = context_.learning_rate();
                         return saved;
                       },
                   .restore =
-                      [this](const PartState& saved) {
+                      [this](const CheckpointableState& saved) {
                         const std::int64_t epoch = saved.tree.at("epoch").as_int64();
                         const std::int64_t batches = saved.tree.at("batches").as_int64();
                         context_.set_learning_rate(saved.tree.at("learning_rate").as_double());

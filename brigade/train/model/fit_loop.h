@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "brigade/train/model/epoch_walk.h"
+#include "brigade/train/model/epoch_iterator.h"
 #include "brigade/train/model/fit_context.h"
 #include "brigade/train/model/fit_options.h"
 #include "brigade/train/callbacks/history.h"
@@ -24,7 +24,7 @@ class FitLoop {
   using Distributed = LabeledData::Distributed;
 
   /// `state` gets the loop's own parts. What is passed must outlive it.
-  FitLoop(internal::Trainer& trainer, TrainingState& state, internal::EpochWalk& walk,
+  FitLoop(internal::Trainer& trainer, TrainingState& state, internal::EpochIterator& walk,
           const FitOptions& options, const std::optional<Distributed>& validation);
 
   History run();
@@ -41,7 +41,7 @@ class FitLoop {
   void call(Call function);
 
   internal::Trainer& trainer_;
-  internal::EpochWalk& walk_;
+  internal::EpochIterator& walk_;
   const FitOptions& options_;
   const std::optional<Distributed>& validation_;
   std::vector<CallbackPtr> callbacks_;

@@ -19,7 +19,7 @@
 namespace brigade::train {
 namespace {
 
-using Batch = internal::EpochWalk::Batch;
+using Batch = internal::EpochIterator::Batch;
 using Batching = LabeledData::Batching;
 
 /// What shows a model the shape of its input: few examples, so that it costs little.
@@ -172,7 +172,7 @@ void Model::Parts::warn_of_logits(const at::Tensor& features) const {
 at::Tensor Model::Parts::predict(const LabeledData& data, const EvaluateOptions& options) {
   check_positive("steps", options.steps);
   const at::NoGradGuard no_grad;
-  internal::EpochWalk walk(data.distributed(strategy, {.batch_size = options.batch_size}));
+  internal::EpochIterator walk(data.distributed(strategy, {.batch_size = options.batch_size}));
   build(first_share(walk.peek()).features);
   network->set_mode(variables::Mode::kEvaluation);
   std::vector<at::Tensor> outputs;
@@ -217,7 +217,7 @@ History Model::fit(const LabeledData& data, const FitOptions& options) {
   distribute::check_agreement(
       strategy.workers(), facts_of(*parts_->compiled, options),
       {.what = "fits", .advice = "compile and fit the model alike in every worker."});
-  internal::EpochWalk walk(
+  internal::EpochIterator walk(
       data.distributed(strategy, {.batch_size = options.batch_size, .shuffle = options.shuffle}));
   std::optional<LabeledData::Distributed> validation;
   if (options.validation_data) {
@@ -247,7 +247,7 @@ Logs Model::evaluate(const LabeledData& data, const EvaluateOptions& options) {
   parts_->check_compiled("evaluate");
   check_positive("steps", options.steps);
   const auto batches = data.distributed(parts_->strategy, {.batch_size = options.batch_size});
-  if (parts_->trainer == nullptr) parts_->trainer_for(internal::EpochWalk(batches).peek());
+  if (parts_->trainer == nullptr) parts_->trainer_for(internal::EpochIterator(batches).peek());
   return evaluate_batches(*parts_->trainer, batches, options.steps);
 }
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "brigade/checkpoint/testing/logged_creates.h"
+#include "brigade/checkpoint/testing/creation_log.h"
 #include "brigade/distribute/testing/worker_threads.h"
 #include "brigade/io/faulty_file_system.h"
 #include "brigade/io/memory_file_system.h"

@@ -32,11 +32,11 @@ class MembershipShardExchange final : public checkpoint::ShardExchange {
   }
   void post(std::string_view text) override { membership_->set(key_of(rank()), text); }
 
-  std::string wait_for(int rank, const Wanted& is_wanted) override {
+  std::string wait_for(int rank, const Predicate& is_expected) override {
     const auto deadline = Clock::now() + timeout_;
     for (milliseconds pause = kShortestPause;; pause = std::min(2 * pause, kLongestPause)) {
       std::string text = read(rank, deadline);
-      if (is_wanted(text)) return text;
+      if (is_expected(text)) return text;
       cluster::throw_if_lost(*membership_, kWhat);
       if (Clock::now() >= deadline) throw_too_late(rank);
       interruptible_wait(pause, membership_->lost_token());

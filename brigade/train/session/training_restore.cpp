@@ -32,7 +32,7 @@ Tensors beginning_with(const Tensors& tensors, const std::string& prefix, Prefix
 }
 
 /// What is saved may alias what is about to change.
-PartState own_copy(PartState state) {
+CheckpointableState own_copy(CheckpointableState state) {
   for (auto& [name, tensor] : state.tensors) tensor = tensor.clone();
   return state;
 }
@@ -108,12 +108,12 @@ class TrainingState::Restorer {
     optim::SavedOptimizer saved;
   };
   struct FoundPart {
-    const Part* part;
-    PartState saved;
+    const Checkpointable* part;
+    CheckpointableState saved;
   };
 
   optim::MissingSlots missing_slots() const {
-    return options_.missing_parts == Missing::kSkip ? optim::MissingSlots::kSkip
+    return options_.missing_state == Missing::kSkip ? optim::MissingSlots::kSkip
                                                     : optim::MissingSlots::kRefuse;
   }
 
@@ -134,7 +134,7 @@ class TrainingState::Restorer {
   void find_optimizers() {
     const io::StateTree& saved = state_.at("optimizers");
     for (const Optimizer& each : training_.optimizers_) {
-      if (!is_found(str_cat("optimizer/", each.name), saved.has(each.name), options_.missing_parts))
+      if (!is_found(str_cat("optimizer/", each.name), saved.has(each.name), options_.missing_state))
         continue;
       FoundOptimizer found{&each,
                            {.slots = beginning_with(tensors_, each.name + "/", Prefix::kKeep),
@@ -148,8 +148,8 @@ class TrainingState::Restorer {
 
   void find_parts() {
     const io::StateTree& saved = state_.at("parts");
-    for (const Part& each : training_.parts_) {
-      const Missing missing = each.missing.value_or(options_.missing_parts);
+    for (const Checkpointable& each : training_.parts_) {
+      const Missing missing = each.missing.value_or(options_.missing_state);
       if (!is_found(each.name, saved.has(each.name), missing)) continue;
       parts_.push_back(
           {&each,
@@ -211,7 +211,7 @@ class TrainingState::Restorer {
 
   // Parts are opaque: what they refuse shows only when they try. Then all get back what they had.
   void restore_parts() {
-    std::vector<std::pair<const Part*, PartState>> before;
+    std::vector<std::pair<const Checkpointable*, CheckpointableState>> before;
     const OwnCopies sums(training_.metric_sums_);
     try {
       for (const FoundPart& each : parts_) {

@@ -88,15 +88,15 @@ void TrainingState::add_iterator_functions(const std::string& name,
   check_name(name);
   add_checked(
       {.name = str_cat("iterator/", name),
-       .save = [save = std::move(save)] { return PartState{.tree = save()}; },
-       .restore = [restore = std::move(restore)](const PartState& state) { restore(state.tree); }});
+       .save = [save = std::move(save)] { return CheckpointableState{.tree = save()}; },
+       .restore = [restore = std::move(restore)](const CheckpointableState& state) { restore(state.tree); }});
 }
 
 void TrainingState::add_metric(const metrics::Metric& metric) {
   check_name(metric.name());
   add_checked({.name = str_cat("metric/", metric.name()),
-               .save = [&metric] { return PartState{.tree = metric.save()}; },
-               .restore = [&metric](const PartState& state) { metric.restore(state.tree); },
+               .save = [&metric] { return CheckpointableState{.tree = metric.save()}; },
+               .restore = [&metric](const CheckpointableState& state) { metric.restore(state.tree); },
                .missing = checkpoint::Missing::kSkip});
   metric_sums_.insert(metric_sums_.end(), metric.variables().begin(), metric.variables().end());
 }
@@ -106,11 +106,11 @@ void TrainingState::add_averages(const std::string& name,
   check_name(name);
   add_checked(
       {.name = str_cat("averages/", name),
-       .save = [&averages] { return PartState{.tree = {}, .tensors = averages.state()}; },
-       .restore = [&averages](const PartState& state) { averages.restore(state.tensors); }});
+       .save = [&averages] { return CheckpointableState{.tree = {}, .tensors = averages.state()}; },
+       .restore = [&averages](const CheckpointableState& state) { averages.restore(state.tensors); }});
 }
 
-void TrainingState::add_part(Part part) {
+void TrainingState::add(Checkpointable part) {
   check_name(part.name);
   check_argument(
       part.save && part.restore,
@@ -119,13 +119,13 @@ void TrainingState::add_part(Part part) {
   add_checked(std::move(part));
 }
 
-void TrainingState::remove_part(const std::string& name) {
-  std::erase_if(parts_, [&](const Part& each) { return each.name == str_cat("part/", name); });
+void TrainingState::remove(const std::string& name) {
+  std::erase_if(parts_, [&](const Checkpointable& each) { return each.name == str_cat("part/", name); });
 }
 
-void TrainingState::add_checked(Part part) {
+void TrainingState::add_checked(Checkpointable part) {
   const bool is_twice = std::any_of(parts_.begin(), parts_.end(),
-                                    [&](const Part& each) { return each.name == part.name; });
+                                    [&](const Checkpointable& each) { return each.name == part.name; });
   if (is_twice) throw_twice(part.name);
   parts_.push_back(std::move(part));
 }
@@ -173,7 +173,7 @@ comm::Facts TrainingState::facts() const {
     facts.push_back(
         {"schedule", each.schedule ? io::to_json(each.schedule->config()).json : "none"});
   }
-  for (const Part& each : parts_) facts.push_back({"part", each.name});
+  for (const Checkpointable& each : parts_) facts.push_back({"part", each.name});
   return facts;
 }
 
@@ -222,8 +222,8 @@ checkpoint::Contents TrainingState::contents() const {
     for (auto& [name, slot] : saved.slots) contents.tensors.push_back({name, slot});
   }
   io::StateTree& parts = state["parts"] = io::StateTree::dict();
-  for (const Part& part : parts_) {
-    PartState saved = part.save();
+  for (const Checkpointable& part : parts_) {
+    CheckpointableState saved = part.save();
     parts[part.name] = std::move(saved.tree);
     for (const auto& [name, tensor] : saved.tensors)
       contents.tensors.push_back({part_tensor_name(part.name, name), tensor});

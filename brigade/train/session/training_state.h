@@ -25,20 +25,20 @@
 namespace brigade::train {
 
 /// What a part of a training gives to a checkpoint and takes back.
-struct PartState {
+struct CheckpointableState {
   io::StateTree tree;
   std::map<std::string, at::Tensor> tensors;
 };
 
 /// Anything that goes on from step to step and is not known to `TrainingState` by itself: a hook's
 /// counters, an early stopping's best value, a data source of one's own.
-struct Part {
+struct Checkpointable {
   /// Unique among the parts; letters, digits and "._/-".
   std::string name;
-  std::function<PartState()> save;
+  std::function<CheckpointableState()> save;
   /// Takes back what `save` gave. Should throw and change nothing if it does not fit; what it
   /// throws is thrown on, and every part is as it was before.
-  std::function<void(const PartState&)> restore;
+  std::function<void(const CheckpointableState&)> restore;
   /// What to do if a checkpoint lacks it; kSkip leaves it as it is. Unset: what the restore's
   /// options say.
   std::optional<checkpoint::Missing> missing = std::nullopt;
@@ -49,7 +49,7 @@ struct TrainingRestoreOptions {
   checkpoint::RestoreOptions variables;
   /// What is done if the checkpoint lacks an optimizer, an iterator, averages or a part that does
   /// not say it itself. Metrics that it lacks begin anew.
-  checkpoint::Missing missing_parts = checkpoint::Missing::kRefuse;
+  checkpoint::Missing missing_state = checkpoint::Missing::kRefuse;
 };
 
 /// What was and was not found.
@@ -116,9 +116,9 @@ class TrainingState {
   /// Saved under the metric's own name.
   void add_metric(const metrics::Metric& metric);
   void add_averages(const std::string& name, optim::ExponentialMovingAverage& averages);
-  void add_part(Part part);
+  void add(Checkpointable part);
   /// For a hook that has ended. Nothing happens if there is no such part.
-  void remove_part(const std::string& name);
+  void remove(const std::string& name);
 
   /// Steps made. Whoever runs the steps counts them: a session does.
   std::int64_t global_step() const;
@@ -170,14 +170,14 @@ class TrainingState {
   };
   void add_iterator_functions(const std::string& name, std::function<io::StateTree()> save,
                               std::function<void(const io::StateTree&)> restore);
-  void add_checked(Part part);
+  void add_checked(Checkpointable part);
   std::vector<variables::Variable> own_statistics() const;
   std::vector<at::Tensor> components_in_all(const variables::Variable& variable) const;
 
   distribute::Strategy& strategy_;
   std::vector<variables::Variable> variables_;
   std::vector<Optimizer> optimizers_;
-  std::vector<Part> parts_;  // metrics, averages and iterators among them
+  std::vector<Checkpointable> parts_;  // metrics, averages and iterators among them
   std::vector<variables::Variable> metric_sums_;
   std::map<std::string, double> measured_;
   std::optional<variables::Variable> counter_;

@@ -146,17 +146,17 @@ TEST(TrainingState, ARefusalLeavesEverythingAsItWas) {
   const auto strategy = mirrored(2)();
   ToyTraining first(*strategy);
   first.steps(2);
-  first.state.add_part({.name = "moody",
-                        .save = [] { return PartState{.tree = 1}; },
-                        .restore = [](const PartState&) {}});
+  first.state.add({.name = "moody",
+                        .save = [] { return CheckpointableState{.tree = 1}; },
+                        .restore = [](const CheckpointableState&) {}});
   const Checkpoint checkpoint = saved(first.state);
   const auto other = mirrored(2)();
   ToyTraining second(*other);
   second.steps(1);
-  second.state.add_part({.name = "moody",
-                         .save = [] { return PartState{.tree = 2}; },
+  second.state.add({.name = "moody",
+                         .save = [] { return CheckpointableState{.tree = 2}; },
                          .restore =
-                             [](const PartState& state) {
+                             [](const CheckpointableState& state) {
                                check_argument(state.tree.as_int64() == 2, "not in the mood");
                              }});
   const Everything before(second);
@@ -191,7 +191,7 @@ TEST(TrainingState, WhatIsMissingIsNamedOrSkipped) {
   EXPECT_EQ(error.code(), ErrorCode::kNotFound);
   EXPECT_TRUE(says(error, "[optimizer/adam]")) << error.what();
   EXPECT_EQ(first.state.global_step(), 4);
-  const auto report = first.state.restore(checkpoint, {.missing_parts = Missing::kSkip});
+  const auto report = first.state.restore(checkpoint, {.missing_state = Missing::kSkip});
   EXPECT_EQ(report.missing_in_checkpoint,
             (std::vector<std::string>{"optimizer/adam", "iterator/train", "metric/accuracy"}));
   EXPECT_EQ(first.state.global_step(), 0);

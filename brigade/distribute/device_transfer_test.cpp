@@ -1,0 +1,87 @@
+#include "brigade/distribute/device_transfer.h"
+
+#include <ATen/ops/arange.h>
+#include <gtest/gtest.h>
+
+#include <utility>
+
+#include "brigade/device/testing/made_up_card.h"
+#include "brigade/distribute/input/distributed_dataset.h"
+#include "brigade/distribute/testing/fixtures.h"
+#include "brigade/input/tensor_slices.h"
+
+namespace brigade::distribute {
+namespace {
+
+using device::testing::MadeUpCard;
+
+/// Ten batches of 8 for a card and a CPU.
+DistributedDataset<at::Tensor> dataset_for_card(const InputOptions& options) {
+  MadeUpCard::get();
+  return {input::from_tensor_slices(at::arange(80)).batch(8),
+          {MadeUpCard::device(), c10::Device(c10::kCPU)},
+          /*seed=*/0,
+          BatchKind::kGlobal,
+          nullptr,
+          {},
+          options};
+}
+
+/// How far the card's copies are ahead of its steps.
+enum class Copies { kLate, kEarly };
+
+/// Walks to the end with a card whose steps do nothing meanwhile: what they would have read.
+std::vector<at::Tensor> read_late(const DistributedDataset<at::Tensor>& dataset,
+                                  Copies copies = Copies::kLate) {
+  std::vector<at::Tensor> steps;
+  std::int64_t begin = 0;
+  for (const auto& batch : dataset) {
+    EXPECT_EQ(batch[0].device(), MadeUpCard::device());
+    steps.push_back(batch[0].clone());  // the step's work: queued, done at the end
+    EXPECT_TRUE(batch[1].equal(at::arange(begin + 4, begin + 8)));
+    begin += 8;
+  }
+  if (copies == Copies::kEarly) MadeUpCard::get().run_other_streams();
+  std::vector<at::Tensor> read;
+  for (const at::Tensor& step : steps) read.push_back(MadeUpCard::read(step));
+  return read;
+}
+
+TEST(DeviceTransfer, SharesComeToACardBesideItsWorkAndStayUntilItHasReadThem) {
+  MadeUpCard& card = MadeUpCard::get();
+  for (const auto& [ahead, copies] : {std::pair(1, Copies::kLate), std::pair(1, Copies::kEarly),
+                                      std::pair(3, Copies::kLate), std::pair(3, Copies::kEarly)}) {
+    const int waited = card.waited_copies();
+    const int queued = card.queued_copies();
+    const auto read = read_late(dataset_for_card({.per_replica_buffer_size = ahead}), copies);
+    ASSERT_EQ(read.size(), 10u);
+    for (std::size_t i = 0; i < read.size(); ++i) {
+      const auto begin = static_cast<std::int64_t>(8 * i);
+      EXPECT_TRUE(read[i].equal(at::arange(begin, begin + 4))) << read[i];
+    }
+    EXPECT_EQ(card.queued_copies(), queued + 10);
+    EXPECT_EQ(card.waited_copies(), waited) << "the host waited for a copy";
+  }
+}
+
+TEST(DeviceTransfer, AFunctionWorksOnTheCardsCopyStream) {
+  const auto dataset =
+      dataset_for_card({}).map_on_replica([](const at::Tensor& share, ReplicaMapContext& context) {
+        EXPECT_EQ(share.device(), context.device);
+        return share.clone();
+      });
+  const auto read = read_late(dataset);
+  ASSERT_EQ(read.size(), 10u);
+  EXPECT_TRUE(read[9].equal(at::arange(72, 76))) << read[9];
+}
+
+TEST(DeviceTransfer, WithoutStagingTheHostCopies) {
+  const int queued = MadeUpCard::get().queued_copies();
+  const auto read = read_late(dataset_for_card({.per_replica_buffer_size = 0}));
+  ASSERT_EQ(read.size(), 10u);
+  EXPECT_TRUE(read[9].equal(at::arange(72, 76)));
+  EXPECT_EQ(MadeUpCard::get().queued_copies(), queued);
+}
+
+}  // namespace
+}  // namespace brigade::distribute

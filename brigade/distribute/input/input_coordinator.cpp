@@ -1,0 +1,137 @@
+#include "brigade/distribute/input/input_coordinator.h"
+
+#include <ATen/ops/empty.h>
+
+#include <numeric>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "brigade/base/error.h"
+#include "brigade/base/strings.h"
+#include "brigade/comm/small_collectives.h"
+#include "brigade/comm/step_progress.h"
+#include "brigade/io/state_json.h"
+
+namespace brigade::distribute {
+
+namespace {
+
+constexpr const char* kWorkers = "workers";
+
+/// A position as one text. Positions of what cannot seek hold bytes, and those stay in their
+/// process.
+std::string text_of(const io::StateTree& position) {
+  const io::StateJson text = io::to_json(position);
+  if (text.arrays.empty()) return text.json;
+  throw Error(
+      ErrorCode::kUnimplemented,
+      "This worker's position in its own data holds elements, which a checkpoint of several "
+      "workers cannot keep yet: use a source that can seek.");
+}
+
+/// Which workers failed, and why: a collective of all, some of which bring a reason.
+std::string failures_of(comm::Communicator& workers, const std::string& own) {
+  const std::vector<std::string> all = comm::all_gather_texts(workers, own);
+  std::vector<std::string> failures;
+  for (std::size_t worker = 0; worker < all.size(); ++worker) {
+    if (!all[worker].empty())
+      failures.push_back(base::str_cat("worker ", worker, ": ", all[worker]));
+  }
+  return base::join(failures, "; ");
+}
+
+}  // namespace
+
+InputCoordinator::InputCoordinator(WorkerLayout place, InputSource source)
+    : place_(std::move(place)), source_(source) {}
+
+void InputCoordinator::compare(const InputDescription& own) {
+  check_same_input(*place_.workers, own);
+  is_compared_ = true;
+}
+
+bool InputCoordinator::has_own_data() const {
+  return source_ == InputSource::kOwn && place_.workers != nullptr;
+}
+
+InputCoordinator::Agreed InputCoordinator::agree(std::span<const std::int64_t> own_counts) const {
+  if (has_own_data()) return exchange(own_counts, "");
+  return {.somebody_has_data = !own_counts.empty(),
+          .examples = std::accumulate(own_counts.begin(), own_counts.end(), std::int64_t{0})};
+}
+
+InputCoordinator::Agreed InputCoordinator::exchange(std::span<const std::int64_t> own_counts,
+                                        std::string_view failure) const {
+  const comm::PurposeScope purpose(place_.progress.get(), {.use = comm::CallPurpose::Use::kInput});
+  const at::Tensor numbers = at::empty({3}, at::kLong);
+  auto* values = numbers.mutable_data_ptr<std::int64_t>();
+  values[0] = own_counts.empty() ? 0 : 1;
+  values[1] = std::accumulate(own_counts.begin(), own_counts.end(), std::int64_t{0});
+  values[2] = failure.empty() ? 0 : 1;
+  place_.workers->all_reduce({&numbers, 1}, comm::ReduceOp::kSum)->wait();
+  if (values[2] > 0) {
+    throw Error(ErrorCode::kAborted,
+                base::str_cat("The input of a step failed, so no worker takes it: ",
+                              failures_of(*place_.workers, std::string(failure))));
+  }
+  return {.somebody_has_data = values[0] > 0, .examples = values[1]};
+}
+
+void InputCoordinator::fail(const std::string& reason) const {
+  if (!has_own_data()) {
+    if (place_.progress) place_.progress->skip_step("its input failed: " + reason);
+    return;
+  }
+  try {
+    exchange({}, reason.empty() ? "an error without words" : reason);
+  } catch (const std::exception&) {  // its own error is this worker's word
+  }
+}
+
+io::StateTree InputCoordinator::save(const io::StateTree& position) const {
+  if (!has_own_data()) return position;
+  const comm::PurposeScope purpose(place_.progress.get(), {.use = comm::CallPurpose::Use::kInput});
+  std::string own;
+  std::optional<Error> failure;
+  try {
+    own = text_of(position);
+  } catch (const Error& error) {
+    failure = error;
+  }
+  const std::int64_t failed =
+      comm::all_reduce_number(*place_.workers, failure ? 1 : 0, comm::ReduceOp::kSum);
+  if (failed > 0) {
+    const auto failures = failures_of(*place_.workers, failure ? failure->what() : "");
+    if (failure) throw *failure;
+    throw Error(ErrorCode::kAborted, "The workers' positions cannot be saved: " + failures);
+  }
+  io::StateTree state;
+  state[kWorkers] = io::StateTree::list();
+  for (const std::string& text : comm::all_gather_texts(*place_.workers, own))
+    state[kWorkers].push_back(io::from_json(text));
+  return state;
+}
+
+const io::StateTree& InputCoordinator::restore(const io::StateTree& state) const {
+  const std::size_t saved = state.has(kWorkers) ? state.at(kWorkers).size() : 0;
+  check_argument(saved == 0 || saved == static_cast<std::size_t>(place_.num_workers),
+                 base::str_cat("The position in data of the workers' own was saved by ", saved,
+                               " workers and is restored by ", place_.num_workers,
+                               ": start as many, or begin a new epoch."));
+  if (has_own_data() != (saved > 0)) {
+    const auto description = [](bool is_own) {
+      return is_own ? "data of its own" : "all of the data";
+    };
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        base::str_cat("The position was saved where each worker reads ", description(saved > 0),
+                      ", and is restored where each reads ", description(has_own_data()),
+                      ": share the input out as before, or begin a new epoch."));
+  }
+  if (!has_own_data()) return state;
+  return state.at(kWorkers, static_cast<std::size_t>(place_.worker));
+}
+
+}  // namespace brigade::distribute

@@ -1,0 +1,68 @@
+#include "brigade/distribute/input/input_coordinator.h"
+
+#include <ATen/ops/arange.h>
+#include <gtest/gtest.h>
+
+#include "brigade/distribute/input/distributed_dataset.h"
+#include "brigade/distribute/testing/fixtures.h"
+#include "brigade/input/tensor_slices.h"
+
+namespace brigade::distribute {
+namespace {
+
+using Numbers = std::vector<std::int64_t>;
+
+/// The second of two workers, each with one replica. Nobody is asked: the data is the same for all.
+DistributedIterator<at::Tensor> walk_of_worker_1(AutoShardPolicy policy) {
+  auto alone = std::make_shared<comm::LocalGroup>(1);
+  std::shared_ptr<comm::Communicator> nobody = std::move(comm::make_local_communicators(alone)[0]);
+  const auto dataset = input::from_tensor_slices(at::arange(10)).batch(4);
+  return {{.datasets = {dataset},
+           .devices = {c10::Device(c10::kCPU)},
+           .place = {.replicas = {.first = 1, .local = 1, .total = 2},
+                     .num_workers = 2,
+                     .worker = 1,
+                     .workers = nobody},
+           .policy = policy},
+          {}};
+}
+
+std::vector<Numbers> rest_of(DistributedIterator<at::Tensor>& walk) {
+  std::vector<Numbers> shares;
+  while (const auto batch = walk.next()) {
+    const at::Tensor share = (*batch)[0].contiguous();
+    const auto* first = share.const_data_ptr<std::int64_t>();
+    shares.emplace_back(first, first + share.numel());
+  }
+  return shares;
+}
+
+TEST(InputCoordinator, ByDataAWorkerTakesItsReplicasPartOfEachBatch) {
+  auto walk = walk_of_worker_1(AutoShardPolicy::kData);
+  EXPECT_EQ(rest_of(walk), (std::vector<Numbers>{{2, 3}, {6, 7}, {9}}));
+}
+
+// TensorFlow, policy OFF, measured: both workers get [0, 1], [2, 3], [4, 5], ...
+TEST(InputCoordinator, WithoutShardingAWorkerTakesAllOfEachBatchInTurns) {
+  auto walk = walk_of_worker_1(AutoShardPolicy::kOff);
+  EXPECT_EQ(rest_of(walk), (std::vector<Numbers>{{0, 1}, {2, 3}, {4, 5}, {6, 7}, {8}, {9}}));
+}
+
+TEST(InputCoordinator, APositionWithinABatchIsGoneBackTo) {
+  for (std::size_t taken = 0; taken <= 6; ++taken) {
+    auto walk = walk_of_worker_1(AutoShardPolicy::kOff);
+    for (std::size_t i = 0; i < taken; ++i) walk.next();
+    const io::StateTree saved = walk.save();
+    auto again = walk_of_worker_1(AutoShardPolicy::kOff);
+    again.restore(saved);
+    EXPECT_EQ(rest_of(again), rest_of(walk)) << "after " << taken;
+  }
+}
+
+TEST(InputCoordinator, EveryTurnsExamplesAreCountedOverAllWorkers) {
+  auto walk = walk_of_worker_1(AutoShardPolicy::kOff);
+  EXPECT_EQ(walk.next()->examples()->global, 4);  // both workers' 0 and 1
+}
+
+}  // namespace
+}  // namespace brigade::distribute

@@ -1,0 +1,187 @@
+#include "brigade/distribute/input/step_input_prefetcher.h"
+
+#include <ATen/ops/arange.h>
+#include <gtest/gtest.h>
+
+#include "brigade/concurrency/signal.h"
+#include "brigade/distribute/testing/fixtures.h"
+#include "brigade/input/tensor_slices.h"
+
+namespace brigade::distribute {
+namespace {
+
+using Numbers = std::vector<std::int64_t>;
+
+constexpr std::chrono::seconds kLong(30);        // a test that waits this long has failed
+constexpr std::chrono::milliseconds kShort(20);  // gives a wrong implementation time to go on
+
+/// Ten numbers in batches of 2 for two replicas; the batch with `broken` cannot be read. `drawn`
+/// rises with each number read.
+DistributedInput<at::Tensor> input_of(int ahead, std::int64_t broken = -1,
+                                      std::shared_ptr<concurrency::Signal> drawn = nullptr) {
+  return {.datasets = {input::from_tensor_slices(at::arange(10))
+                           .map([broken, drawn](const at::Tensor& number) {
+                             if (drawn) drawn->raise();
+                             check_argument(number.item<std::int64_t>() != broken, "broken");
+                             return number;
+                           })
+                           .batch(2)},
+          .devices = {c10::Device(c10::kCPU), c10::Device(c10::kCPU)},
+          .place = with_replicas({}, 2),
+          .options = {.per_replica_buffer_size = ahead}};
+}
+
+/// The next turn's numbers; -1 for an error, nothing at the end.
+Numbers next_of(StepInputPrefetcher<at::Tensor>& turns) {
+  Numbers numbers;
+  try {
+    for (const auto& share : turns.next().shares) {
+      if (share) numbers.push_back(share->share.item<std::int64_t>());
+    }
+  } catch (const Error&) {
+    numbers.push_back(-1);
+  }
+  return numbers;
+}
+
+std::vector<Numbers> rest_of(StepInputPrefetcher<at::Tensor>& turns) {
+  std::vector<Numbers> all;
+  for (Numbers next = next_of(turns); !next.empty(); next = next_of(turns)) all.push_back(next);
+  return all;
+}
+
+TEST(StepInputPrefetcher, AreTheSameHoweverFarAhead) {
+  StepInputPrefetcher<at::Tensor> plain(input_of(0), {});
+  const auto expected = rest_of(plain);
+  EXPECT_EQ(expected, (std::vector<Numbers>{{0, 1}, {2, 3}, {4, 5}, {6, 7}, {8, 9}}));
+  for (const int ahead : {1, 2, 10}) {
+    StepInputPrefetcher<at::Tensor> turns(input_of(ahead), {});
+    EXPECT_EQ(rest_of(turns), expected) << ahead;
+    EXPECT_EQ(next_of(turns), Numbers()) << "the end stays the end";
+    turns.start_next_epoch();
+    EXPECT_EQ(turns.epoch(), 1u);
+    EXPECT_EQ(rest_of(turns), expected) << ahead;
+  }
+}
+
+TEST(StepInputPrefetcher, PositionsAreTheTakers) {
+  for (const int ahead : {1, 3}) {
+    StepInputPrefetcher<at::Tensor> plain(input_of(0), {});
+    StepInputPrefetcher<at::Tensor> turns(input_of(ahead), {});
+    for (int taken = 0; taken <= 6; ++taken) {
+      EXPECT_EQ(turns.save(), plain.save()) << "after " << taken;
+      StepInputPrefetcher<at::Tensor> again(input_of(ahead), {});
+      again.restore(turns.save());
+      StepInputPrefetcher<at::Tensor> expected(input_of(0), {});
+      expected.restore(turns.save());
+      EXPECT_EQ(rest_of(again), rest_of(expected)) << "after " << taken;
+      EXPECT_EQ(next_of(turns), next_of(plain));
+    }
+  }
+}
+
+TEST(StepInputPrefetcher, WorkAheadAsFarAsAskedFor) {
+  const auto drawn = std::make_shared<concurrency::Signal>();
+  StepInputPrefetcher<at::Tensor> turns(input_of(2, -1, drawn), {});
+  EXPECT_FALSE(drawn->wait_for(1, std::chrono::microseconds(0), kShort)) << "not before next()";
+  next_of(turns);
+  // Two wait, a third is in hand.
+  EXPECT_TRUE(drawn->wait_for(2 * 4, std::chrono::microseconds(0), kLong));
+  EXPECT_FALSE(drawn->wait_for(2 * 4 + 1, std::chrono::microseconds(0), kShort));
+}
+
+TEST(StepInputPrefetcher, ErrorsKeepTheirPlace) {
+  for (const int ahead : {0, 1, 10}) {
+    StepInputPrefetcher<at::Tensor> turns(input_of(ahead, /*broken=*/5), {});
+    EXPECT_EQ(rest_of(turns), (std::vector<Numbers>{{0, 1}, {2, 3}, {-1}, {6, 7}, {8, 9}}));
+  }
+}
+
+TEST(StepInputPrefetcher, ARefusedPositionChangesNothing) {
+  StepInputPrefetcher<at::Tensor> turns(input_of(3), {});
+  next_of(turns);
+  EXPECT_THROW(turns.restore(io::StateTree("nonsense")), Error);
+  EXPECT_EQ(next_of(turns), Numbers({2, 3}));
+}
+
+TEST(StepInputPrefetcher, LeaveNoThread) {
+  const std::ptrdiff_t before = settled_threads_of_this_process();
+  {
+    StepInputPrefetcher<at::Tensor> turns(input_of(1), {});
+    EXPECT_EQ(threads_of_this_process(), before);
+    next_of(turns);
+    EXPECT_GT(threads_of_this_process(), before);
+    rest_of(turns);
+    EXPECT_TRUE(threads_go_down_to(before)) << "at the end of the data";
+    turns.start_next_epoch();
+    next_of(turns);
+  }
+  EXPECT_TRUE(threads_go_down_to(before));
+}
+
+/// A source that gives one number and then waits until it is told to stop.
+class Stuck final : public data::Node<at::Tensor> {
+ public:
+  explicit Stuck(std::shared_ptr<concurrency::Signal> waits) : waits_(std::move(waits)) {}
+  std::unique_ptr<data::IteratorBase<at::Tensor>> iterator(
+      const data::IteratorOptions& options) const override {
+    return std::make_unique<Walk>(options.cancel.value(), *waits_);
+  }
+  std::int64_t cardinality() const override { return data::kInfinite; }
+  std::string describe() const override { return "stuck"; }
+  std::uint64_t depth() const override { return 0; }
+
+ private:
+  class Walk final : public data::IteratorBase<at::Tensor> {
+   public:
+    Walk(concurrency::CancelToken cancel, concurrency::Signal& waits)
+        : cancel_(std::move(cancel)), waits_(waits) {}
+    std::optional<at::Tensor> next() override {
+      if (!std::exchange(has_given_, true)) return at::arange(2);
+      waits_.raise();
+      concurrency::Signal told;
+      const auto tell = cancel_.on_cancel([&] { told.raise(); });
+      EXPECT_TRUE(told.wait_for(1, std::chrono::microseconds(0), kLong));
+      cancel_.throw_if_cancelled("stuck");
+      return std::nullopt;
+    }
+    io::StateTree save() const override { return {}; }
+    void restore(const io::StateTree&) override {}
+
+   private:
+    concurrency::CancelToken cancel_;
+    concurrency::Signal& waits_;
+    bool has_given_ = false;
+  };
+  std::shared_ptr<concurrency::Signal> waits_;
+};
+
+DistributedInput<at::Tensor> stuck_input(std::shared_ptr<concurrency::Signal> waits) {
+  auto input = input_of(1);
+  input.datasets = {data::Dataset<at::Tensor>(std::make_shared<Stuck>(std::move(waits)))};
+  return input;
+}
+
+TEST(StepInputPrefetcher, EndWhileTheirThreadWaitsForData) {
+  const auto waits = std::make_shared<concurrency::Signal>();
+  StepInputPrefetcher<at::Tensor> turns(stuck_input(waits), {});
+  EXPECT_EQ(next_of(turns), Numbers({0, 1}));
+  EXPECT_TRUE(waits->wait_for(1, std::chrono::microseconds(0), kLong));
+}
+
+TEST(StepInputPrefetcher, ATokenEndsTheWaitForData) {
+  const auto waits = std::make_shared<concurrency::Signal>();
+  const concurrency::CancelToken token;
+  StepInputPrefetcher<at::Tensor> turns(stuck_input(waits), {.cancel = token});
+  next_of(turns);
+  EXPECT_TRUE(waits->wait_for(1, std::chrono::microseconds(0), kLong));
+  const io::StateTree behind_the_first = turns.save();
+  token.cancel();
+  for (int call = 0; call < 2; ++call) {
+    EXPECT_EQ(error_from([&] { turns.next(); }).code(), ErrorCode::kCancelled);
+    EXPECT_EQ(turns.save(), behind_the_first);
+  }
+}
+
+}  // namespace
+}  // namespace brigade::distribute

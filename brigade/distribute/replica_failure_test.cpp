@@ -1,0 +1,87 @@
+#include "brigade/distribute/replica_failure.h"
+
+#include <c10/util/Exception.h>
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+#include "brigade/distribute/strategies/one_device_strategy.h"
+#include "brigade/distribute/testing/fixtures.h"
+
+namespace brigade::distribute {
+namespace {
+
+template <class E>
+std::exception_ptr made(E error) {
+  return std::make_exception_ptr(std::move(error));
+}
+
+TEST(ReplicaFailure, WithoutOneNothingIsThrown) {
+  const MirroredStrategy strategy(cpus(2));
+  EXPECT_NO_THROW(ReplicaFailure().rethrow(strategy));
+}
+
+TEST(ReplicaFailure, KeepsTheFirstAndNamesItsReplica) {
+  const MirroredStrategy strategy(cpus(2));
+  ReplicaFailure failure;
+  EXPECT_EQ(failure.record(1, made(Error(ErrorCode::kDataLoss, "torn page"))),
+            "replica 1 failed: torn page");
+  failure.record(0, made(Error(ErrorCode::kAborted, "released")));
+  const Error error = error_from([&] { failure.rethrow(strategy); });
+  EXPECT_EQ(error.code(), ErrorCode::kDataLoss);
+  EXPECT_TRUE(says(error, "Replica 1 (")) << error.what();
+  EXPECT_TRUE(says(error, "cpu:1")) << error.what();
+  EXPECT_TRUE(says(error, "torn page")) << error.what();
+}
+
+TEST(ReplicaFailure, OneReplicaNeedsNoName) {
+  const OneDeviceStrategy strategy("cpu:0");
+  ReplicaFailure failure;
+  failure.record(0, made(Error(ErrorCode::kNotFound, "no such file")));
+  EXPECT_STREQ(error_from([&] { failure.rethrow(strategy); }).what(), "no such file");
+}
+
+TEST(ReplicaFailure, ForeignExceptionsStayInside) {
+  const MirroredStrategy strategy(cpus(2));
+  ReplicaFailure failure;
+  failure.record(0, made(std::length_error("too long")));
+  try {
+    failure.rethrow(strategy);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kAborted);
+    EXPECT_TRUE(says(error, "too long"));
+    EXPECT_THROW(std::rethrow_if_nested(error), std::length_error);
+  }
+}
+
+TEST(ReplicaFailure, LibtorchsErrorsCarryNoBacktraceAndAnythingIsUnderstood) {
+  const MirroredStrategy strategy(cpus(2));
+  ReplicaFailure torchs;
+  torchs.record(0, made(c10::Error({"f", "file.cpp", 3}, "bad shape")));
+  const Error error = error_from([&] { torchs.rethrow(strategy); });
+  EXPECT_TRUE(says(error, "bad shape"));
+  EXPECT_FALSE(says(error, "frame #")) << error.what();
+  ReplicaFailure odd;
+  odd.record(0, made(42));
+  EXPECT_EQ(error_from([&] { odd.rethrow(strategy); }).code(), ErrorCode::kAborted);
+}
+
+TEST(ReplicaFailure, OfForeignCodeTellsTheExamplesAndHowToHaveEnough) {
+  const MirroredStrategy strategy(cpus(2));
+  const auto text_for = [&](const std::vector<std::int64_t>& examples) {
+    ReplicaFailure failure;
+    failure.record(1, made(std::length_error("too few")));
+    return error_from([&] { failure.rethrow(strategy, ExampleCounts::of(examples)); });
+  };
+  const Error uneven = text_for({8, 7});
+  EXPECT_TRUE(says(uneven, "too few") && says(uneven, "held 7 of the step's 15 examples"))
+      << uneven.what();
+  EXPECT_TRUE(says(uneven, "Remainder::kDrop")) << uneven.what();
+  EXPECT_TRUE(says(text_for({1, 1}), "Remainder::kDrop"));
+  EXPECT_TRUE(says(text_for({8, 8}), "held 8 of the step's 16 examples"));
+  EXPECT_FALSE(says(text_for({8, 8}), "kDrop"));
+}
+
+}  // namespace
+}  // namespace brigade::distribute

@@ -1,0 +1,98 @@
+#include "brigade/train/model/epoch_iterator.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "brigade/data/core/cardinality.h"
+#include "brigade/distribute/testing/fixtures.h"
+#include "brigade/input/synthetic.h"
+
+namespace brigade::train::internal {
+namespace {
+
+using input::LabeledBatch;
+
+/// A dataset that does not know how many elements it has.
+class UnknownSize final : public data::Node<LabeledBatch> {
+ public:
+  explicit UnknownSize(data::NodePtr<LabeledBatch> inner) : inner_(std::move(inner)) {}
+  std::unique_ptr<data::IteratorBase<LabeledBatch>> iterator(
+      const data::IteratorOptions& options) const override {
+    return inner_->iterator(options);
+  }
+  std::int64_t cardinality() const override { return data::kUnknown; }
+  std::string describe() const override { return inner_->describe(); }
+  std::uint64_t depth() const override { return inner_->depth(); }
+
+ private:
+  data::NodePtr<LabeledBatch> inner_;
+};
+
+/// 3 batches of 4, 4 and 2 examples, in an order of their own in each pass.
+data::Dataset<LabeledBatch> three_batches() {
+  return input::synthetic(10, {2}, 3).shuffle(10).batch(4);
+}
+
+data::Dataset<LabeledBatch> of_unknown_size() {
+  return data::Dataset<LabeledBatch>(std::make_shared<UnknownSize>(three_batches().node()));
+}
+
+class EpochWalkTest : public ::testing::TestWithParam<bool> {
+ protected:
+  EpochIterator walk() {
+    return EpochIterator(strategy_.distribute(GetParam() ? three_batches() : of_unknown_size()));
+  }
+  static double sum(const EpochIterator::Batch& batch) {
+    return (batch[0].features.sum() + batch[1].features.sum()).item<double>();
+  }
+  distribute::MirroredStrategy strategy_{distribute::cpus(2)};
+};
+INSTANTIATE_TEST_SUITE_P(SizeIsKnown, EpochWalkTest, ::testing::Bool());
+
+TEST_P(EpochWalkTest, SaysWhetherThereIsMoreInEachPass) {
+  EpochIterator it = walk();
+  for (int pass = 0; pass < 2; ++pass) {
+    int batches = 0;
+    for (; it.has_next(); ++batches) ASSERT_TRUE(it.next());
+    EXPECT_EQ(batches, 3);
+    it.start_next_pass();
+  }
+}
+
+TEST_P(EpochWalkTest, GoesOnExactlyWhereItWasSavedHoweverFarItLooked) {
+  EpochIterator whole = walk();
+  for (int before = 0; before < 3; ++before) {
+    EpochIterator first = walk();
+    for (int i = 0; i < before; ++i) first.next();
+    EXPECT_TRUE(first.has_next());
+    first.peek();
+    const io::StateTree state = first.save();
+    EpochIterator second = walk();
+    second.restore(state);
+    const double expected = sum(*whole.next());
+    for (EpochIterator* walk_on : {&first, &second}) {
+      const auto batch = walk_on->next();
+      ASSERT_TRUE(batch) << before;
+      EXPECT_EQ(sum(*batch), expected) << before;
+    }
+    EXPECT_EQ(second.has_next(), before < 2);
+  }
+}
+
+TEST_P(EpochWalkTest, LookingAtTheFirstBatchDoesNotConsumeIt) {
+  EpochIterator it = walk();
+  const double seen = sum(it.peek());
+  EXPECT_EQ(sum(*it.next()), seen);
+}
+
+TEST(EpochIterator, AnEmptyDatasetIsRefused) {
+  distribute::MirroredStrategy strategy(distribute::cpus(1));
+  EpochIterator it(strategy.distribute(three_batches().take(0)));
+  EXPECT_EQ(distribute::error_from([&] { it.peek(); }).code(), ErrorCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace brigade::train::internal
