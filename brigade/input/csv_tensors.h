@@ -13,7 +13,7 @@
 #include "brigade/data/formats/csv.h"
 #include "brigade/data/dataset.h"
 #include "brigade/input/named_tensors.h"
-#include "brigade/input/structure.h"
+#include "brigade/input/tensor_structure.h"
 
 namespace brigade::input {
 

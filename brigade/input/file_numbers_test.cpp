@@ -30,7 +30,7 @@ TEST(FileNumbers, KeepTheContractOfSources) {
 
 TEST(FileNumbers, AreSharedOutByFiles) {
   const auto dataset = file_numbers(list_of({"a", "b", "c", "d", "e"}));
-  EXPECT_EQ(dataset.sharing().files, 5);
+  EXPECT_EQ(dataset.sharding().files, 5);
   EXPECT_EQ(walk(dataset, {.shard = {.count = 2, .index = 0}}), (Numbers{0, 2, 4}));
   EXPECT_EQ(walk(dataset, {.shard = {.count = 2, .index = 1}}), (Numbers{1, 3}));
   EXPECT_EQ(walk(dataset, {.shard = {.by = data::ShardBy::kHint, .count = 2, .index = 1}}).size(),

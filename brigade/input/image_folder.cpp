@@ -6,7 +6,7 @@
 #include "brigade/base/strings.h"
 #include "brigade/input/file_numbers.h"
 #include "brigade/input/one_hot.h"
-#include "brigade/input/picture_loader.h"
+#include "brigade/input/image_loader.h"
 
 namespace brigade::input {
 namespace {

@@ -13,8 +13,8 @@
 #include "brigade/image/folder_index.h"
 #include "brigade/image/image.h"
 #include "brigade/image/resize.h"
-#include "brigade/input/example.h"
-#include "brigade/input/structure.h"
+#include "brigade/input/labeled_example.h"
+#include "brigade/input/tensor_structure.h"
 #include "brigade/io/file_system.h"
 
 namespace brigade::input {

@@ -206,7 +206,7 @@ TEST_F(ImageFolderTest, WithoutLabelsGivesPictures) {
   wanted.batch_size = 3;
   const auto pets = images_from_directory("/pets", wanted);
   EXPECT_TRUE(pets.class_names.empty());
-  EXPECT_EQ(pets.dataset.sharing().files, 5);
+  EXPECT_EQ(pets.dataset.sharding().files, 5);
   std::vector<std::int64_t> sizes;
   for (const auto& batch : pets.dataset) sizes.push_back(batch.size(0));
   EXPECT_THAT(sizes, ElementsAre(3, 2));

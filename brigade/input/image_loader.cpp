@@ -1,4 +1,4 @@
-#include "brigade/input/picture_loader.h"
+#include "brigade/input/image_loader.h"
 
 #include <ATen/ops/empty.h>
 

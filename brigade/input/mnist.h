@@ -1,8 +1,8 @@
 #pragma once
 
 #include "brigade/data/dataset.h"
-#include "brigade/input/example.h"
-#include "brigade/input/structure.h"
+#include "brigade/input/labeled_example.h"
+#include "brigade/input/tensor_structure.h"
 #include "brigade/io/file_system.h"
 
 namespace brigade::input {

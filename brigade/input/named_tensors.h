@@ -17,7 +17,7 @@
 #include "brigade/data/core/codec.h"
 #include "brigade/data/transforms/padding.h"
 #include "brigade/data/core/structure.h"
-#include "brigade/input/structure.h"
+#include "brigade/input/tensor_structure.h"
 
 namespace brigade::input {
 

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "brigade/data/dataset.h"
-#include "brigade/input/example.h"
-#include "brigade/input/structure.h"
+#include "brigade/input/labeled_example.h"
+#include "brigade/input/tensor_structure.h"
 #include "brigade/io/file_system.h"
 
 namespace brigade::input {

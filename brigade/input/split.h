@@ -10,7 +10,7 @@
 
 #include "brigade/data/transforms/batch_structure.h"
 #include "brigade/data/core/structure.h"
-#include "brigade/input/structure.h"
+#include "brigade/input/tensor_structure.h"
 
 namespace brigade::input {
 

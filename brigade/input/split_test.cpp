@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "brigade/data/testing/dataset_contract.h"
-#include "brigade/input/structure.h"
+#include "brigade/input/tensor_structure.h"
 
 namespace brigade::input {
 namespace {

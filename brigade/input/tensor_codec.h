@@ -5,7 +5,7 @@
 #include <string>
 
 #include "brigade/data/core/codec.h"
-#include "brigade/input/example.h"
+#include "brigade/input/labeled_example.h"
 
 namespace brigade::data {
 

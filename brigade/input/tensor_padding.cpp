@@ -1,4 +1,4 @@
-#include "brigade/input/padding.h"
+#include "brigade/input/tensor_padding.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/empty.h>

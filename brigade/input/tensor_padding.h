@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "brigade/data/transforms/padding.h"
-#include "brigade/input/example.h"
+#include "brigade/input/labeled_example.h"
 
 namespace brigade::data {
 

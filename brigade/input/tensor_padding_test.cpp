@@ -1,4 +1,4 @@
-#include "brigade/input/padding.h"
+#include "brigade/input/tensor_padding.h"
 
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
@@ -8,7 +8,7 @@
 
 #include "brigade/data/core/source.h"
 #include "brigade/data/testing/dataset_contract.h"
-#include "brigade/input/structure.h"
+#include "brigade/input/tensor_structure.h"
 
 namespace brigade::input {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "brigade/data/dataset.h"
-#include "brigade/input/example.h"
-#include "brigade/input/structure.h"
+#include "brigade/input/labeled_example.h"
+#include "brigade/input/tensor_structure.h"
 
 namespace brigade::input {
 

@@ -1,4 +1,4 @@
-#include "brigade/input/structure.h"
+#include "brigade/input/tensor_structure.h"
 
 #include <ATen/ops/empty.h>
 

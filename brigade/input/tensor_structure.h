@@ -7,8 +7,8 @@
 
 #include "brigade/data/transforms/batch_structure.h"
 #include "brigade/data/core/structure.h"
-#include "brigade/input/example.h"
-#include "brigade/input/padding.h"
+#include "brigade/input/labeled_example.h"
+#include "brigade/input/tensor_padding.h"
 
 namespace brigade::data {
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "brigade/input/example.h"
+#include "brigade/input/labeled_example.h"
 
 namespace brigade::input {
 

@@ -1,8 +1,8 @@
-"""What TensorFlow makes of pictures: decoding, resizing, colors, crops, types. Writes brigade/image/testing/pictures.json.
+"""What TensorFlow makes of pictures: decoding, resizing, colors, crops, types. Writes brigade/image/testing/images.json.
 
 Besides TensorFlow it needs Pillow, which writes kinds of files that TensorFlow does not:
 
-    .deps/bench-venv/bin/python tools/tf_data/pictures.py
+    .deps/bench-venv/bin/python tools/tf_data/images.py
 """
 
 import base64
@@ -16,7 +16,7 @@ import numpy as np
 import PIL.Image
 import tensorflow as tf
 
-FILE = pathlib.Path(__file__).resolve().parents[2] / "brigade/image/testing/pictures.json"
+FILE = pathlib.Path(__file__).resolve().parents[2] / "brigade/image/testing/images.json"
 random = np.random.RandomState(7)
 
 

@@ -1,4 +1,4 @@
-#include "brigade/data/interleave/inner_walk.h"
+#include "brigade/data/interleave/inner_iterator.h"
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"

@@ -14,19 +14,19 @@
 #include "brigade/data/interleave/interleave_position.h"
 #include "brigade/data/transforms/map.h"
 #include "brigade/data/core/node.h"
-#include "brigade/data/core/noted_input.h"
-#include "brigade/data/core/outcome.h"
+#include "brigade/data/core/replayable_input.h"
+#include "brigade/data/core/element_result.h"
 
 namespace brigade::data::internal {
 
-/// A walk over the dataset made from one element of an input, or the reason why there is none.
+/// An iterator over the dataset made from one input element, or the error if it could not be created.
 ///
 /// Thread-safety: one thread at a time.
 template <class U>
-struct InnerWalk {
-  InputPlace element;                         // that the dataset was made from
-  NodePtr<U> node;                            // before its iterator, so that it outlives it
-  std::unique_ptr<IteratorBase<U>> iterator;  // none if there was an error
+struct InnerIterator {
+  ReplayPoint element;                         // that the dataset was made from
+  NodePtr<U> node;                            // declared before its iterator, so that it outlives it
+  std::unique_ptr<IteratorBase<U>> iterator;  // null if there was an error
   std::exception_ptr error;
 
   bool is_open() const { return iterator != nullptr || error != nullptr; }
@@ -37,16 +37,16 @@ struct InnerWalk {
   }
 };
 
-/// Throws the exception being handled again as an `Error` that names the step and the element from
-/// which the dataset was made.
+/// Rethrows the current exception as an `Error` that names the step and the element from which the
+/// dataset was made.
 [[noreturn]] void rethrow_in_inner(const std::string& where, std::uint64_t epoch,
                                    std::uint64_t element);
 
-/// Throws kInvalidArgument: a dataset made from `element` has fewer elements than when it was
-/// saved.
+/// Throws kInvalidArgument: a dataset made from `element` has fewer elements than when the position
+/// was saved.
 [[noreturn]] void throw_inner_too_short(const std::string& where, std::uint64_t element);
 
-/// Makes a dataset of each element, for one walk over flat_map or interleave.
+/// Makes a dataset from each element, for one iterator of flat_map or interleave.
 ///
 /// Thread-safety: const calls from any number of threads.
 template <class T, class U>
@@ -55,70 +55,72 @@ struct InnerMaker {
   std::string where;  // for messages
   IteratorOptions options;
 
-  /// Errors of the element, the function and the first look into the dataset become the walk's.
-  InnerWalk<U> open(InputPlace at, Outcome<T> element) const {
-    InnerWalk<U> walk{std::move(at), nullptr, nullptr, std::move(element.error)};
-    if (walk.error) return walk;
+  /// Errors of the element, of the function and of creating the iterator are stored in the result.
+  InnerIterator<U> open(ReplayPoint at, ElementResult<T> element) const {
+    InnerIterator<U> inner{std::move(at), nullptr, nullptr, std::move(element.error)};
+    if (inner.error) return inner;
     try {
-      open_in(walk, std::move(*element.element));
+      open_in(inner, std::move(*element.element));
     } catch (...) {
-      walk.close();
-      walk.error = std::current_exception();
+      inner.close();
+      inner.error = std::current_exception();
     }
-    return walk;
+    return inner;
   }
-  /// The walk's next element; errors say where they come from.
-  std::optional<U> next(InnerWalk<U>& walk) const {
+  /// The next element of the inner dataset. Errors name the step and the input element.
+  std::optional<U> next(InnerIterator<U>& inner) const {
     try {
-      return walk.iterator->next();
+      return inner.iterator->next();
     } catch (...) {
-      rethrow_in_inner(where, options.epoch, walk.element.place);
+      rethrow_in_inner(where, options.epoch, inner.element.place);
     }
   }
-  /// Whether what is thrown now belongs to no element: the job gave up waiting.
+  /// Whether the iteration was cancelled, so that an exception does not belong to an element.
   bool is_cancelled() const { return options.cancel && options.cancel->is_cancelled(); }
 
  private:
-  void open_in(InnerWalk<U>& walk, T&& element) const {
+  void open_in(InnerIterator<U>& inner, T&& element) const {
     try {
-      walk.node = make(std::move(element));
-      walk.iterator = walk.node->iterator(options_of_inner(options, walk.element.place));
+      inner.node = make(std::move(element));
+      inner.iterator = inner.node->iterator(options_of_inner(options, inner.element.place));
     } catch (...) {
-      rethrow_at_element(where, options.epoch, walk.element.place);
+      rethrow_at_element(where, options.epoch, inner.element.place);
     }
   }
 };
 
-/// The walk at a saved position, with its dataset made anew: the input stands behind the element
-/// afterwards. One that could not be opened and of which nothing was delivered keeps its error.
+/// Recreates the inner dataset of a saved position and moves its iterator there. Afterwards the input
+/// is positioned after the element. A dataset that could not be created and of which nothing was
+/// delivered keeps its error.
 template <class T, class U>
-InnerWalk<U> reopen(NotedInput<T>& input, const InnerMaker<T, U>& maker,
+InnerIterator<U> reopen(ReplayableInput<T>& input, const InnerMaker<T, U>& maker,
                     const InnerPosition& position) {
-  input.go_to(position.element);
+  input.seek(position.element);
   auto element = input.next();
-  if (element.outcome.is_end()) throw_noted_input_too_short(position.element.place);
+  if (element.result.is_end()) throw_replay_past_end(position.element.place);
   // Told from the saved note, not from one that the input may have taken meanwhile.
-  InnerWalk<U> walk = maker.open(position.element, std::move(element.outcome));
-  const bool is_at_start = !position.state && position.ahead == 0;
-  if (is_at_start) return walk;
-  if (walk.error) std::rethrow_exception(walk.error);
-  if (position.state) walk.iterator->restore(*position.state);
-  if (skip_and_look(*walk.iterator, position.ahead, maker.options.cancel) != position.ahead) {
-    throw_inner_too_short(maker.where, walk.element.place);
+  InnerIterator<U> inner = maker.open(position.element, std::move(element.result));
+  const bool is_at_start = !position.state && position.delivered == 0;
+  if (is_at_start) return inner;
+  if (inner.error) std::rethrow_exception(inner.error);
+  if (position.state) inner.iterator->restore(*position.state);
+  if (skip_and_look(*inner.iterator, position.delivered, maker.options.cancel) != position.delivered) {
+    throw_inner_too_short(maker.where, inner.element.place);
   }
-  return walk;
+  return inner;
 }
 
-/// One walk a slot of the cycle, those of empty slots not open; the input goes on behind them.
+/// One inner iterator for each slot of the cycle; those of empty slots are not open. Afterwards the
+/// input is at the saved position.
 template <class T, class U>
-std::vector<InnerWalk<U>> reopen_all(NotedInput<T>& input, const InnerMaker<T, U>& maker,
+std::vector<InnerIterator<U>> reopen_all(ReplayableInput<T>& input, const InnerMaker<T, U>& maker,
                                      const InterleavePosition& position) {
-  std::vector<InnerWalk<U>> walks(position.slots.size());
+  std::vector<InnerIterator<U>> iterators(position.slots.size());
   for (const std::size_t slot : position.slots_by_element()) {
-    walks[slot] = reopen(input, maker, *position.slots[slot]);
+    iterators[slot] = reopen(input, maker, *position.slots[slot]);
   }
-  input.go_to(position.input);
-  return walks;
+  input.seek(position.input);
+  return iterators;
 }
 
 }  // namespace brigade::data::internal

@@ -13,7 +13,7 @@ IteratorOptions options_of_inner(IteratorOptions options, std::uint64_t index) {
   const std::uint64_t seed = base::derive_seed(options.seed, "inner", index, 0);
   options.seed = key_in_shard(seed, options.shard);
   options.shard = Shard();
-  options.stages = nullptr;  // there may be thousands: their work is that of the step
+  options.stages = nullptr;  // there may be thousands: their work counts as that of the step
   return options;
 }
 

@@ -7,11 +7,11 @@
 namespace brigade::data::internal {
 namespace {
 
-TEST(InnerOptions, TheFirstInputWalksAsIfItWereAlone) {
+TEST(InnerOptions, TheFirstInputKeepsTheSeed) {
   EXPECT_EQ(options_of_input({.seed = 7, .epoch = 2}, 0).seed, 7U);
 }
 
-TEST(InnerOptions, EveryOtherInputHasASeedOfItsOwnAndTheSameEpoch) {
+TEST(InnerOptions, EveryOtherInputHasADifferentSeedAndTheSameEpoch) {
   std::set<std::uint64_t> seeds;
   for (std::uint64_t input = 0; input < 5; ++input) {
     const IteratorOptions options = options_of_input({.seed = 7, .epoch = 2}, input);
@@ -21,7 +21,7 @@ TEST(InnerOptions, EveryOtherInputHasASeedOfItsOwnAndTheSameEpoch) {
   EXPECT_EQ(seeds.size(), 5U);
 }
 
-TEST(InnerOptions, TheDatasetOfAnElementIsWholeAndHasASeedOfItsOwnInEveryShard) {
+TEST(InnerOptions, AnInnerDatasetIsNotShardedAndHasADifferentSeedInEachShard) {
   std::set<std::uint64_t> seeds;
   for (std::int64_t shard = 0; shard < 3; ++shard) {
     for (std::uint64_t index = 0; index < 4; ++index) {

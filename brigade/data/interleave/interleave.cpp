@@ -45,18 +45,18 @@ InterleaveThreads threads_of_interleave(const InterleaveOptions& options, std::s
                                         const InterleaveShape& shape, const IteratorOptions& job,
                                         const std::string& path) {
   // Those of the cycle, and as many that come after them.
-  const std::size_t most_lanes = 2 * shape.cycle_length;
+  const std::size_t max_queues = 2 * shape.cycle_length;
   StageLimits limits;
   if (options.parallelism == kAutotune) {
-    limits = {.max_threads = std::min(most_tried_threads(), most_lanes),
-              .sure_threads = std::min(most_tuned_threads(), most_lanes)};
+    limits = {.max_threads = std::min(most_tried_threads(), max_queues),
+              .sure_threads = std::min(most_tuned_threads(), max_queues)};
   }
-  const std::size_t first = std::min(threads, most_lanes);
+  const std::size_t first = std::min(threads, max_queues);
   const std::size_t next_lanes =
       std::min<std::size_t>(std::max(first, limits.max_threads), shape.cycle_length);
   // Lanes in slots may have two chunks ready, those behind them one.
   InterleaveThreads result{.order = order_of_interleave(options, job),
-                           .settings = {first, most_lanes + next_lanes},
+                           .settings = {first, max_queues + next_lanes},
                            .stages = job.stages};
   if (job.stages) result.stage = job.stages->enter(path, result.settings, limits);
   return result;

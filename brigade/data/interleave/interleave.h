@@ -14,9 +14,9 @@
 #include "brigade/data/runtime/autotune.h"
 #include "brigade/data/core/cardinality.h"
 #include "brigade/data/interleave/inner_options.h"
-#include "brigade/data/interleave/inner_walk.h"
+#include "brigade/data/interleave/inner_iterator.h"
 #include "brigade/data/interleave/interleave_position.h"
-#include "brigade/data/interleave/interleave_walk.h"
+#include "brigade/data/interleave/interleave_iterator.h"
 #include "brigade/data/core/node.h"
 #include "brigade/data/core/order.h"
 #include "brigade/data/interleave/parallel_interleave.h"
@@ -53,7 +53,7 @@ std::string name_of_interleave(const InterleaveShape& shape, const InterleaveOpt
 
 Order order_of_interleave(const InterleaveOptions& options, const IteratorOptions& job);
 
-/// How threads work at it, `threads` at first: no more than lanes that may be read at once.
+/// How threads work at it, `threads` at first: no more than queues that may be read at once.
 InterleaveThreads threads_of_interleave(const InterleaveOptions& options, std::size_t threads,
                                         const InterleaveShape& shape, const IteratorOptions& job,
                                         const std::string& path);
@@ -85,12 +85,12 @@ class InterleaveNode final : public TransformNode<U, T> {
         shape_(std::move(shape)),
         options_(options),
         threads_(threads_for(options.parallelism, shape_.name)) {}
-  std::unique_ptr<IteratorBase<U>> iterator(const IteratorOptions& walk) const override {
+  std::unique_ptr<IteratorBase<U>> iterator(const IteratorOptions& options) const override {
     if (options_.parallelism == 1) {
-      return std::make_unique<InterleaveIterator<T, U>>(input_of(walk), maker_of(walk), shape_);
+      return std::make_unique<InterleaveIterator<T, U>>(input_of(options), maker_of(options), shape_);
     }
-    auto end = std::make_unique<const concurrency::LinkedToken>(walk.cancel);
-    const IteratorOptions job = options_ended_by(*end, walk);
+    auto end = std::make_unique<const concurrency::LinkedToken>(options.cancel);
+    const IteratorOptions job = options_ended_by(*end, options);
     return std::make_unique<ParallelInterleaveIterator<T, U>>(
         input_of(job), maker_of(job), shape_,
         threads_of_interleave(options_, threads_, shape_, job, this->describe()), std::move(end));
@@ -102,7 +102,7 @@ class InterleaveNode final : public TransformNode<U, T> {
   std::int64_t cardinality() const override { return kUnknown; }
 
  private:
-  NotedInput<T> input_of(const IteratorOptions& job) const {
+  ReplayableInput<T> input_of(const IteratorOptions& job) const {
     return {this->input().iterator(job), job.cancel};
   }
   InnerMaker<T, U> maker_of(const IteratorOptions& job) const {

@@ -10,19 +10,19 @@ namespace brigade::data::internal {
 namespace {
 
 using Cycle = InterleaveCycle<int, int>;
-using Lane = Cycle::Lane;
+using Queue = Cycle::Queue;
 using Found = Cycle::Found;
 
 constexpr std::uint64_t kCycle = 2;
 
 Cycle cycle_of(std::uint64_t block_length = 1) {
-  const auto note = std::make_shared<const InputNote>();
+  const auto note = std::make_shared<const InputSnapshot>();
   return Cycle({.name = "test", .cycle_length = kCycle, .block_length = block_length}, {note, 0});
 }
 /// A cycle to whose input elements 0, 1, ... were added.
 Cycle with_elements(int count, std::uint64_t block_length = 1) {
   Cycle cycle = cycle_of(block_length);
-  const auto note = std::make_shared<const InputNote>();
+  const auto note = std::make_shared<const InputSnapshot>();
   for (int i = 0; i < count; ++i) {
     cycle.add({{note, static_cast<std::uint64_t>(i)}, {i, nullptr}});
   }
@@ -32,41 +32,41 @@ void end_input(Cycle& cycle) {
   cycle.add({{}, {std::nullopt, nullptr}});
 }
 
-Lane::Chunk chunk(const std::vector<int>& elements, Lane::End end = Lane::End::kNotYet) {
-  Lane::Chunk made{.end = end};
+Queue::Chunk chunk(const std::vector<int>& elements, Queue::End end = Queue::End::kNotYet) {
+  Queue::Chunk made{.end = end};
   for (const int element : elements) made.results.push_back({element, nullptr});
   return made;
 }
-Lane::Chunk not_made() {
-  Lane::Chunk made{.end = Lane::End::kNotMade};
+Queue::Chunk not_created() {
+  Queue::Chunk made{.end = Queue::End::kNotCreated};
   made.results.push_back({std::nullopt, std::make_exception_ptr(1)});
   return made;
 }
-/// A worker reads that of the lane of `element`.
-void read(Cycle& cycle, int element, Lane::Chunk made) {
-  Lane* lane = nullptr;
-  for (std::uint64_t slot = 0; slot < kCycle && lane == nullptr; ++slot) {
-    Lane* const here = cycle.find_in_slots(Cycle::kReadyChunks, slot);
-    if (here != nullptr && here->element.element == element) lane = here;
+/// A worker reads that of the queue of `element`.
+void read(Cycle& cycle, int element, Queue::Chunk made) {
+  Queue* queue = nullptr;
+  for (std::uint64_t slot = 0; slot < kCycle && queue == nullptr; ++slot) {
+    Queue* const here = cycle.find_in_slots(Cycle::kReadyChunks, slot);
+    if (here != nullptr && here->element.element == element) queue = here;
   }
-  if (lane == nullptr) lane = cycle.find_coming();
-  ASSERT_TRUE(lane != nullptr && lane->element.element == element) << "nobody wants " << element;
-  lane->is_busy = true;
-  cycle.publish(*lane, std::move(made));
+  if (queue == nullptr) queue = cycle.find_upcoming();
+  ASSERT_TRUE(queue != nullptr && queue->element.element == element) << "nobody wants " << element;
+  queue->is_busy = true;
+  cycle.publish(*queue, std::move(made));
 }
 std::optional<int> next(Cycle& cycle, Order order = Order::kInOrder) {
   if (!cycle.has_result() && cycle.find(order) != Found::kResult) return std::nullopt;
   return std::move(cycle.take()).take();
 }
 
-TEST(InterleaveCycle, LanesGiveInTurnsHoweverTheyWereRead) {
+TEST(InterleaveCycle, QueuesGiveInTurnsHoweverTheyWereRead) {
   Cycle cycle = with_elements(2);
-  EXPECT_EQ(cycle.find(Order::kInOrder), Found::kNothingYet) << "and lane 0 is in its slot";
+  EXPECT_EQ(cycle.find(Order::kInOrder), Found::kNothingYet) << "and queue 0 is in its slot";
   read(cycle, 0, chunk({0}));
   EXPECT_EQ(next(cycle), 0);
   EXPECT_EQ(next(cycle), std::nullopt);
   read(cycle, 0, chunk({1}));
-  EXPECT_EQ(next(cycle), std::nullopt) << "it is the turn of lane 1";
+  EXPECT_EQ(next(cycle), std::nullopt) << "it is the turn of queue 1";
   read(cycle, 1, chunk({10, 11}));
   EXPECT_EQ(next(cycle), 10);
   EXPECT_EQ(next(cycle), 1);
@@ -85,26 +85,26 @@ TEST(InterleaveCycle, ATurnIsABlock) {
   EXPECT_EQ(next(cycle), std::nullopt);
 }
 
-TEST(InterleaveCycle, ALaneThatEndsMakesWayAndTheTurnPasses) {
+TEST(InterleaveCycle, AQueueThatEndsMakesWayAndTheTurnPasses) {
   Cycle cycle = with_elements(3);
   cycle.find(Order::kInOrder);
-  read(cycle, 0, chunk({0}, Lane::End::kRead));
+  read(cycle, 0, chunk({0}, Queue::End::kExhausted));
   EXPECT_EQ(next(cycle), 0);
   cycle.find(Order::kInOrder);
   read(cycle, 1, chunk({10, 11}));
   EXPECT_EQ(next(cycle), 10);
-  EXPECT_EQ(next(cycle), 11) << "slot 0 is empty, and its next lane begins with its next turn";
+  EXPECT_EQ(next(cycle), 11) << "slot 0 is empty, and its next queue begins with its next turn";
   EXPECT_EQ(next(cycle), std::nullopt);
   read(cycle, 2, chunk({20}));
   EXPECT_EQ(next(cycle), 20);
 }
 
-TEST(InterleaveCycle, ALaneThatCouldNotBeMadeEndsNoTurn) {
+TEST(InterleaveCycle, AQueueThatCouldNotBeMadeEndsNoTurn) {
   Cycle cycle = with_elements(3);
   cycle.find(Order::kInOrder);
-  read(cycle, 0, not_made());
+  read(cycle, 0, not_created());
   ASSERT_EQ(cycle.find(Order::kInOrder), Found::kResult);
-  EXPECT_TRUE(cycle.lane_at_turn()->is_failed);
+  EXPECT_TRUE(cycle.current_queue()->is_failed);
   EXPECT_TRUE(cycle.take().error);
   cycle.close_failed();
   EXPECT_EQ(cycle.position().cycle_index, 0U);
@@ -113,13 +113,13 @@ TEST(InterleaveCycle, ALaneThatCouldNotBeMadeEndsNoTurn) {
   EXPECT_EQ(next(cycle), 10) << "the next takes the slot at once";
 }
 
-TEST(InterleaveCycle, EndsWhenAllLanesAndTheInputDo) {
+TEST(InterleaveCycle, EndsWhenAllQueuesAndTheInputDo) {
   Cycle cycle = with_elements(1);
   cycle.find(Order::kInOrder);
-  read(cycle, 0, chunk({}, Lane::End::kRead));
+  read(cycle, 0, chunk({}, Queue::End::kExhausted));
   EXPECT_EQ(cycle.find(Order::kInOrder), Found::kNothingYet) << "more may come";
   end_input(cycle);
-  EXPECT_FALSE(cycle.wants_lane(8));
+  EXPECT_FALSE(cycle.needs_queue(8));
   EXPECT_EQ(cycle.find(Order::kInOrder), Found::kEnd);
   EXPECT_EQ(cycle.find(Order::kRelaxed), Found::kEnd);
 }
@@ -133,10 +133,10 @@ TEST(InterleaveCycle, RelaxedTakesWhatIsReadyAndLeavesOutNoLane) {
   EXPECT_EQ(next(cycle, Order::kRelaxed), 0);
   EXPECT_EQ(next(cycle, Order::kRelaxed), 11);
   EXPECT_EQ(next(cycle, Order::kRelaxed), std::nullopt);
-  read(cycle, 1, chunk({}, Lane::End::kRead));
+  read(cycle, 1, chunk({}, Queue::End::kExhausted));
   EXPECT_EQ(next(cycle, Order::kRelaxed), std::nullopt);
   read(cycle, 2, chunk({20}));
-  EXPECT_EQ(next(cycle, Order::kRelaxed), 20) << "in the slot that lane 1 left";
+  EXPECT_EQ(next(cycle, Order::kRelaxed), 20) << "in the slot that queue 1 left";
 }
 
 TEST(InterleaveCycle, RelaxedBeginsABlockWhereItGoes) {
@@ -150,45 +150,45 @@ TEST(InterleaveCycle, RelaxedBeginsABlockWhereItGoes) {
   EXPECT_EQ(cycle.position().block_index, 1U);
 }
 
-TEST(InterleaveCycle, NextLanesAreBoundedByTheThreadsAndTheCycle) {
+TEST(InterleaveCycle, NextQueuesAreBoundedByTheThreadsAndTheCycle) {
   Cycle cycle = with_elements(3);
-  EXPECT_FALSE(cycle.wants_lane(1));
-  EXPECT_TRUE(cycle.wants_lane(2));
+  EXPECT_FALSE(cycle.needs_queue(1));
+  EXPECT_TRUE(cycle.needs_queue(2));
   cycle.find(Order::kRelaxed);  // two of them go into slots
-  EXPECT_FALSE(cycle.wants_lane(1));
-  cycle.add({{std::make_shared<const InputNote>(), 3}, {3, nullptr}});
-  EXPECT_FALSE(cycle.wants_lane(100));
+  EXPECT_FALSE(cycle.needs_queue(1));
+  cycle.add({{std::make_shared<const InputSnapshot>(), 3}, {3, nullptr}});
+  EXPECT_FALSE(cycle.needs_queue(100));
 }
 
 TEST(InterleaveCycle, WhatIsReadAheadIsBoundedAndTakingFreesRoom) {
   Cycle cycle = with_elements(2);
   cycle.find(Order::kRelaxed);
-  EXPECT_EQ(cycle.take_freed(), 2U) << "two lanes to read on";
+  EXPECT_EQ(cycle.take_freed(), 2U) << "two queues to read on";
   for (const int element : {0, 0, 1, 1}) read(cycle, element, chunk({element}));
   EXPECT_EQ(cycle.num_ready(), 4U);
   EXPECT_EQ(cycle.find_in_slots(Cycle::kReadyChunks, 0), nullptr);
-  EXPECT_TRUE(cycle.has_full_lane());
+  EXPECT_TRUE(cycle.has_full_queue());
   EXPECT_EQ(next(cycle), 0);
   EXPECT_EQ(cycle.num_ready(), 3U);
   EXPECT_EQ(cycle.take_freed(), 1U);
   EXPECT_NE(cycle.find_in_slots(Cycle::kReadyChunks, 0), nullptr);
   cycle.clear();
   EXPECT_EQ(cycle.num_ready(), 0U);
-  EXPECT_FALSE(cycle.has_full_lane());
+  EXPECT_FALSE(cycle.has_full_queue());
 }
 
-TEST(InterleaveCycle, LanesThatOthersReadAreNotFull) {
+TEST(InterleaveCycle, QueuesThatOthersReadAreNotFull) {
   Cycle cycle = with_elements(1);
   cycle.find(Order::kInOrder);
-  Lane* const lane = cycle.find_in_slots(1, 0);
-  ASSERT_NE(lane, nullptr);
-  lane->is_busy = true;
-  EXPECT_FALSE(cycle.has_full_lane());
-  cycle.publish(*lane, chunk({0}, Lane::End::kRead));
-  EXPECT_FALSE(cycle.has_full_lane()) << "there is nothing more of it";
+  Queue* const queue = cycle.find_in_slots(1, 0);
+  ASSERT_NE(queue, nullptr);
+  queue->is_busy = true;
+  EXPECT_FALSE(cycle.has_full_queue());
+  cycle.publish(*queue, chunk({0}, Queue::End::kExhausted));
+  EXPECT_FALSE(cycle.has_full_queue()) << "there is nothing more of it";
 }
 
-TEST(InterleaveCycle, TheNextLaneToReadIsTheUrgentOne) {
+TEST(InterleaveCycle, TheNextQueueToReadIsTheUrgentOne) {
   Cycle cycle = with_elements(2);
   cycle.find(Order::kRelaxed);
   EXPECT_EQ(cycle.find_in_slots(1, 0)->element.element, 0);
@@ -204,23 +204,23 @@ TEST(InterleaveCycle, ThePositionIsBehindWhatWasTaken) {
   read(cycle, 0, chunk({0, 1}));
   EXPECT_EQ(next(cycle), 0);
   InterleavePosition position = cycle.position();
-  EXPECT_EQ(position.input.place, 1U) << "lane 1 has had no turn yet";
+  EXPECT_EQ(position.input.place, 1U) << "queue 1 has had no turn yet";
   ASSERT_TRUE(position.slots[0].has_value());
-  EXPECT_EQ(position.slots[0]->ahead, 1U);
+  EXPECT_EQ(position.slots[0]->delivered, 1U);
   EXPECT_FALSE(position.slots[1].has_value());
-  Lane::Chunk noted = chunk({2});
+  Queue::Chunk noted = chunk({2});
   noted.note.emplace();
   read(cycle, 0, std::move(noted));
-  EXPECT_EQ(cycle.position().slots[0]->ahead, 1U) << "the chunk is not taken yet";
+  EXPECT_EQ(cycle.position().slots[0]->delivered, 1U) << "the chunk is not taken yet";
   EXPECT_FALSE(cycle.position().slots[0]->state.has_value());
   cycle.find(Order::kInOrder);
   read(cycle, 1, chunk({10, 11, 12}));
   for (const int expected : {10, 1, 11, 2}) EXPECT_EQ(next(cycle), expected);
   position = cycle.position();
   EXPECT_EQ(position.input.place, 2U);
-  EXPECT_EQ(position.slots[0]->ahead, 1U) << "counted from the note";
+  EXPECT_EQ(position.slots[0]->delivered, 1U) << "counted from the note";
   EXPECT_TRUE(position.slots[0]->state.has_value());
-  EXPECT_EQ(position.slots[1]->ahead, 2U);
+  EXPECT_EQ(position.slots[1]->delivered, 2U);
 }
 
 }  // namespace

@@ -11,9 +11,9 @@
 namespace brigade::data::internal {
 namespace {
 
-using Notes = std::vector<std::shared_ptr<const InputNote>>;
+using Notes = std::vector<std::shared_ptr<const InputSnapshot>>;
 
-io::StateTree save_place(const InputPlace& place, Notes& notes) {
+io::StateTree save_place(const ReplayPoint& place, Notes& notes) {
   auto note = std::find(notes.begin(), notes.end(), place.note);
   if (note == notes.end()) note = notes.insert(note, place.note);
   io::StateTree state;
@@ -27,7 +27,7 @@ void check_whole(bool is_whole, const InterleaveShape& shape) {
                                          " is broken: its slots and notes do not fit together"));
 }
 
-InputPlace load_place(const InterleaveShape& shape, const io::StateTree& state,
+ReplayPoint load_place(const InterleaveShape& shape, const io::StateTree& state,
                       const Notes& notes) {
   const std::uint64_t note = state.as_uint64("note");
   const std::uint64_t place = state.as_uint64("place");
@@ -89,7 +89,7 @@ io::StateTree save_interleave(const InterleaveShape& shape, const InterleavePosi
     io::StateTree saved;
     if (slot) {
       saved = save_place(slot->element, notes);
-      saved["ahead"] = slot->ahead;
+      saved["ahead"] = slot->delivered;
       if (slot->state) saved["state"] = *slot->state;
     }
     slots.push_back(std::move(saved));
@@ -110,7 +110,7 @@ InterleavePosition load_interleave(const InterleaveShape& shape, const io::State
   Notes notes;
   for (const io::StateTree& note : state.as_list("notes")) {
     notes.push_back(
-        std::make_shared<const InputNote>(InputNote{note.as_uint64("place"), note.at("state")}));
+        std::make_shared<const InputSnapshot>(InputSnapshot{note.as_uint64("place"), note.at("state")}));
   }
   InterleavePosition position{.cycle_index = position_number(state, "cycle_index"),
                               .block_index = position_number(state, "block_index"),

@@ -6,41 +6,41 @@
 #include <string>
 #include <vector>
 
-#include "brigade/data/core/noted_input.h"
+#include "brigade/data/core/replayable_input.h"
 #include "brigade/io/state_tree.h"
 
 namespace brigade::data::internal {
 
-/// What decides the order in which an interleave gives its elements.
+/// The parameters that determine the order in which an interleave gives its elements.
 struct InterleaveShape {
-  std::string name;  // of the transform, in saved states
+  std::string name;  // of the transform, in saved positions
   std::uint64_t cycle_length = 1;
   std::uint64_t block_length = 1;
 };
 
-/// The place in an inner dataset behind what was delivered of it.
+/// The position in an inner dataset after the last element that was delivered.
 struct InnerPosition {
-  InputPlace element;                  // that the dataset was made from
-  std::optional<io::StateTree> state;  // of the dataset's iterator; none: at its start
-  std::uint64_t ahead = 0;             // elements from `state` on
+  ReplayPoint element;                  // that the dataset was made from
+  std::optional<io::StateTree> state;  // of the dataset's iterator; unset: at its start
+  std::uint64_t delivered = 0;         // elements delivered after `state`
 };
 
-/// Where an interleave stands: whose turn it is, and what lies open in each slot of the cycle.
+/// The position of an interleave: the current slot, and the open dataset in each slot of the cycle.
 struct InterleavePosition {
   std::uint64_t cycle_index = 0;
   std::uint64_t block_index = 0;
-  InputPlace input;
+  ReplayPoint input;
   std::vector<std::optional<InnerPosition>> slots;
 
-  /// The open slots, in the order of the elements that they were made from: how restoring reads
-  /// them from the input in one go.
+  /// The open slots in the order of their input elements, so that one pass over the input restores
+  /// them all.
   std::vector<std::size_t> slots_by_element() const;
 };
 
-/// Each state of the input that several slots tell their place from is saved once.
+/// Each input snapshot is saved once, even if several slots refer to it.
 io::StateTree save_interleave(const InterleaveShape& shape, const InterleavePosition& position);
 
-/// Throws kInvalidArgument if the state is of another transform or cycle, or is broken.
+/// Throws kInvalidArgument if the state belongs to another transform or cycle, or is invalid.
 InterleavePosition load_interleave(const InterleaveShape& shape, const io::StateTree& state);
 
 }  // namespace brigade::data::internal

@@ -13,7 +13,7 @@ using namespace testing;  // NOLINT: the battery
 const InterleaveShape kShape{.name = "interleave", .cycle_length = 3, .block_length = 2};
 
 InterleavePosition example() {
-  const auto note = std::make_shared<const InputNote>(InputNote{4, io::StateTree("input at 4")});
+  const auto note = std::make_shared<const InputSnapshot>(InputSnapshot{4, io::StateTree("input at 4")});
   InterleavePosition position{.cycle_index = 1, .block_index = 1, .input = {note, 7}, .slots = {}};
   position.slots.emplace_back(InnerPosition{{note, 6}, io::StateTree("inner"), 5});
   position.slots.emplace_back();
@@ -32,7 +32,7 @@ TEST(InterleavePosition, ComesBackFromAFile) {
   ASSERT_EQ(loaded.slots.size(), 3U);
   EXPECT_EQ(loaded.slots[0]->element.place, 6U);
   EXPECT_EQ(loaded.slots[0]->state, io::StateTree("inner"));
-  EXPECT_EQ(loaded.slots[0]->ahead, 5U);
+  EXPECT_EQ(loaded.slots[0]->delivered, 5U);
   EXPECT_FALSE(loaded.slots[1].has_value());
   EXPECT_FALSE(loaded.slots[2]->state.has_value());
   EXPECT_EQ(loaded.slots_by_element(), (std::vector<std::size_t>{2, 0}));

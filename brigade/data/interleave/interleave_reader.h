@@ -7,64 +7,64 @@
 #include <optional>
 #include <utility>
 
-#include "brigade/data/interleave/inner_walk.h"
-#include "brigade/data/interleave/interleave_lane.h"
-#include "brigade/data/core/outcome.h"
+#include "brigade/data/interleave/inner_iterator.h"
+#include "brigade/data/interleave/prefetch_queue.h"
+#include "brigade/data/core/element_result.h"
 
 namespace brigade::data::internal {
 
-/// What a worker does with a lane that it claimed: makes its dataset, the first time, and reads the
+/// What a worker does with a queue that it claimed: makes its dataset, the first time, and reads the
 /// next chunk of it. A dataset that cannot be made gives one result, the error.
 ///
-/// Thread-safety: const calls from any number of threads, each with a lane of its own.
+/// Thread-safety: const calls from any number of threads, each with a queue of its own.
 template <class T, class U>
 class InterleaveReader {
  public:
-  using Lane = InterleaveLane<T, U>;
-  using Chunk = typename Lane::Chunk;
+  using Queue = PrefetchQueue<T, U>;
+  using Chunk = typename Queue::Chunk;
 
   explicit InterleaveReader(const InnerMaker<T, U>& maker) : maker_(maker) {}
 
   /// Throws if the job gave up waiting.
-  Chunk read(Lane& lane) const {
-    lane.sizer.start(ChunkSizer::Clock::now());
-    if (!lane.walk.is_open()) lane.walk = maker_.open(lane.at, std::move(lane.element));
+  Chunk read(Queue& queue) const {
+    queue.sizer.start(ChunkSizer::Clock::now());
+    if (!queue.inner.is_open()) queue.inner = maker_.open(queue.at, std::move(queue.element));
     Chunk chunk;
-    if (lane.walk.error) {
-      if (maker_.is_cancelled()) std::rethrow_exception(lane.walk.error);
-      chunk.results.push_back({std::nullopt, lane.walk.error});
-      chunk.end = Lane::End::kNotMade;
+    if (queue.inner.error) {
+      if (maker_.is_cancelled()) std::rethrow_exception(queue.inner.error);
+      chunk.results.push_back({std::nullopt, queue.inner.error});
+      chunk.end = Queue::End::kNotCreated;
     } else {
-      read_into(chunk, lane);
+      read_into(chunk, queue);
     }
     // Its files and threads are not needed any more.
-    if (chunk.end != Lane::End::kNotYet) lane.walk.close();
-    lane.sizer.finish(ChunkSizer::Clock::now());
+    if (chunk.end != Queue::End::kNotYet) queue.inner.close();
+    queue.sizer.finish(ChunkSizer::Clock::now());
     return chunk;
   }
 
  private:
   /// Small enough that a restore repeats little, large enough that notes cost next to nothing.
-  static constexpr std::uint64_t kElementsPerNote = 16;
+  static constexpr std::uint64_t kElementsPerSnapshot = 16;
 
-  void read_into(Chunk& chunk, Lane& lane) const {
-    if (lane.read >= kElementsPerNote) {
-      chunk.note = lane.walk.iterator->save();
-      lane.read = 0;
+  void read_into(Chunk& chunk, Queue& queue) const {
+    if (queue.read_since_snapshot >= kElementsPerSnapshot) {
+      chunk.snapshot = queue.inner.iterator->save();
+      queue.read_since_snapshot = 0;
     }
-    while (chunk.results.size() < lane.sizer.size()) {
-      Outcome<U> outcome = next_of(lane.walk);
-      if (outcome.is_end()) {
-        chunk.end = Lane::End::kRead;
+    while (chunk.results.size() < queue.sizer.size()) {
+      ElementResult<U> result = next_of(queue.inner);
+      if (result.is_end()) {
+        chunk.end = Queue::End::kExhausted;
         return;
       }
-      chunk.results.push_back(std::move(outcome));
-      ++lane.read;
+      chunk.results.push_back(std::move(result));
+      ++queue.read_since_snapshot;
     }
   }
-  Outcome<U> next_of(InnerWalk<U>& walk) const {
+  ElementResult<U> next_of(InnerIterator<U>& inner) const {
     try {
-      return {maker_.next(walk), nullptr};
+      return {maker_.next(inner), nullptr};
     } catch (...) {
       if (maker_.is_cancelled()) throw;  // no element's error: the walk is given up
       return {std::nullopt, std::current_exception()};

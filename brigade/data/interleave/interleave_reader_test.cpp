@@ -13,7 +13,7 @@ namespace {
 using testing::error_of;
 using Maker = InnerMaker<std::int64_t, std::int64_t>;
 using Reader = InterleaveReader<std::int64_t, std::int64_t>;
-using Lane = Reader::Lane;
+using Queue = Reader::Queue;
 
 /// The dataset of an element is range(element), of a negative one there is none.
 Maker maker(IteratorOptions options = {}) {
@@ -23,38 +23,38 @@ Maker maker(IteratorOptions options = {}) {
           },
           "test", options};
 }
-Lane lane_of(std::int64_t element) {
-  return Lane({{}, {element, nullptr}});
+Queue queue_of(std::int64_t element) {
+  return Queue({{}, {element, nullptr}});
 }
 
 TEST(InterleaveReader, ReadsAllInChunksThatGrowAndClosesWhatItRead) {
   const Maker ranges = maker();
-  Lane lane = lane_of(100);
+  Queue queue = queue_of(100);
   std::int64_t expected = 0;
   std::size_t longest = 0;
-  Lane::Chunk chunk;
+  Queue::Chunk chunk;
   do {
-    chunk = Reader(ranges).read(lane);
+    chunk = Reader(ranges).read(queue);
     longest = std::max(longest, chunk.results.size());
     for (const auto& result : chunk.results) ASSERT_EQ(result.element, expected++);
-  } while (chunk.end == Lane::End::kNotYet);
-  EXPECT_EQ(chunk.end, Lane::End::kRead);
+  } while (chunk.end == Queue::End::kNotYet);
+  EXPECT_EQ(chunk.end, Queue::End::kExhausted);
   EXPECT_EQ(expected, 100);
   EXPECT_LE(longest, 16U);
-  EXPECT_FALSE(lane.walk.is_open());
+  EXPECT_FALSE(queue.inner.is_open());
 }
 
 TEST(InterleaveReader, NotesTheStateBeforeAChunkEveryFewElements) {
   const Maker ranges = maker();
   const auto dataset = range(200);
-  Lane lane = lane_of(200);
+  Queue queue = queue_of(200);
   std::int64_t place = 0;
   std::int64_t noted = 0;
   while (place < 150) {
-    const Lane::Chunk chunk = Reader(ranges).read(lane);
-    if (chunk.note) {
+    const Queue::Chunk chunk = Reader(ranges).read(queue);
+    if (chunk.snapshot) {
       const auto iterator = dataset.node()->iterator({});
-      iterator->restore(*chunk.note);
+      iterator->restore(*chunk.snapshot);
       ASSERT_EQ(iterator->next(), place) << "the note is that of the first result";
       noted = place;
     }
@@ -65,9 +65,9 @@ TEST(InterleaveReader, NotesTheStateBeforeAChunkEveryFewElements) {
 
 TEST(InterleaveReader, ADatasetThatCannotBeMadeIsOneResult) {
   const Maker ranges = maker();
-  Lane lane = lane_of(-1);
-  const Lane::Chunk chunk = Reader(ranges).read(lane);
-  EXPECT_EQ(chunk.end, Lane::End::kNotMade);
+  Queue queue = queue_of(-1);
+  const Queue::Chunk chunk = Reader(ranges).read(queue);
+  EXPECT_EQ(chunk.end, Queue::End::kNotCreated);
   ASSERT_EQ(chunk.results.size(), 1U);
   EXPECT_TRUE(chunk.results[0].error);
 }
@@ -76,7 +76,7 @@ TEST(InterleaveReader, WhatFailsOnceTheWalkIsCancelledIsNoResult) {
   const concurrency::CancelToken cancel;
   cancel.cancel();
   const Maker ranges = maker({.cancel = cancel});
-  Lane unmade = lane_of(-1);
+  Queue unmade = queue_of(-1);
   EXPECT_EQ(error_of([&] { Reader(ranges).read(unmade); }).code(), ErrorCode::kNotFound);
   Maker breaking = maker({.cancel = cancel});
   breaking.make = [](std::int64_t&&) {
@@ -84,7 +84,7 @@ TEST(InterleaveReader, WhatFailsOnceTheWalkIsCancelledIsNoResult) {
         .map([](std::int64_t) -> std::int64_t { throw Error(ErrorCode::kDataLoss, "broken"); })
         .node();
   };
-  Lane broken = lane_of(3);
+  Queue broken = queue_of(3);
   EXPECT_EQ(error_of([&] { Reader(breaking).read(broken); }).code(), ErrorCode::kDataLoss);
 }
 

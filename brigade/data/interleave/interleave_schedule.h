@@ -24,16 +24,16 @@ struct InterleaveScheduleOptions {
   StageCounters* counters = nullptr;
 };
 
-/// Who does what next in an interleave with threads: which lane of the cycle a worker reads,
+/// Who does what next in an interleave with threads: which queue of the cycle a worker reads,
 /// whether one takes the next element from the input, and when the consumer has to wait.
 ///
 /// Thread-safety: `claim`, `add`, `publish` and `fail` by any number of workers, which stay within
-/// the lanes they claimed; the rest by the consumer's thread, `cycle` between its other calls.
+/// the queues they claimed; the rest by the consumer's thread, `cycle` between its other calls.
 template <class T, class U>
 class InterleaveSchedule {
  public:
   using Cycle = InterleaveCycle<T, U>;
-  using Lane = typename Cycle::Lane;
+  using Queue = typename Cycle::Queue;
 
   InterleaveSchedule(InterleaveScheduleOptions options, Cycle cycle)
       : options_(std::move(options)), cycle_(std::move(cycle)) {}
@@ -44,7 +44,7 @@ class InterleaveSchedule {
 
   // ---- The consumer.
 
-  /// Goes on to a lane with a result, waits for one if need be; false at the end of all. Throws
+  /// Goes on to a queue with a result, waits for one if need be; false at the end of all. Throws
   /// what a worker failed with, or kCancelled.
   bool select() {
     const concurrency::MutexLock lock(mutex_);
@@ -74,7 +74,7 @@ class InterleaveSchedule {
       threads_ = threads;
       is_stopped_ = is_pulling_ = false;
       failure_ = nullptr;
-      urgent_slot_ = cycle_.slot_at_turn();
+      urgent_slot_ = cycle_.current_slot();
       awaited_ = nullptr;
     }
     if (!options_.cancel) return;
@@ -100,31 +100,31 @@ class InterleaveSchedule {
   // ---- The workers.
 
   struct Task {
-    Lane* lane;  ///< To read, and `publish`; none: take the next element from the input, and `add`.
+    Queue* queue;  ///< To read, and `publish`; none: take the next element from the input, and `add`.
   };
   /// Waits for something to do; nothing if worker `number` is one too many, or on `stop`.
   std::optional<Task> claim(std::size_t number) {
     const concurrency::MutexLock lock(mutex_);
     while (!is_stopped_ && number < threads_) {
       if (const auto task = find_task()) return task;
-      const bool is_full = cycle_.has_full_lane();  // rather than: others are at it
+      const bool is_full = cycle_.has_full_queue();  // rather than: others are at it
       const WaitTimer timer(is_full ? tally(&StageCounters::room_waits) : nullptr);
       work_.wait(mutex_);
     }
     work_.notify_one();  // what woke this one may be left to do
     return std::nullopt;
   }
-  void add(typename NotedInput<T>::Element element) {
+  void add(typename ReplayableInput<T>::Element element) {
     const concurrency::MutexLock lock(mutex_);
     is_pulling_ = false;
     cycle_.add(std::move(element));
     if (awaited_ == nullptr) filled_.notify_one();
     work_.notify_one();
   }
-  void publish(Lane& lane, typename Lane::Chunk chunk) {
+  void publish(Queue& queue, typename Queue::Chunk chunk) {
     const concurrency::MutexLock lock(mutex_);
-    cycle_.publish(lane, std::move(chunk));
-    if (awaited_ == nullptr || awaited_ == &lane) filled_.notify_one();
+    cycle_.publish(queue, std::move(chunk));
+    if (awaited_ == nullptr || awaited_ == &queue) filled_.notify_one();
   }
   /// A worker cannot go on, for a reason that belongs to no element. The first reason is kept.
   void fail(std::exception_ptr reason) {
@@ -149,38 +149,38 @@ class InterleaveSchedule {
   }
   void wait_for_result() BRIGADE_REQUIRES(mutex_) {
     if (failure_) std::rethrow_exception(failure_);
-    awaited_ = options_.order == Order::kInOrder ? cycle_.lane_at_turn() : nullptr;
-    urgent_slot_ = cycle_.slot_at_turn();
+    awaited_ = options_.order == Order::kInOrder ? cycle_.current_queue() : nullptr;
+    urgent_slot_ = cycle_.current_slot();
     if (options_.cancel) options_.cancel->throw_if_cancelled(options_.where);
     filled_.wait(mutex_);
   }
   void count_take() BRIGADE_REQUIRES(mutex_) {
-    const bool is_new = cycle_.lane_at_turn()->taken == 0;
+    const bool is_new = cycle_.current_queue()->taken == 0;
     if (options_.counters == nullptr || !is_new) return;
     options_.counters->takes.add(1);
     options_.counters->filled_at_takes.add(cycle_.num_ready() + 1);
   }
-  /// What is due first: lanes in slots with nothing ready, new lanes, then more for each.
+  /// What is due first: queues in slots with nothing ready, new queues, then more for each.
   std::optional<Task> find_task() BRIGADE_REQUIRES(mutex_) {
-    Lane* lane = cycle_.find_in_slots(1, urgent_slot_);
-    if (lane == nullptr && !is_pulling_ && cycle_.wants_lane(threads_)) {
+    Queue* queue = cycle_.find_in_slots(1, urgent_slot_);
+    if (queue == nullptr && !is_pulling_ && cycle_.needs_queue(threads_)) {
       is_pulling_ = true;
       return Task{nullptr};
     }
-    if (lane == nullptr) lane = cycle_.find_coming();
-    if (lane == nullptr) lane = cycle_.find_in_slots(Cycle::kReadyChunks, urgent_slot_);
-    if (lane == nullptr) return std::nullopt;
-    lane->is_busy = true;
-    return Task{lane};
+    if (queue == nullptr) queue = cycle_.find_upcoming();
+    if (queue == nullptr) queue = cycle_.find_in_slots(Cycle::kReadyChunks, urgent_slot_);
+    if (queue == nullptr) return std::nullopt;
+    queue->is_busy = true;
+    return Task{queue};
   }
 
   const InterleaveScheduleOptions options_;
   concurrency::Mutex mutex_;
-  concurrency::Condition work_;    // for workers: a lane has room, or the input is wanted
-  concurrency::Condition filled_;  // for the consumer: a lane has results, or is done, or failed
+  concurrency::Condition work_;    // for workers: a queue has room, or the input is wanted
+  concurrency::Condition filled_;  // for the consumer: a queue has results, or is done, or failed
   Cycle cycle_;                    // under the mutex, but for the consumer's own
   std::uint64_t urgent_slot_ BRIGADE_GUARDED_BY(mutex_) = 0;
-  const Lane* awaited_ BRIGADE_GUARDED_BY(mutex_) = nullptr;  // by the consumer; null: by any
+  const Queue* awaited_ BRIGADE_GUARDED_BY(mutex_) = nullptr;  // by the consumer; null: by any
   std::size_t threads_ BRIGADE_GUARDED_BY(mutex_) = 0;
   bool is_pulling_ BRIGADE_GUARDED_BY(mutex_) = false;
   bool is_stopped_ BRIGADE_GUARDED_BY(mutex_) = false;

@@ -13,14 +13,14 @@ namespace brigade::data::internal {
 namespace {
 
 using Schedule = InterleaveSchedule<int, int>;
-using Lane = Schedule::Lane;
+using Queue = Schedule::Queue;
 constexpr std::chrono::seconds kDeadline{20};
 
 Schedule::Cycle cycle() {
   return Schedule::Cycle({.name = "test", .cycle_length = 1}, {});
 }
-Lane::Chunk chunk(int element) {
-  Lane::Chunk made;
+Queue::Chunk chunk(int element) {
+  Queue::Chunk made;
   made.results.push_back({element, nullptr});
   return made;
 }
@@ -42,15 +42,15 @@ TEST(InterleaveSchedule, OneTakesFromTheInputAndOthersRead) {
   schedule.start(2);
   const auto pull = schedule.claim(0);
   ASSERT_TRUE(pull.has_value());
-  EXPECT_EQ(pull->lane, nullptr);
+  EXPECT_EQ(pull->queue, nullptr);
   schedule.add({{}, {7, nullptr}});
   const auto pull_on = schedule.claim(0);
   ASSERT_TRUE(pull_on.has_value());
-  EXPECT_EQ(pull_on->lane, nullptr) << "lanes come before they are read";
+  EXPECT_EQ(pull_on->queue, nullptr) << "queues come before they are read";
   const auto read = schedule.claim(1);
-  ASSERT_TRUE(read.has_value() && read->lane != nullptr);
-  EXPECT_EQ(read->lane->element.element, 7);
-  schedule.publish(*read->lane, chunk(70));
+  ASSERT_TRUE(read.has_value() && read->queue != nullptr);
+  EXPECT_EQ(read->queue->element.element, 7);
+  schedule.publish(*read->queue, chunk(70));
   EXPECT_TRUE(schedule.select());
   EXPECT_EQ(schedule.cycle().take().element, 70);
 }
@@ -77,12 +77,12 @@ TEST(InterleaveSchedule, WhatOneLeavesBehindIsDoneByAnother) {
   schedule.claim(0);
   schedule.add({{}, {std::nullopt, nullptr}});  // that was all
   const auto read = schedule.claim(1);
-  ASSERT_TRUE(read.has_value() && read->lane != nullptr);
+  ASSERT_TRUE(read.has_value() && read->queue != nullptr);
   auto first = claim_elsewhere(schedule, 0);
-  schedule.publish(*read->lane, chunk(70));
+  schedule.publish(*read->queue, chunk(70));
   EXPECT_TRUE(schedule.select());  // into its slot, where two chunks may be ready
   EXPECT_TRUE(has_come(first));
-  EXPECT_EQ(first.get()->lane, read->lane);
+  EXPECT_EQ(first.get()->queue, read->queue);
   auto second = claim_elsewhere(schedule, 1);
   schedule.set_threads(1);
   EXPECT_TRUE(has_come(second));
@@ -97,12 +97,12 @@ TEST(InterleaveSchedule, WhoeverLeavesWakesAnother) {
   schedule.claim(1);
   schedule.add({{}, {std::nullopt, nullptr}});
   const auto read = schedule.claim(1);
-  ASSERT_TRUE(read.has_value() && read->lane != nullptr);
+  ASSERT_TRUE(read.has_value() && read->queue != nullptr);
   schedule.cycle().find(Order::kInOrder);  // into its slot
   auto first = claim_elsewhere(schedule, 0);
   schedule.set_threads(1);
   let_it_wait();
-  schedule.publish(*read->lane, chunk(70));
+  schedule.publish(*read->queue, chunk(70));
   EXPECT_FALSE(schedule.claim(1).has_value());
   EXPECT_TRUE(has_come(first)) << "another chunk may be read, and it was asleep";
   schedule.stop();
@@ -118,13 +118,13 @@ TEST(InterleaveSchedule, WorkersWaitForRoomWhileTheConsumerTakesNothing) {
   schedule.claim(0);
   schedule.add({{}, {std::nullopt, nullptr}});
   const auto read = schedule.claim(0);
-  ASSERT_TRUE(read.has_value() && read->lane != nullptr);
-  schedule.publish(*read->lane, chunk(70));
-  auto waiting = claim_elsewhere(schedule, 0);  // a lane that is to come has one chunk ready
+  ASSERT_TRUE(read.has_value() && read->queue != nullptr);
+  schedule.publish(*read->queue, chunk(70));
+  auto waiting = claim_elsewhere(schedule, 0);  // a queue that is to come has one chunk ready
   let_it_wait();
   EXPECT_TRUE(schedule.select());
   EXPECT_TRUE(has_come(waiting));
-  EXPECT_EQ(waiting.get()->lane, read->lane);
+  EXPECT_EQ(waiting.get()->queue, read->queue);
   EXPECT_EQ(counters.takes.value(), 1U);
   EXPECT_EQ(counters.filled_at_takes.value(), 1U);
 }

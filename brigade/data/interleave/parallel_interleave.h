@@ -10,15 +10,15 @@
 #include <vector>
 
 #include "brigade/concurrency/linked_token.h"
-#include "brigade/data/interleave/inner_walk.h"
+#include "brigade/data/interleave/inner_iterator.h"
 #include "brigade/data/interleave/interleave_position.h"
 #include "brigade/data/interleave/interleave_reader.h"
 #include "brigade/data/interleave/interleave_schedule.h"
-#include "brigade/data/interleave/interleave_walk.h"
+#include "brigade/data/interleave/interleave_iterator.h"
 #include "brigade/data/core/node.h"
-#include "brigade/data/core/noted_input.h"
+#include "brigade/data/core/replayable_input.h"
 #include "brigade/data/core/order.h"
-#include "brigade/data/core/outcome.h"
+#include "brigade/data/core/element_result.h"
 #include "brigade/data/runtime/tuned_stage.h"
 #include "brigade/data/runtime/worker_meter.h"
 #include "brigade/data/runtime/workers.h"
@@ -52,7 +52,7 @@ template <class T, class U>
 class ParallelInterleaveIterator final : public IteratorBase<U> {
  public:
   /// `end`, which the input and the inner datasets wait with, is cancelled on destruction.
-  ParallelInterleaveIterator(NotedInput<T> input, InnerMaker<T, U> maker, InterleaveShape shape,
+  ParallelInterleaveIterator(ReplayableInput<T> input, InnerMaker<T, U> maker, InterleaveShape shape,
                              const InterleaveThreads& threads,
                              std::unique_ptr<const concurrency::LinkedToken> end = nullptr)
       : end_(std::move(end)),
@@ -79,21 +79,21 @@ class ParallelInterleaveIterator final : public IteratorBase<U> {
       has_ended_ = true;
       return std::nullopt;
     }
-    const bool is_failed = cycle.lane_at_turn()->is_failed;
-    Outcome<U> outcome = cycle.take();
+    const bool is_failed = cycle.current_queue()->is_failed;
+    ElementResult<U> result = cycle.take();
     if (is_failed) schedule_.close_failed();
-    return std::move(outcome).take();
+    return std::move(result).take();
   }
   std::uint64_t skip(std::uint64_t count) override {
     // What is under way goes by faster than the datasets open anew.
     if (count < kLongSkip || order_ == Order::kRelaxed) return IteratorBase<U>::skip(count);
     const io::StateTree state = save();
     stop();
-    InterleaveIterator<T, U> walk(std::move(input_), maker_, shape_);
-    walk.restore(state);
-    const std::uint64_t passed = walk.skip(count);
-    const io::StateTree reached = walk.save();
-    input_ = std::move(walk).release_input();
+    InterleaveIterator<T, U> sequential(std::move(input_), maker_, shape_);
+    sequential.restore(state);
+    const std::uint64_t passed = sequential.skip(count);
+    const io::StateTree reached = sequential.save();
+    input_ = std::move(sequential).release_input();
     restore(reached);
     return passed;
   }
@@ -103,11 +103,11 @@ class ParallelInterleaveIterator final : public IteratorBase<U> {
   void restore(const io::StateTree& state) override {
     const InterleavePosition position = load_interleave(shape_, state);
     stop();
-    std::vector<InnerWalk<U>> walks = reopen_all(input_, maker_, position);
-    for (std::size_t slot = 0; slot < walks.size(); ++slot) {
-      if (walks[slot].is_open()) schedule_.cycle().put(slot, std::move(walks[slot]));
+    std::vector<InnerIterator<U>> iterators = reopen_all(input_, maker_, position);
+    for (std::size_t slot = 0; slot < iterators.size(); ++slot) {
+      if (iterators[slot].is_open()) schedule_.cycle().put(slot, std::move(iterators[slot]));
     }
-    schedule_.cycle().go_to(position);
+    schedule_.cycle().seek(position);
     has_ended_ = false;
   }
   bool keeps_place_when_cancelled() const override { return true; }
@@ -123,8 +123,8 @@ class ParallelInterleaveIterator final : public IteratorBase<U> {
       workers_->set_count(settings->threads);
     }
     if (!schedule_.select()) return false;
-    const auto& lane = *schedule_.cycle().lane_at_turn();
-    if (lane.taken == 0) stage_.count_chunk(lane.current);  // it is new
+    const auto& queue = *schedule_.cycle().current_queue();
+    if (queue.taken == 0) stage_.count_chunk(queue.current);  // it is new
     return true;
   }
 
@@ -154,8 +154,8 @@ class ParallelInterleaveIterator final : public IteratorBase<U> {
     const InterleaveReader<T, U> reader(maker_);
     while (const auto task = schedule_.claim(number)) {
       meter.begin_chunk(Clock::now());
-      if (task->lane != nullptr) {
-        schedule_.publish(*task->lane, reader.read(*task->lane));
+      if (task->queue != nullptr) {
+        schedule_.publish(*task->queue, reader.read(*task->queue));
       } else {
         auto element = input_.next();
         meter.end_pull();
@@ -166,7 +166,7 @@ class ParallelInterleaveIterator final : public IteratorBase<U> {
   }
 
   const std::unique_ptr<const concurrency::LinkedToken> end_;
-  NotedInput<T> input_;  // of the worker that takes from it, while they run
+  ReplayableInput<T> input_;  // of the worker that takes from it, while they run
   const InnerMaker<T, U> maker_;
   const InterleaveShape shape_;
   const Order order_;

@@ -8,82 +8,82 @@
 #include <vector>
 
 #include "brigade/data/runtime/chunk_sizer.h"
-#include "brigade/data/interleave/inner_walk.h"
-#include "brigade/data/core/noted_input.h"
-#include "brigade/data/core/outcome.h"
+#include "brigade/data/interleave/inner_iterator.h"
+#include "brigade/data/core/replayable_input.h"
+#include "brigade/data/core/element_result.h"
 #include "brigade/io/state_tree.h"
 
 namespace brigade::data::internal {
 
-/// The way of an inner dataset's elements from the threads that read it to the consumer.
+/// The elements of one inner dataset that worker threads read ahead of the consumer.
 ///
-/// Thread-safety: each part belongs to whom it says.
+/// Thread-safety: each group of members says which thread may use it.
 template <class T, class U>
-struct InterleaveLane {
-  static constexpr std::size_t kMostAtOnce = 16;  // elements of a chunk, if they are that fast
+struct PrefetchQueue {
+  static constexpr std::size_t kMaxChunkSize = 16;  // elements of a chunk
 
-  /// Whether anything comes after a chunk.
+  /// Whether more chunks follow a chunk.
   enum class End {
     kNotYet,
-    kRead,     ///< No: the dataset is at its end.
-    kNotMade,  ///< No: no dataset could be made, and the chunk holds the reason.
+    kExhausted,   ///< No: the dataset is at its end.
+    kNotCreated,  ///< No: the dataset could not be created, and the chunk holds the error.
   };
   struct Chunk {
-    std::vector<Outcome<U>> results{};
-    std::optional<io::StateTree> note{};  // the dataset's state before the first result
+    std::vector<ElementResult<U>> results{};
+    std::optional<io::StateTree> snapshot{};  // the dataset's state before the first result
     End end = End::kNotYet;
   };
 
-  explicit InterleaveLane(typename NotedInput<T>::Element from)
-      : at(std::move(from.at)), element(std::move(from.outcome)) {}
-  explicit InterleaveLane(InnerWalk<U> restored) : at(restored.element), walk(std::move(restored)) {
-    if (walk.iterator) noted = walk.iterator->save();
+  explicit PrefetchQueue(typename ReplayableInput<T>::Element from)
+      : at(std::move(from.at)), element(std::move(from.result)) {}
+  explicit PrefetchQueue(InnerIterator<U> restored) : at(restored.element), inner(std::move(restored)) {
+    if (inner.iterator) snapshot = inner.iterator->save();
   }
 
   bool has_result() const { return taken < current.size(); }
-  /// Whether a worker should read it, if that many chunks are to be ready.
-  bool wants(std::size_t chunks) const { return !is_busy && !is_done && ready.size() < chunks; }
+  /// Whether a worker should read another chunk, so that `chunks` are ready.
+  bool needs_chunk(std::size_t chunks) const { return !is_busy && !is_done && ready.size() < chunks; }
 
-  /// A worker is done for now; whether it brings a chunk with results.
+  /// A worker finished a chunk; returns whether the chunk has results.
   bool publish(Chunk chunk) {
     is_busy = false;
     is_done = chunk.end != End::kNotYet;
-    if (chunk.end == End::kNotMade) is_failed = true;
+    if (chunk.end == End::kNotCreated) is_failed = true;
     if (chunk.results.empty()) return false;
     ready.push_back(std::move(chunk));
     return true;
   }
-  /// The consumer takes the next chunk, if one is ready.
+  /// The consumer takes the next chunk; false if none is ready.
   bool take_chunk() {
     if (ready.empty()) return false;
     Chunk chunk = std::move(ready.front());
     ready.pop_front();
     current = std::move(chunk.results);
     taken = 0;
-    if (chunk.note) {
-      noted = std::move(chunk.note);
-      ahead = 0;
+    if (chunk.snapshot) {
+      snapshot = std::move(chunk.snapshot);
+      delivered = 0;
     }
     return true;
   }
 
-  const InputPlace at;
-  // Of the worker that works on the lane.
-  Outcome<T> element;  // until the dataset is made of it
-  InnerWalk<U> walk;
-  ChunkSizer sizer{kMostAtOnce};
-  std::uint64_t read = 0;  // elements since the last note
-  // Shared, under the mutex of the interleave.
+  const ReplayPoint at;
+  // Used by the worker that reads the dataset.
+  ElementResult<T> element;  // until the dataset is made from it
+  InnerIterator<U> inner;
+  ChunkSizer sizer{kMaxChunkSize};
+  std::uint64_t read_since_snapshot = 0;
+  // Guarded by the mutex of the interleave.
   std::deque<Chunk> ready;
-  bool is_busy = false;  // a worker works on it
-  bool is_done = false;  // nothing comes after `ready`
-  // Written with the only result alone, as the consumer reads it without the mutex.
-  bool is_failed = false;  // no dataset could be made: the result is the reason
-  // Of the consumer.
-  std::vector<Outcome<U>> current;
+  bool is_busy = false;  // a worker reads it
+  bool is_done = false;  // nothing follows `ready`
+  // Written only with the single result, as the consumer reads it without the mutex.
+  bool is_failed = false;  // the dataset could not be created: the result is the error
+  // Used by the consumer.
+  std::vector<ElementResult<U>> current;
   std::size_t taken = 0;  // of current
-  std::optional<io::StateTree> noted;
-  std::uint64_t ahead = 0;  // elements delivered since `noted`
+  std::optional<io::StateTree> snapshot;
+  std::uint64_t delivered = 0;  // elements since `snapshot`
 };
 
 }  // namespace brigade::data::internal

@@ -4,32 +4,32 @@
 
 namespace brigade::data::internal {
 
-/// Whose turn it is in a cycle of slots.
+/// Selects the slots of an interleave cycle in round-robin order, a block of elements each.
 ///
 /// Thread-safety: a value.
-class Turn {
+class RoundRobin {
  public:
-  Turn(std::uint64_t cycle_length, std::uint64_t block_length)
+  RoundRobin(std::uint64_t cycle_length, std::uint64_t block_length)
       : cycle_length_(cycle_length), block_length_(block_length) {}
 
   std::uint64_t slot() const { return slot_; }
   std::uint64_t block_index() const { return block_index_; }
-  /// Elements that the slot may still give in this turn; without end if it is the only one.
-  std::uint64_t left() const {
+  /// Elements that the slot may still give in this block; unlimited if it is the only slot.
+  std::uint64_t remaining_in_block() const {
     return cycle_length_ == 1 ? ~std::uint64_t{0} : block_length_ - block_index_;
   }
-  /// The slot gave `count` elements, at most `left()`.
+  /// Counts `count` elements of the slot, at most `remaining_in_block()`.
   void advance(std::uint64_t count) {
     if (cycle_length_ == 1) return;
     block_index_ += count;
-    if (block_index_ == block_length_) pass_on();
+    if (block_index_ == block_length_) advance_slot();
   }
-  /// To the next slot.
-  void pass_on() {
+  /// Moves to the next slot.
+  void advance_slot() {
     block_index_ = 0;
     if (++slot_ == cycle_length_) slot_ = 0;
   }
-  void go_to(std::uint64_t slot, std::uint64_t block_index) {
+  void seek(std::uint64_t slot, std::uint64_t block_index) {
     slot_ = slot;
     block_index_ = block_index;
   }

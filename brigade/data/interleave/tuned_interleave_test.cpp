@@ -73,7 +73,7 @@ TEST(TunedInterleave, StatsKnowItsThreadsAndItsElements) {
   }
 }
 
-TEST(TunedInterleave, HasNoMoreThreadsThanLanesToRead) {
+TEST(TunedInterleave, HasNoMoreThreadsThanQueuesToRead) {
   const auto threads_with = [](std::int64_t parallelism) {
     auto iterator = range(6)
                         .interleave(hundreds, {.cycle_length = 1, .parallelism = parallelism})

@@ -122,10 +122,10 @@ void expect_contract(const Dataset<T>& dataset, const std::vector<T>& expected,
 }
 
 /// Where a source of `waiting_range` stands, for the test to see.
-class Gatehouse {
+class WaitPoint {
  public:
   /// Waits until somebody waits at the gate; false after a long time.
-  bool has_visitor() const {
+  bool is_reached() const {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     while (!is_waiting_ && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
     return is_waiting_;
@@ -145,11 +145,11 @@ class Gatehouse {
 /// The numbers 0, 1, ... size - 1, of which number `at` never comes: who asks for it waits, until
 /// the walk is cancelled.
 inline Dataset<std::int64_t> waiting_range(std::int64_t size, std::int64_t at,
-                                           std::shared_ptr<Gatehouse> gatehouse) {
+                                           std::shared_ptr<WaitPoint> wait_point) {
   return from_indexed<std::int64_t>(
              size, [](std::int64_t x) { return x; }, "waiting_range")
-      .map([gatehouse, at](std::int64_t x, ElementContext& context) {
-        if (x == at) gatehouse->wait(context.cancel);
+      .map([wait_point, at](std::int64_t x, ElementContext& context) {
+        if (x == at) wait_point->wait(context.cancel);
         return x;
       });
 }
@@ -159,8 +159,8 @@ inline Dataset<std::int64_t> waiting_range(std::int64_t size, std::int64_t at,
 template <class F>
 void expect_cancels(F transform) {
   const concurrency::CancelToken token;
-  const auto gatehouse = std::make_shared<Gatehouse>();
-  const auto dataset = transform(waiting_range(100, 10, gatehouse));
+  const auto wait_point = std::make_shared<WaitPoint>();
+  const auto dataset = transform(waiting_range(100, 10, wait_point));
   auto iterator = dataset.iterator({.cancel = token});
   std::promise<std::optional<ErrorCode>> ended;
   auto code = ended.get_future();
@@ -173,7 +173,7 @@ void expect_cancels(F transform) {
       ended.set_value(error.code());
     }
   });
-  EXPECT_TRUE(gatehouse->has_visitor());
+  EXPECT_TRUE(wait_point->is_reached());
   token.cancel();
   EXPECT_EQ(code.wait_for(std::chrono::seconds(20)), std::future_status::ready);
   consumer.join();

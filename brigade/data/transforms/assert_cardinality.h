@@ -100,7 +100,7 @@ class AssertCardinalityNode final : public TransformNode<T> {
   }
   std::int64_t cardinality() const override { return count_; }
   /// A shard has fewer.
-  Sharing sharing() const override { return this->sharing_of_counter(); }
+  ShardingInfo sharding() const override { return this->sharding_of_counter(); }
 
  private:
   std::int64_t count_;

@@ -117,9 +117,9 @@ class BatchNode final : public TransformNode<typename Structure<T>::Batch, T> {
                                 options_.remainder == Remainder::kDrop);
   }
   /// Each shard drops a remainder of its own.
-  Sharing sharing() const override {
-    return options_.remainder == Remainder::kDrop ? this->sharing_of_counter()
-                                                  : this->input().sharing();
+  ShardingInfo sharding() const override {
+    return options_.remainder == Remainder::kDrop ? this->sharding_of_counter()
+                                                  : this->input().sharding();
   }
 
  private:

@@ -8,9 +8,9 @@
 
 #include "brigade/concurrency/cancel_token.h"
 #include "brigade/data/transforms/batch_structure.h"
-#include "brigade/data/core/input_place.h"
+#include "brigade/data/core/replay_point.h"
 #include "brigade/data/core/node.h"
-#include "brigade/data/core/noted_input.h"
+#include "brigade/data/core/replayable_input.h"
 #include "brigade/io/state_tree.h"
 
 namespace brigade::data::internal {
@@ -40,8 +40,8 @@ class BatchCursor {
     do {
       close();
       auto next = input_.next();
-      if (next.outcome.is_end()) return false;
-      batch_ = std::move(next.outcome).take();
+      if (next.result.is_end()) return false;
+      batch_ = std::move(next.result).take();
       try {
         size_ = Unbatch<B>::size(*batch_);
       } catch (...) {
@@ -60,10 +60,10 @@ class BatchCursor {
     return state;
   }
   void restore(const io::StateTree& state) {
-    const InputPlace place = load_place(state);
+    const ReplayPoint place = load_place(state);
     const std::uint64_t index = state.as_uint64("index");
     close();
-    input_.go_to(place);
+    input_.seek(place);
     if (index == 0) return;
     if (!open_next() || index > static_cast<std::uint64_t>(size_)) {
       throw_batch_too_short(index, size_);
@@ -78,9 +78,9 @@ class BatchCursor {
     size_ = 0;
   }
 
-  NotedInput<B> input_;
+  ReplayableInput<B> input_;
   std::optional<B> batch_;
-  InputPlace at_;  // of batch_
+  ReplayPoint at_;  // of batch_
   std::int64_t index_ = 0;
   std::int64_t size_ = 0;
 };

@@ -14,7 +14,7 @@
 #include "brigade/data/core/cardinality.h"
 #include "brigade/data/transforms/grouping.h"
 #include "brigade/data/core/node.h"
-#include "brigade/data/core/noted_input.h"
+#include "brigade/data/core/replayable_input.h"
 #include "brigade/data/transforms/padding.h"
 #include "brigade/data/core/position.h"
 #include "brigade/data/core/structure.h"
@@ -128,15 +128,15 @@ class BucketNode final : public TransformNode<typename Structure<T>::Batch, T> {
         .size = [this](std::int64_t bucket) { return buckets_.batch_size(bucket); },
         .where = this->describe(),
         .epoch = job.epoch};
-    NotedInput<T> input(this->input().iterator(job), job.cancel);
+    ReplayableInput<T> input(this->input().iterator(job), job.cancel);
     return std::make_unique<BucketIterator<T>>(Grouping<T>(std::move(input), std::move(rule)),
                                                buckets_, padding_);
   }
   std::int64_t cardinality() const override { return kUnknown; }
   /// Each shard drops remainders of its own.
-  Sharing sharing() const override {
-    return buckets_.remainder == Remainder::kDrop ? this->sharing_of_counter()
-                                                  : this->input().sharing();
+  ShardingInfo sharding() const override {
+    return buckets_.remainder == Remainder::kDrop ? this->sharding_of_counter()
+                                                  : this->input().sharding();
   }
 
  private:

@@ -11,7 +11,7 @@
 #include "brigade/concurrency/mutex.h"
 #include "brigade/data/core/cardinality.h"
 #include "brigade/data/core/node.h"
-#include "brigade/data/core/outcome.h"
+#include "brigade/data/core/element_result.h"
 #include "brigade/data/core/position.h"
 #include "brigade/data/runtime/stage_counters.h"
 
@@ -132,11 +132,11 @@ class CacheIterator final : public IteratorBase<T> {
     if (whole_) return forget();
     if (is_cancelled(options_)) std::rethrow_exception(cancelled_walk());
     if (!input_) input_ = node_.iterator(options_);
-    Outcome<T> outcome = outcome_of_next(*input_);
-    if (outcome.error && is_cancelled(options_)) std::rethrow_exception(outcome.error);
-    if (outcome.is_end()) return finish();
-    has_failed_ = has_failed_ || outcome.error;
-    read_.push_back(std::move(outcome));
+    ElementResult<T> result = result_of_next(*input_);
+    if (result.error && is_cancelled(options_)) std::rethrow_exception(result.error);
+    if (result.is_end()) return finish();
+    has_failed_ = has_failed_ || result.error;
+    read_.push_back(std::move(result));
     // Whoever walks over so many does not ask for more; but there may be one, or an error.
     if (static_cast<std::int64_t>(read_.size()) == node_.cardinality()) read();
   }
@@ -149,7 +149,7 @@ class CacheIterator final : public IteratorBase<T> {
     }
     std::vector<T> elements;
     elements.reserve(read_.size());
-    for (Outcome<T>& outcome : read_) elements.push_back(std::move(*outcome.element));
+    for (ElementResult<T>& result : read_) elements.push_back(std::move(*result.element));
     whole_ = store_->put(options_, std::move(elements));
     forget();
   }
@@ -163,7 +163,7 @@ class CacheIterator final : public IteratorBase<T> {
   const std::shared_ptr<CacheStore<T>> store_;
   const std::string name_;
   typename CacheStore<T>::Elements whole_;
-  std::vector<Outcome<T>> read_;  // from the start, while there is no whole pass
+  std::vector<ElementResult<T>> read_;  // from the start, while there is no whole pass
   bool has_failed_ = false;
   bool has_ended_ = false;
   std::unique_ptr<IteratorBase<T>> input_;

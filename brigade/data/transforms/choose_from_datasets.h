@@ -51,7 +51,7 @@ class ChooseNode final : public Node<T> {
     auto choices = choices_->iterator(options_of_input(of_choices, inputs_.size()));
     return std::make_unique<ChosenIterator<T>>(
         inputs_, std::make_unique<GivenChooser>(std::move(choices), inputs_.size()), when_empty_,
-        sharing(), options, kName);
+        sharding(), options, kName);
   }
   std::int64_t cardinality() const override {
     return cardinality_of_choose(
@@ -63,9 +63,9 @@ class ChooseNode final : public Node<T> {
     inputs.push_back(choices_->describe());
     return describe_inputs(name(), inputs, labels());
   }
-  Recipe recipe() const override {
-    auto inputs = of_each(inputs_, [](const auto& node) { return node.recipe(); });
-    inputs.push_back(choices_->recipe());
+  PipelineDescription pipeline() const override {
+    auto inputs = of_each(inputs_, [](const auto& node) { return node.pipeline(); });
+    inputs.push_back(choices_->pipeline());
     return {step_of_inputs(name(), inputs, labels())};
   }
   Order order(const IteratorOptions& options) const override {
@@ -77,11 +77,11 @@ class ChooseNode final : public Node<T> {
     return depth_above(depths);
   }
   /// Each shard uses up the choices for itself.
-  Sharing sharing() const override {
-    Sharing sharing =
-        sharing_of_joined(of_each(inputs_, [](const auto& node) { return node.sharing(); }));
-    if (sharing.counted_by.empty()) sharing.counted_by = kName;
-    return sharing;
+  ShardingInfo sharding() const override {
+    ShardingInfo sharding =
+        sharding_of_joined(of_each(inputs_, [](const auto& node) { return node.sharding(); }));
+    if (sharding.counted_by.empty()) sharding.counted_by = kName;
+    return sharding;
   }
 
  private:

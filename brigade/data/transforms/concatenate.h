@@ -96,7 +96,7 @@ class ConcatenateNode final : public Node<T> {
   }
   std::unique_ptr<IteratorBase<T>> iterator_of(std::uint64_t part,
                                                const IteratorOptions& options) const {
-    return (part == 0 ? first_ : second_)->iterator(options_of_joined(options, sharing(), part));
+    return (part == 0 ? first_ : second_)->iterator(options_of_joined(options, sharding(), part));
   }
   std::int64_t cardinality() const override {
     return cardinality_of_concatenate(first_->cardinality(), second_->cardinality());
@@ -104,17 +104,17 @@ class ConcatenateNode final : public Node<T> {
   std::string describe() const override {
     return first_->describe() + " | " + describe_inputs("concatenate", {second_->describe()});
   }
-  Recipe recipe() const override {
-    Recipe recipe = first_->recipe();
-    recipe.push_back(step_of_inputs("concatenate", {second_->recipe()}));
-    return recipe;
+  PipelineDescription pipeline() const override {
+    PipelineDescription pipeline = first_->pipeline();
+    pipeline.push_back(step_of_inputs("concatenate", {second_->pipeline()}));
+    return pipeline;
   }
   std::uint64_t depth() const override { return depth_above({first_->depth(), second_->depth()}); }
   Order order(const IteratorOptions& options) const override {
     return order_of_inputs({first_->order(options), second_->order(options)});
   }
-  Sharing sharing() const override {
-    return sharing_of_joined({first_->sharing(), second_->sharing()});
+  ShardingInfo sharding() const override {
+    return sharding_of_joined({first_->sharding(), second_->sharding()});
   }
 
  private:

@@ -68,7 +68,7 @@ class EnumerateNode final : public TransformNode<std::tuple<std::int64_t, T>, T>
   }
   std::int64_t cardinality() const override { return this->input().cardinality(); }
   /// Each shard would begin to count at the start.
-  Sharing sharing() const override { return this->sharing_of_counter(); }
+  ShardingInfo sharding() const override { return this->sharding_of_counter(); }
 
  private:
   std::int64_t start_;

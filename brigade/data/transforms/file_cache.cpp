@@ -30,17 +30,17 @@ io::Path folder_of_shard(const io::Path& folder, const Shard& shard) {
   return beside;
 }
 
-FileCache::FileCache(io::Path folder, ElementFilesOptions options, std::string type, Recipe recipe,
+FileCache::FileCache(io::Path folder, ElementFilesOptions options, std::string type, PipelineDescription pipeline,
                      std::string describe)
     : folder_(std::move(folder)),
       options_(std::move(options)),
       type_(std::move(type)),
-      recipe_(std::move(recipe)),
+      recipe_(std::move(pipeline)),
       describe_(std::move(describe)) {}
 
 ElementIndex FileCache::index_of(const IteratorOptions& walk) const {
   return {.type = type_,
-          .recipe = recipe_,
+          .pipeline = recipe_,
           .seed = walk.seed,
           .shard = describe(walk.shard),
           .files = static_cast<std::uint64_t>(options_.files),

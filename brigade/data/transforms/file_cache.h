@@ -12,7 +12,7 @@
 #include "brigade/data/sources/element_files.h"
 #include "brigade/data/sources/element_writer.h"
 #include "brigade/data/core/node.h"
-#include "brigade/data/core/outcome.h"
+#include "brigade/data/core/element_result.h"
 #include "brigade/data/core/position.h"
 
 namespace brigade::data {
@@ -47,7 +47,7 @@ io::Path folder_of_shard(const io::Path& folder, const Shard& shard);
 /// Thread-safety: all functions from any thread.
 class FileCache {
  public:
-  FileCache(io::Path folder, ElementFilesOptions options, std::string type, Recipe recipe,
+  FileCache(io::Path folder, ElementFilesOptions options, std::string type, PipelineDescription pipeline,
             std::string describe);
 
   /// The elements of this walk, if they are there: null if nobody wrote any, or if they are those
@@ -66,7 +66,7 @@ class FileCache {
   io::Path folder_;
   ElementFilesOptions options_;
   std::string type_;
-  Recipe recipe_;
+  PipelineDescription recipe_;
   std::string describe_;
   mutable concurrency::Mutex mutex_;
   mutable bool has_warned_ BRIGADE_GUARDED_BY(mutex_) = false;
@@ -108,7 +108,7 @@ class FileCacheIterator final : public IteratorBase<T> {
     if (!files_) open();
     if (files_) {
       if (place > files_->size()) throw_cached_input_too_short(place);
-      return files_->go_to(place);
+      return files_->seek(place);
     }
     if (place < place_) begin_input();
     const std::uint64_t distance = place - place_;
@@ -131,23 +131,23 @@ class FileCacheIterator final : public IteratorBase<T> {
     place_ = 0;
   }
   std::optional<T> next_of_input() {
-    Outcome<T> outcome = outcome_of_next(*input_);
-    if (outcome.error && is_cancelled(options_)) std::rethrow_exception(outcome.error);
+    ElementResult<T> result = result_of_next(*input_);
+    if (result.error && is_cancelled(options_)) std::rethrow_exception(result.error);
     const std::uint64_t place = place_;
-    if (!outcome.is_end()) ++place_;  // passed even if there is nowhere to write it
+    if (!result.is_end()) ++place_;  // passed even if there is nowhere to write it
     if (!std::exchange(has_begun_, true)) writer_ = cache_->write(options_);
-    if (outcome.is_end()) {
+    if (result.is_end()) {
       commit();
       return std::nullopt;
     }
-    if (writer_ && writer_->count() == place) write(outcome);
-    return std::move(outcome).take();
+    if (writer_ && writer_->count() == place) write(result);
+    return std::move(result).take();
   }
   /// An element that cannot be written fails, and the walk goes on without writing.
-  void write(const Outcome<T>& outcome) {
+  void write(const ElementResult<T>& result) {
     auto writer = std::exchange(writer_, nullptr);
-    if (outcome.error) return cache_->warn_of_failure();  // it may be made another time
-    writer->write(encode(*outcome.element));
+    if (result.error) return cache_->warn_of_failure();  // it may be made another time
+    writer->write(encode(*result.element));
     writer_ = std::move(writer);
     if (static_cast<std::int64_t>(writer_->count()) == node_.cardinality()) commit();
   }
@@ -174,7 +174,7 @@ class FileCacheNode final : public TransformNode<T> {
     check_cache_input(this->input().cardinality(), this->describe());
     cache_ =
         std::make_shared<const FileCache>(std::move(folder), std::move(options), Codec<T>::name(),
-                                          this->input().recipe(), this->describe());
+                                          this->input().pipeline(), this->describe());
   }
   std::unique_ptr<IteratorBase<T>> iterator(const IteratorOptions& options) const override {
     return std::make_unique<FileCacheIterator<T>>(this->input(), options, cache_);

@@ -16,7 +16,7 @@
 #include "brigade/data/transforms/grouping.h"
 #include "brigade/data/interleave/inner_options.h"
 #include "brigade/data/core/node.h"
-#include "brigade/data/core/noted_input.h"
+#include "brigade/data/core/replayable_input.h"
 #include "brigade/data/core/position.h"
 #include "brigade/data/transforms/window_contents.h"
 
@@ -54,7 +54,7 @@ struct WindowReduction {
 template <class T, class U>
 class GroupByWindowIterator final : public IteratorBase<U> {
  public:
-  GroupByWindowIterator(NotedInput<T> input, WindowReduction<T, U> reduction,
+  GroupByWindowIterator(ReplayableInput<T> input, WindowReduction<T, U> reduction,
                         const IteratorOptions& options)
       : where_(reduction.rule.where),
         options_(options_in_order(options)),
@@ -101,10 +101,10 @@ class GroupByWindowIterator final : public IteratorBase<U> {
   /// A window of which no dataset can be made fails as one element.
   void open(Group<T> group) {
     try {
-      SharedOutcomes<T> contents;
+      SharedResults<T> contents;
       for (T& element : group.elements) {
         contents.push_back(
-            std::make_shared<const Outcome<T>>(Outcome<T>{std::move(element), nullptr}));
+            std::make_shared<const ElementResult<T>>(ElementResult<T>{std::move(element), nullptr}));
       }
       group.elements.clear();
       node_ = reduce_(group.key, make_window_contents(std::move(contents)));
@@ -146,11 +146,11 @@ class GroupByWindowNode final : public TransformNode<U, T> {
     reduction.rule.where = this->describe();
     reduction.rule.epoch = job.epoch;
     return std::make_unique<GroupByWindowIterator<T, U>>(
-        NotedInput<T>(this->input().iterator(job), job.cancel), std::move(reduction), job);
+        ReplayableInput<T>(this->input().iterator(job), job.cancel), std::move(reduction), job);
   }
   std::int64_t cardinality() const override { return kUnknown; }
   /// Each shard has windows of its own.
-  Sharing sharing() const override { return this->sharing_of_counter(); }
+  ShardingInfo sharding() const override { return this->sharding_of_counter(); }
 
  private:
   WindowReduction<T, U> reduction_;

@@ -15,7 +15,7 @@
 #include "brigade/data/transforms/grouping_state.h"
 #include "brigade/data/transforms/map.h"
 #include "brigade/data/core/node.h"
-#include "brigade/data/core/noted_input.h"
+#include "brigade/data/core/replayable_input.h"
 
 namespace brigade::data::internal {
 
@@ -23,7 +23,7 @@ namespace brigade::data::internal {
 template <class T>
 struct Group {
   std::int64_t key = 0;
-  std::vector<InputPlace> places;
+  std::vector<ReplayPoint> places;
   std::vector<T> elements;
 };
 
@@ -46,15 +46,15 @@ struct GroupingRule {
 template <class T>
 class Grouping {
  public:
-  Grouping(NotedInput<T> input, GroupingRule<T> rule)
+  Grouping(ReplayableInput<T> input, GroupingRule<T> rule)
       : input_(std::move(input)), rule_(std::move(rule)) {}
 
   /// The next group; nothing at the end. Throws the error of an element, which is passed then.
   std::optional<Group<T>> next() {
     while (true) {
       auto next = input_.next();
-      if (next.outcome.is_end()) break;
-      std::optional<T> element = std::move(next.outcome).take();
+      if (next.result.is_end()) break;
+      std::optional<T> element = std::move(next.result).take();
       Gathered& gathered = gathered_for(*element, next.at.place);
       gathered.group.places.push_back(std::move(next.at));
       gathered.group.elements.push_back(std::move(*element));
@@ -79,12 +79,12 @@ class Grouping {
     gathered_.clear();
     std::optional<Group<T>> open;
     if (state.open) open = Group<T>{.key = state.open->key, .places = {}, .elements = {}};
-    input_.go_to(state.first());
+    input_.seek(state.first());
     for (const HeldPlace& held : held_in_order(state)) {
       pass_to(held.place);
       auto next = input_.next();
-      std::optional<T> element = std::move(next.outcome).take();
-      if (!element) throw_noted_input_too_short(held.place);
+      std::optional<T> element = std::move(next.result).take();
+      if (!element) throw_replay_past_end(held.place);
       Group<T>& group = held.is_open ? *open : group_of(held.key).group;
       group.places.push_back(std::move(next.at));
       group.elements.push_back(std::move(*element));
@@ -118,10 +118,10 @@ class Grouping {
   Group<T> take(std::int64_t key) { return std::move(gathered_.extract(key).mapped().group); }
   void pass_to(std::uint64_t place) {
     const std::uint64_t distance = place - input_.here().place;
-    if (input_.skip(distance) != distance) throw_noted_input_too_short(place);
+    if (input_.skip(distance) != distance) throw_replay_past_end(place);
   }
 
-  NotedInput<T> input_;
+  ReplayableInput<T> input_;
   GroupingRule<T> rule_;
   std::map<std::int64_t, Gathered> gathered_;
 };

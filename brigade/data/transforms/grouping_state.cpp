@@ -4,7 +4,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/data/core/input_place.h"
+#include "brigade/data/core/replay_point.h"
 
 namespace brigade::data::internal {
 namespace {
@@ -13,11 +13,11 @@ io::StateTree save_group(const GroupPlaces& group) {
   io::StateTree state;
   state["key"] = group.key;
   state["places"] = io::StateTree::list();
-  for (const InputPlace& place : group.places) state["places"].push_back(place.place);
+  for (const ReplayPoint& place : group.places) state["places"].push_back(place.place);
   return state;
 }
 
-GroupPlaces load_group(const io::StateTree& state, const InputPlace& first, std::uint64_t read) {
+GroupPlaces load_group(const io::StateTree& state, const ReplayPoint& first, std::uint64_t read) {
   GroupPlaces group{.key = state.as_int64("key"), .places = {}};
   for (std::size_t i = 0; i < state.at("places").size(); ++i) {
     const std::uint64_t place = state.as_uint64("places", i);
@@ -39,8 +39,8 @@ void check_distinct(const std::vector<HeldPlace>& held) {
 
 }  // namespace
 
-const InputPlace& GroupingState::first() const {
-  const InputPlace* first = &read;
+const ReplayPoint& GroupingState::first() const {
+  const ReplayPoint* first = &read;
   const auto look_at = [&](const GroupPlaces& group) {
     // The elements of a group came one after the other.
     if (!group.places.empty() && group.places[0].place < first->place) first = &group.places[0];
@@ -53,10 +53,10 @@ const InputPlace& GroupingState::first() const {
 std::vector<HeldPlace> held_in_order(const GroupingState& state) {
   std::vector<HeldPlace> held;
   for (const GroupPlaces& group : state.groups) {
-    for (const InputPlace& place : group.places) held.push_back({place.place, group.key, false});
+    for (const ReplayPoint& place : group.places) held.push_back({place.place, group.key, false});
   }
   if (state.open) {
-    for (const InputPlace& place : state.open->places) {
+    for (const ReplayPoint& place : state.open->places) {
       held.push_back({place.place, state.open->key, true});
     }
   }
@@ -76,7 +76,7 @@ io::StateTree save_grouping(const GroupingState& state) {
 }
 
 GroupingState load_grouping(const io::StateTree& state) {
-  const InputPlace first = load_place(state.at("first"));
+  const ReplayPoint first = load_place(state.at("first"));
   const std::uint64_t read = state.as_uint64("read");
   check_argument(read >= first.place, "A saved position of groups is broken: it goes backwards");
   GroupingState loaded{.read = {first.note, read}, .groups = {}, .open = std::nullopt};

@@ -5,24 +5,24 @@
 #include <optional>
 #include <vector>
 
-#include "brigade/data/core/noted_input.h"
+#include "brigade/data/core/replayable_input.h"
 #include "brigade/io/state_tree.h"
 
 namespace brigade::data::internal {
 
 struct GroupPlaces {
   std::int64_t key = 0;
-  std::vector<InputPlace> places;
+  std::vector<ReplayPoint> places;
 };
 
 /// Where a grouping stands: how far the input was read, and which of its elements are still held.
 struct GroupingState {
-  InputPlace read;
+  ReplayPoint read;
   std::vector<GroupPlaces> groups;
   std::optional<GroupPlaces> open;  // a group that left, but is not done
 
   /// The first element that must be read again; `read` if none.
-  const InputPlace& first() const;
+  const ReplayPoint& first() const;
 };
 
 /// One element to be read again.

@@ -16,8 +16,8 @@
 #include "brigade/data/core/cancel_look.h"
 #include "brigade/data/core/node.h"
 #include "brigade/data/core/order.h"
-#include "brigade/data/core/pipeline.h"
-#include "brigade/data/core/places.h"
+#include "brigade/data/core/pipelined_iterator.h"
+#include "brigade/data/core/index_set.h"
 #include "brigade/data/core/position.h"
 
 namespace brigade::data {
@@ -133,12 +133,12 @@ class MapIterator final : public IteratorBase<typename MapTraits<F, T>::Result> 
   }
   io::StateTree save() const override {
     io::StateTree state = make_position("map", {{"place", place_}, {"ahead", 0}}, input_->save());
-    save_places(state, early_);
+    save_index_set(state, early_);
     return state;
   }
   void restore(const io::StateTree& state) override {
     check_position(state, "map");
-    early_ = load_places(state);
+    early_ = load_index_set(state);
     check_early(early_, position_number(state, "place"));
     input_->restore(position_input(state));
     const std::uint64_t ahead = checked_ahead(position_number(state, "ahead"));
@@ -157,7 +157,7 @@ class MapIterator final : public IteratorBase<typename MapTraits<F, T>::Result> 
   std::unique_ptr<IteratorBase<T>> input_;
   MapCall<F, T> call_;
   std::uint64_t place_ = 0;
-  PlaceSet early_;
+  IndexSet early_;
 };
 
 template <class F, class T>

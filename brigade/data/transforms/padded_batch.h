@@ -59,9 +59,9 @@ class PaddedBatchNode final : public TransformNode<typename Structure<T>::Batch,
                                 options_.remainder == Remainder::kDrop);
   }
   /// Each shard drops a remainder of its own.
-  Sharing sharing() const override {
-    return options_.remainder == Remainder::kDrop ? this->sharing_of_counter()
-                                                  : this->input().sharing();
+  ShardingInfo sharding() const override {
+    return options_.remainder == Remainder::kDrop ? this->sharding_of_counter()
+                                                  : this->input().sharding();
   }
 
  private:

@@ -67,13 +67,13 @@ TEST(Prefetch, CancellingEndsIt) {
 
 TEST(Prefetch, ACancelledWalkKeepsItsPlace) {
   const concurrency::CancelToken token;
-  const auto gatehouse = std::make_shared<Gatehouse>();
-  auto iterator = waiting_range(20, 10, gatehouse).prefetch(4).iterator({.cancel = token});
+  const auto wait_point = std::make_shared<WaitPoint>();
+  auto iterator = waiting_range(20, 10, wait_point).prefetch(4).iterator({.cancel = token});
   for (int i = 0; i < 8; ++i) iterator.next();
-  EXPECT_TRUE(gatehouse->has_visitor());
+  EXPECT_TRUE(wait_point->is_reached());
   token.cancel();
   EXPECT_EQ(error_of([&] { iterator.next(); }).code(), ErrorCode::kCancelled);
-  auto resumed = waiting_range(20, -1, gatehouse).prefetch(4).iterator();
+  auto resumed = waiting_range(20, -1, wait_point).prefetch(4).iterator();
   resumed.restore(iterator.save());
   EXPECT_EQ(resumed.next(), 8);
 }

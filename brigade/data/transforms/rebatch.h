@@ -102,9 +102,9 @@ class RebatchNode final : public TransformNode<B> {
     return this->input().cardinality() == kInfinite ? kInfinite : kUnknown;
   }
   /// Each shard drops a remainder of its own.
-  Sharing sharing() const override {
-    return options_.remainder == Remainder::kDrop ? this->sharing_of_counter()
-                                                  : this->input().sharing();
+  ShardingInfo sharding() const override {
+    return options_.remainder == Remainder::kDrop ? this->sharding_of_counter()
+                                                  : this->input().sharding();
   }
 
  private:

@@ -70,8 +70,8 @@ TEST(Rebatch, DescribesItself) {
 }
 
 TEST(Rebatch, SaysWhereShardsDropRemaindersOfTheirOwn) {
-  EXPECT_EQ(range(9).batch(3).rebatch(2).sharing().counted_by, "");
-  EXPECT_EQ(range(9).batch(3).rebatch(2, kDropped).sharing().counted_by,
+  EXPECT_EQ(range(9).batch(3).rebatch(2).sharding().counted_by, "");
+  EXPECT_EQ(range(9).batch(3).rebatch(2, kDropped).sharding().counted_by,
             "rebatch(2, without remainder)");
 }
 

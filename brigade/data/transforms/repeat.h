@@ -64,7 +64,7 @@ class RepeatIterator final : public IteratorBase<T> {
   void restore(const io::StateTree& state) override {
     check_position(state, "repeat");
     const bool is_empty = position_number(state, "pass_is_empty") != 0;
-    go_to(position_number(state, "pass"));
+    seek(position_number(state, "pass"));
     const bool is_open = has_position_input(state);
     // One that is not open and not empty could not be begun.
     if (is_open || (is_empty && !is_at_end())) start_pass();
@@ -87,7 +87,7 @@ class RepeatIterator final : public IteratorBase<T> {
       throw;
     }
   }
-  void go_to(std::uint64_t pass) {
+  void seek(std::uint64_t pass) {
     input_ = nullptr;  // joins its threads before the next pass starts its own
     pass_ = pass;
     pass_is_empty_ = true;
@@ -102,7 +102,7 @@ class RepeatIterator final : public IteratorBase<T> {
     if (pass_is_empty_) {  // nothing to repeat: without this, kForever would spin
       has_ended_ = true;
     } else {
-      go_to(pass_ + 1);
+      seek(pass_ + 1);
       if (!is_at_end()) start_pass();
     }
   }
@@ -130,8 +130,8 @@ class RepeatNode final : public TransformNode<T> {
     return cardinality_of_repeat(this->input().cardinality(), count_);
   }
   /// Endless passes over shards of different sizes soon are different passes.
-  Sharing sharing() const override {
-    return count_ == kForever ? this->sharing_of_counter() : this->input().sharing();
+  ShardingInfo sharding() const override {
+    return count_ == kForever ? this->sharding_of_counter() : this->input().sharding();
   }
 
  private:

@@ -72,7 +72,7 @@ class SampleNode final : public Node<T> {
   std::unique_ptr<IteratorBase<T>> iterator(const IteratorOptions& job) const override {
     return std::make_unique<ChosenIterator<T>>(
         inputs_, std::make_unique<RandomChooser>(key_of_sample(options_, job, depth()), weights_),
-        options_.when_empty, sharing(), job, kName);
+        options_.when_empty, sharding(), job, kName);
   }
   std::int64_t cardinality() const override {
     return cardinality_of_sample(
@@ -83,8 +83,8 @@ class SampleNode final : public Node<T> {
                            of_each(inputs_, [](const auto& node) { return node.describe(); }),
                            labels_of_sample(weights_));
   }
-  Recipe recipe() const override {
-    return {step_of_inputs(name(), of_each(inputs_, [](const auto& node) { return node.recipe(); }),
+  PipelineDescription pipeline() const override {
+    return {step_of_inputs(name(), of_each(inputs_, [](const auto& node) { return node.pipeline(); }),
                            labels_of_sample(weights_))};
   }
   Order order(const IteratorOptions& options) const override {
@@ -94,12 +94,12 @@ class SampleNode final : public Node<T> {
     return depth_above(of_each(inputs_, [](const auto& node) { return node.depth(); }));
   }
   /// Where an empty dataset ends all, it does so in each shard at another place.
-  Sharing sharing() const override {
-    Sharing sharing =
-        sharing_of_joined(of_each(inputs_, [](const auto& node) { return node.sharing(); }));
+  ShardingInfo sharding() const override {
+    ShardingInfo sharding =
+        sharding_of_joined(of_each(inputs_, [](const auto& node) { return node.sharding(); }));
     const bool counts = options_.when_empty == WhenEmpty::kStop;
-    if (counts && sharing.counted_by.empty()) sharing.counted_by = kName;
-    return sharing;
+    if (counts && sharding.counted_by.empty()) sharding.counted_by = kName;
+    return sharding;
   }
 
  private:

@@ -123,11 +123,11 @@ TEST(SampleFromDatasets, RefusesTheStateOfAnotherSeed) {
 
 TEST(SampleFromDatasets, IsSharedOutAsItsInputsAre) {
   const auto hinted = range(8).shard_hint();
-  EXPECT_TRUE(sample_from_datasets<std::int64_t>({hinted, hinted}).sharing().has_hint);
-  EXPECT_EQ(sample_from_datasets<std::int64_t>({hinted, hinted}).sharing().counted_by, "");
+  EXPECT_TRUE(sample_from_datasets<std::int64_t>({hinted, hinted}).sharding().has_hint);
+  EXPECT_EQ(sample_from_datasets<std::int64_t>({hinted, hinted}).sharding().counted_by, "");
   EXPECT_EQ(
       sample_from_datasets<std::int64_t>({hinted, hinted}, {}, {.when_empty = WhenEmpty::kStop})
-          .sharing()
+          .sharding()
           .counted_by,
       "sample_from_datasets");
   Numbers seen;

@@ -128,7 +128,7 @@ class ScanNode final : public TransformNode<typename ScanTraits<State, F, T>::Re
   }
   std::int64_t cardinality() const override { return this->input().cardinality(); }
   /// Each shard has a state of its own.
-  Sharing sharing() const override { return this->sharing_of_counter(); }
+  ShardingInfo sharding() const override { return this->sharding_of_counter(); }
 
  private:
   ScanCall<State, F, T> call_;

@@ -9,7 +9,7 @@
 #include "brigade/data/core/cardinality.h"
 #include "brigade/data/core/node.h"
 #include "brigade/data/core/position.h"
-#include "brigade/data/core/sharing.h"
+#include "brigade/data/core/sharding.h"
 
 namespace brigade::data {
 
@@ -72,7 +72,7 @@ class ShardNode final : public TransformNode<T> {
   std::int64_t cardinality() const override {
     return cardinality_of_shard(this->input().cardinality(), count_, index_);
   }
-  Sharing sharing() const override { return this->sharing_of_counter(); }
+  ShardingInfo sharding() const override { return this->sharding_of_counter(); }
 
  private:
   std::int64_t count_;
@@ -94,10 +94,10 @@ class ShardHintNode final : public TransformNode<T> {
                                               static_cast<std::uint64_t>(shard.index));
   }
   std::int64_t cardinality() const override { return this->input().cardinality(); }
-  Sharing sharing() const override {
-    Sharing sharing = this->input().sharing();
-    sharing.has_hint = true;
-    return sharing;
+  ShardingInfo sharding() const override {
+    ShardingInfo sharding = this->input().sharding();
+    sharding.has_hint = true;
+    return sharding;
   }
 };
 

@@ -81,7 +81,7 @@ TEST(ShardHint, WhatStandsBeforeItIsTheSameInAllShards) {
 
 TEST(ShardHint, OnlyTheLastOneIsObeyed) {
   const auto dataset = range(4).shard_hint().shard_hint();
-  EXPECT_TRUE(dataset.sharing().has_hint);
+  EXPECT_TRUE(dataset.sharding().has_hint);
   EXPECT_EQ(epoch_of(dataset, by_hint(2, 1)), (Numbers{1, 3}));
 }
 

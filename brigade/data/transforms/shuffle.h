@@ -12,7 +12,7 @@
 #include "brigade/concurrency/cancel_token.h"
 #include "brigade/data/core/cancel_look.h"
 #include "brigade/data/core/node.h"
-#include "brigade/data/core/outcome.h"
+#include "brigade/data/core/element_result.h"
 #include "brigade/data/core/position.h"
 
 namespace brigade::data {
@@ -81,7 +81,7 @@ class ShuffleIterator final : public IteratorBase<T> {
     fill();
     if (buffer_.empty()) return std::nullopt;
     const auto slot = static_cast<std::size_t>(rng_.uniform_below(buffer_.size()));
-    Outcome<T> drawn = std::move(buffer_[slot]);
+    ElementResult<T> drawn = std::move(buffer_[slot]);
     if (slot + 1 != buffer_.size()) buffer_[slot] = std::move(buffer_.back());
     buffer_.pop_back();
     ++progress_.drawn;
@@ -121,20 +121,20 @@ class ShuffleIterator final : public IteratorBase<T> {
     while (!input_has_ended_ && buffer_.size() < buffer_size_) {
       // A failed element keeps its slot and fails when it is drawn, so that the order of the others
       // does not depend on it.
-      Outcome<T> outcome = read();
-      input_has_ended_ = outcome.is_end();
+      ElementResult<T> result = read();
+      input_has_ended_ = result.is_end();
       if (input_has_ended_) return;
-      buffer_.push_back(std::move(outcome));
+      buffer_.push_back(std::move(result));
       ++progress_.filled;
     }
   }
   /// Throws if the wait for the element was given up: it is no failed element then.
-  Outcome<T> read() {
-    Outcome<T> outcome = outcome_of_next(*input_);
-    if (outcome.error && job_.cancel && job_.cancel->is_cancelled()) {
-      std::rethrow_exception(outcome.error);
+  ElementResult<T> read() {
+    ElementResult<T> result = result_of_next(*input_);
+    if (result.error && job_.cancel && job_.cancel->is_cancelled()) {
+      std::rethrow_exception(result.error);
     }
-    return outcome;
+    return result;
   }
 
   const Node<T>& node_;
@@ -143,7 +143,7 @@ class ShuffleIterator final : public IteratorBase<T> {
   std::uint64_t buffer_size_;
   base::CounterRng rng_;
   std::unique_ptr<IteratorBase<T>> input_;
-  std::vector<Outcome<T>> buffer_;
+  std::vector<ElementResult<T>> buffer_;
   ShuffleProgress progress_;
   bool input_has_ended_ = false;
 };

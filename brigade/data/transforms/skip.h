@@ -68,7 +68,7 @@ class SkipNode final : public TransformNode<T> {
   std::int64_t cardinality() const override {
     return cardinality_of_skip(this->input().cardinality(), count_);
   }
-  Sharing sharing() const override { return this->sharing_of_counter(); }
+  ShardingInfo sharding() const override { return this->sharding_of_counter(); }
 
  private:
   std::int64_t count_;

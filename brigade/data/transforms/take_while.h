@@ -65,7 +65,7 @@ class TakeWhileNode final : public TransformNode<T> {
   }
   std::int64_t cardinality() const override { return kUnknown; }
   /// Each shard ends for itself.
-  Sharing sharing() const override { return this->sharing_of_counter(); }
+  ShardingInfo sharding() const override { return this->sharding_of_counter(); }
 
  private:
   std::shared_ptr<const F> predicate_;

@@ -14,7 +14,7 @@
 #include "brigade/data/core/cancel_look.h"
 #include "brigade/data/core/cardinality.h"
 #include "brigade/data/core/node.h"
-#include "brigade/data/core/outcome.h"
+#include "brigade/data/core/element_result.h"
 #include "brigade/data/core/position.h"
 
 namespace brigade::data {
@@ -70,9 +70,9 @@ class UniqueIterator final : public IteratorBase<T> {
     start();
     for (; read_ < read; ++read_) {
       look_.pass();
-      Outcome<T> outcome = outcome_of_next(*input_);
-      if (outcome.is_end()) throw_unique_too_short(read);
-      if (outcome.element) seen_.insert(std::move(*outcome.element));
+      ElementResult<T> result = result_of_next(*input_);
+      if (result.is_end()) throw_unique_too_short(read);
+      if (result.element) seen_.insert(std::move(*result.element));
     }
   }
 
@@ -104,7 +104,7 @@ class UniqueNode final : public TransformNode<T> {
   }
   std::int64_t cardinality() const override { return kUnknown; }
   /// What is unique in each shard is not so in all of them.
-  Sharing sharing() const override { return this->sharing_of_counter(); }
+  ShardingInfo sharding() const override { return this->sharding_of_counter(); }
 };
 
 }  // namespace internal

@@ -11,9 +11,9 @@
 
 #include "brigade/data/transforms/batch.h"
 #include "brigade/data/core/cardinality.h"
-#include "brigade/data/core/input_place.h"
+#include "brigade/data/core/replay_point.h"
 #include "brigade/data/core/node.h"
-#include "brigade/data/core/noted_input.h"
+#include "brigade/data/core/replayable_input.h"
 #include "brigade/data/core/position.h"
 #include "brigade/data/transforms/window_contents.h"
 
@@ -52,13 +52,13 @@ std::int64_t cardinality_of_window(std::int64_t input, const WindowShape& shape)
 template <class T>
 class WindowIterator final : public IteratorBase<Dataset<T>> {
  public:
-  WindowIterator(NotedInput<T> input, WindowShape shape)
+  WindowIterator(ReplayableInput<T> input, WindowShape shape)
       : input_(std::move(input)), shape_(shape) {}
   std::optional<Dataset<T>> next() override {
     if (!fill()) return std::nullopt;
-    SharedOutcomes<T> window;
+    SharedResults<T> window;
     for (std::uint64_t i = 0; i < buffer_.size(); i += shape_.stride) {
-      window.push_back(buffer_[static_cast<std::size_t>(i)].outcome);
+      window.push_back(buffer_[static_cast<std::size_t>(i)].result);
     }
     advance(shape_.shift);
     return Dataset<T>(make_window_contents(std::move(window)));
@@ -81,17 +81,17 @@ class WindowIterator final : public IteratorBase<Dataset<T>> {
   }
   void restore(const io::StateTree& state) override {
     check_position(state, "window");
-    const InputPlace place = load_place(position_input(state));
+    const ReplayPoint place = load_place(position_input(state));
     const std::uint64_t start = position_number(state, "start");
     buffer_.clear();
-    input_.go_to(place);
+    input_.seek(place);
     start_ = start;
   }
 
  private:
   struct Held {
-    InputPlace at;
-    std::shared_ptr<const Outcome<T>> outcome;
+    ReplayPoint at;
+    std::shared_ptr<const ElementResult<T>> result;
   };
 
   /// Reads what lies in the window at `start_`; whether there is one.
@@ -100,9 +100,9 @@ class WindowIterator final : public IteratorBase<Dataset<T>> {
     if (buffer_.empty() && place < start_) input_.skip(start_ - place);
     while (buffer_.size() < shape_.span) {
       auto element = input_.next();
-      if (element.outcome.is_end()) break;
+      if (element.result.is_end()) break;
       buffer_.push_back(
-          {std::move(element.at), std::make_shared<const Outcome<T>>(std::move(element.outcome))});
+          {std::move(element.at), std::make_shared<const ElementResult<T>>(std::move(element.result))});
     }
     if (shape_.remainder == Remainder::kDrop) return buffer_.size() == shape_.span;
     return !buffer_.empty();
@@ -112,7 +112,7 @@ class WindowIterator final : public IteratorBase<Dataset<T>> {
     for (; distance > 0 && !buffer_.empty(); --distance) buffer_.pop_front();
   }
 
-  NotedInput<T> input_;
+  ReplayableInput<T> input_;
   WindowShape shape_;
   std::uint64_t start_ = 0;  // the place of the next window's first element
   std::deque<Held> buffer_;  // from start_ on
@@ -132,14 +132,14 @@ class WindowNode final : public TransformNode<Dataset<T>, T> {
                       shape_.remainder == Remainder::kKeep) {}
   std::unique_ptr<IteratorBase<Dataset<T>>> iterator(const IteratorOptions& job) const override {
     return std::make_unique<WindowIterator<T>>(
-        NotedInput<T>(this->input().iterator(job), job.cancel), shape_);
+        ReplayableInput<T>(this->input().iterator(job), job.cancel), shape_);
   }
   std::int64_t cardinality() const override {
     return cardinality_of_window(this->input().cardinality(), shape_);
   }
   /// Windows do not reach from one shard into another.
-  Sharing sharing() const override {
-    return is_partition_ ? this->input().sharing() : this->sharing_of_counter();
+  ShardingInfo sharding() const override {
+    return is_partition_ ? this->input().sharding() : this->sharding_of_counter();
   }
 
  private:

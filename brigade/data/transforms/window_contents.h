@@ -10,25 +10,25 @@
 #include "brigade/base/strings.h"
 #include "brigade/data/core/indexed_source.h"
 #include "brigade/data/core/node.h"
-#include "brigade/data/core/outcome.h"
+#include "brigade/data/core/element_result.h"
 
 namespace brigade::data::internal {
 
 /// Elements that several windows hold together, and errors in the places of others.
 template <class T>
-using SharedOutcomes = std::vector<std::shared_ptr<const Outcome<T>>>;
+using SharedResults = std::vector<std::shared_ptr<const ElementResult<T>>>;
 
 /// The source of a window's dataset: gives out copies, and throws the errors at their places.
 template <class T>
-NodePtr<T> make_window_contents(SharedOutcomes<T> window) {
+NodePtr<T> make_window_contents(SharedResults<T> window) {
   const auto size = static_cast<std::int64_t>(window.size());
-  auto shared = std::make_shared<const SharedOutcomes<T>>(std::move(window));
+  auto shared = std::make_shared<const SharedResults<T>>(std::move(window));
   return std::make_shared<const IndexedNode<T>>(
       size,
       [shared](std::int64_t index) -> T {
-        const Outcome<T>& outcome = *(*shared)[static_cast<std::size_t>(index)];
-        if (outcome.error) std::rethrow_exception(outcome.error);
-        return *outcome.element;
+        const ElementResult<T>& result = *(*shared)[static_cast<std::size_t>(index)];
+        if (result.error) std::rethrow_exception(result.error);
+        return *result.element;
       },
       base::str_cat("a window of ", size));
 }

@@ -14,7 +14,7 @@
 #include "brigade/data/dataset.h"
 #include "brigade/data/core/inputs.h"
 #include "brigade/data/core/node.h"
-#include "brigade/data/core/outcome.h"
+#include "brigade/data/core/element_result.h"
 #include "brigade/data/core/position.h"
 
 namespace brigade::data {
@@ -61,9 +61,9 @@ class ZipIterator final : public IteratorBase<std::tuple<T...>> {
   /// A row with an element that failed fails as a whole; all inputs pass it.
   template <std::size_t... I>
   std::optional<Row> next_row(std::index_sequence<I...>) {
-    std::tuple<Outcome<T>...> row;
+    std::tuple<ElementResult<T>...> row;
     has_ended_ =
-        ((std::get<I>(row) = outcome_of_next(*std::get<I>(inputs_)), std::get<I>(row).is_end()) ||
+        ((std::get<I>(row) = result_of_next(*std::get<I>(inputs_)), std::get<I>(row).is_end()) ||
          ...);
     if (has_ended_) return std::nullopt;
     (throw_if(std::get<I>(row).error), ...);
@@ -85,7 +85,7 @@ class ZipNode final : public Node<std::tuple<T...>> {
 
   std::unique_ptr<IteratorBase<std::tuple<T...>>> iterator(
       const IteratorOptions& options) const override {
-    return iterator(options, sharing(), std::index_sequence_for<T...>());
+    return iterator(options, sharding(), std::index_sequence_for<T...>());
   }
   std::int64_t cardinality() const override {
     return cardinality_of_zip(of_inputs([](const auto& input) { return input.cardinality(); }));
@@ -93,19 +93,19 @@ class ZipNode final : public Node<std::tuple<T...>> {
   std::string describe() const override {
     return describe_inputs("zip", of_inputs([](const auto& input) { return input.describe(); }));
   }
-  Recipe recipe() const override {
-    return {step_of_inputs("zip", of_inputs([](const auto& input) { return input.recipe(); }))};
+  PipelineDescription pipeline() const override {
+    return {step_of_inputs("zip", of_inputs([](const auto& input) { return input.pipeline(); }))};
   }
   std::uint64_t depth() const override {
     return depth_above(of_inputs([](const auto& input) { return input.depth(); }));
   }
-  Sharing sharing() const override {
-    return sharing_of_aligned(of_inputs([](const auto& input) { return input.sharing(); }));
+  ShardingInfo sharding() const override {
+    return sharding_of_aligned(of_inputs([](const auto& input) { return input.sharding(); }));
   }
 
  private:
   template <std::size_t... I>
-  auto iterator(const IteratorOptions& options, const Sharing& shared,
+  auto iterator(const IteratorOptions& options, const ShardingInfo& shared,
                 std::index_sequence<I...>) const {
     return std::make_unique<ZipIterator<T...>>(
         std::get<I>(inputs_)->iterator(options_of_joined(options, shared, I))...);

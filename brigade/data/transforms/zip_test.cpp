@@ -102,8 +102,8 @@ TEST(Zip, RefusesStatesOfFewerInputs) {
 
 TEST(Zip, IsSharedOutByHintWhereAllInputsHaveOne) {
   const auto hinted = range(6).shard_hint();
-  EXPECT_TRUE(zip(hinted, hinted).sharing().has_hint);
-  EXPECT_FALSE(zip(hinted, range(6)).sharing().has_hint);
+  EXPECT_TRUE(zip(hinted, hinted).sharding().has_hint);
+  EXPECT_FALSE(zip(hinted, range(6)).sharding().has_hint);
   const Shard second{.by = ShardBy::kHint, .count = 2, .index = 1};
   EXPECT_EQ(epoch_of(zip(hinted, hinted), {.shard = second}),
             (std::vector<Pair>{{1, 1}, {3, 3}, {5, 5}}));

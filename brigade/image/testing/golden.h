@@ -13,7 +13,7 @@
 #include "brigade/image/image.h"
 #include "brigade/io/sha256.h"
 
-/// What TensorFlow makes of pictures, as tools/tf_data/pictures.py wrote it down. For tests only.
+/// What TensorFlow makes of pictures, as tools/tf_data/images.py wrote it down. For tests only.
 namespace brigade::image::testing {
 
 /// A part of the file: "jpeg", "resize", ...
