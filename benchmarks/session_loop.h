@@ -41,7 +41,7 @@ class LossLoop {
   at::Tensor loss_;
 };
 
-struct LoopParts {
+struct LoopOptions {
   Workload workload = Workload::kMnistCnn;
   int replicas = 1;
   std::int64_t batch_size = 128;
@@ -54,7 +54,7 @@ class SessionLoop {
   /// What the session is to do, given a folder of its own.
   using MakeOptions = std::function<train::SessionOptions(const std::filesystem::path& folder)>;
 
-  SessionLoop(const LoopParts& parts, const MakeOptions& options)
+  SessionLoop(const LoopOptions& parts, const MakeOptions& options)
       : folder_(parts.directory),
         loop_(parts.workload, parts.replicas, parts.batch_size),
         session_(loop_.state(), options(folder_.path())) {}
@@ -76,7 +76,7 @@ class SessionLoop {
 class SavingLoop {
  public:
   /// Adds to `save_seconds` what each save takes of the training's own thread.
-  SavingLoop(const LoopParts& parts, int every, std::vector<double>& save_seconds)
+  SavingLoop(const LoopOptions& parts, int every, std::vector<double>& save_seconds)
       : watch_(std::make_shared<Watch>(save_seconds)),
         loop_(parts, [&](const auto& folder) { return options(folder, every); }) {
     loop_.run(every / 2);

@@ -30,7 +30,7 @@ struct Options {
   std::string directory = ".";
 };
 
-LoopParts parts_of(const Options& options) {
+LoopOptions parts_of(const Options& options) {
   const auto workload = parse_workload(options.model);
   return {.workload = workload,
           .replicas = options.replicas,

@@ -48,7 +48,7 @@ std::map<std::int64_t, double> evaluate(const std::string& folder,
            },
        .poll = std::chrono::milliseconds(20),
        .on_evaluated =
-           [&](const bg::train::Evaluated& each) {
+           [&](const bg::train::EvaluationReport& each) {
              accuracies[each.step] = each.results.at("accuracy");
              std::cout << "step " << each.step << ": accuracy " << accuracies[each.step] << "\n";
            }});

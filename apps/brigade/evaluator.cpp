@@ -50,7 +50,7 @@ class TrainingWatch {
   std::filesystem::file_time_type began_;
 };
 
-Json as_json(const train::Evaluated& evaluated, const train::EvaluationResult& result) {
+Json as_json(const train::EvaluationReport& evaluated, const train::EvaluationResult& result) {
   return {{"step", evaluated.step},
           {"accuracy", result.accuracy},
           {"loss", result.loss},
@@ -103,7 +103,7 @@ int run_evaluator(const TrainFlags& flags) {
            },
        .poll = kPoll,
        .on_evaluated =
-           [&](const train::Evaluated& evaluated) {
+           [&](const train::EvaluationReport& evaluated) {
              all.push_back(as_json(evaluated, result));
              base::log_info(base::str_cat("evaluation at step ", evaluated.step, ": accuracy ",
                                           fixed(100 * result.accuracy, 2), " %, loss ",

@@ -3,7 +3,7 @@
 #include "brigade/distribute/replicated.h"
 #include "brigade/distribute/strategy.h"
 #include "brigade/models/classifier.h"
-#include "brigade/models/zoo.h"
+#include "brigade/models/registry.h"
 
 namespace brigade::command {
 

@@ -5,7 +5,7 @@
 
 #include "brigade/distribute/replicated.h"
 #include "brigade/distribute/strategy.h"
-#include "brigade/models/zoo.h"
+#include "brigade/models/registry.h"
 
 namespace CLI {
 class App;

@@ -15,7 +15,7 @@ constexpr std::string_view kPrefix = "ckpt-";
 
 // Errors that say something of the checkpoint, not of the machine or the user's rights. A newer
 // format (kUnimplemented) is not broken: it may be the newest, and its number cannot be known.
-bool says_broken(ErrorCode code) {
+bool is_broken(ErrorCode code) {
   return code == ErrorCode::kDataLoss || code == ErrorCode::kNotFound ||
          code == ErrorCode::kInvalidArgument;
 }
@@ -29,7 +29,7 @@ DirectoryEntry examine(const io::FileSystem& files, const io::Path& path, Folder
   try {
     entry.manifest = read_manifest(files, path);
   } catch (const Error& error) {
-    if (!says_broken(error.code())) throw;
+    if (!is_broken(error.code())) throw;
     entry.reason = error.what();
   }
   return entry;

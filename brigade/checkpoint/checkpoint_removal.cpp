@@ -103,7 +103,7 @@ void remove_checkpoints(io::FileSystem& files, const io::Path& directory,
   for (const io::Path& each : hidden) remove_checkpoint_folder(files, each);
 }
 
-void remove_left_behind(io::FileSystem& files, const io::Path& directory) {
+void remove_unfinished_saves(io::FileSystem& files, const io::Path& directory) {
   for (const std::string& name : files.list(directory)) {
     if (is_temporary_folder(name)) remove_checkpoint_folder(files, directory / name);
     if (is_temporary_pointer(name)) io::remove_own_file(files, directory / name);
@@ -130,7 +130,7 @@ void clear_directory(io::FileSystem& files, const io::Path& directory) {
     if (!each.manifest) set_aside(files, each.path);
   }
   remove_checkpoints(files, directory, whole);
-  remove_left_behind(files, directory);
+  remove_unfinished_saves(files, directory);
   io::remove_own_file(files, directory / kLatestName);
   files.sync_directory(directory);
   if (is_folder(files, directory) && files.list(directory).empty()) files.remove(directory);

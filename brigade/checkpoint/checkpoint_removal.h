@@ -33,7 +33,7 @@ void remove_checkpoints(io::FileSystem& files, const io::Path& directory,
                         std::span<const io::Path> checkpoints);
 
 /// Removes what saves and removals that were cut short have left in `directory`.
-void remove_left_behind(io::FileSystem& files, const io::Path& directory);
+void remove_unfinished_saves(io::FileSystem& files, const io::Path& directory);
 
 /// Gives a broken checkpoint a name under which nobody looks for one, `<name>.broken`, with a
 /// warning; nobody removes it then. Returns the new path, or `checkpoint` if that is no folder and

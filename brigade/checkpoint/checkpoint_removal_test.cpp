@@ -145,7 +145,7 @@ TEST_F(CheckpointRemoval, FoldersThatOnlyLookLeftBehindStay) {
     files_->create_directory(run() / name);
   files_->create_directory(run() / ".ckpt-7-2.removing");
   files_->create_directory(run() / ".ckpt-8.2.saving");
-  remove_left_behind(*files_, run());
+  remove_unfinished_saves(*files_, run());
   EXPECT_EQ(names(), (std::vector<std::string>{".ckpt-.saving", ".ckpt-7.saving.old",
                                                ".ckpt-7x.removing", ".ckpt-mine"}));
 }

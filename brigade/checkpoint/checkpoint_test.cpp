@@ -214,7 +214,7 @@ void save_golden(std::shared_ptr<io::FileSystem> files, const io::Path& director
   Saver saver(std::move(files), {.directory = directory}, clock);
   Contents contents = sample(120);
   variables::VariableStore store(std::vector<c10::Device>{c10::Device(c10::kCPU)},
-                                 variables::Sharing::kOneStorage);
+                                 variables::StorageSharing::kOneStorage);
   contents.variables = {store.create({.name = "conv1/weights", .initial = at::full({2, 2}, 1.5)})};
   saver.save(120, contents);
   saver.close();

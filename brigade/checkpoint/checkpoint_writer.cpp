@@ -91,10 +91,10 @@ std::string nonce_of(bool is_shared) {
 std::vector<Seal> write_tensors(io::FileSystem& files, const io::Path& folder,
                                 const std::vector<Shard>& shards, const WriteRequest& request) {
   if (request.others != nullptr)
-    return request.others->write(request.save, files, folder, shards, request.lanes);
+    return request.others->write(request.save, files, folder, shards, request.num_threads);
   std::vector<const Shard*> all;
   for (const Shard& each : shards) all.push_back(&each);
-  return write_shards(files, folder, all, request.lanes);
+  return write_shards(files, folder, all, request.num_threads);
 }
 
 }  // namespace

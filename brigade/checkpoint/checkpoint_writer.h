@@ -16,7 +16,7 @@ struct WriteRequest {
   std::chrono::milliseconds time{};
   KeptMark kept;
   std::size_t shards = 1;  ///< Files a section.
-  std::size_t lanes = 1;   ///< Threads of this process.
+  std::size_t num_threads = 1;   ///< Threads of this process.
   /// Who writes with this process; null: nobody. Counted by all: `save`.
   OtherWriters* others = nullptr;
   std::int64_t save = 0;

@@ -19,7 +19,7 @@ struct OtherWriters::Work {
   std::vector<int> writers;
   std::vector<Seal> seals;
   std::int64_t save = 0;
-  std::size_t lanes = 1;
+  std::size_t num_threads = 1;
 
   std::vector<std::size_t> of(const auto& is_it) const {
     std::vector<std::size_t> indices;
@@ -32,12 +32,12 @@ struct OtherWriters::Work {
   void write(const std::vector<std::size_t>& indices) {
     std::vector<const Shard*> chosen;
     for (const std::size_t i : indices) chosen.push_back(&shards[i]);
-    const std::vector<Seal> written = write_shards(files, folder, chosen, lanes);
+    const std::vector<Seal> written = write_shards(files, folder, chosen, num_threads);
     for (std::size_t i = 0; i < indices.size(); ++i) seals[indices[i]] = written[i];
   }
 
   /// Why what `rank` says it has written cannot be used; empty if it can.
-  std::string flaw(int rank, const ShardReport& report) const {
+  std::string mismatch(int rank, const ShardReport& report) const {
     std::vector<ManifestFile> expected;
     for (const std::size_t i : of([&](int writer) { return writer == rank; })) {
       expected.push_back({shards[i].name, seals[i]});
@@ -94,40 +94,40 @@ void OtherWriters::leave_out(int rank, const std::string& reason) {
 }
 
 void OtherWriters::take_report(int rank, Work& work) {
-  const auto is_wanted = [&](const std::string& text) {
+  const auto is_expected = [&](const std::string& text) {
     const auto report = ShardReport::parse(text);
     return report.save >= work.save || report.has_ended;
   };
-  const auto report = ShardReport::parse(exchange_->wait_for(rank, is_wanted));
+  const auto report = ShardReport::parse(exchange_->wait_for(rank, is_expected));
   if (report.save != work.save) {
     throw Error(ErrorCode::kUnavailable,
                 base::str_cat(exchange_->name(rank),
                               " has ended before it wrote its part of the checkpoint"));
   }
-  switch (report.outcome) {
-    case ShardReport::Outcome::kFailed:
+  switch (report.result) {
+    case ShardReport::Result::kFailed:
       throw Error(report.code,
                   base::str_cat(exchange_->name(rank),
                                 " could not write its part of the checkpoint: ", report.reason));
-    case ShardReport::Outcome::kDeclined:
+    case ShardReport::Result::kDeclined:
       return leave_out(rank, report.reason);
-    case ShardReport::Outcome::kWritten:
+    case ShardReport::Result::kWritten:
       break;
   }
-  const std::string flaw = work.flaw(rank, report);
-  if (!flaw.empty()) leave_out(rank, flaw);
+  const std::string mismatch = work.mismatch(rank, report);
+  if (!mismatch.empty()) leave_out(rank, mismatch);
 }
 
 std::vector<Seal> OtherWriters::write(std::int64_t save, io::FileSystem& files,
                                       const io::Path& folder, const std::vector<Shard>& shards,
-                                      std::size_t lanes) {
+                                      std::size_t num_threads) {
   Work work{.files = files,
             .folder = folder,
             .shards = shards,
-            .writers = share_out(shards, count()),
+            .writers = assign_writers(shards, count()),
             .seals = std::vector<Seal>(shards.size()),
             .save = save,
-            .lanes = lanes};
+            .num_threads = num_threads};
   const std::set<int> left_out = announced_.left_out;
   const auto is_left_out = [&](int rank) { return left_out.contains(rank); };
   announce({.save = save, .folder = folder.filename().string(), .digest = digest_of(shards)});

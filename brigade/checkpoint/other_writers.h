@@ -29,12 +29,12 @@ class OtherWriters {
   /// Processes, the chief included.
   int count() const { return exchange_->count(); }
 
-  /// Has everybody write its share of `shards` into `folder`, a new one, the chief's by `lanes`
+  /// Has everybody write its share of `shards` into `folder`, a new one, the chief's by `num_threads`
   /// threads. All are on the disk when it returns. When it throws, others may be writing still only
   /// if they were lost or too slow. Throws as `write_shards`; what made another process fail, with
   /// its name; and as `ShardExchange::wait_for`.
   std::vector<Seal> write(std::int64_t save, io::FileSystem& files, const io::Path& folder,
-                          const std::vector<Shard>& shards, std::size_t lanes);
+                          const std::vector<Shard>& shards, std::size_t num_threads);
 
   /// Tells the others that nothing comes of this save, if they wait for it still.
   void give_up(std::int64_t save) noexcept;

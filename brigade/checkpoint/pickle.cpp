@@ -270,15 +270,15 @@ class Machine {
   }
 
   // Places are numbered one after the other, so there are no more of them than bytes.
-  void memorize(std::uint32_t place) {
+  void memorize(std::uint32_t slot) {
     if (stack_.empty() || stack_.back() == kMark) fail("nothing is there to be remembered");
-    if (place >= bytes_.size()) fail("it remembers a value under the number ", place);
-    if (place >= memo_.size()) memo_.resize(place + 1, kMark);
-    if (std::exchange(memo_[place], stack_.back()) == kMark) ++remembered_;
+    if (slot >= bytes_.size()) fail("it remembers a value under the number ", slot);
+    if (slot >= memo_.size()) memo_.resize(slot + 1, kMark);
+    if (std::exchange(memo_[slot], stack_.back()) == kMark) ++remembered_;
   }
-  void recall(std::uint32_t place) {
-    if (place >= memo_.size() || memo_[place] == kMark) fail("it recalls what was not remembered");
-    stack_.push_back(memo_[place]);
+  void recall(std::uint32_t slot) {
+    if (slot >= memo_.size() || memo_[slot] == kMark) fail("it recalls what was not remembered");
+    stack_.push_back(memo_[slot]);
   }
 
   void reduce() {

@@ -23,22 +23,22 @@ std::string form_of(at::ScalarType dtype, at::IntArrayRef shape) {
   return str_cat(at::toString(dtype), " [", base::join(shape, ", "), "]");
 }
 
-bool lies_in(const std::string& name, std::string_view scope) {
+bool is_in_scope(const std::string& name, std::string_view scope) {
   if (!std::string_view(name).starts_with(scope)) return false;
   const bool scope_ends = scope.ends_with('/') || scope.ends_with('.');
   return name.size() == scope.size() || scope_ends || name[scope.size()] == '/' ||
          name[scope.size()] == '.';
 }
 
-bool lies_in_any(const std::string& name, const std::vector<std::string>& scopes) {
+bool is_in_any_scope(const std::string& name, const std::vector<std::string>& scopes) {
   return std::any_of(scopes.begin(), scopes.end(),
-                     [&](const std::string& scope) { return lies_in(name, scope); });
+                     [&](const std::string& scope) { return is_in_scope(name, scope); });
 }
 
 void check_scopes(const std::vector<std::string>& scopes, std::span<const Variable> variables) {
   for (const std::string& scope : scopes) {
     const bool is_used = std::any_of(variables.begin(), variables.end(), [&](const Variable& each) {
-      return lies_in(each.name(), scope);
+      return is_in_scope(each.name(), scope);
     });
     if (is_used) continue;
     std::vector<std::string> names;
@@ -55,8 +55,8 @@ std::vector<Variable> chosen(std::span<const Variable> variables, const RestoreO
   check_scopes(options.exclude, variables);
   std::vector<Variable> result;
   for (const Variable& each : variables) {
-    const bool is_in = options.include.empty() || lies_in_any(each.name(), options.include);
-    if (is_in && !lies_in_any(each.name(), options.exclude)) result.push_back(each);
+    const bool is_in = options.include.empty() || is_in_any_scope(each.name(), options.include);
+    if (is_in && !is_in_any_scope(each.name(), options.exclude)) result.push_back(each);
   }
   check_argument(!result.empty(), "restore: there is no variable to restore");
   return result;

@@ -16,13 +16,13 @@ namespace {
 
 using testing::caught;
 using variables::Aggregation;
-using variables::Sharing;
+using variables::StorageSharing;
 using variables::Synchronization;
 using variables::Trainable;
 using variables::Variable;
 using variables::VariableStore;
 
-VariableStore store_of(int replicas, Sharing sharing = Sharing::kOneCopyEach) {
+VariableStore store_of(int replicas, StorageSharing sharing = StorageSharing::kOneCopyEach) {
   return VariableStore(
       std::vector<c10::Device>(static_cast<std::size_t>(replicas), c10::Device(c10::kCPU)),
       sharing);
@@ -60,7 +60,7 @@ class RestoreTest : public ::testing::Test {
                         const RestoreOptions& options = {}) {
     return restore_variables(tensors, "the file", variables, options);
   }
-  VariableStore store_ = store_of(1, Sharing::kOneStorage);
+  VariableStore store_ = store_of(1, StorageSharing::kOneStorage);
 };
 
 TEST(Restore, AnyNumberOfReplicasLoadsWhatAnyOtherSaved) {
@@ -75,7 +75,7 @@ TEST(Restore, AnyNumberOfReplicasLoadsWhatAnyOtherSaved) {
       saver.save(1, {.variables = saved});
       saver.close();
       VariableStore after =
-          store_of(loading, loading == 2 ? Sharing::kOneStorage : Sharing::kOneCopyEach);
+          store_of(loading, loading == 2 ? StorageSharing::kOneStorage : StorageSharing::kOneCopyEach);
       const std::vector<Variable> loaded = {weights(after, "w", 0), sum_on_read(after, "seen", 0)};
       const auto report = restore_variables(Checkpoint::open(files, "/run/ckpt-1"), loaded);
       EXPECT_EQ(report.restored.size(), 2u);

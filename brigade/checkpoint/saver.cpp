@@ -48,8 +48,8 @@ class Saver::Writer {
     if (exchange != nullptr) others_.emplace(std::move(exchange));
     if (clock_ == nullptr) clock_ = std::make_shared<base::SystemClock>();
     prepare_directory();
-    remove_left_behind(*files_, options_.directory);
-    place_ = files_->hold(options_.directory);
+    remove_unfinished_saves(*files_, options_.directory);
+    held_directory_ = files_->hold(options_.directory);
     kept_.last_time = now();
     read_directory();
     if (options_.writing == Writing::kBackground) {
@@ -69,7 +69,7 @@ class Saver::Writer {
     check_state(!is_closed_, "Saver: save after close");
     const std::int64_t save = ++saves_;  // also one that fails: the others count it
     wait();
-    check_place();
+    check_directory();
     if (pool_ == nullptr)
       return write(take_snapshot(step, contents, SnapshotMemory::kShared), save);
     auto snapshot =
@@ -99,7 +99,7 @@ class Saver::Writer {
   void set_aside(const std::vector<io::Path>& broken) {
     settle();
     if (broken.empty()) return;
-    check_place();
+    check_directory();
     forget(broken);
     for (const io::Path& each : broken) checkpoint::set_aside(*files_, each);
     files_->sync_directory(options_.directory);
@@ -136,8 +136,8 @@ class Saver::Writer {
   }
 
   // Else a folder would be made where nobody looks for it, or taken for the one that is gone.
-  void check_place() const {
-    if (place_->is_in_place()) return;
+  void check_directory() const {
+    if (held_directory_->is_unchanged()) return;
     throw Error(ErrorCode::kFailedPrecondition,
                 base::str_cat("the checkpoint directory ", options_.directory,
                               " is not the one any more in which this training saves: it was "
@@ -174,7 +174,7 @@ class Saver::Writer {
   }
 
   void commit(const Snapshot& snapshot, std::int64_t save) {
-    check_place();
+    check_directory();
     // What a failed write has left (it may have failed when the checkpoint had its name already).
     if (std::exchange(is_unsure_, true)) read_directory();
     const auto time = now();
@@ -185,7 +185,7 @@ class Saver::Writer {
                                .time = time,
                                .kept = next_mark(kept_, snapshot.step, time, options_.keep_every),
                                .shards = shards_of(options_, writers),
-                               .lanes = lanes_of(options_, writers),
+                               .num_threads = threads_of(options_, writers),
                                .others = others_ ? &*others_ : nullptr,
                                .save = save};
     const Written written = write_checkpoint(*files_, snapshot, request);
@@ -231,7 +231,7 @@ class Saver::Writer {
   std::shared_ptr<io::FileSystem> files_;
   SaverOptions options_;
   std::shared_ptr<const base::Clock> clock_;
-  std::unique_ptr<io::HeldFolder> place_;
+  std::unique_ptr<io::HeldFolder> held_directory_;
   std::vector<Known> known_;  // whole, oldest first
   std::int64_t number_ = 0;   // of the newest
   KeptMark kept_;             // of the newest

@@ -97,7 +97,7 @@ TEST_F(SaverTest, CopiesAtTheCall) {
 
 TEST_F(SaverTest, SavesVariablesAsTheyReadOutside) {
   variables::VariableStore store(std::vector<c10::Device>(2, c10::Device(c10::kCPU)),
-                                 variables::Sharing::kOneCopyEach);
+                                 variables::StorageSharing::kOneCopyEach);
   const auto variable = store.create({.name = "seen",
                                       .initial = at::full({2}, 0.0),
                                       .trainable = variables::Trainable::kNo,

@@ -13,7 +13,7 @@ namespace brigade::checkpoint {
 /// Thread-safety: all functions from any thread.
 class ShardExchange {
  public:
-  using Wanted = std::function<bool(const std::string&)>;
+  using Predicate = std::function<bool(const std::string&)>;
 
   virtual ~ShardExchange() = default;
   virtual int rank() const = 0;
@@ -26,7 +26,7 @@ class ShardExchange {
   /// The text of `rank`, as soon as it has one that is wanted. Texts in between may be missed.
   /// Throws kDeadlineExceeded, naming the process, if it takes too long; kUnavailable, naming it,
   /// if a process is lost meanwhile.
-  virtual std::string wait_for(int rank, const Wanted& is_wanted) = 0;
+  virtual std::string wait_for(int rank, const Predicate& is_expected) = 0;
 };
 
 }  // namespace brigade::checkpoint

@@ -30,7 +30,7 @@ void finish(Unfinished& each) {
   each.file.reset();
 }
 
-class Nowhere final : public io::WritableFile {
+class NullFile final : public io::WritableFile {
  public:
   void write(std::span<const std::byte>) override {}
   void sync() override {}
@@ -43,11 +43,11 @@ class Nowhere final : public io::WritableFile {
 // all of its files are written: the disk is busy with the first meanwhile, and one commit of the
 // file system's journal serves them all.
 std::vector<Seal> write_shards(io::FileSystem& files, const io::Path& folder,
-                               std::span<const Shard* const> shards, std::size_t lanes) {
+                               std::span<const Shard* const> shards, std::size_t num_threads) {
   std::vector<Unfinished> all;
   for (const Shard* each : shards) all.push_back({.shard = each});
-  const auto each_of_lane = [&](std::size_t lane, const auto& call) {
-    for (std::size_t i = lane; i < all.size(); i += lanes) {
+  const auto each_of_thread = [&](std::size_t index, const auto& call) {
+    for (std::size_t i = index; i < all.size(); i += num_threads) {
       try {
         call(all[i]);
       } catch (...) {
@@ -57,17 +57,17 @@ std::vector<Seal> write_shards(io::FileSystem& files, const io::Path& folder,
     }
     return true;
   };
-  const auto run_lane = [&](std::size_t lane) {
+  const auto run_thread = [&](std::size_t index) {
     const bool is_written =
-        each_of_lane(lane, [&](Unfinished& each) { write(files, folder, each); });
-    if (is_written) each_of_lane(lane, finish);
+        each_of_thread(index, [&](Unfinished& each) { write(files, folder, each); });
+    if (is_written) each_of_thread(index, finish);
   };
   {
     std::vector<std::jthread> threads;
-    for (std::size_t lane = 1; lane < std::min(lanes, all.size()); ++lane) {
-      threads.emplace_back(run_lane, lane);
+    for (std::size_t index = 1; index < std::min(num_threads, all.size()); ++index) {
+      threads.emplace_back(run_thread, index);
     }
-    run_lane(0);
+    run_thread(0);
   }
   std::vector<Seal> seals;
   for (const Unfinished& each : all) {
@@ -78,8 +78,8 @@ std::vector<Seal> write_shards(io::FileSystem& files, const io::Path& folder,
 }
 
 Seal seal_of(const Shard& shard) {
-  Nowhere nowhere;
-  return stream(nowhere, shard);
+  NullFile null_file;
+  return stream(null_file, shard);
 }
 
 }  // namespace brigade::checkpoint

@@ -61,7 +61,7 @@ std::string ShardReport::text() const {
         {{"name", each.name}, {"bytes", each.seal.bytes}, {"crc32c", each.seal.crc32c}});
   }
   return text_of({{"save", save},
-                  {"outcome", static_cast<int>(outcome)},
+                  {"outcome", static_cast<int>(result)},
                   {"files", written},
                   {"code", static_cast<int>(code)},
                   {"reason", reason},
@@ -71,7 +71,7 @@ std::string ShardReport::text() const {
 ShardReport ShardReport::parse(std::string_view text) {
   return parsed<ShardReport>(text, [](const Json& json, ShardReport& message) {
     json.at("save").get_to(message.save);
-    message.outcome = static_cast<Outcome>(json.at("outcome").get<int>());
+    message.result = static_cast<Result>(json.at("outcome").get<int>());
     for (const Json& each : json.at("files")) {
       message.files.push_back({each.at("name").get<std::string>(),
                                {.bytes = each.at("bytes").get<std::uint64_t>(),

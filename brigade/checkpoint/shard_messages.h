@@ -26,13 +26,13 @@ struct Announcement {
 
 /// What another writer posts when it is through with a save.
 struct ShardReport {
-  enum class Outcome {
+  enum class Result {
     kWritten,   ///< Its files are on the disk.
     kDeclined,  ///< It cannot take part: the chief has to do without it from now on.
     kFailed,    ///< The save must fail.
   };
   std::int64_t save = 0;
-  Outcome outcome = Outcome::kWritten;
+  Result result = Result::kWritten;
   std::vector<ManifestFile> files = {};   ///< Of kWritten.
   ErrorCode code = ErrorCode::kInternal;  ///< Of kFailed.
   std::string reason = {};                ///< Of kDeclined and kFailed.

@@ -21,14 +21,14 @@ TEST(ShardMessages, ComeThroughAsTheyWere) {
   EXPECT_TRUE(read.has_ended);
 
   const ShardReport report{.save = 9,
-                           .outcome = ShardReport::Outcome::kFailed,
+                           .result = ShardReport::Result::kFailed,
                            .files = {{"variables-00001-of-00001.safetensors",
                                       {.bytes = 1ULL << 40, .crc32c = 0xFFFFFFFF}}},
                            .code = ErrorCode::kResourceExhausted,
                            .reason = "disk \xFF full"};
   const auto heard = ShardReport::parse(report.text());
   EXPECT_EQ(heard.save, 9);
-  EXPECT_EQ(heard.outcome, ShardReport::Outcome::kFailed);
+  EXPECT_EQ(heard.result, ShardReport::Result::kFailed);
   EXPECT_EQ(heard.files, report.files);
   EXPECT_EQ(heard.code, ErrorCode::kResourceExhausted);
   EXPECT_EQ(heard.reason, "disk \xEF\xBF\xBD full");  // text that is not UTF-8 is mended

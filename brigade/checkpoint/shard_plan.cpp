@@ -39,7 +39,7 @@ std::vector<Shard> spread(Section section, const std::vector<NamedTensor>& tenso
   return shards;
 }
 
-bool goes_round(const Shard& shard) {
+bool is_distributed(const Shard& shard) {
   return shard.section != Section::kState;
 }
 
@@ -60,16 +60,16 @@ std::size_t shards_of(const SaverOptions& options, std::size_t writers) {
   return std::max(options.shards, writers);
 }
 
-std::size_t lanes_of(const SaverOptions& options, std::size_t writers) {
+std::size_t threads_of(const SaverOptions& options, std::size_t writers) {
   return (shards_of(options, writers) + writers - 1) / writers;
 }
 
-std::vector<int> share_out(const std::vector<Shard>& shards, int writers) {
+std::vector<int> assign_writers(const std::vector<Shard>& shards, int writers) {
   std::vector<int> result;
   int next = 0;
   for (const Shard& each : shards) {
-    result.push_back(goes_round(each) ? next : 0);
-    if (goes_round(each)) next = (next + 1) % writers;
+    result.push_back(is_distributed(each) ? next : 0);
+    if (is_distributed(each)) next = (next + 1) % writers;
   }
   return result;
 }
@@ -77,7 +77,7 @@ std::vector<int> share_out(const std::vector<Shard>& shards, int writers) {
 std::string digest_of(const std::vector<Shard>& shards) {
   io::Sha256 digest;
   for (const Shard& shard : shards) {
-    if (!goes_round(shard)) continue;
+    if (!is_distributed(shard)) continue;
     digest.update(base::str_cat(shard.name, "\n"));
     for (const NamedTensor& each : shard.tensors) {
       digest.update(base::str_cat(each.name.size(), " ", each.name, " ",

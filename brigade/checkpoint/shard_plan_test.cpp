@@ -24,16 +24,16 @@ Contents many(int tensors) {
 TEST(ShardPlan, GoesRoundTheWritersWithAllButTheStatesArrays) {
   const auto shards = plan_shards(snapshot_of(many(7)), 4);
   ASSERT_EQ(shards.size(), 5u);
-  EXPECT_EQ(share_out(shards, 3), (std::vector{0, 1, 2, 0, 0}));
+  EXPECT_EQ(assign_writers(shards, 3), (std::vector{0, 1, 2, 0, 0}));
   EXPECT_EQ(shards.back().section, Section::kState);
 }
 
 TEST(ShardPlan, AllHaveAFileOfEachSectionAtLeast) {
   EXPECT_EQ(shards_of({.directory = {}, .shards = 1}, 3), 3u);
-  EXPECT_EQ(lanes_of({.directory = {}, .shards = 1}, 3), 1u);
+  EXPECT_EQ(threads_of({.directory = {}, .shards = 1}, 3), 1u);
   EXPECT_EQ(shards_of({.directory = {}, .shards = 8}, 3), 8u);
-  EXPECT_EQ(lanes_of({.directory = {}, .shards = 8}, 3), 3u);
-  EXPECT_EQ(lanes_of({.directory = {}, .shards = 8}, 1), 8u);
+  EXPECT_EQ(threads_of({.directory = {}, .shards = 8}, 3), 3u);
+  EXPECT_EQ(threads_of({.directory = {}, .shards = 8}, 1), 8u);
 }
 
 TEST(ShardPlan, TheDigestTellsOtherTensorsNotOtherValues) {

@@ -16,17 +16,17 @@
 namespace brigade::checkpoint {
 namespace {
 
-using Outcome = ShardReport::Outcome;
+using Result = ShardReport::Result;
 
 /// This process's part of one save.
-struct Share {
+struct OwnShards {
   std::int64_t save = 0;
   std::string digest;  // of the whole plan
   std::vector<Shard> shards;
 };
 
 // The training goes on while they are written.
-void make_own(std::vector<Shard>& shards) {
+void clone_tensors(std::vector<Shard>& shards) {
   for (Shard& shard : shards) {
     for (NamedTensor& each : shard.tensors) each.tensor = each.tensor.clone();
   }
@@ -58,12 +58,12 @@ class ShardWriter::Writer {
     ++saves_;
     const Snapshot snapshot = take_snapshot(step, contents, SnapshotMemory::kShared);
     if (is_left_out_) return;
-    auto share = std::make_shared<Share>(share_of(snapshot));
-    if (pool_ == nullptr) return take_part(*share);
-    make_own(share->shards);
-    pool_->submit([this, share = std::move(share)]() mutable {
-      take_part(*share);
-      share.reset();  // freed here, not by the training's thread
+    auto own = std::make_shared<OwnShards>(own_shards_of(snapshot));
+    if (pool_ == nullptr) return participate(*own);
+    clone_tensors(own->shards);
+    pool_->submit([this, own = std::move(own)]() mutable {
+      participate(*own);
+      own.reset();  // freed here, not by the training's thread
     });
   }
 
@@ -84,23 +84,23 @@ class ShardWriter::Writer {
  private:
   std::size_t count() const { return static_cast<std::size_t>(exchange_->count()); }
 
-  Share share_of(const Snapshot& snapshot) const {
+  OwnShards own_shards_of(const Snapshot& snapshot) const {
     std::vector<Shard> all = plan_shards(snapshot, shards_of(options_, count()));
-    Share share{.save = saves_, .digest = digest_of(all), .shards = {}};
-    const std::vector<int> writers = share_out(all, exchange_->count());
+    OwnShards own{.save = saves_, .digest = digest_of(all), .shards = {}};
+    const std::vector<int> writers = assign_writers(all, exchange_->count());
     for (std::size_t i = 0; i < all.size(); ++i) {
-      if (writers[i] == exchange_->rank()) share.shards.push_back(std::move(all[i]));
+      if (writers[i] == exchange_->rank()) own.shards.push_back(std::move(all[i]));
     }
-    return share;
+    return own;
   }
 
-  void take_part(const Share& share) noexcept {
+  void participate(const OwnShards& own) noexcept {
     try {
-      const Announcement announced = wait_for_chief(share.save);
+      const Announcement announced = wait_for_chief(own.save);
       is_left_out_ = announced.left_out.contains(exchange_->rank());
-      const bool is_given_up = announced.save != share.save || announced.folder.empty();
+      const bool is_given_up = announced.save != own.save || announced.folder.empty();
       if (is_left_out_ || is_given_up) return;
-      reported_ = report_on(share, announced);
+      reported_ = report_on(own, announced);
       exchange_->post(reported_.text());
     } catch (const std::exception& error) {
       base::log_warning(
@@ -115,33 +115,33 @@ class ShardWriter::Writer {
     }));
   }
 
-  ShardReport report_on(const Share& share, const Announcement& announced) {
-    ShardReport report{.save = share.save};
+  ShardReport report_on(const OwnShards& own, const Announcement& announced) {
+    ShardReport report{.save = own.save};
     try {
-      write(share, announced, report);
+      write(own, announced, report);
     } catch (const Error& error) {
       // Who may not write there never may; any other error is one of the disk.
       const bool is_refused = error.code() == ErrorCode::kPermissionDenied;
-      report.outcome = is_refused ? Outcome::kDeclined : Outcome::kFailed;
+      report.result = is_refused ? Result::kDeclined : Result::kFailed;
       report.code = error.code();
       report.reason = error.what();
     } catch (const std::exception& error) {
-      report.outcome = Outcome::kFailed;
+      report.result = Result::kFailed;
       report.reason = error.what();
     }
-    if (report.outcome == Outcome::kWritten) return report;
+    if (report.result == Result::kWritten) return report;
     base::log_warning(
         base::str_cat("This worker's part of a checkpoint was not written: ", report.reason));
     return report;
   }
 
-  void write(const Share& share, const Announcement& announced, ShardReport& report) {
+  void write(const OwnShards& own, const Announcement& announced, ShardReport& report) {
     const auto decline = [&](const std::string& reason) {
-      report.outcome = Outcome::kDeclined;
+      report.result = Result::kDeclined;
       report.reason = reason;
     };
     const io::Path folder = options_.directory / announced.folder;
-    if (announced.digest != share.digest)
+    if (announced.digest != own.digest)
       return decline("it holds other tensors than the chief, or has another number of shards");
     if (!files_->exists(folder)) {
       return decline(base::str_cat("it does not see the folder ", folder,
@@ -149,10 +149,10 @@ class ShardWriter::Writer {
                                    "need a disk that all share"));
     }
     std::vector<const Shard*> shards;
-    for (const Shard& each : share.shards) shards.push_back(&each);
-    const auto seals = write_shards(*files_, folder, shards, lanes_of(options_, count()));
+    for (const Shard& each : own.shards) shards.push_back(&each);
+    const auto seals = write_shards(*files_, folder, shards, threads_of(options_, count()));
     for (std::size_t i = 0; i < seals.size(); ++i)
-      report.files.push_back({share.shards[i].name, seals[i]});
+      report.files.push_back({own.shards[i].name, seals[i]});
   }
 
   // Whom we cannot tell sees that we are gone.

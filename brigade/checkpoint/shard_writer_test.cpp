@@ -14,7 +14,7 @@
 #include "brigade/base/strings.h"
 #include "brigade/checkpoint/checkpoint.h"
 #include "brigade/checkpoint/shard_messages.h"
-#include "brigade/checkpoint/testing/logged_creates.h"
+#include "brigade/checkpoint/testing/creation_log.h"
 #include "brigade/checkpoint/testing/sample.h"
 #include "brigade/checkpoint/testing/writing_job.h"
 #include "brigade/io/faulty_file_system.h"
@@ -28,7 +28,7 @@ using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using testing::LoggedCreates;
+using testing::CreationLog;
 using testing::sample;
 using ::testing::StartsWith;
 using testing::WritingJob;
@@ -62,7 +62,7 @@ class ShardWriterTest : public ::testing::Test {
   std::vector<std::shared_ptr<io::FileSystem>> views(int count) {
     std::vector<std::shared_ptr<io::FileSystem>> files;
     for (int i = 0; i < count; ++i) {
-      logged_.push_back(std::make_shared<LoggedCreates>(disk_));
+      logged_.push_back(std::make_shared<CreationLog>(disk_));
       files.push_back(logged_.back());
     }
     return files;
@@ -90,7 +90,7 @@ class ShardWriterTest : public ::testing::Test {
   }
 
   std::shared_ptr<io::MemoryFileSystem> disk_ = std::make_shared<io::MemoryFileSystem>();
-  std::vector<std::shared_ptr<LoggedCreates>> logged_;
+  std::vector<std::shared_ptr<CreationLog>> logged_;
   Log log_;
 };
 
@@ -147,7 +147,7 @@ TEST_F(ShardWriterTest, TheShareIsCopiedBeforeTheTrainingGoesOn) {
 // Who comes late, from a save or a job that is over, must not find the folder of another.
 TEST_F(ShardWriterTest, ASharedFolderHasANameThatNobodyKnewBefore) {
   WritingJob job(views(2));
-  testing::BoardExchange spy(job.board, 1);
+  testing::InMemoryShardExchange spy(job.status, 1);
   std::set<std::string> names;
   for (int i = 0; i < 3; ++i) {
     job.save(5, sample(5));
@@ -229,7 +229,7 @@ TEST_F(ShardWriterTest, WhatTheChiefDoesNotFindItWritesItself) {
   files[1] = std::make_shared<io::MemoryFileSystem>();
   WritingJob job(files);
   // A folder of the same name elsewhere: the other sees one, and the chief none of its files.
-  testing::BoardExchange spy(job.board, 1);
+  testing::InMemoryShardExchange spy(job.status, 1);
   job.saver->save(5, sample(5));
   const auto announced =
       Announcement::parse(spy.wait_for(0, [](const std::string& text) { return !text.empty(); }));
@@ -294,7 +294,7 @@ TEST_F(ShardWriterTest, ALostWriterIsNamedAndItsSaveIsNone) {
   job.save(5, sample(5));
   job.wait();
   job.saver->save(6, sample(6));
-  job.board->lose(1);
+  job.status->lose(1);
   const auto error = caught([&] { job.saver->wait(); });
   EXPECT_EQ(error.code, ErrorCode::kUnavailable);
   EXPECT_THAT(error.message, HasSubstr("/job:worker/task:1"));
@@ -326,13 +326,13 @@ TEST_F(ShardWriterTest, WhenTheChiefHasEndedNobodyWaits) {
 
 TEST_F(ShardWriterTest, AWriterThatIsTooLateIsNamed) {
   WritingJob job(views(2));
-  job.board->give_up_after(std::chrono::milliseconds(5));
+  job.status->give_up_after(std::chrono::milliseconds(5));
   job.saver->save(6, sample(6));
   const auto error = caught([&] { job.saver->wait(); });
   EXPECT_EQ(error.code, ErrorCode::kDeadlineExceeded);
   EXPECT_THAT(error.message, HasSubstr("task:1"));
   // Its folder is gone when it comes, and it comes to the next save.
-  job.board->give_up_after(std::chrono::seconds(60));
+  job.status->give_up_after(std::chrono::seconds(60));
   job.others[0]->save(6, sample(6));
   job.others[0]->wait();
   job.save(7, sample(7));
@@ -341,9 +341,9 @@ TEST_F(ShardWriterTest, AWriterThatIsTooLateIsNamed) {
 }
 
 TEST_F(ShardWriterTest, RefusesWhatHasNoMeaning) {
-  const auto board = std::make_shared<testing::ShardBoard>(2);
+  const auto status = std::make_shared<testing::InMemoryShardStatus>(2);
   const auto exchange = [&](int rank) {
-    return std::make_shared<testing::BoardExchange>(board, rank);
+    return std::make_shared<testing::InMemoryShardExchange>(status, rank);
   };
   const SaverOptions options{.directory = kWorkersRun};
   EXPECT_EQ(caught([&] { ShardWriter(disk_, options, exchange(0)); }).code,

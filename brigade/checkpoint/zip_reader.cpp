@@ -49,7 +49,7 @@ class Parser {
     for (std::uint64_t i = 0; i < directory.entries; ++i) {
       const CentralEntry central = central_entry(position, end);
       const ZipReader::Entry entry{
-          .bytes = data_of(central), .crc32 = central.crc32, .packing = packing_of(central)};
+          .bytes = data_of(central), .crc32 = central.crc32, .compression = compression_of(central)};
       if (!result.emplace(std::string(central.name), entry).second) {
         fail("the entry ", base::quoted(central.name), " is there twice");
       }
@@ -167,13 +167,13 @@ class Parser {
     }
   }
 
-  static std::string_view packing_of(const CentralEntry& entry) {
+  static std::string_view compression_of(const CentralEntry& entry) {
     if ((entry.flags & 1) != 0) return "encrypted";
     return entry.method == 0 ? "" : "compressed";
   }
 
   std::string_view data_of(const CentralEntry& entry) const {
-    if (packing_of(entry).empty() && entry.stored != entry.size)
+    if (compression_of(entry).empty() && entry.stored != entry.size)
       fail("entry ", base::quoted(entry.name), " has two sizes");
     piece(entry.local, kLocalBytes);
     if (!has_mark(entry.local, "PK\3\4"))
@@ -211,10 +211,10 @@ std::string_view ZipReader::read(std::string_view name) const {
     throw Error(ErrorCode::kDataLoss,
                 base::str_cat(file_, ": it has no entry ", base::quoted(name)));
   }
-  if (!found->second.packing.empty()) {
+  if (!found->second.compression.empty()) {
     throw Error(ErrorCode::kUnimplemented,
                 base::str_cat(file_, ": the entry ", base::quoted(name), " is ",
-                              found->second.packing, "; PyTorch stores tensors plainly"));
+                              found->second.compression, "; PyTorch stores tensors plainly"));
   }
   if (crc32_of(found->second.bytes) != found->second.crc32) {
     throw Error(ErrorCode::kDataLoss, base::str_cat(file_, ": the bytes of its entry ",

@@ -26,7 +26,7 @@ class ZipReader {
   struct Entry {
     std::string_view bytes;
     std::uint32_t crc32 = 0;
-    std::string_view packing = {};  ///< "compressed", "encrypted"; empty: neither
+    std::string_view compression = {};  ///< "compressed", "encrypted"; empty: neither
   };
   const std::map<std::string, Entry, std::less<>>& entries() const { return entries_; }
 

@@ -62,12 +62,12 @@ std::optional<PortState> port_state(const addrinfo& endpoint) {
   return std::nullopt;
 }
 
-struct Outcome {
+struct ConnectResult {
   Reachability reachability = Reachability::kTimedOut;
   std::string detail = {};
 };
 
-Outcome outcome_of(int error) {
+ConnectResult result_of(int error) {
   if (error == 0) return {Reachability::kReachable};
   if (error == ECONNREFUSED) return {Reachability::kRefused};
   if (error == ETIMEDOUT) return {Reachability::kTimedOut};
@@ -148,27 +148,27 @@ class Checker {
   void connect(std::size_t report, const std::string& ip, int port) {
     const Endpoint endpoint = endpoint_of(ip, port);
     if (!endpoint) return settle(report, {Reachability::kUnreachable, "it is no IP address"});
-    if (const auto state = port_state(*endpoint)) note_port(reports_[report], *state);
+    if (const auto state = port_state(*endpoint)) record_port(reports_[report], *state);
     Socket socket = open_socket(*endpoint);
     const bool is_done =
         socket.fd() >= 0 && ::connect(socket.fd(), endpoint->ai_addr, endpoint->ai_addrlen) == 0;
-    if (is_done) return settle(report, outcome_of(0));
-    if (errno != EINPROGRESS) return settle(report, outcome_of(errno));
+    if (is_done) return settle(report, result_of(0));
+    if (errno != EINPROGRESS) return settle(report, result_of(errno));
     attempts_.push_back({report, std::move(socket)});
   }
 
-  static void note_port(AddressReport& report, PortState state) {
+  static void record_port(AddressReport& report, PortState state) {
     if (report.port.value_or(PortState::kFree) == PortState::kFree) report.port = state;
   }
 
-  void settle(std::size_t report, const Outcome& outcome) {
-    AddressReport& told = reports_[report];
+  void settle(std::size_t report, const ConnectResult& result) {
+    AddressReport& entry = reports_[report];
     const bool is_news =
-        !is_settled_[report] || badness(outcome.reachability) < badness(told.reachability);
+        !is_settled_[report] || badness(result.reachability) < badness(entry.reachability);
     if (!is_news) return;
     is_settled_[report] = true;
-    told.reachability = outcome.reachability;
-    told.detail = outcome.detail;
+    entry.reachability = result.reachability;
+    entry.detail = result.detail;
   }
 
   void finish(const std::vector<pollfd>& watched) {
@@ -181,7 +181,7 @@ class Checker {
       int error = 0;
       socklen_t size = sizeof error;
       ::getsockopt(watched[i].fd, SOL_SOCKET, SO_ERROR, &error, &size);
-      settle(attempts_[i].report, outcome_of(error));
+      settle(attempts_[i].report, result_of(error));
     }
     attempts_.swap(open);
   }

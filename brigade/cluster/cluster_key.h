@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "brigade/cluster/environment.h"
+#include "brigade/cluster/environment_variables.h"
 #include "brigade/io/file_system.h"
 
 namespace brigade::cluster {

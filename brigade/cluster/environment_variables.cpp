@@ -1,4 +1,4 @@
-#include "brigade/cluster/environment.h"
+#include "brigade/cluster/environment_variables.h"
 
 #include <utility>
 

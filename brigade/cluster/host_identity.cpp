@@ -40,11 +40,11 @@ std::string host_name() {
   return has_name ? name.data() : "localhost";
 }
 
-bool share_processes(const HostIdentity& one, const HostIdentity& other) {
+bool same_process_namespace(const HostIdentity& one, const HostIdentity& other) {
   return one.kernel == other.kernel && one.processes == other.processes;
 }
 
-bool share_network(const HostIdentity& one, const HostIdentity& other) {
+bool same_network_namespace(const HostIdentity& one, const HostIdentity& other) {
   return one.kernel == other.kernel && one.network == other.network;
 }
 

@@ -31,8 +31,8 @@ HostIdentity this_host_identity();
 std::string host_name();
 
 /// Whether a process id of one is the same process to the other, so that memory can be shared.
-bool share_processes(const HostIdentity& one, const HostIdentity& other);
+bool same_process_namespace(const HostIdentity& one, const HostIdentity& other);
 /// Whether they reach each other over the loopback interface.
-bool share_network(const HostIdentity& one, const HostIdentity& other);
+bool same_network_namespace(const HostIdentity& one, const HostIdentity& other);
 
 }  // namespace brigade::cluster

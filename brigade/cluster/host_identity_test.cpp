@@ -48,22 +48,22 @@ TEST(HostIdentity, OfANetworkApartSharesProcessesAlone) {
   std::string refused;
   const auto apart = identity_in(CLONE_NEWNET, "", refused);
   if (!apart) GTEST_SKIP() << "unshare: " << refused;
-  EXPECT_TRUE(share_processes(*apart, this_host_identity()));
-  EXPECT_FALSE(share_network(*apart, this_host_identity()));
+  EXPECT_TRUE(same_process_namespace(*apart, this_host_identity()));
+  EXPECT_FALSE(same_network_namespace(*apart, this_host_identity()));
 }
 
 TEST(HostIdentity, KernelsProcessesAndNetworksTellHostsApart) {
   const HostIdentity one{.kernel = "k", .processes = "p", .network = "n"};
   HostIdentity other = one;
-  EXPECT_TRUE(share_processes(one, other) && share_network(one, other));
+  EXPECT_TRUE(same_process_namespace(one, other) && same_network_namespace(one, other));
   other.processes = "q";
-  EXPECT_TRUE(!share_processes(one, other) && share_network(one, other));
+  EXPECT_TRUE(!same_process_namespace(one, other) && same_network_namespace(one, other));
   other = one;
   other.network = "m";
-  EXPECT_TRUE(share_processes(one, other) && !share_network(one, other));
+  EXPECT_TRUE(same_process_namespace(one, other) && !same_network_namespace(one, other));
   other = one;
   other.kernel = "l";
-  EXPECT_TRUE(!share_processes(one, other) && !share_network(one, other));
+  EXPECT_TRUE(!same_process_namespace(one, other) && !same_network_namespace(one, other));
 }
 
 }  // namespace

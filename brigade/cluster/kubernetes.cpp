@@ -6,7 +6,7 @@
 
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
-#include "brigade/cluster/task_place.h"
+#include "brigade/cluster/rank_assignment.h"
 #include "brigade/cluster/variable_reader.h"
 
 namespace brigade::cluster {
@@ -52,7 +52,7 @@ std::optional<ClusterConfig> resolve_kubernetes(const Environment& environment) 
   const int port = variables.number(kKubernetesPortVariable, 1).value_or(kDefaultPort);
   const std::string service = variables.required_text(kKubernetesServiceVariable);
   const std::string job = job_name(variables, counted.rank);
-  return place_task({pods(job, service, counted.world_size, port), counted.task},
+  return assign_rank({pods(job, service, counted.world_size, port), counted.task},
                     variables.source());
 }
 

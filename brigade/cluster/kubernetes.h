@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "brigade/cluster/cluster_config.h"
-#include "brigade/cluster/environment.h"
+#include "brigade/cluster/environment_variables.h"
 
 namespace brigade::cluster {
 

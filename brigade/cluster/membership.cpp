@@ -10,23 +10,23 @@ namespace brigade::cluster {
 
 namespace {
 
-using Share = bool (*)(const HostIdentity&, const HostIdentity&);
+using SameNamespace = bool (*)(const HostIdentity&, const HostIdentity&);
 
-const Member* first_apart(const Membership& membership, const Member& from, Share share) {
+const Member* first_apart(const Membership& membership, const Member& from, SameNamespace is_same) {
   const auto& members = membership.members();
   const auto found = std::ranges::find_if(
-      members, [&](const Member& member) { return !share(member.identity, from.identity); });
+      members, [&](const Member& member) { return !is_same(member.identity, from.identity); });
   return found == members.end() ? nullptr : &*found;
 }
 
 }  // namespace
 
 const Member* first_without_shared_memory(const Membership& membership) {
-  return first_apart(membership, membership.members().front(), share_processes);
+  return first_apart(membership, membership.members().front(), same_process_namespace);
 }
 
 const Member* first_on_another_network(const Membership& membership) {
-  return first_apart(membership, membership.self(), share_network);
+  return first_apart(membership, membership.self(), same_network_namespace);
 }
 
 std::string to_string(const Member& member) {

@@ -88,10 +88,10 @@ class Membership {
   virtual void leave() noexcept = 0;
 };
 
-/// The first member that cannot share memory with rank 0 (`share_processes`), and so with some;
+/// The first member that cannot share memory with rank 0 (`same_process_namespace`), and so with some;
 /// null where all can. The same for all members.
 const Member* first_without_shared_memory(const Membership& membership);
-/// The first member that this one does not reach over the loopback interface (`share_network`);
+/// The first member that this one does not reach over the loopback interface (`same_network_namespace`);
 /// null where there is none, which then is so for all members.
 const Member* first_on_another_network(const Membership& membership);
 

@@ -15,7 +15,7 @@ std::string job_name(const VariableReader& variables) {
   return "open mpi";
 }
 
-std::string meeting_point(const VariableReader& variables, const ClusterConfig& config) {
+std::string rendezvous_address(const VariableReader& variables, const ClusterConfig& config) {
   if (variables.has(kMasterAddressVariable)) {
     return to_string(variables.required_master(port_of_job(job_name(variables))));
   }
@@ -35,7 +35,7 @@ std::optional<ClusterConfig> resolve_open_mpi(const Environment& environment) {
   ClusterConfig config;
   variables.read_rank(config, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE");
   variables.read_local_rank(config, "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE");
-  if (config.world_size > 1) config.rendezvous = meeting_point(variables, config);
+  if (config.world_size > 1) config.rendezvous = rendezvous_address(variables, config);
   return config;
 }
 

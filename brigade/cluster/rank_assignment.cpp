@@ -1,4 +1,4 @@
-#include "brigade/cluster/task_place.h"
+#include "brigade/cluster/rank_assignment.h"
 
 #include <algorithm>
 #include <array>
@@ -14,9 +14,9 @@ namespace {
 
 constexpr std::array<std::string_view, 4> kJobs = {"chief", "worker", "ps", "evaluator"};
 
-class Placer {
+class RankAssigner {
  public:
-  Placer(const ClusterSpec& cluster, std::string_view source)
+  RankAssigner(const ClusterSpec& cluster, std::string_view source)
       : cluster_(cluster), source_(source) {}
 
   void check_jobs() const {
@@ -74,14 +74,14 @@ class Placer {
 
 }  // namespace
 
-ClusterConfig place_task(DescribedCluster described, std::string_view source) {
-  const Placer placer(described.cluster, source);
+ClusterConfig assign_rank(DescribedCluster described, std::string_view source) {
+  const RankAssigner placer(described.cluster, source);
   placer.check_jobs();
   ClusterConfig config;
   config.task = placer.task(described.task);
   const std::vector<Task> training = described.cluster.training_tasks();
-  const auto place = std::find(training.begin(), training.end(), config.task);
-  config.rank = place == training.end() ? -1 : static_cast<int>(place - training.begin());
+  const auto position = std::find(training.begin(), training.end(), config.task);
+  config.rank = position == training.end() ? -1 : static_cast<int>(position - training.begin());
   config.world_size = static_cast<int>(training.size());
   if (config.world_size > 1) {
     config.rendezvous = described.cluster.task_address(training.front());

@@ -14,6 +14,6 @@ namespace brigade::cluster {
 /// Throws kInvalidArgument, beginning with `source`: for a job other than chief, worker, ps and
 /// evaluator; more than one chief or evaluator; nobody who trains; no task, or one whose job or
 /// index the cluster does not have. Thread-safety: a pure function.
-ClusterConfig place_task(DescribedCluster described, std::string_view source);
+ClusterConfig assign_rank(DescribedCluster described, std::string_view source);
 
 }  // namespace brigade::cluster

@@ -1,4 +1,4 @@
-#include "brigade/cluster/task_place.h"
+#include "brigade/cluster/rank_assignment.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ const Jobs kFull = {
     {"chief", {"c:1"}}, {"worker", {"a:1", "b:1"}}, {"evaluator", {"e:1"}}, {"ps", {"p:1", "q:1"}}};
 
 ClusterConfig place(const Jobs& jobs, const std::optional<Task>& task) {
-  return place_task({ClusterSpec(jobs), task}, "TF_CONFIG");
+  return assign_rank({ClusterSpec(jobs), task}, "TF_CONFIG");
 }
 
 std::string why_not(const Jobs& jobs, const std::optional<Task>& task) {

@@ -12,7 +12,7 @@
 #include "brigade/cluster/launched.h"
 #include "brigade/cluster/open_mpi.h"
 #include "brigade/cluster/slurm.h"
-#include "brigade/cluster/task_place.h"
+#include "brigade/cluster/rank_assignment.h"
 #include "brigade/cluster/tf_config.h"
 #include "brigade/cluster/torchrun.h"
 #include "brigade/cluster/variable_reader.h"
@@ -56,11 +56,11 @@ ClusterConfig resolve_flags(const ResolveOptions& options) {
   const std::string source = name_of(options.cluster);
   check_argument(!described.cluster.is_empty(), base::str_cat(source, ": it has no \"cluster\"."));
   if (!options.task.empty()) described.task = parse_task_flag(options.task);
-  return place_task(std::move(described), source);
+  return assign_rank(std::move(described), source);
 }
 
 // A rank that was forgotten would make every process train alone.
-void check_nothing_is_half_there(const Environment& environment) {
+void check_torchrun_is_complete(const Environment& environment) {
   const VariableReader variables(environment, "the torchrun environment");
   const auto size = variables.number(kWorldSizeVariable, 1);
   if (size && *size > 1 && variables.has(kMasterAddressVariable)) {
@@ -85,7 +85,7 @@ ClusterConfig resolve_cluster(const Environment& environment, const ResolveOptio
   for (const Source& source : kSources) {
     if (auto config = source.resolve(environment)) return *std::move(config);
   }
-  check_nothing_is_half_there(environment);
+  check_torchrun_is_complete(environment);
   ClusterConfig alone;
   alone.source = kNoCluster;
   return alone;

@@ -61,7 +61,7 @@ std::optional<int> tasks_here(const VariableReader& variables, const ClusterConf
   return tasks[static_cast<std::size_t>(*host)];
 }
 
-std::string meeting_point(const VariableReader& variables, const std::string& first_host) {
+std::string rendezvous_address(const VariableReader& variables, const std::string& first_host) {
   const int port = port_of_step(variables);
   if (variables.has(kMasterAddressVariable)) return to_string(variables.required_master(port));
   return to_string(Address{first_host, variables.number(kMasterPortVariable, 1).value_or(port)});
@@ -78,7 +78,7 @@ std::optional<ClusterConfig> resolve_slurm(const Environment& environment) {
   config.local_rank = variables.number(kLocalRank, 0);
   config.local_world_size = tasks_here(variables, config, hosts.size());
   config.generation = variables.number("SLURM_RESTART_COUNT", 0).value_or(0);
-  if (config.world_size > 1) config.rendezvous = meeting_point(variables, hosts.front());
+  if (config.world_size > 1) config.rendezvous = rendezvous_address(variables, hosts.front());
   return config;
 }
 

@@ -4,7 +4,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/cluster/task_place.h"
+#include "brigade/cluster/rank_assignment.h"
 
 namespace brigade::cluster {
 
@@ -16,7 +16,7 @@ std::optional<ClusterConfig> resolve_tf_config(const Environment& environment) {
                  "TF_CONFIG: it is set, but empty; unset it, or describe a cluster in it as JSON.");
   DescribedCluster described = parse_cluster_json(*text, kSource);
   if (described.cluster.is_empty()) return std::nullopt;
-  return place_task(std::move(described), kSource);
+  return assign_rank(std::move(described), kSource);
 }
 
 }  // namespace brigade::cluster

@@ -7,7 +7,7 @@
 
 #include "brigade/cluster/address.h"
 #include "brigade/cluster/cluster_config.h"
-#include "brigade/cluster/environment.h"
+#include "brigade/cluster/environment_variables.h"
 
 namespace brigade::cluster {
 

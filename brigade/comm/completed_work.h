@@ -7,7 +7,7 @@ namespace brigade::comm {
 /// The work of a collective that is complete when the call returns.
 ///
 /// Thread-safety: as `Work`.
-class DoneWork final : public Work {
+class CompletedWork final : public Work {
  public:
   void wait() override {}
 };

@@ -86,19 +86,19 @@ int at_least_one(int value, std::string_view option) {
 using Results = std::vector<std::vector<at::Tensor>>;  // [reduction][destination]
 
 /// The values of one dtype that exist somewhere, flat behind one another in each replica.
-struct Pack {
+struct Bucket {
   std::vector<std::size_t> members;  // indices into the batch
   std::vector<at::Tensor> flat;      // [replica]
 };
 
-at::Tensor flat_column(std::span<const std::vector<at::Tensor>> values, const Pack& pack,
+at::Tensor flat_column(std::span<const std::vector<at::Tensor>> values, const Bucket& bucket,
                        std::size_t replica) {
   c10::Device device(c10::kCPU);
-  for (const std::size_t i : pack.members) {
+  for (const std::size_t i : bucket.members) {
     if (values[i][replica].defined()) device = values[i][replica].device();
   }
   std::vector<at::Tensor> column;
-  for (const std::size_t i : pack.members) {
+  for (const std::size_t i : bucket.members) {
     const at::Tensor& value = values[i][replica];
     const at::Tensor example = defined_ones(values[i]).front();
     column.push_back(value.defined()
@@ -108,17 +108,17 @@ at::Tensor flat_column(std::span<const std::vector<at::Tensor>> values, const Pa
   return at::cat(column);
 }
 
-std::vector<Pack> pack_by_dtype(std::span<const std::vector<at::Tensor>> values) {
-  std::map<at::ScalarType, Pack> packs;
+std::vector<Bucket> bucket_by_dtype(std::span<const std::vector<at::Tensor>> values) {
+  std::map<at::ScalarType, Bucket> buckets;
   for (std::size_t i = 0; i < values.size(); ++i) {
     const std::vector<at::Tensor> defined = defined_ones(values[i]);
-    if (!defined.empty()) packs[defined.front().scalar_type()].members.push_back(i);
+    if (!defined.empty()) buckets[defined.front().scalar_type()].members.push_back(i);
   }
-  std::vector<Pack> result;
-  for (auto& [dtype, pack] : packs) {
+  std::vector<Bucket> result;
+  for (auto& [dtype, bucket] : buckets) {
     for (std::size_t replica = 0; replica < values.front().size(); ++replica)
-      pack.flat.push_back(flat_column(values, pack, replica));
-    result.push_back(std::move(pack));
+      bucket.flat.push_back(flat_column(values, bucket, replica));
+    result.push_back(std::move(bucket));
   }
   return result;
 }
@@ -155,26 +155,26 @@ std::vector<std::vector<at::Tensor>> CrossDeviceOps::batch_reduce(
                                  values.front().size(), " replicas; they must be the same."));
   }
   Results results(values.size(), std::vector<at::Tensor>(destinations.size()));
-  if (packs() == 0) {
+  if (num_buckets() == 0) {
     for (std::size_t i = 0; i < values.size(); ++i)
       results[i] = reduce(op, values[i], destinations);
     return results;
   }
-  for (const Pack& pack : pack_by_dtype(values)) {
-    const std::int64_t size = pack.flat.front().numel();
+  for (const Bucket& bucket : bucket_by_dtype(values)) {
+    const std::int64_t size = bucket.flat.front().numel();
     Results whole(destinations.size());  // [destination][part]
-    for (int part = 0; part < packs(); ++part) {
-      const std::int64_t begin = size * part / packs();
-      const std::int64_t end = size * (part + 1) / packs();
+    for (int part = 0; part < num_buckets(); ++part) {
+      const std::int64_t begin = size * part / num_buckets();
+      const std::int64_t end = size * (part + 1) / num_buckets();
       std::vector<at::Tensor> sent;
-      for (const at::Tensor& flat : pack.flat) sent.push_back(flat.narrow(0, begin, end - begin));
+      for (const at::Tensor& flat : bucket.flat) sent.push_back(flat.narrow(0, begin, end - begin));
       const std::vector<at::Tensor> arrived = reduce(op, sent, destinations);
       for (std::size_t d = 0; d < arrived.size(); ++d) whole[d].push_back(arrived[d]);
     }
     for (std::size_t d = 0; d < destinations.size(); ++d) {
       const at::Tensor flat = at::cat(whole[d]);
       std::int64_t begin = 0;
-      for (const std::size_t i : pack.members) {
+      for (const std::size_t i : bucket.members) {
         const at::Tensor example = defined_ones(values[i]).front();
         results[i][d] = flat.narrow(0, begin, example.numel()).view(example.sizes());
         begin += example.numel();
@@ -198,13 +198,13 @@ std::vector<at::Tensor> CrossDeviceOps::broadcast(const at::Tensor& value,
 std::vector<at::Tensor> ReductionToOneDevice::combine(
     ReduceOp op, std::span<const at::Tensor> values,
     std::span<const c10::Device> destinations) const {
-  const c10::Device place = options_.reduce_to_device.value_or(destinations.front());
-  return spread(combine_in_order(moved(values, place), op), destinations);
+  const c10::Device device = options_.reduce_to_device.value_or(destinations.front());
+  return spread(combine_in_order(moved(values, device), op), destinations);
 }
 
 HierarchicalCopyAllReduce::HierarchicalCopyAllReduce(HierarchicalCopyOptions options)
     : options_(options) {
-  at_least_one(options.num_packs, "HierarchicalCopyOptions::num_packs");
+  at_least_one(options.num_buckets, "HierarchicalCopyOptions::num_packs");
   at_least_one(options.group_size, "HierarchicalCopyOptions::group_size");
 }
 
@@ -232,7 +232,7 @@ std::vector<at::Tensor> HierarchicalCopyAllReduce::combine(
 }
 
 AllReduce::AllReduce(AllReduceOptions options) : options_(options) {
-  at_least_one(options.num_packs, "AllReduceOptions::num_packs");
+  at_least_one(options.num_buckets, "AllReduceOptions::num_packs");
 }
 
 std::vector<at::Tensor> AllReduce::combine(ReduceOp op, std::span<const at::Tensor> values,
@@ -249,8 +249,8 @@ std::vector<at::Tensor> AllReduce::combine(ReduceOp op, std::span<const at::Tens
     for (const at::Tensor& value : values)
       pieces.push_back(value.reshape(-1).narrow(0, begin, count));
     const c10::Device worker = values[static_cast<std::size_t>(part)].device();
-    const at::Tensor share = combine_in_order(moved(pieces, worker), op);
-    for (const at::Tensor& result : results) result.view(-1).narrow(0, begin, count).copy_(share);
+    const at::Tensor shard = combine_in_order(moved(pieces, worker), op);
+    for (const at::Tensor& result : results) result.view(-1).narrow(0, begin, count).copy_(shard);
   }
   return results;
 }

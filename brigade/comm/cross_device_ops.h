@@ -53,7 +53,7 @@ class CrossDeviceOps {
   virtual std::vector<at::Tensor> combine(ReduceOp op, std::span<const at::Tensor> values,
                                           std::span<const c10::Device> destinations) const = 0;
   /// Into how many flat tensors a batch may be packed; 0: not at all.
-  virtual int packs() const { return 0; }
+  virtual int num_buckets() const { return 0; }
 };
 
 struct ReductionToOneDeviceOptions {
@@ -76,7 +76,7 @@ class ReductionToOneDevice final : public CrossDeviceOps {
 
 struct HierarchicalCopyOptions {
   /// A batch travels as this many flat tensors.
-  int num_packs = 1;
+  int num_buckets = 1;
   /// Replicas that have quick ways among each other: half of an eight-card machine. Consecutive
   /// replicas form a group.
   int group_size = 4;
@@ -94,13 +94,13 @@ class HierarchicalCopyAllReduce final : public CrossDeviceOps {
  private:
   std::vector<at::Tensor> combine(ReduceOp op, std::span<const at::Tensor> values,
                                   std::span<const c10::Device> destinations) const override;
-  int packs() const override { return options_.num_packs; }
+  int num_buckets() const override { return options_.num_buckets; }
   HierarchicalCopyOptions options_;
 };
 
 struct AllReduceOptions {
   /// A batch travels as this many flat tensors.
-  int num_packs = 1;
+  int num_buckets = 1;
 };
 
 /// Every device adds up its share of the elements and hands it to the others: all work and send
@@ -115,7 +115,7 @@ class AllReduce final : public CrossDeviceOps {
  private:
   std::vector<at::Tensor> combine(ReduceOp op, std::span<const at::Tensor> values,
                                   std::span<const c10::Device> destinations) const override;
-  int packs() const override { return options_.num_packs; }
+  int num_buckets() const override { return options_.num_buckets; }
   AllReduceOptions options_;
 };
 

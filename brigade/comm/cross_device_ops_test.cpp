@@ -223,11 +223,11 @@ INSTANTIATE_TEST_SUITE_P(
         Kind{"HierarchicalCopyOfPairs",
              [] {
                return std::make_unique<HierarchicalCopyAllReduce>(
-                   HierarchicalCopyOptions{.num_packs = 3, .group_size = 2});
+                   HierarchicalCopyOptions{.num_buckets = 3, .group_size = 2});
              }},
         Kind{"AllReduce", [] { return std::make_unique<AllReduce>(); }},
         Kind{"AllReduceInPacks",
-             [] { return std::make_unique<AllReduce>(AllReduceOptions{.num_packs = 100}); }}),
+             [] { return std::make_unique<AllReduce>(AllReduceOptions{.num_buckets = 100}); }}),
     [](const auto& instance) { return instance.param.name; });
 
 // Values whose sum depends on the order of additions.
@@ -253,13 +253,13 @@ TEST(HierarchicalCopyAllReduce, AddsWithinGroupsFirst) {
 
 TEST(HierarchicalCopyAllReduce, RefusesPacksAndGroupsBelowOne) {
   for (const int wrong : {0, -1}) {
-    EXPECT_THROW(HierarchicalCopyAllReduce({.num_packs = wrong}), Error);
+    EXPECT_THROW(HierarchicalCopyAllReduce({.num_buckets = wrong}), Error);
     EXPECT_THROW(HierarchicalCopyAllReduce({.group_size = wrong}), Error);
   }
 }
 
 TEST(AllReduce, RefusesPacksBelowOne) {
-  for (const int wrong : {0, -1}) EXPECT_THROW(AllReduce({.num_packs = wrong}), Error);
+  for (const int wrong : {0, -1}) EXPECT_THROW(AllReduce({.num_buckets = wrong}), Error);
 }
 
 TEST(AllReduce, AddsInReplicaOrderWhateverTheShare) {
@@ -267,7 +267,7 @@ TEST(AllReduce, AddsInReplicaOrderWhateverTheShare) {
   for (int i = 0; i < 3; ++i) values.push_back(at::rand({1'003}) - 0.5);
   const at::Tensor expected = (values[0] + values[1]) + values[2];
   for (const int packs : {1, 2, 7}) {
-    const AllReduce ops({.num_packs = packs});
+    const AllReduce ops({.num_buckets = packs});
     EXPECT_TRUE(at::equal(ops.reduce(ReduceOp::kSum, values, {&kCpu, 1})[0], expected));
     EXPECT_TRUE(
         at::equal(ops.batch_reduce(ReduceOp::kSum, {&values, 1}, {&kCpu, 1})[0][0], expected));

@@ -9,22 +9,22 @@
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/comm/local/accumulation.h"
-#include "brigade/comm/done_work.h"
+#include "brigade/comm/completed_work.h"
 
 namespace brigade::comm {
 
-int ProcessPlace::num_replicas() const {
+int ProcessLayout::num_replicas() const {
   return std::accumulate(replicas.begin(), replicas.end(), 0);
 }
 
-int ProcessPlace::first_replica() const {
+int ProcessLayout::first_replica() const {
   return std::accumulate(replicas.begin(), replicas.begin() + process, 0);
 }
 
 namespace {
 
 /// Where a replica lives.
-struct Home {
+struct ReplicaLocation {
   int process = 0;
   int local_rank = 0;
 };
@@ -32,14 +32,14 @@ struct Home {
 class HierarchicalCommunicator final : public Communicator {
  public:
   HierarchicalCommunicator(std::shared_ptr<LocalGroup> group, std::unique_ptr<Communicator> local,
-                           std::shared_ptr<Communicator> across, ProcessPlace place)
+                           std::shared_ptr<Communicator> across, ProcessLayout layout)
       : group_(std::move(group)),
         local_(std::move(local)),
         across_(std::move(across)),
-        place_(std::move(place)) {}
+        layout_(std::move(layout)) {}
 
-  int rank() const override { return place_.first_replica() + local_->rank(); }
-  int world_size() const override { return place_.num_replicas(); }
+  int rank() const override { return layout_.first_replica() + local_->rank(); }
+  int world_size() const override { return layout_.num_replicas(); }
 
   std::unique_ptr<Work> all_reduce(std::span<const at::Tensor> tensors, ReduceOp op) override {
     const at::NoGradGuard no_grad;
@@ -49,7 +49,7 @@ class HierarchicalCommunicator final : public Communicator {
     // A process's sum is no result yet: what is narrow goes on in float32.
     const AccumulationTensors sums(tensors, op);
     local_->all_reduce(sums.tensors(), part)->wait();
-    lead([&] {
+    run_on_leader([&] {
       across_->all_reduce(sums.tensors(), part)->wait();
       if (op != ReduceOp::kMean) return;
       for (const at::Tensor& tensor : sums.tensors())
@@ -57,30 +57,30 @@ class HierarchicalCommunicator final : public Communicator {
     });
     local_->broadcast(sums.tensors(), 0)->wait();
     sums.copy_back();
-    return std::make_unique<DoneWork>();
+    return std::make_unique<CompletedWork>();
   }
 
   std::unique_ptr<Work> broadcast(std::span<const at::Tensor> tensors, int root) override {
     const at::NoGradGuard no_grad;
-    const Home home = home_of(root);
-    const bool starts_here = home.process == place_.process;
-    if (starts_here) local_->broadcast(tensors, home.local_rank)->wait();
-    lead([&] { across_->broadcast(tensors, home.process)->wait(); });
-    if (starts_here) return std::make_unique<DoneWork>();
+    const ReplicaLocation location = location_of(root);
+    const bool starts_here = location.process == layout_.process;
+    if (starts_here) local_->broadcast(tensors, location.local_rank)->wait();
+    run_on_leader([&] { across_->broadcast(tensors, location.process)->wait(); });
+    if (starts_here) return std::make_unique<CompletedWork>();
     return local_->broadcast(tensors, 0);
   }
 
   std::vector<at::Tensor> all_gather(const at::Tensor& tensor) override {
     const at::NoGradGuard no_grad;
     std::vector<at::Tensor> gathered = local_->all_gather(tensor);
-    lead([&] { gathered = gather_across(gathered); });
-    hand_out(gathered, tensor.device());
+    run_on_leader([&] { gathered = gather_across(gathered); });
+    copy_from_leader(gathered, tensor.device());
     return gathered;
   }
 
   void barrier() override {
     local_->barrier();
-    lead([&] { across_->barrier(); });
+    run_on_leader([&] { across_->barrier(); });
     local_->barrier();
   }
 
@@ -88,7 +88,7 @@ class HierarchicalCommunicator final : public Communicator {
   /// Runs `exchange` on the thread that speaks for this process, and releases its siblings if that
   /// fails: they wait for what it brings.
   template <class Exchange>
-  void lead(const Exchange& exchange) {
+  void run_on_leader(const Exchange& exchange) {
     if (local_->rank() != 0) return;
     const PhaseScope communication(group_->clock(0), StepPhase::kCommunication);
     try {
@@ -111,19 +111,19 @@ class HierarchicalCommunicator final : public Communicator {
     }
   }
 
-  Home home_of(int replica) const {
+  ReplicaLocation location_of(int replica) const {
     check_argument(replica >= 0 && replica < world_size(),
                    base::str_cat("broadcast: root ", replica, " is not a rank; ranks are 0 to ",
                                  world_size() - 1, "."));
-    Home home{.local_rank = replica};
-    while (home.local_rank >= place_.replicas[home.process])
-      home.local_rank -= place_.replicas[home.process++];
-    return home;
+    ReplicaLocation location{.local_rank = replica};
+    while (location.local_rank >= layout_.replicas[location.process])
+      location.local_rank -= layout_.replicas[location.process++];
+    return location;
   }
 
   /// All replicas' tensors, of this process's. One round takes one replica of each process.
   std::vector<at::Tensor> gather_across(const std::vector<at::Tensor>& mine) {
-    const int rounds = *std::max_element(place_.replicas.begin(), place_.replicas.end());
+    const int rounds = *std::max_element(layout_.replicas.begin(), layout_.replicas.end());
     std::vector<std::vector<at::Tensor>> by_round;
     for (int round = 0; round < rounds; ++round) {
       const bool has_one = round < static_cast<int>(mine.size());
@@ -131,49 +131,49 @@ class HierarchicalCommunicator final : public Communicator {
           across_->all_gather(has_one ? mine[round] : at::empty({0}, mine[0].options())));
     }
     std::vector<at::Tensor> all;
-    for (std::size_t process = 0; process < place_.replicas.size(); ++process) {
-      for (int replica = 0; replica < place_.replicas[process]; ++replica)
+    for (std::size_t process = 0; process < layout_.replicas.size(); ++process) {
+      for (int replica = 0; replica < layout_.replicas[process]; ++replica)
         all.push_back(by_round[replica][process]);
     }
     return all;
   }
 
   /// Replica 0 has the whole; the others get copies.
-  void hand_out(std::vector<at::Tensor>& gathered, c10::Device device) {
-    const bool leads = local_->rank() == 0;
+  void copy_from_leader(std::vector<at::Tensor>& gathered, c10::Device device) {
+    const bool is_leader = local_->rank() == 0;
     const std::span<const at::Tensor> shown =
-        leads ? std::span<const at::Tensor>(gathered) : std::span<const at::Tensor>();
+        is_leader ? std::span<const at::Tensor>(gathered) : std::span<const at::Tensor>();
     std::vector<at::Tensor> copies;
     group_->exchange(local_->rank(), {.name = "all_gather across processes"}, shown, [&] {
-      if (leads) return;
+      if (is_leader) return;
       for (const at::Tensor& tensor : group_->published(0))
         copies.push_back(tensor.to(tensor.options().device(device), /*non_blocking=*/false,
                                    /*copy=*/true));
     });
-    if (!leads) gathered = std::move(copies);
+    if (!is_leader) gathered = std::move(copies);
   }
 
   const std::shared_ptr<LocalGroup> group_;
   const std::unique_ptr<Communicator> local_;
   const std::shared_ptr<Communicator> across_;
-  const ProcessPlace place_;
+  const ProcessLayout layout_;
 };
 
-void check_place(const LocalGroup& group, const Communicator& across, const ProcessPlace& place) {
-  const int processes = static_cast<int>(place.replicas.size());
-  check_argument(place.process >= 0 && place.process < processes,
-                 base::str_cat("Process ", place.process, " is not among ", processes, "."));
-  for (const int count : place.replicas) {
+void check_layout(const LocalGroup& group, const Communicator& across, const ProcessLayout& layout) {
+  const int processes = static_cast<int>(layout.replicas.size());
+  check_argument(layout.process >= 0 && layout.process < processes,
+                 base::str_cat("Process ", layout.process, " is not among ", processes, "."));
+  for (const int count : layout.replicas) {
     check_argument(count >= 1,
                    base::str_cat("A process has at least one replica, not ", count, "."));
   }
   check_argument(
-      place.replicas[place.process] == group.world_size(),
-      base::str_cat("Process ", place.process, " is said to have ", place.replicas[place.process],
+      layout.replicas[layout.process] == group.world_size(),
+      base::str_cat("Process ", layout.process, " is said to have ", layout.replicas[layout.process],
                     " replicas and has ", group.world_size(), "."));
-  check_argument(across.world_size() == processes && across.rank() == place.process,
+  check_argument(across.world_size() == processes && across.rank() == layout.process,
                  base::str_cat("The communicator between processes is rank ", across.rank(), " of ",
-                               across.world_size(), " where process ", place.process, " of ",
+                               across.world_size(), " where process ", layout.process, " of ",
                                processes, " was expected."));
 }
 
@@ -181,12 +181,12 @@ void check_place(const LocalGroup& group, const Communicator& across, const Proc
 
 std::vector<std::unique_ptr<Communicator>> make_hierarchical_communicators(
     std::shared_ptr<LocalGroup> group, std::vector<std::unique_ptr<Communicator>> local,
-    std::shared_ptr<Communicator> across, const ProcessPlace& place) {
-  if (place.replicas.size() == 1) return local;
-  check_place(*group, *across, place);
+    std::shared_ptr<Communicator> across, const ProcessLayout& layout) {
+  if (layout.replicas.size() == 1) return local;
+  check_layout(*group, *across, layout);
   std::vector<std::unique_ptr<Communicator>> all;
   for (auto& one : local) {
-    all.push_back(std::make_unique<HierarchicalCommunicator>(group, std::move(one), across, place));
+    all.push_back(std::make_unique<HierarchicalCommunicator>(group, std::move(one), across, layout));
   }
   return all;
 }

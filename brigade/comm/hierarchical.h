@@ -9,7 +9,7 @@
 namespace brigade::comm {
 
 /// How the replicas of a job lie in its processes.
-struct ProcessPlace {
+struct ProcessLayout {
   int process = 0;
   /// [process]: its replicas. They may differ from process to process.
   std::vector<int> replicas = {1};
@@ -25,6 +25,6 @@ struct ProcessPlace {
 /// the order of processes. With one process it is `local` alone.
 std::vector<std::unique_ptr<Communicator>> make_hierarchical_communicators(
     std::shared_ptr<LocalGroup> group, std::vector<std::unique_ptr<Communicator>> local,
-    std::shared_ptr<Communicator> across, const ProcessPlace& place);
+    std::shared_ptr<Communicator> across, const ProcessLayout& layout);
 
 }  // namespace brigade::comm

@@ -23,10 +23,10 @@ at::Tensor values_of(int rank) {
       .to(at::kFloat);
 }
 
-TEST(ProcessPlace, CountsReplicas) {
-  const ProcessPlace place{.process = 1, .replicas = {2, 3, 1}};
-  EXPECT_EQ(place.num_replicas(), 6);
-  EXPECT_EQ(place.first_replica(), 2);
+TEST(ProcessLayout, CountsReplicas) {
+  const ProcessLayout layout{.process = 1, .replicas = {2, 3, 1}};
+  EXPECT_EQ(layout.num_replicas(), 6);
+  EXPECT_EQ(layout.first_replica(), 2);
 }
 
 TEST(Hierarchical, OfOneProcessIsTheLocalOne) {
@@ -41,9 +41,9 @@ TEST(Hierarchical, OfOneProcessIsTheLocalOne) {
 TEST(Hierarchical, RefusesAPlaceThatIsNotItsOwn) {
   const std::shared_ptr<Communicator> across =
       make_process_communicator(cluster::testing::make_in_memory_memberships(1)[0]);
-  const auto make = [&](ProcessPlace place) {
+  const auto make = [&](ProcessLayout layout) {
     auto group = std::make_shared<LocalGroup>(2);
-    return make_hierarchical_communicators(group, make_local_communicators(group), across, place);
+    return make_hierarchical_communicators(group, make_local_communicators(group), across, layout);
   };
   EXPECT_THROW(make({.process = 0, .replicas = {1, 1}}), Error);
   EXPECT_THROW(make({.process = 2, .replicas = {2, 2}}), Error);

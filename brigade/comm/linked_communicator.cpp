@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "brigade/base/strings.h"
-#include "brigade/comm/done_work.h"
+#include "brigade/comm/completed_work.h"
 #include "brigade/comm/process_link.h"
 
 namespace brigade::comm {
@@ -22,7 +22,7 @@ struct KnownBuffer {
 };
 
 /// Where in a known buffer a tensor begins.
-struct Place {
+struct BufferLocation {
   const KnownBuffer* buffer = nullptr;
   std::int64_t offset = 0;
 };
@@ -30,7 +30,7 @@ struct Place {
 /// Tensors in the form in which links take them.
 struct FlatForm {
   std::vector<FlatTensor> tensors;
-  std::vector<Place> places;
+  std::vector<BufferLocation> locations;
   /// Those that had to be copied, to be copied back.
   struct Copy {
     at::Tensor original;
@@ -79,7 +79,7 @@ class LinkedCommunicator final : public ProcessCommunicator {
       link_->reduce(flat.tensors, op);
       flat.copy_back();
     });
-    return std::make_unique<DoneWork>();
+    return std::make_unique<CompletedWork>();
   }
 
   std::unique_ptr<Work> broadcast(std::span<const at::Tensor> tensors, int root) override {
@@ -93,7 +93,7 @@ class LinkedCommunicator final : public ProcessCommunicator {
       link_->broadcast(flat.tensors, root);
       if (rank_ != root) flat.copy_back();
     });
-    return std::make_unique<DoneWork>();
+    return std::make_unique<CompletedWork>();
   }
 
   std::vector<at::Tensor> all_gather(const at::Tensor& tensor) override {
@@ -123,7 +123,7 @@ class LinkedCommunicator final : public ProcessCommunicator {
       exchange(header_of(Collective::kMakeBuffer, {&shape, 1}), {&shape, 1});
       const auto bytes = numel * static_cast<std::int64_t>(shape.element_size());
       const LinkBuffer buffer = link_->make_buffer(std::max<std::int64_t>(bytes, 1));
-      know(buffer, bytes);
+      remember_buffer(buffer, bytes);
       made = at::from_blob(
           buffer.own, {numel}, [memory = buffer.memory](void*) {}, at::TensorOptions(dtype));
     });
@@ -184,8 +184,8 @@ class LinkedCommunicator final : public ProcessCommunicator {
     for (;;) {
       mine.stamp = progress_.stamp();
       const auto headers = link_->exchange(mine);
-      if (first_apart(headers, rank_)) {
-        come_together(headers);
+      if (first_in_another_step(headers, rank_)) {
+        resolve_step_difference(headers);
         continue;
       }
       progress_.forget_failures_before(mine.stamp.run);
@@ -195,7 +195,7 @@ class LinkedCommunicator final : public ProcessCommunicator {
   }
 
   /// Of all ranks, as every one sees some other that differs. Returns where this one asks anew.
-  void come_together(std::span<const CallHeader> headers) {
+  void resolve_step_difference(std::span<const CallHeader> headers) {
     using Verdict = StepComparison::Verdict;
     const std::vector<CallStamp> stamps = stamps_of(headers);
     const StepComparison steps = compare_steps(stamps);
@@ -207,8 +207,8 @@ class LinkedCommunicator final : public ProcessCommunicator {
         abandon(stamps, steps.lowest);
         return;
       case Verdict::kTogether:
-      case Verdict::kApart:
-        throw step_mismatch(headers, rank_, *first_apart(headers, rank_));
+      case Verdict::kDiverged:
+        throw step_mismatch(headers, rank_, *first_in_another_step(headers, rank_));
     }
   }
 
@@ -248,27 +248,27 @@ class LinkedCommunicator final : public ProcessCommunicator {
   /// buffers.
   void agree(Collective call, std::span<const at::Tensor> tensors, int root, FlatForm& flat) {
     CallHeader mine = header_of(call, tensors, root);
-    mine.places = digest_of(flat.places);
+    mine.buffer_digest = digest_of(flat.locations);
     const auto headers = exchange(mine, tensors);
     const bool shared =
-        mine.places != 0 && std::all_of(headers.begin(), headers.end(), [&](const auto& header) {
-          return header.places == mine.places;
+        mine.buffer_digest != 0 && std::all_of(headers.begin(), headers.end(), [&](const auto& header) {
+          return header.buffer_digest == mine.buffer_digest;
         });
     if (!shared) return;
     for (std::size_t i = 0; i < flat.tensors.size(); ++i) {
       FlatTensor& tensor = flat.tensors[i];
-      for (std::byte* part : flat.places[i].buffer->parts)
-        tensor.parts.push_back(at::from_blob(part + flat.places[i].offset, {tensor.values.numel()},
+      for (std::byte* part : flat.locations[i].buffer->parts)
+        tensor.parts.push_back(at::from_blob(part + flat.locations[i].offset, {tensor.values.numel()},
                                              tensor.values.options()));
     }
   }
 
-  static std::uint64_t digest_of(std::span<const Place> places) {
+  static std::uint64_t digest_of(std::span<const BufferLocation> locations) {
     std::uint64_t digest = 1;
-    for (const Place& place : places) {
-      if (!place.buffer || place.buffer->parts.empty()) return 0;
+    for (const BufferLocation& location : locations) {
+      if (!location.buffer || location.buffer->parts.empty()) return 0;
       digest =
-          mix(mix(digest, place.buffer->number), static_cast<std::uint64_t>(place.offset)) | 1U;
+          mix(mix(digest, location.buffer->number), static_cast<std::uint64_t>(location.offset)) | 1U;
     }
     return digest;
   }
@@ -283,12 +283,12 @@ class LinkedCommunicator final : public ProcessCommunicator {
           is_flat ? tensor.view(-1) : tensor.contiguous().to(at::kCPU, false, !is_flat).view(-1);
       if (!is_flat) form.copies.push_back({tensor, flat});
       form.tensors.push_back({.values = flat});
-      form.places.push_back(is_flat ? place_of(flat) : Place{});
+      form.locations.push_back(is_flat ? location_of(flat) : BufferLocation{});
     }
     return form;
   }
 
-  Place place_of(const at::Tensor& flat) {
+  BufferLocation location_of(const at::Tensor& flat) {
     const auto* begin = static_cast<const std::byte*>(flat.const_data_ptr());
     for (const KnownBuffer& buffer : buffers_) {
       if (begin < buffer.own || begin >= buffer.own + buffer.bytes) continue;
@@ -302,11 +302,11 @@ class LinkedCommunicator final : public ProcessCommunicator {
     for (std::size_t i = 0; i < flat.tensors.size(); ++i) {
       const at::ScalarType dtype = flat.tensors[i].values.scalar_type();
       flat.tensors[i].narrow =
-          flat.places[i].buffer && (dtype == at::kFloat || dtype == at::kDouble);
+          flat.locations[i].buffer && (dtype == at::kFloat || dtype == at::kDouble);
     }
   }
 
-  void know(const LinkBuffer& buffer, std::int64_t bytes) {
+  void remember_buffer(const LinkBuffer& buffer, std::int64_t bytes) {
     std::erase_if(buffers_, [](const KnownBuffer& known) { return known.memory.expired(); });
     buffers_.push_back({.number = ++buffers_made_,
                         .memory = buffer.memory,

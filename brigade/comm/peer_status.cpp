@@ -1,4 +1,4 @@
-#include "brigade/comm/peer_notes.h"
+#include "brigade/comm/peer_status.h"
 
 #include <chrono>
 #include <thread>
@@ -21,17 +21,17 @@ constexpr milliseconds kPause{20};
 
 }  // namespace
 
-PeerNotes::PeerNotes(std::shared_ptr<cluster::Membership> membership, std::string name)
+PeerStatus::PeerStatus(std::shared_ptr<cluster::Membership> membership, std::string name)
     : membership_(std::move(membership)), name_(std::move(name)) {}
 
-std::string PeerNotes::key(std::string_view note, int rank) const {
+std::string PeerStatus::key(std::string_view note, int rank) const {
   return base::str_cat(name_, "/", note, "/", rank);
 }
 
-std::string PeerNotes::who_is_late() {
+std::string PeerStatus::describe_late_members() {
   try {
-    membership_->add(key("calls", membership_->self().rank), calls_ - told_calls_);
-    told_calls_ = calls_;
+    membership_->add(key("calls", membership_->self().rank), calls_ - reported_calls_);
+    reported_calls_ = calls_;
     std::this_thread::sleep_for(kMoment);
     return late_members();
   } catch (const Error& error) {
@@ -39,7 +39,7 @@ std::string PeerNotes::who_is_late() {
   }
 }
 
-std::string PeerNotes::late_members() {
+std::string PeerStatus::late_members() {
   std::vector<std::string> late;
   for (const cluster::Member& member : membership_->members()) {
     if (member.rank != membership_->self().rank && count(key("calls", member.rank)) < calls_)
@@ -48,7 +48,7 @@ std::string PeerNotes::late_members() {
   return late.empty() ? "the network, though all have come" : base::join(late, ", ");
 }
 
-void PeerNotes::leave() noexcept {
+void PeerStatus::leave() noexcept {
   if (has_given_up_) return;  // the others shall hear the reason
   try {
     membership_->add(key("left", membership_->self().rank), 1);
@@ -57,7 +57,7 @@ void PeerNotes::leave() noexcept {
   }
 }
 
-void PeerNotes::give_up(const Error& reason) noexcept {
+void PeerStatus::give_up(const Error& reason) noexcept {
   has_given_up_ = true;
   const int rank = membership_->self().rank;
   try {
@@ -69,7 +69,7 @@ void PeerNotes::give_up(const Error& reason) noexcept {
   }
 }
 
-std::optional<Error> PeerNotes::known_reason(std::string_view what) {
+std::optional<Error> PeerStatus::known_reason(std::string_view what) {
   cluster::throw_if_lost(*membership_, what);
   for (const cluster::Member& member : membership_->members()) {
     if (member.rank == membership_->self().rank) continue;
@@ -93,11 +93,11 @@ std::optional<Error> PeerNotes::known_reason(std::string_view what) {
   return std::nullopt;
 }
 
-std::optional<Error> PeerNotes::find_reason(std::string_view what) {
+std::optional<Error> PeerStatus::find_reason(std::string_view what) {
   return count(name_ + "/stopped") == 0 ? std::nullopt : known_reason(what);
 }
 
-Error PeerNotes::explain(std::string_view what, std::string_view text) {
+Error PeerStatus::explain(std::string_view what, std::string_view text) {
   const auto until = steady_clock::now() + kPatience;
   try {
     do {

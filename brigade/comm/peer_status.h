@@ -16,16 +16,16 @@ namespace brigade::comm {
 /// a collective that goes well nothing is written.
 ///
 /// Thread-safety: one thread at a time.
-class PeerNotes {
+class PeerStatus {
  public:
   /// `name` is the prefix of its keys.
-  PeerNotes(std::shared_ptr<cluster::Membership> membership, std::string name);
+  PeerStatus(std::shared_ptr<cluster::Membership> membership, std::string name);
 
   /// Counts collectives.
   void begin_call() { ++calls_; }
   /// The members that have not said that they are in this call, after saying so oneself and giving
   /// the others a moment to do the same.
-  std::string who_is_late();
+  std::string describe_late_members();
 
   void leave() noexcept;
   void give_up(const Error& reason) noexcept;
@@ -47,7 +47,7 @@ class PeerNotes {
   const std::shared_ptr<cluster::Membership> membership_;
   const std::string name_;
   std::int64_t calls_ = 0;
-  std::int64_t told_calls_ = 0;
+  std::int64_t reported_calls_ = 0;
   bool has_given_up_ = false;
 };
 

@@ -11,7 +11,7 @@ TEST(Replica, IsNullOutsideOfReplicasAndOnOtherThreads) {
   EXPECT_EQ(current_replica(), nullptr);
   const Replica replica{.id = 1, .count = 2, .local_id = 1};
   {
-    const base::AmbientScope<const Replica> place(kReplicaSlot, &replica);
+    const base::AmbientScope<const Replica> in_replica(kReplicaSlot, &replica);
     EXPECT_EQ(current_replica(), &replica);
     std::thread([] { EXPECT_EQ(current_replica(), nullptr); }).join();
     const base::AmbientScope<const Replica> cross_replica(kReplicaSlot, nullptr);

@@ -1,4 +1,4 @@
-#include "brigade/comm/small_values.h"
+#include "brigade/comm/small_collectives.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>

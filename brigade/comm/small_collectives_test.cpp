@@ -1,4 +1,4 @@
-#include "brigade/comm/small_values.h"
+#include "brigade/comm/small_collectives.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 namespace brigade::comm {
 namespace {
 
-TEST(SmallValues, NumbersOfAllRanksAreCombined) {
+TEST(SmallCollectives, NumbersOfAllRanksAreCombined) {
   constexpr std::int64_t kLarge = std::int64_t{1} << 60;  // no float holds it to the unit
   run_ranks_successfully(3, [](Communicator& communicator) {
     const std::int64_t mine = kLarge + communicator.rank();
@@ -17,7 +17,7 @@ TEST(SmallValues, NumbersOfAllRanksAreCombined) {
   });
 }
 
-TEST(SmallValues, TextsOfAnyLengthComeByRank) {
+TEST(SmallCollectives, TextsOfAnyLengthComeByRank) {
   const std::vector<std::string> texts = {"", std::string(1, '\0'), "\xC3\xA4nderung", "worker 3"};
   run_ranks_successfully(4, [&](Communicator& communicator) {
     const auto mine = texts[static_cast<std::size_t>(communicator.rank())];

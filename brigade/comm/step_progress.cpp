@@ -29,7 +29,7 @@ std::string text_of(const CallPurpose& purpose) {
 
 }  // namespace
 
-bool CallStamp::goes_with(const CallStamp& other) const {
+bool CallStamp::matches(const CallStamp& other) const {
   return run == other.run && step == other.step && updates == other.updates &&
          micro_batches == other.micro_batches && is_inside == other.is_inside &&
          purpose == other.purpose;
@@ -61,7 +61,7 @@ StepComparison compare_steps(const std::vector<CallStamp>& stamps) {
   const bool can_abandon = std::ranges::all_of(stamps, [&](const CallStamp& stamp) {
     return is_behind(stamp) ? stamp.is_inside != 0 : stamp.failed_run == lowest;
   });
-  return {can_abandon ? Verdict::kAbandon : Verdict::kApart, lowest};
+  return {can_abandon ? Verdict::kAbandon : Verdict::kDiverged, lowest};
 }
 
 void StepProgress::fail_step(std::string reason) {

@@ -46,7 +46,7 @@ struct CallStamp {
   CallPurpose purpose;
 
   /// Whether the exchanges belong together; what failed before them has no say.
-  bool goes_with(const CallStamp& other) const;
+  bool matches(const CallStamp& other) const;
 };
 
 /// "in step 5 (5 updates made), for the gradients of optimizer 0, bucket 1", for messages.
@@ -91,7 +91,7 @@ struct StepComparison {
     kTogether,  ///< all are in one run
     kRepeat,    ///< some report failures that are past: once these are forgotten, all ask anew
     kAbandon,   ///< those in the lowest run give it up; the others failed in it, and ask anew
-    kApart,     ///< no exchange is possible any more
+    kDiverged,     ///< no exchange is possible any more
   };
   Verdict verdict = Verdict::kTogether;
   std::uint64_t lowest = 0;  ///< the first run that somebody is in

@@ -31,28 +31,28 @@ TEST(StepProgress, FailuresThatAllHavePassedAreForgotten) {
 }
 
 TEST(StepProgress, OtherStepsAreNoStepThatAllCanMake) {
-  EXPECT_EQ(verdict_on({inside(5), inside(6)}), Verdict::kApart);
-  EXPECT_EQ(verdict_on({inside(5), inside(7, 6)}), Verdict::kApart);
-  EXPECT_EQ(verdict_on({inside(5), inside(6, 5), inside(6)}), Verdict::kApart);
-  EXPECT_EQ(verdict_on({before(5), inside(6, 5)}), Verdict::kApart);
+  EXPECT_EQ(verdict_on({inside(5), inside(6)}), Verdict::kDiverged);
+  EXPECT_EQ(verdict_on({inside(5), inside(7, 6)}), Verdict::kDiverged);
+  EXPECT_EQ(verdict_on({inside(5), inside(6, 5), inside(6)}), Verdict::kDiverged);
+  EXPECT_EQ(verdict_on({before(5), inside(6, 5)}), Verdict::kDiverged);
 }
 
 TEST(StepProgress, StampsGoTogetherWhereNothingDiffersButPastFailures) {
   const CallStamp stamp = inside(5);
-  EXPECT_TRUE(stamp.goes_with(inside(5, 4)));
-  EXPECT_FALSE(stamp.goes_with(before(5)));
+  EXPECT_TRUE(stamp.matches(inside(5, 4)));
+  EXPECT_FALSE(stamp.matches(before(5)));
   CallStamp other = stamp;
   other.step = 3;  // restored here alone
-  EXPECT_FALSE(stamp.goes_with(other));
+  EXPECT_FALSE(stamp.matches(other));
   other = stamp;
   other.updates = 1;
-  EXPECT_FALSE(stamp.goes_with(other));
+  EXPECT_FALSE(stamp.matches(other));
   other = stamp;
   other.micro_batches = 1;
-  EXPECT_FALSE(stamp.goes_with(other));
+  EXPECT_FALSE(stamp.matches(other));
   other = stamp;
   other.purpose = {.use = CallPurpose::Use::kGradients, .optimizer = 0, .bucket = 1};
-  EXPECT_FALSE(stamp.goes_with(other));
+  EXPECT_FALSE(stamp.matches(other));
   EXPECT_EQ(describe(other),
             "in step 5 (0 updates made), for the gradients of optimizer 0, bucket 1");
 }

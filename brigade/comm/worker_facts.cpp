@@ -4,7 +4,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/comm/small_values.h"
+#include "brigade/comm/small_collectives.h"
 
 namespace brigade::comm {
 

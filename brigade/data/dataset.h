@@ -33,7 +33,7 @@
 #include "brigade/data/transforms/repeat.h"
 #include "brigade/data/transforms/scan.h"
 #include "brigade/data/transforms/shard.h"
-#include "brigade/data/core/sharing.h"
+#include "brigade/data/core/sharding.h"
 #include "brigade/data/transforms/shuffle.h"
 #include "brigade/data/transforms/single_element.h"
 #include "brigade/data/transforms/skip.h"
@@ -81,7 +81,7 @@ class Dataset {
 
   /// Whether and how several walks can share the elements out (`IteratorOptions::shard`). Where
   /// they do, a transform works on what its walk has: `take(n)` takes n from each.
-  Sharing sharing() const { return node_->sharing(); }
+  ShardingInfo sharding() const { return node_->sharding(); }
 
   /// The recipe, for people: "range(10) | shuffle(4) | batch(2)".
   std::string describe() const { return node_->describe(); }

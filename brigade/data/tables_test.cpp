@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "brigade/data/core/source.h"
-#include "brigade/data/testing/expect_as_in.h"
+#include "brigade/data/testing/tf_table_expectations.h"
 
 namespace brigade::data {
 namespace {
@@ -11,18 +11,18 @@ using Numbers = std::vector<std::int64_t>;
 
 TEST(Basics, GiveWhatTensorFlowGives) {
   const Table table("basics");
-  expect_as_in(table, "range(10).batch(3)", range(10).batch(3));
-  expect_as_in(table, "range(10).batch(3, drop_remainder)",
+  expect_matches_table(table, "range(10).batch(3)", range(10).batch(3));
+  expect_matches_table(table, "range(10).batch(3, drop_remainder)",
                range(10).batch(3, {.remainder = Remainder::kDrop}));
-  expect_as_in(table, "range(3).repeat(2).batch(4)", range(3).repeat(2).batch(4));
-  expect_as_in(table, "range(3).batch(2).repeat(2)", range(3).batch(2).repeat(2));
-  expect_as_in(table, "range(10).take(3)", range(10).take(3));
-  expect_as_in(table, "range(10).skip(7)", range(10).skip(7));
-  expect_as_in(table, "range(3).take(7)", range(3).take(7));
-  expect_as_in(table, "range(3).skip(7)", range(3).skip(7));
-  expect_as_in(table, "range(10).shard(3, 1)", range(10).shard(3, 1));
-  expect_as_in(table, "range(10).batch(2).shard(2, 1)", range(10).batch(2).shard(2, 1));
-  expect_as_in(table, "range(3).repeat(0)", range(3).repeat(0));
+  expect_matches_table(table, "range(3).repeat(2).batch(4)", range(3).repeat(2).batch(4));
+  expect_matches_table(table, "range(3).batch(2).repeat(2)", range(3).batch(2).repeat(2));
+  expect_matches_table(table, "range(10).take(3)", range(10).take(3));
+  expect_matches_table(table, "range(10).skip(7)", range(10).skip(7));
+  expect_matches_table(table, "range(3).take(7)", range(3).take(7));
+  expect_matches_table(table, "range(3).skip(7)", range(3).skip(7));
+  expect_matches_table(table, "range(10).shard(3, 1)", range(10).shard(3, 1));
+  expect_matches_table(table, "range(10).batch(2).shard(2, 1)", range(10).batch(2).shard(2, 1));
+  expect_matches_table(table, "range(3).repeat(0)", range(3).repeat(0));
 }
 
 TEST(Basics, WhatNeverEndsSaysSoAsInTensorFlow) {

@@ -14,7 +14,7 @@
 namespace brigade::device {
 namespace {
 
-using testing::MadeUpCard;
+using testing::FakeDevice;
 
 TEST(CopyStream, OnCpuTheTensorIsThereAlready) {
   const CopyStream stream{c10::Device(c10::kCPU)};
@@ -30,35 +30,35 @@ TEST(CopyStream, OnCpuTheTensorIsThereAlready) {
 c10::Event mark(const CopyStream& stream) {
   const CopyStream::Scope scope(stream);
   c10::Event event(c10::kPrivateUse1);
-  event.record(c10::impl::VirtualGuardImpl(c10::kPrivateUse1).getStream(MadeUpCard::device()));
+  event.record(c10::impl::VirtualGuardImpl(c10::kPrivateUse1).getStream(FakeDevice::device()));
   return event;
 }
 
 void wait_for(c10::Event& event) {
-  event.block(c10::impl::VirtualGuardImpl(c10::kPrivateUse1).getStream(MadeUpCard::device()));
+  event.block(c10::impl::VirtualGuardImpl(c10::kPrivateUse1).getStream(FakeDevice::device()));
 }
 
 TEST(CopyStream, CopiesAreQueuedFromPinnedMemoryAndThereBehindTheirMark) {
-  MadeUpCard& card = MadeUpCard::get();
-  const CopyStream stream(MadeUpCard::device());
+  FakeDevice& card = FakeDevice::get();
+  const CopyStream stream(FakeDevice::device());
   const int queued = card.queued_copies();
   const at::Tensor values = at::arange(5);
   const at::Tensor there = stream.copy(values);
-  EXPECT_EQ(there.device(), MadeUpCard::device());
+  EXPECT_EQ(there.device(), FakeDevice::device());
   EXPECT_EQ(card.queued_copies(), queued + 1) << "the host waited";
-  EXPECT_FALSE(MadeUpCard::read(there).equal(values)) << "the card is not as late as it should be";
+  EXPECT_FALSE(FakeDevice::read(there).equal(values)) << "the card is not as late as it should be";
   c10::Event arrived = mark(stream);
   wait_for(arrived);
-  EXPECT_TRUE(MadeUpCard::read(there).equal(values));
+  EXPECT_TRUE(FakeDevice::read(there).equal(values));
   EXPECT_TRUE(stream.copy(there).is_same(there));
 }
 
 /// Drops a copy that the current stream still has to read, after it said so or not, and copies
 /// something else: what does the current stream read?
 enum class Use { kSaid, kUnsaid };
-std::int64_t read_behind_a_reuse(Use use) {
-  MadeUpCard::get();
-  const CopyStream stream(MadeUpCard::device());
+std::int64_t read_after_reuse(Use use) {
+  FakeDevice::get();
+  const CopyStream stream(FakeDevice::device());
   std::optional<at::Tensor> first = stream.copy(at::full({7}, 1));
   c10::Event arrived = mark(stream);
   wait_for(arrived);
@@ -69,14 +69,14 @@ std::int64_t read_behind_a_reuse(Use use) {
   c10::Event written = mark(stream);
   {
     const CopyStream::Scope scope(stream);
-    MadeUpCard::read(second);  // the copy is done before the current stream has read the first
+    FakeDevice::read(second);  // the copy is done before the current stream has read the first
   }
-  return MadeUpCard::read(copied)[0].item<std::int64_t>();
+  return FakeDevice::read(copied)[0].item<std::int64_t>();
 }
 
 TEST(CopyStream, MemoryThatIsUsedElsewhereIsNotReusedBefore) {
-  EXPECT_EQ(read_behind_a_reuse(Use::kSaid), 1);
-  EXPECT_EQ(read_behind_a_reuse(Use::kUnsaid), 2) << "what this test would not see otherwise";
+  EXPECT_EQ(read_after_reuse(Use::kSaid), 1);
+  EXPECT_EQ(read_after_reuse(Use::kUnsaid), 2) << "what this test would not see otherwise";
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ std::vector<std::string> placed() {
   return devices;
 }
 
-std::vector<std::string> placed_inside(const ReplicaDeviceSetterOptions& options,
+std::vector<std::string> placement_inside(const ReplicaDeviceSetterOptions& options,
                                        const std::string& inside) {
   const auto setter = with_device(replica_device_setter(options));
   const auto scope = with_device(inside);
@@ -150,22 +150,22 @@ TEST(Strategies, NeedATask) {
 // (2.21).
 
 TEST(ReplicaDeviceSetter, GoesAroundTheParameterServers) {
-  EXPECT_THAT(placed_inside({.ps_tasks = 2}, ""),
+  EXPECT_THAT(placement_inside({.ps_tasks = 2}, ""),
               ElementsAre("/job:ps/task:0", "/job:ps/task:1", "/job:ps/task:0", "/job:worker"));
 }
 
 TEST(ReplicaDeviceSetter, MergesWithTheScopesInside) {
-  EXPECT_THAT(placed_inside({.ps_tasks = 2}, "/gpu:0"),
+  EXPECT_THAT(placement_inside({.ps_tasks = 2}, "/gpu:0"),
               ElementsAre("/job:ps/task:0/device:GPU:0", "/job:ps/task:1/device:GPU:0",
                           "/job:ps/task:0/device:GPU:0", "/job:worker/device:GPU:0"));
-  EXPECT_THAT(placed_inside({.ps_tasks = 2, .ps_device = "/job:ps/cpu:0"}, "/gpu:0"),
+  EXPECT_THAT(placement_inside({.ps_tasks = 2, .ps_device = "/job:ps/cpu:0"}, "/gpu:0"),
               ElementsAre("/job:ps/task:0/device:GPU:0", "/job:ps/task:1/device:GPU:0",
                           "/job:ps/task:0/device:GPU:0", "/job:worker/device:GPU:0"));
-  EXPECT_THAT(placed_inside({.ps_tasks = 2, .worker_device = "/job:worker/task:1/gpu:0"}, "/cpu:0"),
+  EXPECT_THAT(placement_inside({.ps_tasks = 2, .worker_device = "/job:worker/task:1/gpu:0"}, "/cpu:0"),
               ElementsAre("/job:ps/task:0/device:CPU:0", "/job:ps/task:1/device:CPU:0",
                           "/job:ps/task:0/device:CPU:0", "/job:worker/task:1/device:CPU:0"));
   EXPECT_THAT(
-      placed_inside({.ps_tasks = 2}, "/task:9"),
+      placement_inside({.ps_tasks = 2}, "/task:9"),
       ElementsAre("/job:ps/task:9", "/job:ps/task:9", "/job:ps/task:9", "/job:worker/task:9"));
 }
 
@@ -178,10 +178,10 @@ TEST(ReplicaDeviceSetter, MergesWithTheScopesOutside) {
 }
 
 TEST(ReplicaDeviceSetter, LeavesVariablesOfAnotherJobWhereTheyAre) {
-  EXPECT_THAT(placed_inside({.ps_tasks = 2}, "/job:x/gpu:0"),
+  EXPECT_THAT(placement_inside({.ps_tasks = 2}, "/job:x/gpu:0"),
               ElementsAre("/job:x/device:GPU:0", "/job:x/device:GPU:0", "/job:x/device:GPU:0",
                           "/job:x/device:GPU:0"));
-  EXPECT_THAT(placed_inside({.ps_tasks = 2}, "/job:ps"),
+  EXPECT_THAT(placement_inside({.ps_tasks = 2}, "/job:ps"),
               ElementsAre("/job:ps/task:0", "/job:ps/task:1", "/job:ps/task:0", "/job:ps"));
 }
 
@@ -198,29 +198,29 @@ TEST(ReplicaDeviceSetter, GivesVariablesOfAnotherJobNoTurn) {
 
 TEST(ReplicaDeviceSetter, StandsBackWithoutMerging) {
   const ReplicaDeviceSetterOptions options{.ps_tasks = 2, .merge_devices = Merge::kNo};
-  EXPECT_THAT(placed_inside(options, "/gpu:0"),
+  EXPECT_THAT(placement_inside(options, "/gpu:0"),
               ElementsAre("/device:GPU:0", "/device:GPU:0", "/device:GPU:0", "/device:GPU:0"));
-  EXPECT_THAT(placed_inside(options, ""),
+  EXPECT_THAT(placement_inside(options, ""),
               ElementsAre("/job:ps/task:0", "/job:ps/task:1", "/job:ps/task:0", "/job:worker"));
 }
 
 TEST(ReplicaDeviceSetter, OverwritesTheTaskOfThePsDevice) {
-  EXPECT_THAT(placed_inside({.ps_tasks = 2, .ps_device = "/job:ps/task:5/cpu:0"}, ""),
+  EXPECT_THAT(placement_inside({.ps_tasks = 2, .ps_device = "/job:ps/task:5/cpu:0"}, ""),
               ElementsAre("/job:ps/task:0/device:CPU:0", "/job:ps/task:1/device:CPU:0",
                           "/job:ps/task:0/device:CPU:0", "/job:worker"));
 }
 
 TEST(ReplicaDeviceSetter, TakesVariablesForTheWorkersWithoutAPsDevice) {
-  EXPECT_THAT(placed_inside({.ps_tasks = 2, .ps_device = ""}, "/gpu:0"),
+  EXPECT_THAT(placement_inside({.ps_tasks = 2, .ps_device = ""}, "/gpu:0"),
               ElementsAre("/job:worker/device:GPU:0", "/job:worker/device:GPU:0",
                           "/job:worker/device:GPU:0", "/job:worker/device:GPU:0"));
-  EXPECT_THAT(placed_inside({.ps_tasks = 2, .worker_device = ""}, ""),
+  EXPECT_THAT(placement_inside({.ps_tasks = 2, .worker_device = ""}, ""),
               ElementsAre("/job:ps/task:0", "/job:ps/task:1", "/job:ps/task:0", ""));
 }
 
 TEST(ReplicaDeviceSetter, ChangesNothingWithoutParameterServers) {
   EXPECT_FALSE(replica_device_setter({}));
-  EXPECT_THAT(placed_inside({}, "/gpu:0"),
+  EXPECT_THAT(placement_inside({}, "/gpu:0"),
               ElementsAre("/device:GPU:0", "/device:GPU:0", "/device:GPU:0", "/device:GPU:0"));
 }
 

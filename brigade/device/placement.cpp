@@ -48,7 +48,7 @@ std::optional<Device> Placer::place(const PlacementRequest& request) {
   if (name.empty()) return std::nullopt;
   const Device& device = find_or_fall_back(
       name, base::str_cat(", where the ", request.kind, " ", request.name, " was to go"));
-  note(request.kind, request.name, device.name.to_string());
+  record(request.kind, request.name, device.name.to_string());
   return device;
 }
 
@@ -79,11 +79,11 @@ void Placer::warn_of_fall_back(const std::string& missing) {
                                   ". There are ", list_devices(devices_), "."));
 }
 
-void Placer::note(PlacedKind kind, const std::string& name, const std::string& device) {
+void Placer::record(PlacedKind kind, const std::string& name, const std::string& device) {
   if (!logs()) return;
   // Held while writing, so that `lines()` has the order in which the sink got them.
   const concurrency::MutexLock lock(mutex_);
-  if (!noted_.emplace(kind, name).second) return;
+  if (!recorded_.emplace(kind, name).second) return;
   lines_.push_back(base::str_cat(name, ": (", kind, "): ", device));
   if (options_.sink) {
     options_.sink(lines_.back());

@@ -57,7 +57,7 @@ class Placer {
 
   /// Writes the log line of something that lies where it lies for another reason (a strategy's
   /// variables), once for each kind and name. Nothing if the log is off.
-  void note(PlacedKind kind, const std::string& name, const std::string& device);
+  void record(PlacedKind kind, const std::string& name, const std::string& device);
 
   bool logs() const { return options_.log == PlacementLog::kOn; }
   /// Every line so far, in the order of writing.
@@ -70,7 +70,7 @@ class Placer {
   const PlacementOptions options_;
   const std::vector<Device> devices_;
   mutable concurrency::Mutex mutex_;
-  std::set<std::pair<PlacedKind, std::string>> noted_ BRIGADE_GUARDED_BY(mutex_);
+  std::set<std::pair<PlacedKind, std::string>> recorded_ BRIGADE_GUARDED_BY(mutex_);
   std::set<std::string> fallen_back_ BRIGADE_GUARDED_BY(mutex_);
   std::vector<std::string> lines_ BRIGADE_GUARDED_BY(mutex_);
 };

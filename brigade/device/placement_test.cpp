@@ -138,10 +138,10 @@ TEST(Placer, LogsEachThingOnce) {
     const auto scope = with_device("/gpu:1");
     placed(placer, kVariable);
     placed(placer, kLayer);
-    placer.note(PlacedKind::kVariable, "conv1/biases", "cpu:0");
+    placer.record(PlacedKind::kVariable, "conv1/biases", "cpu:0");
   }
-  placer.note(PlacedKind::kLayer, "conv1/biases", "cpu:0");  // another kind, the same name
-  placer.note(PlacedKind::kVariable, "conv1/weights", "cpu:0");
+  placer.record(PlacedKind::kLayer, "conv1/biases", "cpu:0");  // another kind, the same name
+  placer.record(PlacedKind::kVariable, "conv1/weights", "cpu:0");
   EXPECT_THAT(written,
               ElementsAre("conv1/weights: (variable): gpu:1", "conv1/Conv2D: (layer): gpu:1",
                           "conv1/biases: (variable): cpu:0", "conv1/biases: (layer): cpu:0"));
@@ -163,7 +163,7 @@ TEST(Placer, WritesNothingIfTheLogIsOff) {
   EXPECT_FALSE(placer.logs());
   const auto scope = with_device("/gpu:1");
   EXPECT_EQ(placed(placer), "gpu:1");
-  placer.note(PlacedKind::kVariable, "v", "cpu:0");
+  placer.record(PlacedKind::kVariable, "v", "cpu:0");
   EXPECT_THAT(placer.lines(), IsEmpty());
 }
 

@@ -55,7 +55,7 @@ ReplicaGenerator::ReplicaGenerator(std::uint64_t root_seed, std::uint64_t replic
 
 void ReplicaGenerator::begin_step(std::uint64_t step) {
   step_ = step;
-  ++turn_;
+  ++step_count_;
 }
 
 at::Generator ReplicaGenerator::generator(c10::Device device) {
@@ -65,9 +65,9 @@ at::Generator ReplicaGenerator::generator(c10::Device device) {
     device.set_index(at::detail::getCUDAHooks().current_device());
   }
   Source& found = source(device);
-  if (found.seeded_for != turn_) {
+  if (found.seeded_for != step_count_) {
     seed_generator(found.generator, seed());
-    found.seeded_for = turn_;
+    found.seeded_for = step_count_;
   }
   return found.generator;
 }

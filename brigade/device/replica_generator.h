@@ -43,7 +43,7 @@ class ReplicaGenerator {
   struct Source {
     c10::Device device;
     at::Generator generator;
-    std::uint64_t seeded_for;  // the value of turn_ for which it was seeded
+    std::uint64_t seeded_for;  // the value of step_count_ for which it was seeded
   };
   std::uint64_t seed() const;
   Source& source(c10::Device device);
@@ -51,7 +51,7 @@ class ReplicaGenerator {
   std::uint64_t root_seed_;
   std::uint64_t replica_;
   std::optional<std::uint64_t> step_;
-  std::uint64_t turn_ = 1;  // counts the calls of begin_step
+  std::uint64_t step_count_ = 1;  // counts the calls of begin_step
   std::vector<Source> sources_;
 };
 

@@ -13,13 +13,13 @@
 namespace brigade::distribute {
 namespace {
 
-using device::testing::MadeUpCard;
+using device::testing::FakeDevice;
 
 /// Ten batches of 8 for a card and a CPU.
 DistributedDataset<at::Tensor> dataset_for_card(const InputOptions& options) {
-  MadeUpCard::get();
+  FakeDevice::get();
   return {input::from_tensor_slices(at::arange(80)).batch(8),
-          {MadeUpCard::device(), c10::Device(c10::kCPU)},
+          {FakeDevice::device(), c10::Device(c10::kCPU)},
           /*seed=*/0,
           BatchKind::kGlobal,
           nullptr,
@@ -36,19 +36,19 @@ std::vector<at::Tensor> read_late(const DistributedDataset<at::Tensor>& dataset,
   std::vector<at::Tensor> steps;
   std::int64_t begin = 0;
   for (const auto& batch : dataset) {
-    EXPECT_EQ(batch[0].device(), MadeUpCard::device());
+    EXPECT_EQ(batch[0].device(), FakeDevice::device());
     steps.push_back(batch[0].clone());  // the step's work: queued, done at the end
     EXPECT_TRUE(batch[1].equal(at::arange(begin + 4, begin + 8)));
     begin += 8;
   }
-  if (copies == Copies::kEarly) MadeUpCard::get().run_other_streams();
+  if (copies == Copies::kEarly) FakeDevice::get().run_other_streams();
   std::vector<at::Tensor> read;
-  for (const at::Tensor& step : steps) read.push_back(MadeUpCard::read(step));
+  for (const at::Tensor& step : steps) read.push_back(FakeDevice::read(step));
   return read;
 }
 
 TEST(DeviceTransfer, SharesComeToACardBesideItsWorkAndStayUntilItHasReadThem) {
-  MadeUpCard& card = MadeUpCard::get();
+  FakeDevice& card = FakeDevice::get();
   for (const auto& [ahead, copies] : {std::pair(1, Copies::kLate), std::pair(1, Copies::kEarly),
                                       std::pair(3, Copies::kLate), std::pair(3, Copies::kEarly)}) {
     const int waited = card.waited_copies();
@@ -76,11 +76,11 @@ TEST(DeviceTransfer, AFunctionWorksOnTheCardsCopyStream) {
 }
 
 TEST(DeviceTransfer, WithoutStagingTheHostCopies) {
-  const int queued = MadeUpCard::get().queued_copies();
+  const int queued = FakeDevice::get().queued_copies();
   const auto read = read_late(dataset_for_card({.per_replica_buffer_size = 0}));
   ASSERT_EQ(read.size(), 10u);
   EXPECT_TRUE(read[9].equal(at::arange(72, 76)));
-  EXPECT_EQ(MadeUpCard::get().queued_copies(), queued);
+  EXPECT_EQ(FakeDevice::get().queued_copies(), queued);
 }
 
 }  // namespace

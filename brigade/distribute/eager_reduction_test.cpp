@@ -63,7 +63,7 @@ class CountedStrategy : public Strategy {
                   std::shared_ptr<const Workers> workers, int replicas)
       : Strategy({.name = "counted",
                   .devices = plain_cpus(replicas),
-                  .sharing = variables::Sharing::kOneStorage,
+                  .sharing = variables::StorageSharing::kOneStorage,
                   .update = StrategyParts::Update::kSharded,
                   .timeout = std::chrono::seconds(60),
                   .spin = std::chrono::microseconds(0),
@@ -89,7 +89,7 @@ void run_counted(const std::vector<int>& replicas, std::optional<std::int64_t> b
         auto workers = std::make_shared<const Workers>(
             Workers{.membership = memberships[worker],
                     .communicator = communicator,
-                    .place = {.process = static_cast<int>(worker), .replicas = replicas},
+                    .layout = {.process = static_cast<int>(worker), .replicas = replicas},
                     .bytes_per_pack = bytes_per_pack});
         CountedStrategy strategy(communicator, workers, replicas[worker]);
         work(strategy);

@@ -7,10 +7,10 @@
 
 namespace brigade::distribute {
 
-ReplicaContext::ReplicaContext(const comm::Replica& place, Strategy& strategy,
+ReplicaContext::ReplicaContext(const comm::Replica& replica, Strategy& strategy,
                                const device::Device& device, const StepContext& step,
                                comm::LocalGroup& group)
-    : comm::Replica(place), strategy_(strategy), device_(device), step_(step), group_(group) {}
+    : comm::Replica(replica), strategy_(strategy), device_(device), step_(step), group_(group) {}
 
 std::optional<std::int64_t> ReplicaContext::local_examples() const {
   if (!step_.examples) return std::nullopt;

@@ -26,7 +26,7 @@ class Strategy;
 /// Thread-safety: this replica's thread only.
 class ReplicaContext : public comm::Replica {
  public:
-  ReplicaContext(const comm::Replica& place, Strategy& strategy, const device::Device& device,
+  ReplicaContext(const comm::Replica& replica, Strategy& strategy, const device::Device& device,
                  const StepContext& step, comm::LocalGroup& group);
 
   /// 0 .. num_replicas_in_sync()-1.

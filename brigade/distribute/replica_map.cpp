@@ -4,7 +4,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/data/core/error_place.h"
+#include "brigade/data/core/error_context.h"
 #include "brigade/device/random_scope.h"
 #include "brigade/device/replica_generator.h"
 
@@ -25,7 +25,7 @@ void in_replica_map_context(const ReplicaBatchId& id, c10::Device device,
   try {
     body(context);
   } catch (...) {
-    data::internal::rethrow_with_place(base::str_cat("map_on_replica, the share of replica ",
+    data::internal::rethrow_with_context(base::str_cat("map_on_replica, the share of replica ",
                                                      id.replica, " at step ", id.step, " of epoch ",
                                                      id.epoch, ": "));
   }

@@ -30,7 +30,7 @@ std::vector<c10::Device> torch_devices_of(const std::vector<device::Device>& dev
 }
 
 variables::Controller controller_of(const StrategyParts& parts) {
-  check_argument(parts.controller || parts.sharing != variables::Sharing::kController,
+  check_argument(parts.controller || parts.sharing != variables::StorageSharing::kController,
                  "Variables on a controller need its device (StrategyParts::controller).");
   if (!parts.controller) return {};
   return {.device = parts.controller->torch_device, .caching = parts.caching};
@@ -39,8 +39,8 @@ variables::Controller controller_of(const StrategyParts& parts) {
 ReplicaRange range_of(const StrategyParts& parts) {
   const auto local = static_cast<int>(parts.devices.size());
   if (!parts.workers) return {.first = 0, .local = local, .total = local};
-  const comm::ProcessLayout& place = parts.workers->place;
-  return {.first = place.first_replica(), .local = local, .total = place.num_replicas()};
+  const comm::ProcessLayout& layout = parts.workers->layout;
+  return {.first = layout.first_replica(), .local = local, .total = layout.num_replicas()};
 }
 
 std::shared_ptr<const variables::Peers> peers_of(const StrategyParts& parts) {
@@ -83,7 +83,7 @@ std::vector<std::unique_ptr<comm::Communicator>> make_communicators(
   if (!parts.workers) return local;
   const Workers& workers = *parts.workers;
   auto over_host = comm::make_hierarchical_communicators(group, std::move(local),
-                                                         workers.communicator, workers.place);
+                                                         workers.communicator, workers.layout);
   return comm::make_nccl_process_communicators(workers.membership, torch_devices_of(parts.devices),
                                                std::move(over_host), workers.communication);
 }
@@ -111,7 +111,7 @@ struct Strategy::Engine {
     }
   }
 
-  comm::Replica place(int replica) const {
+  comm::Replica replica_info(int replica) const {
     return {.id = range.first + replica,
             .count = range.total,
             .local_id = replica,
@@ -372,10 +372,10 @@ void Strategy::log_placement(const torch::nn::Module& model,
       engine_->parts.controller ? parameter_device().name.to_string() : everywhere;
   for (const variables::Variable& variable : adopted) {
     const bool has_home = variable.trainable() == variables::Trainable::kYes;
-    placer().note(device::PlacedKind::kVariable, variable.name(), has_home ? home : everywhere);
+    placer().record(device::PlacedKind::kVariable, variable.name(), has_home ? home : everywhere);
   }
   for (const auto& part : model.named_modules("", /*include_self=*/false))
-    placer().note(device::PlacedKind::kLayer, part.key(), everywhere);
+    placer().record(device::PlacedKind::kLayer, part.key(), everywhere);
 }
 
 Strategy::BuiltFunction Strategy::build_variables(const std::string& name,
@@ -398,7 +398,7 @@ Strategy::BuiltFunction Strategy::build_variables(const std::string& name,
   built.variables.assign(all.begin() + static_cast<std::ptrdiff_t>(before), all.end());
   check_argument(!built.variables.empty(),
                  "The model function made no variable: use layers, or get_variable.");
-  engine.store.lay_flat(built.variables);
+  engine.store.make_contiguous(built.variables);
   return built;
 }
 
@@ -483,9 +483,9 @@ void Strategy::run_replicas(const std::optional<ExampleCounts>& examples,
     if (replica > 0) torch_state.emplace(*callers_state);
     const base::AmbientInstall ambient(callers_ambient);
     const StepMeter::ReplicaScope measured(*engine.meter, replica);
-    ReplicaContext context(engine.place(replica), *this, engine.parts.devices[replica], step,
+    ReplicaContext context(engine.replica_info(replica), *this, engine.parts.devices[replica], step,
                            *engine.group);
-    const base::AmbientScope<const comm::Replica> place(comm::kReplicaSlot, &context);
+    const base::AmbientScope<const comm::Replica> replica_scope(comm::kReplicaSlot, &context);
     variables::Graph graph(engine.store,
                            {.reuse = variables::Reuse::kYes, .placer = engine.placer});
     const auto graph_scope = graph.as_default();

@@ -37,8 +37,8 @@ struct StrategyParts {
   /// Who runs: one replica on each.
   std::vector<device::Device> devices;
   /// Where trainable variables live.
-  variables::Sharing sharing = variables::Sharing::kOneCopyEach;
-  /// The device of the trainable variables' only home. Sharing::kController needs it; without one,
+  variables::StorageSharing sharing = variables::StorageSharing::kOneCopyEach;
+  /// The device of the trainable variables' only home. StorageSharing::kController needs it; without one,
   /// each replica's variables lie on its own device.
   std::optional<device::Device> controller = std::nullopt;
   /// Which replicas read a copy of the controller's variables.

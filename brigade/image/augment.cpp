@@ -39,16 +39,16 @@ void check_options(const ResizedWindowOptions& options) {
                                         "; it must be 1 or more"));
 }
 
-/// The largest window in the middle whose aspect is as near to the picture's as allowed.
-Window fallback_window(const Size& picture, const ResizedWindowOptions& options) {
-  const auto height = static_cast<double>(picture.height);
-  const auto width = static_cast<double>(picture.width);
+/// The largest window in the middle whose aspect is as near to the image's as allowed.
+Window fallback_window(const Size& image_size, const ResizedWindowOptions& options) {
+  const auto height = static_cast<double>(image_size.height);
+  const auto width = static_cast<double>(image_size.width);
   const double aspect = std::clamp(width / height, options.min_aspect, options.max_aspect);
   const auto fitting = [](double side, std::int64_t most) {
     return std::clamp<std::int64_t>(std::llround(side), 1, most);
   };
-  return central_window(picture, Size{fitting(width / aspect, picture.height),
-                                      fitting(height * aspect, picture.width)});
+  return central_window(image_size, Size{fitting(width / aspect, image_size.height),
+                                      fitting(height * aspect, image_size.width)});
 }
 
 void check_jitter(const ImageView& image, const ColorJitter& jitter) {
@@ -60,7 +60,7 @@ void check_jitter(const ImageView& image, const ColorJitter& jitter) {
                 saturation, ", hue ", hue, "; all must be 0 or more, and hue at most 0.5"));
   }
   check_argument(image.channels() == 3 || (saturation == 0 && hue == 0),
-                 str_cat("color_jitter: a picture with ", image.channels(),
+                 str_cat("color_jitter: an image with ", image.channels(),
                          " channels has no saturation and hue to change"));
 }
 
@@ -70,28 +70,28 @@ float factor_within(double amount, base::CounterRng& rng) {
 
 }  // namespace
 
-Window random_window(const Size& picture, const Size& window, base::CounterRng& rng) {
-  check_window({0, 0, window.height, window.width}, picture, "random_window");
-  const std::int64_t top = random_start(picture.height, window.height, rng);
-  const std::int64_t left = random_start(picture.width, window.width, rng);
+Window random_window(const Size& image_size, const Size& window, base::CounterRng& rng) {
+  check_window({0, 0, window.height, window.width}, image_size, "random_window");
+  const std::int64_t top = random_start(image_size.height, window.height, rng);
+  const std::int64_t left = random_start(image_size.width, window.width, rng);
   return {top, left, window.height, window.width};
 }
 
-Window random_resized_window(const Size& picture, const ResizedWindowOptions& options,
+Window random_resized_window(const Size& image_size, const ResizedWindowOptions& options,
                              base::CounterRng& rng) {
   check_options(options);
-  internal::checked_values(picture, 1);
-  const double whole = static_cast<double>(picture.height) * static_cast<double>(picture.width);
+  internal::checked_values(image_size, 1);
+  const double whole = static_cast<double>(image_size.height) * static_cast<double>(image_size.width);
   for (int attempt = 0; attempt < options.attempts; ++attempt) {
     const double area = whole * between(options.min_area, options.max_area, rng);
     const double aspect =
         std::exp(between(std::log(options.min_aspect), std::log(options.max_aspect), rng));
     const Size size{std::llround(std::sqrt(area / aspect)), std::llround(std::sqrt(area * aspect))};
     if (size.height < 1 || size.width < 1) continue;
-    if (size.height > picture.height || size.width > picture.width) continue;
-    return random_window(picture, size, rng);
+    if (size.height > image_size.height || size.width > image_size.width) continue;
+    return random_window(image_size, size, rng);
   }
-  return fallback_window(picture, options);
+  return fallback_window(image_size, options);
 }
 
 Flip random_flip(base::CounterRng& rng, double probability) {

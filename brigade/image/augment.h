@@ -8,23 +8,23 @@
 
 namespace brigade::image {
 
-// Random changes of training pictures. All randomness comes from the generator passed in; give the
+// Random changes of training images. All randomness comes from the generator passed in; give the
 // one of the element (`data::ElementContext::rng`), so that threads and resuming change nothing.
 // Those that choose say what to do, and cost nothing if another step does it anyway: windows are
 // for `decode_jpeg`, flips for `normalize`.
 
 /// A window of the given size, each place equally likely. Throws kInvalidArgument if it is larger
-/// than the picture or has no pixels. TensorFlow: tf.image.random_crop.
-Window random_window(const Size& picture, const Size& window, base::CounterRng& rng);
+/// than the image or has no pixels. TensorFlow: tf.image.random_crop.
+Window random_window(const Size& image_size, const Size& window, base::CounterRng& rng);
 
 struct ResizedWindowOptions {
-  /// Share of the picture's area that the window covers, uniform between the two.
+  /// Share of the image's area that the window covers, uniform between the two.
   double min_area = 0.08;
   double max_area = 1;
   /// Width over height, uniform on a logarithmic scale.
   double min_aspect = 3.0 / 4;
   double max_aspect = 4.0 / 3;
-  /// Draws until one fits into the picture; then the largest window in the middle is taken that
+  /// Draws until one fits into the image; then the largest window in the middle is taken that
   /// has an allowed aspect.
   int attempts = 10;
 };
@@ -34,13 +34,13 @@ struct ResizedWindowOptions {
 /// tf.image.sample_distorted_bounding_box draws area and aspect in slightly other ways. Throws
 /// kInvalidArgument unless 0 < min_area <= max_area <= 1, 0 < min_aspect <= max_aspect and
 /// attempts >= 1.
-Window random_resized_window(const Size& picture, const ResizedWindowOptions& options,
+Window random_resized_window(const Size& image_size, const ResizedWindowOptions& options,
                              base::CounterRng& rng);
 
 /// kHorizontal with the given probability. Throws kInvalidArgument unless it lies in [0, 1].
 Flip random_flip(base::CounterRng& rng, double probability = 0.5);
 
-/// The picture mirrored left to right, and upside down.
+/// The image mirrored left to right, and upside down.
 Image flip_horizontally(const ImageView& image);
 Image flip_vertically(const ImageView& image);
 

@@ -12,7 +12,7 @@ namespace brigade::image {
 namespace {
 
 using base::CounterRng;
-using testing::soft_picture;
+using testing::smooth_image;
 
 TEST(RandomWindow, TakesEachPlaceEquallyOften) {
   CounterRng rng(1);
@@ -84,7 +84,7 @@ TEST(Flip, MirrorsPixelsNotChannels) {
 }
 
 TEST(ColorJitter, IsAFunctionOfTheGeneratorWithFourDraws) {
-  const Image image = soft_picture({12, 13}, 3);
+  const Image image = smooth_image({12, 13}, 3);
   const ColorJitter jitter{.brightness = 0.2, .contrast = 0.3, .saturation = 0.4, .hue = 0.1};
   CounterRng first(5);
   CounterRng again(5);

@@ -125,7 +125,7 @@ Image decode_bmp(std::string_view bytes, const BmpDecodeOptions& options) {
                          "; it must be 0 (as in the file), 1 (gray), 3 (RGB) or 4 (RGBA)"));
   if (head.size.height > options.max_pixels / head.size.width) {
     throw Error(ErrorCode::kResourceExhausted,
-                str_cat("BMP: the picture of ", head.size, " has more pixels than the ",
+                str_cat("BMP: the image of ", head.size, " has more pixels than the ",
                         options.max_pixels, " that are allowed"));
   }
   const std::int64_t row_bytes = (head.size.width * head.bytes_a_pixel + 3) / 4 * 4;

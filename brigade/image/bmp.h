@@ -17,7 +17,7 @@ struct BmpDecodeOptions {
   std::int64_t max_pixels = kMaxPixels;
 };
 
-/// The picture in an uncompressed Windows bitmap of 8 bits with a palette, 24 or 32 bits a pixel,
+/// The image in an uncompressed Windows bitmap of 8 bits with a palette, 24 or 32 bits a pixel,
 /// stored upwards or downwards. Of 24 and 32 bits it gives what tf.io.decode_bmp gives; the palette
 /// of 8 bits, which TensorFlow takes for gray whatever it says, is looked up.
 ///

@@ -20,8 +20,8 @@ TEST(DecodeBmp, GivesTheBitsOfTensorFlowWhereItReadsTheFile) {
   for (const auto& row : testing::golden("bmp")) {
     const std::string file = testing::bytes_of(files.at(row.at("file")).get<std::string>());
     const Image image = decode_bmp(file, {.channels = row.at("channels").get<std::int64_t>()});
-    if (row.at("picture").is_null()) continue;  // it does not convert
-    EXPECT_EQ(digest_of(image), row.at("picture")) << row;
+    if (row.at("image").is_null()) continue;  // it does not convert
+    EXPECT_EQ(digest_of(image), row.at("image")) << row;
     ++compared;
   }
   EXPECT_GE(compared, 4);
@@ -30,7 +30,7 @@ TEST(DecodeBmp, GivesTheBitsOfTensorFlowWhereItReadsTheFile) {
 TEST(DecodeBmp, LooksColorsUpInThePalette) {
   const auto row = testing::golden("bmp palette");
   const std::string file = testing::bytes_of(row.at("file").get<std::string>());
-  EXPECT_EQ(digest_of(decode_bmp(file)), row.at("picture"));
+  EXPECT_EQ(digest_of(decode_bmp(file)), row.at("image"));
 }
 
 TEST(DecodeBmp, ReadsRowsStoredDownwards) {

@@ -18,7 +18,7 @@ using base::str_cat;
 void check_rgb(const FloatImage& image, std::string_view what) {
   if (image.channels() == 3) return;
   throw Error(ErrorCode::kInvalidArgument,
-              str_cat(what, ": the picture has ", image.channels(), " channels; it must have 3"));
+              str_cat(what, ": the image has ", image.channels(), " channels; it must have 3"));
 }
 
 std::int64_t pixels_of(const FloatImage& image) {

@@ -14,10 +14,10 @@ namespace brigade::image {
 namespace {
 
 using testing::largest_difference;
-using testing::picture_of;
+using testing::image_of;
 
 TEST(Color, ChangesAsTensorFlowDoes) {
-  const auto picture = picture_of<std::uint8_t>(testing::golden("pictures").at("small"));
+  const auto image = image_of<std::uint8_t>(testing::golden("images").at("small"));
   const std::map<std::string, FloatImage (*)(FloatImage, float)> of_floats = {
       {"brightness", adjust_brightness},
       {"contrast", adjust_contrast},
@@ -31,20 +31,20 @@ TEST(Color, ChangesAsTensorFlowDoes) {
   for (const auto& row : testing::golden("color")) {
     const auto change = row.at("change").get<std::string>();
     const auto amount = row.at("amount").get<float>();
-    const auto floats = picture_of<float>(row.at("floats"));
-    EXPECT_LE(largest_difference(of_floats.at(change)(to_float(picture), amount).values(),
+    const auto floats = image_of<float>(row.at("floats"));
+    EXPECT_LE(largest_difference(of_floats.at(change)(to_float(image), amount).values(),
                                  floats.values()),
               1e-5)
         << change << " by " << amount;
-    EXPECT_LE(largest_difference(of_bytes.at(change)(picture, amount).values(),
-                                 picture_of<std::uint8_t>(row.at("bytes")).values()),
+    EXPECT_LE(largest_difference(of_bytes.at(change)(image, amount).values(),
+                                 image_of<std::uint8_t>(row.at("bytes")).values()),
               1)
         << change << " by " << amount;
   }
 }
 
 TEST(Color, ThatDoesNotChangeStays) {
-  const Image image = testing::soft_picture({8, 9}, 3);
+  const Image image = testing::smooth_image({8, 9}, 3);
   EXPECT_EQ(adjust_brightness(image, 0), image);
   EXPECT_EQ(adjust_contrast(image, 1), image);
   EXPECT_EQ(adjust_saturation(image, 1), image);

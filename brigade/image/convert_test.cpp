@@ -24,7 +24,7 @@ TEST(Convert, GivesTheValuesOfTensorFlow) {
 }
 
 TEST(Convert, ThereAndBackIsTheSame) {
-  const Image image = testing::soft_picture({40, 41}, 3);
+  const Image image = testing::smooth_image({40, 41}, 3);
   EXPECT_EQ(to_uint8(to_float(image)), image);
 }
 

@@ -10,7 +10,7 @@ namespace {
 
 using base::str_cat;
 
-/// In float, as TensorFlow does for pictures whose size it learns when it runs.
+/// In float, as TensorFlow does for images whose size it learns when it runs.
 std::int64_t side_of_aspect(std::int64_t other_side, std::int64_t target, std::int64_t other_target,
                             std::int64_t most) {
   const float side = static_cast<float>(other_side * target) / static_cast<float>(other_target);
@@ -19,7 +19,7 @@ std::int64_t side_of_aspect(std::int64_t other_side, std::int64_t target, std::i
 
 }  // namespace
 
-Window central_window(const Size& picture, double fraction) {
+Window central_window(const Size& image_size, double fraction) {
   if (!(fraction > 0 && fraction <= 1)) {
     throw Error(ErrorCode::kInvalidArgument,
                 str_cat("central_window: the fraction is ", fraction, "; it must lie in (0, 1]"));
@@ -28,24 +28,24 @@ Window central_window(const Size& picture, double fraction) {
     const auto length = static_cast<double>(side);
     return static_cast<std::int64_t>((length - length * fraction) / 2);
   };
-  const std::int64_t top = margin(picture.height);
-  const std::int64_t left = margin(picture.width);
-  return {top, left, picture.height - 2 * top, picture.width - 2 * left};
+  const std::int64_t top = margin(image_size.height);
+  const std::int64_t left = margin(image_size.width);
+  return {top, left, image_size.height - 2 * top, image_size.width - 2 * left};
 }
 
-Window central_window(const Size& picture, const Size& window) {
-  const Window result{(picture.height - window.height) / 2, (picture.width - window.width) / 2,
+Window central_window(const Size& image_size, const Size& window) {
+  const Window result{(image_size.height - window.height) / 2, (image_size.width - window.width) / 2,
                       window.height, window.width};
-  check_window(result, picture, "central_window");
+  check_window(result, image_size, "central_window");
   return result;
 }
 
-Window window_of_aspect(const Size& picture, const Size& target) {
-  internal::checked_values(picture, 1);
+Window window_of_aspect(const Size& image_size, const Size& target) {
+  internal::checked_values(image_size, 1);
   internal::checked_values(target, 1);
-  const Size size{side_of_aspect(picture.width, target.height, target.width, picture.height),
-                  side_of_aspect(picture.height, target.width, target.height, picture.width)};
-  return central_window(picture, size);
+  const Size size{side_of_aspect(image_size.width, target.height, target.width, image_size.height),
+                  side_of_aspect(image_size.height, target.width, target.height, image_size.width)};
+  return central_window(image_size, size);
 }
 
 Image pad(const ImageView& image, std::int64_t top, std::int64_t left, const Size& whole) {

@@ -8,8 +8,8 @@
 namespace brigade::image {
 namespace {
 
-using testing::picture_of;
-using testing::soft_picture;
+using testing::image_of;
+using testing::smooth_image;
 
 Size size_of(const nlohmann::json& pair) {
   return {pair[0], pair[1]};
@@ -31,16 +31,16 @@ TEST(Crop, TakesTheWindowsOfTensorFlow) {
 }
 
 TEST(Crop, OrPadsAsTensorFlow) {
-  const auto picture = picture_of<std::uint8_t>(testing::golden("pictures").at("small"));
+  const auto image = image_of<std::uint8_t>(testing::golden("images").at("small"));
   for (const auto& row : testing::golden("crop or pad")) {
-    EXPECT_EQ(crop_or_pad(picture, size_of(row.at("size"))),
-              picture_of<std::uint8_t>(row.at("result")))
+    EXPECT_EQ(crop_or_pad(image, size_of(row.at("size"))),
+              image_of<std::uint8_t>(row.at("result")))
         << row.at("size");
   }
 }
 
 TEST(Crop, PadsWithZeros) {
-  const Image image = soft_picture({2, 3}, 2);
+  const Image image = smooth_image({2, 3}, 2);
   const Image padded = pad(image, 1, 2, {4, 6});
   EXPECT_EQ(Image(padded.view().window({1, 2, 2, 3})), image);
   EXPECT_EQ(padded.at(0, 2, 0), 0);

@@ -8,7 +8,7 @@
 
 namespace brigade::image {
 
-/// The kinds of files that pictures are read from.
+/// The kinds of files that images are read from.
 enum class Format { kJpeg, kPng, kBmp };
 
 /// "JPEG", "PNG" or "BMP".
@@ -25,7 +25,7 @@ struct DecodeOptions {
   std::int64_t max_pixels = kMaxPixels;
 };
 
-/// The picture in a JPEG, PNG or BMP file: `decode_jpeg`, `decode_png` or `decode_bmp`, whichever
+/// The image in a JPEG, PNG or BMP file: `decode_jpeg`, `decode_png` or `decode_bmp`, whichever
 /// fits. Throws as they do and as `format_of`. TensorFlow: tf.io.decode_image, without GIF.
 /// Thread-safety: a pure function.
 Image decode_image(std::string_view bytes, const DecodeOptions& options = {});

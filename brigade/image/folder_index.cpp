@@ -17,7 +17,7 @@ namespace {
 
 using base::str_cat;
 
-bool is_picture(const std::string& name) {
+bool is_image(const std::string& name) {
   constexpr std::array<std::string_view, 5> kEndings = {".bmp", ".gif", ".jpeg", ".jpg", ".png"};
   std::string lower = name;
   for (char& letter : lower) {
@@ -38,7 +38,7 @@ bool is_link(const io::Path& path) {
   return std::filesystem::is_symlink(path, ignored);
 }
 
-/// A folder with the pictures right in it.
+/// A folder with the images right in it.
 struct Folder {
   std::string path;
   std::vector<std::string> names;
@@ -69,7 +69,7 @@ class Walk {
       if (is_directory(files_, path / name)) {
         if (follow_links_ == FollowLinks::kOn || !is_link(path / name))
           visit(path / name, depth + 1);
-      } else if (is_picture(name)) {
+      } else if (is_image(name)) {
         folder.names.push_back(name);
       }
     }
@@ -81,7 +81,7 @@ class Walk {
   std::vector<Folder> folders_;
 };
 
-std::vector<io::Path> pictures_in(const io::FileSystem& files, const io::Path& top,
+std::vector<io::Path> images_in(const io::FileSystem& files, const io::Path& top,
                                   FollowLinks follow_links) {
   std::vector<io::Path> paths;
   for (const Folder& folder : Walk(files, follow_links).folders_below(top)) {
@@ -138,7 +138,7 @@ FolderIndex index_classes(const io::FileSystem& files, const io::Path& directory
   index.class_names = chosen_classes(files, directory, options.class_names);
   for (const std::string& name : index.class_names) {
     const auto label = static_cast<std::int64_t>(&name - index.class_names.data());
-    for (io::Path& path : pictures_in(files, directory / name, options.follow_links)) {
+    for (io::Path& path : images_in(files, directory / name, options.follow_links)) {
       index.files.push_back(std::move(path));
       index.labels.push_back(label);
     }
@@ -153,14 +153,14 @@ FolderIndex index_folder(const io::FileSystem& files, const io::Path& directory,
   check_options(options);
   if (!is_directory(files, directory)) {
     throw Error(ErrorCode::kNotFound,
-                str_cat("There is no folder ", directory.string(), " with pictures"));
+                str_cat("There is no folder ", directory.string(), " with images"));
   }
   if (options.labels_from == LabelSource::kFolders) return index_classes(files, directory, options);
-  FolderIndex index{.files = pictures_in(files, directory, options.follow_links)};
+  FolderIndex index{.files = images_in(files, directory, options.follow_links)};
   if (options.labels_from == LabelSource::kNone) return index;
   check_argument(options.labels.size() == index.files.size(),
                  str_cat("There are ", options.labels.size(), " labels for the ",
-                         index.files.size(), " pictures in ", directory.string()));
+                         index.files.size(), " images in ", directory.string()));
   index.labels = options.labels;
   index.class_names = names_of(options.labels);
   return index;

@@ -14,9 +14,9 @@ enum class FollowLinks {
   kOn,
 };
 
-/// Where the labels of the pictures in a folder come from.
+/// Where the labels of the images in a folder come from.
 enum class LabelSource {
-  kFolders,  ///< Each folder in it is a class, with the pictures in it and in the folders below.
+  kFolders,  ///< Each folder in it is a class, with the images in it and in the folders below.
   kList,     ///< A list of labels, one a file.
   kNone,     ///< There are none.
 };
@@ -30,7 +30,7 @@ struct FolderIndexOptions {
   FollowLinks follow_links = FollowLinks::kOff;
 };
 
-/// The pictures of a folder.
+/// The images of a folder.
 struct FolderIndex {
   std::vector<io::Path> files{};
   std::vector<std::int64_t> labels{};      ///< one a file; none with LabelSource::kNone

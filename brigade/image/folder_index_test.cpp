@@ -90,7 +90,7 @@ TEST_F(FolderIndexTest, SaysWhatIsWrong) {
   EXPECT_THAT(message("/pets", {.class_names = {"birds"}}), HasSubstr("cats, dogs, zebras"));
   EXPECT_THAT(message("/pets", {.class_names = {"cats", "cats"}}), HasSubstr("twice"));
   EXPECT_THAT(message("/pets", {.labels_from = LabelSource::kList, .labels = {1, 2}}),
-              HasSubstr("2 labels for the 9 pictures"));
+              HasSubstr("2 labels for the 9 images"));
   EXPECT_THAT(message("/pets", {.labels = {1}}), HasSubstr("not used"));
   EXPECT_THAT(message("/pets", {.labels_from = LabelSource::kNone, .class_names = {"cats"}}),
               HasSubstr("class_names"));

@@ -22,7 +22,7 @@ void check_window(const Window& window, const Size& size, std::string_view what)
                       left <= size.width - width;
   if (inside) return;
   throw Error(ErrorCode::kInvalidArgument,
-              str_cat(what, ": the window of ", window, " does not lie inside the picture of ",
+              str_cat(what, ": the window of ", window, " does not lie inside the image of ",
                       size, " (height x width) or has no pixels"));
 }
 
@@ -39,7 +39,7 @@ std::size_t checked_values(const Size& size, std::int64_t channels) {
                     height <= kMost && width <= kMost / 4 && height <= kMost / (width * channels);
   if (!fits) {
     throw Error(ErrorCode::kInvalidArgument,
-                str_cat("A picture cannot be ", size, " (height x width) with ", channels,
+                str_cat("An image cannot be ", size, " (height x width) with ", channels,
                         " channels: it has at least one pixel, 1 to 4 channels and at most 2^40 "
                         "values"));
   }
@@ -50,7 +50,7 @@ void check_values(std::size_t values, const Size& size, std::int64_t channels) {
   const std::size_t expected = checked_values(size, channels);
   if (values == expected) return;
   throw Error(ErrorCode::kInvalidArgument,
-              str_cat("A picture of ", size, " with ", channels, " channels has ", expected,
+              str_cat("An image of ", size, " with ", channels, " channels has ", expected,
                       " values, not ", values));
 }
 

@@ -11,7 +11,7 @@
 
 namespace brigade::image {
 
-/// Height and width of a picture, in pixels. TensorFlow's order: height first.
+/// Height and width of an image, in pixels. TensorFlow's order: height first.
 struct Size {
   std::int64_t height = 0;
   std::int64_t width = 0;
@@ -21,7 +21,7 @@ struct Size {
 /// "375 x 500", height first.
 std::string to_string(const Size& size);
 
-/// A rectangle of a picture: rows [top, top + height), columns [left, left + width).
+/// A rectangle of an image: rows [top, top + height), columns [left, left + width).
 struct Window {
   std::int64_t top = 0;
   std::int64_t left = 0;
@@ -34,11 +34,11 @@ struct Window {
 /// "7 x 8 at row 3, column 0".
 std::string to_string(const Window& window);
 
-/// Throws kInvalidArgument, naming `what`, unless `window` has pixels and lies inside a picture of
+/// Throws kInvalidArgument, naming `what`, unless `window` has pixels and lies inside an image of
 /// `size`.
 void check_window(const Window& window, const Size& size, std::string_view what);
 
-/// How the values of a picture lie in memory.
+/// How the values of an image lie in memory.
 enum class Layout {
   kChannelsFirst,  ///< One plane a channel, [C, H, W], as libtorch's convolutions take it.
   kChannelsLast,   ///< A pixel's channels together, [H, W, C], as decoders give it.
@@ -48,14 +48,14 @@ enum class Layout {
 std::string_view to_string(Layout layout);
 
 namespace internal {
-/// Throws kInvalidArgument unless all are at least 1 (channels at most 4) and the picture has at
+/// Throws kInvalidArgument unless all are at least 1 (channels at most 4) and the image has at
 /// most 2^40 values, and returns how many.
 std::size_t checked_values(const Size& size, std::int64_t channels);
 /// Throws kInvalidArgument unless there are as many values as the shape says.
 void check_values(std::size_t values, const Size& size, std::int64_t channels);
 }  // namespace internal
 
-/// The pixels of a picture that somebody else owns, or of a window of one: rows of `width` pixels,
+/// The pixels of an image that somebody else owns, or of a window of one: rows of `width` pixels,
 /// each of `channels` values that lie together, `row_stride` values from one row to the next.
 ///
 /// Thread-safety: a value; as that of the pixels it refers to. It must not outlive them.
@@ -96,14 +96,14 @@ class BasicImageView {
   std::int64_t row_stride_ = 0;
 };
 
-/// A picture: height x width x channels values without gaps, the channels of a pixel together.
+/// An image: height x width x channels values without gaps, the channels of a pixel together.
 /// Channels are 1 (gray), 2 (gray and alpha), 3 (RGB) or 4 (RGBA).
 ///
 /// Thread-safety: a value: any number of readers, or one writer.
 template <class T>
 class BasicImage {
  public:
-  /// A picture without pixels.
+  /// An image without pixels.
   BasicImage() = default;
   /// All values 0. Throws kInvalidArgument unless every number is at least 1.
   BasicImage(const Size& size, std::int64_t channels)
@@ -139,7 +139,7 @@ class BasicImage {
   BasicImageView<T> view() const {
     return {values_.data(), size_, channels_, size_.width * channels_};
   }
-  operator BasicImageView<T>() const { return view(); }  // NOLINT: a picture is seen as it is
+  operator BasicImageView<T>() const { return view(); }  // NOLINT: an image is seen as it is
   friend bool operator==(const BasicImage&, const BasicImage&) = default;
 
  private:

@@ -14,7 +14,7 @@ using base::str_cat;
 
 using Decompressor = jpeg::Guard<jpeg_decompress_struct, jpeg_destroy_decompress>;
 
-/// A progressive file can hold any number of scans, each of which costs a pass over the picture.
+/// A progressive file can hold any number of scans, each of which costs a pass over the image.
 void check_scans(j_common_ptr info) {
   constexpr int kMostScans = 500;
   if (reinterpret_cast<j_decompress_ptr>(info)->input_scan_number > kMostScans) {
@@ -54,7 +54,7 @@ void check_pixels(const jpeg_decompress_struct& info, std::int64_t max_pixels) {
   const Size size{info.image_height, info.image_width};
   if (size.height * size.width <= max_pixels) return;
   throw Error(ErrorCode::kResourceExhausted,
-              str_cat("JPEG: the picture of ", size, " has more pixels than the ", max_pixels,
+              str_cat("JPEG: the image of ", size, " has more pixels than the ", max_pixels,
                       " that are allowed"));
 }
 

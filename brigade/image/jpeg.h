@@ -9,7 +9,7 @@
 
 namespace brigade::image {
 
-/// Pictures with more pixels than this are refused, so that a few hostile bytes cannot take all
+/// Images with more pixels than this are refused, so that a few hostile bytes cannot take all
 /// memory. (One of 16,384 x 16,384 takes 768 MiB in RGB.)
 inline constexpr std::int64_t kMaxPixels = std::int64_t{1} << 28;
 
@@ -24,12 +24,12 @@ struct JpegDecodeOptions {
   /// Decodes to 1/ratio of height and width, rounded up: 1, 2, 4 or 8. Far cheaper than decoding
   /// and shrinking.
   std::int64_t ratio = 1;
-  /// Decodes only this part of the (scaled) picture. What lies beside it is not transformed, what
+  /// Decodes only this part of the (scaled) image. What lies beside it is not transformed, what
   /// lies above is only read past, and what lies below is not looked at, so that a file broken
   /// there passes.
   std::optional<Window> window{};
   DctMethod dct = DctMethod::kFast;
-  /// Of the whole picture as stored; more is kResourceExhausted.
+  /// Of the whole image as stored; more is kResourceExhausted.
   std::int64_t max_pixels = kMaxPixels;
 };
 
@@ -37,16 +37,16 @@ struct JpegDecodeOptions {
 /// JPEG file does.
 Size jpeg_size(std::string_view bytes);
 
-/// The picture in a JPEG file, baseline or progressive; CMYK becomes RGB. Bit for bit what
+/// The image in a JPEG file, baseline or progressive; CMYK becomes RGB. Bit for bit what
 /// tf.io.decode_jpeg gives, and with a window what tf.image.decode_and_crop_jpeg gives: at the
-/// window's left and right edge colors may differ by a few units from those of the picture decoded
+/// window's left and right edge colors may differ by a few units from those of the image decoded
 /// whole, because what lies beyond is not there to be smoothed with. The orientation in EXIF is
 /// ignored, as there.
 ///
 /// Throws kDataLoss, with libjpeg's reason and the byte, if the file is broken or cut short (damage
 /// that the format can resume from, as wrong bits inside of a scan, gives wrong pixels, as in
-/// TensorFlow); kResourceExhausted if the picture is larger than allowed; kInvalidArgument for a
-/// window outside the picture or other options than those named; kUnimplemented for CMYK as gray.
+/// TensorFlow); kResourceExhausted if the image is larger than allowed; kInvalidArgument for a
+/// window outside the image or other options than those named; kUnimplemented for CMYK as gray.
 /// Thread-safety: a pure function.
 Image decode_jpeg(std::string_view bytes, const JpegDecodeOptions& options = {});
 
@@ -62,7 +62,7 @@ struct JpegEncodeOptions {
   enum class Scans { kBaseline, kProgressive } scans = Scans::kBaseline;
 };
 
-/// A JPEG file of a picture with 1 or 3 channels. Throws kInvalidArgument for other channels, a
+/// A JPEG file of an image with 1 or 3 channels. Throws kInvalidArgument for other channels, a
 /// quality out of range, or a side of more than 65,500 pixels. TensorFlow: tf.io.encode_jpeg.
 std::string encode_jpeg(const ImageView& image, const JpegEncodeOptions& options = {});
 

@@ -50,7 +50,7 @@ void end_writing(j_compress_ptr info) {
 void check_encoding(const ImageView& image, const JpegEncodeOptions& options) {
   if (image.channels() != 1 && image.channels() != 3) {
     throw Error(ErrorCode::kInvalidArgument,
-                str_cat("encode_jpeg: the picture has ", image.channels(),
+                str_cat("encode_jpeg: the image has ", image.channels(),
                         " channels; JPEG holds 1 (gray) or 3 (RGB)"));
   }
   if (options.quality < 1 || options.quality > 100) {
@@ -59,7 +59,7 @@ void check_encoding(const ImageView& image, const JpegEncodeOptions& options) {
   }
   if (std::max(image.height(), image.width()) > JPEG_MAX_DIMENSION) {
     throw Error(ErrorCode::kInvalidArgument,
-                str_cat("encode_jpeg: the picture is ", image.size(),
+                str_cat("encode_jpeg: the image is ", image.size(),
                         "; no side may have more than ", JPEG_MAX_DIMENSION, " pixels"));
   }
 }

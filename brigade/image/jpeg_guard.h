@@ -75,7 +75,7 @@ class Guard {
                 base::str_cat("JPEG: broken or cut short", place(), " (", reason, ")"));
   }
 
-  /// How far reading got: in the picture's data, to the end of the block before.
+  /// How far reading got: in the image's data, to the end of the block before.
   std::string place() const {
     if constexpr (std::is_same_v<Info, jpeg_decompress_struct>) {
       const int code = errors_.manager.msg_code;

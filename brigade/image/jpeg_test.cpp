@@ -15,7 +15,7 @@ namespace {
 using testing::digest_of;
 using testing::golden_file;
 using ::testing::HasSubstr;
-using testing::soft_picture;
+using testing::smooth_image;
 
 JpegDecodeOptions options_of(const nlohmann::json& row) {
   JpegDecodeOptions options{.channels = row.at("channels").get<std::int64_t>(),
@@ -41,11 +41,11 @@ TEST(DecodeJpeg, GivesTheBitsOfTensorFlow) {
   int refused = 0;
   for (const auto& row : testing::golden("jpeg")) {
     const std::string file = testing::bytes_of(files.at(row.at("file")).get<std::string>());
-    if (row.at("picture").is_null()) {
+    if (row.at("image").is_null()) {
       EXPECT_THROW(decode_jpeg(file, options_of(row)), Error) << row;
       ++refused;
     } else {
-      EXPECT_EQ(digest_of(decode_jpeg(file, options_of(row))), row.at("picture")) << row;
+      EXPECT_EQ(digest_of(decode_jpeg(file, options_of(row))), row.at("image")) << row;
     }
   }
   EXPECT_EQ(refused, 2);  // CMYK as gray
@@ -61,7 +61,7 @@ TEST(DecodeJpeg, GivesAnOpaqueFourthChannel) {
   EXPECT_EQ(decode_jpeg(golden_file("jpeg", "cmyk"), {.channels = 4}).at(7, 9, 3), 255);
 }
 
-TEST(DecodeJpeg, DecodesAWindowOfAScaledPicture) {
+TEST(DecodeJpeg, DecodesAWindowOfAScaledImage) {
   const std::string file = golden_file("jpeg", "444");
   const Image half = decode_jpeg(file, {.ratio = 2});
   const Window window{3, 5, 11, 13};
@@ -69,14 +69,14 @@ TEST(DecodeJpeg, DecodesAWindowOfAScaledPicture) {
 }
 
 TEST(DecodeJpeg, DoesNotLookBelowTheWindow) {
-  const std::string file = encode_jpeg(soft_picture({400, 300}, 3));
+  const std::string file = encode_jpeg(smooth_image({400, 300}, 3));
   const JpegDecodeOptions top{.window = Window{3, 40, 80, 90}};
   EXPECT_EQ(decode_jpeg(file.substr(0, file.size() / 2), top), decode_jpeg(file, top));
   EXPECT_EQ(code_of(file.substr(0, file.size() / 2), {.window = Window{300, 40, 80, 90}}),
             ErrorCode::kDataLoss);
 }
 
-TEST(DecodeJpeg, RefusesWindowsOutsideThePictureAndUnknownOptions) {
+TEST(DecodeJpeg, RefusesWindowsOutsideTheImageAndUnknownOptions) {
   const std::string file = golden_file("jpeg", "420");
   EXPECT_EQ(code_of(file, {.window = Window{40, 0, 6, 6}}), ErrorCode::kInvalidArgument);
   EXPECT_EQ(code_of(file, {.ratio = 2, .window = Window{20, 0, 6, 6}}),
@@ -88,7 +88,7 @@ TEST(DecodeJpeg, RefusesWindowsOutsideThePictureAndUnknownOptions) {
 TEST(DecodeJpeg, NamesTheReason) {
   EXPECT_EQ(code_of(""), ErrorCode::kDataLoss);
   try {
-    decode_jpeg("no picture at all");
+    decode_jpeg("no image at all");
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kDataLoss);
@@ -123,7 +123,7 @@ TEST(DecodeJpeg, FilesThatAreCutShortAreErrors) {
 
 TEST(DecodeJpeg, FilesWithoutTheMarkOfTheirEndAreErrors) {
   for (int quality = 1; quality <= 100; ++quality) {
-    const std::string file = encode_jpeg(soft_picture({17, 23}, 3), {.quality = quality});
+    const std::string file = encode_jpeg(smooth_image({17, 23}, 3), {.quality = quality});
     for (const std::size_t missing : {1, 2}) {
       EXPECT_EQ(code_of(file.substr(0, file.size() - missing)), ErrorCode::kDataLoss) << quality;
     }
@@ -139,7 +139,7 @@ TEST(DecodeJpeg, TurnedBitsDoNoHarm) {
         [](const std::string& bytes) {
           try {
             return decode_jpeg(bytes, {.window = Window{9, 17, 20, 20}, .max_pixels = 1 << 15});
-          } catch (const Error& error) {  // the picture may have become too small
+          } catch (const Error& error) {  // the image may have become too small
             if (error.code() != ErrorCode::kInvalidArgument) throw;
             return Image({1, 1}, 1);
           }
@@ -166,7 +166,7 @@ TEST(JpegSize, IsThatOfTheHead) {
 
 TEST(EncodeJpeg, ComesBackNearlyTheSame) {
   for (const std::int64_t channels : {1, 3}) {
-    const Image image = soft_picture({50, 70}, channels);
+    const Image image = smooth_image({50, 70}, channels);
     for (const auto scans :
          {JpegEncodeOptions::Scans::kBaseline, JpegEncodeOptions::Scans::kProgressive}) {
       const std::string file = encode_jpeg(
@@ -177,7 +177,7 @@ TEST(EncodeJpeg, ComesBackNearlyTheSame) {
 }
 
 TEST(EncodeJpeg, WritesFilesLargerThanItsFirstRoom) {
-  const Image image = soft_picture({600, 700}, 3);
+  const Image image = smooth_image({600, 700}, 3);
   EXPECT_GT(encode_jpeg(image, {.quality = 100}).size(), std::size_t{1} << 15);
   EXPECT_LT(encode_jpeg(image, {.quality = 20}).size(), encode_jpeg(image).size());
   EXPECT_EQ(decode_jpeg(encode_jpeg(image, {.quality = 100})).size(), (Size{600, 700}));

@@ -31,7 +31,7 @@ Line line_of(const NormalizeOptions& options, std::int64_t channel) {
 void check_room(std::span<const float> to, std::size_t values, std::string_view what) {
   if (to.size() == values) return;
   throw Error(ErrorCode::kInvalidArgument, str_cat(what, ": there is room for ", to.size(),
-                                                   " values; the picture has ", values));
+                                                   " values; the image has ", values));
 }
 
 // Planes of bytes first, then floats: so every loop has whole vectors on both sides.
@@ -124,7 +124,7 @@ class Normalizer {
   }
 
  private:
-  /// `n` pixels of a row of the picture.
+  /// `n` pixels of a row of the image.
   void planes_of(std::int64_t y, std::int64_t x, std::int64_t n) {
     const std::int64_t channels = image_.channels();
     const std::int64_t plane = image_.height() * image_.width();

@@ -15,17 +15,17 @@ enum class Flip {
 };
 
 struct NormalizeOptions {
-  /// Subtracted from a channel's values once they are scaled to 0 to 1. As many as the picture has
+  /// Subtracted from a channel's values once they are scaled to 0 to 1. As many as the image has
   /// channels count.
   std::array<float, 4> mean = {0, 0, 0, 0};
   /// What the rest is divided by; greater than 0.
   std::array<float, 4> deviation = {1, 1, 1, 1};
   Layout layout = Layout::kChannelsFirst;
-  /// Mirrors the picture in the same pass.
+  /// Mirrors the image in the same pass.
   Flip flip = Flip::kNone;
 };
 
-/// The means and deviations of ImageNet's RGB pictures that most published models were trained
+/// The means and deviations of ImageNet's RGB images that most published models were trained
 /// with.
 inline constexpr std::array<float, 4> kImageNetMean = {0.485F, 0.456F, 0.406F, 0};
 inline constexpr std::array<float, 4> kImageNetDeviation = {0.229F, 0.224F, 0.225F, 1};

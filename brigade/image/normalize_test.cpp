@@ -9,12 +9,12 @@
 namespace brigade::image {
 namespace {
 
-using testing::soft_picture;
+using testing::smooth_image;
 
 TEST(Normalize, IsItsFormulaInBothLayouts) {
   for (const std::int64_t channels : {1, 2, 3, 4}) {
     for (const std::int64_t width : {1, 7, 64, 1100}) {
-      const Image image = soft_picture({5, width}, channels);
+      const Image image = smooth_image({5, width}, channels);
       NormalizeOptions options{.mean = kImageNetMean, .deviation = kImageNetDeviation};
       const auto first = normalize(image, options);
       options.layout = Layout::kChannelsLast;
@@ -37,7 +37,7 @@ TEST(Normalize, IsItsFormulaInBothLayouts) {
 
 TEST(Normalize, FlipsInTheSamePass) {
   for (const std::int64_t channels : {1, 3, 4}) {
-    const Image image = soft_picture({5, 600}, channels);
+    const Image image = smooth_image({5, 600}, channels);
     for (const Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
       NormalizeOptions options{.layout = layout};
       const auto expected = normalize(flip_horizontally(image), options);
@@ -48,7 +48,7 @@ TEST(Normalize, FlipsInTheSamePass) {
 }
 
 TEST(Normalize, TakesWindows) {
-  const Image image = soft_picture({20, 30}, 3);
+  const Image image = smooth_image({20, 30}, 3);
   const ImageView window = image.view().window({2, 3, 10, 20});
   EXPECT_EQ(normalize(window), normalize(Image(window)));
 }

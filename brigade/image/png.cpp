@@ -179,7 +179,7 @@ Image decode_png(std::string_view bytes, const PngDecodeOptions& options) {
   const Head head = read_head(guard);
   if (head.size.height * head.size.width > options.max_pixels) {
     throw Error(ErrorCode::kResourceExhausted,
-                str_cat("PNG: the picture of ", head.size, " has more pixels than the ",
+                str_cat("PNG: the image of ", head.size, " has more pixels than the ",
                         options.max_pixels, " that are allowed"));
   }
   const std::int64_t channels = options.channels == 0 ? stored_channels(head) : options.channels;
@@ -206,7 +206,7 @@ std::string encode_png(const ImageView& image) {
                                   PNG_COLOR_TYPE_RGB, PNG_COLOR_TYPE_RGB_ALPHA};
   check_argument(
       image.channels() >= 1 && image.channels() <= 4,
-      str_cat("encode_png: the picture has ", image.channels(), " channels; PNG holds 1 to 4"));
+      str_cat("encode_png: the image has ", image.channels(), " channels; PNG holds 1 to 4"));
   std::string text;
   Guard guard(Direction::kWrite);
   png_set_write_fn(guard.png(), &text, write_bytes, flush_bytes);

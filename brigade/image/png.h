@@ -17,16 +17,16 @@ struct PngDecodeOptions {
   std::int64_t max_pixels = kMaxPixels;
 };
 
-/// The picture in a PNG file of any kind: 1 to 16 bits, gray, palette or color, interlaced or not.
+/// The image in a PNG file of any kind: 1 to 16 bits, gray, palette or color, interlaced or not.
 /// Of 16 bits the upper 8 are kept. Bit for bit what tf.io.decode_png gives for uint8, but for
 /// alpha that is missing in a file of less than 8 bits, which there is 1, 3 or 15.
 ///
 /// Throws kDataLoss, with libpng's reason and the byte, if the file is broken or cut short;
-/// kResourceExhausted if the picture is larger than allowed; kInvalidArgument for other channels
+/// kResourceExhausted if the image is larger than allowed; kInvalidArgument for other channels
 /// than those named. Thread-safety: a pure function.
 Image decode_png(std::string_view bytes, const PngDecodeOptions& options = {});
 
-/// A PNG file of a picture with 1 to 4 channels. TensorFlow: tf.io.encode_png.
+/// A PNG file of an image with 1 to 4 channels. TensorFlow: tf.io.encode_png.
 std::string encode_png(const ImageView& image);
 
 }  // namespace brigade::image

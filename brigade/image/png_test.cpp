@@ -13,7 +13,7 @@ namespace {
 
 using testing::digest_of;
 using testing::golden_file;
-using testing::soft_picture;
+using testing::smooth_image;
 
 bool has_few_bits(const nlohmann::json& name) {
   return name == "palette" || name == "palette of 2 bits" || name == "1 bit";
@@ -25,13 +25,13 @@ TEST(DecodePng, GivesTheBitsOfTensorFlow) {
     const std::string file = testing::bytes_of(files.at(row.at("file")).get<std::string>());
     const std::int64_t channels = row.at("channels");
     const Image image = decode_png(file, {.channels = channels});
-    if (row.at("picture").is_null()) {  // TensorFlow has no 2 channels; nothing else is refused
+    if (row.at("image").is_null()) {  // TensorFlow has no 2 channels; nothing else is refused
       EXPECT_EQ(channels, 2) << row;
       EXPECT_EQ(image.channels(), 2);
     } else if (channels == 4 && has_few_bits(row.at("file"))) {
       EXPECT_EQ(image.at(5, 5, 3), 255) << row;
     } else {
-      EXPECT_EQ(digest_of(image), row.at("picture")) << row;
+      EXPECT_EQ(digest_of(image), row.at("image")) << row;
     }
   }
 }
@@ -74,7 +74,7 @@ TEST(DecodePng, TurnedBitsDoNoHarm) {
 
 TEST(EncodePng, ComesBackTheSame) {
   for (const std::int64_t channels : {1, 2, 3, 4}) {
-    const Image image = soft_picture({19, 23}, channels);
+    const Image image = smooth_image({19, 23}, channels);
     EXPECT_EQ(decode_png(encode_png(image)), image);
     const Window window{2, 3, 10, 11};
     EXPECT_EQ(decode_png(encode_png(image.view().window(window))),

@@ -8,7 +8,7 @@ namespace brigade::image {
 
 /// How values between pixels are found. All are those of tf.image.resize without antialias: pixel
 /// centers lie at half coordinates, and what would lie outside is left out. Only kArea averages
-/// over all pixels of a picture that is shrunk; the others sample it.
+/// over all pixels of an image that is shrunk; the others sample it.
 enum class Interpolation {
   kBilinear,       ///< From the two nearest pixels each way.
   kNearest,        ///< The nearest pixel.
@@ -27,10 +27,10 @@ std::string_view to_string(Interpolation interpolation);
 /// another name.
 Interpolation interpolation_of(std::string_view name);
 
-/// The picture at another size, each side stretched or shrunk on its own: values keep their scale
+/// The image at another size, each side stretched or shrunk on its own: values keep their scale
 /// (0 to 255 of an `Image`), and those of the cubic and Lanczos kinds may overshoot it. To keep the
 /// aspect ratio, resize a window of it (brigade/image/crop.h). Throws kInvalidArgument for a
-/// picture or size without pixels. TensorFlow: tf.image.resize.
+/// image or size without pixels. TensorFlow: tf.image.resize.
 /// Thread-safety: pure functions.
 FloatImage resize(const ImageView& image, const Size& size,
                   Interpolation interpolation = Interpolation::kBilinear);

@@ -9,24 +9,24 @@
 namespace brigade::image {
 namespace {
 
-using testing::picture_of;
-using testing::soft_picture;
+using testing::image_of;
+using testing::smooth_image;
 
 TEST(Resize, GivesTheValuesOfTensorFlow) {
-  const auto pictures = testing::golden("pictures");
+  const auto images = testing::golden("images");
   for (const auto& row : testing::golden("resize")) {
-    const auto picture = picture_of<std::uint8_t>(pictures.at(row.at("picture")));
+    const auto image = image_of<std::uint8_t>(images.at(row.at("image")));
     const Interpolation interpolation =
         interpolation_of(row.at("interpolation").get<std::string>());
-    const auto expected = picture_of<float>(row.at("result"));
-    const FloatImage result = resize(picture, expected.size(), interpolation);
+    const auto expected = image_of<float>(row.at("result"));
+    const FloatImage result = resize(image, expected.size(), interpolation);
     EXPECT_LE(testing::largest_difference(result.values(), expected.values()), 1e-4)
         << to_string(interpolation) << " to " << row.at("size");
   }
 }
 
 TEST(Resize, OfFloatsIsThatOfBytes) {
-  const Image image = soft_picture({20, 31}, 3);
+  const Image image = smooth_image({20, 31}, 3);
   FloatImage floats(image.size(), 3);
   std::copy(image.values().begin(), image.values().end(), floats.row(0));
   for (const auto interpolation : {Interpolation::kBilinear, Interpolation::kArea}) {
@@ -36,7 +36,7 @@ TEST(Resize, OfFloatsIsThatOfBytes) {
 
 TEST(Resize, TakesWindowsAndAnyNumberOfChannels) {
   for (const std::int64_t channels : {1, 2, 3, 4}) {
-    const Image image = soft_picture({20, 31}, channels);
+    const Image image = smooth_image({20, 31}, channels);
     const ImageView window = image.view().window({3, 4, 10, 20});
     EXPECT_EQ(resize(window, {7, 7}), resize(Image(window), {7, 7}));
     for (const auto interpolation : {Interpolation::kNearest, Interpolation::kBilinear,

@@ -28,7 +28,7 @@ std::string bytes_of(std::map<std::string, data::Feature, std::less<>> features)
   return data::serialize({std::move(features)});
 }
 
-/// A picture of two pixels that are `n`, the label n, and n words.
+/// An image of two pixels that are `n`, the label n, and n words.
 std::string record(std::int64_t n) {
   return bytes_of({{"image", BytesList{std::string(2, static_cast<char>(n))}},
                    {"label", Int64List{n}},

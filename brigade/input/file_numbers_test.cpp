@@ -11,7 +11,7 @@ namespace {
 using Numbers = std::vector<std::int64_t>;
 
 FileListPtr list_of(std::vector<io::Path> paths) {
-  return std::make_shared<const data::internal::FileList>(std::move(paths), "pictures");
+  return std::make_shared<const data::internal::FileList>(std::move(paths), "images");
 }
 
 Numbers walk(const data::Dataset<std::int64_t>& dataset, const data::IteratorOptions& options) {
@@ -25,7 +25,7 @@ TEST(FileNumbers, KeepTheContractOfSources) {
   const auto files = list_of({"a", "b", "c", "d", "e"});
   data::testing::expect_contract(file_numbers(files), Numbers{0, 1, 2, 3, 4});
   EXPECT_EQ(file_numbers(files).cardinality(), 5);
-  EXPECT_EQ(file_numbers(files).describe(), "pictures(a and 4 more)");
+  EXPECT_EQ(file_numbers(files).describe(), "images(a and 4 more)");
 }
 
 TEST(FileNumbers, AreSharedOutByFiles) {

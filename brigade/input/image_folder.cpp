@@ -61,7 +61,7 @@ std::pair<FolderIndex, FolderIndex> parts_of(const io::Path& directory,
                                            .labels = options.labels,
                                            .class_names = options.class_names,
                                            .follow_links = options.follow_links});
-  check_has_files(index, directory, "pictures");
+  check_has_files(index, directory, "images");
   check_labels(index, options.label_mode);
   if (options.shuffle == ShuffleFiles::kOn) {
     index = image::shuffled(std::move(index), options.seed.value_or(0));
@@ -69,10 +69,10 @@ std::pair<FolderIndex, FolderIndex> parts_of(const io::Path& directory,
   if (!options.subset) return {std::move(index), FolderIndex()};
   auto parts = image::split(index, *options.validation_split);
   if (*options.subset != Subset::kValidation) {
-    check_has_files(parts.first, directory, "pictures for training");
+    check_has_files(parts.first, directory, "images for training");
   }
   if (*options.subset != Subset::kTraining) {
-    check_has_files(parts.second, directory, "pictures for validation");
+    check_has_files(parts.second, directory, "images for validation");
   }
   if (*options.subset == Subset::kTraining) parts.second = {};
   if (*options.subset == Subset::kValidation) parts.first = std::exchange(parts.second, {});
@@ -82,7 +82,7 @@ std::pair<FolderIndex, FolderIndex> parts_of(const io::Path& directory,
 /// The numbers of the files and who loads them.
 struct Source {
   data::Dataset<std::int64_t> numbers;
-  std::shared_ptr<const internal::PictureLoader> loader;
+  std::shared_ptr<const internal::ImageLoader> loader;
   data::MapOptions map;
 };
 
@@ -95,7 +95,7 @@ Source source_of(const FolderIndex& index, const ImageFolderOptions& options,
     numbers = numbers.shuffle(
         data::ShuffleOptions{.buffer_size = numbers.cardinality(), .seed = options.seed});
   }
-  auto loader = std::make_shared<const internal::PictureLoader>(list, options);
+  auto loader = std::make_shared<const internal::ImageLoader>(list, options);
   data::MapOptions map{.parallelism = options.parallelism, .name = loader->describe()};
   return {std::move(numbers), std::move(loader), std::move(map)};
 }
@@ -161,7 +161,7 @@ ImageFolder<T> folder_of(const io::Path& directory, const ImageFolderOptions& op
 
 void check_has_labels(const ImageFolderOptions& options) {
   check_argument(options.labels_from != image::LabelSource::kNone,
-                 "A labeled dataset needs labels; for pictures alone call images_from_directory");
+                 "A labeled dataset needs labels; for images alone call images_from_directory");
 }
 
 }  // namespace

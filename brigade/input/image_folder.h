@@ -19,7 +19,7 @@
 
 namespace brigade::input {
 
-/// How batches of pictures hold their labels.
+/// How batches of images hold their labels.
 enum class LabelMode {
   kInt,          ///< int64 [N]
   kCategorical,  ///< float32 [N, classes], 1 at the label
@@ -33,7 +33,7 @@ enum class Subset { kTraining, kValidation, kBoth };
 
 enum class ShuffleFiles { kOn, kOff };
 
-/// What happens to pictures of another shape than `image_size`.
+/// What happens to images of another shape than `image_size`.
 enum class AspectRatio {
   kStretch,  ///< Both sides are resized, each by its own factor.
   kCrop,     ///< The largest part in the middle that has the shape is resized.
@@ -76,7 +76,7 @@ struct ImageFolderOptions {
   std::shared_ptr<const io::FileSystem> files{};
 };
 
-/// A folder of pictures as a dataset.
+/// A folder of images as a dataset.
 template <class T>
 struct ImageFolder {
   data::Dataset<T> dataset;
@@ -88,7 +88,7 @@ struct ImageFolder {
   std::vector<io::Path> validation_file_paths{};
 };
 
-/// The pictures in the folders of a folder, each folder a class:
+/// The images in the folders of a folder, each folder a class:
 ///
 ///   pets/cats/1.jpg  pets/cats/2.jpg  pets/dogs/1.jpg ...
 ///
@@ -100,7 +100,7 @@ struct ImageFolder {
 /// file that cannot be read or decoded is an element that fails, with the file named. Workers can
 /// share the dataset out by files.
 ///
-/// Throws as `image::index_folder`, and kInvalidArgument if there are no pictures, for subsets
+/// Throws as `image::index_folder`, and kInvalidArgument if there are no images, for subsets
 /// without a split (or the other way, or shuffled without a seed), for kBinary without exactly two
 /// classes, and for labels that the label mode cannot hold.
 /// TensorFlow counterpart: keras.utils.image_dataset_from_directory.
@@ -112,7 +112,7 @@ ImageFolder<LabeledBatch> image_dataset_from_directory(const io::Path& directory
 ImageFolder<LabeledExample> image_examples_from_directory(const io::Path& directory,
                                                           const ImageFolderOptions& options = {});
 
-/// Batches of pictures without labels: all in the folder and below. TensorFlow: labels=None.
+/// Batches of images without labels: all in the folder and below. TensorFlow: labels=None.
 ImageFolder<at::Tensor> images_from_directory(const io::Path& directory,
                                               ImageFolderOptions options = {});
 

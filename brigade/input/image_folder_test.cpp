@@ -20,7 +20,7 @@
 namespace brigade::input {
 namespace {
 
-using image::testing::soft_picture;
+using image::testing::smooth_image;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -29,10 +29,10 @@ class ImageFolderTest : public ::testing::Test {
  protected:
   ImageFolderTest() {
     for (const char* name : {"cats/1.jpg", "cats/2.jpg", "cats/3.jpg"}) {
-      add(name, image::encode_jpeg(soft_picture({40, 60}, 3)));
+      add(name, image::encode_jpeg(smooth_image({40, 60}, 3)));
     }
     for (const char* name : {"dogs/1.png", "dogs/2.png"}) {
-      add(name, image::encode_png(soft_picture({30, 20}, 3)));
+      add(name, image::encode_png(smooth_image({30, 20}, 3)));
     }
   }
   void add(const std::string& name, const std::string& bytes) {
@@ -75,7 +75,7 @@ std::vector<std::int64_t> labels_of(const data::Dataset<LabeledExample>& dataset
   return labels;
 }
 
-TEST_F(ImageFolderTest, GivesBatchesOfResizedPicturesWithTheirLabels) {
+TEST_F(ImageFolderTest, GivesBatchesOfResizedImagesWithTheirLabels) {
   auto wanted = options();
   wanted.batch_size = 4;
   const auto pets = image_dataset_from_directory("/pets", wanted);
@@ -166,7 +166,7 @@ TEST_F(ImageFolderTest, SplitsOffValidationWithTheSameSeed) {
   EXPECT_EQ(validation.file_paths, both.validation_file_paths);
   EXPECT_TRUE(at::equal(walk(validation.dataset)[0].features, walk(*both.validation)[0].features));
   wanted.validation_split = 0.1;
-  EXPECT_THAT(message(wanted), HasSubstr("no pictures for validation"));
+  EXPECT_THAT(message(wanted), HasSubstr("no images for validation"));
 }
 
 TEST_F(ImageFolderTest, ABrokenFileFailsInItsPlaceWithItsName) {
@@ -201,7 +201,7 @@ TEST_F(ImageFolderTest, GoesOnWhereItWasSaved) {
   EXPECT_TRUE(at::equal(other.next()->features, expected->features));
 }
 
-TEST_F(ImageFolderTest, WithoutLabelsGivesPictures) {
+TEST_F(ImageFolderTest, WithoutLabelsGivesImages) {
   auto wanted = options();
   wanted.batch_size = 3;
   const auto pets = images_from_directory("/pets", wanted);

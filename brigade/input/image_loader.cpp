@@ -17,7 +17,7 @@ namespace {
 
 using base::str_cat;
 
-constexpr std::uint64_t kMostBytesOfAPicture = std::uint64_t{1} << 30;
+constexpr std::uint64_t kMaxImageBytes = std::uint64_t{1} << 30;
 
 std::int64_t channels_of(ColorMode mode) {
   switch (mode) {
@@ -33,21 +33,21 @@ std::int64_t channels_of(ColorMode mode) {
 
 }  // namespace
 
-PictureLoader::PictureLoader(FileListPtr list, const ImageFolderOptions& options)
+ImageLoader::ImageLoader(FileListPtr list, const ImageFolderOptions& options)
     : list_(std::move(list)),
       options_(options),
       files_(options.files ? options.files : io::posix_file_system()) {}
 
-at::Tensor PictureLoader::load(std::int64_t number) const {
+at::Tensor ImageLoader::load(std::int64_t number) const {
   const auto file = static_cast<std::uint64_t>(number);
   try {
-    return tensor_of(decode(io::read_at_most(*files_, (*list_)[file], kMostBytesOfAPicture)));
+    return tensor_of(decode(io::read_at_most(*files_, (*list_)[file], kMaxImageBytes)));
   } catch (...) {
     list_->rethrow_in(file);
   }
 }
 
-std::string PictureLoader::describe() const {
+std::string ImageLoader::describe() const {
   const std::string crop = options_.aspect_ratio == AspectRatio::kCrop ? ", cropped" : "";
   const std::string scaled = options_.jpeg_decoding == JpegDecoding::kScaled ? ", scaled" : "";
   return str_cat("load_picture(", channels_of(options_.color_mode), " channels, ",
@@ -55,7 +55,7 @@ std::string PictureLoader::describe() const {
                  options_.layout, ")");
 }
 
-image::Image PictureLoader::decode(const std::string& bytes) const {
+image::Image ImageLoader::decode(const std::string& bytes) const {
   const std::int64_t channels = channels_of(options_.color_mode);
   if (options_.jpeg_decoding == JpegDecoding::kScaled &&
       image::format_of(bytes) == image::Format::kJpeg) {
@@ -65,7 +65,7 @@ image::Image PictureLoader::decode(const std::string& bytes) const {
   return image::decode_image(bytes, {.channels = channels});
 }
 
-std::int64_t PictureLoader::largest_ratio(const image::Size& stored) const {
+std::int64_t ImageLoader::largest_ratio(const image::Size& stored) const {
   const image::Size& wanted = options_.image_size;
   std::int64_t ratio = 8;
   while (ratio > 1 &&
@@ -75,17 +75,17 @@ std::int64_t PictureLoader::largest_ratio(const image::Size& stored) const {
   return ratio;
 }
 
-at::Tensor PictureLoader::tensor_of(const image::Image& picture) const {
+at::Tensor ImageLoader::tensor_of(const image::Image& image) const {
   const image::Size& size = options_.image_size;
   const image::ImageView part =
       options_.aspect_ratio == AspectRatio::kCrop
-          ? picture.view().window(image::window_of_aspect(picture.size(), size))
-          : picture.view();
+          ? image.view().window(image::window_of_aspect(image.size(), size))
+          : image.view();
   const image::FloatImage resized = image::resize(part, size, options_.interpolation);
   const bool is_first = options_.layout == image::Layout::kChannelsFirst;
   at::Tensor tensor = is_first
-                          ? at::empty({picture.channels(), size.height, size.width}, at::kFloat)
-                          : at::empty({size.height, size.width, picture.channels()}, at::kFloat);
+                          ? at::empty({image.channels(), size.height, size.width}, at::kFloat)
+                          : at::empty({size.height, size.width, image.channels()}, at::kFloat);
   auto* values = tensor.mutable_data_ptr<float>();
   if (is_first) {
     image::to_channels_first(resized, {values, static_cast<std::size_t>(tensor.numel())});

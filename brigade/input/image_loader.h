@@ -15,9 +15,9 @@ namespace brigade::input::internal {
 /// Reads the files of a list as tensors of one size. Not for others.
 ///
 /// Thread-safety: immutable.
-class PictureLoader {
+class ImageLoader {
  public:
-  PictureLoader(FileListPtr list, const ImageFolderOptions& options);
+  ImageLoader(FileListPtr list, const ImageFolderOptions& options);
 
   /// File `number` of the list. Errors name it.
   at::Tensor load(std::int64_t number) const;
@@ -27,7 +27,7 @@ class PictureLoader {
  private:
   image::Image decode(const std::string& bytes) const;
   std::int64_t largest_ratio(const image::Size& stored) const;
-  at::Tensor tensor_of(const image::Image& picture) const;
+  at::Tensor tensor_of(const image::Image& image) const;
 
   FileListPtr list_;
   ImageFolderOptions options_;

@@ -50,7 +50,7 @@ std::int64_t largest_of(at::ScalarType dtype) {
     default:
       throw Error(ErrorCode::kInvalidArgument,
                   str_cat("convert_image_dtype: ", at::toString(dtype),
-                          " is no dtype of pictures; uint8, int8, int16, int32 and floats are"));
+                          " is no dtype of images; uint8, int8, int16, int32 and floats are"));
   }
 }
 
@@ -59,17 +59,17 @@ at::Tensor limited(const at::Tensor& values, at::ScalarType dtype) {
   return values.clamp(dtype == at::kByte ? 0 : -largest - 1, largest).to(dtype);
 }
 
-at::Tensor between_integers(const at::Tensor& pictures, at::ScalarType dtype) {
-  const std::int64_t from = largest_of(pictures.scalar_type()) + 1;
+at::Tensor between_integers(const at::Tensor& images, at::ScalarType dtype) {
+  const std::int64_t from = largest_of(images.scalar_type()) + 1;
   const std::int64_t to = largest_of(dtype) + 1;
-  const at::Tensor wide = pictures.to(at::kLong);
+  const at::Tensor wide = images.to(at::kLong);
   return limited(from > to ? wide.floor_divide(from / to) : wide.mul(to / from), dtype);
 }
 
 /// In float64 where float32 cannot tell the largest integers apart.
-at::Tensor to_integers(const at::Tensor& pictures, at::ScalarType dtype) {
+at::Tensor to_integers(const at::Tensor& images, at::ScalarType dtype) {
   const double scale = static_cast<double>(largest_of(dtype)) + 0.5;
-  const at::Tensor exact = dtype == at::kInt ? pictures.to(at::kDouble) : pictures.to(at::kFloat);
+  const at::Tensor exact = dtype == at::kInt ? images.to(at::kDouble) : images.to(at::kFloat);
   return limited(exact.mul(scale).trunc(), dtype);
 }
 
@@ -77,32 +77,32 @@ void warn_about_floats() {
   static std::once_flag said;
   std::call_once(said, [] {
     base::log_warning(
-        "convert_image_dtype: the picture is of floats already, so its values stay as they are; if "
+        "convert_image_dtype: the image is of floats already, so its values stay as they are; if "
         "they are 0 to 255, divide them by 255 (said once)");
   });
 }
 
 }  // namespace
 
-at::Tensor to_tensor(const image::ImageView& picture, image::Layout layout) {
+at::Tensor to_tensor(const image::ImageView& image, image::Layout layout) {
   at::AutoDispatchBelowADInplaceOrView no_autograd;
-  at::Tensor tensor = at::empty({picture.height(), picture.width(), picture.channels()}, at::kByte);
+  at::Tensor tensor = at::empty({image.height(), image.width(), image.channels()}, at::kByte);
   auto* to = tensor.mutable_data_ptr<std::uint8_t>();
-  for (std::int64_t y = 0; y < picture.height(); ++y) {
-    to = std::copy_n(picture.row(y), picture.row_values(), to);
+  for (std::int64_t y = 0; y < image.height(); ++y) {
+    to = std::copy_n(image.row(y), image.row_values(), to);
   }
   if (layout == image::Layout::kChannelsLast) return tensor;
   return tensor.permute({2, 0, 1}).contiguous();
 }
 
-at::Tensor normalize(const image::ImageView& picture, const image::NormalizeOptions& options) {
+at::Tensor normalize(const image::ImageView& image, const image::NormalizeOptions& options) {
   at::AutoDispatchBelowADInplaceOrView no_autograd;
-  const std::int64_t height = picture.height();
-  const std::int64_t width = picture.width();
+  const std::int64_t height = image.height();
+  const std::int64_t width = image.width();
   at::Tensor tensor = options.layout == image::Layout::kChannelsFirst
-                          ? at::empty({picture.channels(), height, width}, at::kFloat)
-                          : at::empty({height, width, picture.channels()}, at::kFloat);
-  image::normalize(picture, options, values_of<float>(tensor));
+                          ? at::empty({image.channels(), height, width}, at::kFloat)
+                          : at::empty({height, width, image.channels()}, at::kFloat);
+  image::normalize(image, options, values_of<float>(tensor));
   return tensor;
 }
 
@@ -111,19 +111,19 @@ at::Tensor decode_to_tensor(std::string_view bytes, const image::DecodeOptions& 
   return to_tensor(image::decode_image(bytes, options), layout);
 }
 
-at::Tensor resize_pictures(const at::Tensor& pictures, const image::Size& size,
+at::Tensor resize_images(const at::Tensor& images, const image::Size& size,
                            image::Interpolation interpolation) {
   check_argument(
-      pictures.defined() && pictures.dim() >= 2 && pictures.device().is_cpu(),
-      "resize_pictures: pictures are a tensor on the CPU with two dimensions or more, height and "
+      images.defined() && images.dim() >= 2 && images.device().is_cpu(),
+      "resize_images: images are a tensor on the CPU with two dimensions or more, height and "
       "width last");
   at::AutoDispatchBelowADInplaceOrView no_autograd;
-  const at::Tensor from = pictures.contiguous();
+  const at::Tensor from = images.contiguous();
   std::vector<std::int64_t> shape = from.sizes().vec();
   shape[shape.size() - 2] = size.height;
   shape[shape.size() - 1] = size.width;
   check_argument(size.height > 0 && size.width > 0 && from.numel() > 0,
-                 str_cat("resize_pictures: pictures of ", base::join(from.sizes(), " x "), " to ",
+                 str_cat("resize_images: images of ", base::join(from.sizes(), " x "), " to ",
                          size, "; both must have pixels"));
   at::Tensor to = at::empty(shape, at::kFloat);
   if (from.scalar_type() == at::kByte) {
@@ -132,26 +132,26 @@ at::Tensor resize_pictures(const at::Tensor& pictures, const image::Size& size,
     resize_planes<float>(from, size, interpolation, to);
   } else {
     throw Error(ErrorCode::kInvalidArgument,
-                str_cat("resize_pictures: the pictures' dtype is ",
+                str_cat("resize_images: the images' dtype is ",
                         at::toString(from.scalar_type()), "; it must be uint8 or float32"));
   }
   return to;
 }
 
-at::Tensor convert_image_dtype(const at::Tensor& pictures, at::ScalarType dtype) {
-  check_argument(pictures.defined(), "convert_image_dtype: the tensor is undefined");
+at::Tensor convert_image_dtype(const at::Tensor& images, at::ScalarType dtype) {
+  check_argument(images.defined(), "convert_image_dtype: the tensor is undefined");
   at::AutoDispatchBelowADInplaceOrView no_autograd;
-  const bool from_floats = pictures.is_floating_point();
+  const bool from_floats = images.is_floating_point();
   const bool to_floats = at::isFloatingType(dtype);
   if (from_floats && to_floats) {
     warn_about_floats();
-    return pictures.to(dtype);
+    return images.to(dtype);
   }
-  if (pictures.scalar_type() == dtype) return pictures;
-  if (from_floats) return to_integers(pictures, dtype);
-  if (!to_floats) return between_integers(pictures, dtype);
-  const auto largest = static_cast<double>(largest_of(pictures.scalar_type()));
-  return pictures.to(dtype).mul(1 / largest);
+  if (images.scalar_type() == dtype) return images;
+  if (from_floats) return to_integers(images, dtype);
+  if (!to_floats) return between_integers(images, dtype);
+  const auto largest = static_cast<double>(largest_of(images.scalar_type()));
+  return images.to(dtype).mul(1 / largest);
 }
 
 }  // namespace brigade::input

@@ -15,7 +15,7 @@ namespace brigade::input {
 namespace {
 
 using image::Layout;
-using image::testing::soft_picture;
+using image::testing::smooth_image;
 using image::testing::values_of;
 
 template <class T>
@@ -24,22 +24,22 @@ at::Tensor tensor_of(const nlohmann::json& array) {
 }
 
 TEST(ImageTensor, HasEitherLayout) {
-  const image::Image picture = soft_picture({4, 5}, 3);
-  const at::Tensor first = to_tensor(picture);
-  const at::Tensor last = to_tensor(picture, Layout::kChannelsLast);
+  const image::Image image = smooth_image({4, 5}, 3);
+  const at::Tensor first = to_tensor(image);
+  const at::Tensor last = to_tensor(image, Layout::kChannelsLast);
   EXPECT_EQ(first.sizes(), (at::IntArrayRef{3, 4, 5}));
   EXPECT_TRUE(first.is_contiguous());
-  EXPECT_EQ(last[1][2][2].item<int>(), picture.at(1, 2, 2));
+  EXPECT_EQ(last[1][2][2].item<int>(), image.at(1, 2, 2));
   EXPECT_TRUE(at::equal(first.permute({1, 2, 0}), last));
 }
 
 TEST(ImageTensor, NormalizesInOnePass) {
-  const image::Image picture = soft_picture({4, 5}, 3);
+  const image::Image image = smooth_image({4, 5}, 3);
   const at::Tensor tensor =
-      input::normalize(picture, {.mean = {0.5F, 0.5F, 0.5F, 0}, .deviation = {2, 2, 2, 1}});
-  const at::Tensor expected = (to_tensor(picture).to(at::kFloat) / 255 - 0.5) / 2;
+      input::normalize(image, {.mean = {0.5F, 0.5F, 0.5F, 0}, .deviation = {2, 2, 2, 1}});
+  const at::Tensor expected = (to_tensor(image).to(at::kFloat) / 255 - 0.5) / 2;
   EXPECT_TRUE(at::allclose(tensor, expected));
-  EXPECT_EQ(input::normalize(picture, {.layout = Layout::kChannelsLast}).sizes(),
+  EXPECT_EQ(input::normalize(image, {.layout = Layout::kChannelsLast}).sizes(),
             (at::IntArrayRef{4, 5, 3}));
 }
 
@@ -51,16 +51,16 @@ TEST(ImageTensor, DecodesFiles) {
 }
 
 TEST(ImageTensor, ResizesEachPlane) {
-  const image::Image picture = soft_picture({20, 30}, 3);
-  const auto resized = image::resize(picture, {7, 9});
-  const at::Tensor bytes = to_tensor(picture).unsqueeze(0);
-  const at::Tensor small = resize_pictures(bytes, {7, 9});
+  const image::Image image = smooth_image({20, 30}, 3);
+  const auto resized = image::resize(image, {7, 9});
+  const at::Tensor bytes = to_tensor(image).unsqueeze(0);
+  const at::Tensor small = resize_images(bytes, {7, 9});
   ASSERT_EQ(small.sizes(), (at::IntArrayRef{1, 3, 7, 9}));
   EXPECT_FLOAT_EQ(small[0][2][3][4].item<float>(), resized.at(3, 4, 2));
-  EXPECT_TRUE(at::equal(resize_pictures(bytes.to(at::kFloat), {7, 9}), small));
-  EXPECT_THROW(resize_pictures(bytes.to(at::kLong), {7, 9}), Error);
-  EXPECT_THROW(resize_pictures(bytes, {0, 9}), Error);
-  EXPECT_THROW(resize_pictures(at::arange(4), {2, 2}), Error);
+  EXPECT_TRUE(at::equal(resize_images(bytes.to(at::kFloat), {7, 9}), small));
+  EXPECT_THROW(resize_images(bytes.to(at::kLong), {7, 9}), Error);
+  EXPECT_THROW(resize_images(bytes, {0, 9}), Error);
+  EXPECT_THROW(resize_images(at::arange(4), {2, 2}), Error);
 }
 
 TEST(ConvertImageDtype, GivesTheValuesOfTensorFlow) {
@@ -88,7 +88,7 @@ TEST(ConvertImageDtype, LeavesFloatsAloneAndWarnsOnce) {
   EXPECT_EQ(warnings, 1);
 }
 
-TEST(ConvertImageDtype, RefusesWhatIsNoPicture) {
+TEST(ConvertImageDtype, RefusesWhatIsNoImage) {
   EXPECT_THROW(convert_image_dtype(at::arange(3), at::kFloat), Error);
   EXPECT_THROW(convert_image_dtype(at::ones({2}), at::kBool), Error);
 }

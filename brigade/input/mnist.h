@@ -18,7 +18,7 @@ std::string_view to_string(Split split);
 /// Where Debian's package dataset-fashion-mnist puts its files.
 inline constexpr const char* kFashionMnistDirectory = "/usr/share/datasets/fashion-mnist";
 
-/// Fashion-MNIST: pictures of clothes in ten classes. Each example has float features [1, 28, 28]
+/// Fashion-MNIST: images of clothes in ten classes. Each example has float features [1, 28, 28]
 /// in [0, 1] and a label 0 to 9; all are converted once, here, and stay in memory (188 MB for the
 /// training split).
 ///

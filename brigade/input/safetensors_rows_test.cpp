@@ -68,9 +68,9 @@ TEST(FromSafetensors, GoesOnWhereItWasSaved) {
 
 TEST(FromSafetensors, NamesWhatIsThere) {
   const Error error =
-      error_of([] { from_safetensors(kPath, "pictures", files_with(file_content())); });
+      error_of([] { from_safetensors(kPath, "images", files_with(file_content())); });
   EXPECT_EQ(error.code(), ErrorCode::kNotFound);
-  EXPECT_STREQ(error.what(), "There is no tensor 'pictures'; there are: labels, features, scale.");
+  EXPECT_STREQ(error.what(), "There is no tensor 'images'; there are: labels, features, scale.");
 }
 
 TEST(FromSafetensors, RefusesScalarsAndLabelsOfAnotherNumberOrKind) {

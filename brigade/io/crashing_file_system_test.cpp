@@ -39,12 +39,12 @@ void fill(CrashingFileSystem& files) {
 
 /// What `look` says of all that a crash may leave.
 template <class Look>
-auto every_outcome(const CrashingFileSystem& files, Look look) {
-  std::set<decltype(look(files))> outcomes;
+auto every_result(const CrashingFileSystem& files, Look look) {
+  std::set<decltype(look(files))> results;
   for (int seed = 0; seed < kSeeds; ++seed) {
-    outcomes.insert(look(*files.crash(drawn(static_cast<std::uint64_t>(seed)))));
+    results.insert(look(*files.crash(drawn(static_cast<std::uint64_t>(seed)))));
   }
-  return outcomes;
+  return results;
 }
 
 std::string names(const FileSystem& files) {
@@ -56,8 +56,8 @@ std::string names(const FileSystem& files) {
 TEST(CrashingFileSystem, KeepsWhatIsSyncedInEveryCrash) {
   CrashingFileSystem files;
   fill(files);
-  const auto outcomes = every_outcome(files, [](const auto& f) { return f.read("/run/a"); });
-  EXPECT_EQ(outcomes, (std::set<std::string>{"old"}));
+  const auto results = every_result(files, [](const auto& f) { return f.read("/run/a"); });
+  EXPECT_EQ(results, (std::set<std::string>{"old"}));
   EXPECT_EQ(files.crash(kAllLost)->read("/run/a"), "old");
 }
 
@@ -84,7 +84,7 @@ TEST(CrashingFileSystem, ARenameIsThereAsAWholeOrNotAtAll) {
   CrashingFileSystem files;
   fill(files);
   files.rename("/run/a", "/run/b");
-  EXPECT_EQ(every_outcome(files, names), (std::set<std::string>{"a", "b"}));
+  EXPECT_EQ(every_result(files, names), (std::set<std::string>{"a", "b"}));
 }
 
 TEST(CrashingFileSystem, ChangesOfAFolderSurviveInAnyCombination) {
@@ -93,7 +93,7 @@ TEST(CrashingFileSystem, ChangesOfAFolderSurviveInAnyCombination) {
   write(files, "/run/b", "");
   write(files, "/run/c", "");
   files.remove("/run/a");
-  EXPECT_EQ(every_outcome(files, names),
+  EXPECT_EQ(every_result(files, names),
             (std::set<std::string>{"", "a", "ab", "abc", "ac", "b", "bc", "c"}));
 }
 
@@ -103,15 +103,15 @@ TEST(CrashingFileSystem, TearsContentBySectorsAndBySize) {
   const std::string text = std::string(512, 'x') + std::string(512, 'y') + "zz";
   write(files, "/run/b", text);
   files.sync_directory("/run");
-  const auto outcomes = every_outcome(files, [](const auto& f) { return f.read("/run/b"); });
-  EXPECT_TRUE(outcomes.contains(""));
-  EXPECT_TRUE(outcomes.contains(text));
+  const auto results = every_result(files, [](const auto& f) { return f.read("/run/b"); });
+  EXPECT_TRUE(results.contains(""));
+  EXPECT_TRUE(results.contains(text));
   const std::string hole(512, '\0');
-  EXPECT_TRUE(outcomes.contains(hole + std::string(512, 'y') + "zz"));
-  EXPECT_TRUE(std::any_of(outcomes.begin(), outcomes.end(), [&](const std::string& each) {
+  EXPECT_TRUE(results.contains(hole + std::string(512, 'y') + "zz"));
+  EXPECT_TRUE(std::any_of(results.begin(), results.end(), [&](const std::string& each) {
     return !each.empty() && each.size() < 512 && text.starts_with(each);
   }));
-  for (const std::string& each : outcomes) EXPECT_LE(each.size(), text.size());
+  for (const std::string& each : results) EXPECT_LE(each.size(), text.size());
 }
 
 TEST(CrashingFileSystem, OverwritingMixesOldSectorsWithNewOnes) {
@@ -119,9 +119,9 @@ TEST(CrashingFileSystem, OverwritingMixesOldSectorsWithNewOnes) {
   fill(files);
   write(files, "/run/a", std::string(1024, 'o'), Sync::kYes);
   write(files, "/run/a", std::string(1024, 'n'));
-  const auto outcomes = every_outcome(files, [](const auto& f) { return f.read("/run/a"); });
-  EXPECT_TRUE(outcomes.contains(std::string(512, 'o') + std::string(512, 'n')));
-  EXPECT_TRUE(outcomes.contains(""));
+  const auto results = every_result(files, [](const auto& f) { return f.read("/run/a"); });
+  EXPECT_TRUE(results.contains(std::string(512, 'o') + std::string(512, 'n')));
+  EXPECT_TRUE(results.contains(""));
 }
 
 TEST(CrashingFileSystem, TheSameSeedLeavesTheSame) {
@@ -137,7 +137,7 @@ TEST(CrashingFileSystem, AnAtomicWriteIsOldOrNewWhereverTheMachineStops) {
   CrashingFileSystem files;
   fill(files);
   atomic_write(files, "/run/a", "new");
-  EXPECT_EQ(every_outcome(files, [](const auto& f) { return f.read("/run/a"); }),
+  EXPECT_EQ(every_result(files, [](const auto& f) { return f.read("/run/a"); }),
             (std::set<std::string>{"new"}));
 }
 

@@ -13,7 +13,7 @@ bool is_folder(const std::optional<FileInfo>& info) {
 class NamedFolder final : public HeldFolder {
  public:
   NamedFolder(const FileSystem& files, Path path) : files_(files), path_(std::move(path)) {}
-  bool is_in_place() const override { return is_folder(files_.info(path_)); }
+  bool is_unchanged() const override { return is_folder(files_.info(path_)); }
 
  private:
   const FileSystem& files_;

@@ -81,7 +81,7 @@ class HeldFolder {
   virtual ~HeldFolder() = default;
   /// Whether its path still leads to it: false once it was removed, renamed, replaced, or its file
   /// system unmounted. Throws as `FileSystem::info` if that cannot be told.
-  virtual bool is_in_place() const = 0;
+  virtual bool is_unchanged() const = 0;
 };
 
 /// Files and folders behind one object, so that tests can run in memory, drop what was not synced,

@@ -47,25 +47,25 @@ ErrorCode code_of(const std::function<void()>& call, const Path& named) {
 }
 
 /// A folder of its own in a file system, gone afterwards.
-struct Place {
+struct TestedFileSystem {
   std::shared_ptr<FileSystem> files;
   Path root;
 };
 
-Place posix_place() {
+TestedFileSystem posix_under_test() {
   std::string pattern = (std::filesystem::temp_directory_path() / "brigade-io-XXXXXX").string();
   if (::mkdtemp(pattern.data()) == nullptr) throw Error(ErrorCode::kUnavailable, pattern);
   return {posix_file_system(), pattern};
 }
 
-Place memory_place() {
+TestedFileSystem memory_under_test() {
   auto files = std::make_shared<MemoryFileSystem>();
   files->create_directories("/root");
   return {files, "/root"};
 }
 
 /// What every file system must do.
-class FileSystemContract : public testing::TestWithParam<Place (*)()> {
+class FileSystemContract : public testing::TestWithParam<TestedFileSystem (*)()> {
  protected:
   ~FileSystemContract() override {
     std::error_code ignored;
@@ -73,13 +73,13 @@ class FileSystemContract : public testing::TestWithParam<Place (*)()> {
   }
   Path at(std::string_view name) const { return root_ / name; }
 
-  Place place_ = GetParam()();
-  FileSystem& files_ = *place_.files;
-  Path root_ = place_.root;
+  TestedFileSystem tested_ = GetParam()();
+  FileSystem& files_ = *tested_.files;
+  Path root_ = tested_.root;
 };
 
-INSTANTIATE_TEST_SUITE_P(Posix, FileSystemContract, testing::Values(posix_place));
-INSTANTIATE_TEST_SUITE_P(Memory, FileSystemContract, testing::Values(memory_place));
+INSTANTIATE_TEST_SUITE_P(Posix, FileSystemContract, testing::Values(posix_under_test));
+INSTANTIATE_TEST_SUITE_P(Memory, FileSystemContract, testing::Values(memory_under_test));
 
 TEST_P(FileSystemContract, ReadsWhatWasWritten) {
   const std::string binary("a\0b\n\xff", 5);
@@ -228,11 +228,11 @@ TEST_P(FileSystemContract, RemovesTheFilesThatAreAskedFor) {
 TEST_P(FileSystemContract, HoldsAFolderAsLongAsItIsThere) {
   files_.create_directories(at("folder"));
   const auto held = files_.hold(at("folder"));
-  EXPECT_TRUE(held->is_in_place());
+  EXPECT_TRUE(held->is_unchanged());
   files_.rename(at("folder"), at("moved"));
-  EXPECT_FALSE(held->is_in_place());
+  EXPECT_FALSE(held->is_unchanged());
   files_.rename(at("moved"), at("folder"));
-  EXPECT_TRUE(held->is_in_place());
+  EXPECT_TRUE(held->is_unchanged());
   EXPECT_EQ(code_of([&] { files_.hold(at("none")); }, at("none")), ErrorCode::kNotFound);
 }
 
@@ -240,15 +240,15 @@ class PosixFileSystem : public testing::Test {
  protected:
   ~PosixFileSystem() override {
     std::error_code ignored;
-    std::filesystem::remove_all(place_.root, ignored);
+    std::filesystem::remove_all(tested_.root, ignored);
   }
-  Place place_ = posix_place();
-  FileSystem& files_ = *place_.files;
+  TestedFileSystem tested_ = posix_under_test();
+  FileSystem& files_ = *tested_.files;
 };
 
 TEST_F(PosixFileSystem, SaysWhyAndWhatToDo) {
   try {
-    files_.read(place_.root / "missing");
+    files_.read(tested_.root / "missing");
     FAIL() << "did not throw";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("cannot read"));
@@ -258,8 +258,8 @@ TEST_F(PosixFileSystem, SaysWhyAndWhatToDo) {
 }
 
 TEST_F(PosixFileSystem, AFileInThePathIsAnInvalidArgument) {
-  write_file(files_, place_.root / "file", "x");
-  const Path below = place_.root / "file" / "x";
+  write_file(files_, tested_.root / "file", "x");
+  const Path below = tested_.root / "file" / "x";
   EXPECT_EQ(code_of([&] { files_.read(below); }, below), ErrorCode::kInvalidArgument);
   EXPECT_FALSE(files_.exists(below));
 }
@@ -273,7 +273,7 @@ TEST_F(PosixFileSystem, AFullDeviceIsResourceExhausted) {
 
 // Opening one for reading would wait until somebody writes, and the other way round.
 TEST_F(PosixFileSystem, ANamedPipeIsRefusedWithoutWaiting) {
-  const Path pipe = place_.root / "pipe";
+  const Path pipe = tested_.root / "pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   for (const std::function<void()>& call :
        std::vector<std::function<void()>>{[&] { files_.read(pipe); }, [&] { files_.open(pipe); },
@@ -287,7 +287,7 @@ TEST_F(PosixFileSystem, ANamedPipeIsRefusedWithoutWaiting) {
 }
 
 TEST_F(PosixFileSystem, DevicesAndSocketsAreNotRead) {
-  const Path socket_path = place_.root / "socket";
+  const Path socket_path = tested_.root / "socket";
   sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
   ASSERT_LT(socket_path.string().size(), sizeof address.sun_path);
   std::strcpy(address.sun_path, socket_path.c_str());
@@ -304,7 +304,7 @@ TEST_F(PosixFileSystem, AFileThatNoMemoryCanHoldIsAnError) {
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
   GTEST_SKIP() << "sanitizers end the program where memory is refused";
 #endif
-  const Path path = place_.root / "sparse";
+  const Path path = tested_.root / "sparse";
   write_file(files_, path, "x");
   std::error_code error;
   std::filesystem::resize_file(path, std::uintmax_t{1} << 43, error);  // takes no disk
@@ -315,30 +315,30 @@ TEST_F(PosixFileSystem, AFileThatNoMemoryCanHoldIsAnError) {
 TEST_F(PosixFileSystem, AForbiddenFolderIsPermissionDenied) {
   if (::geteuid() == 0) GTEST_SKIP() << "root may do everything";
   std::filesystem::permissions(
-      place_.root, std::filesystem::perms::owner_read | std::filesystem::perms::owner_exec);
-  const Path file = place_.root / "file";
+      tested_.root, std::filesystem::perms::owner_read | std::filesystem::perms::owner_exec);
+  const Path file = tested_.root / "file";
   EXPECT_EQ(code_of([&] { files_.create(file, CreateMode::kTruncate); }, file),
             ErrorCode::kPermissionDenied);
-  std::filesystem::permissions(place_.root, std::filesystem::perms::owner_all);
+  std::filesystem::permissions(tested_.root, std::filesystem::perms::owner_all);
 }
 
 TEST_F(PosixFileSystem, KnowsAFolderFromOneThatTookItsPlace) {
-  const Path folder = place_.root / "folder";
+  const Path folder = tested_.root / "folder";
   files_.create_directory(folder);
   const auto held = files_.hold(folder);
   std::filesystem::remove(folder);
-  EXPECT_FALSE(held->is_in_place());
+  EXPECT_FALSE(held->is_unchanged());
   files_.create_directory(folder);
-  EXPECT_FALSE(held->is_in_place());
+  EXPECT_FALSE(held->is_unchanged());
 }
 
 TEST_F(PosixFileSystem, SeesALinkAsSuchIfAskedForTheEntry) {
-  files_.create_directory(place_.root / "folder");
-  const Path link = place_.root / "link";
-  std::filesystem::create_directory_symlink(place_.root / "folder", link);
+  files_.create_directory(tested_.root / "folder");
+  const Path link = tested_.root / "link";
+  std::filesystem::create_directory_symlink(tested_.root / "folder", link);
   EXPECT_EQ(files_.info(link)->kind, FileKind::kDirectory);
   EXPECT_EQ(files_.entry(link)->kind, FileKind::kLink);
-  std::filesystem::remove(place_.root / "folder");
+  std::filesystem::remove(tested_.root / "folder");
   EXPECT_FALSE(files_.exists(link));
   EXPECT_EQ(files_.entry(link)->kind, FileKind::kLink);
   EXPECT_EQ(code_of([&] { files_.create_directory(link); }, link), ErrorCode::kAlreadyExists);

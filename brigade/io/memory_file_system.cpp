@@ -25,7 +25,7 @@ std::string name_of(const std::string& path) {
   return Path(path).filename().string();
 }
 
-bool lies_below(const std::string& path, const std::string& directory) {
+bool is_below(const std::string& path, const std::string& directory) {
   if (directory == "/") return path != "/";
   return path.size() > directory.size() && path.starts_with(directory) &&
          path[directory.size()] == '/';
@@ -136,7 +136,7 @@ void MemoryFileSystem::rename(const Path& from, const Path& to) {
 
 void MemoryFileSystem::rename_directory(const std::string& from, const std::string& to) {
   if (from == to) return;
-  if (lies_below(to, from))
+  if (is_below(to, from))
     fail(ErrorCode::kInvalidArgument, to, "lies inside the folder to be renamed");
   if (files_.count(to) > 0) fail(ErrorCode::kInvalidArgument, to, "is a file, not a folder");
   if (is_directory(to) && !is_empty_directory(to))
@@ -144,13 +144,13 @@ void MemoryFileSystem::rename_directory(const std::string& from, const std::stri
   const auto moved = [&](const std::string& path) { return to + path.substr(from.size()); };
   std::set<std::string> directories;
   for (const std::string& path : directories_) {
-    directories.insert(path == from || lies_below(path, from) ? moved(path) : path);
+    directories.insert(path == from || is_below(path, from) ? moved(path) : path);
   }
   directories_ = std::move(directories);
   for (Files* files : {&files_, &synced_files_}) {
     Files renamed;
     for (auto& [path, content] : *files) {
-      renamed[lies_below(path, from) ? moved(path) : path] = std::move(content);
+      renamed[is_below(path, from) ? moved(path) : path] = std::move(content);
     }
     *files = std::move(renamed);
   }
@@ -158,10 +158,10 @@ void MemoryFileSystem::rename_directory(const std::string& from, const std::stri
 
 bool MemoryFileSystem::is_empty_directory(const std::string& path) const {
   for (const auto& [file, content] : files_) {
-    if (lies_below(file, path)) return false;
+    if (is_below(file, path)) return false;
   }
   for (const std::string& directory : directories_) {
-    if (lies_below(directory, path)) return false;
+    if (is_below(directory, path)) return false;
   }
   return true;
 }

@@ -158,7 +158,7 @@ FileInfo info_of(const struct stat& status) {
   return {FileKind::kFile, static_cast<std::uint64_t>(status.st_size)};
 }
 
-bool says_nothing_there(int error) {
+bool is_not_found(int error) {
   return error == ENOENT || error == ENOTDIR;
 }
 
@@ -204,12 +204,12 @@ class PosixHeldFolder final : public HeldFolder {
       : path_(path), folder_("open folder", path, O_PATH | O_DIRECTORY) {}
 
   // While it is open, no other file can get its number.
-  bool is_in_place() const override {
+  bool is_unchanged() const override {
     struct stat held {};
     if (::fstat(folder_.number(), &held) < 0) fail("look at", path_, errno);
     struct stat found {};
     if (::stat(path_.c_str(), &found) < 0) {
-      if (says_nothing_there(errno) || errno == ESTALE || errno == ELOOP) return false;
+      if (is_not_found(errno) || errno == ESTALE || errno == ELOOP) return false;
       fail("look at", path_, errno);
     }
     return held.st_dev == found.st_dev && held.st_ino == found.st_ino;
@@ -239,7 +239,7 @@ class PosixWritableFile final : public WritableFile {
       bytes = bytes.subspan(static_cast<std::size_t>(written));
       size_ += written;
     }
-    if (size_ - handed_on_ >= kHandedOn) hand_on();
+    if (size_ - writeback_offset_ >= kWritebackBytes) start_writeback();
   }
   void sync() override {
     if (retried([&] { return ::fsync(file_.number()); }) < 0) fail("sync", path_, errno);
@@ -249,19 +249,19 @@ class PosixWritableFile final : public WritableFile {
   }
 
  private:
-  static constexpr off_t kHandedOn = off_t{4} << 20;
+  static constexpr off_t kWritebackBytes = off_t{4} << 20;
 
   /// Has the disk begin with what is written, so that it works while more is being made and `sync`
   /// finds little left to wait for. An error of the disk comes out of `sync` all the same.
-  void hand_on() {
-    ::sync_file_range(file_.number(), handed_on_, size_ - handed_on_, SYNC_FILE_RANGE_WRITE);
-    handed_on_ = size_;
+  void start_writeback() {
+    ::sync_file_range(file_.number(), writeback_offset_, size_ - writeback_offset_, SYNC_FILE_RANGE_WRITE);
+    writeback_offset_ = size_;
   }
 
   Path path_;
   Descriptor file_;
   off_t size_ = 0;
-  off_t handed_on_ = 0;
+  off_t writeback_offset_ = 0;
 };
 
 class PosixReadableFile final : public ReadableFile {
@@ -335,7 +335,7 @@ class PosixFileSystem final : public FileSystem {
   std::optional<FileInfo> info(const Path& path) const override {
     struct stat status {};
     if (::stat(path.c_str(), &status) < 0) {
-      if (says_nothing_there(errno)) return std::nullopt;
+      if (is_not_found(errno)) return std::nullopt;
       fail("look at", path, errno);
     }
     return info_of(status);
@@ -344,7 +344,7 @@ class PosixFileSystem final : public FileSystem {
   std::optional<FileInfo> entry(const Path& path) const override {
     struct stat status {};
     if (::lstat(path.c_str(), &status) < 0) {
-      if (says_nothing_there(errno)) return std::nullopt;
+      if (is_not_found(errno)) return std::nullopt;
       fail("look at", path, errno);
     }
     return info_of(status);
@@ -378,7 +378,7 @@ class PosixFileSystem final : public FileSystem {
         [&] { return ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC); });
     if (folder < 0) {
       // A link is ELOOP or, as O_DIRECTORY is looked at first, ENOTDIR.
-      if (says_nothing_there(errno) || errno == ELOOP) return {.is_folder = false, .left = {}};
+      if (is_not_found(errno) || errno == ELOOP) return {.is_folder = false, .left = {}};
       fail("open folder", directory, errno);
     }
     const Descriptor owner(folder);

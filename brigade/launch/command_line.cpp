@@ -25,7 +25,7 @@ bool is_blank(char c) {
 
 }  // namespace
 
-std::vector<std::string> with_places(const std::vector<std::string>& words, int rank,
+std::vector<std::string> expand_placeholders(const std::vector<std::string>& words, int rank,
                                      int world_size) {
   std::vector<std::string> replaced = words;
   for (std::string& word : replaced) {

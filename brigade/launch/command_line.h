@@ -9,7 +9,7 @@
 namespace brigade::launch {
 
 /// `words` with {rank} and {world_size} replaced by the numbers, wherever they stand.
-std::vector<std::string> with_places(const std::vector<std::string>& words, int rank,
+std::vector<std::string> expand_placeholders(const std::vector<std::string>& words, int rank,
                                      int world_size);
 
 /// Splits a line as a shell would: at blanks, with '...', "..." and \ keeping characters together.

@@ -12,7 +12,7 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 TEST(CommandLine, PlacesStandForNumbersWhereverTheyAre) {
-  EXPECT_THAT(with_places({"a/{rank}/b{rank}", "{world_size}", "{x}"}, 3, 8),
+  EXPECT_THAT(expand_placeholders({"a/{rank}/b{rank}", "{world_size}", "{x}"}, 3, 8),
               ElementsAre("a/3/b3", "8", "{x}"));
 }
 

@@ -22,12 +22,12 @@ ExitStatus ExitStatus::of_wait(int status) {
   return {.code = WEXITSTATUS(status)};
 }
 
-Ending ending_of(const ExitStatus& status) {
-  if (status.is_success()) return Ending::kDone;
-  if (status.code == kRestartMeCode) return Ending::kRestartMe;
-  if (status.code == kInterruptedCode || status.signal == SIGINT) return Ending::kInterrupted;
-  if (status.code == kUsageCode) return Ending::kUsage;
-  return Ending::kFailed;
+ExitKind exit_kind_of(const ExitStatus& status) {
+  if (status.is_success()) return ExitKind::kDone;
+  if (status.code == kRestartMeCode) return ExitKind::kRestartMe;
+  if (status.code == kInterruptedCode || status.signal == SIGINT) return ExitKind::kInterrupted;
+  if (status.code == kUsageCode) return ExitKind::kUsage;
+  return ExitKind::kFailed;
 }
 
 bool is_lost(const ExitStatus& status) {

@@ -22,7 +22,7 @@ struct ExitStatus {
 };
 
 /// What a supervisor makes of it.
-enum class Ending {
+enum class ExitKind {
   kDone,
   kRestartMe,    ///< 75: it saved, and wants to be started again
   kInterrupted,  ///< 130, or SIGINT
@@ -30,7 +30,7 @@ enum class Ending {
   kFailed        ///< anything else, among it every other signal
 };
 
-Ending ending_of(const ExitStatus& status);
+ExitKind exit_kind_of(const ExitStatus& status);
 
 /// Whether it was taken away from outside (by SIGKILL, as the kernel does when memory is short, or
 /// another signal), rather than by a fault of its own (SIGSEGV, SIGABRT and their like).

@@ -24,13 +24,13 @@ TEST(ExitStatus, OnlyZeroIsSuccess) {
 }
 
 TEST(ExitStatus, IsClassifiedForASupervisor) {
-  EXPECT_EQ(ending_of({.code = 0}), Ending::kDone);
-  EXPECT_EQ(ending_of({.code = 75}), Ending::kRestartMe);
-  EXPECT_EQ(ending_of({.code = 130}), Ending::kInterrupted);
-  EXPECT_EQ(ending_of({.signal = SIGINT}), Ending::kInterrupted);
-  EXPECT_EQ(ending_of({.code = 2}), Ending::kUsage);
-  EXPECT_EQ(ending_of({.code = 1}), Ending::kFailed);
-  EXPECT_EQ(ending_of({.signal = SIGKILL}), Ending::kFailed);
+  EXPECT_EQ(exit_kind_of({.code = 0}), ExitKind::kDone);
+  EXPECT_EQ(exit_kind_of({.code = 75}), ExitKind::kRestartMe);
+  EXPECT_EQ(exit_kind_of({.code = 130}), ExitKind::kInterrupted);
+  EXPECT_EQ(exit_kind_of({.signal = SIGINT}), ExitKind::kInterrupted);
+  EXPECT_EQ(exit_kind_of({.code = 2}), ExitKind::kUsage);
+  EXPECT_EQ(exit_kind_of({.code = 1}), ExitKind::kFailed);
+  EXPECT_EQ(exit_kind_of({.signal = SIGKILL}), ExitKind::kFailed);
 }
 
 TEST(ExitStatus, TellsALossFromAFault) {

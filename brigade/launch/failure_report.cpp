@@ -19,10 +19,10 @@ OtherRank describe_other(const RankProcess& other, const LineRouter& router) {
 
 }  // namespace
 
-Failure describe_failure(const RankProcess& failed, const ExitStatus& status,
+RankFailure describe_failure(const RankProcess& failed, const ExitStatus& status,
                          const std::string& reason, const Generation& generation,
                          const LineRouter& router) {
-  Failure failure{.rank = failed.rank(),
+  RankFailure failure{.rank = failed.rank(),
                   .status = status,
                   .reason = reason,
                   .after = std::chrono::duration_cast<std::chrono::milliseconds>(
@@ -34,7 +34,7 @@ Failure describe_failure(const RankProcess& failed, const ExitStatus& status,
   return failure;
 }
 
-void add_endings(Failure& failure, const Generation& generation) {
+void add_endings(RankFailure& failure, const Generation& generation) {
   for (OtherRank& other : failure.others) {
     const RankProcess* const process = generation.find(other.rank);
     if (!other.was_running || process == nullptr) continue;

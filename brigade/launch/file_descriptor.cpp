@@ -27,7 +27,7 @@ constexpr int kLowest = 10;
 
 }  // namespace
 
-FileDescriptor lifted(FileDescriptor low) {
+FileDescriptor with_high_number(FileDescriptor low) {
   if (low.number() >= kLowest) return low;
   FileDescriptor high(::fcntl(low.number(), F_DUPFD_CLOEXEC, kLowest));
   if (!high.is_open()) refuse();
@@ -38,7 +38,7 @@ Pipe make_pipe() {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) refuse();
   FileDescriptor read(ends[0]), write(ends[1]);
-  return {lifted(std::move(read)), lifted(std::move(write))};
+  return {with_high_number(std::move(read)), with_high_number(std::move(write))};
 }
 
 void set_non_blocking(const FileDescriptor& descriptor) {

@@ -37,7 +37,7 @@ struct Pipe {
 Pipe make_pipe();
 
 /// The same file under a number of 10 or more, which closes at exec. Throws kResourceExhausted.
-FileDescriptor lifted(FileDescriptor low);
+FileDescriptor with_high_number(FileDescriptor low);
 
 /// Reads from it return at once from now on.
 void set_non_blocking(const FileDescriptor& descriptor);

@@ -1,4 +1,4 @@
-#include "brigade/launch/first_failure.h"
+#include "brigade/launch/first_failure_finder.h"
 
 #include <algorithm>
 
@@ -12,26 +12,26 @@ constexpr std::chrono::milliseconds kSettling{100};
 
 }  // namespace
 
-void FirstFailure::note_gone(int rank) {
+void FirstFailureFinder::record_gone(int rank) {
   // One that failed already is not followed by the cause of its failure.
   if (!has_failed()) gone_.push_back(rank);
 }
 
-void FirstFailure::note_end(int rank, const ExitStatus& status, Time now) {
+void FirstFailureFinder::record_end(int rank, const ExitStatus& status, Time now) {
   ended_.insert(rank);
   if (status.is_success()) return;
   failures_.emplace(rank, End{status, now});
   if (!first_seen_) first_seen_ = now;
 }
 
-FirstFailure::Time FirstFailure::decided_at() const {
+FirstFailureFinder::Time FirstFailureFinder::decided_at() const {
   const bool awaits_gone =
       std::ranges::any_of(gone_, [this](int rank) { return !ended_.contains(rank); });
   if (awaits_gone) return *first_seen_ + kPatience;
   return *first_seen_ + kSettling;
 }
 
-std::optional<int> FirstFailure::rank(Time now) const {
+std::optional<int> FirstFailureFinder::rank(Time now) const {
   if (failures_.empty()) return std::nullopt;
   for (const int gone : gone_) {
     if (failures_.contains(gone)) return gone;

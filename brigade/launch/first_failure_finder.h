@@ -15,14 +15,14 @@ namespace brigade::launch {
 /// knows helps: who was the first to be gone from there.
 ///
 /// Thread-safety: one thread at a time.
-class FirstFailure {
+class FirstFailureFinder {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
   /// A member's connection broke, or it left: by a failure of its own or as planned, its end tells.
-  void note_gone(int rank);
+  void record_gone(int rank);
   /// A process ended, well or not.
-  void note_end(int rank, const ExitStatus& status, Time now);
+  void record_end(int rank, const ExitStatus& status, Time now);
 
   /// Whether one is known to have failed, though which was first may still be open.
   bool has_failed() const { return !failures_.empty(); }

@@ -1,4 +1,4 @@
-#include "brigade/launch/meeting.h"
+#include "brigade/launch/host_rendezvous.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -12,7 +12,7 @@ namespace brigade::launch {
 
 namespace {
 
-struct Outcome {
+struct JoinResult {
   std::unique_ptr<Hosts> hosts = nullptr;
   std::exception_ptr error = nullptr;
 };
@@ -27,35 +27,35 @@ std::optional<int> stop_signal(SignalSource& signals) {
 
 }  // namespace
 
-std::variant<std::unique_ptr<Hosts>, int> meet_unless_told(const JobOptions& options, int number,
+std::variant<std::unique_ptr<Hosts>, int> join_hosts_or_signal(const JobOptions& options, int round,
                                                            SignalSource& signals) {
-  if (options.hosts.count == 1) return make_lone_host(options.processes);
+  if (options.hosts.count == 1) return make_single_host(options.processes);
   const concurrency::CancelToken cancel;
-  Mailbox<Outcome> outcome;
-  const std::jthread meeting([&] {
-    Outcome found;
+  Mailbox<JoinResult> results;
+  const std::jthread joining([&] {
+    JoinResult result;
     try {
-      found.hosts = meet_hosts(options, number, cancel);
+      result.hosts = join_hosts(options, round, cancel);
     } catch (...) {
-      found.error = std::current_exception();
+      result.error = std::current_exception();
     }
-    outcome.put(std::move(found));
+    results.put(std::move(result));
   });
-  std::optional<int> told;
+  std::optional<int> stop;
   for (;;) {
     pollfd both[] = {{.fd = signals.descriptor(), .events = POLLIN, .revents = 0},
-                     {.fd = outcome.descriptor(), .events = POLLIN, .revents = 0}};
+                     {.fd = results.descriptor(), .events = POLLIN, .revents = 0}};
     ::poll(both, 2, -1);
-    if (!told) told = stop_signal(signals);
-    if (told) cancel.cancel();
-    for (Outcome& found : outcome.take()) {
-      if (found.hosts) {
+    if (!stop) stop = stop_signal(signals);
+    if (stop) cancel.cancel();
+    for (JoinResult& result : results.take()) {
+      if (result.hosts) {
         // Just met: the others have to hear of it.
-        if (told) found.hosts->send(SignalCame{found.hosts->self(), *told});
-        return std::move(found.hosts);
+        if (stop) result.hosts->send(SignalReceived{result.hosts->self(), *stop});
+        return std::move(result.hosts);
       }
-      if (told) return *told;
-      std::rethrow_exception(found.error);
+      if (stop) return *stop;
+      std::rethrow_exception(result.error);
     }
   }
 }

@@ -9,8 +9,8 @@
 
 namespace brigade::launch {
 
-/// The hosts of a job once their launchers have met (`meet_hosts`), or the signal that came first.
-std::variant<std::unique_ptr<Hosts>, int> meet_unless_told(const JobOptions& options, int number,
+/// The hosts of a job once their launchers have met (`join_hosts`), or the signal that came first.
+std::variant<std::unique_ptr<Hosts>, int> join_hosts_or_signal(const JobOptions& options, int round,
                                                            SignalSource& signals);
 
 }  // namespace brigade::launch

@@ -48,9 +48,9 @@ HostRun::HostRun(const JobOptions& options, Hosts& hosts, LineRouter& router)
     : options_(options),
       hosts_(hosts),
       router_(router),
-      strangers_(descendants_of(::getpid())),
-      lone_restarts_(options),
-      watch_(options.peer_timeout) {}
+      unrelated_children_(descendants_of(::getpid())),
+      restart_policy_(options),
+      stall_detector_(options.peer_timeout) {}
 
 void HostRun::begin(const StartOrder& order) {
   order_ = order;
@@ -61,20 +61,20 @@ void HostRun::begin(const StartOrder& order) {
   needs_early_sweep_ = false;
   needs_sweep_ = true;
   drained_until_.reset();
-  is_told_over_ = false;
+  is_end_reported_ = false;
   plan_ = plan(order);
   generation_ = std::make_unique<Generation>(plan_, first_rank_, router_, options_.grace);
-  watch_.end();
-  if (!order.rendezvous.empty()) watch_.begin(Clock::now());
+  stall_detector_.end();
+  if (!order.rendezvous.empty()) stall_detector_.begin(Clock::now());
 }
 
 std::vector<SpawnOptions> HostRun::plan(const StartOrder& order) const {
   machine::Topology topology;
   if (options_.binding == CoreBinding::kDivide) topology = machine::discover_topology();
   const int here = order.processes[static_cast<std::size_t>(hosts_.self())];
-  const auto shares = divide_resources(topology, options_.gpus, here);
+  const auto slices = divide_resources(topology, options_.gpus, here);
   if (order.generation == 0) {
-    for (const std::string& line : shared_cards(shares, first_rank_)) base::log_warning(line);
+    for (const std::string& line : shared_cards(slices, first_rank_)) base::log_warning(line);
   }
   return plan_start(
       options_,
@@ -83,13 +83,13 @@ std::vector<SpawnOptions> HostRun::plan(const StartOrder& order) const {
        .first_rank = first_rank_,
        .rendezvous = order.rendezvous,
        .master = order.master},
-      shares);
+      slices);
 }
 
-void HostRun::name(const NameOrder& order) {
+void HostRun::name(const NameFailureOrder& order) {
   const int host = host_of(order.rank, order_.processes);
   if (host != hosts_.self()) {
-    failure_ = Failure{.rank = order.rank,
+    failure_ = RankFailure{.rank = order.rank,
                        .status = order.status,
                        .reason = order.reason,
                        .after = std::chrono::duration_cast<std::chrono::milliseconds>(
@@ -105,7 +105,7 @@ void HostRun::name(const NameOrder& order) {
 }
 
 void HostRun::stop(int signal) {
-  watch_.end();
+  stall_detector_.end();
   if (!is_running()) return;
   if (signal == SIGKILL) return generation_->kill_all();
   generation_->stop(signal);
@@ -119,7 +119,7 @@ void HostRun::add_to(std::vector<pollfd>& waiting) const {
 
 HostRun::Clock::time_point HostRun::next_deadline() const {
   if (!is_running()) return Clock::time_point::max();
-  auto next = std::min(generation_->kill_at(), watch_.next_look());
+  auto next = std::min(generation_->kill_at(), stall_detector_.next_look());
   if (router_.is_busy()) next = std::min(next, Clock::now() + kBusyPause);
   if (drained_until_) next = std::min(next, *drained_until_);
   for (const Restart& restart : restarts_) next = std::min(next, restart.deadline);
@@ -129,8 +129,8 @@ HostRun::Clock::time_point HostRun::next_deadline() const {
 void HostRun::advance() {
   if (!is_running()) return;
   generation_->pass_on_output();
-  note_ends();
-  look_for_standstill();
+  collect_ends();
+  check_for_stalls();
   generation_->kill_overdue();
   if (sweep_.is_running()) return;
   start_again();
@@ -141,7 +141,7 @@ void HostRun::advance() {
   }
 }
 
-void HostRun::note_ends() {
+void HostRun::collect_ends() {
   for (std::size_t i = 0; i < generation_->processes().size(); ++i) {
     RankProcess& process = generation_->processes()[i];
     if (!process.notice_end()) continue;
@@ -151,17 +151,17 @@ void HostRun::note_ends() {
     if (!is_independent() || generation_->is_stopping()) {
       hosts_.send(RankEnded{order_.generation, process.rank(), status, is_orderly(process)});
     } else if (!status.is_success()) {
-      note_lone_end(i);
+      handle_independent_end(i);
     }
   }
 }
 
-void HostRun::note_lone_end(std::size_t index) {
+void HostRun::handle_independent_end(std::size_t index) {
   generation_->pass_on_output();  // its last words
   const RankProcess& process = generation_->processes()[index];
   const ExitStatus status = *process.ended();
   const auto failure = [&] { return describe(process, status, to_string(status)); };
-  if (!lone_restarts_.allows(status, failure)) return;
+  if (!restart_policy_.allows(status, failure)) return;
   restarts_.push_back(
       {.rank = process.rank(), .process = index, .deadline = Clock::now() + kDrain});
 }
@@ -180,12 +180,12 @@ void HostRun::start_again() {
   }
 }
 
-void HostRun::look_for_standstill() {
+void HostRun::check_for_stalls() {
   const auto now = Clock::now();
-  if (!watch_.is_due(now)) return;
+  if (!stall_detector_.is_due(now)) return;
   for (const RankProcess& process : generation_->processes()) {
     if (!process.is_running()) continue;
-    if (const auto reason = watch_.look(process.pid(), now))
+    if (const auto reason = stall_detector_.look(process.pid(), now))
       hosts_.send(RankLost{order_.generation, process.rank(), *reason});
   }
 }
@@ -194,7 +194,7 @@ void HostRun::look_for_standstill() {
 /// that runs has.
 void HostRun::begin_sweep() {
   needs_early_sweep_ = false;
-  std::vector<pid_t> spared = strangers_;
+  std::vector<pid_t> spared = unrelated_children_;
   for (const RankProcess& process : generation_->processes()) {
     if (process.is_running()) spared.push_back(process.pid());
   }
@@ -206,23 +206,23 @@ void HostRun::finish() {
   if (std::exchange(needs_sweep_, false)) return begin_sweep();
   const auto now = Clock::now();
   if (!drained_until_ || router_.is_busy()) drained_until_ = now + kDrain;
-  if (generation_->is_drained() || now >= *drained_until_) tell_over();
+  if (generation_->is_drained() || now >= *drained_until_) report_end();
 }
 
-void HostRun::tell_over() {
+void HostRun::report_end() {
   for (const RankProcess& process : generation_->processes())
     generation_->end_output(process.rank());
-  is_told_over_ = true;
-  watch_.end();
+  is_end_reported_ = true;
+  stall_detector_.end();
   if (failure_) add_endings(*failure_, *generation_);
   const bool all_done = std::ranges::all_of(
       generation_->processes(), [](const RankProcess& each) { return each.ended()->is_success(); });
-  hosts_.send(HostOver{hosts_.self(), order_.generation, all_done, lone_restarts_.code()});
+  hosts_.send(HostFinished{hosts_.self(), order_.generation, all_done, restart_policy_.code()});
 }
 
-Failure HostRun::describe(const RankProcess& failed, const ExitStatus& status,
+RankFailure HostRun::describe(const RankProcess& failed, const ExitStatus& status,
                           const std::string& reason) const {
-  Failure failure = describe_failure(failed, status, reason, *generation_, router_);
+  RankFailure failure = describe_failure(failed, status, reason, *generation_, router_);
   failure.generation = order_.generation;
   if (is_independent()) failure.others.clear();
   return failure;

@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "brigade/launch/failure.h"
+#include "brigade/launch/rank_failure.h"
 #include "brigade/launch/generation.h"
 #include "brigade/launch/hosts.h"
 #include "brigade/launch/job_status.h"
@@ -32,13 +32,13 @@ class HostRun {
 
   /// Throws as ChildProcess.
   void begin(const StartOrder& order);
-  void note_met() { watch_.note_met(); }
-  void name(const NameOrder& order);
+  void on_all_joined() { stall_detector_.on_all_joined(); }
+  void name(const NameFailureOrder& order);
   /// SIGKILL kills at once.
   void stop(int signal);
 
   /// Whether processes of this host run, or what they wrote is still passed on.
-  bool is_running() const { return generation_ && !is_told_over_; }
+  bool is_running() const { return generation_ && !is_end_reported_; }
   void add_to(std::vector<pollfd>& waiting) const;
   /// When `advance` is due, whatever happens; max for never.
   Clock::time_point next_deadline() const;
@@ -46,9 +46,9 @@ class HostRun {
   void advance();
 
   /// The failure that the coordinator named in the generation that is over.
-  const std::optional<Failure>& failure() const { return failure_; }
+  const std::optional<RankFailure>& failure() const { return failure_; }
   /// Restarts of processes that have nothing to do with each other, and their failures.
-  const RestartPolicy& lone_restarts() const { return lone_restarts_; }
+  const RestartPolicy& restart_policy() const { return restart_policy_; }
   /// Generation, and ranks that run.
   JobStatus status() const;
 
@@ -62,21 +62,21 @@ class HostRun {
     Clock::time_point deadline;
   };
   void begin_sweep();
-  void note_ends();
-  void note_lone_end(std::size_t index);
+  void collect_ends();
+  void handle_independent_end(std::size_t index);
   void start_again();
-  void look_for_standstill();
+  void check_for_stalls();
   void finish();
-  void tell_over();
-  Failure describe(const RankProcess& failed, const ExitStatus& status,
+  void report_end();
+  RankFailure describe(const RankProcess& failed, const ExitStatus& status,
                    const std::string& reason) const;
 
   const JobOptions& options_;
   Hosts& hosts_;
   LineRouter& router_;
-  const std::vector<pid_t> strangers_;  // children that this process had before
-  RestartPolicy lone_restarts_;
-  StallDetector watch_;
+  const std::vector<pid_t> unrelated_children_;  // children that this process had before
+  RestartPolicy restart_policy_;
+  StallDetector stall_detector_;
   Sweep sweep_;
 
   // Of this generation.
@@ -84,12 +84,12 @@ class HostRun {
   int first_rank_ = 0;
   std::vector<SpawnOptions> plan_;
   std::unique_ptr<Generation> generation_;
-  std::optional<Failure> failure_;
+  std::optional<RankFailure> failure_;
   std::vector<Restart> restarts_;
   bool needs_early_sweep_ = false;                  // before the end
   bool needs_sweep_ = false;                        // at the end
   std::optional<Clock::time_point> drained_until_;  // set when all have ended and are swept
-  bool is_told_over_ = false;
+  bool is_end_reported_ = false;
 };
 
 /// Which host has this rank, where they have so many processes.

@@ -30,7 +30,7 @@ class Hosts {
   /// Which of them this is, from 0.
   virtual int self() const = 0;
   /// How often the launchers of this job had met before.
-  virtual int meeting() const = 0;
+  virtual int rendezvous_round() const = 0;
   /// How many processes each begins with.
   virtual const std::vector<int>& processes() const = 0;
   /// "host 1 (node-b)".
@@ -50,12 +50,12 @@ class Hosts {
 };
 
 /// A host that is all there is: no port, no thread.
-std::unique_ptr<Hosts> make_lone_host(int processes);
+std::unique_ptr<Hosts> make_single_host(int processes);
 
-/// Meets the launchers of the other hosts for the `meeting`-th time, counted from 0; or later,
+/// Meets the launchers of the other hosts for the `rendezvous_round`-th time, counted from 0; or later,
 /// where they have met so often already because one was lost in whose place this one comes. Throws
 /// as rpc::join; kFailedPrecondition where they disagree about the job.
-std::unique_ptr<Hosts> meet_hosts(const JobOptions& options, int meeting,
+std::unique_ptr<Hosts> join_hosts(const JobOptions& options, int rendezvous_round,
                                   const concurrency::CancelToken& cancel);
 
 }  // namespace brigade::launch

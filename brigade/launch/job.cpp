@@ -12,8 +12,8 @@
 #include "brigade/base/strings.h"
 #include "brigade/launch/job_coordinator.h"
 #include "brigade/launch/host_run.h"
-#include "brigade/launch/meeting.h"
-#include "brigade/launch/process_meeting.h"
+#include "brigade/launch/host_rendezvous.h"
+#include "brigade/launch/process_rendezvous.h"
 #include "brigade/launch/signal_source.h"
 #include "brigade/launch/status_server.h"
 
@@ -37,7 +37,7 @@ class Job {
         signals_({SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGUSR1}),  // before any thread exists
         output_(output),
         router_(options.output, output),
-        meeting_(options) {
+        process_rendezvous_(options) {
     if (options.status_port) {
       status_server_.emplace(*options.status_port);
       base::log_info(base::str_cat("Status: http://127.0.0.1:", status_server_->port(),
@@ -47,25 +47,25 @@ class Job {
 
   JobResult run() {
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // should a shim be killed, what was below it comes here
-    for (int meeting = 0;;) {
-      auto met = meet_unless_told(options_, meeting, signals_);
-      if (const int* const signal = std::get_if<int>(&met)) return told_while_waiting(*signal);
-      hosts_ = std::move(std::get<std::unique_ptr<Hosts>>(met));
-      meeting = hosts_->meeting() + 1;
-      work_or_tell();
-      if (!may_meet_again()) return finished();
+    for (int round = 0;;) {
+      auto joined = join_hosts_or_signal(options_, round, signals_);
+      if (const int* const signal = std::get_if<int>(&joined)) return stopped_while_waiting(*signal);
+      hosts_ = std::move(std::get<std::unique_ptr<Hosts>>(joined));
+      round = hosts_->round() + 1;
+      work_or_report_failure();
+      if (!may_rejoin()) return finished();
       ++result_.restarts;
       base::log_warning("This launcher waits for all launchers of the job to meet again.");
     }
   }
 
  private:
-  JobResult told_while_waiting(int signal) {
+  JobResult stopped_while_waiting(int signal) {
     base::log_info(base::str_cat(
         signal_text(signal), " while this launcher waited for those of the other hosts: ",
         next_generation_ == 0 ? "nothing has begun." : "it waits no longer."));
     result_.exit_code = signal == SIGINT ? kInterruptedCode : kRestartMeCode;
-    is_told_ = true;
+    is_stop_requested_ = true;
     return finished();
   }
 
@@ -76,14 +76,14 @@ class Job {
                                     ")."));
     }
     output_.report_dropped();
-    result_.was_stopped = is_told_;
+    result_.was_stopped = is_stop_requested_;
     result_.lost_output = router_.lost();
     if (!result_.lost_output.empty() && result_.exit_code == 0) result_.exit_code = kFailedCode;
     return result_;
   }
 
   /// The others hear of what this launcher cannot do.
-  void work_or_tell() {
+  void work_or_report_failure() {
     try {
       work();
     } catch (const std::exception& error) {
@@ -99,8 +99,8 @@ class Job {
   }
 
   /// Whether another start with all launchers is to mend the loss of one.
-  bool may_meet_again() const {
-    return gone_ && gone_->may_come_back && !is_told_ && result_.restarts < options_.max_restarts;
+  bool may_rejoin() const {
+    return gone_ && gone_->may_come_back && !is_stop_requested_ && result_.restarts < options_.max_restarts;
   }
 
   void work() {
@@ -111,95 +111,95 @@ class Job {
     run_.emplace(options_, *hosts_, router_);
     if (hosts_->self() == 0) {
       coordinator_.emplace(options_, hosts_->processes(),
-                         [this](const Message& order) { give(order); });
+                         [this](const Message& order) { broadcast(order); });
       coordinator_->begin(next_generation_, so_far());
     }
     for (;;) {
-      while (hear()) {
+      while (handle_messages()) {
       }
       if (is_finished_ || (gone_ && !run_->is_running())) return;
       wait();
-      hear_signals();
+      handle_signals();
       run_->advance();
-      hear_of_members();
-      look_who_is_gone();
+      handle_member_events();
+      check_for_gone_hosts();
       if (status_server_) status_server_->serve([this] { return status(); });
       output_.report_dropped();
     }
   }
 
-  Standing so_far() const {
-    Standing standing{.restarts = result_.restarts,
+  JobSummary so_far() const {
+    JobSummary summary{.restarts = result_.restarts,
                       .membership_changes = result_.membership_changes};
     if (next_generation_ > 0) {  // one was lost
-      standing.note = base::str_cat("All launchers have met again: restart ", result_.restarts,
+      summary.on = base::str_cat("All launchers have met again: restart ", result_.restarts,
                                     " of ", options_.max_restarts, ".");
     }
-    return standing;
+    return summary;
   }
 
   /// What the coordinator orders, to all.
-  void give(const Message& order) {
+  void broadcast(const Message& order) {
     const auto* const start = std::get_if<StartOrder>(&order);
-    hosts_->send(start == nullptr ? order : meeting_.open(*start));
+    hosts_->send(start == nullptr ? order : process_rendezvous_.open(*start));
   }
 
   /// Whether something was said.
-  bool hear() {
+  bool handle_messages() {
     const std::vector<Message> messages = hosts_->take();
     const auto now = Clock::now();  // what came together has one time
     for (const Message& message : messages) {
       if (gone_) continue;  // only the end is left
       if (coordinator_) coordinator_->handle(message, now);
-      std::visit([this](const auto& each) { obey(each); }, message);
+      std::visit([this](const auto& each) { apply(each); }, message);
     }
     if (coordinator_ && !gone_) coordinator_->advance(now);
     return !messages.empty();
   }
 
-  void obey(const StartOrder& order) {
-    if (order.generation > 0) take_over(order.standing);
+  void apply(const StartOrder& order) {
+    if (order.generation > 0) adopt(order.summary);
     next_generation_ = order.generation + 1;
     result_.processes = std::accumulate(order.processes.begin(), order.processes.end(), 0);
     run_->begin(order);
   }
-  void obey(const MetOrder& order) {
-    if (order.generation == run_->status().generation) run_->note_met();
+  void apply(const AllJoinedOrder& order) {
+    if (order.generation == run_->status().generation) run_->on_all_joined();
   }
-  void obey(const NameOrder& order) { run_->name(order); }
-  void obey(const StopOrder& order) { run_->stop(order.signal); }
-  void obey(const FinishOrder& order) {
-    take_over(order.standing);
+  void apply(const NameFailureOrder& order) { run_->name(order); }
+  void apply(const StopOrder& order) { run_->stop(order.signal); }
+  void apply(const FinishOrder& order) {
+    adopt(order.summary);
     result_.exit_code = order.exit_code;
     is_finished_ = true;
   }
-  void obey(const HostFailed& failed) {
+  void apply(const HostFailed& failed) {
     if (failed.host == hosts_->self()) return;
     give_up({base::str_cat("The launcher of ", hosts_->name(failed.host),
                            " cannot go on: ", failed.reason)});
   }
   template <class Report>
-  void obey(const Report&) {}  // the coordinator's
+  void apply(const Report&) {}  // the coordinator's
 
   /// The end of a generation, as the coordinator sees it.
-  void take_over(const Standing& standing) {
-    const RestartPolicy& alone = run_->lone_restarts();
-    result_.restarts = standing.restarts + alone.restarts();
-    result_.membership_changes = standing.membership_changes + alone.membership_changes();
-    if (standing.tells_failure && run_->failure()) tell(*run_->failure());
+  void adopt(const JobSummary& summary) {
+    const RestartPolicy& policy = run_->restart_policy();
+    result_.restarts = summary.restarts + policy.restarts();
+    result_.membership_changes = summary.membership_changes + policy.membership_changes();
+    if (summary.reports_failure && run_->failure()) report(*run_->failure());
     if (options_.coupling == Coupling::kIndependent) {
-      const auto& own = alone.failures();
+      const auto& own = policy.failures();
       result_.failures.insert(result_.failures.begin(), own.begin(), own.end());
     }
-    if (!standing.note.empty()) base::log_info(standing.note);
+    if (!summary.on.empty()) base::log_info(summary.on);
   }
 
-  void tell(const Failure& failure) {
+  void report(const RankFailure& failure) {
     base::log_error(to_string(failure));
     result_.failures.push_back(failure);
   }
 
-  void look_who_is_gone() {
+  void check_for_gone_hosts() {
     if (gone_) return;
     if (auto gone = hosts_->gone()) give_up(std::move(*gone));
   }
@@ -218,7 +218,7 @@ class Job {
   void wait() {
     std::vector<pollfd> waiting;
     for (const int descriptor :
-         {signals_.descriptor(), hosts_->descriptor(), meeting_.descriptor()})
+         {signals_.descriptor(), hosts_->descriptor(), process_rendezvous_.descriptor()})
       waiting.push_back({.fd = descriptor, .events = POLLIN, .revents = 0});
     run_->add_to(waiting);
     auto until = run_->next_deadline();
@@ -235,43 +235,43 @@ class Job {
     ::poll(waiting.data(), waiting.size(), timeout);
   }
 
-  void hear_signals() {
+  void handle_signals() {
     while (const auto signal = signals_.next()) {
       if (*signal == SIGCHLD) continue;
-      hosts_->send(SignalCame{hosts_->self(), *signal});
+      hosts_->send(SignalReceived{hosts_->self(), *signal});
       // The coordinator may not be reached any more.
       const bool is_stop = *signal != SIGUSR1;
-      if (is_stop && (gone_ || is_told_)) run_->stop(SIGKILL);
-      is_told_ = is_told_ || is_stop;
-      if (is_told_) output_.stop_waiting();
+      if (is_stop && (gone_ || is_stop_requested_)) run_->stop(SIGKILL);
+      is_stop_requested_ = is_stop_requested_ || is_stop;
+      if (is_stop_requested_) output_.stop_waiting();
     }
   }
 
-  /// News of the processes' own meeting, which the launcher of host 0 has.
-  void hear_of_members() {
-    for (const ProcessMeeting::News& news : meeting_.take()) {
-      std::visit([this](const auto& each) { note(each); }, news);
+  /// Event of the processes' own meeting, which the launcher of host 0 has.
+  void handle_member_events() {
+    for (const ProcessRendezvous::Event& event : process_rendezvous_.take()) {
+      std::visit([this](const auto& each) { on(each); }, event);
     }
   }
 
-  void note(const ProcessMeeting::AllJoined& joined) { hosts_->send(MetOrder{joined.generation}); }
-  void note(const ProcessMeeting::Left& left) { note_gone(left.generation, left.rank); }
-  void note(const ProcessMeeting::Lost& lost) {
+  void on(const ProcessRendezvous::AllJoined& joined) { hosts_->send(AllJoinedOrder{joined.generation}); }
+  void on(const ProcessRendezvous::Left& left) { record_gone(left.generation, left.rank); }
+  void on(const ProcessRendezvous::Lost& lost) {
     const int rank = lost.member.member.rank;
     // A connection that broke is followed by the process's own end, which says more.
-    if (lost.member.kind != cluster::LossKind::kSilent) return note_gone(lost.generation, rank);
+    if (lost.member.kind != cluster::LossKind::kSilent) return record_gone(lost.generation, rank);
     hosts_->send(RankLost{lost.generation, rank, lost.member.reason});
   }
 
-  void note_gone(int generation, int rank) {
-    if (coordinator_) coordinator_->note_gone(generation, rank);
+  void record_gone(int generation, int rank) {
+    if (coordinator_) coordinator_->record_gone(generation, rank);
   }
 
   JobStatus status() const {
     JobStatus status = run_->status();
-    status.restarts = result_.restarts + run_->lone_restarts().restarts();
+    status.restarts = result_.restarts + run_->restart_policy().restarts();
     status.membership_changes =
-        result_.membership_changes + run_->lone_restarts().membership_changes();
+        result_.membership_changes + run_->restart_policy().membership_changes();
     status.seconds = std::chrono::duration<double>(Clock::now() - started_).count();
     status.is_stopping = status.is_stopping || gone_;
     return status;
@@ -283,14 +283,14 @@ class Job {
   StandardOutput& output_;
   LineRouter router_;
   std::optional<StatusServer> status_server_;
-  ProcessMeeting meeting_;
+  ProcessRendezvous process_rendezvous_;
   std::unique_ptr<Hosts> hosts_;
   std::optional<HostRun> run_;
   std::optional<JobCoordinator> coordinator_;  // on host 0
   JobResult result_;
   std::optional<GoneHost> gone_;
   int next_generation_ = 0;
-  bool is_told_ = false;  // by a signal, to stop
+  bool is_stop_requested_ = false;  // by a signal, to stop
   bool is_finished_ = false;
 };
 

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "brigade/launch/failure.h"
+#include "brigade/launch/rank_failure.h"
 #include "brigade/launch/job_options.h"
 #include "brigade/launch/line_router.h"
 #include "brigade/launch/standard_output.h"
@@ -17,7 +17,7 @@ struct JobResult {
   int restarts = 0;
   int membership_changes = 0;
   int processes = 0;              ///< in the last generation
-  std::vector<Failure> failures;  ///< the first of each generation that failed
+  std::vector<RankFailure> failures;  ///< the first of each generation that failed
   /// Files of OutputOptions::directory that lack something.
   std::vector<LostOutput> lost_output;
 };

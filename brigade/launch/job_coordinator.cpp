@@ -21,7 +21,7 @@ constexpr int kRestartMeCode = 75;
 JobCoordinator::JobCoordinator(const JobOptions& options, std::vector<int> processes, Order order)
     : options_(options), order_(std::move(order)), processes_(std::move(processes)) {}
 
-void JobCoordinator::begin(int generation, const Standing& so_far) {
+void JobCoordinator::begin(int generation, const JobSummary& so_far) {
   generation_ = generation - 1;
   restarts_ = so_far.restarts;
   membership_changes_ = so_far.membership_changes;
@@ -35,7 +35,7 @@ void JobCoordinator::handle(const Message& message, Time now) {
 void JobCoordinator::on(const RankEnded& ended, Time now) {
   if (ended.generation != generation_) return;
   ended_[ended.rank] = ended.status;
-  if (stop_ == Stop::kNo) return first_failure_.note_end(ended.rank, ended.status, now);
+  if (stop_ == Stop::kNo) return first_failure_.record_end(ended.rank, ended.status, now);
   if (stop_ != Stop::kFailure && !failure_ && !ended.is_orderly)
     name(ended.rank, ended.status, to_string(ended.status));
 }
@@ -47,12 +47,12 @@ void JobCoordinator::on(const RankLost& lost, Time) {
   stop(Stop::kFailure, SIGTERM);
 }
 
-void JobCoordinator::note_gone(int generation, int rank) {
+void JobCoordinator::record_gone(int generation, int rank) {
   if (generation != generation_) return;
-  if (stop_ == Stop::kNo && !ended_.contains(rank)) first_failure_.note_gone(rank);
+  if (stop_ == Stop::kNo && !ended_.contains(rank)) first_failure_.record_gone(rank);
 }
 
-void JobCoordinator::on(const SignalCame& came, Time) {
+void JobCoordinator::on(const SignalReceived& came, Time) {
   if (came.signal == SIGUSR1) return grow();
   const bool is_first = signaled_.insert(came.host).second;
   if (stop_ == Stop::kSignal) {
@@ -87,7 +87,7 @@ JobCoordinator::Time JobCoordinator::next_deadline() const {
 }
 
 void JobCoordinator::name(int rank, const ExitStatus& status, const std::string& reason) {
-  failure_ = NameOrder{generation_, rank, status, reason};
+  failure_ = NameFailureOrder{generation_, rank, status, reason};
   order_(*failure_);
 }
 
@@ -96,12 +96,12 @@ void JobCoordinator::stop(Stop why, int signal) {
   order_(StopOrder{generation_, signal});
 }
 
-void JobCoordinator::on(const HostOver& over, Time now) {
+void JobCoordinator::on(const HostFinished& over, Time now) {
   if (over.generation != generation_) return;
-  over_.insert(over.host);
+  finished_hosts_.insert(over.host);
   all_done_ = all_done_ && over.all_done;
-  if (lone_code_ == 0) lone_code_ = over.code;
-  if (over_.size() < processes_.size()) return;
+  if (independent_code_ == 0) independent_code_ = over.code;
+  if (finished_hosts_.size() < processes_.size()) return;
   // All ends are seen: there is nobody left to wait for.
   advance(first_failure_.has_failed() ? std::max(now, first_failure_.decided_at()) : now);
   decide();
@@ -111,25 +111,25 @@ void JobCoordinator::decide() {
   if (stop_ == Stop::kSignal) return after_signal();
   if (failure_) return after_failure();
   if (stop_ == Stop::kResize && !all_done_) return resize(1, "");
-  finish(lone_code_);
+  finish(independent_code_);
 }
 
 void JobCoordinator::after_signal() {
   if (received_ == SIGINT) return finish(kInterruptedCode);
   if (all_done_) return finish(0);
   if (!failure_) return finish(kRestartMeCode);
-  tells_failure_ = true;
+  reports_failure_ = true;
   finish(failure_->status.as_code());
 }
 
 void JobCoordinator::after_failure() {
-  const NameOrder failure = *failure_;
-  const Ending ending = ending_of(failure.status);
-  if (ending == Ending::kRestartMe)
+  const NameFailureOrder failure = *failure_;
+  const ExitKind ending = exit_kind_of(failure.status);
+  if (ending == ExitKind::kRestartMe)
     return resize(0, base::str_cat("Rank ", failure.rank, " saved and asked for a restart. "));
-  tells_failure_ = true;
+  reports_failure_ = true;
   const int code = failure.status.as_code();
-  if (ending == Ending::kUsage || ending == Ending::kInterrupted) return finish(code);
+  if (ending == ExitKind::kUsage || ending == ExitKind::kInterrupted) return finish(code);
   if (options_.elastic && is_lost(failure.status) && num_processes() > options_.elastic->min)
     return resize(-1, "");
   if (restarts_ >= options_.max_restarts) return finish(code);
@@ -148,28 +148,28 @@ void JobCoordinator::resize(int change, const std::string& note) {
 
 void JobCoordinator::start(const std::string& note) {
   const StartOrder order{
-      .generation = ++generation_, .processes = processes_, .standing = standing(note)};
+      .generation = ++generation_, .processes = processes_, .summary = summary(note)};
   stop_ = Stop::kNo;
   received_ = 0;
   signaled_.clear();
   first_failure_ = {};
   ended_.clear();
   failure_.reset();
-  tells_failure_ = false;
-  over_.clear();
+  reports_failure_ = false;
+  finished_hosts_.clear();
   all_done_ = true;
-  lone_code_ = 0;
+  independent_code_ = 0;
   order_(order);
 }
 
 void JobCoordinator::finish(int exit_code) {
-  order_(FinishOrder{.exit_code = exit_code, .standing = standing("")});
+  order_(FinishOrder{.exit_code = exit_code, .summary = summary("")});
 }
 
-Standing JobCoordinator::standing(const std::string& note) const {
+JobSummary JobCoordinator::summary(const std::string& note) const {
   return {.restarts = restarts_,
           .membership_changes = membership_changes_,
-          .tells_failure = tells_failure_,
+          .reports_failure = reports_failure_,
           .note = note};
 }
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "brigade/launch/first_failure.h"
+#include "brigade/launch/first_failure_finder.h"
 #include "brigade/launch/job_options.h"
 #include "brigade/launch/message.h"
 
@@ -21,20 +21,20 @@ namespace brigade::launch {
 /// Thread-safety: one thread at a time.
 class JobCoordinator {
  public:
-  using Time = FirstFailure::Time;
+  using Time = FirstFailureFinder::Time;
   using Order = std::function<void(const Message&)>;
 
   /// `processes` says how many each host begins with. A StartOrder is given without addresses.
   JobCoordinator(const JobOptions& options, std::vector<int> processes, Order order);
 
   /// Orders the first generation; of a job that goes on, with its number and what was used up.
-  void begin(int generation = 0, const Standing& so_far = {});
+  void begin(int generation = 0, const JobSummary& so_far = {});
   /// A report, or an order of its own, which says nothing to it. Those that came together have one
   /// time.
   void handle(const Message& message, Time now);
   /// This rank of this generation is gone from the processes' meeting, lost or as planned: its end
   /// will say more.
-  void note_gone(int generation, int rank);
+  void record_gone(int generation, int rank);
   /// Decides what time brings; after all messages that came together.
   void advance(Time now);
   /// When `advance` is due; max for never.
@@ -45,8 +45,8 @@ class JobCoordinator {
 
   void on(const RankEnded& ended, Time now);
   void on(const RankLost& lost, Time now);
-  void on(const SignalCame& came, Time now);
-  void on(const HostOver& over, Time now);
+  void on(const SignalReceived& came, Time now);
+  void on(const HostFinished& over, Time now);
   template <class Other>
   void on(const Other&, Time) {}
 
@@ -59,7 +59,7 @@ class JobCoordinator {
   void resize(int change, const std::string& note);
   void start(const std::string& note);
   void finish(int exit_code);
-  Standing standing(const std::string& note) const;
+  JobSummary summary(const std::string& note) const;
   int num_processes() const;
 
   const JobOptions& options_;
@@ -73,13 +73,13 @@ class JobCoordinator {
   Stop stop_ = Stop::kNo;
   int received_ = 0;
   std::set<int> signaled_;  // hosts
-  FirstFailure first_failure_;
+  FirstFailureFinder first_failure_;
   std::map<int, ExitStatus> ended_;   // by rank
-  std::optional<NameOrder> failure_;  // as it was named
-  bool tells_failure_ = false;
-  std::set<int> over_;  // hosts
+  std::optional<NameFailureOrder> failure_;  // as it was named
+  bool reports_failure_ = false;
+  std::set<int> finished_hosts_;  // hosts
   bool all_done_ = true;
-  int lone_code_ = 0;
+  int independent_code_ = 0;
 };
 
 }  // namespace brigade::launch

@@ -23,7 +23,7 @@ class JobCoordinatorTest : public testing::Test {
   }
   void over(bool all_done, int generation = 0) {
     for (const int host : {0, 1})
-      tell(HostOver{.host = host, .generation = generation, .all_done = all_done});
+      tell(HostFinished{.host = host, .generation = generation, .all_done = all_done});
   }
   /// The next order, which must be of this kind.
   template <class Kind>
@@ -46,9 +46,9 @@ TEST_F(JobCoordinatorTest, AJobIsDoneWhenAllHostsAre) {
   begin(0);
   EXPECT_EQ(next<StartOrder>().processes, (std::vector<int>{2, 1}));
   for (int rank = 0; rank < 3; ++rank) end(rank, {.code = 0});
-  tell(HostOver{.host = 1});
+  tell(HostFinished{.host = 1});
   EXPECT_TRUE(orders_.empty());
-  tell(HostOver{.host = 0});
+  tell(HostFinished{.host = 0});
   EXPECT_EQ(next<FinishOrder>().exit_code, 0);
 }
 
@@ -59,19 +59,19 @@ TEST_F(JobCoordinatorTest, AFailureOnAnyHostStopsAllAndBeginsTheNextGeneration) 
   coordinator_->advance(now_);
   EXPECT_TRUE(orders_.empty());  // somebody may have been killed before it failed
   coordinator_->advance(coordinator_->next_deadline());
-  EXPECT_EQ(next<NameOrder>().rank, 2);
+  EXPECT_EQ(next<NameFailureOrder>().rank, 2);
   EXPECT_EQ(next<StopOrder>().signal, SIGTERM);
   over(false);
   const auto start = next<StartOrder>();
   EXPECT_EQ(start.generation, 1);
-  EXPECT_EQ(start.standing.restarts, 1);
-  EXPECT_TRUE(start.standing.tells_failure);
+  EXPECT_EQ(start.summary.restarts, 1);
+  EXPECT_TRUE(start.summary.reports_failure);
   end(0, {.code = 3}, 0);  // an echo of the last generation
   coordinator_->advance(now_);
   EXPECT_TRUE(orders_.empty());
   end(1, {.signal = SIGKILL}, 1);
   coordinator_->advance(now_);
-  next<NameOrder>();
+  next<NameFailureOrder>();
   next<StopOrder>();
   over(false, 1);
   EXPECT_EQ(next<FinishOrder>().exit_code, 137);
@@ -80,14 +80,14 @@ TEST_F(JobCoordinatorTest, AFailureOnAnyHostStopsAllAndBeginsTheNextGeneration) 
 TEST_F(JobCoordinatorTest, WhoFailsBecauseOfAnotherIsNotNamed) {
   begin(0);
   next<StartOrder>();
-  coordinator_->note_gone(0, 2);
+  coordinator_->record_gone(0, 2);
   end(0, {.code = 1});
   coordinator_->advance(now_);
   EXPECT_TRUE(orders_.empty());
   EXPECT_EQ(coordinator_->next_deadline(), now_ + seconds(3));
   end(2, {.signal = SIGSEGV});
   coordinator_->advance(now_);
-  EXPECT_EQ(next<NameOrder>().rank, 2);
+  EXPECT_EQ(next<NameFailureOrder>().rank, 2);
 }
 
 TEST_F(JobCoordinatorTest, NewsOfAnEarlierGenerationSayNothingOfThisOne) {
@@ -95,11 +95,11 @@ TEST_F(JobCoordinatorTest, NewsOfAnEarlierGenerationSayNothingOfThisOne) {
   next<StartOrder>();
   end(2, {.signal = SIGKILL});
   coordinator_->advance(now_);
-  next<NameOrder>();
+  next<NameFailureOrder>();
   next<StopOrder>();
   over(false);
   EXPECT_EQ(next<StartOrder>().generation, 1);
-  coordinator_->note_gone(0, 1);  // late
+  coordinator_->record_gone(0, 1);  // late
   tell(RankLost{.generation = 0, .rank = 0, .reason = "it slept"});
   EXPECT_TRUE(orders_.empty());
   end(0, {.code = 1}, 1);
@@ -111,7 +111,7 @@ TEST_F(JobCoordinatorTest, ARankThatStandsStillIsNamedOnce) {
   next<StartOrder>();
   tell(RankLost{.rank = 1, .reason = "it slept"});
   tell(RankLost{.rank = 0, .reason = "it slept"});
-  EXPECT_EQ(next<NameOrder>().reason, "it slept");
+  EXPECT_EQ(next<NameFailureOrder>().reason, "it slept");
   next<StopOrder>();
   EXPECT_TRUE(orders_.empty());
 }
@@ -119,11 +119,11 @@ TEST_F(JobCoordinatorTest, ARankThatStandsStillIsNamedOnce) {
 TEST_F(JobCoordinatorTest, ASignalToEachHostStopsAndASecondToOneKills) {
   begin(3);
   next<StartOrder>();
-  tell(SignalCame{.host = 1, .signal = SIGTERM});
-  tell(SignalCame{.host = 0, .signal = SIGTERM});
+  tell(SignalReceived{.host = 1, .signal = SIGTERM});
+  tell(SignalReceived{.host = 0, .signal = SIGTERM});
   EXPECT_EQ(next<StopOrder>().signal, SIGTERM);
   EXPECT_TRUE(orders_.empty());
-  tell(SignalCame{.host = 0, .signal = SIGTERM});
+  tell(SignalReceived{.host = 0, .signal = SIGTERM});
   EXPECT_EQ(next<StopOrder>().signal, SIGKILL);
   over(false);
   EXPECT_EQ(next<FinishOrder>().exit_code, 75);
@@ -134,12 +134,12 @@ TEST_F(JobCoordinatorTest, WhoAsksForARestartHasNotFailed) {
   next<StartOrder>();
   end(1, {.code = 75});
   coordinator_->advance(coordinator_->next_deadline());
-  next<NameOrder>();
+  next<NameFailureOrder>();
   next<StopOrder>();
   over(false);
   const auto start = next<StartOrder>();
-  EXPECT_EQ(start.standing.membership_changes, 1);
-  EXPECT_FALSE(start.standing.tells_failure);
+  EXPECT_EQ(start.summary.membership_changes, 1);
+  EXPECT_FALSE(start.summary.reports_failure);
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ void check_elastic(const JobOptions& options) {
 }
 
 void check_hosts(const JobOptions& options) {
-  const HostPlace& hosts = options.hosts;
+  const HostOptions& hosts = options.hosts;
   check_argument(hosts.count >= 1,
                  base::str_cat("A job on ", hosts.count, " hosts was asked for; at least 1."));
   check_argument(hosts.index >= 0 && hosts.index < hosts.count,

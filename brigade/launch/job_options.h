@@ -26,7 +26,7 @@ struct ElasticRange {
 };
 
 /// Where this launcher stands among those of a job on several hosts, one on each.
-struct HostPlace {
+struct HostOptions {
   int count = 1;
   int index = 0;  ///< from 0; ranks are counted host by host
   /// "host:port" of the launcher of host 0, which listens there.
@@ -40,7 +40,7 @@ struct JobOptions {
   std::vector<std::string> command;
   /// On this host; each host has its own number.
   int processes = 1;
-  HostPlace hosts = {};
+  HostOptions hosts = {};
   /// More arguments, for each process of this host its own; empty: none. Not with `elastic`.
   std::vector<std::vector<std::string>> arguments_by_rank = {};
   Coupling coupling = Coupling::kTogether;

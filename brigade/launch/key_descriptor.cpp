@@ -25,7 +25,7 @@ FileDescriptor make_key_descriptor(const cluster::ClusterKey& key) {
       ::write(file.number(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
       ::fcntl(file.number(), F_ADD_SEALS,
               F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) == 0;
-  if (is_written) return lifted(std::move(file));
+  if (is_written) return with_high_number(std::move(file));
   throw Error(
       ErrorCode::kResourceExhausted,
       base::str_cat("The cluster key cannot be handed to a process: ", std::strerror(errno), "."));

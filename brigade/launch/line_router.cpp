@@ -35,8 +35,8 @@ LineRouter::LineRouter(OutputOptions options, LineSink& sink)
 }
 
 LineRouter::OfRank& LineRouter::of(int rank) {
-  const auto [place, is_new] = ranks_.try_emplace(rank);
-  if (!is_new || options_.directory.empty()) return place->second;
+  const auto [entry, is_new] = ranks_.try_emplace(rank);
+  if (!is_new || options_.directory.empty()) return entry->second;
   const auto open = [&](const char* end) {
     const std::string name = (options_.directory / base::str_cat("rank_", rank, end)).string();
     // Without waiting, should a pipe lie there.
@@ -46,9 +46,9 @@ LineRouter::OfRank& LineRouter::of(int rank) {
                                                  ", cannot be written: ", std::strerror(errno)));
     return File{name, std::move(file)};
   };
-  place->second.files[0] = open(".out");
-  place->second.files[1] = open(".err");
-  return place->second;
+  entry->second.files[0] = open(".out");
+  entry->second.files[1] = open(".err");
+  return entry->second;
 }
 
 void LineRouter::write(int rank, Stream stream, std::string_view piece) {
@@ -76,12 +76,12 @@ void LineRouter::store(const File& file, std::string_view piece) {
     if (count > 0) {
       piece.remove_prefix(static_cast<std::size_t>(count));
     } else if (count == 0 || errno != EINTR) {
-      return note_lost(file, count == 0 ? EIO : errno, piece.size());
+      return record_lost(file, count == 0 ? EIO : errno, piece.size());
     }
   }
 }
 
-void LineRouter::note_lost(const File& file, int error, std::size_t bytes) {
+void LineRouter::record_lost(const File& file, int error, std::size_t bytes) {
   auto found = std::ranges::find(lost_, file.name, &LostOutput::file);
   if (found == lost_.end()) {
     found = lost_.insert(lost_.end(), {.file = file.name, .reason = std::strerror(error)});

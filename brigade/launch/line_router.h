@@ -88,7 +88,7 @@ class LineRouter {
   };
   OfRank& of(int rank);
   void store(const File& file, std::string_view piece);
-  void note_lost(const File& file, int error, std::size_t bytes);
+  void record_lost(const File& file, int error, std::size_t bytes);
   std::string take(int rank, OfRank& own, OpenLine& line);
   bool is_shown(int rank) const;
 

@@ -23,15 +23,15 @@ void from_json(const Json& json, ExitStatus& status) {
 }
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankEnded, generation, rank, status, is_orderly)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankLost, generation, rank, reason)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SignalCame, host, signal)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(HostOver, host, generation, all_done, code)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SignalReceived, host, signal)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(HostFinished, host, generation, all_done, code)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(HostFailed, host, reason)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Standing, restarts, membership_changes, tells_failure, note)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StartOrder, generation, processes, rendezvous, master, standing)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MetOrder, generation)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NameOrder, generation, rank, status, reason)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobSummary, restarts, membership_changes, reports_failure, note)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StartOrder, generation, processes, rendezvous, master, summary)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AllJoinedOrder, generation)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NameFailureOrder, generation, rank, status, reason)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StopOrder, generation, signal)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(FinishOrder, exit_code, standing)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(FinishOrder, exit_code, summary)
 
 namespace {
 

@@ -28,13 +28,13 @@ struct RankLost {
 };
 
 /// A host's launcher was sent a signal.
-struct SignalCame {
+struct SignalReceived {
   int host = 0;
   int signal = 0;
 };
 
 /// All of a host's processes have ended.
-struct HostOver {
+struct HostFinished {
   int host = 0;
   int generation = 0;
   bool all_done = true;  ///< with exit code 0
@@ -48,10 +48,10 @@ struct HostFailed {
 };
 
 /// How the job stands after a generation.
-struct Standing {
+struct JobSummary {
   int restarts = 0;
   int membership_changes = 0;
-  bool tells_failure = false;  ///< whether the failure that ended the last generation is told
+  bool reports_failure = false;  ///< whether the failure that ended the last generation is told
   std::string note = {};       ///< what to log; may be empty
 };
 
@@ -60,16 +60,16 @@ struct StartOrder {
   std::vector<int> processes = {};  ///< by host
   std::string rendezvous = {};      ///< where the processes meet; empty: nowhere
   std::string master = {};
-  Standing standing = {};
+  JobSummary summary = {};
 };
 
 /// All processes have met.
-struct MetOrder {
+struct AllJoinedOrder {
   int generation = 0;
 };
 
 /// This process has failed first: its host is to tell how; it is killed if it still runs.
-struct NameOrder {
+struct NameFailureOrder {
   int generation = 0;
   int rank = 0;
   ExitStatus status = {};
@@ -84,11 +84,11 @@ struct StopOrder {
 
 struct FinishOrder {
   int exit_code = 0;
-  Standing standing = {};
+  JobSummary summary = {};
 };
 
-using Message = std::variant<RankEnded, RankLost, SignalCame, HostOver, HostFailed, StartOrder,
-                             MetOrder, NameOrder, StopOrder, FinishOrder>;
+using Message = std::variant<RankEnded, RankLost, SignalReceived, HostFinished, HostFailed, StartOrder,
+                             AllJoinedOrder, NameFailureOrder, StopOrder, FinishOrder>;
 
 /// Not a stable format: both ends are the same program.
 std::string encode(const Message& message);

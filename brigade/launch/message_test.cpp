@@ -12,13 +12,13 @@ TEST(Message, ComesOutAsItWentIn) {
                          .processes = {2, 1},
                          .rendezvous = "a:1",
                          .master = "a:2",
-                         .standing = {.restarts = 4, .membership_changes = 5, .note = "n"}};
+                         .summary = {.restarts = 4, .membership_changes = 5, .note = "n"}};
   const auto again = std::get<StartOrder>(decode(encode(start)));
   EXPECT_EQ(again.generation, 3);
   EXPECT_EQ(again.processes, start.processes);
   EXPECT_EQ(again.rendezvous, "a:1");
-  EXPECT_EQ(again.standing.membership_changes, 5);
-  EXPECT_EQ(again.standing.note, "n");
+  EXPECT_EQ(again.summary.membership_changes, 5);
+  EXPECT_EQ(again.summary.note, "n");
 
   const RankEnded killed{.generation = 1, .rank = 2, .status = {.signal = 9}, .is_orderly = false};
   const auto ended = std::get<RankEnded>(decode(encode(killed)));

@@ -64,7 +64,7 @@ struct OutputWriter::Shared {
   Shared(int number, OutputWriterOptions chosen)
       : descriptor(number), options(chosen), give_up(::eventfd(0, EFD_CLOEXEC)) {}
 
-  void note_progress() {
+  void record_progress() {
     const concurrency::MutexLock lock(mutex);
     progress_at = Clock::now();
     changed.notify_all();
@@ -87,7 +87,7 @@ struct OutputWriter::Shared {
       }
       if (count <= 0) continue;
       text.remove_prefix(static_cast<std::size_t>(count));
-      note_progress();
+      record_progress();
     }
     return text;
   }

@@ -15,7 +15,7 @@ namespace brigade::launch {
 /// Where the processes of a job meet: the launcher of host 0 has it.
 ///
 /// Thread-safety: one thread.
-class ProcessMeeting {
+class ProcessRendezvous {
  public:
   /// A member is lost. All news say to which generation they belong: the next one may have begun
   /// when they are heard.
@@ -32,24 +32,24 @@ class ProcessMeeting {
     int generation = 0;
     int rank = 0;
   };
-  using News = std::variant<Lost, AllJoined, Left>;
+  using Event = std::variant<Lost, AllJoined, Left>;
 
   /// The options must outlive it.
-  explicit ProcessMeeting(const JobOptions& options) : options_(options) {}
+  explicit ProcessRendezvous(const JobOptions& options) : options_(options) {}
 
   /// The order with the addresses of its generation filled in; none if nobody would come. Throws as
   /// rpc::make_rendezvous_server.
   StartOrder open(StartOrder order);
 
   /// Readable while there is news.
-  int descriptor() const { return news_.descriptor(); }
-  std::vector<News> take() { return news_.take(); }
+  int descriptor() const { return events_.descriptor(); }
+  std::vector<Event> take() { return events_.take(); }
 
  private:
   std::string rendezvous(int generation, int world_size);
 
   const JobOptions& options_;
-  Mailbox<News> news_;
+  Mailbox<Event> events_;
   std::unique_ptr<rpc::RendezvousServer> server_;  // ends first
 };
 

@@ -22,43 +22,43 @@ constexpr const char* kMemoryVariable = "BRIGADE_GPU_MEMORY_FRACTION";  // see b
 constexpr const char* kHostVariable = "GROUP_RANK";                     // as torchrun calls it
 constexpr const char* kInterfaceVariable = "NCCL_SOCKET_IFNAME";
 
-void add_place_on_host(Variables& variables, const RankPlace& place) {
-  variables[cluster::kLocalRankVariable] = std::to_string(place.local_rank);
-  variables[cluster::kLocalWorldSizeVariable] = std::to_string(place.local_world_size);
-  if (place.gpus) variables[kGpusVariable] = *place.gpus;
-  if (place.gpu_memory_fraction)
-    variables[kMemoryVariable] = base::str_cat(*place.gpu_memory_fraction);
+void add_local_rank(Variables& variables, const RankConfig& config) {
+  variables[cluster::kLocalRankVariable] = std::to_string(config.local_rank);
+  variables[cluster::kLocalWorldSizeVariable] = std::to_string(config.local_world_size);
+  if (config.gpus) variables[kGpusVariable] = *config.gpus;
+  if (config.gpu_memory_fraction)
+    variables[kMemoryVariable] = base::str_cat(*config.gpu_memory_fraction);
 }
 
 }  // namespace
 
-Variables rank_environment(const RankPlace& place, const std::optional<cluster::ClusterKey>& key) {
+Variables rank_environment(const RankConfig& config, const std::optional<cluster::ClusterKey>& key) {
   cluster::Address master;
-  if (!place.master.empty()) master = cluster::parse_address(place.master);
-  Variables variables = {{cluster::kGenerationVariable, std::to_string(place.generation)},
-                         {cluster::kRankVariable, std::to_string(place.rank)},
-                         {cluster::kWorldSizeVariable, std::to_string(place.world_size)},
+  if (!config.master.empty()) master = cluster::parse_address(config.master);
+  Variables variables = {{cluster::kGenerationVariable, std::to_string(config.generation)},
+                         {cluster::kRankVariable, std::to_string(config.rank)},
+                         {cluster::kWorldSizeVariable, std::to_string(config.world_size)},
                          {cluster::kMasterAddressVariable, master.host},
                          {cluster::kMasterPortVariable, std::to_string(master.port)},
                          {cluster::kRendezvousVariable, std::nullopt},
-                         {kHostVariable, std::to_string(place.host)}};
-  if (!place.rendezvous.empty()) variables[cluster::kRendezvousVariable] = place.rendezvous;
-  add_place_on_host(variables, place);
-  if (place.nccl_interface) variables[kInterfaceVariable] = *place.nccl_interface;
+                         {kHostVariable, std::to_string(config.host)}};
+  if (!config.rendezvous.empty()) variables[cluster::kRendezvousVariable] = config.rendezvous;
+  add_local_rank(variables, config);
+  if (config.nccl_interface) variables[kInterfaceVariable] = *config.nccl_interface;
   variables[cluster::kKeyVariable] = std::nullopt;
   variables[cluster::kKeyFileVariable] = std::nullopt;
   if (key) variables[cluster::kKeyFileVariable] = key_descriptor_path();
   return variables;
 }
 
-Variables lone_environment(const RankPlace& place) {
+Variables independent_environment(const RankConfig& config) {
   Variables variables;
   for (const char* name :
        {cluster::kRendezvousVariable, cluster::kGenerationVariable, cluster::kRankVariable,
         cluster::kWorldSizeVariable, cluster::kMasterAddressVariable, cluster::kMasterPortVariable,
         cluster::kKeyVariable, cluster::kKeyFileVariable, kHostVariable})
     variables[name] = std::nullopt;
-  add_place_on_host(variables, place);
+  add_local_rank(variables, config);
   return variables;
 }
 

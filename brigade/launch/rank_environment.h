@@ -9,7 +9,7 @@
 namespace brigade::launch {
 
 /// What one process is to know of the job.
-struct RankPlace {
+struct RankConfig {
   int rank = 0;
   int world_size = 1;
   int generation = 0;
@@ -32,11 +32,11 @@ struct RankPlace {
 /// The environment variables that tell it (cluster/launch_environment.h); nothing for one that must
 /// not be there. Where there is a key, the path under which the process finds it; never its text.
 std::map<std::string, std::optional<std::string>> rank_environment(
-    const RankPlace& place, const std::optional<cluster::ClusterKey>& key);
+    const RankConfig& config, const std::optional<cluster::ClusterKey>& key);
 
 /// What a process learns that has nothing to do with the others of its job: only its place on this
 /// host and its GPUs. Variables that would make it look for others are taken away, and the key.
-std::map<std::string, std::optional<std::string>> lone_environment(const RankPlace& place);
+std::map<std::string, std::optional<std::string>> independent_environment(const RankConfig& config);
 
 /// The host with a port that was free just now; this machine must have the host.
 std::string free_address(const std::string& host);

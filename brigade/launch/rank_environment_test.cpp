@@ -9,7 +9,7 @@ namespace {
 
 using Variables = std::map<std::string, std::optional<std::string>>;
 
-RankPlace place() {
+RankConfig place() {
   return {.rank = 1,
           .world_size = 3,
           .generation = 4,
@@ -47,7 +47,7 @@ TEST(RankEnvironment, IsUnderstoodByTheResolver) {
 }
 
 TEST(RankEnvironment, TakesARendezvousOfSomebodyElseAway) {
-  RankPlace alone = place();
+  RankConfig alone = place();
   alone.rendezvous.clear();
   EXPECT_EQ(rank_environment(alone, std::nullopt).at("BRIGADE_RENDEZVOUS"), std::nullopt);
 }
@@ -60,27 +60,27 @@ TEST(RankEnvironment, SaysWhereTheKeyIsAndNeverTheKey) {
 }
 
 TEST(RankEnvironment, SaysWhichNetworkNcclMayUse) {
-  RankPlace here = place();
+  RankConfig here = place();
   EXPECT_FALSE(rank_environment(here, std::nullopt).contains("NCCL_SOCKET_IFNAME"));
   here.nccl_interface = "lo";
   EXPECT_EQ(rank_environment(here, std::nullopt).at("NCCL_SOCKET_IFNAME"), "lo");
 }
 
 TEST(RankEnvironment, SaysWhatMemoryOfItsCardsAProcessMayHave) {
-  RankPlace limited = place();
+  RankConfig limited = place();
   EXPECT_FALSE(rank_environment(limited, std::nullopt).contains("BRIGADE_GPU_MEMORY_FRACTION"));
   limited.gpu_memory_fraction = 0.25;
   EXPECT_EQ(rank_environment(limited, std::nullopt).at("BRIGADE_GPU_MEMORY_FRACTION"), "0.25");
 }
 
 TEST(RankEnvironment, AnAddressInBracketsIsHandedOnWithoutThem) {
-  RankPlace far = place();
+  RankConfig far = place();
   far.master = "[fd00::1]:7";
   EXPECT_EQ(rank_environment(far, std::nullopt).at("MASTER_ADDR"), "fd00::1");
 }
 
 TEST(RankEnvironment, OfOneAloneNamesNobodyElse) {
-  const Variables variables = lone_environment(place());
+  const Variables variables = independent_environment(place());
   for (const char* name : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "BRIGADE_RENDEZVOUS",
                            "BRIGADE_CLUSTER_KEY", "BRIGADE_CLUSTER_KEY_FILE"})
     EXPECT_EQ(variables.at(name), std::nullopt) << name;

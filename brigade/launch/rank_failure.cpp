@@ -1,10 +1,10 @@
-#include "brigade/launch/failure.h"
+#include "brigade/launch/rank_failure.h"
 
 #include "brigade/base/strings.h"
 
 namespace brigade::launch {
 
-std::string to_string(const Failure& failure) {
+std::string to_string(const RankFailure& failure) {
   if (failure.rank < 0) return failure.reason;
   std::string text = base::str_cat("Rank ", failure.rank, failure.elsewhere.empty() ? "" : " on ",
                                    failure.elsewhere, " failed first: ", failure.reason, ", ",

@@ -16,7 +16,7 @@ struct OtherRank {
 };
 
 /// How one process of a job failed, and what the others did then.
-struct Failure {
+struct RankFailure {
   int rank = 0;  ///< -1: a host as a whole
   ExitStatus status;
   std::string reason;  ///< "exit code 1", "signal 9 (SIGKILL)", "it has not been heard of for 10 s"
@@ -28,6 +28,6 @@ struct Failure {
 };
 
 /// For people: several lines.
-std::string to_string(const Failure& failure);
+std::string to_string(const RankFailure& failure);
 
 }  // namespace brigade::launch

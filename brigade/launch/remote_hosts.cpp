@@ -25,7 +25,7 @@ constexpr const char* kJob = "host";
 // A wait for the next message is begun again so often; it ends at once where a host is lost.
 constexpr milliseconds kSlice = std::chrono::seconds(5);
 // After a call has failed, the news of who is lost is on its way.
-constexpr milliseconds kNewsTime{1000};
+constexpr milliseconds kLossReportTime{1000};
 constexpr milliseconds kPause{200};
 constexpr int kLostCode = 137;
 
@@ -42,7 +42,7 @@ class RemoteHosts final : public Hosts {
       : membership_(std::move(membership)),
         processes_(std::move(processes)),
         patience_(patience),
-        on_lost_(membership_->lost_token().on_cancel([this] { hear_of_loss(); })),
+        on_lost_(membership_->lost_token().on_cancel([this] { on_lost(); })),
         reader_([this] { read(); }),
         writer_([this] { write(); }) {}
 
@@ -52,7 +52,7 @@ class RemoteHosts final : public Hosts {
   }
 
   int self() const override { return membership_->self().rank; }
-  int meeting() const override { return membership_->generation(); }
+  int rendezvous_round() const override { return membership_->generation(); }
   const std::vector<int>& processes() const override { return processes_; }
   std::string name(int host) const override {
     const auto& member = membership_->members()[static_cast<std::size_t>(host)];
@@ -66,12 +66,12 @@ class RemoteHosts final : public Hosts {
     changed_.notify_all();
   }
 
-  int descriptor() const override { return news_.descriptor(); }
+  int descriptor() const override { return incoming_.descriptor(); }
 
   std::vector<Message> take() override {
     std::vector<Message> messages;
-    for (auto& news : news_.take()) {
-      if (news) messages.push_back(std::move(*news));
+    for (auto& item : incoming_.take()) {
+      if (item) messages.push_back(std::move(*item));
     }
     return messages;
   }
@@ -104,8 +104,8 @@ class RemoteHosts final : public Hosts {
   }
 
  private:
-  void hear_of_loss() {
-    news_.put(std::nullopt);
+  void on_lost() {
+    incoming_.put(std::nullopt);
     const concurrency::MutexLock lock(mutex_);
     changed_.notify_all();
   }
@@ -133,7 +133,7 @@ class RemoteHosts final : public Hosts {
       try {
         const std::string text = membership_->get(key_of(number), kSlice);
         ++number;
-        news_.put(decode(text));
+        incoming_.put(decode(text));
       } catch (const Error& error) {
         if (error.code() == ErrorCode::kDeadlineExceeded && !is_leaving()) continue;
         return give_up(error);
@@ -148,7 +148,7 @@ class RemoteHosts final : public Hosts {
 
   void give_up(const Error& error) {
     {
-      const TimePoint latest = Clock::now() + kNewsTime;
+      const TimePoint latest = Clock::now() + kLossReportTime;
       const concurrency::MutexLock lock(mutex_);
       while (!is_leaving_ && !membership_->lost() && Clock::now() < latest)
         changed_.wait_until(mutex_, latest);
@@ -157,13 +157,13 @@ class RemoteHosts final : public Hosts {
             base::str_cat("The launcher of ", name(0), " has ended the job: ", error.what())};
       }
     }
-    news_.put(std::nullopt);
+    incoming_.put(std::nullopt);
   }
 
   const std::shared_ptr<cluster::Membership> membership_;
   const std::vector<int> processes_;      // by host
   const milliseconds patience_;           // at the end
-  Mailbox<std::optional<Message>> news_;  // nothing: look who is gone
+  Mailbox<std::optional<Message>> incoming_;  // nothing: look who is gone
   bool is_failing_ = false;               // has told so; nobody is waited for then
   mutable concurrency::Mutex mutex_;
   concurrency::Condition changed_;
@@ -212,14 +212,14 @@ std::vector<int> exchange(cluster::Membership& membership, const JobOptions& opt
   return processes;
 }
 
-std::unique_ptr<Hosts> meet_once(const JobOptions& options, int meeting, milliseconds timeout,
+std::unique_ptr<Hosts> join_once(const JobOptions& options, int rendezvous_round, milliseconds timeout,
                                  const concurrency::CancelToken& cancel) {
-  const HostPlace& hosts = options.hosts;
+  const HostOptions& hosts = options.hosts;
   const cluster::ClusterConfig config{.task = {.job = kJob, .index = hosts.index},
                                       .rank = hosts.index,
                                       .world_size = hosts.count,
                                       .rendezvous = hosts.rendezvous,
-                                      .generation = meeting,
+                                      .generation = rendezvous_round,
                                       .source = "the launcher's flags"};
   auto membership = rpc::join(config, {.key = options.key,
                                        .start_timeout = timeout,
@@ -231,7 +231,7 @@ std::unique_ptr<Hosts> meet_once(const JobOptions& options, int meeting, millise
 }
 
 /// Whether the others have not given up the one yet in whose place this launcher comes.
-bool is_place_still_taken(const Error& error) {
+bool is_rank_still_taken(const Error& error) {
   const auto* const taken = dynamic_cast<const rpc::RankTakenError*>(&error);
   return taken != nullptr && taken->holder() == rpc::RankHolder::kGone;
 }
@@ -250,18 +250,18 @@ void pause(const concurrency::CancelToken& cancel) {
 
 }  // namespace
 
-std::unique_ptr<Hosts> meet_hosts(const JobOptions& options, int meeting,
+std::unique_ptr<Hosts> join_hosts(const JobOptions& options, int rendezvous_round,
                                   const concurrency::CancelToken& cancel) {
   const TimePoint deadline = Clock::now() + options.hosts.start_timeout;
   for (;;) {
     const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
     try {
-      return meet_once(options, meeting, std::max(left, milliseconds(1)), cancel);
+      return join_once(options, rendezvous_round, std::max(left, milliseconds(1)), cancel);
     } catch (const Error& error) {
       const bool is_over = error.code() == ErrorCode::kAborted;
-      if (left.count() <= 0 || (!is_over && !is_place_still_taken(error))) throw;
+      if (left.count() <= 0 || (!is_over && !is_rank_still_taken(error))) throw;
       if (is_over) {
-        ++meeting;
+        ++rendezvous_round;
       } else {
         pause(cancel);
       }

@@ -34,24 +34,24 @@ std::string gpus_of(const std::vector<std::string>& gpus, int process, int proce
 
 }  // namespace
 
-std::vector<ResourceShare> divide_resources(const machine::Topology& topology,
+std::vector<ResourceSlice> divide_resources(const machine::Topology& topology,
                                             const std::optional<std::vector<std::string>>& gpus,
                                             int processes) {
-  std::vector<ResourceShare> shares;
+  std::vector<ResourceSlice> slices;
   const std::vector<machine::CoreSet> cores = divided_cores(topology, processes);
   for (int process = 0; process < processes; ++process) {
-    ResourceShare share{.cores = cores[static_cast<std::size_t>(process)]};
-    if (gpus && !gpus->empty()) share.gpus = gpus_of(*gpus, process, processes);
-    shares.push_back(std::move(share));
+    ResourceSlice slice{.cores = cores[static_cast<std::size_t>(process)]};
+    if (gpus && !gpus->empty()) slice.gpus = gpus_of(*gpus, process, processes);
+    slices.push_back(std::move(slice));
   }
-  return shares;
+  return slices;
 }
 
-std::vector<std::string> shared_cards(const std::vector<ResourceShare>& shares, int first_rank) {
+std::vector<std::string> shared_cards(const std::vector<ResourceSlice>& slices, int first_rank) {
   std::map<std::string, std::vector<std::string>> users;
   int rank = first_rank;
-  for (const ResourceShare& share : shares) {
-    std::istringstream cards(share.gpus.value_or(""));
+  for (const ResourceSlice& slice : slices) {
+    std::istringstream cards(slice.gpus.value_or(""));
     for (std::string card; std::getline(cards, card, ',');)
       users[card].push_back(std::to_string(rank));
     ++rank;

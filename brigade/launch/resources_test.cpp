@@ -19,15 +19,15 @@ machine::Topology six_threads() {
           .cpu_limit = std::nullopt};
 }
 
-std::vector<std::string> cores_of(const std::vector<ResourceShare>& shares) {
+std::vector<std::string> cores_of(const std::vector<ResourceSlice>& slices) {
   std::vector<std::string> texts;
-  for (const ResourceShare& share : shares) texts.push_back(share.cores.to_string());
+  for (const ResourceSlice& slice : slices) texts.push_back(slice.cores.to_string());
   return texts;
 }
 
-std::vector<std::string> gpus_of(const std::vector<ResourceShare>& shares) {
+std::vector<std::string> gpus_of(const std::vector<ResourceSlice>& slices) {
   std::vector<std::string> texts;
-  for (const ResourceShare& share : shares) texts.push_back(share.gpus.value_or("unset"));
+  for (const ResourceSlice& slice : slices) texts.push_back(slice.gpus.value_or("unset"));
   return texts;
 }
 
@@ -38,10 +38,10 @@ TEST(Resources, ThreadsOfOnePhysicalCoreStayTogether) {
 
 TEST(Resources, SharesOfCoresDifferByOneAtMost) {
   std::size_t sum = 0;
-  for (const ResourceShare& share : divide_resources(six_threads(), {}, 4)) {
-    EXPECT_GE(share.cores.size(), 1u);
-    EXPECT_LE(share.cores.size(), 2u);
-    sum += share.cores.size();
+  for (const ResourceSlice& slice : divide_resources(six_threads(), {}, 4)) {
+    EXPECT_GE(slice.cores.size(), 1u);
+    EXPECT_LE(slice.cores.size(), 2u);
+    sum += slice.cores.size();
   }
   EXPECT_EQ(sum, 6u);
 }

@@ -3,7 +3,7 @@
 #include <functional>
 #include <vector>
 
-#include "brigade/launch/failure.h"
+#include "brigade/launch/rank_failure.h"
 #include "brigade/launch/job_options.h"
 
 namespace brigade::launch {
@@ -19,20 +19,20 @@ class RestartPolicy {
 
   /// Whether one that ended like this, not with 0, is started again. `describe` is called for a
   /// failure, which is told.
-  bool allows(const ExitStatus& status, const std::function<Failure()>& describe);
+  bool allows(const ExitStatus& status, const std::function<RankFailure()>& describe);
 
   int restarts() const { return restarts_; }
   int membership_changes() const { return membership_changes_; }
   /// Of the first that was not started again; 0 without one.
   int code() const { return code_; }
-  const std::vector<Failure>& failures() const { return failures_; }
+  const std::vector<RankFailure>& failures() const { return failures_; }
 
  private:
   const JobOptions& options_;
   int restarts_ = 0;
   int membership_changes_ = 0;
   int code_ = 0;
-  std::vector<Failure> failures_;
+  std::vector<RankFailure> failures_;
 };
 
 }  // namespace brigade::launch

@@ -5,12 +5,12 @@ namespace brigade::launch {
 
 namespace {
 
-class LoneHost final : public Hosts {
+class SingleHost final : public Hosts {
  public:
-  explicit LoneHost(int processes) : processes_({processes}) {}
+  explicit SingleHost(int processes) : processes_({processes}) {}
 
   int self() const override { return 0; }
-  int meeting() const override { return 0; }
+  int rendezvous_round() const override { return 0; }
   const std::vector<int>& processes() const override { return processes_; }
   std::string name(int) const override { return "this host"; }
   void send(const Message& message) override { messages_.put(message); }
@@ -26,8 +26,8 @@ class LoneHost final : public Hosts {
 
 }  // namespace
 
-std::unique_ptr<Hosts> make_lone_host(int processes) {
-  return std::make_unique<LoneHost>(processes);
+std::unique_ptr<Hosts> make_single_host(int processes) {
+  return std::make_unique<SingleHost>(processes);
 }
 
 }  // namespace brigade::launch

@@ -23,7 +23,7 @@ std::optional<pid_t> stopped_process(pid_t shim) {
 
 void StallDetector::begin(Time now) {
   stopped_.clear();
-  has_met_ = false;
+  have_all_joined_ = false;
   next_look_ = now + kInterval;
 }
 
@@ -46,7 +46,7 @@ std::optional<std::string> StallDetector::look(pid_t shim, Time now) {
   if (now - stop.since < patience_) return std::nullopt;
   const std::string time = base::str_cat(static_cast<double>(patience_.count()) / 1e3, " s");
   const std::string state = base::str_cat("stopped (SIGSTOP, pid ", *pid, ")");
-  if (has_met_) return base::str_cat("it has not been heard of for ", time, ": it is ", state);
+  if (have_all_joined_) return base::str_cat("it has not been heard of for ", time, ": it is ", state);
   return base::str_cat("it was ", state, " for ", time, " before all had met");
 }
 

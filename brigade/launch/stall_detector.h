@@ -27,7 +27,7 @@ class StallDetector {
   void begin(Time now);
   void end() { next_look_ = Time::max(); }
   /// All have met: what is said of a process that is stopped is another thing from now on.
-  void note_met() { has_met_ = true; }
+  void on_all_joined() { have_all_joined_ = true; }
   /// Whether it is time to look; then `look` is called for each process.
   bool is_due(Time now);
   /// Of the process below `shim`, or the shim: why it is to be given up, or nothing.
@@ -41,7 +41,7 @@ class StallDetector {
 
   const std::chrono::milliseconds patience_;
   Time next_look_ = Time::max();
-  bool has_met_ = false;
+  bool have_all_joined_ = false;
   std::map<pid_t, Stop> stopped_;  // by shim
 };
 

@@ -41,19 +41,19 @@ class Sleeper {
 
 class StallDetectorTest : public testing::Test {
  protected:
-  StallDetectorTest() { watch_.begin(begin_); }
+  StallDetectorTest() { stall_detector_.begin(begin_); }
   /// What is found after so many seconds, looked for every second.
   std::optional<std::string> after(int from, int to) {
     std::optional<std::string> found;
     for (int i = from; i <= to; ++i) {
-      if (watch_.is_due(begin_ + seconds(i)))
-        found = watch_.look(child_.pid(), begin_ + seconds(i));
+      if (stall_detector_.is_due(begin_ + seconds(i)))
+        found = stall_detector_.look(child_.pid(), begin_ + seconds(i));
     }
     return found;
   }
 
   Sleeper child_;
-  StallDetector watch_{seconds(8)};
+  StallDetector stall_detector_{seconds(8)};
   const StallDetector::Time begin_ = std::chrono::steady_clock::now();
 };
 
@@ -83,7 +83,7 @@ TEST_F(StallDetectorTest, WhoRunsBetweenTwoLooksIsSlowAndNotStopped) {
 }
 
 TEST_F(StallDetectorTest, WhoIsStoppedAfterAllHaveMetIsNotHeardOf) {
-  watch_.note_met();
+  stall_detector_.on_all_joined();
   child_.stop();
   EXPECT_THAT(after(1, 9).value_or(""),
               testing::HasSubstr("it has not been heard of for 8 s: it is stopped"));
@@ -98,9 +98,9 @@ TEST_F(StallDetectorTest, TimeInWhichNobodyLookedDoesNotCount) {
 
 TEST_F(StallDetectorTest, NobodyIsWatchedAfterTheEnd) {
   child_.stop();
-  watch_.end();
+  stall_detector_.end();
   EXPECT_EQ(after(1, 30), std::nullopt);
-  EXPECT_EQ(watch_.next_look(), StallDetector::Time::max());
+  EXPECT_EQ(stall_detector_.next_look(), StallDetector::Time::max());
 }
 
 }  // namespace

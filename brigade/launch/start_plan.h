@@ -10,7 +10,7 @@
 namespace brigade::launch {
 
 /// Where the processes of one generation stand, and where they meet.
-struct Meeting {
+struct GenerationConfig {
   int generation = 0;
   int world_size = 1;
   int first_rank = 0;           ///< of this host
@@ -19,8 +19,8 @@ struct Meeting {
 };
 
 /// How each process of a generation is to be started: its program with its own arguments, who it
-/// is, and what it may use. `shares` has one element a process of this host.
-std::vector<SpawnOptions> plan_start(const JobOptions& options, const Meeting& meeting,
-                                     const std::vector<ResourceShare>& shares);
+/// is, and what it may use. `slices` has one element a process of this host.
+std::vector<SpawnOptions> plan_start(const JobOptions& options, const GenerationConfig& generation,
+                                     const std::vector<ResourceSlice>& slices);
 
 }  // namespace brigade::launch

@@ -14,7 +14,7 @@ TEST(StartPlan, EachRankHasItsArgumentsItsPlaceAndItsShare) {
   const JobOptions options{.command = {"train", "--dir={rank}"},
                            .processes = 2,
                            .arguments_by_rank = {{"--rate", "1"}, {"--seed={rank}"}}};
-  const Meeting meeting{
+  const GenerationConfig meeting{
       .generation = 3, .world_size = 2, .rendezvous = "127.0.0.1:1", .master = "127.0.0.1:2"};
   const auto plan =
       plan_start(options, meeting, {{}, {.cores = machine::CoreSet({5}), .gpus = "7"}});
@@ -76,7 +76,7 @@ TEST(JobOptions, WhatDoesNotFitIsNamed) {
 
 TEST(JobOptions, HostsThatDoNotFitAreNamed) {
   const std::vector<std::string> command = {"true"};
-  const HostPlace two{.count = 2, .index = 1, .rendezvous = "a:1"};
+  const HostOptions two{.count = 2, .index = 1, .rendezvous = "a:1"};
   EXPECT_NO_THROW(check({.command = command, .hosts = two}));
   expect_refused({.command = command, .hosts = {.count = 0}}, "0 hosts");
   expect_refused({.command = command, .hosts = {.count = 2, .index = 2}}, "hosts 0 to 1");

@@ -38,7 +38,7 @@ at::Tensor images(std::int64_t count) {
          50.0;
 }
 
-at::Tensor share_of(const at::Tensor& all, const std::vector<std::int64_t>& sizes, int rank) {
+at::Tensor rank_batch(const at::Tensor& all, const std::vector<std::int64_t>& sizes, int rank) {
   const auto begin = std::accumulate(sizes.begin(), sizes.begin() + rank, std::int64_t{0});
   return all.narrow(0, begin, sizes[static_cast<std::size_t>(rank)]);
 }
@@ -103,15 +103,15 @@ void expect_as_whole(const std::vector<std::int64_t>& sizes,
     const InReplica replica(ranks);
     auto module = with_weights<SyncBatchNorm>(options);
     found[static_cast<std::size_t>(ranks.rank())] = two_steps(
-        module, [&](const at::Tensor& all) { return share_of(all, sizes, ranks.rank()); });
+        module, [&](const at::Tensor& all) { return rank_batch(all, sizes, ranks.rank()); });
   });
   at::Tensor of_weight = at::zeros_like(wanted.of_weight);
   at::Tensor of_bias = at::zeros_like(wanted.of_bias);
   for (int rank = 0; rank < world; ++rank) {
     const Trace& own = found[static_cast<std::size_t>(rank)];
     for (std::size_t step = 0; step < 2; ++step) {
-      expect_near(own.results[step], share_of(wanted.results[step], sizes, rank), "result");
-      expect_near(own.of_inputs[step], share_of(wanted.of_inputs[step], sizes, rank), "gradient");
+      expect_near(own.results[step], rank_batch(wanted.results[step], sizes, rank), "result");
+      expect_near(own.of_inputs[step], rank_batch(wanted.of_inputs[step], sizes, rank), "gradient");
     }
     of_weight = of_weight + own.of_weight;
     of_bias = of_bias + own.of_bias;
@@ -160,7 +160,7 @@ TEST(SyncBatchNorm, NormalizesNarrowTypesByStatisticsInFloat) {
     const InReplica replica(ranks);
     SyncBatchNorm module{torch::nn::BatchNormOptions(kChannels)};
     const at::Tensor all = images(6);
-    const at::Tensor x = share_of(all, {4, 2}, ranks.rank()).to(at::kBFloat16).requires_grad_();
+    const at::Tensor x = rank_batch(all, {4, 2}, ranks.rank()).to(at::kBFloat16).requires_grad_();
     const at::Tensor result = module->forward(x);
     EXPECT_EQ(result.scalar_type(), at::kBFloat16);
     result.to(at::kFloat).square().sum().backward();

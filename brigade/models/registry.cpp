@@ -1,4 +1,4 @@
-#include "brigade/models/zoo.h"
+#include "brigade/models/registry.h"
 
 #include <map>
 #include <set>

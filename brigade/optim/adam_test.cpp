@@ -5,7 +5,7 @@
 #include <torch/optim/adamw.h>
 
 #include "brigade/base/error.h"
-#include "brigade/optim/testing/rule_at_work.h"
+#include "brigade/optim/testing/update_rule_harness.h"
 
 namespace brigade::optim {
 namespace {
@@ -15,7 +15,7 @@ template <class TorchOptimizer>
 void expect_equal_steps(const UpdateRulePtr& rule, const at::Tensor& initial,
                         const std::function<TorchOptimizer(std::vector<at::Tensor>)>& make_theirs,
                         double tolerance) {
-  RuleAtWork ours(rule, initial);
+  UpdateRuleHarness ours(rule, initial);
   at::Tensor theirs = initial.clone().set_requires_grad(true);
   TorchOptimizer optimizer = make_theirs({theirs});
   for (int step = 0; step < 20; ++step) {
@@ -78,7 +78,7 @@ TEST_P(AdamSteps, RangesCutAtCacheLinesGiveTheSameBits) {
 INSTANTIATE_TEST_SUITE_P(Dtypes, AdamSteps, ::testing::Values(at::kFloat, at::kDouble));
 
 TEST(Adam, TakesSeveralRangesInOneCall) {
-  RuleAtWork alone(Adam{}.rule(), at::rand({8}));
+  UpdateRuleHarness alone(Adam{}.rule(), at::rand({8}));
   const at::Tensor gradient = at::rand({8});
   const at::Tensor together = alone.parameter.clone();
   const at::Tensor first = at::zeros({8});
@@ -98,7 +98,7 @@ TEST(Adam, TakesSeveralRangesInOneCall) {
 TEST(Adam, RatesOfTheCallCountNotThoseOfTheRule) {
   const at::Tensor initial = at::rand({4}, at::kDouble);
   const at::Tensor gradient = at::rand({4}, at::kDouble) + 0.1;
-  RuleAtWork half(Adam{.learning_rate = 0.5, .weight_decay = 0.5}.rule(), initial);
+  UpdateRuleHarness half(Adam{.learning_rate = 0.5, .weight_decay = 0.5}.rule(), initial);
   UpdateArguments arguments{.parameters = {half.parameter}, .gradients = {gradient}, .step = 1};
   for (const at::Tensor& slot : half.slots) arguments.slots.push_back({slot});
   half.rule->apply(arguments, {.learning_rate = 0, .weight_decay = 0});

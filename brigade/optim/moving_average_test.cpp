@@ -14,7 +14,7 @@ namespace brigade::optim {
 namespace {
 
 using testing::HasSubstr;
-using variables::Sharing;
+using variables::StorageSharing;
 using variables::Variable;
 using variables::VariableStore;
 
@@ -89,7 +89,7 @@ TEST(ExponentialMovingAverage, FromZeroIsDebiasedAsInTensorFlow) {
 }
 
 TEST(AveragedWeights, PutTheTrainedValuesBackBitForBit) {
-  VariableStore store({c10::kCPU, c10::kCPU}, Sharing::kOneStorage);
+  VariableStore store({c10::kCPU, c10::kCPU}, StorageSharing::kOneStorage);
   const Variable weight =
       store.create({.name = "w", .initial = at::tensor({0.1F, 1.0F / 3, 1e-30F})});
   const Variable statistic = store.create({.name = "s",

@@ -12,7 +12,7 @@
 namespace brigade::optim {
 namespace {
 
-using variables::Sharing;
+using variables::StorageSharing;
 using variables::Variable;
 using variables::VariableStore;
 
@@ -26,7 +26,7 @@ struct Layers : torch::nn::Module {
 };
 
 struct ThreeVariables {
-  explicit ThreeVariables(Sharing sharing = Sharing::kOneStorage, bool train_b = true)
+  explicit ThreeVariables(StorageSharing sharing = StorageSharing::kOneStorage, bool train_b = true)
       : store(std::vector<c10::Device>(2, c10::Device(c10::kCPU)), sharing) {
     for (int replica = 0; replica < 2; ++replica) {
       modules.push_back(std::make_shared<Layers>());
@@ -65,7 +65,7 @@ TEST(OptimizerState, AVariableWithoutGradientEndsARun) {
 }
 
 TEST(OptimizerState, AVariableOfSomebodyElseEndsARun) {
-  const ThreeVariables untrained(Sharing::kOneStorage, /*train_b=*/false);
+  const ThreeVariables untrained(StorageSharing::kOneStorage, /*train_b=*/false);
   const OptimizerState state(Sgd{}.rule(), untrained.variables, {});
   EXPECT_EQ(state.variables().size(), 2u);
   EXPECT_EQ(ranges(state.runs({true, true})), Ranges({{0, 3}, {48, 52}}));
@@ -153,7 +153,7 @@ TEST(OptimizerState, RefusesGradientsThatAreNotTheVariables) {
 }
 
 TEST(OptimizerState, ReplicasWithMemoryOfTheirOwnHaveSlotsOfTheirOwn) {
-  const ThreeVariables apart(Sharing::kOneCopyEach);
+  const ThreeVariables apart(StorageSharing::kOneCopyEach);
   OptimizerState state(Sgd{.momentum = 0.5}.rule(), apart.variables, {});
   const std::vector<at::Tensor> gradients = {at::rand({3}), at::rand({20}), at::rand({2, 2})};
   const at::NoGradGuard no_grad;

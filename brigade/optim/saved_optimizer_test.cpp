@@ -19,7 +19,7 @@
 namespace brigade::optim {
 namespace {
 
-using variables::Sharing;
+using variables::StorageSharing;
 using variables::Variable;
 
 struct Layers : torch::nn::Module {
@@ -31,7 +31,7 @@ struct Layers : torch::nn::Module {
 
 /// Two variables on so many replicas, and an optimizer of them.
 struct Trained {
-  Trained(int replicas, Sharing sharing, UpdateRulePtr rule = Adam{}.rule(), std::int64_t width = 2)
+  Trained(int replicas, StorageSharing sharing, UpdateRulePtr rule = Adam{}.rule(), std::int64_t width = 2)
       : store(std::vector<c10::Device>(static_cast<std::size_t>(replicas), c10::Device(c10::kCPU)),
               sharing) {
     std::vector<std::shared_ptr<torch::nn::Module>> modules;
@@ -76,7 +76,7 @@ Error error_of(const std::function<void()>& call) {
 }
 
 TEST(SavedOptimizer, NamesSlotsByOptimizerSlotAndVariable) {
-  Trained one(1, Sharing::kOneCopyEach);
+  Trained one(1, StorageSharing::kOneCopyEach);
   const SavedOptimizer saved = one.state->save("adam");
   ASSERT_EQ(saved.slots.size(), 4u);
   EXPECT_EQ(saved.slots.begin()->first, "adam/exp_avg/a");
@@ -84,13 +84,13 @@ TEST(SavedOptimizer, NamesSlotsByOptimizerSlotAndVariable) {
 }
 
 TEST(SavedOptimizer, GoesOnUnderAnyNumberOfReplicasAndSharing) {
-  Trained before(2, Sharing::kOneStorage);
+  Trained before(2, StorageSharing::kOneStorage);
   before.update();
   before.update({true, false});
   before.state->set_learning_rate(0.25);
   const SavedOptimizer saved = stored(*before.state);
-  for (const Sharing sharing :
-       {Sharing::kOneStorage, Sharing::kOneCopyEach, Sharing::kController}) {
+  for (const StorageSharing sharing :
+       {StorageSharing::kOneStorage, StorageSharing::kOneCopyEach, StorageSharing::kController}) {
     for (const int replicas : {1, 2, 3}) {
       Trained after(replicas, sharing);
       EXPECT_TRUE(after.state->restore("adam", saved).empty());
@@ -106,33 +106,33 @@ TEST(SavedOptimizer, GoesOnUnderAnyNumberOfReplicasAndSharing) {
 }
 
 TEST(SavedOptimizer, RefusesAnotherRuleNamingBoth) {
-  Trained adam(1, Sharing::kOneCopyEach);
-  Trained other(1, Sharing::kOneCopyEach, Adam{.beta1 = 0.5}.rule());
+  Trained adam(1, StorageSharing::kOneCopyEach);
+  Trained other(1, StorageSharing::kOneCopyEach, Adam{.beta1 = 0.5}.rule());
   const Error error = error_of([&] { other.state->restore("adam", adam.state->save("adam")); });
   EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
   EXPECT_NE(std::string(error.what()).find("0.5"), std::string::npos) << error.what();
   EXPECT_NE(std::string(error.what()).find("0.9"), std::string::npos) << error.what();
-  Trained sgd(1, Sharing::kOneCopyEach, Sgd{.learning_rate = 0.1}.rule());
+  Trained sgd(1, StorageSharing::kOneCopyEach, Sgd{.learning_rate = 0.1}.rule());
   EXPECT_THROW(sgd.state->restore("adam", adam.state->save("adam")), Error);
 }
 
 TEST(SavedOptimizer, ARateThatTheProgramWasGivenAnewCounts) {
-  Trained before(1, Sharing::kOneCopyEach, Adam{.learning_rate = 0.1}.rule());
+  Trained before(1, StorageSharing::kOneCopyEach, Adam{.learning_rate = 0.1}.rule());
   before.state->set_learning_rate(0.05);
-  Trained same(1, Sharing::kOneCopyEach, Adam{.learning_rate = 0.1}.rule());
+  Trained same(1, StorageSharing::kOneCopyEach, Adam{.learning_rate = 0.1}.rule());
   same.state->restore("adam", stored(*before.state));
   EXPECT_EQ(same.state->learning_rate(), 0.05);
-  Trained anew(1, Sharing::kOneCopyEach, Adam{.learning_rate = 0.2}.rule());
+  Trained anew(1, StorageSharing::kOneCopyEach, Adam{.learning_rate = 0.2}.rule());
   anew.state->restore("adam", stored(*before.state));
   EXPECT_EQ(anew.state->learning_rate(), 0.2);
 }
 
 TEST(SavedOptimizer, WhatIsMissingIsRefusedOrSkippedAndNothingElseChanges) {
-  Trained before(1, Sharing::kOneCopyEach);
+  Trained before(1, StorageSharing::kOneCopyEach);
   before.update();
   SavedOptimizer saved = stored(*before.state);
   saved.slots.erase("adam/exp_avg_sq/b");
-  Trained after(1, Sharing::kOneCopyEach);
+  Trained after(1, StorageSharing::kOneCopyEach);
   const Error error = error_of([&] { after.state->restore("adam", saved); });
   EXPECT_EQ(error.code(), ErrorCode::kNotFound);
   EXPECT_NE(std::string(error.what()).find("'b'"), std::string::npos) << error.what();
@@ -145,9 +145,9 @@ TEST(SavedOptimizer, WhatIsMissingIsRefusedOrSkippedAndNothingElseChanges) {
 }
 
 TEST(SavedOptimizer, RefusesAnotherShapeBeforeAnythingChanges) {
-  Trained before(1, Sharing::kOneCopyEach);
+  Trained before(1, StorageSharing::kOneCopyEach);
   before.update();
-  Trained wider(1, Sharing::kOneCopyEach, Adam{}.rule(), 5);
+  Trained wider(1, StorageSharing::kOneCopyEach, Adam{}.rule(), 5);
   const Error error = error_of([&] { wider.state->restore("adam", stored(*before.state)); });
   EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
   EXPECT_NE(std::string(error.what()).find("[2, 5]"), std::string::npos) << error.what();

@@ -4,7 +4,7 @@
 #include <torch/optim/sgd.h>
 
 #include "brigade/base/error.h"
-#include "brigade/optim/testing/rule_at_work.h"
+#include "brigade/optim/testing/update_rule_harness.h"
 
 namespace brigade::optim {
 namespace {
@@ -19,7 +19,7 @@ TEST_P(SgdSteps, IsTorchsStepByStep) {
                              .momentum = 0.9,
                              .weight_decay = 0.1,
                              .nesterov = Nesterov::kYes}}) {
-    RuleAtWork ours(options.rule(), at::rand({37}, GetParam()) - 0.5);
+    UpdateRuleHarness ours(options.rule(), at::rand({37}, GetParam()) - 0.5);
     at::Tensor theirs = ours.parameter.clone().set_requires_grad(true);
     torch::optim::SGD optimizer({theirs}, torch::optim::SGDOptions(options.learning_rate)
                                               .momentum(options.momentum)

@@ -21,7 +21,7 @@
 #include "brigade/base/log.h"
 #include "brigade/base/strings.h"
 #include "brigade/cluster/address.h"
-#include "brigade/rpc/storm_watch.h"
+#include "brigade/rpc/connection_storm.h"
 
 namespace brigade::rpc {
 namespace {
@@ -142,7 +142,7 @@ bool begins_tls(std::string_view said) {
 constexpr std::string_view kNoTls("\x15\x03\x03\x00\x02\x02\x28", 7);
 
 /// Reads what is there, since a connection that is closed before is reset, and words with it.
-void tell_that_there_is_no_tls(const Socket& socket) {
+void send_no_tls_alert(const Socket& socket) {
   std::array<char, 4096> rest{};
   (void)!::recv(socket.descriptor(), rest.data(), rest.size(), 0);
   (void)!::send(socket.descriptor(), kNoTls.data(), kNoTls.size(), MSG_NOSIGNAL);
@@ -165,10 +165,10 @@ Listening listen_on(const std::string& text) {
 
 class Acceptor::Loop {
  public:
-  Loop(const AcceptorOptions& options, Socket listening, HandOn hand_on)
+  Loop(const AcceptorOptions& options, Socket listening, OnConnection on_connection)
       : options_(options),
         listening_(std::move(listening)),
-        hand_on_(std::move(hand_on)),
+        on_connection_(std::move(on_connection)),
         wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
         allowance_(static_cast<double>(options.burst), options.per_second),
         storm_(options.address),
@@ -188,8 +188,8 @@ class Acceptor::Loop {
       turned_away_ = 0;
       accept_some();
       look_at_waiting();
-      hand_on_ready();
-      if (const auto text = storm_.news(now_)) base::log_warning(*text);
+      forward_ready();
+      if (const auto text = storm_.report(now_)) base::log_warning(*text);
       if (turned_away_ > 0 && is_woken(kPause)) return;
     }
   }
@@ -242,7 +242,7 @@ class Acceptor::Loop {
 
   std::vector<Connection>::iterator turn_away(std::vector<Connection>::iterator which) {
     ++turned_away_;
-    storm_.note(now_, which->peer);
+    storm_.record(now_, which->peer);
     return waiting_.erase(which);
   }
 
@@ -263,11 +263,11 @@ class Acceptor::Loop {
     const std::string_view said(bytes.data(), static_cast<std::size_t>(count));
     const bool is_plain = options_.opening == Opening::kHttp2;
     const bool is_members = is_plain ? kPreface.starts_with(said) : begins_tls(said);
-    if (is_plain && begins_tls(said)) tell_that_there_is_no_tls(socket);
+    if (is_plain && begins_tls(said)) send_no_tls_alert(socket);
     return is_members ? Beginning::kMembers : Beginning::kOthers;
   }
 
-  void hand_on_ready() {
+  void forward_ready() {
     allowance_.refill(now_);
     for (auto each = waiting_.begin(); each != waiting_.end();) {
       if (!each->is_ready) {
@@ -277,24 +277,24 @@ class Acceptor::Loop {
       if (!allowance_.take()) return;
       Socket socket = std::move(each->socket);
       each = waiting_.erase(each);
-      hand_on_(std::move(socket));
+      on_connection_(std::move(socket));
     }
   }
 
   const AcceptorOptions options_;
   const Socket listening_;
-  const HandOn hand_on_;
+  const OnConnection on_connection_;
   const Socket wake_;  // an event, in truth
   Allowance allowance_;
-  StormWatch storm_;
+  ConnectionStormDetector storm_;
   std::vector<Connection> waiting_;  // in the order of coming
   TimePoint now_ = Clock::now();     // of this round
   int turned_away_ = 0;              // in this round
   std::jthread thread_;
 };
 
-Acceptor::Acceptor(const AcceptorOptions& options, Socket listening, HandOn hand_on)
-    : loop_(std::make_unique<Loop>(options, std::move(listening), std::move(hand_on))) {}
+Acceptor::Acceptor(const AcceptorOptions& options, Socket listening, OnConnection on_connection)
+    : loop_(std::make_unique<Loop>(options, std::move(listening), std::move(on_connection))) {}
 
 Acceptor::~Acceptor() = default;
 

@@ -44,13 +44,13 @@ struct AcceptorOptions {
 /// whoever connects to the port, however often, takes little time and few descriptors of this
 /// process, and what serves the members' connections does not see them.
 ///
-/// Thread-safety: none; `hand_on` is called on the acceptor's thread, with a descriptor that does
+/// Thread-safety: none; `on_connection` is called on the acceptor's thread, with a descriptor that does
 /// not block. The destructor returns when that thread has ended.
 class Acceptor {
  public:
-  using HandOn = std::function<void(Socket)>;
+  using OnConnection = std::function<void(Socket)>;
 
-  Acceptor(const AcceptorOptions& options, Socket listening, HandOn hand_on);
+  Acceptor(const AcceptorOptions& options, Socket listening, OnConnection on_connection);
   ~Acceptor();
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;

@@ -12,7 +12,7 @@ std::string barrier_text(std::string_view name) {
   return base::str_cat("barrier '", name, "'");
 }
 
-std::vector<Waiting> BarrierRegistry::arrive(std::string_view name, Waiting waiting,
+std::vector<PendingCall> BarrierRegistry::arrive(std::string_view name, PendingCall waiting,
                                          std::size_t world_size) {
   const std::string what = barrier_text(name);
   if (passed_.contains(what)) {
@@ -21,23 +21,23 @@ std::vector<Waiting> BarrierRegistry::arrive(std::string_view name, Waiting wait
                               " before; each name serves once, so put a number into it."));
   }
   auto& here = waiting_[what];
-  if (std::ranges::any_of(here, [&](const Waiting& w) { return w.member == waiting.member; })) {
+  if (std::ranges::any_of(here, [&](const PendingCall& w) { return w.member == waiting.member; })) {
     throw Error(ErrorCode::kFailedPrecondition,
                 base::str_cat("This process waits in ", what, " already, on another thread."));
   }
   here.push_back(std::move(waiting));
   if (here.size() < world_size) return {};
-  std::vector<Waiting> all = std::move(here);
+  std::vector<PendingCall> all = std::move(here);
   waiting_.erase(what);
   passed_.insert(what);
   return all;
 }
 
-std::vector<Waiting> BarrierRegistry::take_if(const std::function<bool(const Waiting&)>& is_over) {
-  std::vector<Waiting> taken;
+std::vector<PendingCall> BarrierRegistry::take_if(const std::function<bool(const PendingCall&)>& is_over) {
+  std::vector<PendingCall> taken;
   for (auto& [what, here] : waiting_) {
     const auto split = std::stable_partition(here.begin(), here.end(),
-                                             [&](const Waiting& w) { return !is_over(w); });
+                                             [&](const PendingCall& w) { return !is_over(w); });
     std::move(split, here.end(), std::back_inserter(taken));
     here.erase(split, here.end());
   }
@@ -48,14 +48,14 @@ std::set<MemberId> BarrierRegistry::arrived(std::string_view what) const {
   std::set<MemberId> members;
   const auto it = waiting_.find(what);
   if (it == waiting_.end()) return members;
-  for (const Waiting& waiting : it->second) members.insert(waiting.member);
+  for (const PendingCall& waiting : it->second) members.insert(waiting.member);
   return members;
 }
 
 std::optional<TimePoint> BarrierRegistry::next_deadline() const {
   std::optional<TimePoint> next;
   for (const auto& [what, here] : waiting_) {
-    for (const Waiting& waiting : here) {
+    for (const PendingCall& waiting : here) {
       next = next ? std::min(*next, waiting.deadline) : waiting.deadline;
     }
   }

@@ -1,10 +1,10 @@
-#include "brigade/rpc/storm_watch.h"
+#include "brigade/rpc/connection_storm.h"
 
 #include "brigade/base/strings.h"
 
 namespace brigade::rpc {
 
-void StormWatch::note(TimePoint now, const std::string& peer) {
+void ConnectionStormDetector::record(TimePoint now, const std::string& peer) {
   if (now - second_begun_ >= std::chrono::seconds(1)) {
     second_begun_ = now;
     in_second_ = 0;
@@ -19,10 +19,10 @@ void StormWatch::note(TimePoint now, const std::string& peer) {
   in_storm_ = in_second_;
 }
 
-std::optional<std::string> StormWatch::news(TimePoint now) {
+std::optional<std::string> ConnectionStormDetector::report(TimePoint now) {
   if (!storm_begun_) return std::nullopt;
-  if (!is_told_) {
-    is_told_ = true;
+  if (!is_reported_) {
+    is_reported_ = true;
     return base::str_cat(
         "A storm of connections at ", address_, ": more than ", kStorm,
         " in a second came from programs that are no members of this job (the last "
@@ -35,7 +35,7 @@ std::optional<std::string> StormWatch::news(TimePoint now) {
       base::str_cat("The storm of connections at ", address_, " is over: ", in_storm_,
                     " were closed in ", took.count() + 1, " s.");
   storm_begun_.reset();
-  is_told_ = false;
+  is_reported_ = false;
   return text;
 }
 

@@ -10,7 +10,7 @@ namespace brigade::rpc {
 /// Tells when connections that are no member's come in such numbers that somebody should know.
 ///
 /// Thread-safety: none.
-class StormWatch {
+class ConnectionStormDetector {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
 
@@ -21,13 +21,13 @@ class StormWatch {
   static constexpr std::chrono::seconds kCalm{5};
 
   /// `address` is where they come to, for the text.
-  explicit StormWatch(std::string address) : address_(std::move(address)) {}
+  explicit ConnectionStormDetector(std::string address) : address_(std::move(address)) {}
 
   /// A connection was closed because nothing showed that it was a member's. `peer` is its address.
-  void note(TimePoint now, const std::string& peer);
+  void record(TimePoint now, const std::string& peer);
   /// What the log should say by now: a storm that has begun, or is over. To be asked once in a
   /// while.
-  std::optional<std::string> news(TimePoint now);
+  std::optional<std::string> report(TimePoint now);
 
  private:
   std::string address_;
@@ -37,7 +37,7 @@ class StormWatch {
   std::int64_t in_storm_ = 0;
   std::optional<TimePoint> storm_begun_;
   TimePoint storm_seen_;  // when there last were enough in a second
-  bool is_told_ = false;
+  bool is_reported_ = false;
 };
 
 }  // namespace brigade::rpc

@@ -1,4 +1,4 @@
-#include "brigade/rpc/storm_watch.h"
+#include "brigade/rpc/connection_storm.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,30 +11,30 @@ using std::chrono::seconds;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-TEST(StormWatch, AFewStrangersAreNoStorm) {
-  StormWatch watch("127.0.0.1:7");
-  StormWatch::TimePoint now{seconds(1000)};
+TEST(ConnectionStormDetector, AFewStrangersAreNoStorm) {
+  ConnectionStormDetector watch("127.0.0.1:7");
+  ConnectionStormDetector::TimePoint now{seconds(1000)};
   for (int second = 0; second < 10; ++second, now += seconds(1)) {
-    for (int i = 1; i < StormWatch::kStorm; ++i) watch.note(now, "127.0.0.1:9");
-    EXPECT_FALSE(watch.news(now));
+    for (int i = 1; i < ConnectionStormDetector::kStorm; ++i) watch.record(now, "127.0.0.1:9");
+    EXPECT_FALSE(watch.report(now));
   }
 }
 
-TEST(StormWatch, TellsOfAStormOnceAndOfItsEnd) {
-  StormWatch watch("127.0.0.1:7");
-  StormWatch::TimePoint now{seconds(1000)};
+TEST(ConnectionStormDetector, TellsOfAStormOnceAndOfItsEnd) {
+  ConnectionStormDetector watch("127.0.0.1:7");
+  ConnectionStormDetector::TimePoint now{seconds(1000)};
   std::vector<std::string> told;
   for (int i = 0; i < 4000; ++i, now += milliseconds(1)) {
-    watch.note(now, "127.0.0.1:9");
-    if (const auto text = watch.news(now)) told.push_back(*text);
+    watch.record(now, "127.0.0.1:9");
+    if (const auto text = watch.report(now)) told.push_back(*text);
   }
   ASSERT_EQ(told.size(), 1u);
   EXPECT_THAT(told[0], AllOf(HasSubstr("A storm of connections at 127.0.0.1:7"),
                              HasSubstr("from 127.0.0.1:9"), HasSubstr("no members")));
-  EXPECT_FALSE(watch.news(now));
-  now += StormWatch::kCalm;
-  EXPECT_THAT(watch.news(now).value_or(""), HasSubstr("is over: 4000 were closed in 4 s"));
-  EXPECT_FALSE(watch.news(now));
+  EXPECT_FALSE(watch.report(now));
+  now += ConnectionStormDetector::kCalm;
+  EXPECT_THAT(watch.report(now).value_or(""), HasSubstr("is over: 4000 were closed in 4 s"));
+  EXPECT_FALSE(watch.report(now));
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 
 #include "brigade/concurrency/mutex.h"
 #include "brigade/rpc/proto/rendezvous.grpc.pb.h"
-#include "brigade/rpc/wire.h"
+#include "brigade/rpc/proto_conversion.h"
 
 namespace brigade::rpc {
 namespace {

@@ -30,7 +30,7 @@ class JoinCall {
  public:
   struct Handlers {
     std::function<void(const Event&)> on_event;
-    std::function<void(const Ending&)> on_end;
+    std::function<void(const MembershipEnd&)> on_end;
     std::function<void(const Closure&)> on_close;
   };
   virtual ~JoinCall() = default;  // cancels, and waits for the thread

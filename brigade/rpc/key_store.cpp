@@ -8,9 +8,9 @@
 
 namespace brigade::rpc {
 
-std::vector<Waiting> KeyStore::set(std::string_view key, std::string_view value) {
+std::vector<PendingCall> KeyStore::set(std::string_view key, std::string_view value) {
   values_.insert_or_assign(std::string(key), std::string(value));
-  std::vector<Waiting> released;
+  std::vector<PendingCall> released;
   const auto [first, last] = waiting_.equal_range(key);
   for (auto it = first; it != last; ++it) released.push_back(std::move(it->second));
   waiting_.erase(first, last);
@@ -43,12 +43,12 @@ KeyStore::Appended KeyStore::append(std::string_view key, std::string_view value
   return {number, set(base::str_cat(key, "/", number), value)};
 }
 
-void KeyStore::wait_for(std::string_view key, Waiting waiting) {
+void KeyStore::wait_for(std::string_view key, PendingCall waiting) {
   waiting_.emplace(std::string(key), std::move(waiting));
 }
 
-std::vector<Waiting> KeyStore::take_if(const std::function<bool(const Waiting&)>& is_over) {
-  std::vector<Waiting> taken;
+std::vector<PendingCall> KeyStore::take_if(const std::function<bool(const PendingCall&)>& is_over) {
+  std::vector<PendingCall> taken;
   for (auto it = waiting_.begin(); it != waiting_.end();) {
     if (!is_over(it->second)) {
       ++it;

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "brigade/rpc/waiting.h"
+#include "brigade/rpc/pending_call.h"
 
 namespace brigade::rpc {
 
@@ -18,26 +18,26 @@ namespace brigade::rpc {
 class KeyStore {
  public:
   /// Stores the value; returns the calls that waited for it, which are to be answered.
-  std::vector<Waiting> set(std::string_view key, std::string_view value);
+  std::vector<PendingCall> set(std::string_view key, std::string_view value);
   std::optional<std::string> find(std::string_view key) const;
   /// Adds to the number that the key holds as decimal text (0 if unset), into `sum`. Throws
   /// kFailedPrecondition if the value is no number.
   struct Added {
     std::int64_t sum;
-    std::vector<Waiting> released;
+    std::vector<PendingCall> released;
   };
   Added add(std::string_view key, std::int64_t delta);
 
   /// Stores the value under "<key>/<number>", with the next number of the list, from 1.
   struct Appended {
     std::int64_t number;
-    std::vector<Waiting> released;
+    std::vector<PendingCall> released;
   };
   Appended append(std::string_view key, std::string_view value);
 
-  void wait_for(std::string_view key, Waiting waiting);
+  void wait_for(std::string_view key, PendingCall waiting);
   /// Takes out the calls that `is_over` says so of.
-  std::vector<Waiting> take_if(const std::function<bool(const Waiting&)>& is_over);
+  std::vector<PendingCall> take_if(const std::function<bool(const PendingCall&)>& is_over);
   /// Of the calls that wait, the earliest deadline.
   std::optional<TimePoint> next_deadline() const;
   void clear() { values_.clear(), lengths_.clear(), waiting_.clear(); }
@@ -45,7 +45,7 @@ class KeyStore {
  private:
   std::map<std::string, std::string, std::less<>> values_;
   std::map<std::string, std::int64_t, std::less<>> lengths_;  // of lists
-  std::multimap<std::string, Waiting, std::less<>> waiting_;
+  std::multimap<std::string, PendingCall, std::less<>> waiting_;
 };
 
 }  // namespace brigade::rpc

@@ -25,7 +25,7 @@ std::unique_ptr<JoinCall> say_hello(const RendezvousServer& server, int rank, in
                     .start_timeout = seconds(20)};
   return start_join_call(make_channel(server.address(), std::nullopt), hello,
                          {.on_event = [](const Event&) {},
-                          .on_end = [](const Ending&) {},
+                          .on_end = [](const MembershipEnd&) {},
                           .on_close = [](const Closure&) {}});
 }
 
@@ -71,7 +71,7 @@ TEST(Loss, SilentMemberIsLostAfterThePeerTimeoutAndHearsIt) {
   const auto silent =
       start_join_call(make_channel(server->address(), std::nullopt), hello,
                       {.on_event = [](const Event&) {},
-                       .on_end = [&](const Ending& ending) { is_told = ending.error.has_value(); },
+                       .on_end = [&](const MembershipEnd& ending) { is_told = ending.error.has_value(); },
                        .on_close = [](const Closure&) {}});
   const auto member = join(testing::launched_config(server->address(), 0, 2), test_options());
   EXPECT_TRUE(eventually([&] { return member->lost_token().is_cancelled(); }));

@@ -13,7 +13,7 @@ using TimePoint = std::chrono::steady_clock::time_point;
 inline constexpr std::chrono::milliseconds kLongestWait = std::chrono::hours(24 * 365);
 
 /// A call of a member's that waits at the meeting point.
-struct Waiting {
+struct PendingCall {
   MemberId member = 0;
   /// What for: "key 'a'", "barrier 'end'".
   std::string what;

@@ -1,4 +1,4 @@
-#include "brigade/rpc/wire.h"
+#include "brigade/rpc/proto_conversion.h"
 
 #include <grpcpp/support/status.h>
 
@@ -138,7 +138,7 @@ proto::ToMember to_proto(const Event& event) {
   return message;
 }
 
-proto::ToMember to_proto(const Ending& ending) {
+proto::ToMember to_proto(const MembershipEnd& ending) {
   proto::ToMember message;
   auto& end = *message.mutable_end();
   end.set_failed(ending.error.has_value());
@@ -182,8 +182,8 @@ cluster::LostMember from_proto(const proto::Lost& lost) {
   return {from_proto(lost.member()), lost.reason(), loss_kind(lost.kind())};
 }
 
-Ending from_proto(const proto::End& end) {
-  Ending ending{.may_retry = end.may_retry(),
+MembershipEnd from_proto(const proto::End& end) {
+  MembershipEnd ending{.may_retry = end.may_retry(),
                 .missing = {end.missing().begin(), end.missing().end()},
                 .waited = std::chrono::milliseconds(end.waited_ms()),
                 .rank_holder = from_proto(end.rank_holder())};

@@ -24,13 +24,13 @@ proto::FromMember to_proto(const Hello& hello);
 Hello from_proto(const proto::Hello& hello);
 
 proto::ToMember to_proto(const Event& event);
-proto::ToMember to_proto(const Ending& ending);
+proto::ToMember to_proto(const MembershipEnd& ending);
 void fill(const Credential& caller, proto::Caller& to);
 Credential from_proto(const proto::Caller& caller);
 Welcome from_proto(const proto::Welcome& welcome);
 cluster::Member from_proto(const proto::Member& member);
 cluster::LostMember from_proto(const proto::Lost& lost);
-Ending from_proto(const proto::End& end);
+MembershipEnd from_proto(const proto::End& end);
 
 /// An error of ours as a status that a peer knows to be ours.
 grpc::Status to_status(const Error& error);

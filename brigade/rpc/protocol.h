@@ -57,7 +57,7 @@ struct Heard {
 using Event = std::variant<Welcome, AllJoined, Heard, cluster::LostMember>;
 
 /// Why a membership ended.
-struct Ending {
+struct MembershipEnd {
   /// Unset: as planned.
   std::optional<Error> error = std::nullopt;
   /// Coming again later may help.
@@ -71,11 +71,11 @@ struct Ending {
 };
 
 /// What came of a call that may have waited: a value or an error.
-struct Outcome {
+struct CallResult {
   std::optional<Error> error = std::nullopt;
   std::string value = {};
 };
-using Reply = std::function<void(const Outcome&)>;
+using Reply = std::function<void(const CallResult&)>;
 
 /// Where a member hears of what happens. Calls come one at a time; none comes after `on_end`. They
 /// must not block.
@@ -83,7 +83,7 @@ class Listener {
  public:
   virtual ~Listener() = default;
   virtual void on_event(const Event& event) = 0;
-  virtual void on_end(const Ending& ending) = 0;
+  virtual void on_end(const MembershipEnd& ending) = 0;
 };
 
 }  // namespace brigade::rpc

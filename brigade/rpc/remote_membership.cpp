@@ -22,7 +22,7 @@ constexpr milliseconds kFarewellTime{500};
 // The meeting point keeps the start's deadline; a member waits a little longer for its word.
 constexpr milliseconds kGrace{2000};
 // After a connection broke, the news of who is lost is on its way.
-constexpr milliseconds kNewsTime{3000};
+constexpr milliseconds kLossReportTime{3000};
 
 cluster::Member member_of(const cluster::ClusterConfig& config) {
   // A name that is this slow to look up leaves the address to be found otherwise.
@@ -67,7 +67,7 @@ RemoteMembership::RemoteMembership(const cluster::ClusterConfig& config, const J
       is_host_here_(is_launcher_here(config)),
       calls_(make_store_calls(
           channel, lost_token_,
-          is_host_here_ ? kStoppedTime : milliseconds(options.peer_timeout + kNewsTime))),
+          is_host_here_ ? kStoppedTime : milliseconds(options.peer_timeout + kLossReportTime))),
       call_(start_join_call(channel, hello_of(config, self_, options.start_timeout, deadline),
                             handlers())),
       beats_([this] { send_beats(); }) {}
@@ -80,7 +80,7 @@ RemoteMembership::~RemoteMembership() {
 
 JoinCall::Handlers RemoteMembership::handlers() {
   return {.on_event = [this](const Event& event) { on_event(event); },
-          .on_end = [this](const Ending& ending) { on_end(ending); },
+          .on_end = [this](const MembershipEnd& ending) { on_end(ending); },
           .on_close = [this](const Closure& closure) { on_close(closure); }};
 }
 
@@ -97,14 +97,14 @@ void RemoteMembership::on_event(const Event& event) {
   changed_.notify_all();
 }
 
-void RemoteMembership::on_end(const Ending& ending) {
+void RemoteMembership::on_end(const MembershipEnd& ending) {
   {
     const concurrency::MutexLock lock(mutex_);
     ending_ = ending;
     // Whoever blocks on a peer of an ended generation has to be woken as if one were lost.
     const bool is_generation_over = is_started_ && ending.error;
     if (is_generation_over)
-      note_loss({welcome_->host, ending.error->what(), cluster::LossKind::kEnded});
+      record_loss({welcome_->host, ending.error->what(), cluster::LossKind::kEnded});
     changed_.notify_all();
     if (!lost_) return;
   }
@@ -118,7 +118,7 @@ void RemoteMembership::on_close(const Closure& closure) {
     const bool is_expected = !welcome_ || ending_ || has_left_;
     // With the closure at once: who sees that all is over has to see who is to blame.
     if (!is_expected)
-      note_loss({welcome_->host, "its connection was closed", cluster::LossKind::kClosed});
+      record_loss({welcome_->host, "its connection was closed", cluster::LossKind::kClosed});
     changed_.notify_all();
     if (!lost_) return;
   }
@@ -128,13 +128,13 @@ void RemoteMembership::on_close(const Closure& closure) {
 void RemoteMembership::lose(const cluster::LostMember& lost) {
   {
     const concurrency::MutexLock lock(mutex_);
-    note_loss(lost);
+    record_loss(lost);
     changed_.notify_all();
   }
   lost_token_.cancel();
 }
 
-void RemoteMembership::note_loss(const cluster::LostMember& lost) {
+void RemoteMembership::record_loss(const cluster::LostMember& lost) {
   if (!lost_) lost_ = lost;
 }
 
@@ -180,11 +180,11 @@ std::optional<std::string> RemoteMembership::wait_for_start(WaitingLog& log) {
     const concurrency::MutexLock lock(mutex_);
     changed_.notify_all();
   });
-  std::vector<int> told;
+  std::vector<int> reported;
   for (;;) {
     {
       const concurrency::MutexLock lock(mutex_);
-      while (!is_started_ && missing_ == told) {
+      while (!is_started_ && missing_ == reported) {
         if (auto problem = start_problem()) return problem;
         options_.cancel.throw_if_cancelled("The start of the cluster");
         const TimePoint latest = welcome_ ? deadline_ + kGrace : deadline_;
@@ -195,9 +195,9 @@ std::optional<std::string> RemoteMembership::wait_for_start(WaitingLog& log) {
         changed_.wait_until(mutex_, latest);
       }
       if (is_started_) return std::nullopt;
-      told = missing_;
+      reported = missing_;
     }
-    log.say(waiting_text(config_, told));
+    log.report(waiting_text(config_, reported));
   }
 }
 
@@ -263,7 +263,7 @@ void RemoteMembership::throw_if_over(std::string_view what) const {
 
 void RemoteMembership::throw_connection_error(std::string_view what, const ConnectionError& error) {
   {
-    const TimePoint latest = Clock::now() + kNewsTime;
+    const TimePoint latest = Clock::now() + kLossReportTime;
     const concurrency::MutexLock lock(mutex_);
     while (!lost_ && !is_over() && Clock::now() < latest) changed_.wait_until(mutex_, latest);
   }

@@ -49,11 +49,11 @@ class RemoteMembership final : public cluster::Membership {
  private:
   JoinCall::Handlers handlers();
   void on_event(const Event& event);
-  void on_end(const Ending& ending);
+  void on_end(const MembershipEnd& ending);
   void on_close(const Closure& closure);
   void lose(const cluster::LostMember& lost);
   /// The first one counts.
-  void note_loss(const cluster::LostMember& lost) BRIGADE_REQUIRES(mutex_);
+  void record_loss(const cluster::LostMember& lost) BRIGADE_REQUIRES(mutex_);
 
   void send_beats();
   bool is_host_silent(TimePoint slept_at, std::chrono::milliseconds interval)
@@ -80,7 +80,7 @@ class RemoteMembership final : public cluster::Membership {
   concurrency::Condition changed_;
   std::optional<Welcome> welcome_ BRIGADE_GUARDED_BY(mutex_);
   std::optional<cluster::LostMember> lost_ BRIGADE_GUARDED_BY(mutex_);
-  std::optional<Ending> ending_ BRIGADE_GUARDED_BY(mutex_);    // what the meeting point said last
+  std::optional<MembershipEnd> ending_ BRIGADE_GUARDED_BY(mutex_);    // what the meeting point said last
   std::optional<Closure> closure_ BRIGADE_GUARDED_BY(mutex_);  // the connection's end
   bool has_left_ BRIGADE_GUARDED_BY(mutex_) = false;
   bool is_started_ BRIGADE_GUARDED_BY(mutex_) = false;

@@ -73,14 +73,14 @@ void RendezvousState::get(const Credential& caller, std::string_view key,
                           std::chrono::milliseconds timeout, Reply reply) {
   {
     const concurrency::MutexLock lock(mutex_);
-    Waiting call = waiting_call(caller.id, key_text(key), timeout, std::move(reply));
+    PendingCall call = waiting_call(caller.id, key_text(key), timeout, std::move(reply));
     try {
       require_member(caller);
       if (auto value = keys_.find(key)) {
         answer({call}, {.value = std::move(*value)});
       } else {
         if (lost_) throw cluster::lost_error(*lost_, call.what);
-        require_company(call.what);
+        require_other_members(call.what);
         wake_before(call.deadline);
         keys_.wait_for(key, std::move(call));
       }
@@ -95,10 +95,10 @@ void RendezvousState::barrier(const Credential& caller, std::string_view name,
                               std::chrono::milliseconds timeout, Reply reply) {
   {
     const concurrency::MutexLock lock(mutex_);
-    const Waiting call = waiting_call(caller.id, barrier_text(name), timeout, std::move(reply));
+    const PendingCall call = waiting_call(caller.id, barrier_text(name), timeout, std::move(reply));
     try {
       require_member(caller);
-      require_nobody_gone(call.what);
+      require_all_present(call.what);
       wake_before(call.deadline);
       answer(barriers_.arrive(name, call, static_cast<std::size_t>(world_size_)), {});
     } catch (const Error& error) {
@@ -109,13 +109,13 @@ void RendezvousState::barrier(const Credential& caller, std::string_view name,
 }
 
 void RendezvousState::time_out_calls(TimePoint now) {
-  const auto is_late = [&](const Waiting& waiting) { return waiting.deadline <= now; };
-  fail_keys(is_late, [](const Waiting& waiting) {
+  const auto is_late = [&](const PendingCall& waiting) { return waiting.deadline <= now; };
+  fail_keys(is_late, [](const PendingCall& waiting) {
     return Error(ErrorCode::kDeadlineExceeded,
                  base::str_cat("No member has set ", waiting.what, " within ",
                                in_seconds(waiting.timeout), "."));
   });
-  fail_barriers(is_late, [before = barriers_, entries = entries_](const Waiting& waiting) {
+  fail_barriers(is_late, [before = barriers_, entries = entries_](const PendingCall& waiting) {
     std::vector<std::string> missing;
     const auto arrived = before.arrived(waiting.what);
     for (const auto& [id, entry] : entries) {
@@ -159,13 +159,13 @@ void RendezvousState::require_present(MemberId id) const {
 }
 
 /// Nobody is there who could set a key.
-void RendezvousState::require_company(std::string_view what) const {
+void RendezvousState::require_other_members(std::string_view what) const {
   if (!is_started_ || world_size_ == 1 || num_present() > 1) return;
   throw Error(ErrorCode::kUnavailable,
               base::str_cat("All other members have left; ", what, " is given up."));
 }
 
-void RendezvousState::require_nobody_gone(std::string_view what) const {
+void RendezvousState::require_all_present(std::string_view what) const {
   if (lost_) throw cluster::lost_error(*lost_, what);
   for (const auto& [id, entry] : entries_) {
     if (entry.presence == Entry::Presence::kPresent) continue;
@@ -176,15 +176,15 @@ void RendezvousState::require_nobody_gone(std::string_view what) const {
   }
 }
 
-Waiting RendezvousState::waiting_call(MemberId id, std::string what,
+PendingCall RendezvousState::waiting_call(MemberId id, std::string what,
                                       std::chrono::milliseconds timeout, Reply reply) {
   const auto wait = std::clamp(timeout, std::chrono::milliseconds(0), kLongestWait);
   return {id, std::move(what), wait, clock_.now() + wait, std::move(reply)};
 }
 
-void RendezvousState::answer(const std::vector<Waiting>& calls, const Outcome& outcome) {
-  for (const Waiting& call : calls) {
-    outbox_.post([reply = call.reply, outcome] { reply(outcome); });
+void RendezvousState::answer(const std::vector<PendingCall>& calls, const CallResult& result) {
+  for (const PendingCall& call : calls) {
+    outbox_.post([reply = call.reply, result] { reply(result); });
   }
 }
 
@@ -194,11 +194,11 @@ void RendezvousState::fail_waiting(const IsOver& is_over, const ErrorFor& error)
 }
 
 void RendezvousState::fail_keys(const IsOver& is_over, const ErrorFor& error) {
-  for (const Waiting& call : keys_.take_if(is_over)) answer({call}, {.error = error(call)});
+  for (const PendingCall& call : keys_.take_if(is_over)) answer({call}, {.error = error(call)});
 }
 
 void RendezvousState::fail_barriers(const IsOver& is_over, const ErrorFor& error) {
-  for (const Waiting& call : barriers_.take_if(is_over)) answer({call}, {.error = error(call)});
+  for (const PendingCall& call : barriers_.take_if(is_over)) answer({call}, {.error = error(call)});
 }
 
 }  // namespace brigade::rpc

@@ -102,7 +102,7 @@ std::shared_ptr<cluster::Membership> join_remote(const cluster::ClusterConfig& c
     auto membership = std::make_shared<RemoteMembership>(config, options, deadline, channel);
     const auto problem = membership->wait_for_start(log);
     if (!problem) {
-      log.say_all_have_come(config.world_size);
+      log.report_all_joined(config.world_size);
       membership->own(std::move(server));
       return membership;
     }
@@ -112,7 +112,7 @@ std::shared_ptr<cluster::Membership> join_remote(const cluster::ClusterConfig& c
       require_same_key(config, address, *identity);
     }
     if (Clock::now() > begun_at + kPatience)
-      log.say(base::str_cat("Waiting for ", describe_host(config)));
+      log.report(base::str_cat("Waiting for ", describe_host(config)));
     pause(next_pause, deadline, options.cancel, *channel);
     options.cancel.throw_if_cancelled("The start of the cluster");
     if (Clock::now() >= deadline) throw_unreachable(config, options, *problem);

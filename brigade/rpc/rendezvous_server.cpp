@@ -20,7 +20,7 @@
 #include "brigade/rpc/proto/rendezvous.grpc.pb.h"
 #include "brigade/rpc/remote.h"
 #include "brigade/rpc/rendezvous_state.h"
-#include "brigade/rpc/wire.h"
+#include "brigade/rpc/proto_conversion.h"
 
 namespace brigade::rpc {
 namespace {
@@ -55,7 +55,7 @@ class JoinStream final : public grpc::ServerBidiReactor<proto::FromMember, proto
   }
 
   void on_event(const Event& event) override { send(to_proto(event), Last::kNo); }
-  void on_end(const Ending& ending) override { send(to_proto(ending), Last::kYes); }
+  void on_end(const MembershipEnd& ending) override { send(to_proto(ending), Last::kYes); }
 
  private:
   enum class Last { kNo, kYes };
@@ -211,9 +211,9 @@ class Service final : public proto::Rendezvous::CallbackService {
     auto* reactor = context->DefaultReactor();
     state_.get(from_proto(request->caller()), request->key(),
                std::chrono::milliseconds(request->timeout_ms()),
-               [reactor, reply](const Outcome& outcome) {
-                 reply->set_value(outcome.value);
-                 reactor->Finish(status_of(outcome));
+               [reactor, reply](const CallResult& result) {
+                 reply->set_value(result.value);
+                 reactor->Finish(status_of(result));
                });
     return reactor;
   }
@@ -224,13 +224,13 @@ class Service final : public proto::Rendezvous::CallbackService {
     auto* reactor = context->DefaultReactor();
     state_.barrier(from_proto(request->caller()), request->name(),
                    std::chrono::milliseconds(request->timeout_ms()),
-                   [reactor](const Outcome& outcome) { reactor->Finish(status_of(outcome)); });
+                   [reactor](const CallResult& result) { reactor->Finish(status_of(result)); });
     return reactor;
   }
 
  private:
-  static grpc::Status status_of(const Outcome& outcome) {
-    return outcome.error ? to_status(*outcome.error) : grpc::Status::OK;
+  static grpc::Status status_of(const CallResult& result) {
+    return result.error ? to_status(*result.error) : grpc::Status::OK;
   }
 
   template <class Call>
@@ -304,7 +304,7 @@ class Server final : public RendezvousServer {
   /// gRPC listens nowhere: what it serves is handed to it.
   void start_grpc(const std::optional<cluster::ClusterKey>& key) {
     grpc::ServerBuilder builder;
-    entrance_ = builder.experimental().AddExternalConnectionAcceptor(
+    grpc_acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
         grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
         make_server_credentials(key));
     builder.RegisterService(&service_);
@@ -321,15 +321,15 @@ class Server final : public RendezvousServer {
     grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
     parameters.listener_fd = -1;
     parameters.fd = connection.release();
-    entrance_->HandleNewConnection(&parameters);
+    grpc_acceptor_->HandleNewConnection(&parameters);
   }
 
-  void tell_of_refused_calls() {
+  void report_refused_calls() {
     const std::int64_t count = state_.num_refused_calls();
     const TimePoint now = clock_.now();
-    if (count == told_refusals_ || (told_at_ && now - *told_at_ < kRefusalsPause)) return;
-    told_refusals_ = count;
-    told_at_ = now;
+    if (count == reported_refusals_ || (reported_at_ && now - *reported_at_ < kRefusalsPause)) return;
+    reported_refusals_ = count;
+    reported_at_ = now;
     base::log_warning(base::str_cat("So far ", count, " calls to the meeting point at ", address(),
                                     " came from a program that is no member of this job. They were "
                                     "refused and changed nothing."));
@@ -345,7 +345,7 @@ class Server final : public RendezvousServer {
     for (;;) {
       const TimePoint next = state_.tick();
       service_.end_silent(clock_.now(), hello_timeout_);
-      tell_of_refused_calls();
+      report_refused_calls();
       const concurrency::MutexLock lock(mutex_);
       while (!is_ending_ && !is_awake_ && clock_.now() < next) changed_.wait_until(mutex_, next);
       if (is_ending_) return;
@@ -362,11 +362,11 @@ class Server final : public RendezvousServer {
   bool is_ending_ BRIGADE_GUARDED_BY(mutex_) = false;
   RendezvousState state_;
   Service service_;
-  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> entrance_;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> grpc_acceptor_;
   std::unique_ptr<grpc::Server> server_;
   std::optional<Acceptor> acceptor_;  // ends first, since it gives to the server
-  std::int64_t told_refusals_ = 0;    // the watcher's, as is the next
-  std::optional<TimePoint> told_at_;
+  std::int64_t reported_refusals_ = 0;    // the watcher's, as is the next
+  std::optional<TimePoint> reported_at_;
   std::jthread watcher_;  // calls state_.tick() when it is due
 };
 

@@ -11,7 +11,7 @@
 namespace brigade::rpc {
 namespace {
 
-bool any(const Waiting&) {
+bool any(const PendingCall&) {
   return true;
 }
 
@@ -39,11 +39,11 @@ std::optional<MemberId> RendezvousState::join(const Hello& hello,
     const concurrency::MutexLock lock(mutex_);
     Entry entry{.member = hello.member, .listener = std::move(listener), .heard_at = clock_.now()};
     if (const auto refused = refusal(hello)) {
-      tell_end(entry, *refused);
+      notify_end(entry, *refused);
     } else {
       id = ++last_id_;
       const std::string& token = tokens_[*id] = make_token();
-      tell(entry, Welcome{{*id, token}, options_.peer_timeout, options_.host});
+      notify(entry, Welcome{{*id, token}, options_.peer_timeout, options_.host});
       const auto timeout =
           std::clamp(hello.start_timeout, std::chrono::milliseconds(0), kLongestWait);
       const TimePoint deadline = entry.heard_at + timeout -
@@ -61,9 +61,9 @@ std::optional<MemberId> RendezvousState::join(const Hello& hello,
   return id;
 }
 
-std::optional<Ending> RendezvousState::refusal(const Hello& hello) const {
+std::optional<MembershipEnd> RendezvousState::refusal(const Hello& hello) const {
   const auto refuse = [](ErrorCode code, const std::string& text) {
-    return Ending{.error = Error(code, text)};
+    return MembershipEnd{.error = Error(code, text)};
   };
   if (hello.protocol != kProtocolVersion) {
     return refuse(ErrorCode::kFailedPrecondition,
@@ -73,7 +73,7 @@ std::optional<Ending> RendezvousState::refusal(const Hello& hello) const {
                                 ": start the same build of the program everywhere."));
   }
   if (is_closed_ || hello.generation > generation_) {
-    Ending later =
+    MembershipEnd later =
         refuse(ErrorCode::kUnavailable,
                base::str_cat(hello.member, " belongs to generation ", hello.generation,
                              "; the meeting point in ", options_.host, " still serves generation ",
@@ -97,10 +97,10 @@ std::optional<Ending> RendezvousState::refusal(const Hello& hello) const {
   return start_failure_;
 }
 
-std::optional<Ending> RendezvousState::rank_refusal(const Hello& hello) const {
+std::optional<MembershipEnd> RendezvousState::rank_refusal(const Hello& hello) const {
   const int rank = hello.member.rank;
   if (rank < 0 || rank >= world_size_) {
-    return Ending{.error = Error(ErrorCode::kFailedPrecondition,
+    return MembershipEnd{.error = Error(ErrorCode::kFailedPrecondition,
                                  base::str_cat(hello.member, " has no rank from 0 to ",
                                                world_size_ - 1, "."))};
   }
@@ -108,7 +108,7 @@ std::optional<Ending> RendezvousState::rank_refusal(const Hello& hello) const {
     if (entry.member.rank != rank) continue;
     const bool is_there = entry.presence == Entry::Presence::kPresent;
     if (!is_there && start_failure_) continue;
-    return Ending{
+    return MembershipEnd{
         .error = Error(ErrorCode::kFailedPrecondition,
                        base::str_cat("Two processes claim rank ", rank, ": ", entry.member,
                                      is_there ? " is a member" : " was a member, and is gone", "; ",
@@ -124,26 +124,26 @@ void RendezvousState::begin_run() {
   AllJoined joined;
   for (const auto& [id, entry] : entries_) joined.members.push_back(entry.member);
   std::ranges::sort(joined.members, {}, &cluster::Member::rank);
-  for (const auto& [id, entry] : entries_) tell(entry, joined);
+  for (const auto& [id, entry] : entries_) notify(entry, joined);
   if (options_.on_all_joined) {
     outbox_.post([call = options_.on_all_joined, now = generation_] { call(now); });
   }
 }
 
-void RendezvousState::fail_start(const Ending& ending) {
+void RendezvousState::fail_start(const MembershipEnd& ending) {
   start_failure_ = ending;
   start_deadline_.reset();
   for (auto& [id, entry] : entries_) {
     if (entry.presence != Entry::Presence::kPresent) continue;
     entry.presence = Entry::Presence::kLeft;
-    tell_end(entry, ending);
+    notify_end(entry, ending);
   }
-  fail_waiting(any, [&](const Waiting&) { return *ending.error; });
+  fail_waiting(any, [&](const PendingCall&) { return *ending.error; });
 }
 
 void RendezvousState::time_out_start() {
   const std::vector<int> missing = missing_ranks();
-  Ending ending{.missing = missing, .waited = start_timeout_};
+  MembershipEnd ending{.missing = missing, .waited = start_timeout_};
   ending.error = Error(
       ErrorCode::kDeadlineExceeded,
       base::str_cat(missing.size(), " of ", world_size_, " processes did not come within ",
@@ -157,7 +157,7 @@ void RendezvousState::beat(MemberId id) {
     const auto it = entries_.find(id);
     if (it == entries_.end() || it->second.presence != Entry::Presence::kPresent) return;
     it->second.heard_at = clock_.now();
-    tell(it->second, is_started_ ? Heard{} : Heard{missing_ranks()});
+    notify(it->second, is_started_ ? Heard{} : Heard{missing_ranks()});
   }
   outbox_.deliver();
 }
@@ -172,12 +172,12 @@ void RendezvousState::leave(MemberId id) {
     if (options_.on_left)
       outbox_.post(
           [call = options_.on_left, who = entry.member, now = generation_] { call(who, now); });
-    tell_end(entry, {});
-    const auto has_left = [&](const Waiting& waiting) {
+    notify_end(entry, {});
+    const auto has_left = [&](const PendingCall& waiting) {
       return Error(ErrorCode::kUnavailable,
                    base::str_cat(entry.member, " has left; ", waiting.what, " is given up."));
     };
-    fail_waiting([&](const Waiting& waiting) { return waiting.member == id; }, has_left);
+    fail_waiting([&](const PendingCall& waiting) { return waiting.member == id; }, has_left);
     fail_barriers(any, has_left);
     if (num_present() <= 1) fail_keys(any, has_left);  // nobody is there who could set them
     if (!is_started_) {
@@ -204,15 +204,15 @@ void RendezvousState::lose(Entry& entry, cluster::LossKind kind, const std::stri
   const cluster::LostMember lost{entry.member, reason, kind};
   if (!lost_) lost_ = lost;
   for (const auto& [id, other] : entries_) {
-    if (other.presence == Entry::Presence::kPresent) tell(other, lost);
+    if (other.presence == Entry::Presence::kPresent) notify(other, lost);
   }
   entry.presence = Entry::Presence::kLost;
-  tell_end(entry, {.error = Error(ErrorCode::kUnavailable,
+  notify_end(entry, {.error = Error(ErrorCode::kUnavailable,
                                   base::str_cat(lost, "; the others go on without it."))});
   if (options_.on_lost)
     outbox_.post([call = options_.on_lost, lost, now = generation_] { call(lost, now); });
   fail_waiting(any,
-               [&](const Waiting& waiting) { return cluster::lost_error(lost, waiting.what); });
+               [&](const PendingCall& waiting) { return cluster::lost_error(lost, waiting.what); });
   if (!is_started_ && !start_failure_)
     fail_start({.error = cluster::lost_error(lost, "the start")});
 }
@@ -251,12 +251,12 @@ void RendezvousState::close() {
   outbox_.deliver();
 }
 
-void RendezvousState::end_all(const Ending& ending, const Error& for_waiting) {
-  fail_waiting(any, [&](const Waiting&) { return for_waiting; });
+void RendezvousState::end_all(const MembershipEnd& ending, const Error& for_waiting) {
+  fail_waiting(any, [&](const PendingCall&) { return for_waiting; });
   for (auto& [id, entry] : entries_) {
     if (entry.presence != Entry::Presence::kPresent) continue;
     entry.presence = Entry::Presence::kLeft;
-    tell_end(entry, ending);
+    notify_end(entry, ending);
   }
   start_deadline_.reset();
 }
@@ -266,7 +266,7 @@ TimePoint RendezvousState::tick() {
   {
     const concurrency::MutexLock lock(mutex_);
     const TimePoint now = clock_.now();
-    forgive_own_standstill(now);
+    excuse_own_stall(now);
     last_tick_ = now;
     lose_silent_members(now);
     if (start_deadline_ && *start_deadline_ <= now) time_out_start();
@@ -282,7 +282,7 @@ TimePoint RendezvousState::tick() {
   return next;
 }
 
-void RendezvousState::forgive_own_standstill(TimePoint now) {
+void RendezvousState::excuse_own_stall(TimePoint now) {
   const auto late = now - last_tick_;
   if (late <= options_.peer_timeout / 2) return;
   for (auto& [id, entry] : entries_) {
@@ -319,11 +319,11 @@ std::vector<int> RendezvousState::missing_ranks() const {
   return {missing.begin(), missing.end()};
 }
 
-void RendezvousState::tell(const Entry& entry, const Event& event) {
+void RendezvousState::notify(const Entry& entry, const Event& event) {
   outbox_.post([listener = entry.listener, event] { listener->on_event(event); });
 }
 
-void RendezvousState::tell_end(const Entry& entry, const Ending& ending) {
+void RendezvousState::notify_end(const Entry& entry, const MembershipEnd& ending) {
   outbox_.post([listener = entry.listener, ending] { listener->on_end(ending); });
 }
 

@@ -86,31 +86,31 @@ class RendezvousState {
     TimePoint heard_at;
     enum class Presence { kPresent, kLeft, kLost } presence = Presence::kPresent;
   };
-  using IsOver = std::function<bool(const Waiting&)>;
-  using ErrorFor = std::function<Error(const Waiting&)>;
+  using IsOver = std::function<bool(const PendingCall&)>;
+  using ErrorFor = std::function<Error(const PendingCall&)>;
 
-  std::optional<Ending> refusal(const Hello& hello) const BRIGADE_REQUIRES(mutex_);
-  std::optional<Ending> rank_refusal(const Hello& hello) const BRIGADE_REQUIRES(mutex_);
+  std::optional<MembershipEnd> refusal(const Hello& hello) const BRIGADE_REQUIRES(mutex_);
+  std::optional<MembershipEnd> rank_refusal(const Hello& hello) const BRIGADE_REQUIRES(mutex_);
   void begin_run() BRIGADE_REQUIRES(mutex_);
-  void fail_start(const Ending& ending) BRIGADE_REQUIRES(mutex_);
+  void fail_start(const MembershipEnd& ending) BRIGADE_REQUIRES(mutex_);
   void time_out_start() BRIGADE_REQUIRES(mutex_);
   void lose(Entry& entry, cluster::LossKind kind, const std::string& reason)
       BRIGADE_REQUIRES(mutex_);
   void lose_silent_members(TimePoint now) BRIGADE_REQUIRES(mutex_);
-  void forgive_own_standstill(TimePoint now) BRIGADE_REQUIRES(mutex_);
-  void end_all(const Ending& ending, const Error& for_waiting) BRIGADE_REQUIRES(mutex_);
+  void excuse_own_stall(TimePoint now) BRIGADE_REQUIRES(mutex_);
+  void end_all(const MembershipEnd& ending, const Error& for_waiting) BRIGADE_REQUIRES(mutex_);
   void require_member(const Credential& caller) BRIGADE_REQUIRES(mutex_);
   void require_present(MemberId id) const BRIGADE_REQUIRES(mutex_);
-  void require_company(std::string_view what) const BRIGADE_REQUIRES(mutex_);
-  void require_nobody_gone(std::string_view what) const BRIGADE_REQUIRES(mutex_);
+  void require_other_members(std::string_view what) const BRIGADE_REQUIRES(mutex_);
+  void require_all_present(std::string_view what) const BRIGADE_REQUIRES(mutex_);
   std::size_t num_present() const BRIGADE_REQUIRES(mutex_);
   std::vector<int> missing_ranks() const BRIGADE_REQUIRES(mutex_);
-  Waiting waiting_call(MemberId id, std::string what, std::chrono::milliseconds timeout,
+  PendingCall waiting_call(MemberId id, std::string what, std::chrono::milliseconds timeout,
                        Reply reply) BRIGADE_REQUIRES(mutex_);
 
-  void tell(const Entry& entry, const Event& event) BRIGADE_REQUIRES(mutex_);
-  void tell_end(const Entry& entry, const Ending& ending) BRIGADE_REQUIRES(mutex_);
-  void answer(const std::vector<Waiting>& calls, const Outcome& outcome) BRIGADE_REQUIRES(mutex_);
+  void notify(const Entry& entry, const Event& event) BRIGADE_REQUIRES(mutex_);
+  void notify_end(const Entry& entry, const MembershipEnd& ending) BRIGADE_REQUIRES(mutex_);
+  void answer(const std::vector<PendingCall>& calls, const CallResult& result) BRIGADE_REQUIRES(mutex_);
   void time_out_calls(TimePoint now) BRIGADE_REQUIRES(mutex_);
   void fail_waiting(const IsOver& is_over, const ErrorFor& error) BRIGADE_REQUIRES(mutex_);
   void fail_barriers(const IsOver& is_over, const ErrorFor& error) BRIGADE_REQUIRES(mutex_);
@@ -133,7 +133,7 @@ class RendezvousState {
   KeyStore keys_ BRIGADE_GUARDED_BY(mutex_);
   BarrierRegistry barriers_ BRIGADE_GUARDED_BY(mutex_);
   std::optional<cluster::LostMember> lost_ BRIGADE_GUARDED_BY(mutex_);  // the first
-  std::optional<Ending> start_failure_ BRIGADE_GUARDED_BY(mutex_);
+  std::optional<MembershipEnd> start_failure_ BRIGADE_GUARDED_BY(mutex_);
   std::optional<TimePoint> start_deadline_ BRIGADE_GUARDED_BY(mutex_);
   std::chrono::milliseconds start_timeout_ BRIGADE_GUARDED_BY(mutex_){0};  // of that deadline
   TimePoint last_tick_ BRIGADE_GUARDED_BY(mutex_);

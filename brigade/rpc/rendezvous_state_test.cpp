@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 class Ear final : public Listener {
  public:
   void on_event(const Event& event) override { events.push_back(event); }
-  void on_end(const Ending& ending) override { endings.push_back(ending); }
+  void on_end(const MembershipEnd& ending) override { endings.push_back(ending); }
 
   template <class Kind>
   std::vector<Kind> all() const {
@@ -33,7 +33,7 @@ class Ear final : public Listener {
   ErrorCode end_code() const { return endings.at(0).error.value().code(); }
 
   std::vector<Event> events;
-  std::vector<Ending> endings;
+  std::vector<MembershipEnd> endings;
 };
 
 cluster::Member member(int rank) {
@@ -81,8 +81,8 @@ struct Meeting {
       state.tick();
     }
   }
-  Reply into(std::vector<Outcome>& outcomes) {
-    return [&outcomes](const Outcome& outcome) { outcomes.push_back(outcome); };
+  Reply into(std::vector<CallResult>& results) {
+    return [&results](const CallResult& result) { results.push_back(result); };
   }
 
   base::ManualClock clock;
@@ -185,7 +185,7 @@ TEST(RendezvousState, RefusesCallsWithoutTheCallersTokenAndChangesNothing) {
     strangers.push_back({.id = member.id, .token = member.token.substr(1)});
   }
   strangers.push_back({.id = ids[0].id, .token = ids[1].token});
-  std::vector<Outcome> outcomes;
+  std::vector<CallResult> results;
   for (const Credential& stranger : strangers) {
     for (const auto& call :
          std::vector<std::function<void()>>{[&] { meeting.state.set(stranger, "key", "diverted"); },
@@ -197,21 +197,21 @@ TEST(RendezvousState, RefusesCallsWithoutTheCallersTokenAndChangesNothing) {
         EXPECT_EQ(error.code(), ErrorCode::kPermissionDenied);
       }
     }
-    meeting.state.get(stranger, "key", seconds(60), meeting.into(outcomes));
-    meeting.state.barrier(stranger, "end", seconds(60), meeting.into(outcomes));
+    meeting.state.get(stranger, "key", seconds(60), meeting.into(results));
+    meeting.state.barrier(stranger, "end", seconds(60), meeting.into(results));
   }
-  ASSERT_EQ(outcomes.size(), 2 * strangers.size());
-  for (const Outcome& outcome : outcomes) {
-    ASSERT_TRUE(outcome.error);
-    EXPECT_EQ(outcome.error->code(), ErrorCode::kPermissionDenied);
-    EXPECT_EQ(outcome.value, "");
+  ASSERT_EQ(results.size(), 2 * strangers.size());
+  for (const CallResult& result : results) {
+    ASSERT_TRUE(result.error);
+    EXPECT_EQ(result.error->code(), ErrorCode::kPermissionDenied);
+    EXPECT_EQ(result.value, "");
   }
   EXPECT_EQ(meeting.state.num_refused_calls(), static_cast<std::int64_t>(4 * strangers.size()));
-  outcomes.clear();
-  meeting.state.barrier(ids[0], "end", seconds(60), meeting.into(outcomes));
-  EXPECT_TRUE(outcomes.empty());  // nobody has come to it yet
-  meeting.state.get(ids[1], "key", seconds(0), meeting.into(outcomes));
-  EXPECT_EQ(outcomes.at(0).value, "value");
+  results.clear();
+  meeting.state.barrier(ids[0], "end", seconds(60), meeting.into(results));
+  EXPECT_TRUE(results.empty());  // nobody has come to it yet
+  meeting.state.get(ids[1], "key", seconds(0), meeting.into(results));
+  EXPECT_EQ(results.at(0).value, "value");
   EXPECT_EQ(meeting.state.add(ids[0], "count", 0), 0);
 }
 
@@ -244,7 +244,7 @@ TEST(RendezvousState, SaysByTypeHowAMemberWasLost) {
 TEST(RendezvousState, GetWaitsForSet) {
   Meeting meeting(2);
   const auto ids = meeting.join_all();
-  std::vector<Outcome> got;
+  std::vector<CallResult> got;
   meeting.state.get(ids[0], "key", seconds(5), meeting.into(got));
   EXPECT_TRUE(got.empty());
   meeting.state.set(ids[1], "key", "value");
@@ -257,7 +257,7 @@ TEST(RendezvousState, GetWaitsForSet) {
 TEST(RendezvousState, GetEndsAtItsDeadlineAndNamesTheKey) {
   Meeting meeting(2);
   const auto ids = meeting.join_all();
-  std::vector<Outcome> got;
+  std::vector<CallResult> got;
   meeting.state.get(ids[0], "weights", milliseconds(2500), meeting.into(got));
   meeting.pass(seconds(2));
   EXPECT_TRUE(got.empty());
@@ -271,7 +271,7 @@ TEST(RendezvousState, TickSaysWhenItIsDue) {
   Meeting meeting(2);
   const auto ids = meeting.join_all();
   EXPECT_EQ(meeting.state.tick() - meeting.clock.now(), milliseconds(2500));
-  std::vector<Outcome> got;
+  std::vector<CallResult> got;
   meeting.state.get(ids[0], "key", seconds(1), meeting.into(got));
   EXPECT_EQ(meeting.state.tick() - meeting.clock.now(), seconds(1));
 }
@@ -279,7 +279,7 @@ TEST(RendezvousState, TickSaysWhenItIsDue) {
 TEST(RendezvousState, AppendsInOneStep) {
   Meeting meeting(2);
   const auto ids = meeting.join_all();
-  std::vector<Outcome> got;
+  std::vector<CallResult> got;
   meeting.state.get(ids[1], "list/1", seconds(5), meeting.into(got));
   EXPECT_EQ(meeting.state.append(ids[0], "list", "one"), 1);
   ASSERT_EQ(got.size(), 1U);
@@ -311,7 +311,7 @@ TEST(RendezvousState, AddsUp) {
 TEST(RendezvousState, BarrierOpensForTheLastAndServesOnce) {
   Meeting meeting(2);
   const auto ids = meeting.join_all();
-  std::vector<Outcome> passed;
+  std::vector<CallResult> passed;
   meeting.state.barrier(ids[0], "end", seconds(5), meeting.into(passed));
   EXPECT_TRUE(passed.empty());
   meeting.state.barrier(ids[1], "end", seconds(5), meeting.into(passed));
@@ -324,7 +324,7 @@ TEST(RendezvousState, BarrierOpensForTheLastAndServesOnce) {
 TEST(RendezvousState, BarrierNamesWhoIsMissing) {
   Meeting meeting(3);
   const auto ids = meeting.join_all();
-  std::vector<Outcome> passed;
+  std::vector<CallResult> passed;
   meeting.state.barrier(ids[1], "end", seconds(2), meeting.into(passed));
   meeting.pass(seconds(2));
   ASSERT_EQ(passed.size(), 1u);
@@ -335,14 +335,14 @@ TEST(RendezvousState, BarrierNamesWhoIsMissing) {
 TEST(RendezvousState, LossReleasesEverybodyAndNamesTheMember) {
   Meeting meeting(3);
   const auto ids = meeting.join_all();
-  std::vector<Outcome> released;
+  std::vector<CallResult> released;
   meeting.state.get(ids[0], "key", seconds(60), meeting.into(released));
   meeting.state.barrier(ids[1], "end", seconds(60), meeting.into(released));
   meeting.state.disconnect(ids[2]);
   ASSERT_EQ(released.size(), 2u);
-  for (const auto& outcome : released) {
-    EXPECT_EQ(outcome.error->code(), ErrorCode::kUnavailable);
-    EXPECT_THAT(outcome.error->what(), HasSubstr("/job:worker/task:2"));
+  for (const auto& result : released) {
+    EXPECT_EQ(result.error->code(), ErrorCode::kUnavailable);
+    EXPECT_THAT(result.error->what(), HasSubstr("/job:worker/task:2"));
   }
   for (const int rank : {0, 1}) {
     ASSERT_EQ(meeting.ears[rank]->all<cluster::LostMember>().size(), 1u);
@@ -357,13 +357,13 @@ TEST(RendezvousState, AKeyThatNobodyIsLeftToSetIsNotWaitedFor) {
   const auto ids = meeting.join_all();
   meeting.state.set(ids[1], "there", "value");
   meeting.state.leave(ids[1]);
-  std::vector<Outcome> outcomes;
-  meeting.state.get(ids[0], "there", seconds(60), meeting.into(outcomes));
-  meeting.state.get(ids[0], "not there", seconds(60), meeting.into(outcomes));
-  ASSERT_EQ(outcomes.size(), 2u);
-  EXPECT_EQ(outcomes[0].value, "value");
-  EXPECT_EQ(outcomes[1].error->code(), ErrorCode::kUnavailable);
-  EXPECT_THAT(outcomes[1].error->what(), HasSubstr("All other members have left; key 'not there'"));
+  std::vector<CallResult> results;
+  meeting.state.get(ids[0], "there", seconds(60), meeting.into(results));
+  meeting.state.get(ids[0], "not there", seconds(60), meeting.into(results));
+  ASSERT_EQ(results.size(), 2u);
+  EXPECT_EQ(results[0].value, "value");
+  EXPECT_EQ(results[1].error->code(), ErrorCode::kUnavailable);
+  EXPECT_THAT(results[1].error->what(), HasSubstr("All other members have left; key 'not there'"));
 }
 
 TEST(RendezvousState, TellsWhoLeavesOnce) {
@@ -429,7 +429,7 @@ TEST(RendezvousState, StandstillOfTheFirstMemberIsItsOwnLoss) {
 TEST(RendezvousState, LeavingIsNoLossButBarriersEnd) {
   Meeting meeting(2);
   const auto ids = meeting.join_all();
-  std::vector<Outcome> passed;
+  std::vector<CallResult> passed;
   meeting.state.barrier(ids[0], "end", seconds(60), meeting.into(passed));
   meeting.state.leave(ids[1]);
   meeting.state.disconnect(ids[1]);
@@ -444,7 +444,7 @@ TEST(RendezvousState, NextGenerationForgetsAndAborts) {
   Meeting meeting(2);
   const auto ids = meeting.join_all();
   meeting.state.set(ids[0], "key", "value");
-  std::vector<Outcome> got;
+  std::vector<CallResult> got;
   meeting.state.get(ids[1], "other", seconds(60), meeting.into(got));
   meeting.state.begin_generation(1, 1);
   EXPECT_EQ(got.at(0).error->code(), ErrorCode::kAborted);
@@ -478,7 +478,7 @@ TEST(RendezvousState, ThreadsMeetInIt) {
   constexpr int kThreads = 4;
   Meeting meeting(kThreads);
   const auto ids = meeting.join_all();
-  std::vector<Outcome> outcomes;  // replies come one at a time
+  std::vector<CallResult> results;  // replies come one at a time
   {
     std::vector<std::jthread> threads;
     for (int rank = 0; rank < kThreads; ++rank) {
@@ -487,18 +487,18 @@ TEST(RendezvousState, ThreadsMeetInIt) {
           meeting.state.add(ids[rank], "count", 1);
           meeting.state.beat(ids[rank]);
           meeting.state.get(ids[rank], "key " + std::to_string((rank + i) % kThreads), seconds(60),
-                            meeting.into(outcomes));
+                            meeting.into(results));
           meeting.state.set(ids[rank], "key " + std::to_string(rank), "value");
           meeting.state.barrier(ids[rank], "step " + std::to_string(i), seconds(60),
-                                meeting.into(outcomes));
+                                meeting.into(results));
           meeting.state.tick();
         }
       });
     }
   }
   EXPECT_EQ(meeting.state.add(ids[0], "count", 0), kThreads * 50);
-  ASSERT_EQ(outcomes.size(), 2u * kThreads * 50);
-  for (const auto& outcome : outcomes) EXPECT_FALSE(outcome.error) << outcome.error->what();
+  ASSERT_EQ(results.size(), 2u * kThreads * 50);
+  for (const auto& result : results) EXPECT_FALSE(result.error) << result.error->what();
 }
 
 }  // namespace

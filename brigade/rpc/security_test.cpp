@@ -189,7 +189,7 @@ TEST(Security, WhoSaysNoHelloIsCutOff) {
 
 TEST(Security, AnotherVersionOfTheProtocolIsRefusedByName) {
   const auto server = make_rendezvous_server({.world_size = 2});
-  std::promise<Ending> ended;
+  std::promise<MembershipEnd> ended;
   const Hello hello{.protocol = kProtocolVersion - 1,
                     .member = {1, {"worker", 1}, "elsewhere", 4711},
                     .world_size = 2,
@@ -197,11 +197,11 @@ TEST(Security, AnotherVersionOfTheProtocolIsRefusedByName) {
   const auto old =
       start_join_call(make_channel(server->address(), std::nullopt), hello,
                       {.on_event = [](const Event&) {},
-                       .on_end = [&](const Ending& ending) { ended.set_value(ending); },
+                       .on_end = [&](const MembershipEnd& ending) { ended.set_value(ending); },
                        .on_close = [](const Closure&) {}});
   auto future = ended.get_future();
   ASSERT_EQ(future.wait_for(seconds(20)), std::future_status::ready);
-  const Ending ending = future.get();
+  const MembershipEnd ending = future.get();
   EXPECT_EQ(ending.error.value().code(), ErrorCode::kFailedPrecondition);
   EXPECT_THAT(ending.error->what(),
               HasSubstr("speaks version " + std::to_string(kProtocolVersion - 1)));

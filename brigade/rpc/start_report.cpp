@@ -58,13 +58,13 @@ std::string keyless_text(const cluster::ClusterConfig& config) {
       "launch --new-key), or start them with brigade launch, which makes one.");
 }
 
-void WaitingLog::say(const std::string& text) {
+void WaitingLog::report(const std::string& text) {
   if (text.empty() || text == last_) return;
   last_ = text;
   base::log_info(text);
 }
 
-void WaitingLog::say_all_have_come(int world_size) const {
+void WaitingLog::report_all_joined(int world_size) const {
   if (!last_.empty()) base::log_info(base::str_cat("All ", world_size, " processes have come."));
 }
 

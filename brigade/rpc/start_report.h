@@ -16,7 +16,7 @@ std::string describe_rank(const cluster::ClusterConfig& config, int rank);
 std::string missing_text(const cluster::ClusterConfig& config, const std::vector<int>& missing,
                          std::chrono::milliseconds waited);
 
-/// "Waiting for 1 of 4 processes: /job:worker/task:1 at b:2222 (rank 1)"; of many the first few.
+/// "PendingCall for 1 of 4 processes: /job:worker/task:1 at b:2222 (rank 1)"; of many the first few.
 std::string waiting_text(const cluster::ClusterConfig& config, const std::vector<int>& missing);
 
 /// Who holds the meeting point, for "... could not be reached".
@@ -29,9 +29,9 @@ std::string keyless_text(const cluster::ClusterConfig& config);
 /// thread.
 class WaitingLog {
  public:
-  void say(const std::string& text);
+  void report(const std::string& text);
   /// Only behind something that was said.
-  void say_all_have_come(int world_size) const;
+  void report_all_joined(int world_size) const;
 
  private:
   std::string last_;

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "brigade/rpc/proto/rendezvous.grpc.pb.h"
-#include "brigade/rpc/wire.h"
+#include "brigade/rpc/proto_conversion.h"
 
 namespace brigade::rpc {
 namespace {

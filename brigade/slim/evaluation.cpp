@@ -40,7 +40,7 @@ train::EvaluationOptions train_options(const EvaluationOptions& options, const i
 
 }  // namespace
 
-Evaluated evaluate_once(distribute::Strategy& strategy, const io::Path& checkpoint_path,
+EvaluationReport evaluate_once(distribute::Strategy& strategy, const io::Path& checkpoint_path,
                         const io::Path& logdir, const EvaluationOptions& options) {
   train::TrainingState state(strategy);
   state.add_variables(variables_of(strategy, options));
@@ -48,7 +48,7 @@ Evaluated evaluate_once(distribute::Strategy& strategy, const io::Path& checkpoi
                               train_options(options, logdir));
 }
 
-std::optional<Evaluated> evaluation_loop(distribute::Strategy& strategy,
+std::optional<EvaluationReport> evaluation_loop(distribute::Strategy& strategy,
                                          const io::Path& checkpoint_dir, const io::Path& logdir,
                                          const EvaluationLoopOptions& options) {
   train::TrainingState state(strategy);

@@ -11,7 +11,7 @@
 #include "brigade/concurrency/cancel_token.h"
 #include "brigade/distribute/strategy.h"
 #include "brigade/train/evaluation/checkpoints_iterator.h"
-#include "brigade/train/evaluation/evaluation.h"
+#include "brigade/train/evaluation/checkpoint_evaluation.h"
 #include "brigade/metrics/metric.h"
 #include "brigade/variables/variable.h"
 
@@ -20,7 +20,7 @@
 namespace brigade::slim::evaluation {
 
 using train::AfterTimeout;
-using train::Evaluated;
+using train::EvaluationReport;
 using train::StepValues;
 
 struct EvaluationOptions {
@@ -48,7 +48,7 @@ struct EvaluationOptions {
 /// `logdir` as summaries at its global step, unless that is empty. TensorFlow:
 /// slim.evaluation.evaluate_once. Throws as `train::evaluate_once`, and kInvalidArgument for less
 /// than one of `num_evals` and if there is nothing to restore.
-Evaluated evaluate_once(distribute::Strategy& strategy, const io::Path& checkpoint_path,
+EvaluationReport evaluate_once(distribute::Strategy& strategy, const io::Path& checkpoint_path,
                         const io::Path& logdir, const EvaluationOptions& options);
 
 struct EvaluationLoopOptions {
@@ -65,7 +65,7 @@ struct EvaluationLoopOptions {
 
 /// Evaluates each new checkpoint of `checkpoint_dir`; the last evaluation, or nothing. TensorFlow:
 /// slim.evaluation.evaluation_loop. Throws as `train::evaluation_loop` and `evaluate_once`.
-std::optional<Evaluated> evaluation_loop(distribute::Strategy& strategy,
+std::optional<EvaluationReport> evaluation_loop(distribute::Strategy& strategy,
                                          const io::Path& checkpoint_dir, const io::Path& logdir,
                                          const EvaluationLoopOptions& options);
 

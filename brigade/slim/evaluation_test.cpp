@@ -70,7 +70,7 @@ TEST(SlimEvaluation, EvaluatesNumEvalsBatchesOfACheckpoint) {
   const train::LogOf log;
   Job job;
   job.save(3);
-  const Evaluated all = evaluate_once(job.strategy, "/run/ckpt-3", "/logs", job.options());
+  const EvaluationReport all = evaluate_once(job.strategy, "/run/ckpt-3", "/logs", job.options());
   EXPECT_THAT(all.results, ElementsAre(Pair("mean", 3 * 4.5)));
   EXPECT_EQ(all.step, 3);
   EXPECT_THAT(train::scalar_values_in(*job.files, "/logs"), ElementsAre(Pair("mean@3", 13.5)));

@@ -17,7 +17,7 @@
 #include "brigade/layers/arg_scope.h"
 #include "brigade/layers/v1/loss_collection.h"
 #include "brigade/slim/deployment_config.h"
-#include "brigade/slim/share_queue.h"
+#include "brigade/slim/replica_batch_queue.h"
 #include "brigade/slim/train_op.h"
 
 namespace brigade::slim::model_deploy {
@@ -91,7 +91,7 @@ template <class B>
 struct Clones {
   std::shared_ptr<CloneSet> set;
   CloneFunction<B> model_fn;
-  std::shared_ptr<ShareQueue<B>> queue;
+  std::shared_ptr<ReplicaBatchQueue<B>> queue;
 
   const std::vector<Clone>& clones() const { return set->clones(); }
   distribute::Strategy& strategy() const { return set->strategy(); }
@@ -126,7 +126,7 @@ Clones<B> create_clones(const DeploymentConfig& config,
                          ? set->strategy().distribute(dataset)
                          : set->strategy().distribute_from_function(
                                [&](const distribute::InputContext&) { return dataset; });
-  auto queue = make_share_queue(distributed);
+  auto queue = make_replica_batch_queue(distributed);
   const B& first = queue->first_share();
   run_first_pass(set->strategy(), [&] { set->run_in_scopes([&] { model_fn(first); }); });
   return {.set = std::move(set), .model_fn = std::move(model_fn), .queue = std::move(queue)};

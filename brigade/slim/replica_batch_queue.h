@@ -34,12 +34,12 @@ struct DataPosition {
 ///
 /// Thread-safety: one thread.
 template <class B>
-class ShareQueue {
+class ReplicaBatchQueue {
  public:
   using Shares = distribute::PerReplica<B>;
 
   /// `next` gives the next batch at each call, nothing at the end; `position` is where it stands.
-  explicit ShareQueue(std::function<std::optional<Shares>()> next, DataPosition position = {})
+  explicit ReplicaBatchQueue(std::function<std::optional<Shares>()> next, DataPosition position = {})
       : next_(std::move(next)), position_(std::move(position)) {}
 
   /// The batch in front; null at the end of the data.
@@ -79,9 +79,9 @@ class ShareQueue {
 
 /// Over one walk through a dataset.
 template <class B>
-std::shared_ptr<ShareQueue<B>> make_share_queue(const distribute::DistributedDataset<B>& dataset) {
+std::shared_ptr<ReplicaBatchQueue<B>> make_replica_batch_queue(const distribute::DistributedDataset<B>& dataset) {
   auto walk = std::make_shared<distribute::DistributedIterator<B>>(dataset.iterator());
-  return std::make_shared<ShareQueue<B>>(
+  return std::make_shared<ReplicaBatchQueue<B>>(
       [walk] { return walk->next(); },
       DataPosition{.save = [walk] { return walk->save(); },
                    .restore = [walk](const io::StateTree& state) { walk->restore(state); }});

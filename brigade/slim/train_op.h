@@ -13,7 +13,7 @@
 #include "brigade/data/dataset.h"
 #include "brigade/distribute/input/distributed_dataset.h"
 #include "brigade/distribute/strategy.h"
-#include "brigade/slim/share_queue.h"
+#include "brigade/slim/replica_batch_queue.h"
 #include "brigade/slim/train_step.h"
 
 namespace brigade::slim {
@@ -73,7 +73,7 @@ using GlobalBatchSource = std::function<std::optional<B>()>;
 /// overloads of `create_train_op` come down to.
 template <class B>
 TrainOp make_train_op(std::shared_ptr<const TrainStep> step, TotalLossFunction<B> total_loss,
-                      std::shared_ptr<ShareQueue<B>> queue) {
+                      std::shared_ptr<ReplicaBatchQueue<B>> queue) {
   DataPosition position;
   if (queue->knows_position()) {
     position.save = [queue] { return queue->save(); };
@@ -126,7 +126,7 @@ TrainOp create_train_op(distribute::Strategy& strategy,
                         std::type_identity_t<TotalLossFunction<B>> total_loss,
                         const distribute::DistributedDataset<B>& dataset, const Rule& rule,
                         TrainOpOptions options = {}) {
-  return create_train_op(strategy, std::move(total_loss), make_share_queue(dataset), rule,
+  return create_train_op(strategy, std::move(total_loss), make_replica_batch_queue(dataset), rule,
                          std::move(options));
 }
 template <class B, class Rule>
@@ -144,11 +144,11 @@ TrainOp create_train_op(distribute::Strategy& strategy,
                         std::type_identity_t<TotalLossFunction<B>> total_loss,
                         std::type_identity_t<GlobalBatchSource<B>> source, const Rule& rule,
                         TrainOpOptions options = {}) {
-  auto queue = std::make_shared<ShareQueue<B>>(
+  auto queue = std::make_shared<ReplicaBatchQueue<B>>(
       [&strategy, source = std::move(source)]() -> std::optional<distribute::PerReplica<B>> {
         std::optional<B> batch = source();
         if (!batch) return std::nullopt;
-        return strategy.cut_batch(*batch);
+        return strategy.split_batch(*batch);
       });
   return create_train_op(strategy, std::move(total_loss), std::move(queue), rule,
                          std::move(options));
@@ -156,7 +156,7 @@ TrainOp create_train_op(distribute::Strategy& strategy,
 template <class B, class Rule>
 TrainOp create_train_op(distribute::Strategy& strategy,
                         std::type_identity_t<TotalLossFunction<B>> total_loss,
-                        std::shared_ptr<ShareQueue<B>> queue, const Rule& rule,
+                        std::shared_ptr<ReplicaBatchQueue<B>> queue, const Rule& rule,
                         TrainOpOptions options = {}) {
   const B& first = queue->first_share();
   run_first_pass(strategy, [&] { total_loss(first); });

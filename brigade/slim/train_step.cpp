@@ -129,7 +129,7 @@ void run_first_pass(distribute::Strategy& strategy, const std::function<void()>&
   const at::NoGradGuard no_grad;
   pass();
   const std::vector<Variable> all = store.variables();
-  store.lay_flat(std::span(all).subspan(before));
+  store.make_contiguous(std::span(all).subspan(before));
 }
 
 TrainStep::TrainStep(distribute::Strategy& strategy, optim::UpdateRulePtr rule,

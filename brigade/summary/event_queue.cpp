@@ -16,8 +16,8 @@ bool EventQueue::is_full() const {
   return events_.size() >= options_.events || (!events_.empty() && bytes_ >= options_.bytes);
 }
 
-bool EventQueue::wants_writer() const {
-  return is_closed_ || wanted_ > written_ || 2 * events_.size() >= options_.events ||
+bool EventQueue::has_work() const {
+  return is_closed_ || flush_target_ > written_ || 2 * events_.size() >= options_.events ||
          2 * bytes_ >= options_.bytes;
 }
 
@@ -31,7 +31,7 @@ void EventQueue::push(std::string event) {
   const auto deadline = steady_clock::now() + options_.patience;
   const MutexLock lock(mutex_);
   while (!failure_ && !is_closed_ && is_full()) {
-    if (!changed_room_.wait_until(mutex_, deadline) && is_full()) {
+    if (!space_available_.wait_until(mutex_, deadline) && is_full()) {
       throw Error(
           ErrorCode::kDeadlineExceeded,
           str_cat("event file: ", events_.size(), " events waited ", options_.patience.count(),
@@ -44,17 +44,17 @@ void EventQueue::push(std::string event) {
   bytes_ += event.size();
   events_.push_back(std::move(event));
   ++pushed_;
-  if (events_.size() == 1 || wants_writer()) changed_work_.notify_one();
+  if (events_.size() == 1 || has_work()) work_available_.notify_one();
 }
 
 void EventQueue::wait_until_written() {
   const auto deadline = steady_clock::now() + options_.patience;
   const MutexLock lock(mutex_);
   const std::uint64_t target = pushed_;
-  wanted_ = std::max(wanted_, target);
-  changed_work_.notify_one();
+  flush_target_ = std::max(flush_target_, target);
+  work_available_.notify_one();
   while (!failure_ && written_ < target) {
-    if (!changed_written_.wait_until(mutex_, deadline) && written_ < target) {
+    if (!written_changed_.wait_until(mutex_, deadline) && written_ < target) {
       throw Error(ErrorCode::kDeadlineExceeded,
                   str_cat("event file: the disk has not taken the events for ",
                           options_.patience.count(), " ms; see why it is slow"));
@@ -66,8 +66,8 @@ void EventQueue::wait_until_written() {
 void EventQueue::close() {
   const MutexLock lock(mutex_);
   is_closed_ = true;
-  changed_work_.notify_all();
-  changed_room_.notify_all();
+  work_available_.notify_all();
+  space_available_.notify_all();
 }
 
 std::optional<Error> EventQueue::take_unseen_failure() {
@@ -78,24 +78,24 @@ std::optional<Error> EventQueue::take_unseen_failure() {
 
 EventQueue::Batch EventQueue::take() {
   const MutexLock lock(mutex_);
-  while (!wants_writer()) {
+  while (!has_work()) {
     if (events_.empty()) {
-      changed_work_.wait(mutex_);
-    } else if (!changed_work_.wait_until(mutex_, due_)) {
+      work_available_.wait(mutex_);
+    } else if (!work_available_.wait_until(mutex_, due_)) {
       break;
     }
   }
   Batch batch{.events = std::move(events_), .end = pushed_, .is_last = is_closed_};
   events_.clear();
   bytes_ = 0;
-  changed_room_.notify_all();
+  space_available_.notify_all();
   return batch;
 }
 
 void EventQueue::mark_written(const Batch& batch) {
   const MutexLock lock(mutex_);
   written_ = batch.end;
-  changed_written_.notify_all();
+  written_changed_.notify_all();
 }
 
 void EventQueue::fail(const Error& error) {
@@ -103,8 +103,8 @@ void EventQueue::fail(const Error& error) {
   failure_ = error;
   events_.clear();
   bytes_ = 0;
-  changed_room_.notify_all();
-  changed_written_.notify_all();
+  space_available_.notify_all();
+  written_changed_.notify_all();
 }
 
 }  // namespace brigade::summary

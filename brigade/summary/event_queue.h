@@ -52,19 +52,19 @@ class EventQueue {
 
  private:
   bool is_full() const BRIGADE_REQUIRES(mutex_);
-  bool wants_writer() const BRIGADE_REQUIRES(mutex_);
+  bool has_work() const BRIGADE_REQUIRES(mutex_);
   void throw_failure() BRIGADE_REQUIRES(mutex_);
 
   const EventQueueOptions options_;
   concurrency::Mutex mutex_;
-  concurrency::Condition changed_room_;  // also: failed, closed
-  concurrency::Condition changed_work_;
-  concurrency::Condition changed_written_;  // also: failed
+  concurrency::Condition space_available_;  // also: failed, closed
+  concurrency::Condition work_available_;
+  concurrency::Condition written_changed_;  // also: failed
   std::vector<std::string> events_ BRIGADE_GUARDED_BY(mutex_);
   std::size_t bytes_ BRIGADE_GUARDED_BY(mutex_) = 0;      // of events_
   std::uint64_t pushed_ BRIGADE_GUARDED_BY(mutex_) = 0;   // events ever
   std::uint64_t written_ BRIGADE_GUARDED_BY(mutex_) = 0;  // of these
-  std::uint64_t wanted_ BRIGADE_GUARDED_BY(mutex_) = 0;   // somebody waits for so many
+  std::uint64_t flush_target_ BRIGADE_GUARDED_BY(mutex_) = 0;   // somebody waits for so many
   std::chrono::steady_clock::time_point due_ BRIGADE_GUARDED_BY(mutex_);  // of events_' first
   bool is_closed_ BRIGADE_GUARDED_BY(mutex_) = false;
   bool is_failure_seen_ BRIGADE_GUARDED_BY(mutex_) = false;

@@ -7,7 +7,7 @@
 namespace brigade::variables {
 
 FlatStorage::FlatStorage(at::ScalarType dtype, std::span<const std::int64_t> sizes,
-                         std::span<const c10::Device> devices, Sharing sharing,
+                         std::span<const c10::Device> devices, StorageSharing sharing,
                          const Controller& controller)
     : dtype_(dtype), sharing_(sharing), replicas_(static_cast<int>(devices.size())) {
   for (const std::int64_t elements : sizes) {
@@ -17,10 +17,10 @@ FlatStorage::FlatStorage(at::ScalarType dtype, std::span<const std::int64_t> siz
   const auto buffer_on = [&](c10::Device device) {
     return at::zeros({size_}, at::TensorOptions().dtype(dtype).device(device));
   };
-  if (sharing == Sharing::kController) home_ = buffer_on(controller.device);
-  const std::size_t copies = sharing == Sharing::kOneStorage ? 1 : devices.size();
+  if (sharing == StorageSharing::kController) home_ = buffer_on(controller.device);
+  const std::size_t copies = sharing == StorageSharing::kOneStorage ? 1 : devices.size();
   for (std::size_t i = 0; i < copies; ++i) {
-    const bool at_home = sharing == Sharing::kController && devices[i] == home_.device() &&
+    const bool at_home = sharing == StorageSharing::kController && devices[i] == home_.device() &&
                          controller.caching == Caching::kWhereNeeded;
     buffers_.push_back(at_home ? home_ : buffer_on(devices[i]));
   }
@@ -32,15 +32,15 @@ std::int64_t FlatStorage::next_offset(std::int64_t end) const {
 }
 
 const at::Tensor& FlatStorage::buffer(int replica) const {
-  return buffers_[sharing_ == Sharing::kOneStorage ? 0 : static_cast<std::size_t>(replica)];
+  return buffers_[sharing_ == StorageSharing::kOneStorage ? 0 : static_cast<std::size_t>(replica)];
 }
 
 int FlatStorage::masters() const {
-  return sharing_ == Sharing::kOneCopyEach ? replicas_ : 1;
+  return sharing_ == StorageSharing::kOneCopyEach ? replicas_ : 1;
 }
 
 const at::Tensor& FlatStorage::master(int replica) const {
-  return sharing_ == Sharing::kController ? home_ : buffer(replica);
+  return sharing_ == StorageSharing::kController ? home_ : buffer(replica);
 }
 
 bool FlatStorage::is_cached(int replica) const {

@@ -9,7 +9,7 @@
 namespace brigade::variables {
 
 /// Whether the replicas' components of a variable are one piece of memory or several.
-enum class Sharing {
+enum class StorageSharing {
   kOneStorage,   ///< replicas on CPU: every component is an alias of the same memory, so nothing is
                  ///< ever copied
   kOneCopyEach,  ///< replicas on devices of their own
@@ -43,7 +43,7 @@ class FlatStorage {
   /// Lays out variables of `sizes` elements each. `devices` has one entry a replica; `controller`
   /// counts for kController only.
   FlatStorage(at::ScalarType dtype, std::span<const std::int64_t> sizes,
-              std::span<const c10::Device> devices, Sharing sharing,
+              std::span<const c10::Device> devices, StorageSharing sharing,
               const Controller& controller = {});
 
   at::ScalarType dtype() const { return dtype_; }
@@ -53,7 +53,7 @@ class FlatStorage {
   std::int64_t offset(std::size_t i) const { return offsets_[i]; }
   /// Where a variable begins that follows, with nothing but a gap between, one that ends at `end`.
   std::int64_t next_offset(std::int64_t end) const;
-  Sharing sharing() const { return sharing_; }
+  StorageSharing sharing() const { return sharing_; }
   int replicas() const { return replicas_; }
   /// The flat tensor [size()] that holds replica `replica`'s components: what it reads.
   const at::Tensor& buffer(int replica) const;
@@ -70,7 +70,7 @@ class FlatStorage {
 
  private:
   at::ScalarType dtype_;
-  Sharing sharing_;
+  StorageSharing sharing_;
   int replicas_;
   std::int64_t size_ = 0;
   std::vector<std::int64_t> offsets_;

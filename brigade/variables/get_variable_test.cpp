@@ -234,7 +234,7 @@ TEST(GetVariableOfStores, BeginsByNameAndSeedWhateverTheOrderAndTheDevices) {
 
 TEST(GetVariableOfStores, FindsInReplicasWhateverTheScopeSays) {
   VariableStore store({.devices = std::vector<c10::Device>(2, c10::Device(c10::kCPU)),
-                       .sharing = Sharing::kOneCopyEach});
+                       .sharing = StorageSharing::kOneCopyEach});
   Graph graph(store);
   const auto opened = graph.as_default();
   const Variable v = get_variable("v", {{1}});

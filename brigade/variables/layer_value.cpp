@@ -41,7 +41,7 @@ at::Tensor place_layer(const std::string& layer_name, const at::Tensor& input) {
   if (device && *device != input.device()) return input.to(*device);
   const Graph* graph = current_graph();
   if (!device && graph != nullptr && graph->logs_placement()) {
-    current_graph()->placer().note(device::PlacedKind::kLayer, layer_name,
+    current_graph()->placer().record(device::PlacedKind::kLayer, layer_name,
                                    device_text(input.device()));
   }
   return input;

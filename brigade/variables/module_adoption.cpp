@@ -76,8 +76,8 @@ void set_buffer_spec(VariableSpec& spec, const at::Tensor& buffer) {
 
 /// Puts the parameters that share a dtype behind one another and points every replica's tensor
 /// there.
-void lay_flat(std::span<VariableBuilder*> builders, std::span<const c10::Device> devices,
-              Sharing sharing, const Controller& controller) {
+void make_contiguous(std::span<VariableBuilder*> builders, std::span<const c10::Device> devices,
+              StorageSharing sharing, const Controller& controller) {
   std::vector<std::int64_t> sizes;
   for (const VariableBuilder* builder : builders)
     sizes.push_back(builder->components.front().numel());
@@ -136,7 +136,7 @@ std::vector<VariableBuilder> plan_adoption(
 }
 
 std::vector<Variable> complete_adoption(std::vector<VariableBuilder> builders,
-                                        std::span<const c10::Device> devices, Sharing sharing,
+                                        std::span<const c10::Device> devices, StorageSharing sharing,
                                         const Controller& controller) {
   std::map<at::ScalarType, std::vector<VariableBuilder*>> parameters;
   for (VariableBuilder& builder : builders) {
@@ -144,11 +144,11 @@ std::vector<Variable> complete_adoption(std::vector<VariableBuilder> builders,
       parameters[builder.components.front().scalar_type()].push_back(&builder);
     } else {
       spread_first(builder, devices);
-      if (sharing == Sharing::kController)
+      if (sharing == StorageSharing::kController)
         builder.spec.aggregation = Aggregation::kOnlyFirstReplica;
     }
   }
-  for (auto& [dtype, group] : parameters) lay_flat(group, devices, sharing, controller);
+  for (auto& [dtype, group] : parameters) make_contiguous(group, devices, sharing, controller);
   std::vector<Variable> variables;
   for (VariableBuilder& builder : builders) variables.push_back(std::move(builder).build());
   return variables;

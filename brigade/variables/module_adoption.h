@@ -23,7 +23,7 @@ std::vector<VariableBuilder> plan_adoption(
 /// values, and makes the variables, in the modules' order. Under a controller the floating buffers
 /// (batch statistics) are replica 0's alone: as with towers, one of them sets the statistics.
 std::vector<Variable> complete_adoption(std::vector<VariableBuilder> builders,
-                                        std::span<const c10::Device> devices, Sharing sharing,
+                                        std::span<const c10::Device> devices, StorageSharing sharing,
                                         const Controller& controller = {});
 
 }  // namespace brigade::variables

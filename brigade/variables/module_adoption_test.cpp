@@ -28,7 +28,7 @@ struct Parts : torch::nn::Module {
 };
 
 struct Adopted {
-  explicit Adopted(int replicas, Sharing sharing = Sharing::kOneStorage,
+  explicit Adopted(int replicas, StorageSharing sharing = StorageSharing::kOneStorage,
                    const std::string& prefix = "")
       : store(std::vector<c10::Device>(static_cast<std::size_t>(replicas), c10::Device(c10::kCPU)),
               sharing) {
@@ -53,7 +53,7 @@ struct Adopted {
 TEST(ModuleAdoption, NamesVariablesInTheModulesOrder) {
   EXPECT_EQ(Adopted(2).names,
             std::vector<std::string>({"weight", "precise", "fixed", "mean", "seen"}));
-  EXPECT_EQ(Adopted(1, Sharing::kOneStorage, "trunk").names.front(), "trunk.weight");
+  EXPECT_EQ(Adopted(1, StorageSharing::kOneStorage, "trunk").names.front(), "trunk.weight");
 }
 
 TEST(ModuleAdoption, TiedParametersAreOneVariableWithAliases) {
@@ -65,7 +65,7 @@ TEST(ModuleAdoption, TiedParametersAreOneVariableWithAliases) {
 }
 
 TEST(ModuleAdoption, EveryReplicaBeginsWithTheFirstOnesValues) {
-  for (const Sharing sharing : {Sharing::kOneStorage, Sharing::kOneCopyEach}) {
+  for (const StorageSharing sharing : {StorageSharing::kOneStorage, StorageSharing::kOneCopyEach}) {
     const Adopted adopted(3, sharing);
     for (const auto& module : adopted.modules) {
       EXPECT_TRUE(at::equal(module->weight, adopted.modules[0]->weight));
@@ -79,7 +79,7 @@ TEST(ModuleAdoption, EveryReplicaBeginsWithTheFirstOnesValues) {
 TEST(ModuleAdoption, KeepsTheValuesOfTheFirstReplica) {
   const auto module = std::make_shared<Parts>();
   const at::Tensor before = module->weight.detach().clone();
-  VariableStore store({c10::Device(c10::kCPU)}, Sharing::kOneStorage);
+  VariableStore store({c10::Device(c10::kCPU)}, StorageSharing::kOneStorage);
   const std::vector<std::shared_ptr<torch::nn::Module>> modules = {module};
   const auto variables = store.adopt(modules);
   EXPECT_TRUE(at::equal(variables[0].read(), before));
@@ -98,7 +98,7 @@ TEST(ModuleAdoption, ReplicasShareTheMemoryOfParametersAndNotOfBuffers) {
   EXPECT_EQ(shared.modules[0]->weight.const_data_ptr(), shared.modules[1]->weight.const_data_ptr());
   EXPECT_NE(shared.modules[0]->mean.const_data_ptr(), shared.modules[1]->mean.const_data_ptr());
   EXPECT_NE(shared.modules[0]->seen.const_data_ptr(), shared.modules[1]->seen.const_data_ptr());
-  const Adopted apart(2, Sharing::kOneCopyEach);
+  const Adopted apart(2, StorageSharing::kOneCopyEach);
   EXPECT_NE(apart.modules[0]->weight.const_data_ptr(), apart.modules[1]->weight.const_data_ptr());
 }
 
@@ -144,7 +144,7 @@ TEST(ModuleAdoption, RefusesReplicasThatDiffer) {
 }
 
 TEST(ModuleAdoption, ARefusedModelLeavesNoNamesBehind) {
-  VariableStore store(std::vector<c10::Device>(2, c10::Device(c10::kCPU)), Sharing::kOneStorage);
+  VariableStore store(std::vector<c10::Device>(2, c10::Device(c10::kCPU)), StorageSharing::kOneStorage);
   const std::vector<std::shared_ptr<torch::nn::Module>> unlike = {std::make_shared<Parts>(3),
                                                                   std::make_shared<Parts>(4)};
   EXPECT_THROW(store.adopt(unlike), Error);
@@ -152,7 +152,7 @@ TEST(ModuleAdoption, ARefusedModelLeavesNoNamesBehind) {
 }
 
 TEST(ModuleAdoption, TwoModelsOfTheSameNamesNeedAPrefix) {
-  VariableStore store({c10::Device(c10::kCPU)}, Sharing::kOneStorage);
+  VariableStore store({c10::Device(c10::kCPU)}, StorageSharing::kOneStorage);
   const std::vector<std::shared_ptr<torch::nn::Module>> first = {std::make_shared<Parts>()};
   const std::vector<std::shared_ptr<torch::nn::Module>> second = {std::make_shared<Parts>()};
   const auto kept = store.adopt(first);

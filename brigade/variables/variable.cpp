@@ -24,7 +24,7 @@ struct Variable::State {
       versions;  // [replica], as last written by Brigade; its replica's thread only
   std::shared_ptr<FlatStorage> storage;
   std::int64_t offset;
-  Sharing sharing;
+  StorageSharing sharing;
   std::shared_ptr<const Peers> peers;  // null: this process is alone
 };
 
@@ -195,7 +195,7 @@ int Variable::num_components_in_all() const {
   return state_->peers ? state_->peers->num_components : num_components();
 }
 
-void Variable::share_with(std::shared_ptr<const Peers> peers) const {
+void Variable::set_peers(std::shared_ptr<const Peers> peers) const {
   state_->peers = std::move(peers);
 }
 
@@ -224,7 +224,7 @@ void Variable::assign_add(const at::Tensor& value) const {
     // The sum of increments, not of values: aggregate first, add once.
     const at::Tensor increment = aggregate_of_replicas(value);
     const at::Tensor next = local() + increment;
-    meet(next);  // everybody has read before anybody writes
+    barrier(next);  // everybody has read before anybody writes
     return write_replica(comm::current_replica()->local_id, next);
   }
   check_state(
@@ -232,7 +232,7 @@ void Variable::assign_add(const at::Tensor& value) const {
       base::str_cat("assign_add on '", name(),
                     "', which sums its components when read, has no meaning outside "
                     "of a replica; use assign, or add inside a replica."));
-  if (state_->sharing != Sharing::kOneCopyEach)
+  if (state_->sharing != StorageSharing::kOneCopyEach)
     return write_all(state_->components.front() + value.to(component(0).device()));
   for (int replica = 0; replica < num_components(); ++replica) {
     write_replica(replica, component(replica) + value.to(component(replica).device()));
@@ -270,12 +270,12 @@ at::Tensor Variable::aggregate_of_replicas(const at::Tensor& value) const {
 }
 
 void Variable::write_replica(int replica, const at::Tensor& value) const {
-  const bool shares = state_->sharing != Sharing::kOneCopyEach;
+  const bool shares = state_->sharing != StorageSharing::kOneCopyEach;
   if (shares && replica == 0) shared_memory().copy_(value);
   if (has_own_memory(replica)) component(replica).detach().copy_(value);
   mark_updated(replica);
   // A reader of shared storage must not run ahead of its only writer.
-  if (shares && comm::current_replica() != nullptr) meet(component(replica));
+  if (shares && comm::current_replica() != nullptr) barrier(component(replica));
 }
 
 // Where replicas share memory, what replica 0 writes for all of them.
@@ -285,19 +285,19 @@ at::Tensor Variable::shared_memory() const {
 }
 
 bool Variable::has_own_memory(int replica) const {
-  if (state_->sharing == Sharing::kOneCopyEach) return true;
+  if (state_->sharing == StorageSharing::kOneCopyEach) return true;
   return state_->storage && state_->storage->is_cached(replica);
 }
 
-void Variable::meet(const at::Tensor& own) const {
+void Variable::barrier(const at::Tensor& own) const {
   comm::Communicator& communicator = *comm::current_replica()->communicator;
-  if (state_->sharing != Sharing::kController) return communicator.barrier();
+  if (state_->sharing != StorageSharing::kController) return communicator.barrier();
   // On GPUs a barrier orders the threads and not the streams; an exchange of tensors orders both.
   communicator.all_gather(own.detach().reshape(-1).narrow(0, 0, own.numel() > 0 ? 1 : 0));
 }
 
 void Variable::write_all(const at::Tensor& value) const {
-  if (state_->sharing != Sharing::kOneCopyEach) shared_memory().copy_(value);
+  if (state_->sharing != StorageSharing::kOneCopyEach) shared_memory().copy_(value);
   for (int replica = 0; replica < num_components(); ++replica) {
     if (has_own_memory(replica)) component(replica).detach().copy_(value);
   }

@@ -119,7 +119,7 @@ class Variable {
   void move_to(std::shared_ptr<FlatStorage> storage, std::int64_t offset) const;
 
   /// For stores: the other processes that have this variable.
-  void share_with(std::shared_ptr<const Peers> peers) const;
+  void set_peers(std::shared_ptr<const Peers> peers) const;
 
   /// Alive as long as the variable: lets a store know without keeping it.
   std::weak_ptr<const void> lifetime() const { return state_; }
@@ -133,7 +133,7 @@ class Variable {
   void write_all(const at::Tensor& value) const;
   at::Tensor shared_memory() const;
   bool has_own_memory(int replica) const;
-  void meet(const at::Tensor& own) const;
+  void barrier(const at::Tensor& own) const;
   at::Tensor aggregate_of_replicas(const at::Tensor& value) const;
   void assign_in_replica(const at::Tensor& value) const;
   void check_shape(const at::Tensor& value, std::string_view call) const;
@@ -148,7 +148,7 @@ class VariableBuilder {
   std::vector<at::Tensor> components;
   std::shared_ptr<FlatStorage> storage;
   std::int64_t offset = 0;
-  Sharing sharing = Sharing::kOneCopyEach;
+  StorageSharing sharing = StorageSharing::kOneCopyEach;
 
   Variable build() &&;
 };

@@ -74,7 +74,7 @@ std::optional<c10::Device> place(Graph& graph, const std::string& name, std::int
     if (device) chosen = device->torch_device;
   }
   if (!chosen && graph.logs_placement()) {
-    graph.placer().note(device::PlacedKind::kVariable, name, devices_text(store));
+    graph.placer().record(device::PlacedKind::kVariable, name, devices_text(store));
   }
   return chosen;
 }

@@ -24,7 +24,7 @@ void refuse_in_replica(std::string_view what) {
 }
 
 /// In a storage of its own, not behind others.
-bool lies_alone(const Variable& variable) {
+bool has_own_storage(const Variable& variable) {
   const std::shared_ptr<FlatStorage>& storage = variable.storage();
   return storage && storage->size() == storage->next_offset(variable.numel());
 }
@@ -40,7 +40,7 @@ VariableStore::VariableStore(VariableStoreOptions options) : options_(std::move(
                     options_.devices.size(), " devices."));
 }
 
-VariableStore::VariableStore(std::vector<c10::Device> devices, Sharing sharing,
+VariableStore::VariableStore(std::vector<c10::Device> devices, StorageSharing sharing,
                              const Controller& controller)
     : VariableStore(VariableStoreOptions{
           .devices = std::move(devices), .sharing = sharing, .controller = controller}) {}
@@ -90,7 +90,7 @@ Variable VariableStore::create_named(const VariableSpec& spec, std::vector<std::
                                      Regularizer regularizer) {
   VariableSpec chosen = spec;
   // On a controller there is one truth: of batch statistics, those of replica 0.
-  if (options_.sharing == Sharing::kController &&
+  if (options_.sharing == StorageSharing::kController &&
       spec.synchronization == Synchronization::kOnRead && spec.aggregation == Aggregation::kMean) {
     chosen.aggregation = Aggregation::kOnlyFirstReplica;
   }
@@ -149,19 +149,19 @@ std::vector<NamedVariable> VariableStore::regularized(std::string_view prefix) c
   return found;
 }
 
-void VariableStore::lay_flat(std::span<const Variable> variables) {
+void VariableStore::make_contiguous(std::span<const Variable> variables) {
   refuse_in_replica("Variables were moved");
   std::map<std::pair<at::ScalarType, std::string>, std::vector<Variable>> groups;
   for (const Variable& variable : variables) {
-    if (!lies_alone(variable)) continue;
+    if (!has_own_storage(variable)) continue;
     groups[{variable.dtype(), variable.component(0).device().str()}].push_back(variable);
   }
   for (const auto& [key, group] : groups) {
-    if (group.size() > 1) lay_behind_one_another(group);
+    if (group.size() > 1) move_to_one_storage(group);
   }
 }
 
-void VariableStore::lay_behind_one_another(const std::vector<Variable>& variables) const {
+void VariableStore::move_to_one_storage(const std::vector<Variable>& variables) const {
   std::vector<std::int64_t> sizes;
   for (const Variable& variable : variables) sizes.push_back(variable.numel());
   const Variable& first = variables.front();
@@ -182,8 +182,8 @@ std::shared_ptr<FlatStorage> VariableStore::make_storage(
                                        options_.controller);
 }
 
-void VariableStore::lay_flat() {
-  lay_flat(variables());
+void VariableStore::make_contiguous() {
+  make_contiguous(variables());
 }
 
 std::vector<Variable> VariableStore::adopt(
@@ -224,7 +224,7 @@ void VariableStore::claim(const std::string& name) {
 
 void VariableStore::keep(std::span<const Variable> variables) {
   if (options_.peers) {
-    for (const Variable& variable : variables) variable.share_with(options_.peers);
+    for (const Variable& variable : variables) variable.set_peers(options_.peers);
     agree_with_peers(variables, *options_.peers);
   }
   const std::unique_lock lock(mutex_);
@@ -233,7 +233,7 @@ void VariableStore::keep(std::span<const Variable> variables) {
 
 Variable make_variable(const VariableSpec& spec) {
   if (VariableStore* store = kStoreSlot.get()) return store->create(spec);
-  return VariableStore({c10::Device(c10::kCPU)}, Sharing::kOneStorage).create(spec);
+  return VariableStore({c10::Device(c10::kCPU)}, StorageSharing::kOneStorage).create(spec);
 }
 
 }  // namespace brigade::variables

@@ -30,8 +30,8 @@ enum class StorePlacement {
 struct VariableStoreOptions {
   /// One a replica.
   std::vector<c10::Device> devices = {c10::Device(c10::kCPU)};
-  Sharing sharing = Sharing::kOneStorage;
-  /// Where trainable variables live under Sharing::kController.
+  StorageSharing sharing = StorageSharing::kOneStorage;
+  /// Where trainable variables live under StorageSharing::kController.
   Controller controller{};
   /// The root of the first values of variables made by name.
   std::uint64_t seed = 0;
@@ -66,7 +66,7 @@ class VariableStore {
   /// Throws kInvalidArgument for no devices, or for more than one if device scopes place.
   explicit VariableStore(VariableStoreOptions options);
   /// One entry of `devices` a replica. kOneStorage is for replicas that are all on CPU.
-  VariableStore(std::vector<c10::Device> devices, Sharing sharing,
+  VariableStore(std::vector<c10::Device> devices, StorageSharing sharing,
                 const Controller& controller = {});
 
   /// Makes a variable with one component a replica, all equal to `spec.initial`. Throws
@@ -106,9 +106,9 @@ class VariableStore {
   /// that an optimizer updates a whole range; values and handles stay. Skips what is not trainable,
   /// what lies behind others already, and what would lie alone. Do not call it for variables that
   /// an optimizer holds: it would go on with their old memory.
-  void lay_flat(std::span<const Variable> variables);
+  void make_contiguous(std::span<const Variable> variables);
   /// All variables made by name.
-  void lay_flat();
+  void make_contiguous();
 
   /// Whether `variable` was made here, or is a model's that was adopted here.
   bool owns(const Variable& variable) const;
@@ -126,7 +126,7 @@ class VariableStore {
   std::shared_ptr<FlatStorage> make_storage(at::ScalarType dtype,
                                             std::span<const std::int64_t> sizes,
                                             std::span<const c10::Device> devices) const;
-  void lay_behind_one_another(const std::vector<Variable>& variables) const;
+  void move_to_one_storage(const std::vector<Variable>& variables) const;
   void claim(const std::string& name);
   /// With peers: proves that all made the same, and takes over rank 0's values.
   void keep(std::span<const Variable> variables);

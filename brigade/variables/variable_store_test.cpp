@@ -33,7 +33,7 @@ ErrorCode code_of(const std::function<void()>& call) {
 }
 
 TEST(VariableStore, GivesEveryReplicaAComponentEqualToTheInitialValue) {
-  for (const Sharing sharing : {Sharing::kOneStorage, Sharing::kOneCopyEach}) {
+  for (const StorageSharing sharing : {StorageSharing::kOneStorage, StorageSharing::kOneCopyEach}) {
     VariableStore store(devices_of(3), sharing);
     EXPECT_EQ(store.num_replicas(), 3);
     const VariableSpec spec = named("w");
@@ -52,7 +52,7 @@ TEST(VariableStore, GivesEveryReplicaAComponentEqualToTheInitialValue) {
 }
 
 TEST(VariableStore, OnlyTrainableVariablesShareMemory) {
-  VariableStore store(devices_of(2), Sharing::kOneStorage);
+  VariableStore store(devices_of(2), StorageSharing::kOneStorage);
   const Variable shared = store.create(named("shared"));
   const Variable apart = store.create(named("apart", Trainable::kNo));
   EXPECT_EQ(shared.component(0).const_data_ptr(), shared.component(1).const_data_ptr());
@@ -63,7 +63,7 @@ TEST(VariableStore, OnlyTrainableVariablesShareMemory) {
 }
 
 TEST(VariableStore, ANameIsTakenAsLongAsItsVariableLives) {
-  VariableStore store(devices_of(1), Sharing::kOneStorage);
+  VariableStore store(devices_of(1), StorageSharing::kOneStorage);
   std::optional<Variable> first = store.create(named("w"));
   const Variable copy = *first;
   first.reset();
@@ -73,14 +73,14 @@ TEST(VariableStore, ANameIsTakenAsLongAsItsVariableLives) {
 }
 
 TEST(VariableStore, ANameIsFreeAgainAfterwards) {
-  VariableStore store(devices_of(1), Sharing::kOneStorage);
+  VariableStore store(devices_of(1), StorageSharing::kOneStorage);
   { const Variable gone = store.create(named("w")); }
   EXPECT_TRUE(store.is_free("w"));
   EXPECT_NO_THROW(store.create(named("w")));
 }
 
 TEST(VariableStore, RefusesToWorkInsideAReplica) {
-  VariableStore store(devices_of(1), Sharing::kOneStorage);
+  VariableStore store(devices_of(1), StorageSharing::kOneStorage);
   const comm::Replica replica;
   const base::AmbientScope<const comm::Replica> place(comm::kReplicaSlot, &replica);
   EXPECT_EQ(code_of([&] { store.create(named("w")); }), ErrorCode::kFailedPrecondition);
@@ -88,8 +88,8 @@ TEST(VariableStore, RefusesToWorkInsideAReplica) {
 }
 
 TEST(VariableStore, WantsDevicesAndAModuleForEach) {
-  EXPECT_EQ(code_of([] { VariableStore({}, Sharing::kOneStorage); }), ErrorCode::kInvalidArgument);
-  VariableStore store(devices_of(2), Sharing::kOneStorage);
+  EXPECT_EQ(code_of([] { VariableStore({}, StorageSharing::kOneStorage); }), ErrorCode::kInvalidArgument);
+  VariableStore store(devices_of(2), StorageSharing::kOneStorage);
   const std::vector<std::shared_ptr<torch::nn::Module>> one(1);
   EXPECT_EQ(code_of([&] { store.adopt(one); }), ErrorCode::kInvalidArgument);
 }
@@ -128,7 +128,7 @@ TEST(VariableStore, AnswersManyThreadsAtOnce) {
 }
 
 TEST(VariableStore, LaysVariablesBehindOneAnother) {
-  for (const Sharing sharing : {Sharing::kOneStorage, Sharing::kOneCopyEach}) {
+  for (const StorageSharing sharing : {StorageSharing::kOneStorage, StorageSharing::kOneCopyEach}) {
     VariableStore store(devices_of(2), sharing);
     const Variable a = store.create_named(named("a"), {});
     const Variable fixed = store.create_named(named("fixed", Trainable::kNo), {});
@@ -138,7 +138,7 @@ TEST(VariableStore, LaysVariablesBehindOneAnother) {
     const Variable alone = store.create_named(wide, {});
     b.assign(at::full({2, 3}, 7.0F));
     const at::Tensor handle = b.component(1);
-    store.lay_flat();
+    store.make_contiguous();
     EXPECT_EQ(a.storage(), b.storage());
     EXPECT_EQ(a.offset(), 0);
     EXPECT_EQ(b.offset(), a.storage()->next_offset(6));
@@ -155,7 +155,7 @@ TEST(VariableStore, LaysVariablesBehindOneAnother) {
     b.assign(at::full({2, 3}, 1.0F));
     EXPECT_EQ(b.storage()->buffer(1).sum().item<float>(), 30);
     const auto before = a.storage();
-    store.lay_flat();
+    store.make_contiguous();
     EXPECT_EQ(a.storage(), before);
   }
 }
@@ -175,7 +175,7 @@ TEST(VariableStore, PlacesAVariableOnlyWhereDeviceScopesDo) {
 
 TEST(MakeVariable, GoesToTheOpenStoreAndElsewhereHasOneComponent) {
   EXPECT_EQ(make_variable(named("w")).num_components(), 1);
-  VariableStore store(devices_of(2), Sharing::kOneStorage);
+  VariableStore store(devices_of(2), StorageSharing::kOneStorage);
   const base::AmbientScope<VariableStore> open(kStoreSlot, &store);
   const Variable variable = make_variable(named("w"));
   EXPECT_EQ(variable.num_components(), 2);

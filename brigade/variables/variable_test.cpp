@@ -95,13 +95,13 @@ TEST(Variable, NamesItsRulesInMessages) {
 }
 
 TEST(Variable, AutoMeansOnWrite) {
-  VariableStore store(cpus(2), Sharing::kOneStorage);
+  VariableStore store(cpus(2), StorageSharing::kOneStorage);
   EXPECT_EQ(store.create(spec_of(Synchronization::kAuto, Aggregation::kNone)).synchronization(),
             Synchronization::kOnWrite);
 }
 
 /// ON_WRITE must be the same where replicas share memory and where they do not.
-class OnWrite : public ::testing::TestWithParam<Sharing> {
+class OnWrite : public ::testing::TestWithParam<StorageSharing> {
  protected:
   Variable make(Aggregation aggregation) {
     return store_.create(spec_of(Synchronization::kOnWrite, aggregation, 1, Trainable::kYes));
@@ -187,8 +187,8 @@ TEST_P(OnWrite, MovedMemoryIsNamed) {
   EXPECT_NE(message_of([&] { variable.check_untouched(0); }).find("moved"), std::string::npos);
 }
 
-INSTANTIATE_TEST_SUITE_P(Sharing, OnWrite,
-                         ::testing::Values(Sharing::kOneStorage, Sharing::kOneCopyEach));
+INSTANTIATE_TEST_SUITE_P(StorageSharing, OnWrite,
+                         ::testing::Values(StorageSharing::kOneStorage, StorageSharing::kOneCopyEach));
 
 Variable on_read(VariableStore& store, Aggregation aggregation) {
   const Variable variable = store.create(spec_of(Synchronization::kOnRead, aggregation, 0));
@@ -198,7 +198,7 @@ Variable on_read(VariableStore& store, Aggregation aggregation) {
 }
 
 TEST(OnRead, ReadingOutsideAggregates) {
-  VariableStore store(cpus(2), Sharing::kOneStorage);
+  VariableStore store(cpus(2), StorageSharing::kOneStorage);
   EXPECT_EQ(on_read(store, Aggregation::kSum).read().item<double>(), 3);
   EXPECT_EQ(on_read(store, Aggregation::kMean).read().item<double>(), 1.5);
   EXPECT_EQ(on_read(store, Aggregation::kOnlyFirstReplica).read().item<double>(), 1);
@@ -207,7 +207,7 @@ TEST(OnRead, ReadingOutsideAggregates) {
 }
 
 TEST(OnRead, TheMeanOfHalfIsMadeInFloat32) {
-  VariableStore store(cpus(2), Sharing::kOneCopyEach);
+  VariableStore store(cpus(2), StorageSharing::kOneCopyEach);
   VariableSpec spec = spec_of(Synchronization::kOnRead, Aggregation::kMean);
   spec.initial = at::full({}, 4e4, at::kHalf);
   const at::Tensor mean = store.create(spec).read();
@@ -216,7 +216,7 @@ TEST(OnRead, TheMeanOfHalfIsMadeInFloat32) {
 }
 
 TEST(OnRead, AssigningOutsideGivesTheValueBack) {
-  VariableStore store(cpus(2), Sharing::kOneStorage);
+  VariableStore store(cpus(2), StorageSharing::kOneStorage);
   const auto assigned = [&](Aggregation aggregation) {
     const Variable variable = on_read(store, aggregation);
     variable.assign(scalar(10));
@@ -229,7 +229,7 @@ TEST(OnRead, AssigningOutsideGivesTheValueBack) {
 }
 
 TEST(OnRead, AnIntegralTotalThatDoesNotDivideIsGivenBackToo) {
-  VariableStore store(cpus(4), Sharing::kOneStorage);
+  VariableStore store(cpus(4), StorageSharing::kOneStorage);
   const Variable count = store.create({.name = "count",
                                        .initial = at::full({2}, 0, at::kLong),
                                        .trainable = Trainable::kNo,
@@ -240,7 +240,7 @@ TEST(OnRead, AnIntegralTotalThatDoesNotDivideIsGivenBackToo) {
 }
 
 TEST(OnRead, AddingOutsideToASumIsRefused) {
-  VariableStore store(cpus(2), Sharing::kOneStorage);
+  VariableStore store(cpus(2), StorageSharing::kOneStorage);
   const Variable sum = on_read(store, Aggregation::kSum);
   EXPECT_NE(message_of([&] { sum.assign_add(scalar(1)); }).find("assign"), std::string::npos);
   EXPECT_EQ(components(sum), Values({1, 2}));
@@ -249,7 +249,7 @@ TEST(OnRead, AddingOutsideToASumIsRefused) {
 }
 
 TEST(Variable, ReadsAsACopyOutsideAndAsItsComponentInside) {
-  VariableStore store(cpus(2), Sharing::kOneStorage);
+  VariableStore store(cpus(2), StorageSharing::kOneStorage);
   const Variable variable = store.create(spec_of(Synchronization::kAuto, Aggregation::kNone));
   variable.read().add_(5);
   EXPECT_EQ(components(variable), Values({1, 1}));
@@ -261,7 +261,7 @@ TEST(Variable, ReadsAsACopyOutsideAndAsItsComponentInside) {
 }
 
 TEST(Variable, RefusesOtherShapes) {
-  VariableStore store(cpus(1), Sharing::kOneStorage);
+  VariableStore store(cpus(1), StorageSharing::kOneStorage);
   const Variable variable = store.create(spec_of(Synchronization::kAuto, Aggregation::kNone));
   EXPECT_NE(message_of([&] { variable.assign(at::full({2}, 1.0)); }).find("[2]"),
             std::string::npos);
@@ -269,7 +269,7 @@ TEST(Variable, RefusesOtherShapes) {
 }
 
 TEST(Variable, OfAnotherStrategyIsRefusedByName) {
-  VariableStore store(cpus(1), Sharing::kOneStorage);
+  VariableStore store(cpus(1), StorageSharing::kOneStorage);
   const Variable variable = store.create(spec_of(Synchronization::kAuto, Aggregation::kNone));
   EXPECT_FALSE(fails_in_replicas([&](int id) {
     if (id == 0) return;
@@ -278,7 +278,7 @@ TEST(Variable, OfAnotherStrategyIsRefusedByName) {
 }
 
 TEST(Variable, AnUpdateBetweenForwardAndBackwardIsNoticedInEveryReplica) {
-  VariableStore store(cpus(2), Sharing::kOneStorage);
+  VariableStore store(cpus(2), StorageSharing::kOneStorage);
   const Variable variable =
       store.create(spec_of(Synchronization::kAuto, Aggregation::kNone, 2, Trainable::kYes));
   for (const int replica : {0, 1}) {

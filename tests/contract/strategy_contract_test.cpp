@@ -319,7 +319,7 @@ std::vector<std::pair<std::string, std::shared_ptr<const comm::CrossDeviceOps>>>
 cross_device_ops() {
   return {{"ReductionToOneDevice", std::make_shared<comm::ReductionToOneDevice>()},
           {"HierarchicalCopy", std::make_shared<comm::HierarchicalCopyAllReduce>(
-                                   comm::HierarchicalCopyOptions{.num_packs = 2, .group_size = 2})},
+                                   comm::HierarchicalCopyOptions{.num_buckets = 2, .group_size = 2})},
           {"AllReduce", std::make_shared<comm::AllReduce>()}};
 }
 

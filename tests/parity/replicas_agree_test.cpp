@@ -95,7 +95,7 @@ TEST(ReplicasAgree, WhicheverWayGradientsAreAddedUp) {
       20, optim::Sgd{.learning_rate = 0.02, .momentum = 0.9}, 1e-10,
       {central_by(std::make_shared<comm::ReductionToOneDevice>()),
        central_by(std::make_shared<comm::HierarchicalCopyAllReduce>(
-           comm::HierarchicalCopyOptions{.num_packs = 2, .group_size = 2})),
+           comm::HierarchicalCopyOptions{.num_buckets = 2, .group_size = 2})),
        central_by(std::make_shared<comm::AllReduce>())});
 }
 

@@ -25,7 +25,7 @@
 #include "brigade/metrics/accuracy.h"
 #include "brigade/train/session/session.h"
 #include "tests/process/progress_page.h"
-#include "tests/process/telling_file_system.h"
+#include "tests/process/notifying_file_system.h"
 
 namespace brigade::process {
 namespace {
@@ -87,15 +87,15 @@ class Ledger {
       }
     }
   }
-  train::Part part() {
+  train::Checkpointable part() {
     return {.name = "ledger",
             .save =
                 [this] {
-                  return train::PartState{.tree = io::StateTree(seen_),
+                  return train::CheckpointableState{.tree = io::StateTree(seen_),
                                           .tensors = {{"counts", counts_}}};
                 },
             .restore =
-                [this](const train::PartState& saved) {
+                [this](const train::CheckpointableState& saved) {
                   seen_ = saved.tree.as_int64();
                   counts_ = saved.tensors.at("counts").clone();
                 }};
@@ -128,7 +128,7 @@ class Training {
             .schedule());
     state_.add_iterator("train", batches_);
     state_.add_metric(accuracy_);
-    state_.add_part(ledger_.part());
+    state_.add(ledger_.part());
   }
 
   std::optional<train::StepValues> step() {
@@ -202,7 +202,7 @@ void run(Training& training, const io::Path& checkpoint_dir, ProgressPage& page)
   options.scaffold.local_init = [&](train::TrainingState&) { page.set(TrainerPhase::kBetween); };
   train::MonitoredTrainingSession session(
       training.state(), options,
-      {.files = std::make_shared<TellingFileSystem>(io::posix_file_system(), page)});
+      {.files = std::make_shared<NotifyingFileSystem>(io::posix_file_system(), page)});
   const std::int64_t begun = training.state().global_step();
   page.set_step(begun);
   page.set_begun(begun, static_cast<std::int64_t>(session.passed_over().size()));

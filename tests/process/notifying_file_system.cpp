@@ -1,4 +1,4 @@
-#include "tests/process/telling_file_system.h"
+#include "tests/process/notifying_file_system.h"
 
 #include <string>
 #include <utility>
@@ -20,25 +20,25 @@ void tell_read(ProgressPage& page, const io::Path& path) {
 
 }  // namespace
 
-TellingFileSystem::TellingFileSystem(std::shared_ptr<io::FileSystem> below, ProgressPage& page)
+NotifyingFileSystem::NotifyingFileSystem(std::shared_ptr<io::FileSystem> below, ProgressPage& page)
     : below_(std::move(below)), page_(page) {}
 
-std::string TellingFileSystem::read(const io::Path& path) const {
+std::string NotifyingFileSystem::read(const io::Path& path) const {
   tell_read(page_, path);
   return below_->read(path);
 }
 
-std::unique_ptr<io::ReadableFile> TellingFileSystem::open(const io::Path& path) const {
+std::unique_ptr<io::ReadableFile> NotifyingFileSystem::open(const io::Path& path) const {
   tell_read(page_, path);
   return below_->open(path);
 }
 
-std::unique_ptr<io::WritableFile> TellingFileSystem::create(const io::Path& path,
+std::unique_ptr<io::WritableFile> NotifyingFileSystem::create(const io::Path& path,
                                                             io::CreateMode mode) {
   return below_->create(path, mode);
 }
 
-void TellingFileSystem::rename(const io::Path& from, const io::Path& to) {
+void NotifyingFileSystem::rename(const io::Path& from, const io::Path& to) {
   const bool is_checkpoint = ends_with(from, ".saving");
   if (is_checkpoint) page_.set(WriterPhase::kPublishing);
   if (ends_with(to, ".removing")) page_.set(WriterPhase::kRemoving);
@@ -49,34 +49,34 @@ void TellingFileSystem::rename(const io::Path& from, const io::Path& to) {
   if (to.filename() == "latest") is_latest_set_ = true;
 }
 
-bool TellingFileSystem::remove(const io::Path& path) {
+bool NotifyingFileSystem::remove(const io::Path& path) {
   const bool was_there = below_->remove(path);
   if (ends_with(path, ".removing")) page_.set(WriterPhase::kIdle);
   return was_there;
 }
 
-std::optional<io::FileInfo> TellingFileSystem::info(const io::Path& path) const {
+std::optional<io::FileInfo> NotifyingFileSystem::info(const io::Path& path) const {
   return below_->info(path);
 }
 
-std::optional<io::FileInfo> TellingFileSystem::entry(const io::Path& path) const {
+std::optional<io::FileInfo> NotifyingFileSystem::entry(const io::Path& path) const {
   return below_->entry(path);
 }
 
-std::unique_ptr<io::HeldFolder> TellingFileSystem::hold(const io::Path& directory) const {
+std::unique_ptr<io::HeldFolder> NotifyingFileSystem::hold(const io::Path& directory) const {
   return below_->hold(directory);
 }
 
-std::vector<std::string> TellingFileSystem::list(const io::Path& directory) const {
+std::vector<std::string> NotifyingFileSystem::list(const io::Path& directory) const {
   return below_->list(directory);
 }
 
-void TellingFileSystem::create_directories(const io::Path& directory) {
+void NotifyingFileSystem::create_directories(const io::Path& directory) {
   if (ends_with(directory, ".saving")) page_.set(WriterPhase::kWriting);
   below_->create_directories(directory);
 }
 
-void TellingFileSystem::sync_directory(const io::Path& directory) {
+void NotifyingFileSystem::sync_directory(const io::Path& directory) {
   below_->sync_directory(directory);
   const bool is_published = std::exchange(is_latest_set_, false);
   if (is_published && page_.writer() == WriterPhase::kPublishing) page_.set(WriterPhase::kIdle);

@@ -11,10 +11,10 @@ namespace brigade::process {
 /// save or a restore is.
 ///
 /// Thread-safety: as that of the file system below.
-class TellingFileSystem final : public io::FileSystem {
+class NotifyingFileSystem final : public io::FileSystem {
  public:
   /// `page` must outlive it.
-  TellingFileSystem(std::shared_ptr<io::FileSystem> below, ProgressPage& page);
+  NotifyingFileSystem(std::shared_ptr<io::FileSystem> below, ProgressPage& page);
 
   std::string read(const io::Path& path) const override;
   std::unique_ptr<io::ReadableFile> open(const io::Path& path) const override;

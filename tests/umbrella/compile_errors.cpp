@@ -4,7 +4,7 @@
 #include <torch/nn/modules/linear.h>
 
 #include "brigade/distribute/strategies/mirrored_strategy.h"
-#include "brigade/input/example.h"
+#include "brigade/input/labeled_example.h"
 
 using namespace brigade;
 

@@ -1,4 +1,4 @@
-"""What TensorFlow makes of pictures: decoding, resizing, colors, crops, types. Writes brigade/image/testing/images.json.
+"""What TensorFlow makes of images: decoding, resizing, colors, crops, types. Writes brigade/image/testing/images.json.
 
 Besides TensorFlow it needs Pillow, which writes kinds of files that TensorFlow does not:
 
@@ -46,14 +46,14 @@ def photograph(height, width, channels=3):
     return np.clip(np.stack(planes, -1), 0, 255).astype(np.uint8)
 
 
-def saved(picture, kind, **options):
+def saved(image, kind, **options):
     stream = io.BytesIO()
-    picture.save(stream, kind, **options)
+    image.save(stream, kind, **options)
     return stream.getvalue()
 
 
 def attempt(function):
-    """The picture, or null where TensorFlow refuses."""
+    """The image, or null where TensorFlow refuses."""
     try:
         return digest(function().numpy())
     except tf.errors.InvalidArgumentError:
@@ -81,13 +81,13 @@ for name, data in jpegs.items():
     for channels in (0, 1, 3):
         for ratio in (1, 2, 4, 8) if name in ("420", "progressive", "gray") else (1, 2):
             jpeg_cases.append({"file": name, "channels": channels, "ratio": ratio, "window": None, "dct": "",
-                               "picture": attempt(lambda: tf.io.decode_jpeg(data, channels=channels, ratio=ratio))})
+                               "image": attempt(lambda: tf.io.decode_jpeg(data, channels=channels, ratio=ratio))})
     if name != "gray":
         for window in windows[1:]:
-            jpeg_cases.append({"file": name, "channels": 3, "ratio": 1, "window": window, "dct": "", "picture": attempt(
+            jpeg_cases.append({"file": name, "channels": 3, "ratio": 1, "window": window, "dct": "", "image": attempt(
                 lambda: tf.image.decode_and_crop_jpeg(data, window, channels=3))})
     jpeg_cases.append({"file": name, "channels": 0, "ratio": 1, "window": None, "dct": "INTEGER_ACCURATE",
-                       "picture": attempt(lambda: tf.io.decode_jpeg(data, dct_method="INTEGER_ACCURATE"))})
+                       "image": attempt(lambda: tf.io.decode_jpeg(data, dct_method="INTEGER_ACCURATE"))})
 
 deep = (random.rand(9, 14, 3) * 65535).astype(np.uint16)
 pngs = {
@@ -105,7 +105,7 @@ pngs = {
     "rgb with key": saved(pillow(photo), "PNG", transparency=tuple(int(v) for v in photo[3, 4])),
 }
 png_cases = [{"file": name, "channels": channels,
-              "picture": attempt(lambda: tf.io.decode_png(data, channels=channels))}
+              "image": attempt(lambda: tf.io.decode_png(data, channels=channels))}
              for name, data in pngs.items() for channels in (0, 1, 2, 3, 4)]
 
 bmps = {
@@ -114,15 +114,15 @@ bmps = {
     "gray": saved(pillow(gray[..., 0]), "BMP"),
 }
 bmp_cases = [{"file": name, "channels": channels,
-              "picture": attempt(lambda: tf.io.decode_bmp(data, channels=channels))}
+              "image": attempt(lambda: tf.io.decode_bmp(data, channels=channels))}
              for name, data in bmps.items() for channels in (0, 1, 3, 4)]
-palette = {"file": text(saved(with_key, "BMP")), "picture": digest(np.array(with_key.convert("RGB")))}
+palette = {"file": text(saved(with_key, "BMP")), "image": digest(np.array(with_key.convert("RGB")))}
 
 small = photograph(6, 7)
 tall = photograph(23, 3, 1)
-resize_cases = [{"picture": name, "size": size, "interpolation": method,
-                 "result": array(tf.image.resize(picture, size, method=method).numpy().astype(np.float32))}
-                for name, picture in (("small", small), ("tall", tall))
+resize_cases = [{"image": name, "size": size, "interpolation": method,
+                 "result": array(tf.image.resize(image, size, method=method).numpy().astype(np.float32))}
+                for name, image in (("small", small), ("tall", tall))
                 for size in ((4, 5), (11, 9), (1, 1), (6, 14))
                 for method in ("bilinear", "nearest", "bicubic", "area", "lanczos3", "lanczos5", "gaussian", "mitchellcubic")]
 
@@ -138,10 +138,10 @@ for name, function, amounts in (("brightness", adjust.adjust_brightness, (-0.3, 
                              "bytes": array(function(small, amount).numpy())})
 
 
-def window_of(picture, part):
-    """Where `part` of a picture that numbers its pixels begins, and its size."""
+def window_of(image, part):
+    """Where `part` of an image that numbers its pixels begins, and its size."""
     start = int(part[0, 0, 0])
-    return [start // picture.shape[1], start % picture.shape[1], part.shape[0], part.shape[1]]
+    return [start // image.shape[1], start % image.shape[1], part.shape[0], part.shape[1]]
 
 
 crop_cases = []
@@ -159,9 +159,9 @@ for size in ((375, 500), (17, 40), (8, 3), (224, 224)):
 
             class image:
                 @staticmethod
-                def resize(picture, **_):
-                    whole.append(picture)
-                    return picture
+                def resize(image, **_):
+                    whole.append(image)
+                    return image
 
         keras.src.utils.image_utils.smart_resize(tf.constant(numbers), target, data_format="channels_last",
                                                  backend_module=Spy())
@@ -186,7 +186,7 @@ parts = {
     "jpeg files": {name: text(data) for name, data in jpegs.items()}, "jpeg": jpeg_cases,
     "png files": {name: text(data) for name, data in pngs.items()}, "png": png_cases,
     "bmp files": {name: text(data) for name, data in bmps.items()}, "bmp": bmp_cases, "bmp palette": palette,
-    "pictures": {"small": array(small), "tall": array(tall)}, "resize": resize_cases,
+    "images": {"small": array(small), "tall": array(tall)}, "resize": resize_cases,
     "color": color_cases, "crop": crop_cases, "crop or pad": padded, "convert": converts,
 }
 FILE.parent.mkdir(parents=True, exist_ok=True)

@@ -10,9 +10,9 @@
 namespace brigade::checkpoint::testing {
 
 /// One process's view of a file system that others use too: knows what this one has created.
-class LoggedCreates final : public io::FileSystem {
+class CreationLog final : public io::FileSystem {
  public:
-  explicit LoggedCreates(std::shared_ptr<io::FileSystem> below) : below_(std::move(below)) {}
+  explicit CreationLog(std::shared_ptr<io::FileSystem> below) : below_(std::move(below)) {}
 
   /// Names of the tensor files created, in order.
   std::vector<std::string> tensor_files() const {

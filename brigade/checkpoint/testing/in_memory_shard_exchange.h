@@ -16,9 +16,9 @@
 namespace brigade::checkpoint::testing {
 
 /// The boards of processes that are threads of a test.
-class ShardBoard {
+class InMemoryShardStatus {
  public:
-  explicit ShardBoard(int count) : texts_(static_cast<std::size_t>(count)) {}
+  explicit InMemoryShardStatus(int count) : texts_(static_cast<std::size_t>(count)) {}
 
   int count() const { return static_cast<int>(texts_.size()); }
   static std::string name(int rank) { return base::str_cat("/job:worker/task:", rank); }
@@ -29,11 +29,11 @@ class ShardBoard {
     ++posts_;
     changed_.notify_all();
   }
-  std::string wait_for(int rank, const ShardExchange::Wanted& is_wanted) {
+  std::string wait_for(int rank, const ShardExchange::Predicate& is_expected) {
     std::unique_lock lock(mutex_);
     const std::string& text = texts_[static_cast<std::size_t>(rank)];
     const bool has_come =
-        changed_.wait_for(lock, timeout_, [&] { return lost_ || is_wanted(text); });
+        changed_.wait_for(lock, timeout_, [&] { return lost_ || is_expected(text); });
     if (lost_) throw Error(ErrorCode::kUnavailable, base::str_cat(name(*lost_), " was lost"));
     if (!has_come) throw Error(ErrorCode::kDeadlineExceeded, name(rank));
     return text;
@@ -59,20 +59,20 @@ class ShardBoard {
 };
 
 /// One rank's view of it.
-class BoardExchange final : public ShardExchange {
+class InMemoryShardExchange final : public ShardExchange {
  public:
-  BoardExchange(std::shared_ptr<ShardBoard> board, int rank)
-      : board_(std::move(board)), rank_(rank) {}
+  InMemoryShardExchange(std::shared_ptr<InMemoryShardStatus> status, int rank)
+      : status_(std::move(status)), rank_(rank) {}
   int rank() const override { return rank_; }
-  int count() const override { return board_->count(); }
-  std::string name(int rank) const override { return ShardBoard::name(rank); }
-  void post(std::string_view text) override { board_->post(rank_, text); }
-  std::string wait_for(int rank, const Wanted& is_wanted) override {
-    return board_->wait_for(rank, is_wanted);
+  int count() const override { return status_->count(); }
+  std::string name(int rank) const override { return InMemoryShardStatus::name(rank); }
+  void post(std::string_view text) override { status_->post(rank_, text); }
+  std::string wait_for(int rank, const Predicate& is_expected) override {
+    return status_->wait_for(rank, is_expected);
   }
 
  private:
-  std::shared_ptr<ShardBoard> board_;
+  std::shared_ptr<InMemoryShardStatus> status_;
   int rank_;
 };
 

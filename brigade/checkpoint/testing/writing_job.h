@@ -7,7 +7,7 @@
 #include "brigade/checkpoint/saver.h"
 #include "brigade/checkpoint/shard_writer.h"
 #include "brigade/checkpoint/testing/sample.h"
-#include "brigade/checkpoint/testing/shard_board.h"
+#include "brigade/checkpoint/testing/in_memory_shard_exchange.h"
 
 namespace brigade::checkpoint::testing {
 
@@ -16,12 +16,12 @@ namespace brigade::checkpoint::testing {
 struct WritingJob {
   explicit WritingJob(std::vector<std::shared_ptr<io::FileSystem>> files,
                       SaverOptions options = {.directory = "/run"})
-      : board(std::make_shared<ShardBoard>(static_cast<int>(files.size()))) {
+      : status(std::make_shared<InMemoryShardStatus>(static_cast<int>(files.size()))) {
     options.writing = Writing::kBackground;
-    saver.emplace(files[0], options, nullptr, std::make_shared<BoardExchange>(board, 0));
-    for (int rank = 1; rank < board->count(); ++rank) {
+    saver.emplace(files[0], options, nullptr, std::make_shared<InMemoryShardExchange>(status, 0));
+    for (int rank = 1; rank < status->count(); ++rank) {
       others.push_back(std::make_unique<ShardWriter>(files[static_cast<std::size_t>(rank)], options,
-                                                     std::make_shared<BoardExchange>(board, rank)));
+                                                     std::make_shared<InMemoryShardExchange>(status, rank)));
     }
   }
 
@@ -36,7 +36,7 @@ struct WritingJob {
     for (const auto& other : others) other->wait();
   }
 
-  std::shared_ptr<ShardBoard> board;
+  std::shared_ptr<InMemoryShardStatus> status;
   std::optional<Saver> saver;
   std::vector<std::unique_ptr<ShardWriter>> others;
 };

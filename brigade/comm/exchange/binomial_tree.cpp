@@ -8,24 +8,24 @@ namespace {
 
 /// Places are ranks counted from the root, which is place 0; a place's parent is the place without
 /// its lowest bit.
-int place_of(int rank, int root, int world_size) {
+int relative_rank(int rank, int root, int world_size) {
   return (rank - root + world_size) % world_size;
 }
 
 }  // namespace
 
 std::vector<int> binomial_children(int rank, int root, int world_size) {
-  const int place = place_of(rank, root, world_size);
+  const int relative = relative_rank(rank, root, world_size);
   std::vector<int> children;
-  for (int bit = 1; place + bit < world_size && (place & bit) == 0; bit <<= 1)
-    children.push_back((place + bit + root) % world_size);
+  for (int bit = 1; relative + bit < world_size && (relative & bit) == 0; bit <<= 1)
+    children.push_back((relative + bit + root) % world_size);
   std::reverse(children.begin(), children.end());
   return children;
 }
 
 int binomial_parent(int rank, int root, int world_size) {
-  const int place = place_of(rank, root, world_size);
-  return ((place & (place - 1)) + root) % world_size;
+  const int relative = relative_rank(rank, root, world_size);
+  return ((relative & (relative - 1)) + root) % world_size;
 }
 
 }  // namespace brigade::comm

@@ -118,22 +118,22 @@ std::vector<CallStamp> stamps_of(std::span<const CallHeader> headers) {
   return stamps;
 }
 
-std::optional<int> first_apart(std::span<const CallHeader> headers, int mine) {
+std::optional<int> first_in_another_step(std::span<const CallHeader> headers, int mine) {
   for (std::size_t rank = 0; rank < headers.size(); ++rank) {
-    if (!headers[mine].stamp.goes_with(headers[rank].stamp)) return static_cast<int>(rank);
+    if (!headers[mine].stamp.matches(headers[rank].stamp)) return static_cast<int>(rank);
   }
   return std::nullopt;
 }
 
 StepMismatch step_mismatch(std::span<const CallHeader> headers, int mine, int other) {
-  const auto place_of = [&](int rank) {
+  const auto describe_rank = [&](int rank) {
     return base::str_cat("rank ", rank, " is ", describe(headers[rank].stamp), ", in ",
                          headers[rank].call);
   };
   return {{.rank = mine, .stamp = headers[mine].stamp},
           {.rank = other, .stamp = headers[other].stamp},
-          base::str_cat("The workers are not in the same step: ", place_of(mine), ", while ",
-                        place_of(other),
+          base::str_cat("The workers are not in the same step: ", describe_rank(mine), ", while ",
+                        describe_rank(other),
                         ". Every worker must make the same steps, and the same calls in them; go "
                         "on from a checkpoint.")};
 }

@@ -49,7 +49,7 @@ struct CallHeader {
   /// Of dtypes and shapes: equal where they are equal.
   std::uint64_t digest = 0;
   /// Of where the tensors lie in memory that all processes share; 0: not there.
-  std::uint64_t places = 0;
+  std::uint64_t buffer_digest = 0;
   /// In which step, and for what.
   CallStamp stamp = {};
 };
@@ -69,7 +69,7 @@ std::string shapes_of(std::span<const at::Tensor> tensors, std::size_t limit);
 /// Everybody's stamp, by rank.
 std::vector<CallStamp> stamps_of(std::span<const CallHeader> headers);
 /// The first rank that is in another step than rank `mine`, or in an exchange for something else.
-std::optional<int> first_apart(std::span<const CallHeader> headers, int mine);
+std::optional<int> first_in_another_step(std::span<const CallHeader> headers, int mine);
 /// The error that names both.
 StepMismatch step_mismatch(std::span<const CallHeader> headers, int mine, int other);
 /// The first rank whose header does not go with that of rank `mine`.

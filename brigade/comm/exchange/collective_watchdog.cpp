@@ -5,10 +5,10 @@
 
 namespace brigade::comm {
 
-CollectiveWatchdog::CollectiveWatchdog(const cluster::Membership& membership, PeerNotes& notes,
+CollectiveWatchdog::CollectiveWatchdog(const cluster::Membership& membership, PeerStatus& peer_status,
                      const CommunicationOptions& options, std::string_view what)
     : membership_(membership),
-      notes_(notes),
+      peer_status_(peer_status),
       options_(options),
       what_(what),
       lost_(membership.lost_token()),
@@ -19,11 +19,11 @@ void CollectiveWatchdog::check() {
   if (report_.is_over()) {
     throw Error(
         ErrorCode::kDeadlineExceeded,
-        base::str_cat(what_, " waited ", options_.timeout.count(), " ms for ", notes_.who_is_late(),
+        base::str_cat(what_, " waited ", options_.timeout.count(), " ms for ", peer_status_.describe_late_members(),
                       ", which did not come. Every process must make the same collective calls; "
                       "raise the timeout if one really needs longer."));
   }
-  if (report_.is_due()) report_.report(what_, notes_.who_is_late());
+  if (report_.is_due()) report_.report(what_, peer_status_.describe_late_members());
 }
 
 }  // namespace brigade::comm

@@ -4,7 +4,7 @@
 
 #include "brigade/cluster/membership.h"
 #include "brigade/comm/exchange/straggler_report.h"
-#include "brigade/comm/peer_notes.h"
+#include "brigade/comm/peer_status.h"
 #include "brigade/comm/process_communicator.h"
 #include "brigade/concurrency/cancel_token.h"
 
@@ -17,7 +17,7 @@ namespace brigade::comm {
 class CollectiveWatchdog {
  public:
   /// All must live on. `what` is the collective's name.
-  CollectiveWatchdog(const cluster::Membership& membership, PeerNotes& notes,
+  CollectiveWatchdog(const cluster::Membership& membership, PeerStatus& peer_status,
             const CommunicationOptions& options, std::string_view what);
 
   /// Throws kUnavailable, naming the member, if one is lost, and kDeadlineExceeded, naming who did
@@ -26,7 +26,7 @@ class CollectiveWatchdog {
 
  private:
   const cluster::Membership& membership_;
-  PeerNotes& notes_;
+  PeerStatus& peer_status_;
   const CommunicationOptions& options_;
   const std::string_view what_;
   const concurrency::CancelToken lost_;

@@ -75,8 +75,8 @@ class ExchangeLink final : public ProcessLink {
 
   std::vector<at::Tensor> all_gather(const at::Tensor& mine,
                                      std::span<const CallHeader> headers) override {
-    const std::vector<at::Tensor> all = room_for_parts(mine, headers);
-    const std::int64_t most = most_bytes(all);
+    const std::vector<at::Tensor> all = allocate_parts(mine, headers);
+    const std::int64_t most = largest_nbytes(all);
     // Shorter parts are filled up to the longest.
     for (std::int64_t at = 0; at < most; at += kChunkBytes) {
       const at::Tensor padded = at::empty({std::min(most - at, kChunkBytes)}, at::kByte);

@@ -15,7 +15,7 @@
 #include "brigade/comm/exchange/collective_watchdog.h"
 #include "brigade/comm/exchange/exchange_link.h"
 #include "brigade/comm/exchange/gloo_device.h"
-#include "brigade/comm/peer_notes.h"
+#include "brigade/comm/peer_status.h"
 #include "brigade/concurrency/mutex.h"
 
 namespace brigade::comm {
@@ -49,13 +49,13 @@ class Progress {
     ++running_;
     return std::make_shared<Entry>();
   }
-  void note_end(Entry& entry) {
+  void mark_ended(Entry& entry) {
     const concurrency::MutexLock lock(mutex_);
     entry.has_ended = true;
     --running_;
     changed_.notify_all();
   }
-  void note_loss() {
+  void mark_lost() {
     const concurrency::MutexLock lock(mutex_);
     is_lost_ = true;
     changed_.notify_all();
@@ -94,13 +94,13 @@ class GlooExchange final : public ByteExchange {
         rank_(membership_->self().rank),
         world_size_(static_cast<int>(membership_->members().size())),
         options_(options),
-        notes_(membership_, name) {
+        peer_status_(membership_, name) {
     on_lost_ =
-        membership_->lost_token().on_cancel([progress = progress_] { progress->note_loss(); });
+        membership_->lost_token().on_cancel([progress = progress_] { progress->mark_lost(); });
     connect(name);
   }
 
-  ~GlooExchange() override { notes_.leave(); }
+  ~GlooExchange() override { peer_status_.leave(); }
 
   Transport transport() const override { return Transport::kGloo; }
   int rank() const override { return rank_; }
@@ -108,7 +108,7 @@ class GlooExchange final : public ByteExchange {
 
   void begin_call(std::string_view what) override {
     what_ = what;
-    notes_.begin_call();
+    peer_status_.begin_call();
   }
 
   /// Between two, straight to the other.
@@ -145,7 +145,7 @@ class GlooExchange final : public ByteExchange {
   }
 
   void give_up(const Error& reason) noexcept override {
-    notes_.give_up(reason);
+    peer_status_.give_up(reason);
     close();
   }
 
@@ -155,7 +155,7 @@ class GlooExchange final : public ByteExchange {
     GlooTransfer(GlooExchange& exchange, WorkPointer work)
         : exchange_(exchange), work_(std::move(work)), entry_(exchange.progress_->begin()) {
       work_->getFuture()->addCallback([progress = exchange.progress_, entry = entry_](
-                                          c10::ivalue::Future&) { progress->note_end(*entry); });
+                                          c10::ivalue::Future&) { progress->mark_ended(*entry); });
     }
     void wait() override { exchange_.await(*work_, *entry_); }
 
@@ -179,12 +179,12 @@ class GlooExchange final : public ByteExchange {
     } catch (const Error&) {
       throw;
     } catch (const std::exception& error) {
-      throw notes_.explain(what_, base::without_stack_trace(error.what()));
+      throw peer_status_.explain(what_, base::without_stack_trace(error.what()));
     }
     // Longer than a collective waits, which then says whom it waited for.
     group_->setTimeout(options_.timeout + kEndTimeout);
     // Whoever is done first must not close connections that others are still making.
-    notes_.begin_call();
+    peer_status_.begin_call();
     const at::Tensor here = at::empty({sizeof(CallHeader)}, at::kByte);
     start_all_gather(here, at::empty({world_size_, here.numel()}, here.options()))->wait();
   }
@@ -194,7 +194,7 @@ class GlooExchange final : public ByteExchange {
   }
 
   void await(c10d::Work& work, const Progress::Entry& entry) {
-    CollectiveWatchdog watch(*membership_, notes_, options_, what_);
+    CollectiveWatchdog watch(*membership_, peer_status_, options_, what_);
     const milliseconds pause =
         std::min<milliseconds>({milliseconds(100), options_.slow_after, options_.timeout});
     try {
@@ -206,7 +206,7 @@ class GlooExchange final : public ByteExchange {
     try {
       work.wait();
     } catch (const std::exception& error) {
-      throw notes_.explain(what_, base::without_stack_trace(error.what()));
+      throw peer_status_.explain(what_, base::without_stack_trace(error.what()));
     }
   }
 
@@ -230,7 +230,7 @@ class GlooExchange final : public ByteExchange {
   const int rank_;
   const int world_size_;
   const CommunicationOptions options_;
-  PeerNotes notes_;
+  PeerStatus peer_status_;
   c10::intrusive_ptr<ProcessGroupGloo> group_;
   std::string_view what_;
   const std::shared_ptr<Progress> progress_ = std::make_shared<Progress>();

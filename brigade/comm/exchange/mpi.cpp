@@ -15,7 +15,7 @@
 #include "brigade/comm/exchange/collective_watchdog.h"
 #include "brigade/comm/exchange/exchange_link.h"
 #include "brigade/comm/exchange/mpi_process.h"
-#include "brigade/comm/peer_notes.h"
+#include "brigade/comm/peer_status.h"
 
 namespace brigade::comm {
 
@@ -60,17 +60,17 @@ class MpiExchange final : public ByteExchange {
         rank_(membership_->self().rank),
         world_size_(static_cast<int>(membership_->members().size())),
         options_(options),
-        notes_(membership_, name) {
+        peer_status_(membership_, name) {
     try {
       connect();
     } catch (const Error& error) {
-      notes_.give_up(error);
+      peer_status_.give_up(error);
       throw;
     }
   }
 
   ~MpiExchange() override {
-    notes_.leave();
+    peer_status_.leave();
     // What is under way needs its communicator; MPI has no call that ends it without the peers.
     if (!is_abandoned_ && is_mpi_running()) MPI_Comm_free(&world_);
   }
@@ -81,7 +81,7 @@ class MpiExchange final : public ByteExchange {
 
   void begin_call(std::string_view what) override {
     what_ = what;
-    notes_.begin_call();
+    peer_status_.begin_call();
   }
 
   std::unique_ptr<Transfer> start_all_gather(const at::Tensor& mine,
@@ -119,7 +119,7 @@ class MpiExchange final : public ByteExchange {
     to_children.wait();
   }
 
-  void give_up(const Error& reason) noexcept override { notes_.give_up(reason); }
+  void give_up(const Error& reason) noexcept override { peer_status_.give_up(reason); }
 
  private:
   class MpiTransfer final : public Transfer {
@@ -140,7 +140,7 @@ class MpiExchange final : public ByteExchange {
 
   void connect() {
     what_ = "make_process_communicator";
-    notes_.begin_call();
+    peer_status_.begin_call();
     start_mpi();
     check_ranks();
     warn_in_the_clear();
@@ -193,7 +193,7 @@ class MpiExchange final : public ByteExchange {
   // --- messages --------------------------------------------------------------------------------
 
   void check(int code) {
-    if (code != MPI_SUCCESS) throw notes_.explain(what_, mpi_error_text(code));
+    if (code != MPI_SUCCESS) throw peer_status_.explain(what_, mpi_error_text(code));
   }
 
   void send(Requests& requests, const void* data, std::int64_t bytes, int to) {
@@ -206,7 +206,7 @@ class MpiExchange final : public ByteExchange {
   }
 
   void await(Requests& requests) {
-    CollectiveWatchdog watch(*membership_, notes_, options_, what_);
+    CollectiveWatchdog watch(*membership_, peer_status_, options_, what_);
     const auto start = steady_clock::now();
     PeerWatch peers{.ask_at = start + kAskingPeers};
     while (!test(requests)) {
@@ -236,7 +236,7 @@ class MpiExchange final : public ByteExchange {
 
   void ask_peers(PeerWatch& peers, steady_clock::time_point now) {
     if (peers.reason) throw *peers.reason;
-    peers.reason = notes_.find_reason(what_);
+    peers.reason = peer_status_.find_reason(what_);
     peers.ask_at = now + (peers.reason ? kLastMessages : kAskingPeers);
   }
 
@@ -252,7 +252,7 @@ class MpiExchange final : public ByteExchange {
   const int rank_;
   const int world_size_;
   const CommunicationOptions options_;
-  PeerNotes notes_;
+  PeerStatus peer_status_;
   MPI_Comm world_ = MPI_COMM_NULL;
   bool is_abandoned_ = false;
   std::string_view what_;

@@ -63,7 +63,7 @@ void copy_out(const Chunk& chunk, std::span<const FlatTensor> tensors, const at:
   }
 }
 
-std::vector<at::Tensor> room_for_parts(const at::Tensor& mine,
+std::vector<at::Tensor> allocate_parts(const at::Tensor& mine,
                                        std::span<const CallHeader> headers) {
   std::vector<at::Tensor> parts;
   for (const CallHeader& header : headers) {
@@ -73,7 +73,7 @@ std::vector<at::Tensor> room_for_parts(const at::Tensor& mine,
   return parts;
 }
 
-std::int64_t most_bytes(std::span<const at::Tensor> tensors) {
+std::int64_t largest_nbytes(std::span<const at::Tensor> tensors) {
   std::int64_t most = 0;
   for (const at::Tensor& each : tensors)
     most = std::max(most, static_cast<std::int64_t>(each.nbytes()));

@@ -35,8 +35,8 @@ void copy_in(const Chunk& chunk, std::span<const FlatTensor> tensors, const at::
 void copy_out(const Chunk& chunk, std::span<const FlatTensor> tensors, const at::Tensor& flat);
 
 /// What an all-gather fills: a tensor for every rank's part, as its header says.
-std::vector<at::Tensor> room_for_parts(const at::Tensor& mine, std::span<const CallHeader> headers);
+std::vector<at::Tensor> allocate_parts(const at::Tensor& mine, std::span<const CallHeader> headers);
 /// The bytes of the largest.
-std::int64_t most_bytes(std::span<const at::Tensor> tensors);
+std::int64_t largest_nbytes(std::span<const at::Tensor> tensors);
 
 }  // namespace brigade::comm

@@ -7,7 +7,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/comm/done_work.h"
+#include "brigade/comm/completed_work.h"
 #include "brigade/comm/local/local_group.h"
 #include "brigade/comm/local/reduce_kernel.h"
 
@@ -60,7 +60,7 @@ class LocalCommunicator final : public Communicator {
       check_agreement("all_reduce", tensors);
       for (std::size_t i = 0; i < tensors.size(); ++i) reduce_one(i, op);
     });
-    return std::make_unique<DoneWork>();
+    return std::make_unique<CompletedWork>();
   }
 
   std::unique_ptr<Work> broadcast(std::span<const at::Tensor> tensors, int root) override {
@@ -73,7 +73,7 @@ class LocalCommunicator final : public Communicator {
       if (rank_ == root) return;
       for (std::size_t i = 0; i < tensors.size(); ++i) tensors[i].copy_(group_->published(root)[i]);
     });
-    return std::make_unique<DoneWork>();
+    return std::make_unique<CompletedWork>();
   }
 
   std::vector<at::Tensor> all_gather(const at::Tensor& tensor) override {
@@ -94,7 +94,7 @@ class LocalCommunicator final : public Communicator {
     return gathered;
   }
 
-  void barrier() override { group_->meet(rank_); }
+  void barrier() override { group_->barrier(rank_); }
 
  private:
   /// Tells the others before throwing, since they may already wait.
@@ -133,17 +133,17 @@ class LocalCommunicator final : public Communicator {
     }
   }
 
-  std::vector<at::Tensor> everybodys(std::size_t index) const {
+  std::vector<at::Tensor> tensors_of_all_ranks(std::size_t index) const {
     std::vector<at::Tensor> all;
     for (int rank = 0; rank < world_size(); ++rank) all.push_back(group_->published(rank)[index]);
     return all;
   }
 
   void reduce_one(std::size_t index, ReduceOp op) {
-    const std::vector<at::Tensor> all = everybodys(index);
+    const std::vector<at::Tensor> all = tensors_of_all_ranks(index);
     const bool flat =
         std::all_of(all.begin(), all.end(), [&](const auto& t) { return runs_flat(t, op); });
-    if (flat) return reduce_share(all, op);
+    if (flat) return reduce_shard(all, op);
     // One rank does all of an unusual tensor; the tensors take turns.
     if (static_cast<int>(index % world_size()) != rank_) return;
     std::vector<at::Tensor> here;
@@ -152,7 +152,7 @@ class LocalCommunicator final : public Communicator {
     for (const at::Tensor& tensor : all) tensor.copy_(result);
   }
 
-  void reduce_share(const std::vector<at::Tensor>& all, ReduceOp op) {
+  void reduce_shard(const std::vector<at::Tensor>& all, ReduceOp op) {
     const std::int64_t count = all.front().numel();
     const std::int64_t begin = count * rank_ / world_size();
     const std::int64_t end = count * (rank_ + 1) / world_size();

@@ -32,7 +32,7 @@ void LocalGroup::publish(int rank, CollectiveCall call, std::span<const at::Tens
   published_[rank] = tensors;
   devices_[rank] = first_device(tensors);
   announce(rank, call);
-  fence_meeting(rank);
+  fence_and_wait(rank);
   check_same_call(rank);
 }
 
@@ -45,7 +45,7 @@ void LocalGroup::withdraw_after_failure(int rank) noexcept {
   }
 }
 
-void LocalGroup::meet(int rank) {
+void LocalGroup::barrier(int rank) {
   announce(rank, {.name = "barrier"});
   wait_for_all(rank);
   check_same_call(rank);
@@ -81,7 +81,7 @@ void LocalGroup::reset() {
   call_counts_.assign(call_counts_.size(), 0);
 }
 
-void LocalGroup::fence_meeting(int rank) {
+void LocalGroup::fence_and_wait(int rank) {
   const std::optional<c10::Device> device = devices_[rank];
   if (device) fences_[rank].record(*device);
   wait_for_all(rank);

@@ -68,7 +68,7 @@ class LocalGroup {
   std::span<const at::Tensor> published(int rank) const { return published_[rank]; }
 
   /// Waits for every rank. Throws as `exchange`.
-  void meet(int rank);
+  void barrier(int rank);
   /// Rank `rank` makes no more calls until `reset`; whoever waits for it gets an error instead.
   void leave(int rank) { barrier_.leave(rank); }
   /// Releases every rank that waits, now or later, with an error that quotes `reason`. Alone nobody
@@ -88,9 +88,9 @@ class LocalGroup {
 
  private:
   void publish(int rank, CollectiveCall call, std::span<const at::Tensor> tensors);
-  void withdraw(int rank) { fence_meeting(rank); }
+  void withdraw(int rank) { fence_and_wait(rank); }
   void withdraw_after_failure(int rank) noexcept;
-  void fence_meeting(int rank);
+  void fence_and_wait(int rank);
   void wait_for_all(int rank);
   void announce(int rank, CollectiveCall call);
   void check_same_call(int rank);

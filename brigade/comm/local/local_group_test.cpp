@@ -80,7 +80,7 @@ TEST(LocalGroup, DifferentCallsAreAnErrorInEveryRank) {
   const at::Tensor tensor = at::full({1}, 1);
   run_two([&](int rank) {
     const auto call = [&] {
-      if (rank == 0) return group.meet(0);
+      if (rank == 0) return group.barrier(0);
       group.exchange(1, {.name = "show"}, {&tensor, 1},
                      [] { FAIL() << "rank 0 shows nothing that could be read"; });
     };
@@ -89,7 +89,7 @@ TEST(LocalGroup, DifferentCallsAreAnErrorInEveryRank) {
     EXPECT_TRUE(code == ErrorCode::kFailedPrecondition || code == ErrorCode::kAborted);
   });
   group.reset();
-  run_two([&](int rank) { EXPECT_NO_THROW(group.meet(rank)); });
+  run_two([&](int rank) { EXPECT_NO_THROW(group.barrier(rank)); });
 }
 
 TEST(LocalGroup, DifferentRootsAreDifferentCalls) {
@@ -105,9 +105,9 @@ TEST(LocalGroup, MeetingsInQuickSuccessionAreNotTakenForDifferentCalls) {
   LocalGroup group(2, patient());
   run_two([&](int rank) {
     for (int round = 0; round < 200; ++round) {
-      group.meet(rank);
+      group.barrier(rank);
       group.exchange(rank, {.name = "a"}, {}, [] {});
-      group.meet(rank);
+      group.barrier(rank);
       group.exchange(rank, {.name = "b"}, {}, [] {});
     }
   });
@@ -116,12 +116,12 @@ TEST(LocalGroup, MeetingsInQuickSuccessionAreNotTakenForDifferentCalls) {
 TEST(LocalGroup, AnAbortReleasesAndAResetForgets) {
   LocalGroup group(2, patient());
   group.abort(1, "replica 1 failed");
-  EXPECT_EQ(code_of([&] { group.meet(0); }), ErrorCode::kAborted);
+  EXPECT_EQ(code_of([&] { group.barrier(0); }), ErrorCode::kAborted);
   group.reset();
   group.leave(1);
-  EXPECT_EQ(code_of([&] { group.meet(0); }), ErrorCode::kFailedPrecondition);
+  EXPECT_EQ(code_of([&] { group.barrier(0); }), ErrorCode::kFailedPrecondition);
   group.reset();
-  run_two([&](int rank) { EXPECT_NO_THROW(group.meet(rank)); });
+  run_two([&](int rank) { EXPECT_NO_THROW(group.barrier(rank)); });
 }
 
 }  // namespace

@@ -41,7 +41,7 @@ std::int64_t OrderedReduction::reduce(ByteExchange& exchange, std::span<const Fl
     Gathering next;
     if (goes_in_one_round(chunk)) next = start(exchange, chunk, tensors);
     if (last.transfer) finish(last, tensors, op);
-    if (!next.transfer) reduce_by_shares(exchange, chunk, tensors, op);
+    if (!next.transfer) reduce_by_shards(exchange, chunk, tensors, op);
     last = std::move(next);
   }
   if (last.transfer) finish(last, tensors, op);
@@ -54,13 +54,13 @@ bool OrderedReduction::goes_in_one_round(const Chunk& chunk) const {
 
 OrderedReduction::Gathering OrderedReduction::start(ByteExchange& exchange, const Chunk& chunk,
                                                     std::span<const FlatTensor> tensors) {
-  const std::size_t turn = ++turns_ % 2;
+  const std::size_t parity = ++gatherings_started_ % 2;
   const at::ScalarType dtype = dtype_of(chunk);
   Gathering gathering{.chunk = &chunk};
-  gathering.all = scratch(Place::kParts, turn, {world_size_, chunk.numel}, dtype);
+  gathering.all = scratch(ScratchUse::kParts, parity, {world_size_, chunk.numel}, dtype);
   // Between two it is sent from where it is added up.
   const at::Tensor mine =
-      world_size_ == 2 ? gathering.all[rank_] : scratch(Place::kMine, turn, {chunk.numel}, dtype);
+      world_size_ == 2 ? gathering.all[rank_] : scratch(ScratchUse::kMine, parity, {chunk.numel}, dtype);
   copy_in(chunk, tensors, mine);
   const std::int64_t bytes = chunk.numel * size_of(dtype);
   gathering.transfer =
@@ -78,21 +78,21 @@ void OrderedReduction::finish(Gathering& gathering, std::span<const FlatTensor> 
 }
 
 // Shares are equal: the last one is filled up.
-void OrderedReduction::reduce_by_shares(ByteExchange& exchange, const Chunk& chunk,
+void OrderedReduction::reduce_by_shards(ByteExchange& exchange, const Chunk& chunk,
                                         std::span<const FlatTensor> tensors, ReduceOp op) {
   const at::ScalarType dtype = dtype_of(chunk);
-  const std::int64_t share = (chunk.numel + world_size_ - 1) / world_size_;
-  const std::int64_t bytes = share * size_of(dtype);
-  const at::Tensor mine = scratch(Place::kShares, 0, {share * world_size_}, dtype);
+  const std::int64_t shard = (chunk.numel + world_size_ - 1) / world_size_;
+  const std::int64_t bytes = shard * size_of(dtype);
+  const at::Tensor mine = scratch(ScratchUse::kShards, 0, {shard * world_size_}, dtype);
   copy_in(chunk, tensors, mine);
   mine.narrow(0, chunk.numel, mine.numel() - chunk.numel).zero_();
-  const at::Tensor parts = scratch(Place::kSharesParts, 0, {world_size_, share}, dtype);
+  const at::Tensor parts = scratch(ScratchUse::kShardParts, 0, {world_size_, shard}, dtype);
   exchange
       .start_all_to_all(as_bytes(mine).view({world_size_, bytes}),
                         as_bytes(parts).view({world_size_, bytes}))
       ->wait();
   const at::Tensor sums = combine(chunk, parts, op).to(dtype);
-  const at::Tensor all = at::empty({share * world_size_}, mine.options());
+  const at::Tensor all = at::empty({shard * world_size_}, mine.options());
   exchange.start_all_gather(as_bytes(sums), as_bytes(all).view({world_size_, bytes}))->wait();
   sent_ += 2 * bytes * (world_size_ - 1);
   copy_out(chunk, tensors, all);
@@ -106,17 +106,17 @@ at::ScalarType OrderedReduction::dtype_of(const Chunk& chunk) const {
 at::Tensor OrderedReduction::combine(const Chunk& chunk, const at::Tensor& parts, ReduceOp op) {
   std::vector<at::Tensor> widened;
   for (int rank = 0; rank < world_size_; ++rank) widened.push_back(parts[rank].to(chunk.dtype));
-  const at::Tensor sums = scratch(Place::kSums, 0, {parts.size(1)}, chunk.dtype);
+  const at::Tensor sums = scratch(ScratchUse::kSums, 0, {parts.size(1)}, chunk.dtype);
   combine_range(widened, op, 0, sums.numel(), sums);
   return sums;
 }
 
 // Used again from call to call: fresh pages cost as much as the way over loopback.
-at::Tensor OrderedReduction::scratch(Place place, std::size_t turn, at::IntArrayRef shape,
+at::Tensor OrderedReduction::scratch(ScratchUse use, std::size_t parity, at::IntArrayRef shape,
                                      at::ScalarType dtype) {
   std::int64_t bytes = size_of(dtype);
   for (const std::int64_t size : shape) bytes *= size;
-  at::Tensor& memory = scratch_[static_cast<std::size_t>(place) + turn];
+  at::Tensor& memory = scratch_[static_cast<std::size_t>(use) + parity];
   if (!memory.defined() || memory.numel() < bytes) memory = at::empty({bytes}, at::kByte);
   return view_of(memory, shape, dtype);
 }

@@ -43,20 +43,20 @@ class OrderedReduction {
   bool goes_in_one_round(const Chunk& chunk) const;
   Gathering start(ByteExchange& exchange, const Chunk& chunk, std::span<const FlatTensor> tensors);
   void finish(Gathering& gathering, std::span<const FlatTensor> tensors, ReduceOp op);
-  void reduce_by_shares(ByteExchange& exchange, const Chunk& chunk,
+  void reduce_by_shards(ByteExchange& exchange, const Chunk& chunk,
                         std::span<const FlatTensor> tensors, ReduceOp op);
   at::ScalarType dtype_of(const Chunk& chunk) const;
   at::Tensor combine(const Chunk& chunk, const at::Tensor& parts, ReduceOp op);
 
   /// What scratch memory is for; the first two come twice, for chunks that take turns.
-  enum class Place { kParts = 0, kMine = 2, kSums = 4, kShares = 5, kSharesParts = 6, kCount = 7 };
-  at::Tensor scratch(Place place, std::size_t turn, at::IntArrayRef shape, at::ScalarType dtype);
+  enum class ScratchUse { kParts = 0, kMine = 2, kSums = 4, kShards = 5, kShardParts = 6, kCount = 7 };
+  at::Tensor scratch(ScratchUse use, std::size_t parity, at::IntArrayRef shape, at::ScalarType dtype);
 
   const int rank_;
   const int world_size_;
   const WireType wire_;
-  std::array<at::Tensor, static_cast<std::size_t>(Place::kCount)> scratch_;
-  std::uint64_t turns_ = 0;
+  std::array<at::Tensor, static_cast<std::size_t>(ScratchUse::kCount)> scratch_;
+  std::uint64_t gatherings_started_ = 0;
   std::int64_t sent_ = 0;
 };
 

@@ -15,37 +15,37 @@ namespace {
 using std::chrono::milliseconds;
 
 /// First line: the obstacle, or nothing. Then one card a line.
-std::string to_text(const NcclSide& side) {
+std::string to_text(const NcclCapability& capability) {
   std::string text;
-  if (side.obstacle) {
-    text = base::str_cat(static_cast<int>(side.obstacle->code), " ", side.obstacle->reason);
+  if (capability.obstacle) {
+    text = base::str_cat(static_cast<int>(capability.obstacle->code), " ", capability.obstacle->reason);
     std::ranges::replace(text, '\n', ' ');
   }
-  for (const std::string& card : side.cards) text += "\n" + card;
+  for (const std::string& card : capability.cards) text += "\n" + card;
   return text;
 }
 
-NcclSide side_of(const std::string& text) {
-  NcclSide side;
+NcclCapability side_of(const std::string& text) {
+  NcclCapability capability;
   std::istringstream lines(text);
   std::string line;
   std::getline(lines, line);
   if (const std::size_t space = line.find(' '); space != std::string::npos) {
     const auto code = base::parse_int(std::string_view(line).substr(0, space));
-    side.obstacle = {.code = static_cast<ErrorCode>(code.value_or(0)),
+    capability.obstacle = {.code = static_cast<ErrorCode>(code.value_or(0)),
                      .reason = line.substr(space + 1)};
   }
-  while (std::getline(lines, line)) side.cards.push_back(line);
-  return side;
+  while (std::getline(lines, line)) capability.cards.push_back(line);
+  return capability;
 }
 
 /// Who has which card of which machine: containers of one have its cards in common.
 class Cards {
  public:
   std::optional<NcclObstacle> add(const cluster::Member& member, const std::string& card) {
-    const auto [place, is_new] = owners_.try_emplace({member.identity.kernel, card}, &member);
+    const auto [owner, is_new] = owners_.try_emplace({member.identity.kernel, card}, &member);
     if (is_new) return std::nullopt;
-    const cluster::Member& other = *place->second;
+    const cluster::Member& other = *owner->second;
     return NcclObstacle{
         ErrorCode::kInvalidArgument,
         base::str_cat("NCCL wants a card of its own for each replica, but ",
@@ -96,17 +96,17 @@ std::optional<NcclObstacle> network_obstacle(const cluster::Membership& membersh
 }
 
 std::optional<NcclObstacle> agree_on_nccl(cluster::Membership& membership, const std::string& name,
-                                          const NcclSide& own, milliseconds timeout) {
+                                          const NcclCapability& own, milliseconds timeout) {
   const auto key_of = [&](int rank) { return base::str_cat(name, "/side/", rank); };
   membership.set(key_of(membership.self().rank), to_text(own));
   Cards cards;
   std::optional<NcclObstacle> shared_card;
   for (const cluster::Member& member : membership.members()) {
-    const NcclSide side = side_of(membership.get(key_of(member.rank), timeout));
-    if (side.obstacle) {
-      return NcclObstacle{side.obstacle->code, base::str_cat(member, ": ", side.obstacle->reason)};
+    const NcclCapability capability = side_of(membership.get(key_of(member.rank), timeout));
+    if (capability.obstacle) {
+      return NcclObstacle{capability.obstacle->code, base::str_cat(member, ": ", capability.obstacle->reason)};
     }
-    for (const std::string& card : side.cards) {
+    for (const std::string& card : capability.cards) {
       auto obstacle = cards.add(member, card);
       if (!shared_card) shared_card = std::move(obstacle);
     }

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "brigade/base/error.h"
-#include "brigade/cluster/environment.h"
+#include "brigade/cluster/environment_variables.h"
 #include "brigade/cluster/membership.h"
 #include "brigade/comm/process_communicator.h"
 
@@ -26,7 +26,7 @@ struct NcclObstacle {
 };
 
 /// What one process says of itself.
-struct NcclSide {
+struct NcclCapability {
   std::optional<NcclObstacle> obstacle = std::nullopt;
   std::vector<std::string> cards = {};  ///< its replicas', by what tells a host's cards apart
 };
@@ -41,7 +41,7 @@ std::optional<NcclObstacle> network_obstacle(const cluster::Membership& membersh
 /// The first obstacle of any member, in rank order, or two replicas on one card, which NCCL
 /// refuses; all members get the same answer. Collective; `name` is the prefix of its keys.
 std::optional<NcclObstacle> agree_on_nccl(cluster::Membership& membership, const std::string& name,
-                                          const NcclSide& own, std::chrono::milliseconds timeout);
+                                          const NcclCapability& own, std::chrono::milliseconds timeout);
 
 /// What `make` returned in rank 0, in every member. If it threw, everybody throws that. Collective.
 std::string exchange_nccl_id(cluster::Membership& membership, const std::string& name,

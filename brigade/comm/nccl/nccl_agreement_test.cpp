@@ -28,11 +28,11 @@ void in_each(const std::vector<std::string>& hosts,
 }
 
 std::vector<Answer> answers_to(const std::vector<std::string>& hosts,
-                               const std::vector<NcclSide>& sides) {
+                               const std::vector<NcclCapability>& capabilities) {
   std::vector<Answer> answers(hosts.size());
   in_each(hosts, [&](cluster::Membership& membership) {
     const auto rank = static_cast<std::size_t>(membership.self().rank);
-    answers[rank] = agree_on_nccl(membership, "nccl/0/1", sides[rank], kLong);
+    answers[rank] = agree_on_nccl(membership, "nccl/0/1", capabilities[rank], kLong);
   });
   return answers;
 }

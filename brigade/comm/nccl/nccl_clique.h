@@ -61,7 +61,7 @@ class NcclClique : public NcclCollectives {
 };
 
 /// What a clique is to be.
-struct NcclPlace {
+struct NcclCliqueOptions {
   std::string id = {};  ///< what `make_id` gave in one of the processes
   int world_size = 1;
   int first_rank = 0;                   ///< of this process's ranks, which follow each other
@@ -78,8 +78,8 @@ class NcclLibrary {
   virtual std::string card_id(c10::Device card) const = 0;
   /// A new group's name, in printable characters; opens the socket at which its ranks meet.
   virtual std::string make_id() const = 0;
-  /// Starts to become `place`'s ranks and returns; `NcclClique::status` says when they are.
-  virtual std::unique_ptr<NcclClique> start_joining(const NcclPlace& place) const = 0;
+  /// Starts to become `options`'s ranks and returns; `NcclClique::status` says when they are.
+  virtual std::unique_ptr<NcclClique> start_joining(const NcclCliqueOptions& options) const = 0;
 };
 
 /// Null where NCCL is not built in.

@@ -9,7 +9,7 @@
 
 #include "brigade/comm/local/accumulation.h"
 #include "brigade/comm/exchange/call_header.h"
-#include "brigade/comm/done_work.h"
+#include "brigade/comm/completed_work.h"
 
 namespace brigade::comm {
 
@@ -65,7 +65,7 @@ class NcclCommunicator final : public Communicator {
       nccl.start_all_reduce(local_rank_, sums.tensors(), op);
     });
     sums.copy_back();
-    return std::make_unique<DoneWork>();
+    return std::make_unique<CompletedWork>();
   }
 
   std::unique_ptr<Work> broadcast(std::span<const at::Tensor> tensors, int root) override {
@@ -75,7 +75,7 @@ class NcclCommunicator final : public Communicator {
       return host_->broadcast(tensors, root);
     runner_->run(local_rank_, "broadcast",
                  [&](NcclCollectives& nccl) { nccl.start_broadcast(local_rank_, tensors, root); });
-    return std::make_unique<DoneWork>();
+    return std::make_unique<CompletedWork>();
   }
 
   std::vector<at::Tensor> all_gather(const at::Tensor& tensor) override {

@@ -45,7 +45,7 @@ NcclGroup::NcclGroup(std::unique_ptr<NcclClique> clique,
     : membership_(std::move(membership)),
       options_(options),
       clique_(std::move(clique)),
-      notes_(membership_, name) {
+      peer_status_(membership_, name) {
   const milliseconds patience = std::min(options_.timeout, kConnectTimeout);
   for (int rank = 0; rank < clique_->local_size(); ++rank) wait(rank, kMakingIt, patience);
 }
@@ -133,7 +133,7 @@ void NcclGroup::look_for_reasons(std::string_view what) {
   if (failure_) throw *failure_;
   std::optional<Error> reason;
   try {
-    reason = notes_.find_reason(what);
+    reason = peer_status_.find_reason(what);
   } catch (const Error& error) {  // the store is gone, and with it who keeps it
     reason = error;
   }
@@ -154,15 +154,15 @@ bool NcclGroup::has_closed() noexcept {
 void NcclGroup::fail(Error error) {
   clique_->abort();
   failure_ = std::move(error);
-  notes_.give_up(*failure_);
+  peer_status_.give_up(*failure_);
   throw *failure_;
 }
 
 void NcclGroup::fail_as_broken(std::string_view what, std::string_view text) {
   // NCCL often sees that a peer has died before the membership knows who.
   clique_->abort();
-  failure_ = notes_.explain(what, base::str_cat("NCCL: ", text));
-  notes_.give_up(*failure_);
+  failure_ = peer_status_.explain(what, base::str_cat("NCCL: ", text));
+  peer_status_.give_up(*failure_);
   throw *failure_;
 }
 

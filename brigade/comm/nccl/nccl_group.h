@@ -10,7 +10,7 @@
 #include "brigade/cluster/membership.h"
 #include "brigade/comm/nccl/nccl_clique.h"
 #include "brigade/comm/nccl/nccl_communicator.h"
-#include "brigade/comm/peer_notes.h"
+#include "brigade/comm/peer_status.h"
 #include "brigade/comm/process_communicator.h"
 #include "brigade/concurrency/mutex.h"
 
@@ -58,7 +58,7 @@ class NcclGroup final : public NcclRunner {
   const CommunicationOptions options_;
   concurrency::Mutex mutex_;
   const std::unique_ptr<NcclClique> clique_;  // `takes` apart, under mutex_
-  PeerNotes notes_ BRIGADE_GUARDED_BY(mutex_);
+  PeerStatus peer_status_ BRIGADE_GUARDED_BY(mutex_);
   std::optional<Error> failure_ BRIGADE_GUARDED_BY(mutex_);
 };
 

@@ -20,7 +20,7 @@ using std::chrono::seconds;
 using std::chrono::steady_clock;
 
 /// What a member's thread has: a group with one card.
-struct Seat {
+struct TestMember {
   NcclGroup& group;
   cluster::Membership& membership;
   int rank;
@@ -36,17 +36,17 @@ struct Seat {
 
 /// Calls `body` in a thread a member, whose group has `timeouts[rank]`; [rank]: what it threw.
 std::vector<std::optional<Error>> run_members(Wire& wire, const std::vector<milliseconds>& timeouts,
-                                              const std::function<void(const Seat&)>& body) {
+                                              const std::function<void(const TestMember&)>& body) {
   const int size = static_cast<int>(timeouts.size());
   const auto memberships = cluster::testing::make_in_memory_memberships(size);
   std::vector<std::optional<Error>> thrown(timeouts.size());
   std::vector<std::thread> threads;
   for (int rank = 0; rank < size; ++rank) {
     threads.emplace_back([&, rank] {
-      const NcclPlace place{
+      const NcclCliqueOptions options{
           .world_size = size, .first_rank = rank, .cards = {c10::Device(c10::kCPU)}};
       try {
-        NcclGroup group(std::make_unique<WireClique>(wire, place), memberships[rank], "nccl/0/1",
+        NcclGroup group(std::make_unique<WireClique>(wire, options), memberships[rank], "nccl/0/1",
                         {.timeout = timeouts[rank]});
         body({group, *memberships[rank], rank});
       } catch (const Error& error) {
@@ -64,9 +64,9 @@ bool mentions_text(const std::optional<Error>& error, std::string_view text) {
 
 TEST(NcclGroup, WaitsForTheCards) {
   Wire wire;
-  for (const auto& error : run_members(wire, {seconds(60), seconds(60)}, [](const Seat& seat) {
-         seat.reduce();
-         seat.reduce();
+  for (const auto& error : run_members(wire, {seconds(60), seconds(60)}, [](const TestMember& test_member) {
+         test_member.reduce();
+         test_member.reduce();
        }))
     EXPECT_FALSE(error) << error->what();
   EXPECT_EQ(wire.closed, 2);
@@ -77,7 +77,7 @@ TEST(NcclGroup, GivesUpAtTheDeadlineAndTellsTheOthers) {
   Wire wire;
   wire.stands_still = true;
   const auto thrown =
-      run_members(wire, {milliseconds(100), seconds(60)}, [](const Seat& seat) { seat.reduce(); });
+      run_members(wire, {milliseconds(100), seconds(60)}, [](const TestMember& test_member) { test_member.reduce(); });
   ASSERT_TRUE(thrown[0] && thrown[1]);
   EXPECT_EQ(thrown[0]->code(), ErrorCode::kDeadlineExceeded) << thrown[0]->what();
   EXPECT_EQ(thrown[1]->code(), ErrorCode::kAborted) << thrown[1]->what();
@@ -89,18 +89,18 @@ TEST(NcclGroup, ABrokenConnectionIsPutDownToTheMemberThatIsLostAndStays) {
   Wire wire;
   wire.failing_rank = 0;
   wire.stands_still = true;
-  const auto thrown = run_members(wire, {seconds(60), seconds(60)}, [&](const Seat& seat) {
-    if (seat.rank == 0) {
+  const auto thrown = run_members(wire, {seconds(60), seconds(60)}, [&](const TestMember& test_member) {
+    if (test_member.rank == 0) {
       try {
-        seat.reduce();
+        test_member.reduce();
       } catch (const Error& first) {
-        EXPECT_THROW(seat.reduce(), Error);
+        EXPECT_THROW(test_member.reduce(), Error);
         throw;
       }
     } else {
       // NCCL has failed at the other's before the membership knows why.
       while (wire.aborts == 0) std::this_thread::yield();
-      cluster::testing::lose(seat.membership, 1, "it was killed");
+      cluster::testing::lose(test_member.membership, 1, "it was killed");
     }
   });
   ASSERT_TRUE(thrown[0]);
@@ -115,7 +115,7 @@ TEST(NcclGroup, DoesNotWaitForeverForTheOthersToClose) {
   Wire wire;
   wire.closes = false;
   const auto start = steady_clock::now();
-  run_members(wire, {milliseconds(100), milliseconds(100)}, [](const Seat&) {});
+  run_members(wire, {milliseconds(100), milliseconds(100)}, [](const TestMember&) {});
   EXPECT_LT(steady_clock::now() - start, seconds(4)) << "of the five without the timeout";
 }
 
@@ -123,8 +123,8 @@ TEST(NcclGroup, ClosesAtOnceWhereAMemberIsLost) {
   Wire wire;
   wire.closes = false;
   const auto start = steady_clock::now();
-  run_members(wire, {seconds(60)}, [](const Seat& seat) {
-    cluster::testing::lose(seat.membership, 0, "it was killed");
+  run_members(wire, {seconds(60)}, [](const TestMember& test_member) {
+    cluster::testing::lose(test_member.membership, 0, "it was killed");
   });
   EXPECT_LT(steady_clock::now() - start, seconds(4)) << "of five";
 }

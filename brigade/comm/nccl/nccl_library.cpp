@@ -53,10 +53,10 @@ struct Rank {
 
 class CardClique final : public NcclClique {
  public:
-  explicit CardClique(const NcclPlace& place) {
-    for (const c10::Device& card : place.cards) ranks_.push_back({.card = card});
+  explicit CardClique(const NcclCliqueOptions& options) {
+    for (const c10::Device& card : options.cards) ranks_.push_back({.card = card});
     try {
-      join(place);
+      join(options);
     } catch (...) {
       abort();
       throw;
@@ -119,16 +119,16 @@ class CardClique final : public NcclClique {
  private:
   Rank& at(int local_rank) { return ranks_[static_cast<std::size_t>(local_rank)]; }
 
-  void join(const NcclPlace& place) {
-    const ncclUniqueId id = id_of(place.id);
+  void join(const NcclCliqueOptions& options) {
+    const ncclUniqueId id = id_of(options.id);
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
     NcclCallGroup group;
-    int number = place.first_rank;
+    int number = options.first_rank;
     for (Rank& rank : ranks_) {
       const c10::cuda::CUDAGuard guard(rank.card);
       group.add(
-          ncclCommInitRankConfig(&rank.communicator, place.world_size, id, number++, &config));
+          ncclCommInitRankConfig(&rank.communicator, options.world_size, id, number++, &config));
     }
     group.end("ncclCommInitRankConfig");
   }
@@ -170,18 +170,18 @@ class BuiltInNccl final : public NcclLibrary {
  public:
   std::string card_id(c10::Device card) const override {
     const cudaDeviceProp& card_properties = *at::cuda::getDeviceProperties(card.index());
-    char place[32];
-    std::snprintf(place, sizeof(place), "%08x:%02x:%02x.0", card_properties.pciDomainID,
+    char bus_id[32];
+    std::snprintf(bus_id, sizeof(bus_id), "%08x:%02x:%02x.0", card_properties.pciDomainID,
                   card_properties.pciBusID, card_properties.pciDeviceID);
-    return place;
+    return bus_id;
   }
   std::string make_id() const override {
     ncclUniqueId id;
     check_nccl(ncclGetUniqueId(&id), "ncclGetUniqueId");
     return hexadecimal(id);
   }
-  std::unique_ptr<NcclClique> start_joining(const NcclPlace& place) const override {
-    return std::make_unique<CardClique>(place);
+  std::unique_ptr<NcclClique> start_joining(const NcclCliqueOptions& options) const override {
+    return std::make_unique<CardClique>(options);
   }
 };
 

@@ -16,7 +16,7 @@ namespace brigade::comm {
 
 namespace {
 
-NcclSide side_of(const NcclLibrary* library, const cluster::Environment& environment,
+NcclCapability side_of(const NcclLibrary* library, const cluster::Environment& environment,
                  const cluster::Membership& membership, const std::vector<c10::Device>& devices,
                  Transport transport) {
   if (library == nullptr) {
@@ -24,14 +24,14 @@ NcclSide side_of(const NcclLibrary* library, const cluster::Environment& environ
                                      "NCCL is not built into the program: configure with "
                                      "-DBRIGADE_WITH_CUDA=ON where nccl.h is installed."}};
   }
-  NcclSide side{.obstacle = network_obstacle(membership, transport, environment)};
+  NcclCapability capability{.obstacle = network_obstacle(membership, transport, environment)};
   try {
-    for (const c10::Device& device : devices) side.cards.push_back(library->card_id(device));
+    for (const c10::Device& device : devices) capability.cards.push_back(library->card_id(device));
   } catch (const std::exception& error) {
-    side.obstacle =
+    capability.obstacle =
         NcclObstacle{ErrorCode::kUnavailable, std::string(base::without_stack_trace(error.what()))};
   }
-  return side;
+  return capability;
 }
 
 }  // namespace
@@ -46,7 +46,7 @@ std::vector<std::unique_ptr<Communicator>> make_nccl_process_communicators(
   const std::int64_t number =
       membership->add(base::str_cat("nccl/count/", membership->self().rank), 1);
   const std::string name = base::str_cat("nccl/", membership->generation(), "/", number);
-  const NcclSide own = side_of(library, environment, *membership, devices, options.transport);
+  const NcclCapability own = side_of(library, environment, *membership, devices, options.transport);
   if (const auto obstacle = agree_on_nccl(*membership, name, own, options.timeout)) {
     if (options.transport == Transport::kNccl) throw Error(obstacle->code, obstacle->reason);
     base::log_info(
@@ -55,13 +55,13 @@ std::vector<std::unique_ptr<Communicator>> make_nccl_process_communicators(
                       obstacle->reason));
     return host;
   }
-  const NcclPlace place{.id = exchange_nccl_id(
+  const NcclCliqueOptions clique_options{.id = exchange_nccl_id(
                             *membership, name, [&] { return library->make_id(); }, options.timeout),
                         .world_size = host.front()->world_size(),
                         .first_rank = host.front()->rank(),
                         .cards = devices};
   const auto group =
-      std::make_shared<NcclGroup>(library->start_joining(place), membership, name, options);
+      std::make_shared<NcclGroup>(library->start_joining(clique_options), membership, name, options);
   std::vector<std::unique_ptr<Communicator>> all;
   for (auto& one : host) {
     const int local_rank = static_cast<int>(all.size());

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "brigade/cluster/environment.h"
+#include "brigade/cluster/environment_variables.h"
 #include "brigade/cluster/membership.h"
 #include "brigade/comm/communicator.h"
 #include "brigade/comm/nccl/nccl_clique.h"

@@ -28,7 +28,7 @@ struct Job {
 };
 
 /// One replica's part of a job.
-struct Seat {
+struct TestReplica {
   Communicator& ranks;
   cluster::Membership& membership;
   StepProgress& progress;  // of its process
@@ -36,15 +36,15 @@ struct Seat {
 
 /// Calls `body` for each replica of each process, all as threads; [replica]: what it threw.
 std::vector<std::optional<Error>> run_job(const Job& job,
-                                          const std::function<void(const Seat&)>& body) {
+                                          const std::function<void(const TestReplica&)>& body) {
   let_ranks_be_threads();
   const int processes = static_cast<int>(job.replicas.size());
   const auto memberships = cluster::testing::make_in_memory_memberships(processes);
-  const ProcessPlace whole{.process = 0, .replicas = job.replicas};
+  const ProcessLayout whole{.process = 0, .replicas = job.replicas};
   std::vector<std::optional<Error>> thrown(static_cast<std::size_t>(whole.num_replicas()));
   const auto run_process = [&](int process) {
-    const ProcessPlace place{.process = process, .replicas = job.replicas};
-    const auto first = static_cast<std::size_t>(place.first_replica());
+    const ProcessLayout layout{.process = process, .replicas = job.replicas};
+    const auto first = static_cast<std::size_t>(layout.first_replica());
     const auto size = static_cast<std::size_t>(job.replicas[static_cast<std::size_t>(process)]);
     const auto group = std::make_shared<LocalGroup>(
         static_cast<int>(size), LocalGroupOptions{.timeout = std::chrono::seconds(60),
@@ -58,7 +58,7 @@ std::vector<std::optional<Error>> run_job(const Job& job,
       all = make_nccl_process_communicators(
           job.library, cluster::make_environment(job.variables), memberships[process],
           std::vector<c10::Device>(size, c10::Device(c10::kCPU)),
-          make_hierarchical_communicators(group, make_local_communicators(group), across, place),
+          make_hierarchical_communicators(group, make_local_communicators(group), across, layout),
           job.options);
     } catch (const Error& error) {
       for (std::size_t local = 0; local < size; ++local) thrown[first + local] = error;
@@ -85,7 +85,7 @@ std::vector<std::optional<Error>> run_job(const Job& job,
   return thrown;
 }
 
-void run_successfully(const Job& job, const std::function<void(const Seat&)>& body) {
+void run_successfully(const Job& job, const std::function<void(const TestReplica&)>& body) {
   for (const auto& error : run_job(job, body)) {
     if (error) ADD_FAILURE() << error->what();
   }
@@ -107,18 +107,18 @@ void expect_sum(Communicator& ranks) {
 TEST(NcclProcessCommunicators, AStepThatFailedInOneProcessStartsNothingOnTheCards) {
   Wire wire;
   const WireLibrary library(wire);
-  run_successfully({.library = &library}, [&](const Seat& seat) {
+  run_successfully({.library = &library}, [&](const TestReplica& test_replica) {
     for (int step = 0; step < 3; ++step) {
-      seat.progress.begin_step();
-      const bool fails = step == 1 && seat.ranks.rank() == 1;
+      test_replica.progress.begin_step();
+      const bool fails = step == 1 && test_replica.ranks.rank() == 1;
       if (fails) {
-        seat.progress.fail_step("it fell over");
+        test_replica.progress.fail_step("it fell over");
       } else if (step == 1) {
-        EXPECT_THROW(expect_sum(seat.ranks), StepAbandoned);
+        EXPECT_THROW(expect_sum(test_replica.ranks), StepAbandoned);
       } else {
-        expect_sum(seat.ranks);
+        expect_sum(test_replica.ranks);
       }
-      seat.progress.end_step();
+      test_replica.progress.end_step();
     }
   });
   EXPECT_EQ(wire.collectives, 2 * 2);
@@ -129,15 +129,15 @@ TEST(NcclProcessCommunicators, CarryReductionsAndBroadcastsOfAllReplicas) {
   for (const std::vector<int>& replicas : {std::vector<int>{1, 1}, {2, 1}, {1, 1, 1}}) {
     Wire wire;
     const WireLibrary library(wire);
-    run_successfully({.replicas = replicas, .library = &library}, [](const Seat& seat) {
-      expect_sum(seat.ranks);
-      expect_sum(seat.ranks);
-      const at::Tensor value = at::full({2}, seat.ranks.rank());
-      const int root = seat.ranks.world_size() - 1;
-      seat.ranks.broadcast({&value, 1}, root)->wait();
+    run_successfully({.replicas = replicas, .library = &library}, [](const TestReplica& test_replica) {
+      expect_sum(test_replica.ranks);
+      expect_sum(test_replica.ranks);
+      const at::Tensor value = at::full({2}, test_replica.ranks.rank());
+      const int root = test_replica.ranks.world_size() - 1;
+      test_replica.ranks.broadcast({&value, 1}, root)->wait();
       EXPECT_EQ(value[1].item<double>(), root);
     });
-    const int world = ProcessPlace{.process = 0, .replicas = replicas}.num_replicas();
+    const int world = ProcessLayout{.process = 0, .replicas = replicas}.num_replicas();
     EXPECT_EQ(wire.collectives, 3 * world);
     EXPECT_EQ(wire.closed, world);
     EXPECT_EQ(wire.aborts, 0);
@@ -147,12 +147,12 @@ TEST(NcclProcessCommunicators, CarryReductionsAndBroadcastsOfAllReplicas) {
 TEST(NcclProcessCommunicators, LeaveWhatNcclDoesNotTakeToTheHost) {
   Wire wire;
   const WireLibrary library(wire);
-  run_successfully({.library = &library}, [](const Seat& seat) {
-    const at::Tensor flag = at::full({1}, seat.ranks.rank() == 1, at::kBool);
-    seat.ranks.all_reduce({&flag, 1}, ReduceOp::kMax)->wait();
+  run_successfully({.library = &library}, [](const TestReplica& test_replica) {
+    const at::Tensor flag = at::full({1}, test_replica.ranks.rank() == 1, at::kBool);
+    test_replica.ranks.all_reduce({&flag, 1}, ReduceOp::kMax)->wait();
     EXPECT_TRUE(flag.item<bool>());
     const at::Tensor count = at::ones({1}, at::kLong);
-    EXPECT_THROW(seat.ranks.all_reduce({&count, 1}, ReduceOp::kMean)->wait(), Error);
+    EXPECT_THROW(test_replica.ranks.all_reduce({&count, 1}, ReduceOp::kMean)->wait(), Error);
   });
   EXPECT_EQ(wire.collectives, 0);
 }
@@ -160,9 +160,9 @@ TEST(NcclProcessCommunicators, LeaveWhatNcclDoesNotTakeToTheHost) {
 TEST(NcclProcessCommunicators, NeverStartWhatRanksDoNotAgreeOn) {
   Wire wire;
   const WireLibrary library(wire);
-  const auto thrown = run_job({.library = &library}, [](const Seat& seat) {
-    const at::Tensor value = at::ones({2 + seat.ranks.rank()});
-    seat.ranks.all_reduce({&value, 1}, ReduceOp::kSum)->wait();
+  const auto thrown = run_job({.library = &library}, [](const TestReplica& test_replica) {
+    const at::Tensor value = at::ones({2 + test_replica.ranks.rank()});
+    test_replica.ranks.all_reduce({&value, 1}, ReduceOp::kSum)->wait();
   });
   for (const auto& error : thrown)
     EXPECT_TRUE(mentions(error, "Float[2]") && mentions(error, "Float[3]"));
@@ -173,15 +173,15 @@ TEST(NcclProcessCommunicators, ALostMemberEndsWhatIsUnderWayAndIsNamed) {
   Wire wire;
   wire.stands_still = true;
   const WireLibrary library(wire);
-  const auto thrown = run_job({.replicas = {2, 1}, .library = &library}, [&](const Seat& seat) {
-    if (seat.membership.self().rank == 1) {
+  const auto thrown = run_job({.replicas = {2, 1}, .library = &library}, [&](const TestReplica& test_replica) {
+    if (test_replica.membership.self().rank == 1) {
       // It is lost when all are on their way: two wait for their cards, and this one.
       std::thread loss([&] {
         while (wire.collectives < 3) std::this_thread::yield();
-        cluster::testing::lose(seat.membership, 1, "it was killed");
+        cluster::testing::lose(test_replica.membership, 1, "it was killed");
       });
       try {
-        expect_sum(seat.ranks);
+        expect_sum(test_replica.ranks);
       } catch (...) {
         loss.join();
         throw;
@@ -189,7 +189,7 @@ TEST(NcclProcessCommunicators, ALostMemberEndsWhatIsUnderWayAndIsNamed) {
       loss.join();
     }
     try {
-      expect_sum(seat.ranks);
+      expect_sum(test_replica.ranks);
       ADD_FAILURE() << "nothing was thrown";
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::kUnavailable);
@@ -203,25 +203,25 @@ TEST(NcclProcessCommunicators, ALostMemberEndsWhatIsUnderWayAndIsNamed) {
 
 TEST(NcclProcessCommunicators, WithoutNcclAutoGoesOverTheHostAndNcclIsAnError) {
   Job job;
-  for (const auto& error : run_job(job, [](const Seat&) { ADD_FAILURE(); })) {
+  for (const auto& error : run_job(job, [](const TestReplica&) { ADD_FAILURE(); })) {
     ASSERT_TRUE(error);
     EXPECT_EQ(error->code(), ErrorCode::kUnimplemented);
     EXPECT_TRUE(mentions(error, "BRIGADE_WITH_CUDA"));
   }
   job.options.transport = Transport::kAuto;
-  run_successfully(job, [](const Seat& seat) { expect_sum(seat.ranks); });
+  run_successfully(job, [](const TestReplica& test_replica) { expect_sum(test_replica.ranks); });
 }
 
 TEST(NcclProcessCommunicators, WithoutAKeyNothingListensBeyondTheHost) {
   Wire wire;
   const WireLibrary library(wire);
   Job job{.library = &library, .variables = {}};
-  for (const auto& error : run_job(job, [](const Seat&) { ADD_FAILURE(); })) {
+  for (const auto& error : run_job(job, [](const TestReplica&) { ADD_FAILURE(); })) {
     ASSERT_TRUE(error);
     EXPECT_EQ(error->code(), ErrorCode::kPermissionDenied);
   }
   job.options.transport = Transport::kAuto;
-  run_successfully(job, [](const Seat& seat) { expect_sum(seat.ranks); });
+  run_successfully(job, [](const TestReplica& test_replica) { expect_sum(test_replica.ranks); });
   EXPECT_EQ(wire.collectives, 0);
 }
 

@@ -1,4 +1,4 @@
-#include "brigade/comm/shared_memory/shared_meeting.h"
+#include "brigade/comm/shared_memory/shared_barrier.h"
 
 #include <algorithm>
 #include <cstring>
@@ -19,10 +19,10 @@ constexpr std::chrono::milliseconds kNewsTime{1000};
 
 }  // namespace
 
-SharedMeeting::SharedMeeting(std::span<MeetingPlace> places, MeetingFailure& failure,
+SharedBarrier::SharedBarrier(std::span<BarrierSlot> slots, BarrierFailure& failure,
                              std::shared_ptr<cluster::Membership> membership,
-                             MeetingOptions options)
-    : places_(places),
+                             SharedBarrierOptions options)
+    : slots_(slots),
       failure_(failure),
       membership_(std::move(membership)),
       options_(options),
@@ -33,34 +33,34 @@ SharedMeeting::SharedMeeting(std::span<MeetingPlace> places, MeetingFailure& fai
   });
 }
 
-SharedMeeting::~SharedMeeting() {
+SharedBarrier::~SharedBarrier() {
   on_lost_ = {};
   if (has_given_up_) return;  // the others shall hear the reason
-  places_[rank_].has_left.store(1, std::memory_order_seq_cst);
-  futex_wake(places_[rank_].arrivals);
+  slots_[rank_].has_left.store(1, std::memory_order_seq_cst);
+  futex_wake(slots_[rank_].arrivals);
 }
 
-void SharedMeeting::meet(std::string_view what) {
+void SharedBarrier::arrive_and_wait(std::string_view what) {
   ++round_;
-  MeetingPlace& mine = places_[rank_];
+  BarrierSlot& mine = slots_[rank_];
   // seq_cst pairs with the sleeper's: either it sees this arrival, or this rank sees the sleeper.
   mine.arrivals.store(round_, std::memory_order_seq_cst);
   if (mine.sleepers.load(std::memory_order_seq_cst) != 0) futex_wake(mine.arrivals);
   concurrency::poll_for(options_.spin, [&] { return all_have_come() || is_released(); });
   if (all_have_come()) return;
   StragglerReport report(options_.slow_after, options_.timeout);
-  for (int rank = 0; rank < static_cast<int>(places_.size()); ++rank) {
+  for (int rank = 0; rank < static_cast<int>(slots_.size()); ++rank) {
     while (!has_come(rank)) sleep_until_come(rank, what, report);
   }
 }
 
-void SharedMeeting::sleep_until_come(int rank, std::string_view what, StragglerReport& report) {
-  MeetingPlace& place = places_[rank];
-  place.sleepers.fetch_add(1, std::memory_order_seq_cst);
-  const std::uint32_t arrivals = place.arrivals.load(std::memory_order_seq_cst);
-  if (!has_come(rank) && !is_released() && place.has_left.load() == 0)
-    futex_wait(place.arrivals, arrivals, std::min(kLongestSleep, options_.timeout));
-  place.sleepers.fetch_sub(1, std::memory_order_seq_cst);
+void SharedBarrier::sleep_until_come(int rank, std::string_view what, StragglerReport& report) {
+  BarrierSlot& slot = slots_[rank];
+  slot.sleepers.fetch_add(1, std::memory_order_seq_cst);
+  const std::uint32_t arrivals = slot.arrivals.load(std::memory_order_seq_cst);
+  if (!has_come(rank) && !is_released() && slot.has_left.load() == 0)
+    futex_wait(slot.arrivals, arrivals, std::min(kLongestSleep, options_.timeout));
+  slot.sleepers.fetch_sub(1, std::memory_order_seq_cst);
   if (has_come(rank)) return;
   throw_if_released(rank, what);
   if (report.is_over()) {
@@ -72,28 +72,28 @@ void SharedMeeting::sleep_until_come(int rank, std::string_view what, StragglerR
   if (report.is_due()) report.report(what, missing());
 }
 
-bool SharedMeeting::has_come(int rank) const {
-  const std::uint32_t arrivals = places_[rank].arrivals.load(std::memory_order_acquire);
+bool SharedBarrier::has_come(int rank) const {
+  const std::uint32_t arrivals = slots_[rank].arrivals.load(std::memory_order_acquire);
   return static_cast<std::int32_t>(arrivals - round_) >= 0;
 }
 
-bool SharedMeeting::all_have_come() const {
-  for (int rank = 0; rank < static_cast<int>(places_.size()); ++rank) {
+bool SharedBarrier::all_have_come() const {
+  for (int rank = 0; rank < static_cast<int>(slots_.size()); ++rank) {
     if (!has_come(rank)) return false;
   }
   return true;
 }
 
-bool SharedMeeting::is_released() const {
+bool SharedBarrier::is_released() const {
   return is_lost_.load(std::memory_order_acquire) ||
-         failure_.state.load(std::memory_order_acquire) == MeetingFailure::kWritten;
+         failure_.state.load(std::memory_order_acquire) == BarrierFailure::kWritten;
 }
 
-void SharedMeeting::throw_if_released(int rank, std::string_view what) const {
+void SharedBarrier::throw_if_released(int rank, std::string_view what) const {
   if (is_lost_.load(std::memory_order_acquire)) cluster::throw_if_lost(*membership_, what);
-  if (failure_.state.load(std::memory_order_acquire) == MeetingFailure::kWritten)
+  if (failure_.state.load(std::memory_order_acquire) == BarrierFailure::kWritten)
     throw_failure(what);
-  if (places_[rank].has_left.load(std::memory_order_acquire) != 0 && !has_come(rank)) {
+  if (slots_[rank].has_left.load(std::memory_order_acquire) != 0 && !has_come(rank)) {
     throw Error(ErrorCode::kFailedPrecondition,
                 base::str_cat(what, " waits for ", membership_->members()[rank],
                               ", which has already left: every process must make the same "
@@ -101,7 +101,7 @@ void SharedMeeting::throw_if_released(int rank, std::string_view what) const {
   }
 }
 
-void SharedMeeting::throw_failure(std::string_view what) const {
+void SharedBarrier::throw_failure(std::string_view what) const {
   const auto code = static_cast<ErrorCode>(failure_.code);
   const std::string text =
       base::str_cat(membership_->members()[failure_.rank], " gave up: ", failure_.text.data());
@@ -113,34 +113,34 @@ void SharedMeeting::throw_failure(std::string_view what) const {
   throw Error(code, text);
 }
 
-void SharedMeeting::wait_for_news() const {
+void SharedBarrier::wait_for_news() const {
   const auto until = std::chrono::steady_clock::now() + kNewsTime;
-  const auto& mine = places_[rank_].arrivals;
+  const auto& mine = slots_[rank_].arrivals;
   while (!is_lost_.load(std::memory_order_acquire) && std::chrono::steady_clock::now() < until)
     futex_wait(mine, mine.load(), std::chrono::milliseconds(10));
 }
 
-std::string SharedMeeting::missing() const {
+std::string SharedBarrier::missing() const {
   std::vector<std::string> names;
-  for (int rank = 0; rank < static_cast<int>(places_.size()); ++rank) {
+  for (int rank = 0; rank < static_cast<int>(slots_.size()); ++rank) {
     if (!has_come(rank)) names.push_back(base::str_cat(membership_->members()[rank]));
   }
   return base::join(names, ", ");
 }
 
-void SharedMeeting::give_up(const Error& reason) noexcept {
+void SharedBarrier::give_up(const Error& reason) noexcept {
   has_given_up_ = true;
-  std::uint32_t none = MeetingFailure::kNone;
-  if (!failure_.state.compare_exchange_strong(none, MeetingFailure::kWriting)) return;
+  std::uint32_t none = BarrierFailure::kNone;
+  if (!failure_.state.compare_exchange_strong(none, BarrierFailure::kWriting)) return;
   failure_.rank = rank_;
   failure_.code = static_cast<std::int32_t>(reason.code());
   std::strncpy(failure_.text.data(), reason.what(), failure_.text.size() - 1);
-  failure_.state.store(MeetingFailure::kWritten, std::memory_order_release);
+  failure_.state.store(BarrierFailure::kWritten, std::memory_order_release);
   wake_all();
 }
 
-void SharedMeeting::wake_all() const {
-  for (const MeetingPlace& place : places_) futex_wake(place.arrivals);
+void SharedBarrier::wake_all() const {
+  for (const BarrierSlot& slot : slots_) futex_wake(slot.arrivals);
 }
 
 }  // namespace brigade::comm

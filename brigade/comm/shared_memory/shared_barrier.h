@@ -17,14 +17,14 @@
 namespace brigade::comm {
 
 /// One rank's place in a meeting, in shared memory. Zeros at first.
-struct alignas(64) MeetingPlace {
+struct alignas(64) BarrierSlot {
   std::atomic<std::uint32_t> arrivals;
   std::atomic<std::uint32_t> sleepers;  ///< who sleep until `arrivals` changes
   std::atomic<std::uint32_t> has_left;
 };
 
 /// Why a rank gave up, for the others; in shared memory, zeros at first. The first one counts.
-struct alignas(64) MeetingFailure {
+struct alignas(64) BarrierFailure {
   enum : std::uint32_t { kNone, kWriting, kWritten };
   std::atomic<std::uint32_t> state;
   std::int32_t rank;
@@ -32,7 +32,7 @@ struct alignas(64) MeetingFailure {
   std::array<char, 1000> text;
 };
 
-struct MeetingOptions {
+struct SharedBarrierOptions {
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
   std::chrono::milliseconds slow_after = std::chrono::seconds(5);
   /// How long to poll before sleeping; 0 where processes exceed cores.
@@ -44,20 +44,20 @@ struct MeetingOptions {
 /// leaves.
 ///
 /// Thread-safety: one call at a time a rank.
-class SharedMeeting {
+class SharedBarrier {
  public:
-  /// `places[rank]` and `failure` lie in the shared segment, which outlives this.
-  SharedMeeting(std::span<MeetingPlace> places, MeetingFailure& failure,
-                std::shared_ptr<cluster::Membership> membership, MeetingOptions options);
+  /// `slots[rank]` and `failure` lie in the shared segment, which outlives this.
+  SharedBarrier(std::span<BarrierSlot> slots, BarrierFailure& failure,
+                std::shared_ptr<cluster::Membership> membership, SharedBarrierOptions options);
   /// Tells the others that this rank comes no more.
-  ~SharedMeeting();
+  ~SharedBarrier();
 
   void set_spin(std::chrono::microseconds spin) { options_.spin = spin; }
 
   /// Returns when every rank has come as often as this one. Throws kUnavailable, naming the member,
   /// if one is lost; kDeadlineExceeded, naming who is missing; what a rank said that gave up;
   /// kFailedPrecondition if one has left. `what` names the call, for messages.
-  void meet(std::string_view what);
+  void arrive_and_wait(std::string_view what);
 
   /// Releases everybody, now and later, with this reason.
   void give_up(const Error& reason) noexcept;
@@ -73,10 +73,10 @@ class SharedMeeting {
   std::string missing() const;
   void wake_all() const;
 
-  const std::span<MeetingPlace> places_;
-  MeetingFailure& failure_;
+  const std::span<BarrierSlot> slots_;
+  BarrierFailure& failure_;
   const std::shared_ptr<cluster::Membership> membership_;
-  MeetingOptions options_;
+  SharedBarrierOptions options_;
   const int rank_;
   std::uint32_t round_ = 0;
   std::atomic<bool> is_lost_ = false;

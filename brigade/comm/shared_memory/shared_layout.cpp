@@ -10,29 +10,29 @@ namespace brigade::comm {
 
 namespace {
 
-std::size_t places_at() {
-  return sizeof(MeetingFailure);
+std::size_t slots_offset() {
+  return sizeof(BarrierFailure);
 }
-std::size_t areas_at(int world_size) {
-  return places_at() + world_size * sizeof(MeetingPlace);
+std::size_t areas_offset(int world_size) {
+  return slots_offset() + world_size * sizeof(BarrierSlot);
 }
-std::size_t chunks_at(int world_size) {
+std::size_t chunks_offset(int world_size) {
   constexpr std::size_t kPage = 4096;
-  return (areas_at(world_size) + world_size * sizeof(RankArea) + kPage - 1) & ~(kPage - 1);
+  return (areas_offset(world_size) + world_size * sizeof(RankArea) + kPage - 1) & ~(kPage - 1);
 }
 std::size_t total_bytes(int world_size) {
-  return chunks_at(world_size) +
+  return chunks_offset(world_size) +
          2 * (world_size + 1) * static_cast<std::size_t>(SharedLayout::kChunkBytes);
 }
 
 /// What the members tell each other over the store, until they share memory. An empty text: done.
-class Outcomes {
+class MappingResults {
  public:
-  Outcomes(cluster::Membership& membership, const std::string& name,
+  MappingResults(cluster::Membership& membership, const std::string& name,
            std::chrono::milliseconds timeout)
       : membership_(membership), name_(name), timeout_(timeout) {}
 
-  void tell(const std::string& text) { membership_.set(key(membership_.self().rank), text); }
+  void report(const std::string& text) { membership_.set(key(membership_.self().rank), text); }
 
   /// Throws if any member says that it failed; so all do.
   void check_all() {
@@ -82,42 +82,42 @@ SharedSegment make_or_open(cluster::Membership& membership, const std::string& k
 
 }  // namespace
 
-SharedLayout SharedLayout::meet(cluster::Membership& membership, const std::string& name,
+SharedLayout SharedLayout::create_or_map(cluster::Membership& membership, const std::string& name,
                                 std::chrono::milliseconds timeout) {
   const int world_size = static_cast<int>(membership.members().size());
-  Outcomes outcomes(membership, name, timeout);
+  MappingResults results(membership, name, timeout);
   SharedSegment segment;
   try {
     segment = make_or_open(membership, name + "/segment", total_bytes(world_size), timeout);
-    outcomes.tell("");
+    results.report("");
   } catch (const Error& error) {
-    outcomes.tell(error.what());
+    results.report(error.what());
   }
-  outcomes.check_all();
+  results.check_all();
   segment.close_descriptor();
   return SharedLayout(std::move(segment), world_size);
 }
 
-MeetingFailure& SharedLayout::failure() const {
-  return *reinterpret_cast<MeetingFailure*>(segment_.data());
+BarrierFailure& SharedLayout::failure() const {
+  return *reinterpret_cast<BarrierFailure*>(segment_.data());
 }
 
-std::span<MeetingPlace> SharedLayout::places() const {
-  return {reinterpret_cast<MeetingPlace*>(segment_.data() + places_at()),
+std::span<BarrierSlot> SharedLayout::slots() const {
+  return {reinterpret_cast<BarrierSlot*>(segment_.data() + slots_offset()),
           static_cast<std::size_t>(world_size_)};
 }
 
 RankArea& SharedLayout::area(int rank) const {
-  return reinterpret_cast<RankArea*>(segment_.data() + areas_at(world_size_))[rank];
+  return reinterpret_cast<RankArea*>(segment_.data() + areas_offset(world_size_))[rank];
 }
 
-std::byte* SharedLayout::staging(int rank, std::uint64_t turn) const {
-  return segment_.data() + chunks_at(world_size_) +
-         (static_cast<std::size_t>(rank) * 2 + turn % 2) * kChunkBytes;
+std::byte* SharedLayout::staging(int rank, std::uint64_t chunk_number) const {
+  return segment_.data() + chunks_offset(world_size_) +
+         (static_cast<std::size_t>(rank) * 2 + chunk_number % 2) * kChunkBytes;
 }
 
-std::byte* SharedLayout::result(std::uint64_t turn) const {
-  return staging(world_size_, turn);
+std::byte* SharedLayout::result(std::uint64_t chunk_number) const {
+  return staging(world_size_, chunk_number);
 }
 
 }  // namespace brigade::comm

@@ -12,7 +12,7 @@
 #include "brigade/cluster/membership.h"
 #include "brigade/comm/exchange/call_header.h"
 #include "brigade/comm/process_link.h"
-#include "brigade/comm/shared_memory/shared_meeting.h"
+#include "brigade/comm/shared_memory/shared_barrier.h"
 #include "brigade/comm/shared_memory/shared_segment.h"
 
 namespace brigade::comm {
@@ -37,15 +37,15 @@ class SharedLayout {
   static constexpr std::int64_t kChunkBytes = 1 << 20;
 
   /// Makes the segment (rank 0) or maps it, once every member does. Throws the same on all.
-  static SharedLayout meet(cluster::Membership& membership, const std::string& name,
+  static SharedLayout create_or_map(cluster::Membership& membership, const std::string& name,
                            std::chrono::milliseconds timeout);
 
   int world_size() const { return world_size_; }
-  MeetingFailure& failure() const;
-  std::span<MeetingPlace> places() const;
+  BarrierFailure& failure() const;
+  std::span<BarrierSlot> slots() const;
   RankArea& area(int rank) const;
-  std::byte* staging(int rank, std::uint64_t turn) const;
-  std::byte* result(std::uint64_t turn) const;
+  std::byte* staging(int rank, std::uint64_t chunk_number) const;
+  std::byte* result(std::uint64_t chunk_number) const;
 
  private:
   SharedLayout(SharedSegment segment, int world_size)

@@ -36,7 +36,7 @@ class SharedMemoryLink final : public ProcessLink {
         world_size_(layout.world_size()),
         wire_(options.wire),
         layout_(std::move(layout)),
-        meeting_(layout_.places(), layout_.failure(), membership_,
+        barrier_(layout_.slots(), layout_.failure(), membership_,
                  {.timeout = options.timeout, .slow_after = options.slow_after}),
         headers_(static_cast<std::size_t>(world_size_)) {
     choose_spin();
@@ -49,7 +49,7 @@ class SharedMemoryLink final : public ProcessLink {
     const std::size_t parity = ++calls_ % 2;
     layout_.area(rank_).headers[parity] = mine;
     what_ = to_string(mine.call);
-    meet();
+    wait_for_all();
     for (int rank = 0; rank < world_size_; ++rank)
       headers_[rank] = layout_.area(rank).headers[parity];
     return headers_;
@@ -58,11 +58,11 @@ class SharedMemoryLink final : public ProcessLink {
   std::vector<std::string> exchange_texts(const std::string& mine) override {
     auto& text = layout_.area(rank_).text;
     text[mine.copy(text.data(), kMaxText)] = '\0';
-    meet();
+    wait_for_all();
     std::vector<std::string> texts;
     for (int rank = 0; rank < world_size_; ++rank)
       texts.emplace_back(layout_.area(rank).text.data());
-    meet();
+    wait_for_all();
     return texts;
   }
 
@@ -79,26 +79,26 @@ class SharedMemoryLink final : public ProcessLink {
     if (tensors.empty()) return;
     if (!tensors.front().parts.empty()) return broadcast_in_place(tensors, root);
     for (const Chunk& chunk : cut_into_chunks(tensors, SharedLayout::kChunkBytes)) {
-      ++turn_;
+      ++chunks_staged_;
       if (rank_ == root) {
         copy_in(chunk, tensors, staging(root, chunk));
         bytes_sent_ += bytes_of(chunk);
       }
-      meet();
+      wait_for_all();
       if (rank_ != root) copy_out(chunk, tensors, staging(root, chunk));
     }
   }
 
   std::vector<at::Tensor> all_gather(const at::Tensor& mine,
                                      std::span<const CallHeader> headers) override {
-    const std::vector<at::Tensor> all = room_for_parts(mine, headers);
-    const std::int64_t most = most_bytes(all);
+    const std::vector<at::Tensor> all = allocate_parts(mine, headers);
+    const std::int64_t most = largest_nbytes(all);
     for (std::int64_t at = 0; at < most; at += SharedLayout::kChunkBytes) {
-      ++turn_;
-      std::memcpy(layout_.staging(rank_, turn_), data_of(mine) + at, piece_of(mine, at));
-      meet();
+      ++chunks_staged_;
+      std::memcpy(layout_.staging(rank_, chunks_staged_), data_of(mine) + at, piece_of(mine, at));
+      wait_for_all();
       for (int rank = 0; rank < world_size_; ++rank)
-        std::memcpy(data_of(all[rank]) + at, layout_.staging(rank, turn_), piece_of(all[rank], at));
+        std::memcpy(data_of(all[rank]) + at, layout_.staging(rank, chunks_staged_), piece_of(all[rank], at));
     }
     bytes_sent_ += static_cast<std::int64_t>(mine.nbytes());
     return all;
@@ -106,19 +106,19 @@ class SharedMemoryLink final : public ProcessLink {
 
   LinkBuffer make_buffer(std::int64_t bytes) override;
 
-  void give_up(const Error& reason) noexcept override { meeting_.give_up(reason); }
+  void give_up(const Error& reason) noexcept override { barrier_.give_up(reason); }
 
  private:
-  void meet() { meeting_.meet(what_); }
+  void wait_for_all() { barrier_.arrive_and_wait(what_); }
 
   /// Polling helps only where every process has a core to itself.
   void choose_spin() {
     sched_getaffinity(0, sizeof(cpu_set_t), &layout_.area(rank_).cores);
     what_ = "make_process_communicator";
-    meet();
+    wait_for_all();
     cpu_set_t all = layout_.area(0).cores;
     for (int rank = 1; rank < world_size_; ++rank) CPU_OR(&all, &all, &layout_.area(rank).cores);
-    if (CPU_COUNT(&all) >= world_size_) meeting_.set_spin(kSpin);
+    if (CPU_COUNT(&all) >= world_size_) barrier_.set_spin(kSpin);
   }
 
   static std::int64_t bytes_of(const Chunk& chunk) {
@@ -128,15 +128,15 @@ class SharedMemoryLink final : public ProcessLink {
     return at::from_blob(data, {chunk.numel}, at::TensorOptions(chunk.dtype));
   }
   at::Tensor staging(int rank, const Chunk& chunk) const {
-    return view_of(layout_.staging(rank, turn_), chunk);
+    return view_of(layout_.staging(rank, chunks_staged_), chunk);
   }
-  std::vector<at::Tensor> everybodys(const Chunk& chunk, std::uint64_t turn) const {
+  std::vector<at::Tensor> staged_parts(const Chunk& chunk, std::uint64_t chunk_number) const {
     std::vector<at::Tensor> parts;
     for (int rank = 0; rank < world_size_; ++rank)
-      parts.push_back(view_of(layout_.staging(rank, turn), chunk));
+      parts.push_back(view_of(layout_.staging(rank, chunk_number), chunk));
     return parts;
   }
-  Range share_of(std::int64_t numel) const {
+  Range shard_of(std::int64_t numel) const {
     return {numel * rank_ / world_size_, numel * (rank_ + 1) / world_size_};
   }
 
@@ -160,19 +160,19 @@ class SharedMemoryLink final : public ProcessLink {
         std::any_of(tensors.begin(), tensors.end(), [](const auto& t) { return t.narrow; });
     if (any_narrow) {
       for (const FlatTensor& tensor : tensors) round(tensor.values, tensor.narrow);
-      meet();
+      wait_for_all();
     }
-    for (const FlatTensor& tensor : tensors) reduce_share(tensor, op);
-    meet();
+    for (const FlatTensor& tensor : tensors) reduce_shard(tensor, op);
+    wait_for_all();
   }
 
-  void reduce_share(const FlatTensor& tensor, ReduceOp op) {
-    const Range share = share_of(tensor.values.numel());
+  void reduce_shard(const FlatTensor& tensor, ReduceOp op) {
+    const Range shard = shard_of(tensor.values.numel());
     const auto size = static_cast<std::int64_t>(tensor.values.element_size());
     const at::Tensor sums =
-        at::empty({std::min(kBlock, share.end - share.begin)}, tensor.values.options());
-    for (std::int64_t at = share.begin; at < share.end; at += kBlock) {
-      const std::int64_t stop = std::min(at + kBlock, share.end);
+        at::empty({std::min(kBlock, shard.end - shard.begin)}, tensor.values.options());
+    for (std::int64_t at = shard.begin; at < shard.end; at += kBlock) {
+      const std::int64_t stop = std::min(at + kBlock, shard.end);
       const at::Tensor block = sums.narrow(0, 0, stop - at);
       combine_range(tensor.parts, op, at, stop, block);
       round(block, tensor.narrow);
@@ -185,19 +185,19 @@ class SharedMemoryLink final : public ProcessLink {
 
   /// What a transport would send: the other ranks' shares of its part, and its sums to each.
   std::int64_t sent(std::int64_t numel, std::int64_t element_size) const {
-    const Range share = share_of(numel);
-    const std::int64_t own = share.end - share.begin;
+    const Range shard = shard_of(numel);
+    const std::int64_t own = shard.end - shard.begin;
     return (numel - own + own * (world_size_ - 1)) * element_size;
   }
 
   void reduce_small(const Chunk& chunk, std::span<const FlatTensor> tensors, ReduceOp op) {
-    ++turn_;
+    ++chunks_staged_;
     const at::Tensor mine = staging(rank_, chunk);
     copy_in(chunk, tensors, mine);
     round(mine, chunk.narrow);
-    meet();
+    wait_for_all();
     const at::Tensor sums = at::empty({chunk.numel}, mine.options());
-    combine_range(everybodys(chunk, turn_), op, 0, chunk.numel, sums);
+    combine_range(staged_parts(chunk, chunks_staged_), op, 0, chunk.numel, sums);
     round(sums, chunk.narrow);
     copy_out(chunk, tensors, sums);
     bytes_sent_ += bytes_of(chunk) * (world_size_ - 1);
@@ -208,7 +208,7 @@ class SharedMemoryLink final : public ProcessLink {
   void reduce_chunks(const std::vector<Chunk>& chunks, std::span<const FlatTensor> tensors,
                      ReduceOp op) {
     const std::size_t count = chunks.size();
-    const std::uint64_t first = turn_ + 1;
+    const std::uint64_t first = chunks_staged_ + 1;
     for (std::size_t phase = 0; phase < count + 2; ++phase) {
       if (phase < count) {
         const at::Tensor mine = view_of(layout_.staging(rank_, first + phase), chunks[phase]);
@@ -220,17 +220,17 @@ class SharedMemoryLink final : public ProcessLink {
         const Chunk& chunk = chunks[phase - 2];
         copy_out(chunk, tensors, view_of(layout_.result(first + phase - 2), chunk));
       }
-      if (phase < count + 1) meet();
+      if (phase < count + 1) wait_for_all();
     }
-    turn_ += count;
+    chunks_staged_ += count;
   }
 
-  void add_chunk(const Chunk& chunk, std::uint64_t turn, ReduceOp op) {
-    const std::vector<at::Tensor> parts = everybodys(chunk, turn);
-    const at::Tensor sums = view_of(layout_.result(turn), chunk);
-    const Range share = share_of(chunk.numel);
-    for (std::int64_t at = share.begin; at < share.end; at += kBlock) {
-      const std::int64_t stop = std::min(at + kBlock, share.end);
+  void add_chunk(const Chunk& chunk, std::uint64_t chunk_number, ReduceOp op) {
+    const std::vector<at::Tensor> parts = staged_parts(chunk, chunk_number);
+    const at::Tensor sums = view_of(layout_.result(chunk_number), chunk);
+    const Range shard = shard_of(chunk.numel);
+    for (std::int64_t at = shard.begin; at < shard.end; at += kBlock) {
+      const std::int64_t stop = std::min(at + kBlock, shard.end);
       const at::Tensor block = sums.narrow(0, at, stop - at);
       combine_range(parts, op, at, stop, block);
       round(block, chunk.narrow);
@@ -246,7 +246,7 @@ class SharedMemoryLink final : public ProcessLink {
         std::memcpy(data_of(tensor.values), data_of(tensor.parts[root]), tensor.values.nbytes());
       }
     }
-    meet();
+    wait_for_all();
   }
 
   const std::shared_ptr<cluster::Membership> membership_;
@@ -254,12 +254,12 @@ class SharedMemoryLink final : public ProcessLink {
   const int world_size_;
   const WireType wire_;
   const SharedLayout layout_;
-  SharedMeeting meeting_;
+  SharedBarrier barrier_;
   std::vector<CallHeader> headers_;
   std::string_view what_;
   std::uint64_t calls_ = 0;
   /// Counts chunks that went through staging: alternate ones use alternate places.
-  std::uint64_t turn_ = 0;
+  std::uint64_t chunks_staged_ = 0;
   std::int64_t bytes_sent_ = 0;
 };
 
@@ -287,7 +287,7 @@ LinkBuffer SharedMemoryLink::make_buffer(std::int64_t bytes) {
     *segment = SharedSegment::make(part * world_size_);
     maker.buffer = segment->handle();
   });
-  meet();
+  wait_for_all();
   if (rank_ != 0 && maker.buffer.descriptor >= 0) {
     failure = failure_of([&] { *segment = SharedSegment::open(maker.buffer, part * world_size_); });
   }
@@ -309,7 +309,7 @@ LinkBuffer SharedMemoryLink::make_buffer(std::int64_t bytes) {
 std::unique_ptr<ProcessLink> make_shared_memory_link(
     std::shared_ptr<cluster::Membership> membership, const std::string& name,
     const CommunicationOptions& options) {
-  SharedLayout layout = SharedLayout::meet(*membership, name, options.timeout);
+  SharedLayout layout = SharedLayout::create_or_map(*membership, name, options.timeout);
   return std::make_unique<SharedMemoryLink>(std::move(membership), std::move(layout), options);
 }
 

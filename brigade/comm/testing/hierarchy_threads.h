@@ -19,17 +19,17 @@ inline std::vector<std::exception_ptr> run_hierarchy(
     const std::vector<int>& replicas, const std::function<void(Communicator&)>& body) {
   const int processes = static_cast<int>(replicas.size());
   const auto memberships = cluster::testing::make_in_memory_memberships(processes);
-  const ProcessPlace whole{.process = 0, .replicas = replicas};
+  const ProcessLayout whole{.process = 0, .replicas = replicas};
   std::vector<std::exception_ptr> thrown(static_cast<std::size_t>(whole.num_replicas()));
   const auto run_process = [&](int process) {
-    ProcessPlace place{.process = process, .replicas = replicas};
+    ProcessLayout layout{.process = process, .replicas = replicas};
     auto group = std::make_shared<LocalGroup>(
         replicas[process], LocalGroupOptions{.timeout = std::chrono::seconds(60),
                                              .spin = std::chrono::microseconds(0)});
     const auto all = make_hierarchical_communicators(
         group, make_local_communicators(group),
         make_process_communicator(memberships[process], {.timeout = std::chrono::seconds(60)}),
-        place);
+        layout);
     std::vector<std::thread> threads;
     for (int local = 0; local < replicas[process]; ++local) {
       threads.emplace_back([&, local] {
@@ -37,7 +37,7 @@ inline std::vector<std::exception_ptr> run_hierarchy(
           body(*all[local]);
           group->leave(local);
         } catch (const std::exception& error) {
-          thrown[place.first_replica() + local] = std::current_exception();
+          thrown[layout.first_replica() + local] = std::current_exception();
           group->abort(local, error.what());
           cluster::testing::lose(*memberships[process], process, error.what());
         }

@@ -22,7 +22,7 @@ namespace brigade::comm {
 /// For tests: what carries tensors between made-up cards: by the number of the collective, what
 /// each rank has brought. Tests let it fail or stand still.
 struct Wire {
-  struct Meeting {
+  struct Call {
     int came = 0;
     ReduceOp op = ReduceOp::kSum;
     std::map<int, std::vector<at::Tensor>> parts;  // by rank; of a broadcast its root's
@@ -43,7 +43,7 @@ struct Wire {
     }
   };
   concurrency::Mutex mutex;
-  std::map<int, Meeting> meetings;
+  std::map<int, Call> calls;
   std::atomic<int> collectives = 0;
   std::atomic<int> aborts = 0;
   std::atomic<int> closed = 0;
@@ -55,8 +55,8 @@ struct Wire {
 /// NCCL as far as `NcclGroup` sees it, on CPU tensors.
 class WireClique final : public NcclClique {
  public:
-  WireClique(Wire& wire, const NcclPlace& place) : wire_(wire), place_(place) {
-    ranks_.resize(place.cards.size());
+  WireClique(Wire& wire, const NcclCliqueOptions& options) : wire_(wire), options_(options) {
+    ranks_.resize(options.cards.size());
   }
 
   int local_size() const override { return static_cast<int>(ranks_.size()); }
@@ -66,10 +66,10 @@ class WireClique final : public NcclClique {
     });
   }
   void start_all_reduce(int local_rank, std::span<const at::Tensor> tensors, ReduceOp op) override {
-    meet(local_rank, tensors, op, true);
+    start_call(local_rank, tensors, op, true);
   }
   void start_broadcast(int local_rank, std::span<const at::Tensor> tensors, int root) override {
-    meet(local_rank, tensors, ReduceOp::kSum, place_.first_rank + local_rank == root);
+    start_call(local_rank, tensors, ReduceOp::kSum, options_.first_rank + local_rank == root);
   }
   void start_closing() override { is_closing_ = true; }
   NcclStatus status(int local_rank) override {
@@ -80,12 +80,12 @@ class WireClique final : public NcclClique {
     }
     Rank& rank = ranks_[local_rank];
     if (rank.tensors.empty()) return {State::kDone};
-    if (wire_.failing_rank == place_.first_rank + local_rank)
+    if (wire_.failing_rank == options_.first_rank + local_rank)
       return {State::kFailed, "remote process exited or there was a network error"};
     const concurrency::MutexLock lock(wire_.mutex);
-    const Wire::Meeting& meeting = wire_.meetings[rank.number];
-    if (wire_.stands_still || meeting.came < place_.world_size) return {State::kUnderWay};
-    for (std::size_t i = 0; i < rank.tensors.size(); ++i) rank.tensors[i].copy_(meeting.result(i));
+    const Wire::Call& call = wire_.calls[rank.number];
+    if (wire_.stands_still || call.came < options_.world_size) return {State::kUnderWay};
+    for (std::size_t i = 0; i < rank.tensors.size(); ++i) rank.tensors[i].copy_(call.result(i));
     rank.tensors.clear();
     return {State::kDone};
   }
@@ -97,23 +97,23 @@ class WireClique final : public NcclClique {
     std::vector<at::Tensor> tensors;
   };
 
-  void meet(int local_rank, std::span<const at::Tensor> tensors, ReduceOp op, bool brings) {
+  void start_call(int local_rank, std::span<const at::Tensor> tensors, ReduceOp op, bool brings) {
     const concurrency::MutexLock lock(wire_.mutex);
     ++wire_.collectives;
     Rank& rank = ranks_[local_rank];
     rank.tensors.clear();
     for (const at::Tensor& tensor : tensors) rank.tensors.push_back(tensor.detach());
-    Wire::Meeting& meeting = wire_.meetings[++rank.number];
-    meeting.op = op;
+    Wire::Call& call = wire_.calls[++rank.number];
+    call.op = op;
     if (brings) {
-      auto& part = meeting.parts[place_.first_rank + local_rank];
+      auto& part = call.parts[options_.first_rank + local_rank];
       for (const at::Tensor& tensor : tensors) part.push_back(tensor.detach().clone());
     }
-    ++meeting.came;
+    ++call.came;
   }
 
   Wire& wire_;
-  const NcclPlace place_;
+  const NcclCliqueOptions options_;
   std::vector<Rank> ranks_;
   bool is_closing_ = false;
 };
@@ -150,8 +150,8 @@ class WireLibrary final : public NcclLibrary {
   explicit WireLibrary(Wire& wire) : wire_(wire) {}
   std::string card_id(c10::Device) const override { return base::str_cat("card ", cards_++); }
   std::string make_id() const override { return "wire"; }
-  std::unique_ptr<NcclClique> start_joining(const NcclPlace& place) const override {
-    return std::make_unique<WireClique>(wire_, place);
+  std::unique_ptr<NcclClique> start_joining(const NcclCliqueOptions& options) const override {
+    return std::make_unique<WireClique>(wire_, options);
   }
 
  private:

@@ -1,4 +1,4 @@
-#include "brigade/data/core/noted_places.h"
+#include "brigade/data/core/consumer_position.h"
 
 #include <algorithm>
 #include <iterator>
@@ -9,75 +9,75 @@
 
 namespace brigade::data {
 
-void NotedPlaces::add_note(std::uint64_t place, io::StateTree state) {
-  pending_.emplace(place, std::move(state));
-  go_to_last_note();
+void ConsumerPosition::add_snapshot(std::uint64_t index, io::StateTree state) {
+  pending_.emplace(index, std::move(state));
+  advance_snapshot();
 }
 
-void NotedPlaces::deliver(std::uint64_t begin, std::uint64_t end) {
+void ConsumerPosition::deliver(std::uint64_t begin, std::uint64_t end) {
   delivered_.add(begin, end);
-  go_to_last_note();
+  advance_snapshot();
 }
 
-void NotedPlaces::go_to_last_note() {
-  const std::uint64_t end = delivered_.end_of_run(note_place_);
+void ConsumerPosition::advance_snapshot() {
+  const std::uint64_t end = delivered_.end_of_run(snapshot_index_);
   while (!pending_.empty() && pending_.begin()->first <= end) {
-    note_place_ = pending_.begin()->first;
-    note_ = std::move(pending_.begin()->second);
+    snapshot_index_ = pending_.begin()->first;
+    snapshot_ = std::move(pending_.begin()->second);
     pending_.erase(pending_.begin());
   }
-  delivered_.drop_below(note_place_);
+  delivered_.drop_below(snapshot_index_);
 }
 
-io::StateTree NotedPlaces::save(std::string_view transform, std::uint64_t begin,
+io::StateTree ConsumerPosition::save(std::string_view transform, std::uint64_t begin,
                                 std::uint64_t end) const {
-  PlaceSet delivered = delivered_;
+  IndexSet delivered = delivered_;
   delivered.add(begin, end);
-  const std::uint64_t run_end = delivered.end_of_run(note_place_);
+  const std::uint64_t run_end = delivered.end_of_run(snapshot_index_);
   delivered.drop_below(run_end);
   const auto later = pending_.upper_bound(run_end);
   const bool is_newest = later == pending_.begin();
-  const std::uint64_t place = is_newest ? note_place_ : std::prev(later)->first;
-  io::StateTree state = make_position(transform, {{"place", place}, {"ahead", run_end - place}},
-                                      is_newest ? note_ : std::prev(later)->second);
-  save_places(state, delivered);
+  const std::uint64_t index = is_newest ? snapshot_index_ : std::prev(later)->first;
+  io::StateTree state = make_position(transform, {{"place", index}, {"ahead", run_end - index}},
+                                      is_newest ? snapshot_ : std::prev(later)->second);
+  save_index_set(state, delivered);
   return state;
 }
 
-void NotedPlaces::load(std::string_view transform, const io::StateTree& state) {
+void ConsumerPosition::load(std::string_view transform, const io::StateTree& state) {
   check_position(state, transform);
-  const PlaceSet early = load_places(state);
-  const std::uint64_t place = position_number(state, "place");
+  const IndexSet early = load_index_set(state);
+  const std::uint64_t index = position_number(state, "place");
   const std::uint64_t ahead = checked_ahead(position_number(state, "ahead"));
-  check_early(early, place);
-  check_argument(early.next_begin(0) >= place + ahead,
-                 base::str_cat("A saved position counts places before ", place + ahead,
+  check_early(early, index);
+  check_argument(early.next_begin(0) >= index + ahead,
+                 base::str_cat("A saved position counts places before ", index + ahead,
                                " twice: it is damaged"));
-  io::StateTree note = position_input(state);
-  PlaceSet delivered;
-  delivered.add(place, place + ahead);
-  for (const PlaceSet::Range& range : early.ranges()) delivered.add(range.begin, range.end);
-  note_ = std::move(note);
-  note_place_ = place;
+  io::StateTree snapshot = position_input(state);
+  IndexSet delivered;
+  delivered.add(index, index + ahead);
+  for (const IndexSet::Range& range : early.ranges()) delivered.add(range.begin, range.end);
+  snapshot_ = std::move(snapshot);
+  snapshot_index_ = index;
   delivered_ = std::move(delivered);
   pending_.clear();
 }
 
-std::uint64_t NotedPlaces::pass(std::uint64_t count,
+std::uint64_t ConsumerPosition::pass(std::uint64_t count,
                                 const std::function<std::uint64_t(std::uint64_t)>& skip) {
   std::uint64_t passed = 0;
   while (true) {
-    const std::uint64_t end = delivered_.end_of_run(note_place_);
-    const bool is_delivered = end != note_place_;
-    const std::uint64_t gap = delivered_.next_begin(note_place_) - note_place_;
-    const std::uint64_t distance = is_delivered ? end - note_place_ : std::min(gap, count - passed);
+    const std::uint64_t end = delivered_.end_of_run(snapshot_index_);
+    const bool is_delivered = end != snapshot_index_;
+    const std::uint64_t gap = delivered_.next_begin(snapshot_index_) - snapshot_index_;
+    const std::uint64_t distance = is_delivered ? end - snapshot_index_ : std::min(gap, count - passed);
     if (distance == 0) break;
     const std::uint64_t done = skip(distance);
-    note_place_ += done;
+    snapshot_index_ += done;
     if (!is_delivered) passed += done;
     if (done < distance) break;
   }
-  delivered_.drop_below(note_place_);
+  delivered_.drop_below(snapshot_index_);
   return passed;
 }
 

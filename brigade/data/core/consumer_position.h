@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "brigade/data/core/places.h"
+#include "brigade/data/core/index_set.h"
 #include "brigade/io/state_tree.h"
 
 namespace brigade::data {
@@ -16,18 +16,18 @@ namespace brigade::data {
 /// which all is delivered, and what is delivered behind it.
 ///
 /// Thread-safety: one thread at a time.
-class NotedPlaces {
+class ConsumerPosition {
  public:
   /// At place 0, with the input's state there.
-  explicit NotedPlaces(io::StateTree start) : note_(std::move(start)) {}
+  explicit ConsumerPosition(io::StateTree start) : snapshot_(std::move(start)) {}
 
   /// The note to go back to, and what is delivered from there on.
-  std::uint64_t note_place() const { return note_place_; }
-  const io::StateTree& note() const { return note_; }
-  const PlaceSet& delivered() const { return delivered_; }
+  std::uint64_t snapshot_index() const { return snapshot_index_; }
+  const io::StateTree& snapshot() const { return snapshot_; }
+  const IndexSet& delivered() const { return delivered_; }
 
-  /// The input's state before `place`, which is to become the note once all before is delivered.
-  void add_note(std::uint64_t place, io::StateTree state);
+  /// The input's state before `index`, which is to become the note once all before is delivered.
+  void add_snapshot(std::uint64_t index, io::StateTree state);
   /// The places [begin, end) are delivered; none of them was before.
   void deliver(std::uint64_t begin, std::uint64_t end);
   /// Nothing is under way any more: forgets the notes that were not reached.
@@ -40,16 +40,16 @@ class NotedPlaces {
 
   /// Moves the note to behind all that is delivered from it on and the next `count` places that are
   /// not. `skip` passes elements of the input, which stands at the note, and returns how many there
-  /// were. Returns how many places of those `count` there were; `set_note` must follow.
+  /// were. Returns how many places of those `count` there were; `set_snapshot` must follow.
   std::uint64_t pass(std::uint64_t count, const std::function<std::uint64_t(std::uint64_t)>& skip);
-  void set_note(io::StateTree state) { note_ = std::move(state); }
+  void set_snapshot(io::StateTree state) { snapshot_ = std::move(state); }
 
  private:
-  void go_to_last_note();
+  void advance_snapshot();
 
-  io::StateTree note_;  // the input's state at note_place_
-  std::uint64_t note_place_ = 0;
-  PlaceSet delivered_;                              // from note_place_ on
+  io::StateTree snapshot_;  // the input's state at snapshot_index_
+  std::uint64_t snapshot_index_ = 0;
+  IndexSet delivered_;                              // from snapshot_index_ on
   std::map<std::uint64_t, io::StateTree> pending_;  // by place, which is not reached yet
 };
 

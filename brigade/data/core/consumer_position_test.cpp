@@ -1,4 +1,4 @@
-#include "brigade/data/core/noted_places.h"
+#include "brigade/data/core/consumer_position.h"
 
 #include <gtest/gtest.h>
 
@@ -17,11 +17,11 @@ io::StateTree taken_at(std::uint64_t place) {
   state["taken_at"] = place;
   return state;
 }
-std::uint64_t note_of(const NotedPlaces& places) {
-  return places.note().as_uint64("taken_at");
+std::uint64_t note_of(const ConsumerPosition& places) {
+  return places.snapshot().as_uint64("taken_at");
 }
-NotedPlaces at_start() {
-  return NotedPlaces(taken_at(0));
+ConsumerPosition at_start() {
+  return ConsumerPosition(taken_at(0));
 }
 
 /// "2+3 early 7-9": the note, what is delivered right behind it, and what is delivered later.
@@ -29,21 +29,21 @@ std::string text_of(const io::StateTree& state) {
   EXPECT_EQ(position_input(state).as_uint64("taken_at"), position_number(state, "place"));
   std::string text = std::to_string(position_number(state, "place")) + "+" +
                      std::to_string(position_number(state, "ahead"));
-  const PlaceSet early = load_places(state);
-  for (const PlaceSet::Range& range : early.ranges()) {
+  const IndexSet early = load_index_set(state);
+  for (const IndexSet::Range& range : early.ranges()) {
     text += " early " + std::to_string(range.begin) + "-" + std::to_string(range.end);
   }
   return text;
 }
-std::string saved(const NotedPlaces& places, std::uint64_t begin = 0, std::uint64_t end = 0) {
+std::string saved(const ConsumerPosition& places, std::uint64_t begin = 0, std::uint64_t end = 0) {
   return text_of(places.save("test", begin, end));
 }
 
-TEST(NotedPlaces, APositionIsTheLastNoteBeforeWhichAllIsDelivered) {
-  NotedPlaces places = at_start();
+TEST(ConsumerPosition, APositionIsTheLastNoteBeforeWhichAllIsDelivered) {
+  ConsumerPosition places = at_start();
   EXPECT_EQ(saved(places), "0+0");
-  places.add_note(4, taken_at(4));
-  places.add_note(8, taken_at(8));
+  places.add_snapshot(4, taken_at(4));
+  places.add_snapshot(8, taken_at(8));
   places.deliver(0, 3);
   EXPECT_EQ(saved(places), "0+3");
   EXPECT_EQ(note_of(places), 0U);
@@ -52,22 +52,22 @@ TEST(NotedPlaces, APositionIsTheLastNoteBeforeWhichAllIsDelivered) {
   EXPECT_EQ(note_of(places), 4U);
   places.deliver(4, 10);
   EXPECT_EQ(saved(places), "8+2");
-  places.add_note(10, taken_at(10));
+  places.add_snapshot(10, taken_at(10));
   EXPECT_EQ(saved(places), "10+0");
 }
 
-TEST(NotedPlaces, WhatIsInHandCountsWithoutMovingTheNote) {
-  NotedPlaces places = at_start();
-  places.add_note(4, taken_at(4));
+TEST(ConsumerPosition, WhatIsInHandCountsWithoutMovingTheNote) {
+  ConsumerPosition places = at_start();
+  places.add_snapshot(4, taken_at(4));
   places.deliver(0, 2);
   EXPECT_EQ(saved(places, 2, 5), "4+1");
   EXPECT_EQ(note_of(places), 0U);
   EXPECT_EQ(saved(places), "0+2");
 }
 
-TEST(NotedPlaces, PlacesThatWereDeliveredEarlyAreListed) {
-  NotedPlaces places = at_start();
-  places.add_note(4, taken_at(4));
+TEST(ConsumerPosition, PlacesThatWereDeliveredEarlyAreListed) {
+  ConsumerPosition places = at_start();
+  places.add_snapshot(4, taken_at(4));
   places.deliver(0, 1);
   places.deliver(3, 5);
   EXPECT_EQ(saved(places, 7, 9), "0+1 early 3-5 early 7-9");
@@ -76,16 +76,16 @@ TEST(NotedPlaces, PlacesThatWereDeliveredEarlyAreListed) {
   EXPECT_EQ(saved(places, 7, 9), "4+1 early 7-9");
 }
 
-TEST(NotedPlaces, NotesOfWhatWasUnderWayAreDropped) {
-  NotedPlaces places = at_start();
-  places.add_note(4, taken_at(4));
+TEST(ConsumerPosition, NotesOfWhatWasUnderWayAreDropped) {
+  ConsumerPosition places = at_start();
+  places.add_snapshot(4, taken_at(4));
   places.drop_pending();
   places.deliver(0, 6);
   EXPECT_EQ(saved(places), "0+6");
 }
 
-TEST(NotedPlaces, GoesOnBehindWhatIsDelivered) {
-  NotedPlaces places = at_start();
+TEST(ConsumerPosition, GoesOnBehindWhatIsDelivered) {
+  ConsumerPosition places = at_start();
   places.deliver(0, 2);
   places.deliver(4, 6);
   std::uint64_t input = 0;
@@ -100,19 +100,19 @@ TEST(NotedPlaces, GoesOnBehindWhatIsDelivered) {
   EXPECT_EQ(input, 2U);
   EXPECT_EQ(places.pass(3, skip_in(100)), 3U) << "2, 3 and 6";
   EXPECT_EQ(input, 7U);
-  EXPECT_EQ(places.note_place(), 7U);
+  EXPECT_EQ(places.snapshot_index(), 7U);
   EXPECT_EQ(places.pass(9, skip_in(10)), 3U) << "the input ends";
-  places.set_note(taken_at(10));
+  places.set_snapshot(taken_at(10));
   EXPECT_EQ(saved(places), "10+0");
 }
 
-TEST(NotedPlaces, LoadsWhatItSaved) {
-  NotedPlaces places = at_start();
-  places.add_note(4, taken_at(4));
+TEST(ConsumerPosition, LoadsWhatItSaved) {
+  ConsumerPosition places = at_start();
+  places.add_snapshot(4, taken_at(4));
   places.deliver(0, 5);
   places.deliver(7, 9);
-  NotedPlaces loaded = at_start();
-  loaded.add_note(2, taken_at(2));
+  ConsumerPosition loaded = at_start();
+  loaded.add_snapshot(2, taken_at(2));
   loaded.load("test", places.save("test", 11, 12));
   EXPECT_EQ(saved(loaded), "4+1 early 7-9 early 11-12");
   EXPECT_EQ(note_of(loaded), 4U);
@@ -120,8 +120,8 @@ TEST(NotedPlaces, LoadsWhatItSaved) {
   EXPECT_EQ(saved(loaded), "4+5 early 11-12");
 }
 
-TEST(NotedPlaces, RefusesForeignAndBrokenStatesAndKeepsItsOwn) {
-  NotedPlaces places = at_start();
+TEST(ConsumerPosition, RefusesForeignAndBrokenStatesAndKeepsItsOwn) {
+  ConsumerPosition places = at_start();
   places.deliver(0, 3);
   io::StateTree broken = places.save("test", 5, 6);
   broken["place"] = std::uint64_t{6};

@@ -59,7 +59,7 @@ std::string index_text(const ElementIndex& index) {
   io::StateTree tree;
   tree["brigade_elements"] = kVersion;
   tree["type"] = index.type;
-  tree["recipe"] = save_recipe(index.recipe);
+  tree["recipe"] = save_pipeline_description(index.pipeline);
   tree["seed"] = index.seed;
   tree["shard"] = index.shard;
   tree["count"] = index.count;
@@ -74,7 +74,7 @@ ElementIndex parse_index(std::string_view text, const io::Path& path) {
     checked(tree.as_uint64("brigade_elements"), kVersion, kVersion, "the version of the format");
     ElementIndex index;
     index.type = tree.as_string("type");
-    index.recipe = load_recipe(tree.at("recipe"));
+    index.pipeline = load_pipeline_description(tree.at("recipe"));
     index.seed = tree.as_uint64("seed");
     index.shard = tree.as_string("shard");
     index.count = checked(tree.as_uint64("count"), 0, ~std::uint64_t{0} >> 1, "count");
@@ -102,11 +102,11 @@ void check_index(const ElementIndex& found, const ElementIndex& wanted, const io
   if (found.type != wanted.type) {
     refuse(str_cat("they are of the type ", found.type, ", and ", wanted.type, " is wanted"));
   }
-  if (wanted.recipe.empty()) return;
-  const std::string different = difference(found.recipe, wanted.recipe);
+  if (wanted.pipeline.empty()) return;
+  const std::string different = difference(found.pipeline, wanted.pipeline);
   if (different.empty()) return;
-  refuse(str_cat("they were written from ", describe(found.recipe), ", and the input is ",
-                 describe(wanted.recipe), " here: ", different));
+  refuse(str_cat("they were written from ", describe(found.pipeline), ", and the input is ",
+                 describe(wanted.pipeline), " here: ", different));
 }
 
 }  // namespace brigade::data::internal

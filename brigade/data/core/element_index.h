@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "brigade/data/core/recipe.h"
+#include "brigade/data/core/pipeline_description.h"
 #include "brigade/io/compression.h"
 #include "brigade/io/file_system.h"
 
@@ -15,7 +15,7 @@ namespace brigade::data::internal {
 /// elements").
 struct ElementIndex {
   std::string type;  ///< `Codec<T>::name()`
-  Recipe recipe;     ///< of the dataset that was written
+  PipelineDescription pipeline;     ///< of the dataset that was written
   std::uint64_t seed = 0;
   std::string shard;  ///< of the dataset: "the whole"
   std::uint64_t count = 0;

@@ -13,7 +13,7 @@ namespace brigade::data {
 ///
 /// Thread-safety: a value.
 template <class T>
-struct Outcome {
+struct ElementResult {
   std::optional<T> element;
   std::exception_ptr error;
 
@@ -27,7 +27,7 @@ struct Outcome {
 
 /// Calls `next()` and keeps what it throws.
 template <class T>
-Outcome<T> outcome_of_next(IteratorBase<T>& iterator) {
+ElementResult<T> result_of_next(IteratorBase<T>& iterator) {
   try {
     return {iterator.next(), nullptr};
   } catch (...) {

@@ -1,4 +1,4 @@
-#include "brigade/data/core/places.h"
+#include "brigade/data/core/index_set.h"
 
 #include <algorithm>
 #include <limits>
@@ -14,7 +14,7 @@ constexpr std::string_view kEarly = "early";
 
 }  // namespace
 
-void PlaceSet::add(std::uint64_t begin, std::uint64_t end) {
+void IndexSet::add(std::uint64_t begin, std::uint64_t end) {
   if (begin == end) return;
   if (ranges_.size() == 1 && ranges_[0].end == begin) {  // always, while the order is kept
     ranges_[0].end = end;
@@ -36,49 +36,49 @@ void PlaceSet::add(std::uint64_t begin, std::uint64_t end) {
   }
 }
 
-void PlaceSet::drop_below(std::uint64_t place) {
-  std::erase_if(ranges_, [&](const Range& range) { return range.end <= place; });
-  if (!ranges_.empty()) ranges_[0].begin = std::max(ranges_[0].begin, place);
+void IndexSet::drop_below(std::uint64_t index) {
+  std::erase_if(ranges_, [&](const Range& range) { return range.end <= index; });
+  if (!ranges_.empty()) ranges_[0].begin = std::max(ranges_[0].begin, index);
 }
 
-std::uint64_t PlaceSet::end_of_run(std::uint64_t place) const {
+std::uint64_t IndexSet::end_of_run(std::uint64_t index) const {
   for (const Range& range : ranges_) {
-    if (range.begin <= place && place < range.end) return range.end;
+    if (range.begin <= index && index < range.end) return range.end;
   }
-  return place;
+  return index;
 }
 
-std::uint64_t PlaceSet::next_begin(std::uint64_t place) const {
+std::uint64_t IndexSet::next_begin(std::uint64_t index) const {
   for (const Range& range : ranges_) {
-    if (place < range.end) return std::max(range.begin, place);
+    if (index < range.end) return std::max(range.begin, index);
   }
   return std::numeric_limits<std::uint64_t>::max();
 }
 
 std::uint64_t checked_ahead(std::uint64_t ahead) {
-  check_argument(ahead <= kMostAhead, base::str_cat("A saved position is ", ahead,
+  check_argument(ahead <= kMaxAhead, base::str_cat("A saved position is ", ahead,
                                                     " elements ahead of where its input "
                                                     "stands; at most ",
-                                                    kMostAhead, " are possible: it is damaged"));
+                                                    kMaxAhead, " are possible: it is damaged"));
   return ahead;
 }
 
-void check_early(const PlaceSet& early, std::uint64_t place) {
+void check_early(const IndexSet& early, std::uint64_t index) {
   if (!early.is_empty()) {
     const std::uint64_t end = early.ranges().back().end;
-    checked_ahead(end - std::min(end, place));
+    checked_ahead(end - std::min(end, index));
   }
 }
 
-void save_places(io::StateTree& state, const PlaceSet& places) {
-  for (const PlaceSet::Range& range : places.ranges()) {
+void save_index_set(io::StateTree& state, const IndexSet& places) {
+  for (const IndexSet::Range& range : places.ranges()) {
     state[kEarly].push_back(range.begin);
     state[kEarly].push_back(range.end);
   }
 }
 
-PlaceSet load_places(const io::StateTree& state) {
-  PlaceSet places;
+IndexSet load_index_set(const io::StateTree& state) {
+  IndexSet places;
   if (!state.has(kEarly)) return places;
   std::uint64_t last = 0;
   for (std::size_t i = 0; i < state.at(kEarly).size(); i += 2) {

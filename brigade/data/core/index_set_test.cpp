@@ -1,4 +1,4 @@
-#include "brigade/data/core/places.h"
+#include "brigade/data/core/index_set.h"
 
 #include <gtest/gtest.h>
 
@@ -9,14 +9,14 @@
 namespace brigade::data {
 namespace {
 
-using Ranges = std::vector<PlaceSet::Range>;
+using Ranges = std::vector<IndexSet::Range>;
 
-Ranges ranges_of(const PlaceSet& places) {
+Ranges ranges_of(const IndexSet& places) {
   return Ranges(places.ranges().begin(), places.ranges().end());
 }
 
-TEST(PlaceSet, JoinsWhatTouches) {
-  PlaceSet places;
+TEST(IndexSet, JoinsWhatTouches) {
+  IndexSet places;
   places.add(4, 6);
   places.add(0, 2);
   places.add(8, 9);
@@ -30,8 +30,8 @@ TEST(PlaceSet, JoinsWhatTouches) {
   EXPECT_EQ(ranges_of(places), (Ranges{{0, 9}}));
 }
 
-TEST(PlaceSet, TellsRunsAndGaps) {
-  PlaceSet places;
+TEST(IndexSet, TellsRunsAndGaps) {
+  IndexSet places;
   EXPECT_EQ(places.end_of_run(3), 3U);
   EXPECT_EQ(places.next_begin(3), std::numeric_limits<std::uint64_t>::max());
   places.add(2, 5);
@@ -48,18 +48,18 @@ TEST(PlaceSet, TellsRunsAndGaps) {
   EXPECT_EQ(ranges_of(places), (Ranges{{7, 8}}));
 }
 
-TEST(PlaceSet, GoesThroughAState) {
-  PlaceSet places;
+TEST(IndexSet, GoesThroughAState) {
+  IndexSet places;
   io::StateTree state = io::StateTree::dict();
-  save_places(state, places);
+  save_index_set(state, places);
   EXPECT_EQ(state, io::StateTree::dict()) << "an empty set leaves no trace";
   places.add(3, 4);
   places.add(9, 12);
-  save_places(state, places);
-  EXPECT_EQ(ranges_of(load_places(state)), ranges_of(places));
+  save_index_set(state, places);
+  EXPECT_EQ(ranges_of(load_index_set(state)), ranges_of(places));
   io::StateTree damaged;
   for (const std::uint64_t place : {5U, 4U}) damaged["early"].push_back(place);
-  EXPECT_THROW(load_places(damaged), Error);
+  EXPECT_THROW(load_index_set(damaged), Error);
 }
 
 }  // namespace

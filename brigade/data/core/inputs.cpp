@@ -18,9 +18,9 @@ bool has(const std::vector<std::int64_t>& inputs, std::int64_t cardinality) {
 
 }  // namespace
 
-Sharing sharing_of_joined(const std::vector<Sharing>& inputs) {
-  Sharing joined{.files = inputs.front().files, .list = inputs.front().list, .has_hint = true};
-  for (const Sharing& input : inputs) {
+ShardingInfo sharding_of_joined(const std::vector<ShardingInfo>& inputs) {
+  ShardingInfo joined{.files = inputs.front().files, .list = inputs.front().list, .has_hint = true};
+  for (const ShardingInfo& input : inputs) {
     // The fewest: whoever asks whether there are enough files for all asks of each input.
     joined.files = std::min(joined.files, input.files);
     if (&input != &inputs.front()) joined.list = base::mix_seed(joined.list, input.list);
@@ -31,16 +31,16 @@ Sharing sharing_of_joined(const std::vector<Sharing>& inputs) {
   return joined;
 }
 
-Sharing sharing_of_aligned(const std::vector<Sharing>& inputs) {
-  Sharing aligned = sharing_of_joined(inputs);
+ShardingInfo sharding_of_aligned(const std::vector<ShardingInfo>& inputs) {
+  ShardingInfo aligned = sharding_of_joined(inputs);
   aligned.files = 0;
   aligned.list = 0;
   return aligned;
 }
 
-IteratorOptions options_of_joined(IteratorOptions options, const Sharing& sharing,
+IteratorOptions options_of_joined(IteratorOptions options, const ShardingInfo& sharding,
                                   std::uint64_t input) {
-  const bool is_shared = options.shard.by == ShardBy::kFiles ? sharing.files > 0 : sharing.has_hint;
+  const bool is_shared = options.shard.by == ShardBy::kFiles ? sharding.files > 0 : sharding.has_hint;
   if (!is_shared) options.shard = Shard();
   return options_of_input(std::move(options), input);
 }
@@ -52,14 +52,14 @@ std::string describe_inputs(const std::string& name, const std::vector<std::stri
   return base::str_cat(name, "(", base::join(labeled, ", "), ")");
 }
 
-RecipeStep step_of_inputs(const std::string& name, const std::vector<Recipe>& inputs,
+PipelineStep step_of_inputs(const std::string& name, const std::vector<PipelineDescription>& inputs,
                           const Labels& labels) {
   std::vector<std::string> texts;
   std::vector<std::string> fixed;
-  for (Recipe recipe : inputs) {
-    texts.push_back(data::describe(recipe));
-    for (RecipeStep& step : recipe) step.text = step.fixed;
-    fixed.push_back(data::describe(recipe));
+  for (PipelineDescription pipeline : inputs) {
+    texts.push_back(data::describe(pipeline));
+    for (PipelineStep& step : pipeline) step.text = step.fixed;
+    fixed.push_back(data::describe(pipeline));
   }
   return {describe_inputs(name, texts, labels), describe_inputs(name, fixed, labels)};
 }

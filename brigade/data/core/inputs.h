@@ -8,23 +8,23 @@
 
 #include "brigade/data/core/node.h"
 #include "brigade/data/core/order.h"
-#include "brigade/data/core/recipe.h"
-#include "brigade/data/core/sharing.h"
+#include "brigade/data/core/pipeline_description.h"
+#include "brigade/data/core/sharding.h"
 
 /// What transforms with several inputs have in common.
 namespace brigade::data::internal {
 
 /// Of a transform that gives the elements of its inputs as they are: what all inputs can be shared
 /// out by, each for itself.
-Sharing sharing_of_joined(const std::vector<Sharing>& inputs);
+ShardingInfo sharding_of_joined(const std::vector<ShardingInfo>& inputs);
 
 /// Of a transform that puts elements of all inputs together: by hint only, because files need not
 /// have equally many elements.
-Sharing sharing_of_aligned(const std::vector<Sharing>& inputs);
+ShardingInfo sharding_of_aligned(const std::vector<ShardingInfo>& inputs);
 
 /// The iterator options of input `input`. A walk over one shard of several has to find it in all
-/// inputs; where `sharing` says that one of them has none, all are walked over as a whole.
-IteratorOptions options_of_joined(IteratorOptions options, const Sharing& sharing,
+/// inputs; where `sharding` says that one of them has none, all are walked over as a whole.
+IteratorOptions options_of_joined(IteratorOptions options, const ShardingInfo& sharding,
                                   std::uint64_t input);
 
 /// What stands before each input, if anything: "0.3 of ".
@@ -34,7 +34,7 @@ using Labels = std::vector<std::string>;
 std::string describe_inputs(const std::string& name, const std::vector<std::string>& inputs,
                             const Labels& labels = {});
 /// The same as a step, out of the recipes of the inputs.
-RecipeStep step_of_inputs(const std::string& name, const std::vector<Recipe>& inputs,
+PipelineStep step_of_inputs(const std::string& name, const std::vector<PipelineDescription>& inputs,
                           const Labels& labels = {});
 
 /// An input as the transform sees it: its iterators are counted where every step is. Those of a

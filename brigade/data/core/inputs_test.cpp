@@ -7,35 +7,35 @@
 namespace brigade::data::internal {
 namespace {
 
-const Sharing kFiles{.files = 8, .list = 5, .has_hint = true};
-const Sharing kFewFiles{.files = 3, .list = 6, .counted_by = "take(1)"};
+const ShardingInfo kFiles{.files = 8, .list = 5, .has_hint = true};
+const ShardingInfo kFewFiles{.files = 3, .list = 6, .counted_by = "take(1)"};
 
 TEST(Inputs, JoinedOnesAreSharedOutByWhatAllHave) {
-  const Sharing both = sharing_of_joined({kFiles, kFewFiles});
+  const ShardingInfo both = sharding_of_joined({kFiles, kFewFiles});
   EXPECT_EQ(both.files, 3);
-  EXPECT_NE(both.list, sharing_of_joined({kFewFiles, kFiles}).list);
+  EXPECT_NE(both.list, sharding_of_joined({kFewFiles, kFiles}).list);
   EXPECT_FALSE(both.has_hint);
   EXPECT_EQ(both.counted_by, "take(1)");
-  EXPECT_TRUE(sharing_of_joined({kFiles, kFiles}).has_hint);
-  EXPECT_EQ(sharing_of_joined({kFiles, Sharing()}).files, 0);
-  EXPECT_EQ(sharing_of_joined({kFiles, Sharing()}).list, 0U);
+  EXPECT_TRUE(sharding_of_joined({kFiles, kFiles}).has_hint);
+  EXPECT_EQ(sharding_of_joined({kFiles, ShardingInfo()}).files, 0);
+  EXPECT_EQ(sharding_of_joined({kFiles, ShardingInfo()}).list, 0U);
 }
 
 TEST(Inputs, AlignedOnesAreNotSharedOutByFiles) {
-  EXPECT_EQ(sharing_of_aligned({kFiles, kFiles}).files, 0);
-  EXPECT_TRUE(sharing_of_aligned({kFiles, kFiles}).has_hint);
+  EXPECT_EQ(sharding_of_aligned({kFiles, kFiles}).files, 0);
+  EXPECT_TRUE(sharding_of_aligned({kFiles, kFiles}).has_hint);
 }
 
 TEST(Inputs, AShardThatNotAllHaveIsLeftOut) {
   const Shard by_files{.by = ShardBy::kFiles, .count = 4, .index = 1};
   const Shard by_hint{.by = ShardBy::kHint, .count = 4, .index = 1};
-  const auto given = [](const Shard& shard, const Sharing& sharing) {
-    return options_of_joined({.shard = shard}, sharing, 1).shard;
+  const auto given = [](const Shard& shard, const ShardingInfo& sharding) {
+    return options_of_joined({.shard = shard}, sharding, 1).shard;
   };
   EXPECT_EQ(given(by_files, kFewFiles), by_files);
   EXPECT_EQ(given(by_hint, kFewFiles), Shard());
   EXPECT_EQ(given(by_hint, kFiles), by_hint);
-  EXPECT_EQ(given(by_files, Sharing{.has_hint = true}), Shard());
+  EXPECT_EQ(given(by_files, ShardingInfo{.has_hint = true}), Shard());
 }
 
 TEST(Inputs, EachHasASeedOfItsOwn) {
@@ -55,9 +55,9 @@ TEST(Inputs, OneThatIsRelaxedRelaxesAll) {
 }
 
 TEST(Inputs, StepsOfThemLeaveOutTheSameParts) {
-  const Recipe one{{"range(3)"}, {"batch(2)", "batch"}};
-  const Recipe other{{"range(4)"}};
-  const RecipeStep step = step_of_inputs("mix", {one, other}, {"0.5 of ", "1 of "});
+  const PipelineDescription one{{"range(3)"}, {"batch(2)", "batch"}};
+  const PipelineDescription other{{"range(4)"}};
+  const PipelineStep step = step_of_inputs("mix", {one, other}, {"0.5 of ", "1 of "});
   EXPECT_EQ(step.text, "mix(0.5 of range(3) | batch(2), 1 of range(4))");
   EXPECT_EQ(step.fixed, "mix(0.5 of range(3) | batch, 1 of range(4))");
 }

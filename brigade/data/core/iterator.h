@@ -58,13 +58,13 @@ class Iterator {
   /// kCancelled, without passing any, once `IteratorOptions::cancel` is cancelled, also by another
   /// thread while this call waits.
   std::optional<T> next() {
-    if (is_cancelled()) std::rethrow_exception(cancelled_walk());
+    if (is_cancelled()) std::rethrow_exception(cancelled_error());
     check_begun();
     try {
       return base_->next();
     } catch (...) {
       // Elements that were read on the way may be lost with the call.
-      is_interrupted_ |= is_cancelled() && !base_->keeps_place_when_cancelled();
+      is_interrupted_ |= is_cancelled() && !base_->keeps_position_when_cancelled();
       throw;
     }
   }
@@ -78,7 +78,7 @@ class Iterator {
         "Iterator::save: a call of next was cancelled midway, and elements may be lost with "
         "it; save before, or put prefetch last");
     check_begun();
-    return iterator_state(options_, node_->recipe(), base_->save());
+    return iterator_state(options_, node_->pipeline(), base_->save());
   }
 
   /// What each step did since the walk began, sources first: all steps if `IteratorOptions::stages`
@@ -89,8 +89,8 @@ class Iterator {
   /// that a resumed job repeats nothing and misses nothing. Throws kInvalidArgument, naming the
   /// first step that differs, and leaves this iterator where it was, if the state was saved from a
   /// dataset with another recipe, or in another shard; `check` lets a job go on with other lengths.
-  void restore(const io::StateTree& state, RecipeCheck check = RecipeCheck::kSame) {
-    check_recipe_of_state(state, node_->recipe(), check);
+  void restore(const io::StateTree& state, PipelineMatch check = PipelineMatch::kExact) {
+    check_pipeline_of_state(state, node_->pipeline(), check);
     const IteratorOptions saved = options_of_state(state);
     check_same_shard(saved.shard, options_.shard);
     IteratorOptions options = options_;

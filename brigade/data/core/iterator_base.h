@@ -6,9 +6,9 @@
 
 #include "brigade/concurrency/cancel_token.h"
 #include "brigade/concurrency/linked_token.h"
-#include "brigade/data/core/error_place.h"
+#include "brigade/data/core/error_context.h"
 #include "brigade/data/core/order.h"
-#include "brigade/data/core/sharing.h"
+#include "brigade/data/core/sharding.h"
 #include "brigade/io/state_tree.h"
 
 namespace brigade::data {
@@ -64,7 +64,7 @@ class IteratorBase {
   virtual void restore(const io::StateTree& state) = 0;
   /// Whether a `next()` that ended because the token was cancelled has passed nothing, so that
   /// `save()` still is the position behind the last element returned.
-  virtual bool keeps_place_when_cancelled() const { return false; }
+  virtual bool keeps_position_when_cancelled() const { return false; }
 };
 
 template <class T>

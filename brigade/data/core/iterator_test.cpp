@@ -4,7 +4,7 @@
 
 #include "brigade/data/core/source.h"
 #include "brigade/data/testing/dataset_contract.h"
-#include "brigade/data/testing/fragile.h"
+#include "brigade/data/testing/failing_sources.h"
 
 namespace brigade::data {
 namespace {
@@ -92,7 +92,7 @@ TEST(Iterator, SavesNoPositionThatMayHaveLostElements) {
 
 TEST(Iterator, SkippingTakesNoCancelledCallForAnElement) {
   const concurrency::CancelToken token;
-  const CancelledSource source(10, token);
+  const CancellableSource source(10, token);
   const auto dataset = source.dataset();
   const auto walks = [&](const IteratorOptions& options) {
     const auto length = [](std::int64_t) { return 1; };
@@ -118,7 +118,7 @@ TEST(Iterator, SkippingTakesNoCancelledCallForAnElement) {
 
 TEST(Iterator, RestoresNoPositionOnceItIsCancelled) {
   const concurrency::CancelToken token;
-  const auto dataset = CancelledSource(10, token).dataset().prefetch(2);
+  const auto dataset = CancellableSource(10, token).dataset().prefetch(2);
   auto iterator = dataset.iterator({.cancel = token});
   const io::StateTree start = iterator.save();
   for (int i = 0; i < 5; ++i) iterator.next();

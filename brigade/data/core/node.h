@@ -8,8 +8,8 @@
 #include "brigade/data/core/iterator_base.h"
 #include "brigade/data/runtime/measured.h"
 #include "brigade/data/core/order.h"
-#include "brigade/data/core/recipe.h"
-#include "brigade/data/core/sharing.h"
+#include "brigade/data/core/pipeline_description.h"
+#include "brigade/data/core/sharding.h"
 
 namespace brigade::data {
 
@@ -28,12 +28,12 @@ class Node {
   /// The chain of steps up to this one, for messages: "fashion_mnist(train) | shuffle(1000)".
   virtual std::string describe() const = 0;
   /// The same for comparing. Override it where `describe` prints what may differ between machines.
-  virtual Recipe recipe() const { return {describe()}; }
+  virtual PipelineDescription pipeline() const { return {describe()}; }
   /// How many transforms stand between the source (0) and here. Gives each its own random stream.
   virtual std::uint64_t depth() const = 0;
   /// Whether and how several walks can share the elements out. The answer says that iterators obey
   /// `IteratorOptions::shard`: sources of files do, everything else passes it on to its input.
-  virtual Sharing sharing() const { return {}; }
+  virtual ShardingInfo sharding() const { return {}; }
   /// Whether a walk with these options may give the elements in another order each time.
   virtual Order order(const IteratorOptions& /*options*/) const { return Order::kInOrder; }
 };
@@ -56,9 +56,9 @@ class InputNode final : public Node<T> {
   }
   std::int64_t cardinality() const override { return node_->cardinality(); }
   std::string describe() const override { return node_->describe(); }
-  Recipe recipe() const override { return node_->recipe(); }
+  PipelineDescription pipeline() const override { return node_->pipeline(); }
   std::uint64_t depth() const override { return node_->depth(); }
-  Sharing sharing() const override { return node_->sharing(); }
+  ShardingInfo sharding() const override { return node_->sharding(); }
   Order order(const IteratorOptions& options) const override {
     return node_->order(for_input(options));
   }
@@ -81,7 +81,7 @@ class TransformNode : public Node<Out> {
  public:
   TransformNode(NodePtr<In> input, std::string name)
       : TransformNode(std::move(input), name, name) {}
-  /// `fixed` is the part of the name that a job never changes (`RecipeStep`).
+  /// `fixed` is the part of the name that a job never changes (`PipelineStep`).
   TransformNode(NodePtr<In> input, std::string name, std::string fixed)
       : input_(std::move(input)),
         name_(std::move(name)),
@@ -89,13 +89,13 @@ class TransformNode : public Node<Out> {
         in_order_(input_, internal::InputNode<In>::Need::kSameOrder),
         in_any_order_(input_, internal::InputNode<In>::Need::kAnyOrder) {}
   std::string describe() const override { return input_->describe() + " | " + name_; }
-  Recipe recipe() const override {
-    Recipe recipe = input_->recipe();
-    recipe.emplace_back(name_, fixed_);
-    return recipe;
+  PipelineDescription pipeline() const override {
+    PipelineDescription pipeline = input_->pipeline();
+    pipeline.emplace_back(name_, fixed_);
+    return pipeline;
   }
   std::uint64_t depth() const override { return input_->depth() + 1; }
-  Sharing sharing() const override { return input_->sharing(); }
+  ShardingInfo sharding() const override { return input_->sharding(); }
   Order order(const IteratorOptions& options) const override { return input_->order(options); }
 
  protected:
@@ -105,10 +105,10 @@ class TransformNode : public Node<Out> {
   /// it: its iterators may relax the order.
   const Node<In>& input_in_any_order() const { return in_any_order_; }
   /// The answer of a transform that counts, and so does something else to shards than to the whole.
-  Sharing sharing_of_counter() const {
-    Sharing sharing = input_->sharing();
-    if (sharing.counted_by.empty()) sharing.counted_by = name_;
-    return sharing;
+  ShardingInfo sharding_of_counter() const {
+    ShardingInfo sharding = input_->sharding();
+    if (sharding.counted_by.empty()) sharding.counted_by = name_;
+    return sharding;
   }
 
  private:

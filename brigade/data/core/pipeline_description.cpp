@@ -1,4 +1,4 @@
-#include "brigade/data/core/recipe.h"
+#include "brigade/data/core/pipeline_description.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -28,29 +28,29 @@ std::string in_ascii(std::string_view text) {
 }
 
 /// As it comes back from a state.
-Recipe as_saved(const Recipe& recipe) {
-  Recipe saved;
-  for (const RecipeStep& step : recipe)
+PipelineDescription as_saved(const PipelineDescription& pipeline) {
+  PipelineDescription saved;
+  for (const PipelineStep& step : pipeline)
     saved.emplace_back(in_ascii(step.text), in_ascii(step.fixed));
   return saved;
 }
 
-bool has_same_fixed_parts(const Recipe& a, const Recipe& b) {
+bool has_same_fixed_parts(const PipelineDescription& a, const PipelineDescription& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](const RecipeStep& x, const RecipeStep& y) { return x.fixed == y.fixed; });
+                    [](const PipelineStep& x, const PipelineStep& y) { return x.fixed == y.fixed; });
 }
 
 }  // namespace
 
-std::string describe(const Recipe& recipe) {
+std::string describe(const PipelineDescription& pipeline) {
   std::vector<std::string> texts;
-  for (const RecipeStep& step : recipe) texts.push_back(step.text);
+  for (const PipelineStep& step : pipeline) texts.push_back(step.text);
   return base::join(texts, " | ");
 }
 
-io::StateTree save_recipe(const Recipe& recipe) {
+io::StateTree save_pipeline_description(const PipelineDescription& pipeline) {
   io::StateTree state = io::StateTree::list();
-  for (const RecipeStep& step : as_saved(recipe)) {
+  for (const PipelineStep& step : as_saved(pipeline)) {
     if (step.fixed == step.text) {
       state.push_back(step.text);
     } else {
@@ -60,20 +60,20 @@ io::StateTree save_recipe(const Recipe& recipe) {
   return state;
 }
 
-Recipe load_recipe(const io::StateTree& state) {
-  Recipe recipe;
+PipelineDescription load_pipeline_description(const io::StateTree& state) {
+  PipelineDescription pipeline;
   for (const io::StateTree& step : state.as_list()) {
     if (step.kind() == io::StateKind::kString) {
-      recipe.emplace_back(step.as_string());
+      pipeline.emplace_back(step.as_string());
     } else {
-      recipe.emplace_back(step.as_string(0), step.as_string(1));
+      pipeline.emplace_back(step.as_string(0), step.as_string(1));
     }
   }
-  return recipe;
+  return pipeline;
 }
 
-std::string difference(const Recipe& there, const Recipe& own) {
-  const Recipe here = as_saved(own);
+std::string difference(const PipelineDescription& there, const PipelineDescription& own) {
+  const PipelineDescription here = as_saved(own);
   for (std::size_t i = 0; i < std::max(there.size(), here.size()); ++i) {
     if (i >= here.size()) return str_cat("step ", i + 1, ", ", there[i].text, ", is missing here");
     if (i >= there.size()) return str_cat("step ", i + 1, ", ", here[i].text, ", was not there");
@@ -83,12 +83,12 @@ std::string difference(const Recipe& there, const Recipe& own) {
   return "";
 }
 
-void check_same_recipe(const Recipe& saved, const Recipe& own, RecipeCheck check) {
+void check_same_pipeline(const PipelineDescription& saved, const PipelineDescription& own, PipelineMatch check) {
   const std::string different = difference(saved, own);
   if (different.empty()) return;
   const std::string both = str_cat("The position was saved in ", describe(saved),
                                    ", and this pipeline is ", describe(own), ": ", different);
-  if (check == RecipeCheck::kOtherLengths && has_same_fixed_parts(saved, as_saved(own))) {
+  if (check == PipelineMatch::kIgnoreLengths && has_same_fixed_parts(saved, as_saved(own))) {
     base::log_warning(str_cat(both, ". It goes on behind the last element it had."));
     return;
   }

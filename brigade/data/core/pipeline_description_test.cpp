@@ -1,4 +1,4 @@
-#include "brigade/data/core/recipe.h"
+#include "brigade/data/core/pipeline_description.h"
 
 #include <gtest/gtest.h>
 
@@ -46,7 +46,7 @@ void expect_accepted(const Dataset<T>& saved, const Dataset<T>& other) {
   EXPECT_EQ(rest_of(into), rest_of(from));
 }
 
-TEST(Recipe, AChangedParameterOfAnyTransformIsRefused) {
+TEST(PipelineDescription, AChangedParameterOfAnyTransformIsRefused) {
   const auto data = range(20);
   expect_refused(data, range(21), "step 1 is range(20) there and range(21) here");
   expect_refused(data.batch(3), data.batch(4), "step 2 is batch(3) there and batch(4) here");
@@ -72,14 +72,14 @@ TEST(Recipe, AChangedParameterOfAnyTransformIsRefused) {
   expect_refused(files({"a/1", "a/2"}), files({"a/2", "a/1"}), "from_files");
 }
 
-TEST(Recipe, TheFirstOfSeveralStepsThatDifferIsNamedAndBothRecipesShown) {
+TEST(PipelineDescription, TheFirstOfSeveralStepsThatDifferIsNamedAndBothRecipesShown) {
   expect_refused(range(20).shuffle(4).batch(3).take(2), range(20).shuffle(4).batch(5).take(1),
                  "The position was saved in range(20) | shuffle(4) | batch(3) | take(2), and this "
                  "pipeline is range(20) | shuffle(4) | batch(5) | take(1): step 3 is batch(3) "
                  "there and batch(5) here");
 }
 
-TEST(Recipe, WhatDoesNotDecideElementsMayChange) {
+TEST(PipelineDescription, WhatDoesNotDecideElementsMayChange) {
   const auto data = range(20).shuffle(4);
   expect_accepted(data.prefetch(1), data.prefetch(7));
   expect_accepted(data.prefetch(3), data.prefetch(kAutotune));
@@ -88,7 +88,7 @@ TEST(Recipe, WhatDoesNotDecideElementsMayChange) {
   expect_accepted(files({"here/a/1", "here/b/1"}), files({"/there/below/a/1", "/there/below/b/1"}));
 }
 
-TEST(Recipe, StatesThatHaveNoneGoOnLoading) {
+TEST(PipelineDescription, StatesThatHaveNoneGoOnLoading) {
   auto from = range(20).batch(3).iterator();
   from.next();
   io::StateTree::Dict older = from.save().as_dict();
@@ -98,12 +98,12 @@ TEST(Recipe, StatesThatHaveNoneGoOnLoading) {
   EXPECT_EQ(into.next(), (Numbers{3, 4, 5}));
 }
 
-TEST(Recipe, OtherLengthsMayBeAllowedAndAreSaid) {
+TEST(PipelineDescription, OtherLengthsMayBeAllowedAndAreSaid) {
   auto from = range(20).repeat(1).batch(4).take(3).iterator();
   from.next();
   const io::StateTree state = from.save();
   auto longer = range(20).repeat(2).batch(2).take(5).iterator();
-  const auto warnings = warnings_of([&] { longer.restore(state, RecipeCheck::kOtherLengths); });
+  const auto warnings = warnings_of([&] { longer.restore(state, PipelineMatch::kIgnoreLengths); });
   ASSERT_EQ(warnings.size(), 1U);
   EXPECT_NE(warnings[0].find("step 2 is repeat(1) there and repeat(2) here"), std::string::npos);
   EXPECT_EQ(rest_of(longer), (std::vector<Numbers>{{4, 5}, {6, 7}, {8, 9}, {10, 11}}));
@@ -111,18 +111,18 @@ TEST(Recipe, OtherLengthsMayBeAllowedAndAreSaid) {
        {range(21).repeat(1).batch(4).take(3), range(20).repeat(1).batch(4),
         range(20).repeat(1).batch(4, {.remainder = Remainder::kDrop}).take(3)}) {
     auto into = other.iterator();
-    expect_invalid_argument([&] { into.restore(state, RecipeCheck::kOtherLengths); }, "step ");
+    expect_invalid_argument([&] { into.restore(state, PipelineMatch::kIgnoreLengths); }, "step ");
   }
 }
 
-TEST(Recipe, NamesOfAnyBytesCanBeSaved) {
+TEST(PipelineDescription, NamesOfAnyBytesCanBeSaved) {
   const auto data = range(5).map(same, {.name = "d\xe9"
                                                 "coder"});
   expect_accepted(data, data);
-  EXPECT_EQ(save_recipe(data.node()->recipe()).as_string(1), "d\\xe9coder");
+  EXPECT_EQ(save_pipeline_description(data.node()->pipeline()).as_string(1), "d\\xe9coder");
 }
 
-TEST(Recipe, IsCheckedBeforeAnythingElse) {
+TEST(PipelineDescription, IsCheckedBeforeAnythingElse) {
   auto from = range(20).batch(3).iterator({.shard = {.count = 2, .index = 1}});
   expect_invalid_argument([&] { range(20).batch(4).iterator().restore(from.save()); }, "step 2");
 }

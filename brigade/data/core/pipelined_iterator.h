@@ -12,14 +12,14 @@
 
 #include "brigade/concurrency/linked_token.h"
 #include "brigade/concurrency/mutex.h"
-#include "brigade/data/core/cancel_look.h"
+#include "brigade/data/core/cancel_poller.h"
 #include "brigade/data/runtime/chunk_sizer.h"
 #include "brigade/data/core/iterator_base.h"
-#include "brigade/data/core/noted_places.h"
+#include "brigade/data/core/consumer_position.h"
 #include "brigade/data/core/reorder_buffer.h"
-#include "brigade/data/core/outcome.h"
+#include "brigade/data/core/element_result.h"
 #include "brigade/data/core/pipeline_options.h"
-#include "brigade/data/core/places.h"
+#include "brigade/data/core/index_set.h"
 #include "brigade/data/runtime/tuned_stage.h"
 #include "brigade/data/runtime/worker_meter.h"
 #include "brigade/data/runtime/workers.h"
@@ -64,26 +64,26 @@ class PipelinedIterator final : public IteratorBase<Out> {
 
   std::optional<Out> next() override {
     if (taken_ == current_.results.size() && !take_chunk()) return std::nullopt;
-    Outcome<Out>& outcome = current_.results[taken_];
-    if (outcome.error) throw_if_cancelled();  // it may have failed for that alone
+    ElementResult<Out>& result = current_.results[taken_];
+    if (result.error) throw_if_cancelled();  // it may have failed for that alone
     ++taken_;
-    return std::move(outcome).take();
+    return std::move(result).take();
   }
   std::uint64_t skip(std::uint64_t count) override {
     // A few elements that are under way go by faster than the workers start anew.
-    if (workers_ && count <= kElementsPerNote) {
+    if (workers_ && count <= kElementsPerSnapshot) {
       return IteratorBase<Out>::skip(count);
     }
     finish_chunk();
-    return go_on_from_note(count);
+    return resume_from_snapshot(count);
   }
-  bool keeps_place_when_cancelled() const override { return true; }
+  bool keeps_position_when_cancelled() const override { return true; }
   io::StateTree save() const override {
     return places_.save(options_.name, current_.place, current_.place + taken_);
   }
   void restore(const io::StateTree& state) override {
     places_.load(options_.name, state);
-    go_on_from_note(0);
+    resume_from_snapshot(0);
   }
 
  private:
@@ -92,21 +92,21 @@ class PipelinedIterator final : public IteratorBase<Out> {
   /// What one worker made at one go, on its way to the consumer: results of successive places.
   struct Chunk {
     std::uint64_t place = 0;  // of the first result
-    std::vector<Outcome<Out>> results{};
-    std::optional<io::StateTree> note{};  // the input's state at note_place
-    std::uint64_t note_place = 0;
+    std::vector<ElementResult<Out>> results{};
+    std::optional<io::StateTree> note{};  // the input's state at snapshot_index
+    std::uint64_t snapshot_index = 0;
   };
   struct Pulled {
     std::uint64_t number;  // of the chunk
     std::uint64_t place;   // of its first element
-    std::vector<Outcome<In>> elements;
+    std::vector<ElementResult<In>> elements;
   };
   /// Small enough that a restore repeats little, large enough that notes cost next to nothing.
-  static constexpr std::uint64_t kElementsPerNote = 16;
+  static constexpr std::uint64_t kElementsPerSnapshot = 16;
 
   void throw_if_cancelled() const {
     if (options_.cancel && options_.cancel->is_cancelled()) {
-      std::rethrow_exception(cancelled_walk());
+      std::rethrow_exception(cancelled_error());
     }
   }
 
@@ -119,8 +119,8 @@ class PipelinedIterator final : public IteratorBase<Out> {
                                                              .counters = stage_.counters()});
     chunks_ = std::vector<Chunk>(gate_->slots());
     head_ = 0;
-    pulled_place_ = places_.note_place();
-    next_note_ = pulled_place_;
+    pulled_place_ = places_.snapshot_index();
+    next_snapshot_ = pulled_place_;
     passed_before_ = places_.delivered();
     workers_ = std::make_unique<Workers>(options_.name, [this](const Workers& workers,
                                                                std::size_t number) {
@@ -167,7 +167,7 @@ class PipelinedIterator final : public IteratorBase<Out> {
     }
     current_ = std::exchange(chunk_at(*number), Chunk());
     gate_->release(*number);
-    if (current_.note) places_.add_note(current_.note_place, std::move(*current_.note));
+    if (current_.note) places_.add_snapshot(current_.snapshot_index, std::move(*current_.note));
     stage_.count_chunk(current_.results);
     return true;
   }
@@ -185,7 +185,7 @@ class PipelinedIterator final : public IteratorBase<Out> {
       Chunk& chunk = chunk_at(pulled->number);
       chunk.place = pulled->place;
       chunk.results.reserve(pulled->elements.size());
-      for (Outcome<In>& element : pulled->elements) {
+      for (ElementResult<In>& element : pulled->elements) {
         chunk.results.push_back(result_of(std::move(element), pulled->place++));
       }
       // Before publishing, which may wait for the gate's lock: that is no cost of the elements.
@@ -203,36 +203,36 @@ class PipelinedIterator final : public IteratorBase<Out> {
     sizer.start(now);
     meter.begin_chunk(now);
     const bool is_repeatable = options_.input_order == Order::kInOrder;
-    if (is_repeatable && pulled_place_ >= next_note_) {
-      note_input(*number);
-      next_note_ = pulled_place_ + kElementsPerNote;
+    if (is_repeatable && pulled_place_ >= next_snapshot_) {
+      snapshot_input(*number);
+      next_snapshot_ = pulled_place_ + kElementsPerSnapshot;
     }
     const std::uint64_t room = passed_before_.next_begin(pulled_place_) - pulled_place_;
     while (pulled.elements.size() < sizer.size() && pulled.elements.size() < room) {
-      Outcome<In> element = outcome_of_next(*input_);
+      ElementResult<In> element = result_of_next(*input_);
       if (element.is_end()) break;
       pulled.elements.push_back(std::move(element));
     }
     meter.end_pull();
     pulled_place_ += pulled.elements.size();
-    if (!is_repeatable) note_input(*number);  // behind the element: never read it again
+    if (!is_repeatable) snapshot_input(*number);  // behind the element: never read it again
     if (!pulled.elements.empty()) return pulled;
     gate_->end(*number);
     return std::nullopt;
   }
-  void note_input(std::uint64_t number) {
+  void snapshot_input(std::uint64_t number) {
     chunk_at(number).note = input_->save();
-    chunk_at(number).note_place = pulled_place_;
+    chunk_at(number).snapshot_index = pulled_place_;
   }
   /// Passes what was delivered before this start; returns where the input stands then.
   std::uint64_t pass_delivered() {
     const std::uint64_t end = passed_before_.end_of_run(pulled_place_);
     if (end != pulled_place_) {
-      pulled_place_ += internal::skip_and_look(*input_, end - pulled_place_, options_.cancel);
+      pulled_place_ += internal::cancellable_skip(*input_, end - pulled_place_, options_.cancel);
     }
     return pulled_place_;
   }
-  Outcome<Out> result_of(Outcome<In> element, std::uint64_t place) const {
+  ElementResult<Out> result_of(ElementResult<In> element, std::uint64_t place) const {
     if (element.error) return {std::nullopt, std::move(element.error)};
     try {
       return {work_(std::move(*element.element), place), nullptr};
@@ -243,14 +243,14 @@ class PipelinedIterator final : public IteratorBase<Out> {
 
   /// Stops, goes back to the note, and on from it to behind the next `count` elements that are not
   /// delivered; returns how many there were.
-  std::uint64_t go_on_from_note(std::uint64_t count) {
+  std::uint64_t resume_from_snapshot(std::uint64_t count) {
     stop();
     has_ended_ = false;
     input_->restore(places_.note());
     const std::uint64_t passed = places_.pass(count, [this](std::uint64_t distance) {
-      return internal::skip_and_look(*input_, distance, options_.cancel);
+      return internal::cancellable_skip(*input_, distance, options_.cancel);
     });
-    places_.set_note(input_->save());
+    places_.set_snapshot(input_->save());
     return passed;
   }
   Chunk& chunk_at(std::uint64_t number) { return chunks_[number % chunks_.size()]; }
@@ -262,16 +262,16 @@ class PipelinedIterator final : public IteratorBase<Out> {
   const PipelineOptions options_;
   const std::size_t max_chunk_;
   TunedStage stage_;
-  NotedPlaces places_;  // without those of current_
+  ConsumerPosition places_;  // without those of current_
   Chunk current_;
   std::size_t taken_ = 0;   // of current_
   std::uint64_t head_ = 0;  // the number of the chunk that comes after current_, if in order
   bool has_ended_ = false;
   std::vector<Chunk> chunks_;  // a ring; gate_ says whose turn it is at each
-  PlaceSet passed_before_;     // delivered before the workers started
+  IndexSet passed_before_;     // delivered before the workers started
   concurrency::Mutex pull_mutex_;
-  std::uint64_t pulled_place_ = 0;  // under pull_mutex_ while workers run, like next_note_
-  std::uint64_t next_note_ = 0;
+  std::uint64_t pulled_place_ = 0;  // under pull_mutex_ while workers run, like next_snapshot_
+  std::uint64_t next_snapshot_ = 0;
   std::unique_ptr<ReorderBuffer> gate_;
   std::unique_ptr<Workers> workers_;  // last: joined before anything it uses goes
 };

@@ -1,4 +1,4 @@
-#include "brigade/data/core/pipeline.h"
+#include "brigade/data/core/pipelined_iterator.h"
 
 #include <gtest/gtest.h>
 

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::string_view kTransform = "transform";
 constexpr std::string_view kInput = "input";
-constexpr std::string_view kRecipe = "recipe";
+constexpr std::string_view kPipeline = "recipe";
 constexpr std::string_view kShard = "shard";
 
 }  // namespace
@@ -47,12 +47,12 @@ bool has_position_input(const io::StateTree& state) {
   return state.has(kInput);
 }
 
-io::StateTree iterator_state(const IteratorOptions& options, const Recipe& recipe,
+io::StateTree iterator_state(const IteratorOptions& options, const PipelineDescription& pipeline,
                              io::StateTree position) {
   io::StateTree state;
   state["seed"] = options.seed;
   state["epoch"] = options.epoch;
-  state[kRecipe] = save_recipe(recipe);
+  state[kPipeline] = save_pipeline_description(pipeline);
   state["position"] = std::move(position);
   if (options.shard.count == 1) return state;
   state[kShard]["by"] = options.shard.by == ShardBy::kFiles ? "files" : "hint";
@@ -71,8 +71,8 @@ IteratorOptions options_of_state(const io::StateTree& state) {
   return options;
 }
 
-void check_recipe_of_state(const io::StateTree& state, const Recipe& own, RecipeCheck check) {
-  if (state.has(kRecipe)) check_same_recipe(load_recipe(state.at(kRecipe)), own, check);
+void check_pipeline_of_state(const io::StateTree& state, const PipelineDescription& own, PipelineMatch check) {
+  if (state.has(kPipeline)) check_same_pipeline(load_pipeline_description(state.at(kPipeline)), own, check);
 }
 
 void check_same_shard(const Shard& saved, const Shard& own) {

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "brigade/data/core/node.h"
-#include "brigade/data/core/recipe.h"
+#include "brigade/data/core/pipeline_description.h"
 #include "brigade/io/state_tree.h"
 
 namespace brigade::data {
@@ -36,12 +36,12 @@ bool has_position_input(const io::StateTree& state);
 
 /// What `Iterator::save` returns: the options of the epoch under way, the recipe of the dataset,
 /// and the position in it.
-io::StateTree iterator_state(const IteratorOptions& options, const Recipe& recipe,
+io::StateTree iterator_state(const IteratorOptions& options, const PipelineDescription& pipeline,
                              io::StateTree position);
 IteratorOptions options_of_state(const io::StateTree& state);
 /// Throws kInvalidArgument, naming the first step that differs, unless the state was saved in a
 /// dataset of this recipe. States of versions that saved none pass.
-void check_recipe_of_state(const io::StateTree& state, const Recipe& own, RecipeCheck check);
+void check_pipeline_of_state(const io::StateTree& state, const PipelineDescription& own, PipelineMatch check);
 /// Throws kInvalidArgument unless a position saved in `saved` may be gone on from in `own`.
 void check_same_shard(const Shard& saved, const Shard& own);
 const io::StateTree& position_of_state(const io::StateTree& state);

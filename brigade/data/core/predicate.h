@@ -17,13 +17,13 @@ struct Predicate {
   std::string where;
   std::uint64_t epoch;
 
-  /// The element at `place`, counted from the start of the epoch.
+  /// The element at `index`, counted from the start of the epoch.
   template <class T>
-  bool operator()(const T& element, std::uint64_t place) const {
+  bool operator()(const T& element, std::uint64_t index) const {
     try {
       return (*function)(element);
     } catch (...) {
-      rethrow_at_element(where, epoch, place);
+      rethrow_at_element(where, epoch, index);
     }
   }
 };

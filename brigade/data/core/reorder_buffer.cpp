@@ -17,7 +17,7 @@ ReorderBuffer::ReorderBuffer(ReorderBufferOptions options)
       capacity_(options.capacity),
       ring_(slots_, Slot::kFree) {
   if (!options.cancel) return;
-  on_cancel_ = options.cancel->on_cancel([this] { fail(cancelled_walk()); });
+  on_cancel_ = options.cancel->on_cancel([this] { fail(cancelled_error()); });
 }
 
 std::optional<std::uint64_t> ReorderBuffer::claim() {

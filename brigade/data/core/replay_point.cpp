@@ -1,4 +1,4 @@
-#include "brigade/data/core/input_place.h"
+#include "brigade/data/core/replay_point.h"
 
 #include <memory>
 
@@ -7,21 +7,21 @@
 
 namespace brigade::data::internal {
 
-io::StateTree save_place(const InputPlace& place) {
+io::StateTree save_replay_point(const ReplayPoint& point) {
   io::StateTree state;
-  state["note"] = place.note->place;
-  state["place"] = place.place;
-  state["input"] = place.note->state;
+  state["note"] = point.snapshot->index;
+  state["place"] = point.index;
+  state["input"] = point.snapshot->state;
   return state;
 }
 
-InputPlace load_place(const io::StateTree& state) {
-  const std::uint64_t note = state.as_uint64("note");
-  const std::uint64_t place = state.as_uint64("place");
-  check_argument(note <= place,
-                 base::str_cat("A saved position is broken: it lies at element ", place,
-                               ", before element ", note, ", from which it is told"));
-  return {std::make_shared<const InputNote>(InputNote{note, state.at("input")}), place};
+ReplayPoint load_replay_point(const io::StateTree& state) {
+  const std::uint64_t snapshot = state.as_uint64("note");
+  const std::uint64_t index = state.as_uint64("place");
+  check_argument(snapshot <= index,
+                 base::str_cat("A saved position is broken: it lies at element ", index,
+                               ", before element ", snapshot, ", from which it is told"));
+  return {std::make_shared<const InputSnapshot>(InputSnapshot{snapshot, state.at("input")}), index};
 }
 
 }  // namespace brigade::data::internal

@@ -1,13 +1,13 @@
-#include "brigade/data/core/noted_input.h"
+#include "brigade/data/core/replayable_input.h"
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 
 namespace brigade::data::internal {
 
-void throw_noted_input_too_short(std::uint64_t place) {
+void throw_replay_past_end(std::uint64_t index) {
   throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat("The saved position lies behind element ", place,
+              base::str_cat("The saved position lies behind element ", index,
                             " of an input that now has fewer: was it saved from other data?"));
 }
 

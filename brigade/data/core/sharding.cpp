@@ -1,4 +1,4 @@
-#include "brigade/data/core/sharing.h"
+#include "brigade/data/core/sharding.h"
 
 #include "brigade/base/error.h"
 #include "brigade/base/random.h"

@@ -32,7 +32,7 @@ std::string describe(const Shard& shard);
 std::uint64_t key_in_shard(std::uint64_t key, const Shard& shard);
 
 /// What a dataset says to somebody who would share it out.
-struct Sharing {
+struct ShardingInfo {
   std::int64_t files = 0;    ///< at its source; 0: the source is not made of files
   std::uint64_t list = 0;    ///< a hash of the files' names and order, below their common folder
   bool has_hint = false;     ///< `shard_hint` is one of its transforms

@@ -1,4 +1,4 @@
-#include "brigade/data/core/sharing.h"
+#include "brigade/data/core/sharding.h"
 
 #include <gtest/gtest.h>
 
@@ -23,33 +23,33 @@ IteratorOptions half(std::int64_t index, ShardBy by = ShardBy::kFiles) {
   return {.shard = {.by = by, .count = 2, .index = index}};
 }
 
-TEST(Sharing, IsWhatTheSourceSays) {
-  EXPECT_EQ(range(4).shuffle(2).batch(2).sharing().files, 0);
-  const Sharing sharing = two_files_of_ten()
+TEST(ShardingInfo, IsWhatTheSourceSays) {
+  EXPECT_EQ(range(4).shuffle(2).batch(2).sharding().files, 0);
+  const ShardingInfo sharding = two_files_of_ten()
                               .shuffle(3)
                               .map([](std::int64_t x) { return x; })
                               .repeat(2)
                               .batch(2)
                               .prefetch(1)
-                              .sharing();
-  EXPECT_EQ(sharing.files, 2);
-  EXPECT_EQ(sharing.counted_by, "");
-  EXPECT_FALSE(sharing.has_hint);
+                              .sharding();
+  EXPECT_EQ(sharding.files, 2);
+  EXPECT_EQ(sharding.counted_by, "");
+  EXPECT_FALSE(sharding.has_hint);
 }
 
-TEST(Sharing, NamesTheFirstTransformThatCountsForItself) {
+TEST(ShardingInfo, NamesTheFirstTransformThatCountsForItself) {
   const auto files = two_files_of_ten();
-  EXPECT_EQ(files.take(3).skip(1).sharing().counted_by, "take(3)");
-  EXPECT_EQ(files.skip(1).batch(2).sharing().counted_by, "skip(1)");
-  EXPECT_EQ(files.repeat().batch(2).sharing().counted_by, "repeat()");
-  EXPECT_EQ(files.batch(2, {.remainder = Remainder::kDrop}).sharing().counted_by,
+  EXPECT_EQ(files.take(3).skip(1).sharding().counted_by, "take(3)");
+  EXPECT_EQ(files.skip(1).batch(2).sharding().counted_by, "skip(1)");
+  EXPECT_EQ(files.repeat().batch(2).sharding().counted_by, "repeat()");
+  EXPECT_EQ(files.batch(2, {.remainder = Remainder::kDrop}).sharding().counted_by,
             "batch(2, without remainder)");
-  EXPECT_EQ(files.shard(2, 0).sharing().counted_by, "shard(2, 0)");
-  EXPECT_EQ(files.take(3).sharing().files, 2);
+  EXPECT_EQ(files.shard(2, 0).sharding().counted_by, "shard(2, 0)");
+  EXPECT_EQ(files.take(3).sharding().files, 2);
 }
 
 // Workers would otherwise turn and crop their images alike.
-TEST(Sharing, ShardsDrawRandomNumbersOfTheirOwn) {
+TEST(ShardingInfo, ShardsDrawRandomNumbersOfTheirOwn) {
   const auto draws = two_files_of_ten().map([](std::int64_t, ElementContext& context) {
     return static_cast<std::int64_t>(context.rng());
   });
@@ -59,7 +59,7 @@ TEST(Sharing, ShardsDrawRandomNumbersOfTheirOwn) {
   EXPECT_NE(epoch_of(places, half(0)), epoch_of(places, half(1)));
 }
 
-TEST(Sharing, APositionBelongsToItsShard) {
+TEST(ShardingInfo, APositionBelongsToItsShard) {
   const auto dataset = two_files_of_ten();
   auto first = dataset.iterator(half(0));
   first.next();
@@ -73,7 +73,7 @@ TEST(Sharing, APositionBelongsToItsShard) {
   EXPECT_EQ(rest_of(again), rest_of(first));
 }
 
-TEST(Sharing, ShardsMustExist) {
+TEST(ShardingInfo, ShardsMustExist) {
   expect_invalid_argument([] { check_shard(2, 2, "x"); }, "x: shard 2 of 2 does not exist");
   expect_invalid_argument([] { check_shard(0, 0, "x"); }, "shard 0 of 0");
   expect_invalid_argument([] { check_shard(2, -1, "x"); }, "shard -1 of 2");

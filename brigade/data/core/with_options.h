@@ -35,9 +35,9 @@ class WithOptionsNode final : public Node<T> {
   }
   std::int64_t cardinality() const override { return input_->cardinality(); }
   std::string describe() const override { return input_->describe(); }
-  Recipe recipe() const override { return input_->recipe(); }
+  PipelineDescription pipeline() const override { return input_->pipeline(); }
   std::uint64_t depth() const override { return input_->depth(); }
-  Sharing sharing() const override { return input_->sharing(); }
+  ShardingInfo sharding() const override { return input_->sharding(); }
   Order order(const IteratorOptions& options) const override {
     return input_->order(for_input(options));
   }

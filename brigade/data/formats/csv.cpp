@@ -135,16 +135,16 @@ std::uint64_t CsvReader::skip(std::uint64_t count) {
 }
 
 io::StateTree CsvReader::save() const {
-  io::StateTree state = save_place(kSource, {.offset = bytes_.offset(), .is_at_end = is_at_end_});
+  io::StateTree state = save_file_position(kSource, {.offset = bytes_.offset(), .is_at_end = is_at_end_});
   state["line"] = line_;
   return state;
 }
 
 void CsvReader::restore(const io::StateTree& state) {
-  const FilePlace place = saved_place(state, kSource);
+  const FilePosition position = load_file_position(state, kSource);
   const std::uint64_t line = position_number(state, "line");
-  bytes_.seek(place.offset);
-  is_at_end_ = place.is_at_end;
+  bytes_.seek(position.offset);
+  is_at_end_ = position.is_at_end;
   line_ = line;
 }
 
@@ -166,13 +166,13 @@ CsvRow CsvReader::row_of(const CsvRecord& record, std::uint64_t line) const {
   CsvRow row;
   row.reserve(columns_->size());
   for (std::size_t i = 0; i < columns_->size(); ++i) {
-    const std::size_t place = selected.empty() ? i : selected[i];
-    row.push_back(value_of(record.fields[place], i, place, line));
+    const std::size_t position = selected.empty() ? i : selected[i];
+    row.push_back(value_of(record.fields[position], i, position, line));
   }
   return row;
 }
 
-CsvValue CsvReader::value_of(const CsvField& field, std::size_t column, std::size_t place,
+CsvValue CsvReader::value_of(const CsvField& field, std::size_t column, std::size_t position,
                              std::uint64_t line) const {
   const CsvColumn& wanted = (*columns_)[column];
   std::string unquoted;
@@ -180,12 +180,12 @@ CsvValue CsvReader::value_of(const CsvField& field, std::size_t column, std::siz
   if (field.has_quotes_inside) text = unquoted = field.value();
   if (text.empty() || text == options_->na_value) {
     if (wanted.default_value) return *wanted.default_value;
-    fail(line, str_cat("has nothing in column ", place,
+    fail(line, str_cat("has nothing in column ", position,
                        ", counted from 0, which has no default; wanted ", wanted.type));
   }
   auto value = parse_csv_value(text, wanted.type);
   if (!value) {
-    fail(line, str_cat("has \"", text.substr(0, 200), "\" in column ", place,
+    fail(line, str_cat("has \"", text.substr(0, 200), "\" in column ", position,
                        ", counted from 0; wanted ", wanted.type));
   }
   return *std::move(value);

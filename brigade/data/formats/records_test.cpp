@@ -38,7 +38,7 @@ void expect_same_places(const Dataset<std::string>& dataset, const Texts& expect
   for (std::size_t place = 0; place <= expected.size(); ++place) {
     SCOPED_TRACE(place);
     EXPECT_EQ(with_failures(dataset.skip(static_cast<std::int64_t>(place))),
-              from_place(expected, place));
+              elements_from(expected, place));
     const auto restored = dataset.node()->iterator({});
     restored->restore(written_and_read(places->save()));
     EXPECT_EQ(restored->skip(99), expected.size() - place);

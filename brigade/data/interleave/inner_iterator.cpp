@@ -2,12 +2,12 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/data/core/error_place.h"
+#include "brigade/data/core/error_context.h"
 
 namespace brigade::data::internal {
 
 void rethrow_in_inner(const std::string& where, std::uint64_t epoch, std::uint64_t element) {
-  rethrow_with_place(
+  rethrow_with_context(
       base::str_cat(where, ", in the dataset of element ", element, " of epoch ", epoch, ": "));
 }
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "brigade/data/core/cancel_look.h"
+#include "brigade/data/core/cancel_poller.h"
 #include "brigade/data/interleave/inner_options.h"
 #include "brigade/data/interleave/interleave_position.h"
 #include "brigade/data/transforms/map.h"
@@ -72,7 +72,7 @@ struct InnerMaker {
     try {
       return inner.iterator->next();
     } catch (...) {
-      rethrow_in_inner(where, options.epoch, inner.element.place);
+      rethrow_in_inner(where, options.epoch, inner.element.index);
     }
   }
   /// Whether the iteration was cancelled, so that an exception does not belong to an element.
@@ -82,9 +82,9 @@ struct InnerMaker {
   void open_in(InnerIterator<U>& inner, T&& element) const {
     try {
       inner.node = make(std::move(element));
-      inner.iterator = inner.node->iterator(options_of_inner(options, inner.element.place));
+      inner.iterator = inner.node->iterator(options_of_inner(options, inner.element.index));
     } catch (...) {
-      rethrow_at_element(where, options.epoch, inner.element.place);
+      rethrow_at_element(where, options.epoch, inner.element.index);
     }
   }
 };
@@ -97,15 +97,15 @@ InnerIterator<U> reopen(ReplayableInput<T>& input, const InnerMaker<T, U>& maker
                     const InnerPosition& position) {
   input.seek(position.element);
   auto element = input.next();
-  if (element.result.is_end()) throw_replay_past_end(position.element.place);
+  if (element.result.is_end()) throw_replay_past_end(position.element.index);
   // Told from the saved note, not from one that the input may have taken meanwhile.
   InnerIterator<U> inner = maker.open(position.element, std::move(element.result));
   const bool is_at_start = !position.state && position.delivered == 0;
   if (is_at_start) return inner;
   if (inner.error) std::rethrow_exception(inner.error);
   if (position.state) inner.iterator->restore(*position.state);
-  if (skip_and_look(*inner.iterator, position.delivered, maker.options.cancel) != position.delivered) {
-    throw_inner_too_short(maker.where, inner.element.place);
+  if (cancellable_skip(*inner.iterator, position.delivered, maker.options.cancel) != position.delivered) {
+    throw_inner_too_short(maker.where, inner.element.index);
   }
   return inner;
 }

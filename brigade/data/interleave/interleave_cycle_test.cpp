@@ -16,15 +16,15 @@ using Found = Cycle::Found;
 constexpr std::uint64_t kCycle = 2;
 
 Cycle cycle_of(std::uint64_t block_length = 1) {
-  const auto note = std::make_shared<const InputSnapshot>();
-  return Cycle({.name = "test", .cycle_length = kCycle, .block_length = block_length}, {note, 0});
+  const auto snapshot = std::make_shared<const InputSnapshot>();
+  return Cycle({.name = "test", .cycle_length = kCycle, .block_length = block_length}, {snapshot, 0});
 }
 /// A cycle to whose input elements 0, 1, ... were added.
 Cycle with_elements(int count, std::uint64_t block_length = 1) {
   Cycle cycle = cycle_of(block_length);
-  const auto note = std::make_shared<const InputSnapshot>();
+  const auto snapshot = std::make_shared<const InputSnapshot>();
   for (int i = 0; i < count; ++i) {
-    cycle.add({{note, static_cast<std::uint64_t>(i)}, {i, nullptr}});
+    cycle.add({{snapshot, static_cast<std::uint64_t>(i)}, {i, nullptr}});
   }
   return cycle;
 }
@@ -204,12 +204,12 @@ TEST(InterleaveCycle, ThePositionIsBehindWhatWasTaken) {
   read(cycle, 0, chunk({0, 1}));
   EXPECT_EQ(next(cycle), 0);
   InterleavePosition position = cycle.position();
-  EXPECT_EQ(position.input.place, 1U) << "queue 1 has had no turn yet";
+  EXPECT_EQ(position.input.index, 1U) << "queue 1 has had no turn yet";
   ASSERT_TRUE(position.slots[0].has_value());
   EXPECT_EQ(position.slots[0]->delivered, 1U);
   EXPECT_FALSE(position.slots[1].has_value());
   Queue::Chunk noted = chunk({2});
-  noted.note.emplace();
+  noted.snapshot.emplace();
   read(cycle, 0, std::move(noted));
   EXPECT_EQ(cycle.position().slots[0]->delivered, 1U) << "the chunk is not taken yet";
   EXPECT_FALSE(cycle.position().slots[0]->state.has_value());
@@ -217,7 +217,7 @@ TEST(InterleaveCycle, ThePositionIsBehindWhatWasTaken) {
   read(cycle, 1, chunk({10, 11, 12}));
   for (const int expected : {10, 1, 11, 2}) EXPECT_EQ(next(cycle), expected);
   position = cycle.position();
-  EXPECT_EQ(position.input.place, 2U);
+  EXPECT_EQ(position.input.index, 2U);
   EXPECT_EQ(position.slots[0]->delivered, 1U) << "counted from the note";
   EXPECT_TRUE(position.slots[0]->state.has_value());
   EXPECT_EQ(position.slots[1]->delivered, 2U);

@@ -60,7 +60,7 @@ class InterleaveIterator final : public IteratorBase<U> {
     return passed;
   }
   io::StateTree save() const override {
-    InterleavePosition position{round_robin_.slot(), round_robin_.block_index(), input_.here(), {}};
+    InterleavePosition position{round_robin_.slot(), round_robin_.block_index(), input_.position(), {}};
     for (const InnerIterator<U>& inner : slots_) {
       auto& slot = position.slots.emplace_back();
       if (!inner.is_open()) continue;
@@ -79,9 +79,9 @@ class InterleaveIterator final : public IteratorBase<U> {
     input_has_ended_ = false;
   }
   /// The input is gone back in by counting, so only the dataset whose turn it is can lose anything.
-  bool keeps_place_when_cancelled() const override {
+  bool keeps_position_when_cancelled() const override {
     const auto& inner = slots_[round_robin_.slot()].iterator;
-    return !inner || inner->keeps_place_when_cancelled();
+    return !inner || inner->keeps_position_when_cancelled();
   }
 
   /// Gives the input back, to be gone on with elsewhere.

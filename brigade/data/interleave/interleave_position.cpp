@@ -11,14 +11,14 @@
 namespace brigade::data::internal {
 namespace {
 
-using Notes = std::vector<std::shared_ptr<const InputSnapshot>>;
+using Snapshots = std::vector<std::shared_ptr<const InputSnapshot>>;
 
-io::StateTree save_place(const ReplayPoint& place, Notes& notes) {
-  auto note = std::find(notes.begin(), notes.end(), place.note);
-  if (note == notes.end()) note = notes.insert(note, place.note);
+io::StateTree save_replay_point(const ReplayPoint& point, Snapshots& snapshots) {
+  auto snapshot = std::find(snapshots.begin(), snapshots.end(), point.snapshot);
+  if (snapshot == snapshots.end()) snapshot = snapshots.insert(snapshot, point.snapshot);
   io::StateTree state;
-  state["note"] = static_cast<std::uint64_t>(note - notes.begin());
-  state["place"] = place.place;
+  state["note"] = static_cast<std::uint64_t>(snapshot - snapshots.begin());
+  state["place"] = point.index;
   return state;
 }
 
@@ -27,17 +27,17 @@ void check_whole(bool is_whole, const InterleaveShape& shape) {
                                          " is broken: its slots and notes do not fit together"));
 }
 
-ReplayPoint load_place(const InterleaveShape& shape, const io::StateTree& state,
-                      const Notes& notes) {
-  const std::uint64_t note = state.as_uint64("note");
-  const std::uint64_t place = state.as_uint64("place");
-  check_whole(note < notes.size() && notes[note]->place <= place, shape);
-  return {notes[note], place};
+ReplayPoint load_replay_point(const InterleaveShape& shape, const io::StateTree& state,
+                      const Snapshots& snapshots) {
+  const std::uint64_t snapshot = state.as_uint64("note");
+  const std::uint64_t index = state.as_uint64("place");
+  check_whole(snapshot < snapshots.size() && snapshots[snapshot]->index <= index, shape);
+  return {snapshots[snapshot], index};
 }
 
 InnerPosition load_slot(const InterleaveShape& shape, const io::StateTree& state,
-                        const Notes& notes) {
-  InnerPosition slot{load_place(shape, state, notes), std::nullopt, state.as_uint64("ahead")};
+                        const Snapshots& snapshots) {
+  InnerPosition slot{load_replay_point(shape, state, snapshots), std::nullopt, state.as_uint64("ahead")};
   if (state.has("state")) slot.state = state.at("state");
   return slot;
 }
@@ -58,9 +58,9 @@ void check_same_cycle(const InterleaveShape& shape, const io::StateTree& state) 
 void check_elements(const InterleaveShape& shape, const InterleavePosition& position) {
   std::uint64_t least = 0;
   for (const std::size_t slot : position.slots_by_element()) {
-    const std::uint64_t place = position.slots[slot]->element.place;
-    check_whole(place >= least && place < position.input.place, shape);
-    least = place + 1;
+    const std::uint64_t index = position.slots[slot]->element.index;
+    check_whole(index >= least && index < position.input.index, shape);
+    least = index + 1;
   }
 }
 
@@ -72,7 +72,7 @@ std::vector<std::size_t> InterleavePosition::slots_by_element() const {
     if (slots[slot]) order.push_back(slot);
   }
   std::sort(order.begin(), order.end(), [this](std::size_t a, std::size_t b) {
-    return slots[a]->element.place < slots[b]->element.place;
+    return slots[a]->element.index < slots[b]->element.index;
   });
   return order;
 }
@@ -82,23 +82,23 @@ io::StateTree save_interleave(const InterleaveShape& shape, const InterleavePosi
                                                    {"block_length", shape.block_length},
                                                    {"cycle_index", position.cycle_index},
                                                    {"block_index", position.block_index}});
-  Notes notes;
-  state["input_place"] = save_place(position.input, notes);
+  Snapshots snapshots;
+  state["input_place"] = save_replay_point(position.input, snapshots);
   io::StateTree slots = io::StateTree::list();
   for (const auto& slot : position.slots) {
     io::StateTree saved;
     if (slot) {
-      saved = save_place(slot->element, notes);
+      saved = save_replay_point(slot->element, snapshots);
       saved["ahead"] = slot->delivered;
       if (slot->state) saved["state"] = *slot->state;
     }
     slots.push_back(std::move(saved));
   }
   state["slots"] = std::move(slots);
-  for (const auto& note : notes) {
+  for (const auto& snapshot : snapshots) {
     io::StateTree saved;
-    saved["place"] = note->place;
-    saved["state"] = note->state;
+    saved["place"] = snapshot->index;
+    saved["state"] = snapshot->state;
     state["notes"].push_back(std::move(saved));
   }
   return state;
@@ -107,18 +107,18 @@ io::StateTree save_interleave(const InterleaveShape& shape, const InterleavePosi
 InterleavePosition load_interleave(const InterleaveShape& shape, const io::StateTree& state) {
   check_position(state, shape.name);
   check_same_cycle(shape, state);
-  Notes notes;
-  for (const io::StateTree& note : state.as_list("notes")) {
-    notes.push_back(
-        std::make_shared<const InputSnapshot>(InputSnapshot{note.as_uint64("place"), note.at("state")}));
+  Snapshots snapshots;
+  for (const io::StateTree& snapshot : state.as_list("notes")) {
+    snapshots.push_back(
+        std::make_shared<const InputSnapshot>(InputSnapshot{snapshot.as_uint64("place"), snapshot.at("state")}));
   }
   InterleavePosition position{.cycle_index = position_number(state, "cycle_index"),
                               .block_index = position_number(state, "block_index"),
-                              .input = load_place(shape, state.at("input_place"), notes),
+                              .input = load_replay_point(shape, state.at("input_place"), snapshots),
                               .slots = {}};
   for (const io::StateTree& slot : state.as_list("slots")) {
     auto& loaded = position.slots.emplace_back();
-    if (!slot.is_null()) loaded = load_slot(shape, slot, notes);
+    if (!slot.is_null()) loaded = load_slot(shape, slot, snapshots);
   }
   check_whole(position.slots.size() == shape.cycle_length &&
                   position.cycle_index < shape.cycle_length &&

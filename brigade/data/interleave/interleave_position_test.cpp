@@ -13,11 +13,11 @@ using namespace testing;  // NOLINT: the battery
 const InterleaveShape kShape{.name = "interleave", .cycle_length = 3, .block_length = 2};
 
 InterleavePosition example() {
-  const auto note = std::make_shared<const InputSnapshot>(InputSnapshot{4, io::StateTree("input at 4")});
-  InterleavePosition position{.cycle_index = 1, .block_index = 1, .input = {note, 7}, .slots = {}};
-  position.slots.emplace_back(InnerPosition{{note, 6}, io::StateTree("inner"), 5});
+  const auto snapshot = std::make_shared<const InputSnapshot>(InputSnapshot{4, io::StateTree("input at 4")});
+  InterleavePosition position{.cycle_index = 1, .block_index = 1, .input = {snapshot, 7}, .slots = {}};
+  position.slots.emplace_back(InnerPosition{{snapshot, 6}, io::StateTree("inner"), 5});
   position.slots.emplace_back();
-  position.slots.emplace_back(InnerPosition{{note, 4}, std::nullopt, 0});
+  position.slots.emplace_back(InnerPosition{{snapshot, 4}, std::nullopt, 0});
   return position;
 }
 
@@ -27,10 +27,10 @@ TEST(InterleavePosition, ComesBackFromAFile) {
   const InterleavePosition loaded = load_interleave(kShape, written_and_read(state));
   EXPECT_EQ(loaded.cycle_index, 1U);
   EXPECT_EQ(loaded.block_index, 1U);
-  EXPECT_EQ(loaded.input.place, 7U);
-  EXPECT_EQ(loaded.input.note->state, io::StateTree("input at 4"));
+  EXPECT_EQ(loaded.input.index, 7U);
+  EXPECT_EQ(loaded.input.snapshot->state, io::StateTree("input at 4"));
   ASSERT_EQ(loaded.slots.size(), 3U);
-  EXPECT_EQ(loaded.slots[0]->element.place, 6U);
+  EXPECT_EQ(loaded.slots[0]->element.index, 6U);
   EXPECT_EQ(loaded.slots[0]->state, io::StateTree("inner"));
   EXPECT_EQ(loaded.slots[0]->delivered, 5U);
   EXPECT_FALSE(loaded.slots[1].has_value());
@@ -56,9 +56,9 @@ TEST(InterleavePosition, RefusesWhatIsBroken) {
   refuses([](auto& position) { position.cycle_index = 3; });
   refuses([](auto& position) { position.block_index = 2; });
   refuses([](auto& position) { position.slots.pop_back(); });
-  refuses([](auto& position) { position.slots[0]->element.place = 7; });  // still to be read
-  refuses([](auto& position) { position.slots[0]->element.place = 4; });  // twice
-  refuses([](auto& position) { position.slots[2]->element.place = 3; });  // before its note
+  refuses([](auto& position) { position.slots[0]->element.index = 7; });  // still to be read
+  refuses([](auto& position) { position.slots[0]->element.index = 4; });  // twice
+  refuses([](auto& position) { position.slots[2]->element.index = 3; });  // before its note
   io::StateTree state = save_interleave(kShape, example());
   state["input_place"]["note"] = 1U;
   expect_invalid_argument([&] { load_interleave(kShape, state); }, "is broken");

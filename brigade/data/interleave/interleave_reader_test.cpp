@@ -48,18 +48,18 @@ TEST(InterleaveReader, NotesTheStateBeforeAChunkEveryFewElements) {
   const Maker ranges = maker();
   const auto dataset = range(200);
   Queue queue = queue_of(200);
-  std::int64_t place = 0;
+  std::int64_t index = 0;
   std::int64_t noted = 0;
-  while (place < 150) {
+  while (index < 150) {
     const Queue::Chunk chunk = Reader(ranges).read(queue);
     if (chunk.snapshot) {
       const auto iterator = dataset.node()->iterator({});
       iterator->restore(*chunk.snapshot);
-      ASSERT_EQ(iterator->next(), place) << "the note is that of the first result";
-      noted = place;
+      ASSERT_EQ(iterator->next(), index) << "the note is that of the first result";
+      noted = index;
     }
-    place += static_cast<std::int64_t>(chunk.results.size());
-    ASSERT_LE(place - noted, 16 + 16) << "a restore would repeat too much";
+    index += static_cast<std::int64_t>(chunk.results.size());
+    ASSERT_LE(index - noted, 16 + 16) << "a restore would repeat too much";
   }
 }
 

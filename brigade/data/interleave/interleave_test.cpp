@@ -137,7 +137,7 @@ TEST(Interleave, GoesBackFarIntoALongInput) {
   for (int i = 0; i < 400; ++i) iterator.next();
   auto resumed = dataset.iterator();
   resumed.restore(written_and_read(iterator.save()));
-  EXPECT_EQ(rest_of(resumed), from_place(elements, 400));
+  EXPECT_EQ(rest_of(resumed), elements_from(elements, 400));
 }
 
 TEST(Interleave, ADatasetThatCannotBeMadeLosesOnlyItself) {
@@ -172,7 +172,7 @@ TEST(Interleave, ADatasetThatWasWaitedForInVainIsStillTheNext) {
   *waits = false;
   auto resumed = dataset.iterator();
   resumed.restore(state);
-  EXPECT_EQ(rest_of(resumed), from_place(epoch_of(dataset), 1));
+  EXPECT_EQ(rest_of(resumed), elements_from(epoch_of(dataset), 1));
 }
 
 TEST(Interleave, AnElementThatWasWaitedForInVainKeepsItsTurn) {
@@ -197,7 +197,7 @@ TEST(Interleave, AnElementThatWasWaitedForInVainKeepsItsTurn) {
   *waits = false;
   auto resumed = dataset.iterator();
   resumed.restore(state);
-  EXPECT_EQ(rest_of(resumed), from_place(epoch_of(dataset), 2));
+  EXPECT_EQ(rest_of(resumed), elements_from(epoch_of(dataset), 2));
 }
 
 TEST(Interleave, GoesBackFromItsEnd) {

@@ -65,7 +65,7 @@ class ParallelInterleaveIterator final : public IteratorBase<U> {
                    .cancel = maker_.options.cancel,
                    .where = maker_.where,
                    .counters = stage_.counters()},
-                  InterleaveCycle<T, U>(shape_, input_.here())) {}
+                  InterleaveCycle<T, U>(shape_, input_.position())) {}
   ~ParallelInterleaveIterator() override {
     if (end_) end_->cancel();
     stop();
@@ -110,7 +110,7 @@ class ParallelInterleaveIterator final : public IteratorBase<U> {
     schedule_.cycle().seek(position);
     has_ended_ = false;
   }
-  bool keeps_place_when_cancelled() const override { return true; }
+  bool keeps_position_when_cancelled() const override { return true; }
 
  private:
   static constexpr std::uint64_t kLongSkip = 1024;

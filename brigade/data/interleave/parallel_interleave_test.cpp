@@ -91,7 +91,7 @@ TEST(ParallelInterleave, NestsAndShuffles) {
   for (int i = 0; i < 7; ++i) iterator.next();
   auto resumed = pipeline(2).iterator();
   resumed.restore(written_and_read(iterator.save()));
-  EXPECT_EQ(rest_of(resumed), from_place(elements, 7));
+  EXPECT_EQ(rest_of(resumed), elements_from(elements, 7));
 }
 
 TEST(ParallelInterleave, AStateFitsAnyNumberOfThreads) {
@@ -106,7 +106,7 @@ TEST(ParallelInterleave, AStateFitsAnyNumberOfThreads) {
       for (int i = 0; i < 777; ++i) saved.next();
       auto resumed = dataset(to).iterator();
       resumed.restore(written_and_read(saved.save()));
-      ASSERT_EQ(rest_of(resumed), from_place(elements, 777)) << from << " to " << to;
+      ASSERT_EQ(rest_of(resumed), elements_from(elements, 777)) << from << " to " << to;
     }
   }
 }

@@ -140,7 +140,7 @@ TEST(TunedInterleave, ThreadsComeAndGoWithoutChangingAnElement) {
     if (i % 999 == 0) {
       auto resumed = dataset(kAutotune).iterator();
       resumed.restore(written_and_read(iterator.save()));
-      ASSERT_EQ(rest_of(resumed), from_place(expected, i + 1));
+      ASSERT_EQ(rest_of(resumed), elements_from(expected, i + 1));
     }
   }
   EXPECT_EQ(iterator.next(), std::nullopt);

@@ -59,6 +59,6 @@ class WaitTimer {
 };
 
 /// The kCancelled error of a walk whose token was cancelled.
-std::exception_ptr cancelled_walk();
+std::exception_ptr cancelled_error();
 
 }  // namespace brigade::data

@@ -83,7 +83,7 @@ double ratio(double part, double whole) {
 
 }  // namespace
 
-std::exception_ptr cancelled_walk() {
+std::exception_ptr cancelled_error() {
   return std::make_exception_ptr(
       Error(ErrorCode::kCancelled, "The walk over the dataset was cancelled"));
 }

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "brigade/data/core/byte_size.h"
-#include "brigade/data/core/outcome.h"
+#include "brigade/data/core/element_result.h"
 #include "brigade/data/runtime/stages.h"
 
 namespace brigade::data {
@@ -35,13 +35,13 @@ class TunedStage {
 
   /// The consumer took a chunk. Now and then this measures the chunk and lets the walk be tuned.
   template <class T>
-  void count_chunk(const std::vector<Outcome<T>>& results) {
+  void count_chunk(const std::vector<ElementResult<T>>& results) {
     if (stage_ == nullptr) return;
     // Where every step is counted, its elements are counted one by one.
     if (!stages_->counts_all()) stage_->counters.elements.add(results.size());
     if (!is_time_to_look()) return;
     std::uint64_t bytes = 0;
-    for (const Outcome<T>& each : results) {
+    for (const ElementResult<T>& each : results) {
       if (each.element) bytes += ByteSize<T>::of(*each.element);
     }
     look(bytes);

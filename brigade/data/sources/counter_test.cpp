@@ -4,7 +4,7 @@
 
 #include <limits>
 
-#include "brigade/data/testing/expect_as_in.h"
+#include "brigade/data/testing/tf_table_expectations.h"
 
 namespace brigade::data {
 namespace {
@@ -27,11 +27,11 @@ TEST(Counter, GoesOnBehindTheLargestNumber) {
 
 TEST(Range, GivesWhatTensorFlowGives) {
   const Table table("stateful");
-  expect_as_in(table, "range(2, 5)", range(2, 5));
-  expect_as_in(table, "range(2, 11, 3)", range(2, 11, 3));
-  expect_as_in(table, "range(2, 12, 3)", range(2, 12, 3));
-  expect_as_in(table, "range(5, -2, -2)", range(5, -2, -2));
-  expect_as_in(table, "range(5, 2)", range(5, 2));
+  expect_matches_table(table, "range(2, 5)", range(2, 5));
+  expect_matches_table(table, "range(2, 11, 3)", range(2, 11, 3));
+  expect_matches_table(table, "range(2, 12, 3)", range(2, 12, 3));
+  expect_matches_table(table, "range(5, -2, -2)", range(5, -2, -2));
+  expect_matches_table(table, "range(5, 2)", range(5, 2));
 }
 
 TEST(Range, ReachesFromTheSmallestNumberToTheLargest) {

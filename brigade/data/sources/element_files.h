@@ -10,9 +10,9 @@
 
 #include "brigade/data/core/codec.h"
 #include "brigade/data/core/element_index.h"
-#include "brigade/data/core/error_place.h"
+#include "brigade/data/core/error_context.h"
 #include "brigade/data/core/node.h"
-#include "brigade/data/core/pipeline.h"
+#include "brigade/data/core/pipelined_iterator.h"
 #include "brigade/data/core/position.h"
 #include "brigade/io/file_system.h"
 #include "brigade/io/record_reader.h"
@@ -76,7 +76,7 @@ class ElementFileIterator final : public IteratorBase<T> {
     try {
       return decode<T>(reader_.read(place));
     } catch (...) {
-      rethrow_with_place(reader_.describe_place(place));
+      rethrow_with_context(reader_.describe_place(place));
     }
   }
   std::uint64_t skip(std::uint64_t count) override {
@@ -103,7 +103,7 @@ class ElementsIterator {
  public:
   ElementsIterator(std::shared_ptr<const ElementFiles> elements, const IteratorOptions& options)
       : elements_(std::move(elements)), options_(options) {
-    go_to(0);
+    seek(0);
   }
 
   std::uint64_t place() const { return place_; }
@@ -111,13 +111,13 @@ class ElementsIterator {
   std::optional<T> next() {
     if (place_ >= size()) return std::nullopt;
     IteratorBase<T>& file = *files_[static_cast<std::size_t>(place_ % files_.size())];
-    Outcome<T> outcome = outcome_of_next(file);
+    ElementResult<T> result = result_of_next(file);
     // Without the element: the call was cancelled on its way.
-    if (outcome.error && options_.cancel && options_.cancel->is_cancelled()) {
-      std::rethrow_exception(outcome.error);
+    if (result.error && options_.cancel && options_.cancel->is_cancelled()) {
+      std::rethrow_exception(result.error);
     }
     ++place_;
-    return std::move(outcome).take();
+    return std::move(result).take();
   }
   std::uint64_t skip(std::uint64_t count) {
     const std::uint64_t left = size() - place_;
@@ -129,7 +129,7 @@ class ElementsIterator {
     place_ += passed;
     return passed;
   }
-  void go_to(std::uint64_t place) {
+  void seek(std::uint64_t place) {
     place_ = place;
     files_.clear();  // joins their threads
     const std::uint64_t files = elements_->index().files;

@@ -65,9 +65,9 @@ class FileElementsNode final : public Node<T> {
   }
   std::int64_t cardinality() const override { return static_cast<std::int64_t>(files_->size()); }
   std::string describe() const override { return files_->describe(); }
-  Recipe recipe() const override { return files_->recipe(); }
+  PipelineDescription pipeline() const override { return files_->pipeline(); }
   std::uint64_t depth() const override { return 0; }
-  Sharing sharing() const override { return files_->sharing(); }
+  ShardingInfo sharding() const override { return files_->sharding(); }
 
  private:
   FileListPtr files_;

@@ -17,12 +17,12 @@ void check_buffer(std::size_t buffer_bytes, std::string_view source) {
               base::str_cat(source, ": buffer_bytes is 0; it must be 1 or more"));
 }
 
-io::StateTree save_place(std::string_view source, const FilePlace& place) {
+io::StateTree save_file_position(std::string_view source, const FilePosition& position) {
   return make_position(
-      source, {{"offset", place.offset}, {"at_end", std::uint64_t{place.is_at_end ? 1u : 0u}}});
+      source, {{"offset", position.offset}, {"at_end", std::uint64_t{position.is_at_end ? 1u : 0u}}});
 }
 
-FilePlace saved_place(const io::StateTree& state, std::string_view source) {
+FilePosition load_file_position(const io::StateTree& state, std::string_view source) {
   check_position(state, source);
   return {.offset = position_number(state, "offset"),
           .is_at_end = position_number(state, "at_end") != 0};

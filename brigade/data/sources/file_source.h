@@ -62,13 +62,13 @@ void check_buffer(std::size_t buffer_bytes, std::string_view source);
 
 /// What a position in a file consists of: how many bytes of content are passed, and whether nothing
 /// more can be read behind them.
-struct FilePlace {
+struct FilePosition {
   std::uint64_t offset = 0;
   bool is_at_end = false;
 };
-io::StateTree save_place(std::string_view source, const FilePlace& place);
+io::StateTree save_file_position(std::string_view source, const FilePosition& position);
 /// Throws kInvalidArgument if the state is no position of this source.
-FilePlace saved_place(const io::StateTree& state, std::string_view source);
+FilePosition load_file_position(const io::StateTree& state, std::string_view source);
 
 /// A file that is read from front to back, and where that stands. A `Reader` has an `offset()`, and
 /// goes back with `seek(offset)`.
@@ -80,13 +80,13 @@ struct FileCursor {
   bool is_at_end = false;  ///< Nothing more can be read.
 
   io::StateTree save(std::string_view source) const {
-    return save_place(source, {.offset = reader.offset(), .is_at_end = is_at_end});
+    return save_file_position(source, {.offset = reader.offset(), .is_at_end = is_at_end});
   }
   /// Throws kInvalidArgument if the state is no position of this source.
   void restore(const io::StateTree& state, std::string_view source) {
-    const FilePlace place = saved_place(state, source);
-    reader.seek(place.offset);
-    is_at_end = place.is_at_end;
+    const FilePosition position = load_file_position(state, source);
+    reader.seek(position.offset);
+    is_at_end = position.is_at_end;
   }
 };
 

@@ -3,7 +3,7 @@
 #include "brigade/base/error.h"
 #include "brigade/base/random.h"
 #include "brigade/base/strings.h"
-#include "brigade/data/core/error_place.h"
+#include "brigade/data/core/error_context.h"
 
 namespace brigade::data::internal {
 namespace {
@@ -50,11 +50,11 @@ std::string FileList::describe() const {
   return base::str_cat(source_, "(", paths_.front().string(), more, ")");
 }
 
-Recipe FileList::recipe() const {
+PipelineDescription FileList::pipeline() const {
   return {base::str_cat(source_, "(", size(), " files, list ", fingerprint_, ")")};
 }
 
-Sharing FileList::sharing() const {
+ShardingInfo FileList::sharding() const {
   return {.files = static_cast<std::int64_t>(size()), .list = fingerprint_};
 }
 
@@ -84,7 +84,7 @@ void FileList::check_has(std::uint64_t file) const {
 }
 
 void FileList::rethrow_in(std::uint64_t file) const {
-  rethrow_with_place(base::str_cat("In the file ", paths_[file].string(), ": "));
+  rethrow_with_context(base::str_cat("In the file ", paths_[file].string(), ": "));
 }
 
 IteratorOptions options_of_file(IteratorOptions options, std::uint64_t file) {

@@ -11,7 +11,7 @@
 #include "brigade/data/dataset.h"
 #include "brigade/data/core/node.h"
 #include "brigade/data/core/position.h"
-#include "brigade/data/core/sharing.h"
+#include "brigade/data/core/sharding.h"
 #include "brigade/io/file_system.h"
 
 namespace brigade::data {
@@ -30,8 +30,8 @@ class FileList {
   const io::Path& operator[](std::uint64_t file) const { return paths_[file]; }
   std::string describe() const;
   /// Without the folder that all files lie in, which may be another one on another machine.
-  Recipe recipe() const;
-  Sharing sharing() const;
+  PipelineDescription pipeline() const;
+  ShardingInfo sharding() const;
 
   /// A position: `done` of the files that a walk reads are behind it, and `inner` in the next one.
   io::StateTree save(std::uint64_t done, std::optional<io::StateTree> inner) const;
@@ -159,9 +159,9 @@ class FilesNode final : public Node<T> {
   }
   std::int64_t cardinality() const override { return kUnknown; }
   std::string describe() const override { return reader_->files.describe(); }
-  Recipe recipe() const override { return reader_->files.recipe(); }
+  PipelineDescription pipeline() const override { return reader_->files.pipeline(); }
   std::uint64_t depth() const override { return 0; }
-  Sharing sharing() const override { return reader_->files.sharing(); }
+  ShardingInfo sharding() const override { return reader_->files.sharding(); }
 
  private:
   std::shared_ptr<const FileReader<T>> reader_;

@@ -68,7 +68,7 @@ TEST(Files, AShardGoesOnWhereItWasSaved) {
     for (std::size_t place = 0; place <= elements.size(); ++place) {
       auto again = dataset.iterator(by_files(3, index));
       again.restore(written_and_read(iterator.save()));
-      EXPECT_EQ(rest_of(again), from_place(elements, place)) << index << ", " << place;
+      EXPECT_EQ(rest_of(again), elements_from(elements, place)) << index << ", " << place;
       iterator.next();
     }
   }
@@ -78,7 +78,7 @@ TEST(Files, EachFileHasASeedOfItsOwn) {
   const auto dataset =
       from_files<std::int64_t>({"a", "b"}, [](const io::Path&) { return range(20).shuffle(20); });
   const Numbers both = epoch_of(dataset);
-  EXPECT_NE(Numbers(both.begin(), both.begin() + 20), from_place(both, 20));
+  EXPECT_NE(Numbers(both.begin(), both.begin() + 20), elements_from(both, 20));
 }
 
 TEST(Files, AreReadWhenTheirTurnComes) {
@@ -163,7 +163,7 @@ TEST(Files, RefuseAPositionInOtherFiles) {
 }
 
 TEST(Files, AreTheSameListByNamesAndOrderBelowTheirFolder) {
-  const auto list = [](const std::vector<io::Path>& names) { return files(names).sharing().list; };
+  const auto list = [](const std::vector<io::Path>& names) { return files(names).sharding().list; };
   EXPECT_EQ(list({"a/x/1..1", "a/y/1..1"}), list({"/b/c/x/1..1", "/b/c/y/1..1"}));
   EXPECT_NE(list({"a/x/1..1", "a/y/1..1"}), list({"a/y/1..1", "a/x/1..1"}));
   EXPECT_NE(list({"1..1"}), list({"2..2"}));

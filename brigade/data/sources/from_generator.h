@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "brigade/data/core/cancel_look.h"
+#include "brigade/data/core/cancel_poller.h"
 #include "brigade/data/core/cardinality.h"
 #include "brigade/data/dataset.h"
 #include "brigade/data/transforms/map.h"
@@ -75,7 +75,7 @@ class GeneratorIterator final : public IteratorBase<T> {
       source_ = make_();
       place_ = 0;
       has_ended_ = false;
-      if (skip_and_look(*this, place, cancel_) != place) throw_generator_too_short(place, name_);
+      if (cancellable_skip(*this, place, cancel_) != place) throw_generator_too_short(place, name_);
     }
     has_ended_ = has_ended;
   }

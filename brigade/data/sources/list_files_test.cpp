@@ -78,8 +78,8 @@ TEST(ListFiles, AreSharedOutByFilesWhateverReadsThem) {
                           return from_elements<io::Path>({path, path.filename()});
                         })
                         .batch(2);
-  EXPECT_EQ(read.sharing().files, 5);
-  EXPECT_EQ(read.sharing().counted_by, "");
+  EXPECT_EQ(read.sharding().files, 5);
+  EXPECT_EQ(read.sharding().counted_by, "");
 }
 
 TEST(ListFiles, ShardsTogetherHaveEachFileOnceInAnyOrder) {
@@ -109,7 +109,7 @@ TEST(ListFiles, AShardGoesOnWhereItWasSaved) {
   for (std::size_t place = 0; place <= whole.size(); ++place) {
     auto other = list.iterator(half);
     other.restore(written_and_read(walk.save()));
-    EXPECT_EQ(rest_of(other), from_place(whole, place));
+    EXPECT_EQ(rest_of(other), elements_from(whole, place));
     walk.next();
   }
 }

@@ -33,12 +33,12 @@ std::shared_ptr<const ElementFiles> open_saved(std::shared_ptr<io::FileSystem> f
                 str_cat("load: there are no elements in ", folder,
                         "; name a folder that save, cache or snapshot wrote"));
   }
-  check_index(*index, {.type = type, .recipe = {}}, folder);
+  check_index(*index, {.type = type, .pipeline = {}}, folder);
   return std::make_shared<const ElementFiles>(std::move(files), folder, *index);
 }
 
-Recipe recipe_of_saved(const ElementIndex& index) {
-  return {str_cat("load(", index.count, " elements of ", describe(index.recipe), ", seed ",
+PipelineDescription pipeline_of_saved(const ElementIndex& index) {
+  return {str_cat("load(", index.count, " elements of ", describe(index.pipeline), ", seed ",
                   index.seed, ", ", index.shard, ")")};
 }
 

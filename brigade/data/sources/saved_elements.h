@@ -24,7 +24,7 @@ void check_nothing_saved(const io::FileSystem& files, const io::Path& folder);
 /// another type.
 std::shared_ptr<const ElementFiles> open_saved(std::shared_ptr<io::FileSystem> files,
                                                const io::Path& folder, const std::string& type);
-Recipe recipe_of_saved(const ElementIndex& index);
+PipelineDescription pipeline_of_saved(const ElementIndex& index);
 /// Commits. Throws kAlreadyExists if somebody else was faster.
 void finish_saving(ElementWriter& writer, const io::Path& folder);
 
@@ -42,7 +42,7 @@ class LoadIterator final : public IteratorBase<T> {
     check_position(state, "load");
     const std::uint64_t place = position_number(state, "place");
     if (place > elements_.size()) throw_cached_input_too_short(place);
-    elements_.go_to(place);
+    elements_.seek(place);
   }
 
  private:
@@ -61,7 +61,7 @@ class LoadNode final : public Node<T> {
     return static_cast<std::int64_t>(elements_->index().count);
   }
   std::string describe() const override { return describe_; }
-  Recipe recipe() const override { return recipe_of_saved(elements_->index()); }
+  PipelineDescription pipeline() const override { return pipeline_of_saved(elements_->index()); }
   std::uint64_t depth() const override { return 0; }
 
  private:
@@ -84,7 +84,7 @@ void save(const Dataset<T>& dataset, const io::Path& path, ElementFilesOptions o
   internal::check_nothing_saved(*options.file_system, folder);
   internal::ElementWriter writer(options.file_system, folder,
                                  {.type = Codec<T>::name(),
-                                  .recipe = dataset.node()->recipe(),
+                                  .pipeline = dataset.node()->pipeline(),
                                   .seed = walk.seed,
                                   .shard = describe(walk.shard),
                                   .files = static_cast<std::uint64_t>(options.files),

@@ -105,7 +105,7 @@ TEST(TextLines, AreSharedOutByFiles) {
   const auto dataset =
       text_lines({folder.write("a", "1\n"), folder.write("b", "2\n"), folder.write("c", "3\n")},
                  {.file_system = folder.files()});
-  EXPECT_EQ(dataset.sharing().files, 3);
+  EXPECT_EQ(dataset.sharding().files, 3);
   EXPECT_EQ(epoch_of(dataset, {.shard = {.count = 2, .index = 0}}), (Lines{"1", "3"}));
   EXPECT_EQ(dataset.describe(), "text_lines(/f/a and 2 more)");
 }

@@ -36,7 +36,7 @@ std::vector<T> epoch_of(const Dataset<T>& dataset, IteratorOptions options = {})
 }
 
 template <class T>
-std::vector<T> from_place(const std::vector<T>& elements, std::size_t place) {
+std::vector<T> elements_from(const std::vector<T>& elements, std::size_t place) {
   const auto first = elements.begin() + static_cast<std::ptrdiff_t>(place);
   return std::vector<T>(first, elements.end());
 }
@@ -61,13 +61,13 @@ void expect_resumes_everywhere(const Dataset<T>& dataset, std::uint64_t epoch) {
     auto fresh = dataset.iterator();
     fresh.restore(state);
     ASSERT_EQ(fresh.epoch(), epoch);
-    ASSERT_EQ(rest_of(fresh), from_place(elements, done));
+    ASSERT_EQ(rest_of(fresh), elements_from(elements, done));
     wanderer.restore(state);
     if (done < elements.size()) {
       ASSERT_EQ(wanderer.next(), elements[done]);
       const io::StateTree later = wanderer.save();  // of an iterator that was itself restored
       fresh.restore(later);
-      ASSERT_EQ(rest_of(fresh), from_place(elements, done + 1));
+      ASSERT_EQ(rest_of(fresh), elements_from(elements, done + 1));
     }
     const auto next = iterator.next();
     ASSERT_EQ(next, done < elements.size() ? std::optional<T>(elements[done]) : std::nullopt);

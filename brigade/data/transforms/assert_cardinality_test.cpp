@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "brigade/data/testing/expect_as_in.h"
+#include "brigade/data/testing/tf_table_expectations.h"
 
 namespace brigade::data {
 namespace {
@@ -16,7 +16,7 @@ Dataset<std::int64_t> small_numbers() {
 
 TEST(AssertCardinality, GivesWhatTensorFlowGives) {
   const Table table("stateful");
-  expect_as_in(table, "range(10).assert_cardinality(10)", range(10).assert_cardinality(10));
+  expect_matches_table(table, "range(10).assert_cardinality(10)", range(10).assert_cardinality(10));
   const std::string endless = "range(3).repeat().assert_cardinality(-1)";
   EXPECT_EQ(range(3).repeat().assert_cardinality(kInfinite).cardinality(),
             table.cardinality(endless));

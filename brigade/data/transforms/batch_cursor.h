@@ -55,15 +55,15 @@ class BatchCursor {
 
   io::StateTree save() const {
     const bool is_inside = left() > 0;
-    io::StateTree state = save_place(is_inside ? at_ : input_.here());
+    io::StateTree state = save_replay_point(is_inside ? at_ : input_.position());
     state["index"] = is_inside ? static_cast<std::uint64_t>(index_) : 0U;
     return state;
   }
   void restore(const io::StateTree& state) {
-    const ReplayPoint place = load_place(state);
+    const ReplayPoint point = load_replay_point(state);
     const std::uint64_t index = state.as_uint64("index");
     close();
-    input_.seek(place);
+    input_.seek(point);
     if (index == 0) return;
     if (!open_next() || index > static_cast<std::uint64_t>(size_)) {
       throw_batch_too_short(index, size_);

@@ -4,7 +4,7 @@
 
 #include <stdexcept>
 
-#include "brigade/data/testing/expect_as_in.h"
+#include "brigade/data/testing/tf_table_expectations.h"
 
 namespace brigade::data {
 namespace {
@@ -20,21 +20,21 @@ std::int64_t length_of(const Numbers& numbers) {
 TEST(BucketBySequenceLength, GivesWhatTensorFlowGives) {
   const Table table("windows");
   const auto lists = number_lists();
-  expect_as_in(table, "lists.bucket([3, 5], [2, 2, 2])",
+  expect_matches_table(table, "lists.bucket([3, 5], [2, 2, 2])",
                lists.bucket_by_sequence_length(
                    {.length = length_of, .boundaries = {3, 5}, .batch_sizes = {2, 2, 2}}));
-  expect_as_in(table, "lists.bucket([3, 5], [3, 1, 2], drop_remainder)",
+  expect_matches_table(table, "lists.bucket([3, 5], [3, 1, 2], drop_remainder)",
                lists.bucket_by_sequence_length({.length = length_of,
                                                 .boundaries = {3, 5},
                                                 .batch_sizes = {3, 1, 2},
                                                 .remainder = Remainder::kDrop}));
-  expect_as_in(table, "lists.bucket([3, 5, 9], [2, 2, 2, 2], to boundary, -1)",
+  expect_matches_table(table, "lists.bucket([3, 5, 9], [2, 2, 2, 2], to boundary, -1)",
                lists.bucket_by_sequence_length({.length = length_of,
                                                 .boundaries = {3, 5, 9},
                                                 .batch_sizes = {2, 2, 2, 2},
                                                 .pad = BucketPadding::kToBoundary,
                                                 .padding = {.value = -1}}));
-  expect_as_in(table, "lists.bucket([4], [2, 3], [9])",
+  expect_matches_table(table, "lists.bucket([4], [2, 3], [9])",
                lists.bucket_by_sequence_length({.length = length_of,
                                                 .boundaries = {4},
                                                 .batch_sizes = {2, 3},

@@ -118,7 +118,7 @@ class CacheIterator final : public IteratorBase<T> {
     if (place > 0 && !reaches(place - 1)) throw_cached_input_too_short(place);
     place_ = place;
   }
-  bool keeps_place_when_cancelled() const override { return true; }
+  bool keeps_position_when_cancelled() const override { return true; }
 
  private:
   std::uint64_t size() const { return whole_ ? whole_->size() : read_.size(); }
@@ -130,7 +130,7 @@ class CacheIterator final : public IteratorBase<T> {
   void read() {
     whole_ = store_->find(options_);  // another walk may have come to its end
     if (whole_) return forget();
-    if (is_cancelled(options_)) std::rethrow_exception(cancelled_walk());
+    if (is_cancelled(options_)) std::rethrow_exception(cancelled_error());
     if (!input_) input_ = node_.iterator(options_);
     ElementResult<T> result = result_of_next(*input_);
     if (result.error && is_cancelled(options_)) std::rethrow_exception(result.error);

@@ -8,7 +8,7 @@
 
 namespace brigade::data::internal {
 
-std::optional<std::uint64_t> GivenChooser::choose(const std::vector<bool>&) {
+std::optional<std::uint64_t> ChoiceSelector::select(const std::vector<bool>&) {
   const auto choice = choices_->next();
   if (!choice) return std::nullopt;
   if (*choice >= 0 && static_cast<std::uint64_t>(*choice) < inputs_) {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "brigade/data/core/chosen.h"
+#include "brigade/data/core/input_selector.h"
 #include "brigade/data/dataset.h"
 #include "brigade/data/core/inputs.h"
 #include "brigade/data/core/node.h"
@@ -19,12 +19,12 @@ namespace internal {
 /// Chooses as a dataset of numbers says.
 ///
 /// Thread-safety: one call at a time.
-class GivenChooser final : public Chooser {
+class ChoiceSelector final : public InputSelector {
  public:
-  GivenChooser(std::unique_ptr<IteratorBase<std::int64_t>> choices, std::uint64_t inputs)
+  ChoiceSelector(std::unique_ptr<IteratorBase<std::int64_t>> choices, std::uint64_t inputs)
       : choices_(std::move(choices)), inputs_(inputs) {}
   /// Throws kInvalidArgument at a choice that names no input.
-  std::optional<std::uint64_t> choose(const std::vector<bool>& is_empty) override;
+  std::optional<std::uint64_t> select(const std::vector<bool>& is_empty) override;
   io::StateTree save() const override { return choices_->save(); }
   void restore(const io::StateTree& state) override { choices_->restore(state); }
 
@@ -49,8 +49,8 @@ class ChooseNode final : public Node<T> {
     IteratorOptions of_choices = options;
     of_choices.shard = Shard();
     auto choices = choices_->iterator(options_of_input(of_choices, inputs_.size()));
-    return std::make_unique<ChosenIterator<T>>(
-        inputs_, std::make_unique<GivenChooser>(std::move(choices), inputs_.size()), when_empty_,
+    return std::make_unique<SelectingIterator<T>>(
+        inputs_, std::make_unique<ChoiceSelector>(std::move(choices), inputs_.size()), when_empty_,
         sharding(), options, kName);
   }
   std::int64_t cardinality() const override {
@@ -87,7 +87,7 @@ class ChooseNode final : public Node<T> {
  private:
   static constexpr const char* kName = "choose_from_datasets";
 
-  std::string name() const { return name_of_chosen(kName, when_empty_); }
+  std::string name() const { return selection_name(kName, when_empty_); }
   Labels labels() const {
     Labels labels(inputs_.size());
     labels.emplace_back("choices ");
@@ -103,7 +103,7 @@ class ChooseNode final : public Node<T> {
 
 /// Element i is the next one of the dataset that `choices` names at place i, counted from 0. Ends
 /// with the choices; when a dataset is chosen that has no elements any more, ends too, or passes
-/// over the choice under kGoOn and ends when all datasets are empty.
+/// over the choice under kContinue and ends when all datasets are empty.
 ///
 ///   auto mixed = data::choose_from_datasets({clean, noisy}, data::range(2).repeat());
 ///

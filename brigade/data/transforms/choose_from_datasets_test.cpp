@@ -19,12 +19,12 @@ TEST(ChooseFromDatasets, PassesTheBattery) {
   const std::vector<Dataset<std::int64_t>> inputs{range(4), from(10, 2), from(20, 5)};
   const auto turns = range(3).repeat(4);
   expect_contract(choose_from_datasets(inputs, turns), {0, 10, 20, 1, 11, 21, 2}, Length::kUnknown);
-  expect_contract(choose_from_datasets(inputs, turns, WhenEmpty::kGoOn),
+  expect_contract(choose_from_datasets(inputs, turns, WhenEmpty::kContinue),
                   {0, 10, 20, 1, 11, 21, 2, 22, 3, 23}, Length::kUnknown);
   expect_contract(choose_from_datasets(inputs, range(0)), {}, Length::kUnknown);
   const auto ahead =
       choose_from_datasets<std::int64_t>({range(7).shuffle(7).prefetch(2), from(10, 9).shuffle(3)},
-                                         range(2).repeat(), WhenEmpty::kGoOn);
+                                         range(2).repeat(), WhenEmpty::kContinue);
   expect_contract(ahead, epoch_of(ahead), Length::kUnknown);
 }
 
@@ -54,7 +54,7 @@ TEST(ChooseFromDatasets, EndlessChoicesOfNothingCanBeCancelled) {
   const concurrency::CancelToken cancel;
   cancel.cancel();
   auto iterator = choose_from_datasets<std::int64_t>({range(0), range(1)}, from(0, 1).repeat(),
-                                                     WhenEmpty::kGoOn)
+                                                     WhenEmpty::kContinue)
                       .iterator({.cancel = cancel});
   EXPECT_EQ(error_of([&] { iterator.next(); }).code(), ErrorCode::kCancelled);
 }

@@ -25,7 +25,7 @@ Length length_of(std::int64_t cardinality) {
 }
 
 template <class T>
-void expect_as_in(const std::string& name, const Dataset<T>& dataset) {
+void expect_matches_table(const std::string& name, const Dataset<T>& dataset) {
   SCOPED_TRACE(name);
   EXPECT_EQ(dataset.cardinality(), table().cardinality(name));
   const auto elements = table().elements<T>(name);
@@ -51,9 +51,9 @@ Dataset<std::int64_t> fives(std::int64_t x) {
 }
 
 TEST(Combining, FiltersAsTensorFlow) {
-  expect_as_in("range(10).filter(even)", range(10).filter(is_even));
-  expect_as_in("range(0).filter(even)", range(0).filter(is_even));
-  expect_as_in("range(10).filter(none)", range(10).filter([](std::int64_t x) { return x > 10; }));
+  expect_matches_table("range(10).filter(even)", range(10).filter(is_even));
+  expect_matches_table("range(0).filter(even)", range(0).filter(is_even));
+  expect_matches_table("range(10).filter(none)", range(10).filter([](std::int64_t x) { return x > 10; }));
   const std::string endless = "range(3).repeat().filter(even)";
   EXPECT_EQ(range(3).repeat().filter(is_even).cardinality(), table().cardinality(endless));
   EXPECT_EQ(epoch_of(range(3).repeat().filter(is_even).take(5)),
@@ -61,8 +61,8 @@ TEST(Combining, FiltersAsTensorFlow) {
 }
 
 TEST(Combining, FlatMapsAsTensorFlow) {
-  expect_as_in("range(9).flat_map(tens)", range(9).flat_map(tens));
-  expect_as_in("range(0).flat_map(tens)", range(0).flat_map(tens));
+  expect_matches_table("range(9).flat_map(tens)", range(9).flat_map(tens));
+  expect_matches_table("range(0).flat_map(tens)", range(0).flat_map(tens));
   const std::string endless = "range(3).repeat().flat_map(fives)";
   EXPECT_EQ(range(3).repeat().flat_map(fives).cardinality(), table().cardinality(endless));
   EXPECT_EQ(epoch_of(range(3).repeat().flat_map(fives).take(12)),
@@ -89,7 +89,7 @@ TEST(Combining, InterleavesAsTensorFlowWithAndWithoutThreads) {
       }
     }
   }
-  expect_as_in("range(13).interleave(tens, 3, 2)",
+  expect_matches_table("range(13).interleave(tens, 3, 2)",
                range(13).interleave(tens, {.cycle_length = 3, .block_length = 2}));
   const std::string endless = "range(3).repeat().interleave(fives, 2, 2)";
   const auto dataset =
@@ -99,37 +99,37 @@ TEST(Combining, InterleavesAsTensorFlowWithAndWithoutThreads) {
 }
 
 TEST(Combining, ConcatenatesAsTensorFlow) {
-  expect_as_in("range(3).concatenate(range(2))", range(3).concatenate(range(2)));
-  expect_as_in("range(3).concatenate(range(0))", range(3).concatenate(range(0)));
-  expect_as_in("range(3).concatenate(range(2).repeat())", range(3).concatenate(range(2).repeat()));
-  expect_as_in("range(2).repeat().concatenate(range(3))", range(2).repeat().concatenate(range(3)));
-  expect_as_in("range(6).filter(even).concatenate(range(2))",
+  expect_matches_table("range(3).concatenate(range(2))", range(3).concatenate(range(2)));
+  expect_matches_table("range(3).concatenate(range(0))", range(3).concatenate(range(0)));
+  expect_matches_table("range(3).concatenate(range(2).repeat())", range(3).concatenate(range(2).repeat()));
+  expect_matches_table("range(2).repeat().concatenate(range(3))", range(2).repeat().concatenate(range(3)));
+  expect_matches_table("range(6).filter(even).concatenate(range(2))",
                range(6).filter(is_even).concatenate(range(2)));
-  expect_as_in("range(6).filter(even).concatenate(range(2).repeat())",
+  expect_matches_table("range(6).filter(even).concatenate(range(2).repeat())",
                range(6).filter(is_even).concatenate(range(2).repeat()));
-  expect_as_in("range(2).concatenate(range(1)).repeat(2)",
+  expect_matches_table("range(2).concatenate(range(1)).repeat(2)",
                range(2).concatenate(range(1)).repeat(2));
 }
 
 TEST(Combining, ZipsAsTensorFlow) {
   const auto endless = range(2).repeat();
   const auto evens = range(9).filter(is_even);
-  expect_as_in("zip(range(3), range(5))", zip(range(3), range(5)));
-  expect_as_in("zip(range(5), range(3))", zip(range(5), range(3)));
-  expect_as_in("zip(range(3), range(2).repeat())", zip(range(3), endless));
-  expect_as_in("zip(range(3).repeat(), range(2).repeat())", zip(range(3).repeat(), endless));
-  expect_as_in("zip(range(3), range(9).filter(even))", zip(range(3), evens));
-  expect_as_in("zip(range(0), range(9).filter(even))", zip(range(0), evens));
-  expect_as_in("zip(range(2).repeat(), range(9).filter(even))", zip(endless, evens));
-  expect_as_in("zip(range(4), range(3), range(5)).batch(2)",
+  expect_matches_table("zip(range(3), range(5))", zip(range(3), range(5)));
+  expect_matches_table("zip(range(5), range(3))", zip(range(5), range(3)));
+  expect_matches_table("zip(range(3), range(2).repeat())", zip(range(3), endless));
+  expect_matches_table("zip(range(3).repeat(), range(2).repeat())", zip(range(3).repeat(), endless));
+  expect_matches_table("zip(range(3), range(9).filter(even))", zip(range(3), evens));
+  expect_matches_table("zip(range(0), range(9).filter(even))", zip(range(0), evens));
+  expect_matches_table("zip(range(2).repeat(), range(9).filter(even))", zip(endless, evens));
+  expect_matches_table("zip(range(4), range(3), range(5)).batch(2)",
                zip(range(4), range(3), range(5)).batch(2));
 }
 
 TEST(Combining, EnumeratesAndAppliesAsTensorFlow) {
-  expect_as_in("range(3).enumerate(5)", range(13).skip(10).enumerate(5));
-  expect_as_in("range(2).repeat().enumerate()", range(2).repeat().enumerate());
-  expect_as_in("range(9).filter(even).enumerate()", range(9).filter(is_even).enumerate());
-  expect_as_in("range(4).apply(skip 1)",
+  expect_matches_table("range(3).enumerate(5)", range(13).skip(10).enumerate(5));
+  expect_matches_table("range(2).repeat().enumerate()", range(2).repeat().enumerate());
+  expect_matches_table("range(9).filter(even).enumerate()", range(9).filter(is_even).enumerate());
+  expect_matches_table("range(4).apply(skip 1)",
                range(4).apply([](const Dataset<std::int64_t>& each) { return each.skip(1); }));
 }
 
@@ -142,20 +142,20 @@ TEST(Combining, ChoosesAsTensorFlow) {
   for (const auto& input : inputs) endless.push_back(input.repeat());
   const std::vector<Dataset<std::int64_t>> partly{range(4), from(10, 2).repeat()};
   const auto choices = [](Numbers each) { return from_elements(std::move(each)); };
-  for (const WhenEmpty when : {WhenEmpty::kStop, WhenEmpty::kGoOn}) {
+  for (const WhenEmpty when : {WhenEmpty::kStop, WhenEmpty::kContinue}) {
     const std::string then = when == WhenEmpty::kStop ? ", stop)" : ", go on)";
-    expect_as_in("choose(0 1 2" + then, choose_from_datasets(inputs, range(3).repeat(4), when));
-    expect_as_in("choose(1 1 1 0" + then,
+    expect_matches_table("choose(0 1 2" + then, choose_from_datasets(inputs, range(3).repeat(4), when));
+    expect_matches_table("choose(1 1 1 0" + then,
                  choose_from_datasets(inputs, choices({1, 1, 1, 0}), when));
-    expect_as_in("choose(2" + then, choose_from_datasets(inputs, choices({2, 2}), when));
-    expect_as_in("choose(none" + then, choose_from_datasets(inputs, choices({}), when));
+    expect_matches_table("choose(2" + then, choose_from_datasets(inputs, choices({2, 2}), when));
+    expect_matches_table("choose(none" + then, choose_from_datasets(inputs, choices({}), when));
     // TensorFlow takes these to be endless, though choices or datasets end.
     const auto ending = choose_from_datasets(endless, range(3).repeat(3), when);
     EXPECT_EQ(epoch_of(ending), table().elements<std::int64_t>("choose(endless" + then));
     const auto mixed = choose_from_datasets(partly, range(2).repeat(), when).take(12);
     EXPECT_EQ(epoch_of(mixed), table().elements<std::int64_t>("choose(partly endless" + then));
     const SampleOptions options{.when_empty = when};
-    expect_as_in("sample(weights 0 1 0" + then, sample_from_datasets(inputs, {0, 1, 0}, options));
+    expect_matches_table("sample(weights 0 1 0" + then, sample_from_datasets(inputs, {0, 1, 0}, options));
     EXPECT_EQ(sample_from_datasets(inputs, {}, options).cardinality(),
               table().cardinality("sample(finite" + then));
   }

@@ -54,8 +54,8 @@ class ConcatenateIterator final : public IteratorBase<T> {
     return make_position("concatenate", {{"part", part_}},
                          input_ ? std::optional(input_->save()) : std::nullopt);
   }
-  bool keeps_place_when_cancelled() const override {
-    return !input_ || input_->keeps_place_when_cancelled();
+  bool keeps_position_when_cancelled() const override {
+    return !input_ || input_->keeps_position_when_cancelled();
   }
   void restore(const io::StateTree& state) override {
     check_position(state, "concatenate");

@@ -18,7 +18,7 @@ namespace internal {
 std::string name_of_enumerate(std::int64_t start);
 
 /// `start + place`; behind the largest number comes the smallest.
-std::int64_t number_of_place(std::int64_t start, std::uint64_t place);
+std::int64_t number_of_element(std::int64_t start, std::uint64_t place);
 
 template <class T>
 class EnumerateIterator final : public IteratorBase<std::tuple<std::int64_t, T>> {
@@ -30,7 +30,7 @@ class EnumerateIterator final : public IteratorBase<std::tuple<std::int64_t, T>>
   std::optional<Numbered> next() override {
     const std::uint64_t place = place_++;  // passed even if it throws
     auto element = input_->next();
-    if (element) return Numbered(number_of_place(start_, place), std::move(*element));
+    if (element) return Numbered(number_of_element(start_, place), std::move(*element));
     --place_;
     return std::nullopt;
   }

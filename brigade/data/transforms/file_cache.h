@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "brigade/data/transforms/cache.h"
-#include "brigade/data/core/cancel_look.h"
+#include "brigade/data/core/cancel_poller.h"
 #include "brigade/data/core/codec.h"
 #include "brigade/data/sources/element_files.h"
 #include "brigade/data/sources/element_writer.h"
@@ -113,7 +113,7 @@ class FileCacheIterator final : public IteratorBase<T> {
     if (place < place_) begin_input();
     const std::uint64_t distance = place - place_;
     check_source_position(place, node_.cardinality(), node_.describe());
-    if (skip_and_look(*this, distance, options_.cancel) != distance)
+    if (cancellable_skip(*this, distance, options_.cancel) != distance)
       throw_cached_input_too_short(place);
   }
 

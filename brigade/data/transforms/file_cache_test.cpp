@@ -82,9 +82,9 @@ TEST_F(FileCache, TheBatteryHoldsWhileNobodyHasFilledIt) {
     const io::StateTree state = written_and_read(iterator.save());
     auto fresh = dataset.iterator();
     fresh.restore(state);
-    EXPECT_EQ(rest_of(fresh), from_place(expected, place));
+    EXPECT_EQ(rest_of(fresh), elements_from(expected, place));
     iterator.restore(state);  // goes back, or stays
-    EXPECT_EQ(rest_of(iterator), from_place(expected, place));
+    EXPECT_EQ(rest_of(iterator), elements_from(expected, place));
   }
 }
 
@@ -130,7 +130,7 @@ TEST_F(FileCache, APositionIsFilledUpToInAFreshProcess) {
   const io::StateTree state = written_and_read(saved.save());
   auto fresh = cached(input(10)).iterator();
   fresh.restore(state);
-  EXPECT_EQ(rest_of(fresh), from_place(epoch_of(input(10)), 4));
+  EXPECT_EQ(rest_of(fresh), elements_from(epoch_of(input(10)), 4));
   *made_ = 0;
   EXPECT_EQ(epoch_of(cached(input(10))), epoch_of(range(10).shuffle(4)));
   EXPECT_EQ(*made_, 0) << "the resumed epoch has filled it";

@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "brigade/data/core/cancel_look.h"
+#include "brigade/data/core/cancel_poller.h"
 #include "brigade/data/core/cardinality.h"
 #include "brigade/data/core/node.h"
 #include "brigade/data/core/position.h"
@@ -19,11 +19,11 @@ namespace internal {
 template <class F, class T>
 class FilterIterator final : public IteratorBase<T> {
  public:
-  FilterIterator(std::unique_ptr<IteratorBase<T>> input, Predicate<F> predicate, CancelLook look)
-      : input_(std::move(input)), predicate_(std::move(predicate)), look_(std::move(look)) {}
+  FilterIterator(std::unique_ptr<IteratorBase<T>> input, Predicate<F> predicate, CancelPoller cancel_poller)
+      : input_(std::move(input)), predicate_(std::move(predicate)), cancel_poller_(std::move(cancel_poller)) {}
   std::optional<T> next() override {
     while (true) {
-      look_.pass();
+      cancel_poller_.poll();
       ++place_;  // passed even if it throws
       auto element = input_->next();
       if (!element) break;
@@ -45,7 +45,7 @@ class FilterIterator final : public IteratorBase<T> {
  private:
   std::unique_ptr<IteratorBase<T>> input_;
   Predicate<F> predicate_;
-  CancelLook look_;
+  CancelPoller cancel_poller_;
   std::uint64_t place_ = 0;  // elements read from the input
 };
 
@@ -62,7 +62,7 @@ class FilterNode final : public TransformNode<T> {
   std::unique_ptr<IteratorBase<T>> iterator(const IteratorOptions& job) const override {
     return std::make_unique<FilterIterator<F, T>>(
         this->input_in_any_order().iterator(job),
-        Predicate<F>{predicate_, this->describe(), job.epoch}, CancelLook(job.cancel));
+        Predicate<F>{predicate_, this->describe(), job.epoch}, CancelPoller(job.cancel));
   }
   std::int64_t cardinality() const override { return kUnknown; }
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "brigade/data/core/cardinality.h"
-#include "brigade/data/core/error_place.h"
+#include "brigade/data/core/error_context.h"
 #include "brigade/data/transforms/grouping.h"
 #include "brigade/data/interleave/inner_options.h"
 #include "brigade/data/core/node.h"
@@ -95,7 +95,7 @@ class GroupByWindowIterator final : public IteratorBase<U> {
     try {
       return walk_->next();
     } catch (...) {
-      rethrow_with_place(place_of_window(where_, windows_ - 1, open_->key));
+      rethrow_with_context(place_of_window(where_, windows_ - 1, open_->key));
     }
   }
   /// A window of which no dataset can be made fails as one element.
@@ -112,7 +112,7 @@ class GroupByWindowIterator final : public IteratorBase<U> {
       open_ = std::move(group);
     } catch (...) {
       close();
-      rethrow_with_place(place_of_window(where_, windows_ - 1, group.key));
+      rethrow_with_context(place_of_window(where_, windows_ - 1, group.key));
     }
   }
   void close() {

@@ -55,7 +55,7 @@ class Grouping {
       auto next = input_.next();
       if (next.result.is_end()) break;
       std::optional<T> element = std::move(next.result).take();
-      Gathered& gathered = gathered_for(*element, next.at.place);
+      Gathered& gathered = gathered_for(*element, next.at.index);
       gathered.group.places.push_back(std::move(next.at));
       gathered.group.elements.push_back(std::move(*element));
       if (gathered.group.elements.size() >= gathered.size) return take(gathered.group.key);
@@ -66,7 +66,7 @@ class Grouping {
 
   /// `open`: a group that left, whose elements are still needed.
   io::StateTree save(const Group<T>* open) const {
-    GroupingState state{.read = input_.here(), .groups = {}, .open = std::nullopt};
+    GroupingState state{.read = input_.position(), .groups = {}, .open = std::nullopt};
     for (const auto& [key, gathered] : gathered_) {
       state.groups.push_back({key, gathered.group.places});
     }
@@ -80,16 +80,16 @@ class Grouping {
     std::optional<Group<T>> open;
     if (state.open) open = Group<T>{.key = state.open->key, .places = {}, .elements = {}};
     input_.seek(state.first());
-    for (const HeldPlace& held : held_in_order(state)) {
-      pass_to(held.place);
+    for (const HeldElement& held : held_in_order(state)) {
+      pass_to(held.index);
       auto next = input_.next();
       std::optional<T> element = std::move(next.result).take();
-      if (!element) throw_replay_past_end(held.place);
+      if (!element) throw_replay_past_end(held.index);
       Group<T>& group = held.is_open ? *open : group_of(held.key).group;
       group.places.push_back(std::move(next.at));
       group.elements.push_back(std::move(*element));
     }
-    pass_to(state.read.place);
+    pass_to(state.read.index);
     return open;
   }
 
@@ -99,11 +99,11 @@ class Grouping {
     Group<T> group;
   };
 
-  Gathered& gathered_for(const T& element, std::uint64_t place) {
+  Gathered& gathered_for(const T& element, std::uint64_t index) {
     try {
       return group_of(rule_.key(element));
     } catch (...) {
-      rethrow_at_element(rule_.where, rule_.epoch, place);
+      rethrow_at_element(rule_.where, rule_.epoch, index);
     }
   }
   Gathered& group_of(std::int64_t key) {
@@ -116,9 +116,9 @@ class Grouping {
     return found->second;
   }
   Group<T> take(std::int64_t key) { return std::move(gathered_.extract(key).mapped().group); }
-  void pass_to(std::uint64_t place) {
-    const std::uint64_t distance = place - input_.here().place;
-    if (input_.skip(distance) != distance) throw_replay_past_end(place);
+  void pass_to(std::uint64_t index) {
+    const std::uint64_t distance = index - input_.position().index;
+    if (input_.skip(distance) != distance) throw_replay_past_end(index);
   }
 
   ReplayableInput<T> input_;

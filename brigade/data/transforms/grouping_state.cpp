@@ -9,31 +9,31 @@
 namespace brigade::data::internal {
 namespace {
 
-io::StateTree save_group(const GroupPlaces& group) {
+io::StateTree save_group(const GroupMembers& group) {
   io::StateTree state;
   state["key"] = group.key;
   state["places"] = io::StateTree::list();
-  for (const ReplayPoint& place : group.places) state["places"].push_back(place.place);
+  for (const ReplayPoint& point : group.places) state["places"].push_back(point.index);
   return state;
 }
 
-GroupPlaces load_group(const io::StateTree& state, const ReplayPoint& first, std::uint64_t read) {
-  GroupPlaces group{.key = state.as_int64("key"), .places = {}};
+GroupMembers load_group(const io::StateTree& state, const ReplayPoint& first, std::uint64_t read) {
+  GroupMembers group{.key = state.as_int64("key"), .places = {}};
   for (std::size_t i = 0; i < state.at("places").size(); ++i) {
-    const std::uint64_t place = state.as_uint64("places", i);
-    check_argument(place >= first.place && place < read,
-                   base::str_cat("A saved position of groups is broken: it holds element ", place,
-                                 ", outside of ", first.place, " to ", read));
-    group.places.push_back({first.note, place});
+    const std::uint64_t index = state.as_uint64("places", i);
+    check_argument(index >= first.index && index < read,
+                   base::str_cat("A saved position of groups is broken: it holds element ", index,
+                                 ", outside of ", first.index, " to ", read));
+    group.places.push_back({first.snapshot, index});
   }
   return group;
 }
 
-void check_distinct(const std::vector<HeldPlace>& held) {
+void check_distinct(const std::vector<HeldElement>& held) {
   for (std::size_t i = 1; i < held.size(); ++i) {
-    check_argument(held[i - 1].place != held[i].place,
+    check_argument(held[i - 1].index != held[i].index,
                    base::str_cat("A saved position of groups is broken: it holds element ",
-                                 held[i].place, " twice"));
+                                 held[i].index, " twice"));
   }
 }
 
@@ -41,45 +41,45 @@ void check_distinct(const std::vector<HeldPlace>& held) {
 
 const ReplayPoint& GroupingState::first() const {
   const ReplayPoint* first = &read;
-  const auto look_at = [&](const GroupPlaces& group) {
+  const auto look_at = [&](const GroupMembers& group) {
     // The elements of a group came one after the other.
-    if (!group.places.empty() && group.places[0].place < first->place) first = &group.places[0];
+    if (!group.places.empty() && group.places[0].index < first->index) first = &group.places[0];
   };
-  for (const GroupPlaces& group : groups) look_at(group);
+  for (const GroupMembers& group : groups) look_at(group);
   if (open) look_at(*open);
   return *first;
 }
 
-std::vector<HeldPlace> held_in_order(const GroupingState& state) {
-  std::vector<HeldPlace> held;
-  for (const GroupPlaces& group : state.groups) {
-    for (const ReplayPoint& place : group.places) held.push_back({place.place, group.key, false});
+std::vector<HeldElement> held_in_order(const GroupingState& state) {
+  std::vector<HeldElement> held;
+  for (const GroupMembers& group : state.groups) {
+    for (const ReplayPoint& point : group.places) held.push_back({point.index, group.key, false});
   }
   if (state.open) {
-    for (const ReplayPoint& place : state.open->places) {
-      held.push_back({place.place, state.open->key, true});
+    for (const ReplayPoint& point : state.open->places) {
+      held.push_back({point.index, state.open->key, true});
     }
   }
   std::sort(held.begin(), held.end(),
-            [](const HeldPlace& a, const HeldPlace& b) { return a.place < b.place; });
+            [](const HeldElement& a, const HeldElement& b) { return a.index < b.index; });
   return held;
 }
 
 io::StateTree save_grouping(const GroupingState& state) {
   io::StateTree saved;
-  saved["first"] = save_place(state.first());
-  saved["read"] = state.read.place;
+  saved["first"] = save_replay_point(state.first());
+  saved["read"] = state.read.index;
   saved["groups"] = io::StateTree::list();
-  for (const GroupPlaces& group : state.groups) saved["groups"].push_back(save_group(group));
+  for (const GroupMembers& group : state.groups) saved["groups"].push_back(save_group(group));
   if (state.open) saved["open"] = save_group(*state.open);
   return saved;
 }
 
 GroupingState load_grouping(const io::StateTree& state) {
-  const ReplayPoint first = load_place(state.at("first"));
+  const ReplayPoint first = load_replay_point(state.at("first"));
   const std::uint64_t read = state.as_uint64("read");
-  check_argument(read >= first.place, "A saved position of groups is broken: it goes backwards");
-  GroupingState loaded{.read = {first.note, read}, .groups = {}, .open = std::nullopt};
+  check_argument(read >= first.index, "A saved position of groups is broken: it goes backwards");
+  GroupingState loaded{.read = {first.snapshot, read}, .groups = {}, .open = std::nullopt};
   for (const io::StateTree& group : state.as_list("groups")) {
     loaded.groups.push_back(load_group(group, first, read));
   }

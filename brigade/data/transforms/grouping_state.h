@@ -10,7 +10,7 @@
 
 namespace brigade::data::internal {
 
-struct GroupPlaces {
+struct GroupMembers {
   std::int64_t key = 0;
   std::vector<ReplayPoint> places;
 };
@@ -18,22 +18,22 @@ struct GroupPlaces {
 /// Where a grouping stands: how far the input was read, and which of its elements are still held.
 struct GroupingState {
   ReplayPoint read;
-  std::vector<GroupPlaces> groups;
-  std::optional<GroupPlaces> open;  // a group that left, but is not done
+  std::vector<GroupMembers> groups;
+  std::optional<GroupMembers> open;  // a group that left, but is not done
 
   /// The first element that must be read again; `read` if none.
   const ReplayPoint& first() const;
 };
 
 /// One element to be read again.
-struct HeldPlace {
-  std::uint64_t place = 0;
+struct HeldElement {
+  std::uint64_t index = 0;
   std::int64_t key = 0;
   bool is_open = false;
 };
 
 /// All held elements in the order of the input.
-std::vector<HeldPlace> held_in_order(const GroupingState& state);
+std::vector<HeldElement> held_in_order(const GroupingState& state);
 
 io::StateTree save_grouping(const GroupingState& state);
 /// Throws kInvalidArgument if the state is broken. All places share the note of the first.

@@ -18,7 +18,7 @@ std::string text_of_current() {
 
 }  // namespace
 
-void ErrorNotes::add_current() {
+void IgnoredErrors::add_current() {
   const std::string text = text_of_current();
   if (++left_out_ == 1) first_ = text;
   if (options_.count) options_.count->add_one();
@@ -28,7 +28,7 @@ void ErrorNotes::add_current() {
   }
 }
 
-void ErrorNotes::end() {
+void IgnoredErrors::end() {
   if (has_ended_) return;
   has_ended_ = true;
   if (left_out_ == 0 || options_.log == ErrorLog::kOff) return;
@@ -37,7 +37,7 @@ void ErrorNotes::end() {
       left_out_ == 1 ? " was left out: " : " were left out, the first: ", first_));
 }
 
-io::StateTree ErrorNotes::save(io::StateTree input) const {
+io::StateTree IgnoredErrors::save(io::StateTree input) const {
   io::StateTree state =
       make_position("ignore_errors", {{"left_out", left_out_}, {"has_ended", has_ended_ ? 1U : 0U}},
                     std::move(input));
@@ -45,7 +45,7 @@ io::StateTree ErrorNotes::save(io::StateTree input) const {
   return state;
 }
 
-void ErrorNotes::restore(const io::StateTree& state) {
+void IgnoredErrors::restore(const io::StateTree& state) {
   check_position(state, "ignore_errors");
   const std::uint64_t left_out = position_number(state, "left_out");
   const bool has_ended = position_number(state, "has_ended") != 0;

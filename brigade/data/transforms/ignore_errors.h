@@ -47,9 +47,9 @@ namespace internal {
 /// What one walk has left out so far, and says about it.
 ///
 /// Thread-safety: one thread at a time.
-class ErrorNotes {
+class IgnoredErrors {
  public:
-  ErrorNotes(std::string where, std::uint64_t epoch, IgnoreErrorsOptions options)
+  IgnoredErrors(std::string where, std::uint64_t epoch, IgnoreErrorsOptions options)
       : where_(std::move(where)), epoch_(epoch), options_(std::move(options)) {}
   /// Takes note of the exception being handled.
   void add_current();
@@ -72,7 +72,7 @@ class ErrorNotes {
 template <class T>
 class IgnoreErrorsIterator final : public IteratorBase<T> {
  public:
-  IgnoreErrorsIterator(std::unique_ptr<IteratorBase<T>> input, ErrorNotes notes,
+  IgnoreErrorsIterator(std::unique_ptr<IteratorBase<T>> input, IgnoredErrors notes,
                        std::optional<concurrency::CancelToken> cancel)
       : input_(std::move(input)), notes_(std::move(notes)), cancel_(std::move(cancel)) {}
   std::optional<T> next() override {
@@ -91,7 +91,7 @@ class IgnoreErrorsIterator final : public IteratorBase<T> {
   }
   io::StateTree save() const override { return notes_.save(input_->save()); }
   void restore(const io::StateTree& state) override {
-    ErrorNotes notes = notes_;
+    IgnoredErrors notes = notes_;
     notes.restore(state);
     input_->restore(position_input(state));
     notes_ = std::move(notes);
@@ -99,7 +99,7 @@ class IgnoreErrorsIterator final : public IteratorBase<T> {
 
  private:
   std::unique_ptr<IteratorBase<T>> input_;
-  ErrorNotes notes_;
+  IgnoredErrors notes_;
   std::optional<concurrency::CancelToken> cancel_;
 };
 
@@ -110,7 +110,7 @@ class IgnoreErrorsNode final : public TransformNode<T> {
       : TransformNode<T>(std::move(input), "ignore_errors"), options_(std::move(options)) {}
   std::unique_ptr<IteratorBase<T>> iterator(const IteratorOptions& job) const override {
     return std::make_unique<IgnoreErrorsIterator<T>>(
-        this->input_in_any_order().iterator(job), ErrorNotes(this->describe(), job.epoch, options_),
+        this->input_in_any_order().iterator(job), IgnoredErrors(this->describe(), job.epoch, options_),
         job.cancel);
   }
   std::int64_t cardinality() const override {

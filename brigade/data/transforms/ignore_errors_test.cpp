@@ -5,7 +5,7 @@
 #include <string>
 
 #include "brigade/base/log.h"
-#include "brigade/data/testing/expect_as_in.h"
+#include "brigade/data/testing/tf_table_expectations.h"
 
 namespace brigade::data {
 namespace {
@@ -29,7 +29,7 @@ class LogCapture {
 
 TEST(IgnoreErrors, GivesWhatTensorFlowGives) {
   const Table table("stateful");
-  expect_as_in(table, "range(10).map(fails at threes).ignore_errors()",
+  expect_matches_table(table, "range(10).map(fails at threes).ignore_errors()",
                numbers_with_errors(10, 3).ignore_errors({.log = ErrorLog::kOff}));
 }
 

@@ -2,7 +2,7 @@
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
-#include "brigade/data/core/error_place.h"
+#include "brigade/data/core/error_context.h"
 
 namespace brigade::data::internal {
 
@@ -48,7 +48,7 @@ PipelineOptions pipeline_of_map(const MapOptions& options, std::size_t threads,
 }
 
 void rethrow_at_element(const std::string& where, std::uint64_t epoch, std::uint64_t index) {
-  rethrow_with_place(base::str_cat(where, ", element ", index, " of epoch ", epoch, ": "));
+  rethrow_with_context(base::str_cat(where, ", element ", index, " of epoch ", epoch, ": "));
 }
 
 }  // namespace brigade::data::internal

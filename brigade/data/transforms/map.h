@@ -13,7 +13,7 @@
 #include "brigade/concurrency/cancel_token.h"
 #include "brigade/concurrency/linked_token.h"
 #include "brigade/data/runtime/autotune.h"
-#include "brigade/data/core/cancel_look.h"
+#include "brigade/data/core/cancel_poller.h"
 #include "brigade/data/core/node.h"
 #include "brigade/data/core/order.h"
 #include "brigade/data/core/pipelined_iterator.h"
@@ -142,7 +142,7 @@ class MapIterator final : public IteratorBase<typename MapTraits<F, T>::Result> 
     check_early(early_, position_number(state, "place"));
     input_->restore(position_input(state));
     const std::uint64_t ahead = checked_ahead(position_number(state, "ahead"));
-    place_ = position_number(state, "place") + skip_and_look(*input_, ahead, call_.cancel);
+    place_ = position_number(state, "place") + cancellable_skip(*input_, ahead, call_.cancel);
   }
 
  private:
@@ -150,7 +150,7 @@ class MapIterator final : public IteratorBase<typename MapTraits<F, T>::Result> 
   void pass_early() {
     if (early_.is_empty()) return;
     const std::uint64_t end = early_.end_of_run(place_);
-    if (end != place_) place_ += skip_and_look(*input_, end - place_, call_.cancel);
+    if (end != place_) place_ += cancellable_skip(*input_, end - place_, call_.cancel);
     early_.drop_below(place_);
   }
 

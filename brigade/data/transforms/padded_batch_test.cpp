@@ -4,7 +4,7 @@
 
 #include <tuple>
 
-#include "brigade/data/testing/expect_as_in.h"
+#include "brigade/data/testing/tf_table_expectations.h"
 
 namespace brigade::data {
 namespace {
@@ -14,10 +14,10 @@ using Numbers = std::vector<std::int64_t>;
 
 TEST(PaddedBatch, GivesWhatTensorFlowGives) {
   const Table table("windows");
-  expect_as_in(table, "lists.padded_batch(3)", number_lists().padded_batch(3));
-  expect_as_in(table, "lists.padded_batch(3, drop_remainder)",
+  expect_matches_table(table, "lists.padded_batch(3)", number_lists().padded_batch(3));
+  expect_matches_table(table, "lists.padded_batch(3, drop_remainder)",
                number_lists().padded_batch(3, {.remainder = Remainder::kDrop}));
-  expect_as_in(table, "lists.padded_batch(3, [8], -1)",
+  expect_matches_table(table, "lists.padded_batch(3, [8], -1)",
                number_lists().padded_batch(3, {.padding = {.length = 8, .value = -1}}));
 }
 

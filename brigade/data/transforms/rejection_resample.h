@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "brigade/data/core/cancel_look.h"
+#include "brigade/data/core/cancel_poller.h"
 #include "brigade/data/core/cardinality.h"
 #include "brigade/data/transforms/map.h"
 #include "brigade/data/core/node.h"
@@ -90,14 +90,14 @@ class ResampleIterator final : public IteratorBase<std::tuple<std::int64_t, T>> 
   };
 
   ResampleIterator(std::unique_ptr<IteratorBase<T>> input, Call call, Resampler resampler,
-                   CancelLook look)
+                   CancelPoller cancel_poller)
       : input_(std::move(input)),
         call_(std::move(call)),
         resampler_(std::move(resampler)),
-        look_(std::move(look)) {}
+        cancel_poller_(std::move(cancel_poller)) {}
   std::optional<std::tuple<std::int64_t, T>> next() override {
     while (true) {
-      look_.pass();
+      cancel_poller_.poll();
       ++place_;  // passed even if it throws
       auto element = input_->next();
       if (!element) break;
@@ -135,7 +135,7 @@ class ResampleIterator final : public IteratorBase<std::tuple<std::int64_t, T>> 
   std::unique_ptr<IteratorBase<T>> input_;
   Call call_;
   Resampler resampler_;
-  CancelLook look_;
+  CancelPoller cancel_poller_;
   std::uint64_t place_ = 0;  // elements read from the input
 };
 
@@ -157,7 +157,7 @@ class ResampleNode final : public TransformNode<std::tuple<std::int64_t, T>, T> 
     return std::make_unique<ResampleIterator<F, T>>(
         this->input_in_any_order().iterator(job),
         typename ResampleIterator<F, T>::Call{class_of_, this->describe(), job.epoch},
-        Resampler(key_of_resample(options_, job, this->depth()), target_), CancelLook(job.cancel));
+        Resampler(key_of_resample(options_, job, this->depth()), target_), CancelPoller(job.cancel));
   }
   std::int64_t cardinality() const override {
     return keeps_all(target_) ? this->input().cardinality() : kUnknown;

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "brigade/data/sources/counter.h"
-#include "brigade/data/testing/expect_as_in.h"
+#include "brigade/data/testing/tf_table_expectations.h"
 
 namespace brigade::data {
 namespace {
@@ -74,15 +74,15 @@ TEST(RejectionResample, CountsClassesAsTensorFlowDoes) {
 
 TEST(RejectionResample, GivesWhatTensorFlowGivesWhereChanceHasNoSay) {
   const Table table("resample");
-  expect_as_in(table, "range(8), as it is",
+  expect_matches_table(table, "range(8), as it is",
                range(8).rejection_resample(remainder<2>, {0.5, 0.5}, {.initial_dist = {0.5, 0.5}}));
-  expect_as_in(
+  expect_matches_table(
       table, "range(9), the second of three",
       range(9).rejection_resample(remainder<3>, {0, 1, 0}, {.initial_dist = {0.4, 0.3, 0.3}}));
-  expect_as_in(table, "range(9), the last two of three",
+  expect_matches_table(table, "range(9), the last two of three",
                range(9).rejection_resample(remainder<3>, {0, 0.5, 0.5},
                                            {.initial_dist = {0.5, 0.25, 0.25}}));
-  expect_as_in(table, "range(8), the second of two, estimated",
+  expect_matches_table(table, "range(8), the second of two, estimated",
                range(8).rejection_resample(remainder<2>, {0, 1}));
 }
 

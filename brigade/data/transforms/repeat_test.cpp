@@ -6,7 +6,7 @@
 
 #include "brigade/data/core/source.h"
 #include "brigade/data/testing/dataset_contract.h"
-#include "brigade/data/testing/fragile.h"
+#include "brigade/data/testing/failing_sources.h"
 
 namespace brigade::data {
 namespace {

@@ -11,10 +11,10 @@
 
 namespace brigade::data::internal {
 
-RandomChooser::RandomChooser(std::uint64_t key, std::vector<double> weights)
+RandomSelector::RandomSelector(std::uint64_t key, std::vector<double> weights)
     : rng_(key), weights_(std::move(weights)) {}
 
-std::optional<std::uint64_t> RandomChooser::choose(const std::vector<bool>& is_empty) {
+std::optional<std::uint64_t> RandomSelector::select(const std::vector<bool>& is_empty) {
   if (is_empty != is_empty_) add_up(is_empty);
   const double drawn = rng_.uniform() * sums_.back();
   const auto chosen = std::upper_bound(sums_.begin(), sums_.end(), drawn);
@@ -24,7 +24,7 @@ std::optional<std::uint64_t> RandomChooser::choose(const std::vector<bool>& is_e
   return static_cast<std::uint64_t>(last - sums_.begin());
 }
 
-void RandomChooser::add_up(const std::vector<bool>& is_empty) {
+void RandomSelector::add_up(const std::vector<bool>& is_empty) {
   is_empty_ = is_empty;
   sums_.assign(weights_.size(), 0);
   double sum = 0;
@@ -34,11 +34,11 @@ void RandomChooser::add_up(const std::vector<bool>& is_empty) {
   }
 }
 
-io::StateTree RandomChooser::save() const {
+io::StateTree RandomSelector::save() const {
   return make_position("sample", {{"key", rng_.key()}, {"drawn", rng_.position()}});
 }
 
-void RandomChooser::restore(const io::StateTree& state) {
+void RandomSelector::restore(const io::StateTree& state) {
   check_position(state, "sample");
   check_argument(position_number(state, "key") == rng_.key(),
                  "The position was saved in a sample_from_datasets with another seed or another "

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "brigade/base/random.h"
-#include "brigade/data/core/chosen.h"
+#include "brigade/data/core/input_selector.h"
 #include "brigade/data/dataset.h"
 #include "brigade/data/core/inputs.h"
 #include "brigade/data/core/node.h"
@@ -21,8 +21,8 @@ struct SampleOptions {
   /// Fixes the choices whatever the job's seed. Unset: derived from the job's root seed and from
   /// where in the chain of transforms this one stands.
   std::optional<std::uint64_t> seed{};
-  /// kGoOn changes the mixture once a dataset is empty; kStop keeps it, and leaves the rest unseen.
-  WhenEmpty when_empty = WhenEmpty::kGoOn;
+  /// kContinue changes the mixture once a dataset is empty; kStop keeps it, and leaves the rest unseen.
+  WhenEmpty when_empty = WhenEmpty::kContinue;
   /// kOff makes the same choices in every epoch.
   Reshuffle rerandomize_each_iteration = Reshuffle::kOn;
 };
@@ -33,10 +33,10 @@ namespace internal {
 /// function of the key, i and which inputs are empty.
 ///
 /// Thread-safety: one call at a time.
-class RandomChooser final : public Chooser {
+class RandomSelector final : public InputSelector {
  public:
-  RandomChooser(std::uint64_t key, std::vector<double> weights);
-  std::optional<std::uint64_t> choose(const std::vector<bool>& is_empty) override;
+  RandomSelector(std::uint64_t key, std::vector<double> weights);
+  std::optional<std::uint64_t> select(const std::vector<bool>& is_empty) override;
   io::StateTree save() const override;
   void restore(const io::StateTree& state) override;
 
@@ -70,8 +70,8 @@ class SampleNode final : public Node<T> {
         weights_(std::move(weights)),
         options_(options) {}
   std::unique_ptr<IteratorBase<T>> iterator(const IteratorOptions& job) const override {
-    return std::make_unique<ChosenIterator<T>>(
-        inputs_, std::make_unique<RandomChooser>(key_of_sample(options_, job, depth()), weights_),
+    return std::make_unique<SelectingIterator<T>>(
+        inputs_, std::make_unique<RandomSelector>(key_of_sample(options_, job, depth()), weights_),
         options_.when_empty, sharding(), job, kName);
   }
   std::int64_t cardinality() const override {
@@ -105,7 +105,7 @@ class SampleNode final : public Node<T> {
  private:
   static constexpr const char* kName = "sample_from_datasets";
 
-  std::string name() const { return name_of_chosen(kName, options_.when_empty); }
+  std::string name() const { return selection_name(kName, options_.when_empty); }
 
   std::vector<NodePtr<T>> inputs_;
   std::vector<double> weights_;

@@ -36,7 +36,7 @@ std::vector<std::int64_t> counts_of(const Dataset<std::int64_t>& dataset, std::i
 }
 
 TEST(SampleFromDatasets, PassesTheBattery) {
-  for (const WhenEmpty when_empty : {WhenEmpty::kGoOn, WhenEmpty::kStop}) {
+  for (const WhenEmpty when_empty : {WhenEmpty::kContinue, WhenEmpty::kStop}) {
     const auto dataset = sample_from_datasets(three(), {0.2, 0.3, 0.5}, {.when_empty = when_empty});
     expect_contract(dataset, epoch_of(dataset), Length::kUnknown);
   }

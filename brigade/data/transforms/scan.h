@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "brigade/data/core/cancel_look.h"
+#include "brigade/data/core/cancel_poller.h"
 #include "brigade/data/core/cardinality.h"
 #include "brigade/data/core/codec.h"
 #include "brigade/data/transforms/map.h"
@@ -85,7 +85,7 @@ class ScanIterator final : public IteratorBase<typename ScanTraits<State, F, T>:
     } else {
       check_source_position(place, node_.cardinality(), node_.describe());
       start();
-      if (skip_and_look(*this, place, options_.cancel) != place) throw_scan_too_short(place);
+      if (cancellable_skip(*this, place, options_.cancel) != place) throw_scan_too_short(place);
     }
   }
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "brigade/data/sources/counter.h"
-#include "brigade/data/testing/expect_as_in.h"
+#include "brigade/data/testing/tf_table_expectations.h"
 
 namespace brigade::data {
 namespace {
@@ -19,7 +19,7 @@ const auto kSum = [](std::int64_t sum, std::int64_t x) { return std::pair(sum + 
 
 TEST(Scan, GivesWhatTensorFlowGives) {
   const Table table("stateful");
-  expect_as_in(table, "range(6).scan(0, sum)", range(6).scan(std::int64_t{0}, kSum));
+  expect_matches_table(table, "range(6).scan(0, sum)", range(6).scan(std::int64_t{0}, kSum));
   const auto endless = range(3).repeat().scan(std::int64_t{0}, kSum);
   EXPECT_EQ(endless.cardinality(), table.cardinality("range(3).repeat().scan(0, sum)"));
   EXPECT_EQ(epoch_of(endless.take(7)),

@@ -10,7 +10,7 @@
 
 #include "brigade/base/random.h"
 #include "brigade/concurrency/cancel_token.h"
-#include "brigade/data/core/cancel_look.h"
+#include "brigade/data/core/cancel_poller.h"
 #include "brigade/data/core/node.h"
 #include "brigade/data/core/element_result.h"
 #include "brigade/data/core/position.h"
@@ -99,7 +99,7 @@ class ShuffleIterator final : public IteratorBase<T> {
     std::uint64_t position = 0;
     const auto pass_to = [&](std::uint64_t target) {
       const std::uint64_t distance = target - position;
-      if (skip_and_look(*input_, distance, job_.cancel) != distance) {
+      if (cancellable_skip(*input_, distance, job_.cancel) != distance) {
         throw_input_too_short(progress.filled);
       }
       position = target;

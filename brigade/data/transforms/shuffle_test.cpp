@@ -8,7 +8,7 @@
 
 #include "brigade/data/core/source.h"
 #include "brigade/data/testing/dataset_contract.h"
-#include "brigade/data/testing/fragile.h"
+#include "brigade/data/testing/failing_sources.h"
 
 namespace brigade::data {
 namespace {
@@ -146,7 +146,7 @@ TEST(Shuffle, RestoringReadsOnlyWhatLayInTheBuffer) {
 
 TEST(Shuffle, StopsReadingOnceItIsCancelled) {
   const concurrency::CancelToken token;
-  const CancelledSource source(1000, token);
+  const CancellableSource source(1000, token);
   auto iterator = source.dataset()
                       .map([token](std::int64_t x) {
                         if (x == 5) token.cancel();

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "brigade/concurrency/cancel_token.h"
-#include "brigade/data/core/cancel_look.h"
+#include "brigade/data/core/cancel_poller.h"
 #include "brigade/data/core/cardinality.h"
 #include "brigade/data/core/node.h"
 #include "brigade/data/core/position.h"
@@ -46,7 +46,7 @@ class SkipIterator final : public IteratorBase<T> {
  private:
   void skip_the_head() {  // only once an element is wanted: making an iterator must stay cheap
     if (has_skipped_) return;
-    skip_and_look(*input_, count_, cancel_);
+    cancellable_skip(*input_, count_, cancel_);
     has_skipped_ = true;
   }
 

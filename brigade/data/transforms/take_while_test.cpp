@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "brigade/data/testing/expect_as_in.h"
+#include "brigade/data/testing/tf_table_expectations.h"
 
 namespace brigade::data {
 namespace {
@@ -16,8 +16,8 @@ bool is_not_four(std::int64_t x) {
 
 TEST(TakeWhile, GivesWhatTensorFlowGives) {
   const Table table("stateful");
-  expect_as_in(table, "range(10).take_while(x != 4)", range(10).take_while(is_not_four));
-  expect_as_in(table, "range(3).take_while(x != 4)", range(3).take_while(is_not_four));
+  expect_matches_table(table, "range(10).take_while(x != 4)", range(10).take_while(is_not_four));
+  expect_matches_table(table, "range(3).take_while(x != 4)", range(3).take_while(is_not_four));
   const std::string endless = "range(3).repeat().take_while(x != 4)";
   EXPECT_EQ(range(3).repeat().take_while(is_not_four).cardinality(), table.cardinality(endless));
   EXPECT_EQ(epoch_of(range(3).repeat().take_while(is_not_four).take(5)),

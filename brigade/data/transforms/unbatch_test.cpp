@@ -5,7 +5,7 @@
 #include <memory>
 #include <tuple>
 
-#include "brigade/data/testing/expect_as_in.h"
+#include "brigade/data/testing/tf_table_expectations.h"
 
 namespace brigade::data {
 namespace {
@@ -15,8 +15,8 @@ using Numbers = std::vector<std::int64_t>;
 
 TEST(Unbatch, GivesWhatTensorFlowGives) {
   const Table table("windows");
-  expect_as_in(table, "range(10).batch(3).unbatch()", range(10).batch(3).unbatch());
-  expect_as_in(table, "range(10).batch(2).batch(3).unbatch()",
+  expect_matches_table(table, "range(10).batch(3).unbatch()", range(10).batch(3).unbatch());
+  expect_matches_table(table, "range(10).batch(2).batch(3).unbatch()",
                range(10).batch(2).batch(3).unbatch());
   const std::string endless = "range(10).batch(3).repeat().unbatch()";
   EXPECT_EQ(range(10).batch(3).repeat().unbatch().cardinality(), table.cardinality(endless));

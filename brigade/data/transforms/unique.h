@@ -11,7 +11,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include "brigade/data/core/cancel_look.h"
+#include "brigade/data/core/cancel_poller.h"
 #include "brigade/data/core/cardinality.h"
 #include "brigade/data/core/node.h"
 #include "brigade/data/core/element_result.h"
@@ -47,12 +47,12 @@ template <class T>
 class UniqueIterator final : public IteratorBase<T> {
  public:
   UniqueIterator(const Node<T>& input, const IteratorOptions& options)
-      : node_(input), options_(options), look_(options.cancel) {
+      : node_(input), options_(options), cancel_poller_(options.cancel) {
     start();
   }
   std::optional<T> next() override {
     while (true) {
-      look_.pass();
+      cancel_poller_.poll();
       ++read_;  // passed even if it throws
       auto element = input_->next();
       if (!element) break;
@@ -69,7 +69,7 @@ class UniqueIterator final : public IteratorBase<T> {
     check_source_position(read, node_.cardinality(), node_.describe());
     start();
     for (; read_ < read; ++read_) {
-      look_.pass();
+      cancel_poller_.poll();
       ElementResult<T> result = result_of_next(*input_);
       if (result.is_end()) throw_unique_too_short(read);
       if (result.element) seen_.insert(std::move(*result.element));
@@ -85,7 +85,7 @@ class UniqueIterator final : public IteratorBase<T> {
 
   const Node<T>& node_;
   IteratorOptions options_;
-  CancelLook look_;
+  CancelPoller cancel_poller_;
   std::unique_ptr<IteratorBase<T>> input_;
   typename SeenSet<T>::Type seen_;
   std::uint64_t read_ = 0;  // elements of the input

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "brigade/data/sources/counter.h"
-#include "brigade/data/testing/expect_as_in.h"
+#include "brigade/data/testing/tf_table_expectations.h"
 
 namespace brigade::data {
 namespace {
@@ -13,7 +13,7 @@ using Numbers = std::vector<std::int64_t>;
 
 TEST(Unique, GivesWhatTensorFlowGives) {
   const Table table("stateful");
-  expect_as_in(table, "range(3).repeat(2).unique()", range(3).repeat(2).unique());
+  expect_matches_table(table, "range(3).repeat(2).unique()", range(3).repeat(2).unique());
   EXPECT_EQ(range(3).repeat().unique().cardinality(),
             table.cardinality("range(3).repeat().unique()"));
 }

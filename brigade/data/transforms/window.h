@@ -72,19 +72,19 @@ class WindowIterator final : public IteratorBase<Dataset<T>> {
       advance(shape_.shift);
       return count;
     }
-    const std::uint64_t elements = input_.here().place;
+    const std::uint64_t elements = input_.position().index;
     return elements > first ? count_windows(elements - first, shape_) : 0;
   }
   io::StateTree save() const override {
     return make_position("window", {{"start", start_}},
-                         save_place(buffer_.empty() ? input_.here() : buffer_.front().at));
+                         save_replay_point(buffer_.empty() ? input_.position() : buffer_.front().at));
   }
   void restore(const io::StateTree& state) override {
     check_position(state, "window");
-    const ReplayPoint place = load_place(position_input(state));
+    const ReplayPoint point = load_replay_point(position_input(state));
     const std::uint64_t start = position_number(state, "start");
     buffer_.clear();
-    input_.seek(place);
+    input_.seek(point);
     start_ = start;
   }
 
@@ -96,8 +96,8 @@ class WindowIterator final : public IteratorBase<Dataset<T>> {
 
   /// Reads what lies in the window at `start_`; whether there is one.
   bool fill() {
-    const std::uint64_t place = input_.here().place;
-    if (buffer_.empty() && place < start_) input_.skip(start_ - place);
+    const std::uint64_t index = input_.position().index;
+    if (buffer_.empty() && index < start_) input_.skip(start_ - index);
     while (buffer_.size() < shape_.span) {
       auto element = input_.next();
       if (element.result.is_end()) break;

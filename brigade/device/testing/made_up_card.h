@@ -29,11 +29,11 @@ namespace brigade::device::testing {
 /// `c10::Device(c10::kPrivateUse1, 0)`; its tensors can be made, copied and sliced, no more.
 ///
 /// Thread-safety: all functions from any thread.
-class MadeUpCard {
+class FakeDevice {
  public:
   /// The process's only one, known to libtorch from then on.
-  static MadeUpCard& get() {
-    static auto* card = new MadeUpCard;  // libtorch keeps it to the end
+  static FakeDevice& get() {
+    static auto* card = new FakeDevice;  // libtorch keeps it to the end
     return *card;
   }
   static c10::Device device() { return c10::Device(c10::kPrivateUse1, 0); }
@@ -70,11 +70,11 @@ class MadeUpCard {
     StreamId stream = 0;
     std::size_t bytes = 0;
     std::set<StreamId> used_on;
-    std::vector<Mark> free_behind;  // once it is free
+    std::vector<Mark> free_after;  // once it is free
     std::unique_ptr<std::byte[]> memory;
   };
 
-  MadeUpCard();
+  FakeDevice();
 
   StreamId current() { return current_[std::this_thread::get_id()]; }
   void run_to(Mark mark) {
@@ -101,7 +101,7 @@ class MadeUpCard {
     for (auto free = free_.begin(); free != free_.end(); ++free) {
       Block* block = *free;
       if (block->stream != current() || block->bytes != bytes) continue;
-      if (!std::ranges::all_of(block->free_behind, is_done)) continue;
+      if (!std::ranges::all_of(block->free_after, is_done)) continue;
       free_.erase(free);
       return block;
     }
@@ -113,11 +113,11 @@ class MadeUpCard {
     return block;
   }
   static void give_back(void* context) {
-    MadeUpCard& card = get();
+    FakeDevice& card = get();
     const std::lock_guard lock(card.mutex_);
     auto* block = static_cast<Block*>(context);
-    block->free_behind.clear();
-    for (const StreamId stream : block->used_on) block->free_behind.push_back(card.end_of(stream));
+    block->free_after.clear();
+    for (const StreamId stream : block->used_on) block->free_after.push_back(card.end_of(stream));
     block->used_on.clear();
     card.free_.push_back(block);
   }
@@ -143,20 +143,20 @@ class MadeUpCard {
   std::unique_ptr<torch::Library> kernels_;
 };
 
-class MadeUpCard::Memory final : public c10::Allocator {
+class FakeDevice::Memory final : public c10::Allocator {
  public:
   c10::DataPtr allocate(std::size_t bytes) override {
-    MadeUpCard& card = get();
+    FakeDevice& card = get();
     const std::lock_guard lock(card.mutex_);
     Block* block = card.take_block(bytes);
-    return {block->memory.get(), block, &MadeUpCard::give_back, device()};
+    return {block->memory.get(), block, &FakeDevice::give_back, device()};
   }
   void copy_data(void* to, const void* from, std::size_t bytes) const override {
     std::memcpy(to, from, bytes);
   }
 };
 
-class MadeUpCard::PinnedMemory final : public c10::Allocator {
+class FakeDevice::PinnedMemory final : public c10::Allocator {
  public:
   c10::DataPtr allocate(std::size_t bytes) override {
     void* memory = ::operator new(bytes + 1);
@@ -178,7 +178,7 @@ class MadeUpCard::PinnedMemory final : public c10::Allocator {
   }
 };
 
-class MadeUpCard::Guard final : public c10::impl::DeviceGuardImplInterface {
+class FakeDevice::Guard final : public c10::impl::DeviceGuardImplInterface {
  public:
   c10::DeviceType type() const override { return c10::kPrivateUse1; }
   c10::Device exchangeDevice(c10::Device) const override { return device(); }
@@ -222,7 +222,7 @@ class MadeUpCard::Guard final : public c10::impl::DeviceGuardImplInterface {
   static c10::Stream stream(StreamId id) { return c10::Stream(c10::Stream::UNSAFE, device(), id); }
 };
 
-class MadeUpCard::Hooks final : public at::PrivateUse1HooksInterface {
+class FakeDevice::Hooks final : public at::PrivateUse1HooksInterface {
  public:
   bool isBuilt() const override { return true; }
   bool isAvailable() const override { return true; }
@@ -234,7 +234,7 @@ class MadeUpCard::Hooks final : public at::PrivateUse1HooksInterface {
   c10::Allocator* getPinnedMemoryAllocator() const override { return get().pinned_memory_.get(); }
 };
 
-inline void MadeUpCard::copy(const at::Tensor& from, const at::Tensor& to, bool non_blocking) {
+inline void FakeDevice::copy(const at::Tensor& from, const at::Tensor& to, bool non_blocking) {
   TORCH_CHECK(from.is_contiguous() && to.is_contiguous() && from.dtype() == to.dtype(),
               "The made-up card copies whole tensors only.");
   const bool comes_from_host = from.device().is_cpu();
@@ -257,7 +257,7 @@ inline void MadeUpCard::copy(const at::Tensor& from, const at::Tensor& to, bool 
   if (comes_from_host) ++queued_copies_;
 }
 
-inline MadeUpCard::MadeUpCard()
+inline FakeDevice::FakeDevice()
     : memory_(std::make_unique<Memory>()), pinned_memory_(std::make_unique<PinnedMemory>()) {
   using MaybeFormat = std::optional<at::MemoryFormat>;
   c10::register_privateuse1_backend("made_up");

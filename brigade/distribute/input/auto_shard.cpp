@@ -58,18 +58,18 @@ AutoShard choose_auto_shard(AutoShardPolicy asked, const data::ShardingInfo& sha
   return {asked, ""};
 }
 
-AutoShardPolicy auto_shard_at(const WorkerLayout& place, AutoShardPolicy asked,
+AutoShardPolicy auto_shard_at(const WorkerLayout& layout, AutoShardPolicy asked,
                               const data::ShardingInfo& sharding) {
-  const AutoShard chosen = choose_auto_shard(asked, sharding, place.num_workers);
-  if (place.worker == 0 && !chosen.notice.empty()) base::log_info(chosen.notice);
+  const AutoShard chosen = choose_auto_shard(asked, sharding, layout.num_workers);
+  if (layout.worker == 0 && !chosen.notice.empty()) base::log_info(chosen.notice);
   return chosen.policy;
 }
 
-data::Shard shard_of(const WorkerLayout& place, AutoShardPolicy policy) {
+data::Shard shard_of(const WorkerLayout& layout, AutoShardPolicy policy) {
   if (policy != AutoShardPolicy::kFile && policy != AutoShardPolicy::kHint) return {};
   return {.by = policy == AutoShardPolicy::kFile ? data::ShardBy::kFiles : data::ShardBy::kHint,
-          .count = place.num_workers,
-          .index = place.worker};
+          .count = layout.num_workers,
+          .index = layout.worker};
 }
 
 }  // namespace brigade::distribute

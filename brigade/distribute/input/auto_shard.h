@@ -20,11 +20,11 @@ struct AutoShard {
 AutoShard choose_auto_shard(AutoShardPolicy asked, const data::ShardingInfo& sharding, int workers);
 
 /// The same for one of the workers; the first of them logs the notice.
-AutoShardPolicy auto_shard_at(const WorkerLayout& place, AutoShardPolicy asked,
+AutoShardPolicy auto_shard_at(const WorkerLayout& layout, AutoShardPolicy asked,
                               const data::ShardingInfo& sharding);
 
 /// The part of the dataset that a worker walks over: the whole, unless the policy (one that
 /// `choose_auto_shard` gave) is kFile or kHint.
-data::Shard shard_of(const WorkerLayout& place, AutoShardPolicy policy);
+data::Shard shard_of(const WorkerLayout& layout, AutoShardPolicy policy);
 
 }  // namespace brigade::distribute

@@ -75,13 +75,13 @@ TEST(AutoShard, OneWorkerLogsWhatAllHaveChosen) {
 }
 
 TEST(AutoShard, AWorkersPartIsItsNumber) {
-  const WorkerLayout place{.num_workers = 3, .worker = 2};
-  EXPECT_EQ(shard_of(place, AutoShardPolicy::kFile),
+  const WorkerLayout layout{.num_workers = 3, .worker = 2};
+  EXPECT_EQ(shard_of(layout, AutoShardPolicy::kFile),
             (data::Shard{.by = data::ShardBy::kFiles, .count = 3, .index = 2}));
-  EXPECT_EQ(shard_of(place, AutoShardPolicy::kHint),
+  EXPECT_EQ(shard_of(layout, AutoShardPolicy::kHint),
             (data::Shard{.by = data::ShardBy::kHint, .count = 3, .index = 2}));
-  EXPECT_EQ(shard_of(place, AutoShardPolicy::kData), data::Shard());
-  EXPECT_EQ(shard_of(place, AutoShardPolicy::kOff), data::Shard());
+  EXPECT_EQ(shard_of(layout, AutoShardPolicy::kData), data::Shard());
+  EXPECT_EQ(shard_of(layout, AutoShardPolicy::kOff), data::Shard());
 }
 
 /// The numbers that all workers' replicas train on in an epoch, in the order of their size.

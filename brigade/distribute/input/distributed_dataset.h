@@ -44,12 +44,12 @@ class DistributedDataset {
   /// ask. `datasets` is one, or one for each device.
   DistributedDataset(std::vector<data::Dataset<B>> datasets, std::vector<c10::Device> devices,
                      std::uint64_t seed, BatchKind kind, std::shared_ptr<StepMeter> meter = nullptr,
-                     WorkerLayout place = {}, InputOptions options = {},
+                     WorkerLayout layout = {}, InputOptions options = {},
                      std::shared_ptr<EpochCounter> epochs = std::make_shared<EpochCounter>())
       : input_{.datasets = std::move(datasets),
                .devices = std::move(devices),
                .kind = kind,
-               .place = std::move(place),
+               .layout = std::move(layout),
                .options = options,
                .meter = std::move(meter),
                .epochs = std::move(epochs)},
@@ -57,14 +57,14 @@ class DistributedDataset {
     check_input_options(options, kind);
     if (kind == BatchKind::kGlobal)
       input_.policy =
-          auto_shard_at(input_.place, options.auto_shard, input_.datasets.front().sharding());
+          auto_shard_at(input_.layout, options.auto_shard, input_.datasets.front().sharding());
   }
   DistributedDataset(data::Dataset<B> dataset, std::vector<c10::Device> devices, std::uint64_t seed,
                      BatchKind kind, std::shared_ptr<StepMeter> meter = nullptr,
-                     WorkerLayout place = {}, InputOptions options = {},
+                     WorkerLayout layout = {}, InputOptions options = {},
                      std::shared_ptr<EpochCounter> epochs = std::make_shared<EpochCounter>())
       : DistributedDataset(std::vector{std::move(dataset)}, std::move(devices), seed, kind,
-                           std::move(meter), std::move(place), options, std::move(epochs)) {}
+                           std::move(meter), std::move(layout), options, std::move(epochs)) {}
 
   /// This dataset with `function` called on each replica's share, on the replica's device: ahead of
   /// the step, while the one before computes, where batches are made ahead
@@ -111,7 +111,7 @@ class DistributedDataset {
     const bool is_common =
         input_.kind == BatchKind::kGlobal && input_.policy == AutoShardPolicy::kData;
     if (elements == 0 || is_common) return elements;
-    if (input_.place.num_workers > 1) return data::kUnknown;
+    if (input_.layout.num_workers > 1) return data::kUnknown;
     if (input_.datasets.size() > 1) return elements;
     const auto replicas = static_cast<std::int64_t>(input_.devices.size());
     return (elements + replicas - 1) / replicas;

@@ -34,14 +34,14 @@ template <class B>
 PerReplica<B> split_for_replicas(const B& batch, const ReplicaRange& replicas,
                   std::span<const c10::Device> devices) {
   std::vector<B> all = input::split(batch, replicas.total);
-  std::vector<B> shares;
+  std::vector<B> batches;
   ExampleCounts counts{.local = {}, .global = input::examples_in(batch)};
   for (std::size_t i = 0; i < devices.size(); ++i) {
     B& share = all[static_cast<std::size_t>(replicas.first) + i];
     counts.local.push_back(input::examples_in(share));
-    shares.push_back(devices[i].is_cpu() ? std::move(share) : input::to_device(share, devices[i]));
+    batches.push_back(devices[i].is_cpu() ? std::move(share) : input::to_device(share, devices[i]));
   }
-  return PerReplica<B>(std::move(shares), std::move(counts));
+  return PerReplica<B>(std::move(batches), std::move(counts));
 }
 
 /// The rest of a walk over a distributed dataset: `next` gives each replica its share of one global
@@ -75,10 +75,10 @@ class DistributedIterator {
   DistributedIterator(DistributedInput<B> input, const data::IteratorOptions& start,
                       const data::StagesOptions& stages = {})
       : input_(complete(std::move(input))),
-        turns_(input_.place, input_.kind == BatchKind::kPerReplica || input_.has_shard()
+        coordinator_(input_.layout, input_.kind == BatchKind::kPerReplica || input_.has_shard()
                                  ? InputSource::kOwn
                                  : InputSource::kSameForAll),
-        walk_(std::make_unique<StepInputPrefetcher<B>>(input_, start, stages)) {}
+        prefetcher_(std::make_unique<StepInputPrefetcher<B>>(input_, start, stages)) {}
 
   /// The replicas' shares of the next global batch, with their counts of examples, or nothing at
   /// the end. Throws kFailedPrecondition in a replica, and kInvalidArgument in all workers where
@@ -86,20 +86,20 @@ class DistributedIterator {
   std::optional<PerReplica<B>> next() {
     check_state(in_cross_replica_context(), kInReplica);
     const StepMeter::InputScope waiting_for_input(input_.meter.get());
-    if (turns_.must_compare()) turns_.compare(nature());
-    return input_.is_cut() ? cut_next() : collect_next();
+    if (coordinator_.must_compare()) coordinator_.compare(nature());
+    return input_.is_split() ? split_next() : collect_next();
   }
 
   /// The position behind the last global batch that `next` returned, and going on there (see
   /// data::Iterator).
-  io::StateTree save() const { return turns_.save(walk_->save()); }
+  io::StateTree save() const { return coordinator_.save(prefetcher_->save()); }
   void restore(const io::StateTree& state) {
-    walk_->restore(turns_.restore(state));
+    prefetcher_->restore(coordinator_.restore(state));
     count_epoch();
   }
-  std::uint64_t epoch() const { return walk_->epoch(); }
+  std::uint64_t epoch() const { return prefetcher_->epoch(); }
   void start_next_epoch() {
-    walk_->start_next_epoch();
+    prefetcher_->start_next_epoch();
     count_epoch();
   }
 
@@ -108,18 +108,18 @@ class DistributedIterator {
   /// for kAll, otherwise those that `kAutotune` adjusts. Where each replica has a pipeline of its
   /// own, one behind the other, with "replica 3: " before the names. For how long the replicas
   /// waited, see `Strategy::step_times`.
-  std::vector<data::StageStats> stats() const { return walk_->stats(); }
+  std::vector<data::StageStats> stats() const { return prefetcher_->stats(); }
 
  private:
   static DistributedInput<B> complete(DistributedInput<B> input) {
     check_argument(!input.datasets.empty(), "Input needs a dataset.");
-    input.place = with_replicas(std::move(input.place), static_cast<int>(input.devices.size()));
+    input.layout = with_replicas(std::move(input.layout), static_cast<int>(input.devices.size()));
     return input;
   }
 
   /// Iterators that are made later have later epochs.
   void count_epoch() {
-    if (input_.epochs) input_.epochs->has_reached(walk_->epoch());
+    if (input_.epochs) input_.epochs->has_reached(prefetcher_->epoch());
   }
 
   InputDescription nature() const {
@@ -130,7 +130,7 @@ class DistributedIterator {
             .files = dataset.sharding().list,
             .pipeline = dataset.node()->pipeline(),
             .cardinality = dataset.cardinality(),
-            .epoch = walk_->epoch()};
+            .epoch = prefetcher_->epoch()};
   }
 
   /// What `read` returns of this worker's own data; where it throws, the others are told.
@@ -139,45 +139,45 @@ class DistributedIterator {
     try {
       return read();
     } catch (const std::exception& error) {
-      turns_.fail(std::string(base::without_stack_trace(error.what())));
+      coordinator_.fail(std::string(base::without_stack_trace(error.what())));
       throw;
     }
   }
 
-  std::optional<PerReplica<B>> cut_next() {
+  std::optional<PerReplica<B>> split_next() {
     return read_own([&]() -> std::optional<PerReplica<B>> {
-      StepInput<B> turn = walk_->next();
-      if (!turn.has_data()) return std::nullopt;
-      return PerReplica<B>(received(std::move(turn.shares)), std::move(turn.examples));
+      StepInput<B> step_input = prefetcher_->next();
+      if (!step_input.has_data()) return std::nullopt;
+      return PerReplica<B>(received(std::move(step_input.batches)), std::move(step_input.examples));
     });
   }
 
   std::optional<PerReplica<B>> collect_next() {
     for (;;) {
-      StepInput<B> turn = read_own([&] { return walk_->next(); });
-      if (!turn.has_data()) turn.examples.local.clear();
-      const auto agreed = turns_.agree(turn.examples.local);
-      if (!agreed.somebody_has_data) return std::nullopt;
+      StepInput<B> step_input = read_own([&] { return prefetcher_->next(); });
+      if (!step_input.has_data()) step_input.examples.local.clear();
+      const auto agreed = coordinator_.agree(step_input.examples.local);
+      if (!agreed.any_has_data) return std::nullopt;
       // All pieces may have been ends of smaller batches.
       if (input_.has_shard() && agreed.examples == 0) continue;
-      turn.examples.global = agreed.examples;
-      turn.examples.local.resize(input_.devices.size(), 0);
-      return PerReplica<B>(received(std::move(turn.shares)), std::move(turn.examples));
+      step_input.examples.global = agreed.examples;
+      step_input.examples.local.resize(input_.devices.size(), 0);
+      return PerReplica<B>(received(std::move(step_input.batches)), std::move(step_input.examples));
     }
   }
 
   /// The shares, for use on the caller's streams; batches of none for replicas without one.
   std::vector<B> received(std::vector<std::optional<DeviceBatch<B>>> placed) {
     placed.resize(input_.devices.size());
-    std::vector<std::optional<B>> shares(placed.size());
+    std::vector<std::optional<B>> batches(placed.size());
     for (std::size_t i = 0; i < placed.size(); ++i) {
       if (!placed[i]) continue;
-      shares[i] = std::move(*placed[i]).received(input_.devices[i]);
-      if (!none_) none_ = none_of(*shares[i]);
+      batches[i] = std::move(*placed[i]).received(input_.devices[i]);
+      if (!none_) none_ = none_of(*batches[i]);
     }
     std::vector<B> all;
-    for (std::size_t i = 0; i < shares.size(); ++i)
-      all.push_back(shares[i] ? std::move(*shares[i]) : none_for(i));
+    for (std::size_t i = 0; i < batches.size(); ++i)
+      all.push_back(batches[i] ? std::move(*batches[i]) : none_for(i));
     return all;
   }
 
@@ -197,7 +197,7 @@ class DistributedIterator {
   std::optional<B> none_of_the_whole() const {
     const std::optional<B> batch = input_.datasets.front().iterator().next();
     if (!batch) return std::nullopt;
-    return none_of(walk_->none_like(*batch, 0).received(input_.devices.front()));
+    return none_of(prefetcher_->empty_like(*batch, 0).received(input_.devices.front()));
   }
 
   static constexpr const char* kInReplica =
@@ -208,8 +208,8 @@ class DistributedIterator {
       "an empty one looks like: give every worker at least one.";
 
   DistributedInput<B> input_;
-  InputCoordinator turns_;
-  std::unique_ptr<StepInputPrefetcher<B>> walk_;  // its thread knows where it lies
+  InputCoordinator coordinator_;
+  std::unique_ptr<StepInputPrefetcher<B>> prefetcher_;  // its thread knows where it lies
   std::optional<B> none_;                 // a batch without examples
 };
 

@@ -44,44 +44,44 @@ std::string failures_of(comm::Communicator& workers, const std::string& own) {
 
 }  // namespace
 
-InputCoordinator::InputCoordinator(WorkerLayout place, InputSource source)
-    : place_(std::move(place)), source_(source) {}
+InputCoordinator::InputCoordinator(WorkerLayout layout, InputSource source)
+    : layout_(std::move(layout)), source_(source) {}
 
 void InputCoordinator::compare(const InputDescription& own) {
-  check_same_input(*place_.workers, own);
+  check_same_input(*layout_.workers, own);
   is_compared_ = true;
 }
 
 bool InputCoordinator::has_own_data() const {
-  return source_ == InputSource::kOwn && place_.workers != nullptr;
+  return source_ == InputSource::kOwn && layout_.workers != nullptr;
 }
 
-InputCoordinator::Agreed InputCoordinator::agree(std::span<const std::int64_t> own_counts) const {
+InputCoordinator::Agreement InputCoordinator::agree(std::span<const std::int64_t> own_counts) const {
   if (has_own_data()) return exchange(own_counts, "");
-  return {.somebody_has_data = !own_counts.empty(),
+  return {.any_has_data = !own_counts.empty(),
           .examples = std::accumulate(own_counts.begin(), own_counts.end(), std::int64_t{0})};
 }
 
-InputCoordinator::Agreed InputCoordinator::exchange(std::span<const std::int64_t> own_counts,
+InputCoordinator::Agreement InputCoordinator::exchange(std::span<const std::int64_t> own_counts,
                                         std::string_view failure) const {
-  const comm::PurposeScope purpose(place_.progress.get(), {.use = comm::CallPurpose::Use::kInput});
+  const comm::PurposeScope purpose(layout_.progress.get(), {.use = comm::CallPurpose::Use::kInput});
   const at::Tensor numbers = at::empty({3}, at::kLong);
   auto* values = numbers.mutable_data_ptr<std::int64_t>();
   values[0] = own_counts.empty() ? 0 : 1;
   values[1] = std::accumulate(own_counts.begin(), own_counts.end(), std::int64_t{0});
   values[2] = failure.empty() ? 0 : 1;
-  place_.workers->all_reduce({&numbers, 1}, comm::ReduceOp::kSum)->wait();
+  layout_.workers->all_reduce({&numbers, 1}, comm::ReduceOp::kSum)->wait();
   if (values[2] > 0) {
     throw Error(ErrorCode::kAborted,
                 base::str_cat("The input of a step failed, so no worker takes it: ",
-                              failures_of(*place_.workers, std::string(failure))));
+                              failures_of(*layout_.workers, std::string(failure))));
   }
-  return {.somebody_has_data = values[0] > 0, .examples = values[1]};
+  return {.any_has_data = values[0] > 0, .examples = values[1]};
 }
 
 void InputCoordinator::fail(const std::string& reason) const {
   if (!has_own_data()) {
-    if (place_.progress) place_.progress->skip_step("its input failed: " + reason);
+    if (layout_.progress) layout_.progress->skip_step("its input failed: " + reason);
     return;
   }
   try {
@@ -92,7 +92,7 @@ void InputCoordinator::fail(const std::string& reason) const {
 
 io::StateTree InputCoordinator::save(const io::StateTree& position) const {
   if (!has_own_data()) return position;
-  const comm::PurposeScope purpose(place_.progress.get(), {.use = comm::CallPurpose::Use::kInput});
+  const comm::PurposeScope purpose(layout_.progress.get(), {.use = comm::CallPurpose::Use::kInput});
   std::string own;
   std::optional<Error> failure;
   try {
@@ -101,24 +101,24 @@ io::StateTree InputCoordinator::save(const io::StateTree& position) const {
     failure = error;
   }
   const std::int64_t failed =
-      comm::all_reduce_number(*place_.workers, failure ? 1 : 0, comm::ReduceOp::kSum);
+      comm::all_reduce_number(*layout_.workers, failure ? 1 : 0, comm::ReduceOp::kSum);
   if (failed > 0) {
-    const auto failures = failures_of(*place_.workers, failure ? failure->what() : "");
+    const auto failures = failures_of(*layout_.workers, failure ? failure->what() : "");
     if (failure) throw *failure;
     throw Error(ErrorCode::kAborted, "The workers' positions cannot be saved: " + failures);
   }
   io::StateTree state;
   state[kWorkers] = io::StateTree::list();
-  for (const std::string& text : comm::all_gather_texts(*place_.workers, own))
+  for (const std::string& text : comm::all_gather_texts(*layout_.workers, own))
     state[kWorkers].push_back(io::from_json(text));
   return state;
 }
 
 const io::StateTree& InputCoordinator::restore(const io::StateTree& state) const {
   const std::size_t saved = state.has(kWorkers) ? state.at(kWorkers).size() : 0;
-  check_argument(saved == 0 || saved == static_cast<std::size_t>(place_.num_workers),
+  check_argument(saved == 0 || saved == static_cast<std::size_t>(layout_.num_workers),
                  base::str_cat("The position in data of the workers' own was saved by ", saved,
-                               " workers and is restored by ", place_.num_workers,
+                               " workers and is restored by ", layout_.num_workers,
                                ": start as many, or begin a new epoch."));
   if (has_own_data() != (saved > 0)) {
     const auto description = [](bool is_own) {
@@ -131,7 +131,7 @@ const io::StateTree& InputCoordinator::restore(const io::StateTree& state) const
                       ": share the input out as before, or begin a new epoch."));
   }
   if (!has_own_data()) return state;
-  return state.at(kWorkers, static_cast<std::size_t>(place_.worker));
+  return state.at(kWorkers, static_cast<std::size_t>(layout_.worker));
 }
 
 }  // namespace brigade::distribute

@@ -19,24 +19,24 @@ enum class InputSource { kSameForAll, kOwn };
 /// Thread-safety: one thread at a time.
 class InputCoordinator {
  public:
-  InputCoordinator(WorkerLayout place, InputSource source);
+  InputCoordinator(WorkerLayout layout, InputSource source);
 
-  const WorkerLayout& place() const { return place_; }
+  const WorkerLayout& layout() const { return layout_; }
   /// Whether there are other workers, with whose input this one's was not compared yet.
-  bool must_compare() const { return !is_compared_ && place_.workers != nullptr; }
+  bool must_compare() const { return !is_compared_ && layout_.workers != nullptr; }
   /// A collective of the workers: throws as `check_same_input`.
   void compare(const InputDescription& own);
 
   /// Whether several workers have data of their own, so that all below is collective.
   bool has_own_data() const;
 
-  struct Agreed {
-    bool somebody_has_data = false;
+  struct Agreement {
+    bool any_has_data = false;
     std::int64_t examples = 0;  ///< of all workers
   };
   /// What all have of the next step. Throws kAborted if others could not read theirs, naming them
   /// and why.
-  Agreed agree(std::span<const std::int64_t> own_counts) const;
+  Agreement agree(std::span<const std::int64_t> own_counts) const;
   /// Tells the others that this worker cannot read its data of the next step, for `reason`: they
   /// all throw it, in `agree`, or where they wait for this worker's gradients.
   void fail(const std::string& reason) const;
@@ -49,9 +49,9 @@ class InputCoordinator {
   const io::StateTree& restore(const io::StateTree& state) const;
 
  private:
-  Agreed exchange(std::span<const std::int64_t> own_counts, std::string_view failure) const;
+  Agreement exchange(std::span<const std::int64_t> own_counts, std::string_view failure) const;
 
-  WorkerLayout place_;
+  WorkerLayout layout_;
   InputSource source_;
   bool is_compared_ = false;
 };

@@ -13,13 +13,13 @@ namespace {
 using Numbers = std::vector<std::int64_t>;
 
 /// The second of two workers, each with one replica. Nobody is asked: the data is the same for all.
-DistributedIterator<at::Tensor> walk_of_worker_1(AutoShardPolicy policy) {
+DistributedIterator<at::Tensor> iterator_of_worker_1(AutoShardPolicy policy) {
   auto alone = std::make_shared<comm::LocalGroup>(1);
   std::shared_ptr<comm::Communicator> nobody = std::move(comm::make_local_communicators(alone)[0]);
   const auto dataset = input::from_tensor_slices(at::arange(10)).batch(4);
   return {{.datasets = {dataset},
            .devices = {c10::Device(c10::kCPU)},
-           .place = {.replicas = {.first = 1, .local = 1, .total = 2},
+           .layout = {.replicas = {.first = 1, .local = 1, .total = 2},
                      .num_workers = 2,
                      .worker = 1,
                      .workers = nobody},
@@ -27,9 +27,9 @@ DistributedIterator<at::Tensor> walk_of_worker_1(AutoShardPolicy policy) {
           {}};
 }
 
-std::vector<Numbers> rest_of(DistributedIterator<at::Tensor>& walk) {
+std::vector<Numbers> rest_of(DistributedIterator<at::Tensor>& iterator) {
   std::vector<Numbers> shares;
-  while (const auto batch = walk.next()) {
+  while (const auto batch = iterator.next()) {
     const at::Tensor share = (*batch)[0].contiguous();
     const auto* first = share.const_data_ptr<std::int64_t>();
     shares.emplace_back(first, first + share.numel());
@@ -38,30 +38,30 @@ std::vector<Numbers> rest_of(DistributedIterator<at::Tensor>& walk) {
 }
 
 TEST(InputCoordinator, ByDataAWorkerTakesItsReplicasPartOfEachBatch) {
-  auto walk = walk_of_worker_1(AutoShardPolicy::kData);
-  EXPECT_EQ(rest_of(walk), (std::vector<Numbers>{{2, 3}, {6, 7}, {9}}));
+  auto iterator = iterator_of_worker_1(AutoShardPolicy::kData);
+  EXPECT_EQ(rest_of(iterator), (std::vector<Numbers>{{2, 3}, {6, 7}, {9}}));
 }
 
 // TensorFlow, policy OFF, measured: both workers get [0, 1], [2, 3], [4, 5], ...
 TEST(InputCoordinator, WithoutShardingAWorkerTakesAllOfEachBatchInTurns) {
-  auto walk = walk_of_worker_1(AutoShardPolicy::kOff);
-  EXPECT_EQ(rest_of(walk), (std::vector<Numbers>{{0, 1}, {2, 3}, {4, 5}, {6, 7}, {8}, {9}}));
+  auto iterator = iterator_of_worker_1(AutoShardPolicy::kOff);
+  EXPECT_EQ(rest_of(iterator), (std::vector<Numbers>{{0, 1}, {2, 3}, {4, 5}, {6, 7}, {8}, {9}}));
 }
 
 TEST(InputCoordinator, APositionWithinABatchIsGoneBackTo) {
   for (std::size_t taken = 0; taken <= 6; ++taken) {
-    auto walk = walk_of_worker_1(AutoShardPolicy::kOff);
-    for (std::size_t i = 0; i < taken; ++i) walk.next();
-    const io::StateTree saved = walk.save();
-    auto again = walk_of_worker_1(AutoShardPolicy::kOff);
+    auto iterator = iterator_of_worker_1(AutoShardPolicy::kOff);
+    for (std::size_t i = 0; i < taken; ++i) iterator.next();
+    const io::StateTree saved = iterator.save();
+    auto again = iterator_of_worker_1(AutoShardPolicy::kOff);
     again.restore(saved);
-    EXPECT_EQ(rest_of(again), rest_of(walk)) << "after " << taken;
+    EXPECT_EQ(rest_of(again), rest_of(iterator)) << "after " << taken;
   }
 }
 
 TEST(InputCoordinator, EveryTurnsExamplesAreCountedOverAllWorkers) {
-  auto walk = walk_of_worker_1(AutoShardPolicy::kOff);
-  EXPECT_EQ(walk.next()->examples()->global, 4);  // both workers' 0 and 1
+  auto iterator = iterator_of_worker_1(AutoShardPolicy::kOff);
+  EXPECT_EQ(iterator.next()->examples()->global, 4);  // both workers' 0 and 1
 }
 
 }  // namespace

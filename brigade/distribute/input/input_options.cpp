@@ -67,9 +67,9 @@ int batches_ahead(const InputOptions& options, std::span<const c10::Device> devi
   return options.per_replica_buffer_size.value_or(all_on_cpu ? 0 : 1);
 }
 
-WorkerLayout with_replicas(WorkerLayout place, int replicas) {
-  if (!place.workers) place.replicas = {.first = 0, .local = replicas, .total = replicas};
-  return place;
+WorkerLayout with_replicas(WorkerLayout layout, int replicas) {
+  if (!layout.workers) layout.replicas = {.first = 0, .local = replicas, .total = replicas};
+  return layout;
 }
 
 }  // namespace brigade::distribute

@@ -98,7 +98,7 @@ struct WorkerLayout {
   std::shared_ptr<comm::StepProgress> progress = nullptr;
 };
 
-/// The place of the only worker, of `replicas` replicas; with several workers `place` as it is.
-WorkerLayout with_replicas(WorkerLayout place, int replicas);
+/// The place of the only worker, of `replicas` replicas; with several workers `layout` as it is.
+WorkerLayout with_replicas(WorkerLayout layout, int replicas);
 
 }  // namespace brigade::distribute

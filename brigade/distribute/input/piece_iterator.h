@@ -30,84 +30,84 @@ class PieceIterator {
   /// The next piece, which may be empty, or nothing at the end.
   std::optional<B> next() {
     if (!sizes_of_) return batches_.next();
-    while (turn_ == sizes_.size()) {
-      if (!draw_batch()) return std::nullopt;
+    while (next_piece_ == sizes_.size()) {
+      if (!next_batch()) return std::nullopt;
     }
-    const std::int64_t begin = given_;
-    given_ += sizes_[turn_++];
-    return input::examples_between(*batch_, begin, given_);
+    const std::int64_t begin = examples_given_;
+    examples_given_ += sizes_[next_piece_++];
+    return input::examples_between(*batch_, begin, examples_given_);
   }
 
   std::uint64_t epoch() const { return batches_.epoch(); }
   void start_next_epoch() {
     batches_.start_next_epoch();
-    forget_batch();
+    discard_batch();
     full_ = 0;
   }
 
   /// The position behind the last piece that `next` returned.
   io::StateTree save() const {
     if (!sizes_of_) return batches_.save();
-    const bool is_within = turn_ < sizes_.size();
+    const bool is_within = next_piece_ < sizes_.size();
     io::StateTree state;
     state[kPosition] = is_within ? before_ : batches_.save();
-    state[kTurn] = is_within ? turn_ : 0;
-    state[kGiven] = is_within ? given_ : 0;
+    state[kPieceIndex] = is_within ? next_piece_ : 0;
+    state[kGiven] = is_within ? examples_given_ : 0;
     state[kFull] = full_;
     return state;
   }
   /// Goes there. If batches are now cut otherwise, the rest of the batch is cut in the new way.
   /// Throws kInvalidArgument for a place within a batch if batches are not cut at all.
   void restore(const io::StateTree& state) {
-    const bool is_piecewise = state.has(kTurn);
-    const auto turn = is_piecewise ? state.as_uint64(kTurn) : 0;
-    check_argument(turn == 0 || sizes_of_,
+    const bool is_piecewise = state.has(kPieceIndex);
+    const auto piece_index = is_piecewise ? state.as_uint64(kPieceIndex) : 0;
+    check_argument(piece_index == 0 || sizes_of_,
                    "The position lies within a batch, a piece of which each worker was to train on "
                    "later; batches are not cut like that here: share the input out as before, or "
                    "begin a new epoch.");
     // A job may go on for more passes, or on another number of replicas with batches to match.
     batches_.restore(is_piecewise ? state.at(kPosition) : state, data::PipelineMatch::kIgnoreLengths);
-    forget_batch();
+    discard_batch();
     full_ = is_piecewise ? state.as_int64(kFull) : 0;
-    if (turn > 0) go_within(turn, state.as_int64(kGiven));
+    if (piece_index > 0) restore_within(piece_index, state.as_int64(kGiven));
   }
 
  private:
-  bool draw_batch() {
+  bool next_batch() {
     before_ = batches_.save();
     batch_ = batches_.next();
     if (!batch_) return false;
     const std::int64_t size = input::examples_in(*batch_);
     full_ = std::max(full_, size);
     sizes_ = sizes_of_(size, full_);
-    turn_ = 0;
-    given_ = 0;
+    next_piece_ = 0;
+    examples_given_ = 0;
     return true;
   }
-  void forget_batch() {
+  void discard_batch() {
     batch_.reset();
     sizes_.clear();
-    turn_ = 0;
-    given_ = 0;
+    next_piece_ = 0;
+    examples_given_ = 0;
   }
-  void go_within(std::size_t turn, std::int64_t given) {
-    const bool has_batch = draw_batch();
+  void restore_within(std::size_t piece_index, std::int64_t given) {
+    const bool has_batch = next_batch();
     const std::int64_t size = has_batch ? input::examples_in(*batch_) : 0;
     check_argument(given >= 0 && given <= size,
                    "The position lies in a batch that the data does not have: was it saved from "
                    "other data?");
-    if (turn <= sizes_.size() &&
-        std::accumulate(sizes_.begin(), sizes_.begin() + static_cast<std::ptrdiff_t>(turn),
+    if (piece_index <= sizes_.size() &&
+        std::accumulate(sizes_.begin(), sizes_.begin() + static_cast<std::ptrdiff_t>(piece_index),
                         std::int64_t{0}) == given) {
-      turn_ = turn;
+      next_piece_ = piece_index;
     } else {
       sizes_ = sizes_of_(size - given, full_);
     }
-    given_ = given;
+    examples_given_ = given;
   }
 
   static constexpr std::string_view kPosition = "position";
-  static constexpr std::string_view kTurn = "turn";
+  static constexpr std::string_view kPieceIndex = "turn";
   static constexpr std::string_view kGiven = "given";
   static constexpr std::string_view kFull = "full";
 
@@ -116,8 +116,8 @@ class PieceIterator {
   io::StateTree before_;             // the position before the batch
   std::optional<B> batch_;           // the one being given out
   std::vector<std::int64_t> sizes_;  // of its pieces
-  std::size_t turn_ = 0;             // pieces given out
-  std::int64_t given_ = 0;           // and their examples
+  std::size_t next_piece_ = 0;             // pieces given out
+  std::int64_t examples_given_ = 0;           // and their examples
   std::int64_t full_ = 0;            // the largest batch of this epoch so far
 };
 

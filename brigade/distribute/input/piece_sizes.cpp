@@ -18,15 +18,15 @@ std::vector<std::int64_t> rebatch_sizes(std::int64_t size, std::int64_t full,
   return sizes;
 }
 
-PieceSizes piece_sizes(AutoShardPolicy policy, const WorkerLayout& place) {
-  if (place.num_workers == 1) return nullptr;
+PieceSizes piece_sizes(AutoShardPolicy policy, const WorkerLayout& layout) {
+  if (layout.num_workers == 1) return nullptr;
   if (policy == AutoShardPolicy::kFile || policy == AutoShardPolicy::kHint) {
-    return [replicas = place.replicas](std::int64_t size, std::int64_t full) {
+    return [replicas = layout.replicas](std::int64_t size, std::int64_t full) {
       return rebatch_sizes(size, full, replicas);
     };
   }
   if (policy != AutoShardPolicy::kOff) return nullptr;
-  return [workers = place.num_workers](std::int64_t size, std::int64_t) {
+  return [workers = layout.num_workers](std::int64_t size, std::int64_t) {
     std::vector<std::int64_t> sizes = input::split_sizes(size, workers);
     std::erase(sizes, 0);  // a step that nobody has examples for
     return sizes;

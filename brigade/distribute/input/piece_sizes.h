@@ -26,7 +26,7 @@ std::vector<std::int64_t> rebatch_sizes(std::int64_t size, std::int64_t full,
 using PieceSizes = std::function<std::vector<std::int64_t>(std::int64_t size, std::int64_t full)>;
 
 /// How a worker cuts its batches under a policy: nothing where each makes one step, as by data.
-/// `place` is complete (`with_replicas`).
-PieceSizes piece_sizes(AutoShardPolicy policy, const WorkerLayout& place);
+/// `layout` is complete (`with_replicas`).
+PieceSizes piece_sizes(AutoShardPolicy policy, const WorkerLayout& layout);
 
 }  // namespace brigade::distribute

@@ -33,7 +33,7 @@ class StepInputPrefetcher {
               const data::StagesOptions& stages = {})
       : depth_(static_cast<std::size_t>(input.batches_ahead())),
         end_(depth_ > 0 ? start.cancel : std::nullopt),
-        drawer_(input, depth_ > 0 ? ended_with_this(start) : start, stages) {}
+        reader_(input, depth_ > 0 ? ended_with_this(start) : start, stages) {}
   ~StepInputPrefetcher() { end_.cancel(); }  // a thread that waits for data does not keep its owner waiting
   StepInputPrefetcher(const StepInputPrefetcher&) = delete;
   StepInputPrefetcher& operator=(const StepInputPrefetcher&) = delete;
@@ -41,36 +41,36 @@ class StepInputPrefetcher {
   /// The next turn; one without shares at the end, and from then on. Throws the error of a batch
   /// that failed.
   StepInput<B> next() {
-    StepInput<B> turn = depth_ == 0 ? drawer_.draw() : take_staged();
-    if (turn.error) std::rethrow_exception(turn.error);
-    return turn;
+    StepInput<B> step_input = depth_ == 0 ? reader_.read() : take_staged();
+    if (step_input.error) std::rethrow_exception(step_input.error);
+    return step_input;
   }
 
-  /// See `StepInputReader::none_like`.
-  DeviceBatch<B> none_like(const B& batch, std::size_t local) const {
-    return drawer_.none_like(batch, local);
+  /// See `StepInputReader::empty_like`.
+  DeviceBatch<B> empty_like(const B& batch, std::size_t local) const {
+    return reader_.empty_like(batch, local);
   }
-  std::uint64_t epoch() const { return drawer_.epoch(); }
-  std::vector<data::StageStats> stats() const { return drawer_.stats(); }
+  std::uint64_t epoch() const { return reader_.epoch(); }
+  std::vector<data::StageStats> stats() const { return reader_.stats(); }
   void start_next_epoch() {
     thread_ = nullptr;
-    drawer_.start_next_epoch();
+    reader_.start_next_epoch();
     position_.reset();
   }
   /// The position behind the turn that `next` returned last.
-  io::StateTree save() const { return position_ ? *position_ : drawer_.save(); }
+  io::StateTree save() const { return position_ ? *position_ : reader_.save(); }
   void restore(const io::StateTree& state) {
     if (thread_) {  // it is ahead: where the state is refused, this goes on behind the last turn
       thread_ = nullptr;
-      drawer_.restore(*position_);
+      reader_.restore(*position_);
     }
     position_.reset();
-    drawer_.restore(state);
+    reader_.restore(state);
   }
 
  private:
   struct Staged {
-    StepInput<B> turn;
+    StepInput<B> step_input;
     std::optional<io::StateTree> position;  // behind it; none where a cancelled walk passed nothing
   };
 
@@ -82,7 +82,7 @@ class StepInputPrefetcher {
   StepInput<B> take_staged() {
     if (!thread_) {
       if (position_) return {};  // the end
-      position_ = drawer_.save();
+      position_ = reader_.save();
       thread_ = std::make_unique<concurrency::StagingThread<Staged>>(
           concurrency::StagingThreadOptions{.name = "input staging", .depth = depth_},
           [this, is_over = false]() mutable { return draw_ahead(is_over); });
@@ -91,21 +91,21 @@ class StepInputPrefetcher {
     if (!staged) end_.token().throw_if_cancelled("input staging");
     check_state(staged.has_value(), "The input's staging ended before the data did.");
     if (staged->position) position_ = std::move(staged->position);
-    if (staged->turn.is_last) thread_ = nullptr;
-    return std::move(staged->turn);
+    if (staged->step_input.is_last) thread_ = nullptr;
+    return std::move(staged->step_input);
   }
   std::optional<Staged> draw_ahead(bool& is_over) {
     if (is_over) return std::nullopt;
-    Staged staged{.turn = drawer_.draw(), .position = {}};
-    const bool is_cancelled = staged.turn.error && end_.token().is_cancelled();
-    if (!is_cancelled) staged.position = drawer_.save();
-    is_over = staged.turn.is_last || is_cancelled;
+    Staged staged{.step_input = reader_.read(), .position = {}};
+    const bool is_cancelled = staged.step_input.error && end_.token().is_cancelled();
+    if (!is_cancelled) staged.position = reader_.save();
+    is_over = staged.step_input.is_last || is_cancelled;
     return staged;
   }
 
   const std::size_t depth_;
   const concurrency::LinkedToken end_;  // of this object, or asked for by the token it was given
-  StepInputReader<B> drawer_;               // the thread's, but for constant facts, while there is one
+  StepInputReader<B> reader_;               // the thread's, but for constant facts, while there is one
   std::optional<io::StateTree> position_;  // of the taker, once the thread was started
   std::unique_ptr<concurrency::StagingThread<Staged>> thread_;  // last: joined first
 };

@@ -27,15 +27,15 @@ DistributedInput<at::Tensor> input_of(int ahead, std::int64_t broken = -1,
                            })
                            .batch(2)},
           .devices = {c10::Device(c10::kCPU), c10::Device(c10::kCPU)},
-          .place = with_replicas({}, 2),
+          .layout = with_replicas({}, 2),
           .options = {.per_replica_buffer_size = ahead}};
 }
 
 /// The next turn's numbers; -1 for an error, nothing at the end.
-Numbers next_of(StepInputPrefetcher<at::Tensor>& turns) {
+Numbers next_of(StepInputPrefetcher<at::Tensor>& prefetcher) {
   Numbers numbers;
   try {
-    for (const auto& share : turns.next().shares) {
+    for (const auto& share : prefetcher.next().batches) {
       if (share) numbers.push_back(share->share.item<std::int64_t>());
     }
   } catch (const Error&) {
@@ -44,9 +44,9 @@ Numbers next_of(StepInputPrefetcher<at::Tensor>& turns) {
   return numbers;
 }
 
-std::vector<Numbers> rest_of(StepInputPrefetcher<at::Tensor>& turns) {
+std::vector<Numbers> rest_of(StepInputPrefetcher<at::Tensor>& prefetcher) {
   std::vector<Numbers> all;
-  for (Numbers next = next_of(turns); !next.empty(); next = next_of(turns)) all.push_back(next);
+  for (Numbers next = next_of(prefetcher); !next.empty(); next = next_of(prefetcher)) all.push_back(next);
   return all;
 }
 
@@ -55,36 +55,36 @@ TEST(StepInputPrefetcher, AreTheSameHoweverFarAhead) {
   const auto expected = rest_of(plain);
   EXPECT_EQ(expected, (std::vector<Numbers>{{0, 1}, {2, 3}, {4, 5}, {6, 7}, {8, 9}}));
   for (const int ahead : {1, 2, 10}) {
-    StepInputPrefetcher<at::Tensor> turns(input_of(ahead), {});
-    EXPECT_EQ(rest_of(turns), expected) << ahead;
-    EXPECT_EQ(next_of(turns), Numbers()) << "the end stays the end";
-    turns.start_next_epoch();
-    EXPECT_EQ(turns.epoch(), 1u);
-    EXPECT_EQ(rest_of(turns), expected) << ahead;
+    StepInputPrefetcher<at::Tensor> prefetcher(input_of(ahead), {});
+    EXPECT_EQ(rest_of(prefetcher), expected) << ahead;
+    EXPECT_EQ(next_of(prefetcher), Numbers()) << "the end stays the end";
+    prefetcher.start_next_epoch();
+    EXPECT_EQ(prefetcher.epoch(), 1u);
+    EXPECT_EQ(rest_of(prefetcher), expected) << ahead;
   }
 }
 
 TEST(StepInputPrefetcher, PositionsAreTheTakers) {
   for (const int ahead : {1, 3}) {
     StepInputPrefetcher<at::Tensor> plain(input_of(0), {});
-    StepInputPrefetcher<at::Tensor> turns(input_of(ahead), {});
+    StepInputPrefetcher<at::Tensor> prefetcher(input_of(ahead), {});
     for (int taken = 0; taken <= 6; ++taken) {
-      EXPECT_EQ(turns.save(), plain.save()) << "after " << taken;
+      EXPECT_EQ(prefetcher.save(), plain.save()) << "after " << taken;
       StepInputPrefetcher<at::Tensor> again(input_of(ahead), {});
-      again.restore(turns.save());
+      again.restore(prefetcher.save());
       StepInputPrefetcher<at::Tensor> expected(input_of(0), {});
-      expected.restore(turns.save());
+      expected.restore(prefetcher.save());
       EXPECT_EQ(rest_of(again), rest_of(expected)) << "after " << taken;
-      EXPECT_EQ(next_of(turns), next_of(plain));
+      EXPECT_EQ(next_of(prefetcher), next_of(plain));
     }
   }
 }
 
 TEST(StepInputPrefetcher, WorkAheadAsFarAsAskedFor) {
   const auto drawn = std::make_shared<concurrency::Signal>();
-  StepInputPrefetcher<at::Tensor> turns(input_of(2, -1, drawn), {});
+  StepInputPrefetcher<at::Tensor> prefetcher(input_of(2, -1, drawn), {});
   EXPECT_FALSE(drawn->wait_for(1, std::chrono::microseconds(0), kShort)) << "not before next()";
-  next_of(turns);
+  next_of(prefetcher);
   // Two wait, a third is in hand.
   EXPECT_TRUE(drawn->wait_for(2 * 4, std::chrono::microseconds(0), kLong));
   EXPECT_FALSE(drawn->wait_for(2 * 4 + 1, std::chrono::microseconds(0), kShort));
@@ -92,29 +92,29 @@ TEST(StepInputPrefetcher, WorkAheadAsFarAsAskedFor) {
 
 TEST(StepInputPrefetcher, ErrorsKeepTheirPlace) {
   for (const int ahead : {0, 1, 10}) {
-    StepInputPrefetcher<at::Tensor> turns(input_of(ahead, /*broken=*/5), {});
-    EXPECT_EQ(rest_of(turns), (std::vector<Numbers>{{0, 1}, {2, 3}, {-1}, {6, 7}, {8, 9}}));
+    StepInputPrefetcher<at::Tensor> prefetcher(input_of(ahead, /*broken=*/5), {});
+    EXPECT_EQ(rest_of(prefetcher), (std::vector<Numbers>{{0, 1}, {2, 3}, {-1}, {6, 7}, {8, 9}}));
   }
 }
 
 TEST(StepInputPrefetcher, ARefusedPositionChangesNothing) {
-  StepInputPrefetcher<at::Tensor> turns(input_of(3), {});
-  next_of(turns);
-  EXPECT_THROW(turns.restore(io::StateTree("nonsense")), Error);
-  EXPECT_EQ(next_of(turns), Numbers({2, 3}));
+  StepInputPrefetcher<at::Tensor> prefetcher(input_of(3), {});
+  next_of(prefetcher);
+  EXPECT_THROW(prefetcher.restore(io::StateTree("nonsense")), Error);
+  EXPECT_EQ(next_of(prefetcher), Numbers({2, 3}));
 }
 
 TEST(StepInputPrefetcher, LeaveNoThread) {
   const std::ptrdiff_t before = settled_threads_of_this_process();
   {
-    StepInputPrefetcher<at::Tensor> turns(input_of(1), {});
+    StepInputPrefetcher<at::Tensor> prefetcher(input_of(1), {});
     EXPECT_EQ(threads_of_this_process(), before);
-    next_of(turns);
+    next_of(prefetcher);
     EXPECT_GT(threads_of_this_process(), before);
-    rest_of(turns);
+    rest_of(prefetcher);
     EXPECT_TRUE(threads_go_down_to(before)) << "at the end of the data";
-    turns.start_next_epoch();
-    next_of(turns);
+    prefetcher.start_next_epoch();
+    next_of(prefetcher);
   }
   EXPECT_TRUE(threads_go_down_to(before));
 }
@@ -164,22 +164,22 @@ DistributedInput<at::Tensor> stuck_input(std::shared_ptr<concurrency::Signal> wa
 
 TEST(StepInputPrefetcher, EndWhileTheirThreadWaitsForData) {
   const auto waits = std::make_shared<concurrency::Signal>();
-  StepInputPrefetcher<at::Tensor> turns(stuck_input(waits), {});
-  EXPECT_EQ(next_of(turns), Numbers({0, 1}));
+  StepInputPrefetcher<at::Tensor> prefetcher(stuck_input(waits), {});
+  EXPECT_EQ(next_of(prefetcher), Numbers({0, 1}));
   EXPECT_TRUE(waits->wait_for(1, std::chrono::microseconds(0), kLong));
 }
 
 TEST(StepInputPrefetcher, ATokenEndsTheWaitForData) {
   const auto waits = std::make_shared<concurrency::Signal>();
   const concurrency::CancelToken token;
-  StepInputPrefetcher<at::Tensor> turns(stuck_input(waits), {.cancel = token});
-  next_of(turns);
+  StepInputPrefetcher<at::Tensor> prefetcher(stuck_input(waits), {.cancel = token});
+  next_of(prefetcher);
   EXPECT_TRUE(waits->wait_for(1, std::chrono::microseconds(0), kLong));
-  const io::StateTree behind_the_first = turns.save();
+  const io::StateTree behind_the_first = prefetcher.save();
   token.cancel();
   for (int call = 0; call < 2; ++call) {
-    EXPECT_EQ(error_from([&] { turns.next(); }).code(), ErrorCode::kCancelled);
-    EXPECT_EQ(turns.save(), behind_the_first);
+    EXPECT_EQ(error_from([&] { prefetcher.next(); }).code(), ErrorCode::kCancelled);
+    EXPECT_EQ(prefetcher.save(), behind_the_first);
   }
 }
 

@@ -13,7 +13,7 @@ namespace brigade::distribute {
 namespace {
 
 using Numbers = std::vector<std::int64_t>;
-using Shares = std::vector<std::optional<Numbers>>;  // [replica]
+using Batches = std::vector<std::optional<Numbers>>;  // [replica]
 
 std::vector<c10::Device> cpu_devices(int count) {
   return std::vector<c10::Device>(static_cast<std::size_t>(count), c10::Device(c10::kCPU));
@@ -35,42 +35,42 @@ DistributedInput<at::Tensor> input_of(std::vector<data::Dataset<at::Tensor>> dat
   return {.datasets = std::move(datasets),
           .devices = cpu_devices(replicas),
           .kind = kind,
-          .place = with_replicas({}, replicas)};
+          .layout = with_replicas({}, replicas)};
 }
 
-Shares shares_of(const StepInput<at::Tensor>& turn) {
-  if (turn.error) std::rethrow_exception(turn.error);
-  Shares shares;
-  for (const auto& placed : turn.shares) {
-    shares.emplace_back();
+Batches batches_in(const StepInput<at::Tensor>& step_input) {
+  if (step_input.error) std::rethrow_exception(step_input.error);
+  Batches batches;
+  for (const auto& placed : step_input.batches) {
+    batches.emplace_back();
     if (!placed) continue;
     const at::Tensor values = placed->share.contiguous();
     const auto* first = values.const_data_ptr<std::int64_t>();
-    shares.back() = Numbers(first, first + values.numel());
+    batches.back() = Numbers(first, first + values.numel());
   }
-  return shares;
+  return batches;
 }
 
 StepInputReader<at::Tensor> again_at(const DistributedInput<at::Tensor>& input,
                                  const io::StateTree& state) {
-  StepInputReader<at::Tensor> drawer(input, {});
-  drawer.restore(state);
-  return drawer;
+  StepInputReader<at::Tensor> reader(input, {});
+  reader.restore(state);
+  return reader;
 }
 
 TEST(StepInputReader, ABatchIsCutForAllReplicasOfTheJob) {
   auto input = input_of({batches_of(0, 7, 4)}, 2, BatchKind::kGlobal);
-  input.place.replicas = {.first = 1, .local = 2, .total = 3};
-  StepInputReader<at::Tensor> drawer(input, {});
-  StepInput<at::Tensor> turn = drawer.draw();
-  EXPECT_EQ(turn.examples.global, 4);
-  EXPECT_EQ(turn.examples.local, Numbers({1, 1}));
-  EXPECT_EQ(shares_of(turn), (Shares{Numbers{2}, Numbers{3}}));
-  EXPECT_EQ(shares_of(drawer.draw()), (Shares{Numbers{5}, Numbers{6}}));
-  EXPECT_FALSE(turn.is_last);
-  turn = drawer.draw();
-  EXPECT_TRUE(turn.is_last);
-  EXPECT_FALSE(turn.has_data());
+  input.layout.replicas = {.first = 1, .local = 2, .total = 3};
+  StepInputReader<at::Tensor> reader(input, {});
+  StepInput<at::Tensor> step_input = reader.read();
+  EXPECT_EQ(step_input.examples.global, 4);
+  EXPECT_EQ(step_input.examples.local, Numbers({1, 1}));
+  EXPECT_EQ(batches_in(step_input), (Batches{Numbers{2}, Numbers{3}}));
+  EXPECT_EQ(batches_in(reader.read()), (Batches{Numbers{5}, Numbers{6}}));
+  EXPECT_FALSE(step_input.is_last);
+  step_input = reader.read();
+  EXPECT_TRUE(step_input.is_last);
+  EXPECT_FALSE(step_input.has_data());
 }
 
 // Its walk is relaxed: the first number cannot leave before the fourth was made.
@@ -88,17 +88,17 @@ TEST(StepInputReader, WorkersThatTakePartsOfTheSameBatchesKeepTheOrder) {
                                {.parallelism = 4, .order = data::Order::kRelaxed})
                            .batch(2);
   auto input = input_of({batches}, 1, BatchKind::kGlobal);
-  input.place = {.replicas = {.first = 1, .local = 1, .total = 2}, .num_workers = 2, .worker = 1};
-  StepInputReader<at::Tensor> drawer(input, {});
-  EXPECT_EQ(shares_of(drawer.draw()), (Shares{Numbers{1}}));
-  EXPECT_EQ(shares_of(drawer.draw()), (Shares{Numbers{3}}));
+  input.layout = {.replicas = {.first = 1, .local = 1, .total = 2}, .num_workers = 2, .worker = 1};
+  StepInputReader<at::Tensor> reader(input, {});
+  EXPECT_EQ(batches_in(reader.read()), (Batches{Numbers{1}}));
+  EXPECT_EQ(batches_in(reader.read()), (Batches{Numbers{3}}));
 }
 
 TEST(StepInputReader, ReplicasTakeTurnsUntilTheDataEnds) {
-  StepInputReader<at::Tensor> drawer(input_of({batches_of(0, 5, 2)}, 2, BatchKind::kPerReplica), {});
-  EXPECT_EQ(shares_of(drawer.draw()), (Shares{Numbers{0, 1}, Numbers{2, 3}}));
-  const StepInput<at::Tensor> last = drawer.draw();
-  EXPECT_EQ(shares_of(last), (Shares{Numbers{4}, std::nullopt}));
+  StepInputReader<at::Tensor> reader(input_of({batches_of(0, 5, 2)}, 2, BatchKind::kPerReplica), {});
+  EXPECT_EQ(batches_in(reader.read()), (Batches{Numbers{0, 1}, Numbers{2, 3}}));
+  const StepInput<at::Tensor> last = reader.read();
+  EXPECT_EQ(batches_in(last), (Batches{Numbers{4}, std::nullopt}));
   EXPECT_EQ(last.examples.local, Numbers({1, 0}));
   EXPECT_TRUE(last.is_last);
 }
@@ -106,49 +106,49 @@ TEST(StepInputReader, ReplicasTakeTurnsUntilTheDataEnds) {
 TEST(StepInputReader, EachReplicaMayHaveDataOfItsOwn) {
   const auto input =
       input_of({batches_of(0, 2, 2), batches_of(10, 15, 2)}, 2, BatchKind::kPerReplica);
-  StepInputReader<at::Tensor> drawer(input, {});
-  EXPECT_EQ(shares_of(drawer.draw()), (Shares{Numbers{0, 1}, Numbers{10, 11}}));
-  auto again = again_at(input, drawer.save());
-  EXPECT_EQ(shares_of(again.draw()), (Shares{std::nullopt, Numbers{12, 13}}));
-  EXPECT_EQ(shares_of(again.draw()), (Shares{std::nullopt, Numbers{14}}));
-  EXPECT_TRUE(again.draw().is_last);
+  StepInputReader<at::Tensor> reader(input, {});
+  EXPECT_EQ(batches_in(reader.read()), (Batches{Numbers{0, 1}, Numbers{10, 11}}));
+  auto again = again_at(input, reader.save());
+  EXPECT_EQ(batches_in(again.read()), (Batches{std::nullopt, Numbers{12, 13}}));
+  EXPECT_EQ(batches_in(again.read()), (Batches{std::nullopt, Numbers{14}}));
+  EXPECT_TRUE(again.read().is_last);
 }
 
 TEST(StepInputReader, ABrokenBatchIsPassed) {
   const auto input = input_of({batches_of(0, 8, 2, /*broken=*/3)}, 2, BatchKind::kGlobal);
-  StepInputReader<at::Tensor> drawer(input, {});
-  drawer.draw();
-  EXPECT_THROW(shares_of(drawer.draw()), Error);
-  EXPECT_EQ(shares_of(again_at(input, drawer.save()).draw()), (Shares{Numbers{4}, Numbers{5}}));
-  EXPECT_EQ(shares_of(drawer.draw()), (Shares{Numbers{4}, Numbers{5}}));
+  StepInputReader<at::Tensor> reader(input, {});
+  reader.read();
+  EXPECT_THROW(batches_in(reader.read()), Error);
+  EXPECT_EQ(batches_in(again_at(input, reader.save()).read()), (Batches{Numbers{4}, Numbers{5}}));
+  EXPECT_EQ(batches_in(reader.read()), (Batches{Numbers{4}, Numbers{5}}));
 }
 
 TEST(StepInputReader, ABrokenBatchLosesNothingOfItsTurn) {
   const auto input = input_of({batches_of(0, 8, 2, /*broken=*/3)}, 2, BatchKind::kPerReplica);
-  StepInputReader<at::Tensor> drawer(input, {});
-  EXPECT_THROW(shares_of(drawer.draw()), Error);
-  auto again = again_at(input, drawer.save());
-  EXPECT_THROW(shares_of(again.draw()), Error) << "before the batches that no step has taken yet";
-  EXPECT_EQ(shares_of(drawer.draw()), (Shares{Numbers{0, 1}, Numbers{4, 5}}));
-  EXPECT_EQ(shares_of(again.draw()), (Shares{Numbers{0, 1}, Numbers{4, 5}}));
-  EXPECT_EQ(shares_of(drawer.draw()), (Shares{Numbers{6, 7}, std::nullopt}));
+  StepInputReader<at::Tensor> reader(input, {});
+  EXPECT_THROW(batches_in(reader.read()), Error);
+  auto again = again_at(input, reader.save());
+  EXPECT_THROW(batches_in(again.read()), Error) << "before the batches that no step has taken yet";
+  EXPECT_EQ(batches_in(reader.read()), (Batches{Numbers{0, 1}, Numbers{4, 5}}));
+  EXPECT_EQ(batches_in(again.read()), (Batches{Numbers{0, 1}, Numbers{4, 5}}));
+  EXPECT_EQ(batches_in(reader.read()), (Batches{Numbers{6, 7}, std::nullopt}));
 }
 
 TEST(StepInputReader, ARefusedPositionChangesNothing) {
   const auto two =
       input_of({batches_of(0, 6, 2), batches_of(10, 16, 2)}, 2, BatchKind::kPerReplica);
-  StepInputReader<at::Tensor> drawer(two, {});
-  drawer.draw();
+  StepInputReader<at::Tensor> reader(two, {});
+  reader.read();
   StepInputReader<at::Tensor> one(input_of({batches_of(0, 6, 2)}, 2, BatchKind::kPerReplica), {});
-  const Error error = error_from([&] { drawer.restore(one.save()); });
+  const Error error = error_from([&] { reader.restore(one.save()); });
   EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
   EXPECT_TRUE(says(error, "1 pipelines")) << error.what();
   io::StateTree mixed = io::StateTree::dict();
   mixed["replicas"] = io::StateTree::list();
   mixed["replicas"].push_back(two.datasets[0].iterator().save());
   mixed["replicas"].push_back(io::StateTree(3));
-  EXPECT_THROW(drawer.restore(mixed), Error);
-  EXPECT_EQ(shares_of(drawer.draw()), (Shares{Numbers{2, 3}, Numbers{12, 13}}));
+  EXPECT_THROW(reader.restore(mixed), Error);
+  EXPECT_EQ(batches_in(reader.read()), (Batches{Numbers{2, 3}, Numbers{12, 13}}));
 }
 
 TEST(StepInputReader, AFunctionIsPartOfThePosition) {
@@ -157,15 +157,15 @@ TEST(StepInputReader, AFunctionIsPartOfThePosition) {
   mapped.function = [](const at::Tensor& share, ReplicaMapContext& context) {
     return share * 10 + static_cast<std::int64_t>(context.step);
   };
-  StepInputReader<at::Tensor> drawer(mapped, {});
-  EXPECT_EQ(shares_of(drawer.draw()), (Shares{Numbers{0}, Numbers{10}}));
-  EXPECT_EQ(shares_of(again_at(mapped, drawer.save()).draw()), (Shares{Numbers{21}, Numbers{31}}))
+  StepInputReader<at::Tensor> reader(mapped, {});
+  EXPECT_EQ(batches_in(reader.read()), (Batches{Numbers{0}, Numbers{10}}));
+  EXPECT_EQ(batches_in(again_at(mapped, reader.save()).read()), (Batches{Numbers{21}, Numbers{31}}))
       << "step 1";
   StepInputReader<at::Tensor> without(plain, {});
-  EXPECT_TRUE(says(error_from([&] { without.restore(drawer.save()); }), "map_on_replica"));
-  EXPECT_TRUE(says(error_from([&] { drawer.restore(without.save()); }), "map_on_replica"));
-  drawer.start_next_epoch();
-  EXPECT_EQ(shares_of(drawer.draw()), (Shares{Numbers{0}, Numbers{10}}));
+  EXPECT_TRUE(says(error_from([&] { without.restore(reader.save()); }), "map_on_replica"));
+  EXPECT_TRUE(says(error_from([&] { reader.restore(without.save()); }), "map_on_replica"));
+  reader.start_next_epoch();
+  EXPECT_EQ(batches_in(reader.read()), (Batches{Numbers{0}, Numbers{10}}));
 }
 
 }  // namespace

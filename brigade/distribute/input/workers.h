@@ -18,15 +18,15 @@ namespace brigade::distribute {
 struct Workers {
   std::shared_ptr<cluster::Membership> membership;
   std::shared_ptr<comm::ProcessCommunicator> communicator;
-  comm::ProcessLayout place;
+  comm::ProcessLayout layout;
   /// Gradients travel in packs of at least so many bytes; 0: all in one; unset: by trial.
   std::optional<std::int64_t> bytes_per_pack = 0;
   /// What was asked for: which way tensors on GPUs go, and for how long.
   comm::CommunicationOptions communication = {};
 
-  int count() const { return static_cast<int>(place.replicas.size()); }
-  int index() const { return place.process; }
-  bool is_chief() const { return place.process == 0; }
+  int count() const { return static_cast<int>(layout.replicas.size()); }
+  int index() const { return layout.process; }
+  bool is_chief() const { return layout.process == 0; }
 };
 
 /// Where this process's replicas stand among all: what cuts batches and numbers replicas.

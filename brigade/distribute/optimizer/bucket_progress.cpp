@@ -2,22 +2,22 @@
 
 namespace brigade::distribute {
 
-void BucketProgress::start(const std::vector<std::optional<std::size_t>>& pack_of,
-                         std::size_t packs) {
-  if (arrived_.size() != pack_of.size()) arrived_ = std::vector<std::atomic<int>>(pack_of.size());
-  if (missing_.size() != packs) missing_ = std::vector<std::atomic<int>>(packs);
-  pack_of_ = pack_of;
+void BucketProgress::start(const std::vector<std::optional<std::size_t>>& bucket_of,
+                         std::size_t num_buckets) {
+  if (arrived_.size() != bucket_of.size()) arrived_ = std::vector<std::atomic<int>>(bucket_of.size());
+  if (missing_.size() != num_buckets) missing_ = std::vector<std::atomic<int>>(num_buckets);
+  bucket_of_ = bucket_of;
   for (auto& arrived : arrived_) arrived = 0;
   for (auto& missing : missing_) missing = 0;
-  for (const auto& pack : pack_of_) {
-    if (pack) ++missing_[*pack];
+  for (const auto& bucket : bucket_of_) {
+    if (bucket) ++missing_[*bucket];
   }
 }
 
 std::optional<std::size_t> BucketProgress::filled(std::size_t variable) {
-  const std::size_t pack = *pack_of_[variable];
-  if (missing_[pack].fetch_sub(1) > 1) return std::nullopt;
-  return pack;
+  const std::size_t bucket = *bucket_of_[variable];
+  if (missing_[bucket].fetch_sub(1) > 1) return std::nullopt;
+  return bucket;
 }
 
 std::vector<bool> BucketProgress::is_filled() const {

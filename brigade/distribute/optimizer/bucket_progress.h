@@ -16,8 +16,8 @@ class BucketProgress {
  public:
   explicit BucketProgress(int replicas) : replicas_(replicas) {}
 
-  /// Another step: no variable is there. `pack_of` by variable; unset: it travels in none.
-  void start(const std::vector<std::optional<std::size_t>>& pack_of, std::size_t packs);
+  /// Another step: no variable is there. `bucket_of` by variable; unset: it travels in none.
+  void start(const std::vector<std::optional<std::size_t>>& bucket_of, std::size_t num_buckets);
   /// A replica has variable `variable`, once a step. Returns whether it is the last one: it fills
   /// the variable in.
   bool deliver(std::size_t variable) { return arrived_[variable].fetch_add(1) + 1 == replicas_; }
@@ -29,7 +29,7 @@ class BucketProgress {
 
  private:
   const int replicas_;
-  std::vector<std::optional<std::size_t>> pack_of_;  // [variable]
+  std::vector<std::optional<std::size_t>> bucket_of_;  // [variable]
   std::vector<std::atomic<int>> arrived_;            // [variable]: replicas that have it
   std::vector<std::atomic<int>> missing_;            // [pack]: variables that are not filled in
 };

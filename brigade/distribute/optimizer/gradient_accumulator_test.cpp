@@ -26,7 +26,7 @@ class Accumulated : public ::testing::Test {
             bias ? at::full({3}, *bias, at::kDouble) : at::Tensor(), at::Tensor()};
   }
 
-  variables::VariableStore store_{{c10::Device(c10::kCPU)}, variables::Sharing::kOneStorage};
+  variables::VariableStore store_{{c10::Device(c10::kCPU)}, variables::StorageSharing::kOneStorage};
   std::vector<variables::Variable> variables_;
 };
 

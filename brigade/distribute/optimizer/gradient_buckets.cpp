@@ -54,35 +54,35 @@ void GradientBuckets::lay_out() {
 // A pack is as early as its last gradient, which is that of its first variable. The one with the
 // presence numbers is the last: they are known when backward is over.
 void GradientBuckets::cut(std::int64_t bytes_per_pack) {
-  packs_.clear();
+  buckets_.clear();
   for (std::size_t number = 0; number < buffers_.size(); ++number)
-    std::ranges::move(cut_buffer(number, bytes_per_pack), std::back_inserter(packs_));
-  std::ranges::stable_sort(packs_, std::greater<>(), [&](const Pack& pack) {
-    const bool has_presence = pack.buffer == 0 && pack.end == buffers_.front().values.numel();
-    return std::pair(!has_presence, pack.variables.back());
+    std::ranges::move(cut_buffer(number, bytes_per_pack), std::back_inserter(buckets_));
+  std::ranges::stable_sort(buckets_, std::greater<>(), [&](const Bucket& bucket) {
+    const bool has_presence = bucket.buffer == 0 && bucket.end == buffers_.front().values.numel();
+    return std::pair(!has_presence, bucket.variables.back());
   });
-  pack_of_.assign(places_.size(), std::nullopt);
-  for (std::size_t number = 0; number < packs_.size(); ++number) {
-    for (const std::size_t i : packs_[number].variables) pack_of_[i] = number;
+  bucket_of_.assign(places_.size(), std::nullopt);
+  for (std::size_t number = 0; number < buckets_.size(); ++number) {
+    for (const std::size_t i : buckets_[number].variables) bucket_of_[i] = number;
   }
 }
 
-std::vector<GradientBuckets::Pack> GradientBuckets::cut_buffer(std::size_t number,
+std::vector<GradientBuckets::Bucket> GradientBuckets::cut_buffer(std::size_t number,
                                                        std::int64_t bytes_per_pack) const {
   const Buffer& buffer = buffers_[number];
-  std::vector<Pack> packs;
+  std::vector<Bucket> buckets;
   for (const std::size_t i : buffer.variables) {
     const bool begins =
-        packs.empty() ||
+        buckets.empty() ||
         (bytes_per_pack > 0 &&
-         (packs.back().end - packs.back().begin) * buffer.values.element_size() >= bytes_per_pack);
-    if (begins) packs.push_back({.buffer = number, .begin = places_[i].offset, .variables = {}});
-    packs.back().variables.push_back(i);
-    packs.back().end = places_[i].offset + state_.variables()[i].numel();
+         (buckets.back().end - buckets.back().begin) * buffer.values.element_size() >= bytes_per_pack);
+    if (begins) buckets.push_back({.buffer = number, .begin = places_[i].offset, .variables = {}});
+    buckets.back().variables.push_back(i);
+    buckets.back().end = places_[i].offset + state_.variables()[i].numel();
   }
-  packs.back().end = buffer.values.numel();
-  for (Pack& pack : packs) pack.values = buffer.values.narrow(0, pack.begin, pack.end - pack.begin);
-  return packs;
+  buckets.back().end = buffer.values.numel();
+  for (Bucket& bucket : buckets) bucket.values = buffer.values.narrow(0, bucket.begin, bucket.end - bucket.begin);
+  return buckets;
 }
 
 std::int64_t GradientBuckets::bytes() const {
@@ -129,8 +129,8 @@ void GradientBuckets::write_presence(std::span<const std::span<const at::Tensor>
   }
 }
 
-void GradientBuckets::reduce(std::size_t pack) {
-  workers_->all_reduce({&packs_[pack].values, 1}, comm::ReduceOp::kSum)->wait();
+void GradientBuckets::reduce(std::size_t bucket) {
+  workers_->all_reduce({&buckets_[bucket].values, 1}, comm::ReduceOp::kSum)->wait();
 }
 
 std::vector<at::Tensor> GradientBuckets::sums() const {

@@ -35,9 +35,9 @@ class GradientBuckets {
   /// Cuts into packs of at least so many bytes, 0: one a dtype. No bit of the sums depends on it.
   /// Equal in all processes.
   void cut(std::int64_t bytes_per_pack);
-  std::size_t packs() const { return packs_.size(); }
+  std::size_t num_buckets() const { return buckets_.size(); }
   /// In which pack each variable travels; unset: in none, as it is frozen.
-  const std::vector<std::optional<std::size_t>>& pack_of() const { return pack_of_; }
+  const std::vector<std::optional<std::size_t>>& bucket_of() const { return bucket_of_; }
   /// Of all buffers.
   std::int64_t bytes() const;
 
@@ -50,7 +50,7 @@ class GradientBuckets {
   void fill(std::span<const std::span<const at::Tensor>> parts, int share, int shares,
             const std::vector<bool>& is_filled = {});
   /// Adds a pack over the processes. A collective; all packs, in their order, are a step.
-  void reduce(std::size_t pack);
+  void reduce(std::size_t bucket);
   /// The sums in the shapes and dtypes of their variables, as aliases of the buffers where the
   /// dtypes are the same; undefined where no process has a gradient. Valid until the next `fill`.
   std::vector<at::Tensor> sums() const;
@@ -67,14 +67,14 @@ class GradientBuckets {
     std::int64_t size = 0;
     at::Tensor values;
   };
-  struct Pack {
+  struct Bucket {
     std::size_t buffer = 0;
     std::int64_t begin = 0, end = 0;     // elements of the buffer
     std::vector<std::size_t> variables;  // never empty: the last one's gradient comes last
     at::Tensor values = {};
   };
   void lay_out();
-  std::vector<Pack> cut_buffer(std::size_t number, std::int64_t bytes_per_pack) const;
+  std::vector<Bucket> cut_buffer(std::size_t number, std::int64_t bytes_per_pack) const;
   void fill_part(const Buffer& buffer, std::span<const std::span<const at::Tensor>> parts,
                  ElementRange range, const std::vector<bool>& is_filled);
   void write_presence(std::span<const std::span<const at::Tensor>> parts);
@@ -83,8 +83,8 @@ class GradientBuckets {
   const std::shared_ptr<comm::ProcessCommunicator> workers_;
   std::vector<Place> places_;  // [variable]
   std::vector<Buffer> buffers_;
-  std::vector<Pack> packs_;
-  std::vector<std::optional<std::size_t>> pack_of_;  // [variable]
+  std::vector<Bucket> buckets_;
+  std::vector<std::optional<std::size_t>> bucket_of_;  // [variable]
   at::Tensor presence_;                              // the end of the first buffer
   std::vector<at::Tensor> sums_;
 };

@@ -37,11 +37,11 @@ class WireBuffersTest : public ::testing::Test {
   }
 
   static void reduce(GradientBuckets& buffers) {
-    for (std::size_t pack = 0; pack < buffers.packs(); ++pack) buffers.reduce(pack);
+    for (std::size_t bucket = 0; bucket < buffers.num_buckets(); ++bucket) buffers.reduce(bucket);
   }
 
-  std::vector<at::Tensor> sums_of(const std::vector<Gradients>& replicas, std::int64_t pack) {
-    GradientBuckets buffers(*state_, workers_, pack);
+  std::vector<at::Tensor> sums_of(const std::vector<Gradients>& replicas, std::int64_t bucket) {
+    GradientBuckets buffers(*state_, workers_, bucket);
     std::vector<std::span<const at::Tensor>> parts(replicas.begin(), replicas.end());
     for (int share = 0; share < 3; ++share) buffers.fill(parts, share, 3);
     reduce(buffers);
@@ -64,8 +64,8 @@ TEST_F(WireBuffersTest, TheReplicasGradientsAreAddedUp) {
     replicas[replica][index_of("a")] = at::arange(130, at::kFloat) * (1.0 + replica);
     replicas[replica][index_of("b")] = at::arange(5, at::kDouble);
   }
-  for (const std::int64_t pack : {0, 8, 100}) {
-    const auto sums = sums_of(replicas, pack);
+  for (const std::int64_t bucket : {0, 8, 100}) {
+    const auto sums = sums_of(replicas, bucket);
     EXPECT_TRUE(sums[index_of("a")].equal(at::arange(130, at::kFloat) * 3));
     EXPECT_TRUE(sums[index_of("b")].equal(at::arange(5, at::kDouble) * 2));
     EXPECT_FALSE(sums[index_of("frozen")].defined());
@@ -86,7 +86,7 @@ TEST_F(WireBuffersTest, HalfTravelsAsFloat32AndIsRoundedWhenAllIsAdded) {
     of_replica[full] = at::full({4}, value, at::kFloat);
   }
   GradientBuckets buffers(*state_, workers_, 0);
-  EXPECT_EQ(buffers.packs(), 1u);
+  EXPECT_EQ(buffers.num_buckets(), 1u);
   EXPECT_EQ(buffers.bytes(), (4 + 4 + 2) * 4) << "a process's 2049 goes on as it is";
   const auto sums = sums_of(replicas, 0);
   EXPECT_TRUE(sums[half].equal(at::full({4}, 2048.0, at::kHalf)));
@@ -118,11 +118,11 @@ TEST_F(WireBuffersTest, AStepDoesNotRememberTheOneBefore) {
 
 TEST_F(WireBuffersTest, PacksAreOfWholeVariablesAndEndWithThePresenceNumbers) {
   GradientBuckets buffers(*state_, workers_, 0);
-  const auto pack_of = [&](const std::string& name) { return buffers.pack_of()[index_of(name)]; };
+  const auto bucket_of = [&](const std::string& name) { return buffers.bucket_of()[index_of(name)]; };
   // One a dtype; that of the first variable of all is the last, whichever that is.
-  EXPECT_EQ(buffers.packs(), 2u);
-  EXPECT_EQ(pack_of("frozen"), std::nullopt);
-  EXPECT_NE(pack_of("a"), pack_of("b"));
+  EXPECT_EQ(buffers.num_buckets(), 2u);
+  EXPECT_EQ(bucket_of("frozen"), std::nullopt);
+  EXPECT_NE(bucket_of("a"), bucket_of("b"));
   EXPECT_EQ(buffers.bytes(), 130 * 4 + 5 * 8 + 3 * (index_of("a") > index_of("b") ? 4 : 8));
 }
 
@@ -142,16 +142,16 @@ class PacksTest : public WireBuffersTest {
 TEST_F(PacksTest, LaterVariablesTravelFirst) {
   using PackOf = std::vector<std::optional<std::size_t>>;
   GradientBuckets buffers(*state_, workers_, 1);
-  EXPECT_EQ(buffers.pack_of(), (PackOf{3, 2, 1, 0}));
+  EXPECT_EQ(buffers.bucket_of(), (PackOf{3, 2, 1, 0}));
   buffers.cut(40);
-  EXPECT_EQ(buffers.pack_of(), (PackOf{3, 2, 1, 0}));
+  EXPECT_EQ(buffers.bucket_of(), (PackOf{3, 2, 1, 0}));
   buffers.cut(41);
-  EXPECT_EQ(buffers.packs(), 2u);
-  EXPECT_EQ(buffers.pack_of(), (PackOf{1, 1, 0, 0}));
+  EXPECT_EQ(buffers.num_buckets(), 2u);
+  EXPECT_EQ(buffers.bucket_of(), (PackOf{1, 1, 0, 0}));
   buffers.cut(81);
-  EXPECT_EQ(buffers.pack_of(), (PackOf{1, 0, 0, 0}));
+  EXPECT_EQ(buffers.bucket_of(), (PackOf{1, 0, 0, 0}));
   buffers.cut(0);
-  EXPECT_EQ(buffers.packs(), 1u);
+  EXPECT_EQ(buffers.num_buckets(), 1u);
 }
 
 TEST_F(PacksTest, WhatWasFilledInEarlyIsNotFilledInAgain) {
@@ -169,7 +169,7 @@ TEST_F(PacksTest, WhatWasFilledInEarlyIsNotFilledInAgain) {
   const std::vector<std::span<const at::Tensor>> parts(replicas.begin(), replicas.end());
   for (int share = 0; share < 2; ++share)
     buffers.fill(parts, share, 2, {false, false, true, false});
-  for (std::size_t pack = 2; pack < 4; ++pack) buffers.reduce(pack);
+  for (std::size_t bucket = 2; bucket < 4; ++bucket) buffers.reduce(bucket);
   const auto sums = buffers.sums();
   EXPECT_TRUE(sums[0].equal(at::full({10}, 1.5F)));
   EXPECT_TRUE(sums[1].equal(at::full({10}, 2.5F)));

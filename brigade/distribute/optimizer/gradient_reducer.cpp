@@ -31,19 +31,19 @@ GradientReducer::~GradientReducer() {
   thread_.join();
 }
 
-void GradientReducer::start(std::size_t packs) {
+void GradientReducer::start(std::size_t num_buckets) {
   const MutexLock lock(mutex_);
-  ready_.assign(packs, false);
+  ready_.assign(num_buckets, false);
   next_ = 0;
   is_stopped_ = false;
   failure_ = nullptr;
 }
 
-void GradientReducer::ready(std::size_t pack) {
+void GradientReducer::ready(std::size_t bucket) {
   const MutexLock lock(mutex_);
-  check_argument(pack < ready_.size(), base::str_cat("GradientReducer: there is no pack ", pack,
+  check_argument(bucket < ready_.size(), base::str_cat("GradientReducer: there is no pack ", bucket,
                                                      "; there are ", ready_.size(), "."));
-  ready_[pack] = true;
+  ready_[bucket] = true;
   if (has_work() && !is_busy_) changed_.notify_all();
 }
 
@@ -71,12 +71,12 @@ void GradientReducer::serve() {
       changed_.wait(mutex_);
       continue;
     }
-    const std::size_t pack = next_;
+    const std::size_t bucket = next_;
     is_busy_ = true;
     mutex_.unlock();
     std::exception_ptr failure;
     try {
-      reduce_(pack);
+      reduce_(bucket);
     } catch (...) {
       failure = std::current_exception();
     }

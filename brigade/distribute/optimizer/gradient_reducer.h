@@ -21,7 +21,7 @@ namespace brigade::distribute {
 /// Thread-safety: `ready` and `stop` from any thread; `start` while no other call is made.
 class GradientReducer {
  public:
-  /// `reduce(pack)` is called on the thread, whose tensor operations use no other threads.
+  /// `reduce(bucket)` is called on the thread, whose tensor operations use no other threads.
   explicit GradientReducer(std::function<void(std::size_t)> reduce);
   /// Ends the thread, when it has done the pack that is under way.
   ~GradientReducer();
@@ -29,9 +29,9 @@ class GradientReducer {
   GradientReducer& operator=(const GradientReducer&) = delete;
 
   /// Another step, of so many packs. None is ready.
-  void start(std::size_t packs);
+  void start(std::size_t num_buckets);
   /// The pack is complete. After `stop` it is left to whoever stopped.
-  void ready(std::size_t pack);
+  void ready(std::size_t bucket);
   /// No pack is begun any more. Returns, when the one under way is done, how many are reduced: the
   /// first ones. Throws what `reduce` threw, each time until `start`.
   std::size_t stop();

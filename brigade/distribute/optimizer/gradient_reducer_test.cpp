@@ -25,11 +25,11 @@ bool reduces(const GradientReducer& reducer, std::size_t count) {
 
 TEST(GradientReducer, ReducesPacksInTheirOrderWheneverTheyAreReady) {
   Packs order;
-  GradientReducer reducer([&](std::size_t pack) { order.push_back(pack); });
+  GradientReducer reducer([&](std::size_t bucket) { order.push_back(bucket); });
   for (int step = 0; step < 50; ++step) {
     order.clear();
     reducer.start(4);
-    for (const std::size_t pack : {2, 0, 3, 1}) reducer.ready(pack);
+    for (const std::size_t bucket : {2, 0, 3, 1}) reducer.ready(bucket);
     ASSERT_TRUE(reduces(reducer, 4));
     EXPECT_EQ(reducer.stop(), 4u);
     EXPECT_EQ(order, (Packs{0, 1, 2, 3}));
@@ -38,7 +38,7 @@ TEST(GradientReducer, ReducesPacksInTheirOrderWheneverTheyAreReady) {
 
 TEST(GradientReducer, WhoStopsGetsWhatIsLeft) {
   Packs order;
-  GradientReducer reducer([&](std::size_t pack) { order.push_back(pack); });
+  GradientReducer reducer([&](std::size_t bucket) { order.push_back(bucket); });
   reducer.start(4);
   reducer.ready(0);
   reducer.ready(2);
@@ -74,15 +74,15 @@ TEST(GradientReducer, AnErrorEndsTheStepAndReachesWhoStops) {
   bool fails = true;
   Packs order;
   std::promise<void> has_failed;
-  GradientReducer reducer([&](std::size_t pack) {
-    if (fails && pack == 1) {
+  GradientReducer reducer([&](std::size_t bucket) {
+    if (fails && bucket == 1) {
       has_failed.set_value();
       throw Error(ErrorCode::kUnavailable, "worker 1 is gone");
     }
-    order.push_back(pack);
+    order.push_back(bucket);
   });
   reducer.start(3);
-  for (const std::size_t pack : {1, 2, 0}) reducer.ready(pack);
+  for (const std::size_t bucket : {1, 2, 0}) reducer.ready(bucket);
   has_failed.get_future().wait();
   for (int i = 0; i < 2; ++i) {
     const Error error = error_from([&] { reducer.stop(); });

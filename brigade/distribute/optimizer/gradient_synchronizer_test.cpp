@@ -20,13 +20,13 @@ namespace brigade::distribute {
 namespace {
 
 using variables::Caching;
-using variables::Sharing;
+using variables::StorageSharing;
 
 enum class Reduce { kAsItDoes, kByOps };
 
 struct Case {
   int replicas;
-  Sharing sharing;
+  StorageSharing sharing;
   Caching caching = Caching::kWhereNeeded;
   ControllerWork work = ControllerWork::kInShares;
   Reduce reduce = Reduce::kAsItDoes;
@@ -34,8 +34,8 @@ struct Case {
 
 void PrintTo(const Case& c, std::ostream* out) {
   *out << c.replicas
-       << (c.sharing == Sharing::kOneStorage    ? " on one storage"
-           : c.sharing == Sharing::kOneCopyEach ? " with copies"
+       << (c.sharing == StorageSharing::kOneStorage    ? " on one storage"
+           : c.sharing == StorageSharing::kOneCopyEach ? " with copies"
                                                 : " under a controller")
        << (c.caching == Caching::kAlways ? ", cached" : "")
        << (c.work == ControllerWork::kFirstReplica ? ", updated by the first" : "")
@@ -73,11 +73,11 @@ struct Applied {
 
   std::unique_ptr<GradientSynchronizer> make_synchronizer(const Case& c) const {
     const auto ops = c.reduce == Reduce::kByOps ? std::make_shared<comm::AllReduce>() : nullptr;
-    if (c.sharing == Sharing::kController)
+    if (c.sharing == StorageSharing::kController)
       return make_controller_synchronizer(group, state, ops, c.work);
     std::vector<comm::Communicator*> borrowed;
     for (const auto& communicator : communicators) borrowed.push_back(communicator.get());
-    auto made = c.sharing == Sharing::kOneStorage && c.replicas > 1
+    auto made = c.sharing == StorageSharing::kOneStorage && c.replicas > 1
                     ? make_sharded_synchronizer(group, state)
                     : make_replica_synchronizer(std::move(borrowed), state);
     if (!ops) return made;
@@ -125,7 +125,7 @@ class AppliedGradients : public ::testing::TestWithParam<Case> {
  protected:
   static optim::UpdateRulePtr rule() { return optim::AdamW{.weight_decay = 0.1}.rule(); }
   Applied ours_{GetParam(), rule()};
-  Applied reference_{{1, Sharing::kOneStorage}, rule()};
+  Applied reference_{{1, StorageSharing::kOneStorage}, rule()};
 
   void expect_as_reference() const {
     for (std::size_t i = 0; i < ours_.variables.size(); ++i) {
@@ -230,18 +230,18 @@ TEST_P(AppliedGradients, FromOutsideTheyReachEveryReplica) {
 }
 
 std::vector<Case> cases() {
-  std::vector<Case> all = {{1, Sharing::kOneStorage},
-                           {2, Sharing::kOneStorage},
-                           {3, Sharing::kOneStorage},
-                           {2, Sharing::kOneCopyEach},
-                           {3, Sharing::kOneCopyEach}};
-  for (const Sharing sharing : {Sharing::kOneStorage, Sharing::kOneCopyEach})
+  std::vector<Case> all = {{1, StorageSharing::kOneStorage},
+                           {2, StorageSharing::kOneStorage},
+                           {3, StorageSharing::kOneStorage},
+                           {2, StorageSharing::kOneCopyEach},
+                           {3, StorageSharing::kOneCopyEach}};
+  for (const StorageSharing sharing : {StorageSharing::kOneStorage, StorageSharing::kOneCopyEach})
     all.push_back({.replicas = 3, .sharing = sharing, .reduce = Reduce::kByOps});
   for (const int replicas : {1, 2, 3}) {
     for (const Caching caching : {Caching::kWhereNeeded, Caching::kAlways}) {
       for (const auto work : {ControllerWork::kInShares, ControllerWork::kFirstReplica}) {
         for (const auto reduce : {Reduce::kAsItDoes, Reduce::kByOps})
-          all.push_back({replicas, Sharing::kController, caching, work, reduce});
+          all.push_back({replicas, StorageSharing::kController, caching, work, reduce});
       }
     }
   }

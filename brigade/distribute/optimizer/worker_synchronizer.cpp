@@ -39,8 +39,8 @@ class WorkerSynchronizer final : public GradientSynchronizer, public GradientRea
         progress_(group_->world_size()),
         parts_(state->variables().size(),
                std::vector<at::Tensor>(static_cast<std::size_t>(group_->world_size()))),
-        reducer_(buffers_.packs() > 1 || !tuner_.is_settled()
-                     ? std::make_unique<GradientReducer>([this](std::size_t pack) { reduce(pack); })
+        reducer_(buffers_.num_buckets() > 1 || !tuner_.is_settled()
+                     ? std::make_unique<GradientReducer>([this](std::size_t bucket) { reduce(bucket); })
                      : nullptr),
         alone_(comm::make_local_communicators(group_)),
         inner_(group_->world_size() > 1 ? make_sharded_synchronizer(group_, state)
@@ -66,7 +66,7 @@ class WorkerSynchronizer final : public GradientSynchronizer, public GradientRea
   comm::ProcessCommunicator* workers() const override { return workers_->communicator.get(); }
   GradientReadyListener* ready_listener() override { return reducer_ ? this : nullptr; }
 
-  bool is_enabled() const override { return buffers_.packs() > 1; }
+  bool is_enabled() const override { return buffers_.num_buckets() > 1; }
 
   void begin(int /*replica*/) override {
     if (group_->world_size() == 1) check_is_first_pass();
@@ -81,7 +81,7 @@ class WorkerSynchronizer final : public GradientSynchronizer, public GradientRea
       buffers_.fill_variable(variable, parts);
       for (at::Tensor& part : parts) part.reset();
     }
-    if (const auto pack = progress_.filled(variable)) reducer_->ready(*pack);
+    if (const auto bucket = progress_.filled(variable)) reducer_->ready(*bucket);
   }
 
   void cancel(int /*replica*/) noexcept override { give_up(); }
@@ -128,18 +128,18 @@ class WorkerSynchronizer final : public GradientSynchronizer, public GradientRea
   }
 
   /// Between the processes, which know the pack by its number.
-  void reduce(std::size_t pack) {
+  void reduce(std::size_t bucket) {
     const comm::PurposeScope purpose(&workers_->communicator->progress(),
                                      {.use = comm::CallPurpose::Use::kGradients,
                                       .optimizer = optimizer_,
-                                      .bucket = static_cast<std::int32_t>(pack)});
-    buffers_.reduce(pack);
+                                      .bucket = static_cast<std::int32_t>(bucket)});
+    buffers_.reduce(bucket);
   }
 
   /// By the first replica, while the others wait for it.
   void reduce_rest() {
-    for (std::size_t pack = reducer_ ? reducer_->stop() : 0; pack < buffers_.packs(); ++pack)
-      reduce(pack);
+    for (std::size_t bucket = reducer_ ? reducer_->stop() : 0; bucket < buffers_.num_buckets(); ++bucket)
+      reduce(bucket);
     if (!tuner_.is_settled()) tune();
     prepare();
   }
@@ -158,8 +158,8 @@ class WorkerSynchronizer final : public GradientSynchronizer, public GradientRea
 
   void prepare() {
     if (!reducer_) return;
-    progress_.start(buffers_.pack_of(), buffers_.packs());
-    reducer_->start(buffers_.packs());
+    progress_.start(buffers_.bucket_of(), buffers_.num_buckets());
+    reducer_->start(buffers_.num_buckets());
   }
 
   /// Packs of a pass that failed may be in the others' sums.

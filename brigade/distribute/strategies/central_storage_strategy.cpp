@@ -42,7 +42,7 @@ StrategyParts parts_of(const CentralStorageOptions& options) {
   const auto spin = spin_duration(devices);
   return {.name = options.name,
           .devices = std::move(devices),
-          .sharing = variables::Sharing::kController,
+          .sharing = variables::StorageSharing::kController,
           .controller = controller,
           .caching = options.caching,
           .update = alone ? StrategyParts::Update::kReplicas : StrategyParts::Update::kController,

@@ -12,7 +12,7 @@ namespace brigade::distribute {
 namespace {
 
 using variables::Caching;
-using variables::Sharing;
+using variables::StorageSharing;
 
 /// Some steps on batches of uneven shares; the weights.
 std::vector<at::Tensor> trained(Strategy& strategy, std::optional<int> updates = std::nullopt) {
@@ -55,7 +55,7 @@ TEST(CentralStorageStrategy, ReplicasOnTheControllersDeviceReadItsMemory) {
   const auto model = strategy.create<Line>();
   EXPECT_EQ(strategy.name(), "central_storage");
   for (const auto& variable : model.variables()) {
-    EXPECT_EQ(variable.storage()->sharing(), Sharing::kController);
+    EXPECT_EQ(variable.storage()->sharing(), StorageSharing::kController);
     EXPECT_EQ(variable.component(0).const_data_ptr(), variable.component(1).const_data_ptr());
   }
 }

@@ -65,13 +65,13 @@ constexpr std::string_view kReplicasFact = "replicas";
 
 /// How many replicas each process has, once all have said that they mean the same job. Through the
 /// store: how tensors travel is among what they have to agree on.
-comm::ProcessLayout exchange_places(cluster::Membership& membership, std::size_t replicas,
+comm::ProcessLayout exchange_layouts(cluster::Membership& membership, std::size_t replicas,
                                    const comm::Facts& own, std::chrono::milliseconds timeout) {
   const auto key_of = [](int rank) { return base::str_cat("strategy/", rank); };
   comm::Facts told = {{std::string(kReplicasFact), base::str_cat(replicas)}};
   told.insert(told.end(), own.begin(), own.end());
   membership.set(key_of(membership.self().rank), comm::to_text(told));
-  comm::ProcessLayout place{.process = membership.self().rank, .replicas = {}};
+  comm::ProcessLayout layout{.process = membership.self().rank, .replicas = {}};
   std::vector<comm::Facts> by_rank;
   for (const cluster::Member& member : membership.members()) {
     comm::Facts theirs = comm::facts_in(membership.get(key_of(member.rank), timeout));
@@ -81,12 +81,12 @@ comm::ProcessLayout exchange_places(cluster::Membership& membership, std::size_t
     check_state(count.has_value(),
                 base::str_cat("The workers disagree: ", cluster::to_string(member.task),
                               " runs another version of Brigade."));
-    place.replicas.push_back(static_cast<int>(*count));
+    layout.replicas.push_back(static_cast<int>(*count));
     theirs.erase(theirs.begin());
     by_rank.push_back(std::move(theirs));
   }
   check_equal(membership, by_rank, timeout);
-  return place;
+  return layout;
 }
 
 /// NCCL carries what is on GPUs; counts and names need another way beside it.
@@ -105,13 +105,13 @@ std::shared_ptr<const Workers> make_workers(std::shared_ptr<cluster::Membership>
   comm::CommunicationOptions on_host = for_host_values(options.communication, on_cpu);
   if (!on_host.key) on_host.key = options.join.key;
   if (membership->members().size() == 1) return nullptr;
-  comm::ProcessLayout place = exchange_places(*membership, replicas, worker_facts(options, on_cpu),
+  comm::ProcessLayout layout = exchange_layouts(*membership, replicas, worker_facts(options, on_cpu),
                                              options.join.start_timeout);
   auto communicator = comm::make_process_communicator(membership, on_host);
   return std::make_shared<const Workers>(
       Workers{.membership = std::move(membership),
               .communicator = std::move(communicator),
-              .place = std::move(place),
+              .layout = std::move(layout),
               .bytes_per_pack = options.communication.bytes_per_pack,
               .communication = options.communication});
 }
@@ -129,7 +129,7 @@ StrategyParts parts_of(std::shared_ptr<cluster::Membership> membership,
   auto workers = make_workers(std::move(membership), options, devices.size(), on_cpu);
   return {.name = "multi_worker_mirrored",
           .devices = std::move(devices),
-          .sharing = on_cpu ? variables::Sharing::kOneStorage : variables::Sharing::kOneCopyEach,
+          .sharing = on_cpu ? variables::StorageSharing::kOneStorage : variables::StorageSharing::kOneCopyEach,
           .update = on_cpu ? StrategyParts::Update::kSharded : StrategyParts::Update::kReplicas,
           .seed = options.seed,
           .placement = options.placement,

@@ -14,7 +14,7 @@ StrategyParts parts_of(const OneDeviceOptions& options) {
           .devices = device::resolve_devices(
               {choose_device(options)},
               {.threads_per_cpu = options.threads, .oversubscription = options.oversubscription}),
-          .sharing = variables::Sharing::kOneStorage,
+          .sharing = variables::StorageSharing::kOneStorage,
           .update = StrategyParts::Update::kReplicas,
           .seed = options.seed,
           .placement = options.placement};

@@ -13,7 +13,7 @@
 /// Files as a bad disk or an enemy would have them. For tests only.
 namespace brigade::image::testing {
 
-/// Whether `decode(bytes)` gives a picture or throws an `Error` about the data; anything else is a
+/// Whether `decode(bytes)` gives an image or throws an `Error` about the data; anything else is a
 /// failure of the test.
 template <class Decode>
 bool survives(const Decode& decode, const std::string& bytes) {
@@ -43,7 +43,7 @@ std::optional<std::size_t> byte_of_error(const Decode& decode, const std::string
   return std::nullopt;
 }
 
-/// Decodes `file` cut short after every byte: none may pass as a whole picture. The errors say
+/// Decodes `file` cut short after every byte: none may pass as a whole image. The errors say
 /// where it ends, once the kind of file can be told.
 template <class Decode>
 void expect_cut_files_are_errors(const Decode& decode, const std::string& file) {

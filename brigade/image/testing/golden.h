@@ -13,14 +13,14 @@
 #include "brigade/image/image.h"
 #include "brigade/io/sha256.h"
 
-/// What TensorFlow makes of pictures, as tools/tf_data/images.py wrote it down. For tests only.
+/// What TensorFlow makes of images, as tools/tf_data/images.py wrote it down. For tests only.
 namespace brigade::image::testing {
 
 /// A part of the file: "jpeg", "resize", ...
 inline nlohmann::json golden(const std::string& part) {
   std::ifstream file(BRIGADE_IMAGE_GOLDEN);
   const auto json = nlohmann::json::parse(file, nullptr, false);
-  check_argument(json.is_object() && json.contains(part), "pictures.json has no part " + part);
+  check_argument(json.is_object() && json.contains(part), "images.json has no part " + part);
   return json.at(part);
 }
 
@@ -55,12 +55,12 @@ std::vector<T> values_of(const nlohmann::json& array) {
 }
 
 template <class T>
-BasicImage<T> picture_of(const nlohmann::json& array) {
+BasicImage<T> image_of(const nlohmann::json& array) {
   const auto shape = array.at("shape").get<std::vector<std::int64_t>>();
   return {{shape.at(0), shape.at(1)}, shape.at(2), values_of<T>(array)};
 }
 
-/// {"shape": ..., "sha256": ...} of a picture, as the file has it.
+/// {"shape": ..., "sha256": ...} of an image, as the file has it.
 inline nlohmann::json digest_of(const Image& image) {
   const std::string_view bytes(reinterpret_cast<const char*>(image.values().data()),
                                image.values().size());
@@ -80,7 +80,7 @@ double largest_difference(const std::vector<T>& a, const std::vector<T>& b) {
 }
 
 /// Soft shapes that differ by channel.
-inline Image soft_picture(const Size& size, std::int64_t channels) {
+inline Image smooth_image(const Size& size, std::int64_t channels) {
   Image image(size, channels);
   for (std::int64_t y = 0; y < size.height; ++y) {
     for (std::int64_t x = 0; x < size.width; ++x) {

@@ -74,7 +74,7 @@ class EarlyStoppingCallback final : public Callback {
   }
 
   const EarlyStopping options_;
-  const Monitor monitor_;
+  const MetricMonitor monitor_;
   std::int64_t wait_ = 0;  // epochs since the last improvement
   std::optional<double> best_;
   std::map<std::string, at::Tensor> best_weights_;  // by variable

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "brigade/train/callbacks/callback.h"
-#include "brigade/train/session/monitor.h"
+#include "brigade/train/callbacks/metric_monitor.h"
 
 namespace brigade::train {
 
@@ -26,7 +26,7 @@ struct EarlyStopping {
   /// Epochs before this one do not count.
   std::int64_t start_from_epoch = 0;
 
-  /// Throws kInvalidArgument for a negative patience, and as `Monitor`.
+  /// Throws kInvalidArgument for a negative patience, and as `MetricMonitor`.
   std::shared_ptr<Callback> callback() const;
 };
 

@@ -1,4 +1,4 @@
-#include "brigade/train/session/monitor.h"
+#include "brigade/train/callbacks/metric_monitor.h"
 
 #include <array>
 #include <cmath>
@@ -34,13 +34,13 @@ bool is_lower_better(const std::string& callback, const std::string& name, Monit
 
 }  // namespace
 
-Monitor::Monitor(std::string callback, std::string name, MonitorMode mode, double min_delta)
+MetricMonitor::MetricMonitor(std::string callback, std::string name, MonitorMode mode, double min_delta)
     : callback_(std::move(callback)),
       name_(std::move(name)),
       is_lower_better_(is_lower_better(callback_, name_, mode)),
       min_delta_(std::abs(min_delta)) {}
 
-std::optional<double> Monitor::value(const Logs& logs) const {
+std::optional<double> MetricMonitor::value(const Logs& logs) const {
   const auto found = logs.find(name_);
   if (found != logs.end()) return found->second;
   std::vector<std::string> names;
@@ -50,7 +50,7 @@ std::optional<double> Monitor::value(const Logs& logs) const {
   return std::nullopt;
 }
 
-bool Monitor::is_improvement(double current, const std::optional<double>& reference) const {
+bool MetricMonitor::is_improvement(double current, const std::optional<double>& reference) const {
   if (!reference) return true;
   return is_lower_better_ ? current + min_delta_ < *reference : current - min_delta_ > *reference;
 }

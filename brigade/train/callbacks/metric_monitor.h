@@ -18,11 +18,11 @@ enum class MonitorMode {
 /// A figure that a callback watches, and when it has become better. Keras: MonitorCallback.
 ///
 /// Thread-safety: immutable.
-class Monitor {
+class MetricMonitor {
  public:
   /// `callback` stands in messages. `min_delta`: by how much a value must be better to count; its
   /// sign does not matter. Throws kInvalidArgument if the mode is kAuto and the name says nothing.
-  Monitor(std::string callback, std::string name, MonitorMode mode, double min_delta = 0.0);
+  MetricMonitor(std::string callback, std::string name, MonitorMode mode, double min_delta = 0.0);
 
   const std::string& name() const { return name_; }
   /// The figure among an epoch's; nothing, and a warning that names what there is, if it is not

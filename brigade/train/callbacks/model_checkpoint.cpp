@@ -67,7 +67,7 @@ class ModelCheckpointCallback final : public Callback {
   }
 
   const ModelCheckpoint options_;
-  std::optional<Monitor> monitor_;
+  std::optional<MetricMonitor> monitor_;
   std::optional<double> best_;
   std::int64_t batches_ = 0;  // since the last save
   std::optional<WorkersSaver> saver_;

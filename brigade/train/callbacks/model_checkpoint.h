@@ -9,7 +9,7 @@
 #include "brigade/checkpoint/saver_options.h"
 #include "brigade/io/file_system.h"
 #include "brigade/train/callbacks/callback.h"
-#include "brigade/train/session/monitor.h"
+#include "brigade/train/callbacks/metric_monitor.h"
 
 namespace brigade::train {
 
@@ -35,7 +35,7 @@ struct ModelCheckpoint {
   checkpoint::Writers writers = checkpoint::Writers::kChief;
 
   /// Throws kInvalidArgument without a directory, for `every_batches` below 1 or beside
-  /// `save_best_only`, and as `Monitor`.
+  /// `save_best_only`, and as `MetricMonitor`.
   std::shared_ptr<Callback> callback() const;
 };
 

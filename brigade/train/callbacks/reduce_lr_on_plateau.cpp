@@ -70,7 +70,7 @@ class ReduceLROnPlateauCallback final : public Callback {
   }
 
   const ReduceLROnPlateau options_;
-  const Monitor monitor_;
+  const MetricMonitor monitor_;
   std::optional<double> best_;
   std::int64_t wait_ = 0, cooldown_ = 0;
 };

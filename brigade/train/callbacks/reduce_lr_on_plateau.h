@@ -5,7 +5,7 @@
 #include <string>
 
 #include "brigade/train/callbacks/callback.h"
-#include "brigade/train/session/monitor.h"
+#include "brigade/train/callbacks/metric_monitor.h"
 
 namespace brigade::train {
 
@@ -21,7 +21,7 @@ struct ReduceLROnPlateau {
   std::int64_t cooldown = 0;
   double min_lr = 0.0;
 
-  /// Throws kInvalidArgument for a factor outside of (0, 1), negative numbers, and as `Monitor`.
+  /// Throws kInvalidArgument for a factor outside of (0, 1), negative numbers, and as `MetricMonitor`.
   std::shared_ptr<Callback> callback() const;
 };
 

@@ -1,4 +1,4 @@
-#include "brigade/train/evaluation/evaluation.h"
+#include "brigade/train/evaluation/checkpoint_evaluation.h"
 
 #include <ATen/core/grad_mode.h>
 
@@ -96,7 +96,7 @@ void check(const Evaluation& evaluation) {
 
 }  // namespace
 
-Evaluated evaluate_once(TrainingState& state, const Checkpoint& checkpoint,
+EvaluationReport evaluate_once(TrainingState& state, const Checkpoint& checkpoint,
                         const Evaluation& evaluation, const EvaluationOptions& options) {
   check(evaluation);
   const at::NoGradGuard no_grad;
@@ -119,7 +119,7 @@ Evaluated evaluate_once(TrainingState& state, const Checkpoint& checkpoint,
     });
   }
   session.close();
-  Evaluated evaluated{.checkpoint = checkpoint.path(),
+  EvaluationReport evaluated{.checkpoint = checkpoint.path(),
                       .step = hold->step(),
                       .batches = hold->batches(),
                       .results = numbers(results->values().value_or(StepValues{}))};
@@ -130,14 +130,14 @@ Evaluated evaluate_once(TrainingState& state, const Checkpoint& checkpoint,
   return evaluated;
 }
 
-void write_results(summary::SummaryWriter& summaries, const Evaluated& evaluated) {
+void write_results(summary::SummaryWriter& summaries, const EvaluationReport& evaluated) {
   std::vector<summary::TaggedScalar> scalars;
   for (const auto& [name, value] : evaluated.results) scalars.push_back({name, value});
   if (!scalars.empty()) summaries.scalars(scalars, evaluated.step);
   summaries.flush();
 }
 
-Evaluated evaluate_once(TrainingState& state, const io::Path& checkpoint_path,
+EvaluationReport evaluate_once(TrainingState& state, const io::Path& checkpoint_path,
                         const Evaluation& evaluation, const EvaluationOptions& options) {
   const auto& files = options.environment.files;
   check_argument(files != nullptr, "SessionEnvironment::files is null.");

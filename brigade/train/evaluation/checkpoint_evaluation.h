@@ -47,7 +47,7 @@ struct EvaluationOptions {
 };
 
 /// What came out.
-struct Evaluated {
+struct EvaluationReport {
   io::Path checkpoint;
   std::int64_t step = 0;     ///< the checkpoint's global step
   std::int64_t batches = 0;  ///< seen
@@ -70,14 +70,14 @@ struct Evaluated {
 ///
 /// Throws kInvalidArgument for an evaluation of nothing, and for two results of one name;
 /// kCancelled; what `TrainingState::restore`, the functions and the hooks throw.
-Evaluated evaluate_once(TrainingState& state, const checkpoint::Checkpoint& checkpoint,
+EvaluationReport evaluate_once(TrainingState& state, const checkpoint::Checkpoint& checkpoint,
                         const Evaluation& evaluation, const EvaluationOptions& options = {});
 /// Of a checkpoint's folder, or of the newest whole one in a directory. Throws kNotFound if there
 /// is none.
-Evaluated evaluate_once(TrainingState& state, const io::Path& checkpoint_path,
+EvaluationReport evaluate_once(TrainingState& state, const io::Path& checkpoint_path,
                         const Evaluation& evaluation, const EvaluationOptions& options = {});
 
 /// The results, by name, at the checkpoint's global step; they are in the file when it returns.
-void write_results(summary::SummaryWriter& summaries, const Evaluated& evaluated);
+void write_results(summary::SummaryWriter& summaries, const EvaluationReport& evaluated);
 
 }  // namespace brigade::train

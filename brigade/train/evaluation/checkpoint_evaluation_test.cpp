@@ -1,4 +1,4 @@
-#include "brigade/train/evaluation/evaluation.h"
+#include "brigade/train/evaluation/checkpoint_evaluation.h"
 
 #include <ATen/ops/full.h>
 #include <ATen/ops/linear.h>
@@ -158,7 +158,7 @@ TEST(EvaluateOnce, OfACheckpointIsWhatTheLiveModelHadUnderEveryStrategy) {
     const Made other = make();
     Job fresh(*other);
     ASSERT_NE(fresh.live(), live);
-    const Evaluated evaluated = evaluate_once(fresh.state, path, fresh.evaluation(), in(files));
+    const EvaluationReport evaluated = evaluate_once(fresh.state, path, fresh.evaluation(), in(files));
     EXPECT_EQ(evaluated.results, live) << strategy->name();
     EXPECT_EQ(evaluated.step, 4);
     EXPECT_EQ(evaluated.batches, 5);
@@ -249,7 +249,7 @@ TEST(EvaluateOnce, StopsAfterNEvals) {
   EvaluationOptions options = in(training.files);
   options.hooks = {std::make_shared<StopAfterNEvalsHook>(30)};
   for (int time = 0; time < 2; ++time) {
-    const Evaluated evaluated =
+    const EvaluationReport evaluated =
         evaluate_once(training.state, "/run", counting.evaluation(), options);
     EXPECT_EQ(evaluated.batches, 30);
     EXPECT_THAT(evaluated.results, ElementsAre(Pair("seen", 30)));

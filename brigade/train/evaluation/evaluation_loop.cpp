@@ -14,7 +14,7 @@ using checkpoint::Checkpoint;
 namespace {
 
 /// One evaluation, or nothing if the checkpoint is gone or the evaluation was cancelled.
-std::optional<Evaluated> try_evaluate(TrainingState& state, const Checkpoint& checkpoint,
+std::optional<EvaluationReport> try_evaluate(TrainingState& state, const Checkpoint& checkpoint,
                                       const Evaluation& evaluation,
                                       const EvaluationOptions& options) {
   try {
@@ -30,7 +30,7 @@ std::optional<Evaluated> try_evaluate(TrainingState& state, const Checkpoint& ch
 
 }  // namespace
 
-std::optional<Evaluated> evaluation_loop(TrainingState& state, const io::Path& directory,
+std::optional<EvaluationReport> evaluation_loop(TrainingState& state, const io::Path& directory,
                                          const Evaluation& evaluation,
                                          const EvaluationLoopOptions& options) {
   const auto& most = options.max_number_of_evaluations;
@@ -52,7 +52,7 @@ std::optional<Evaluated> evaluation_loop(TrainingState& state, const io::Path& d
   if (!options.each.summary_dir.empty())
     summaries.emplace(each.environment.files, options.each.summary_dir, clock);
 
-  std::optional<Evaluated> last;
+  std::optional<EvaluationReport> last;
   for (std::int64_t done = 0; !most || done < *most;) {
     const auto checkpoint = checkpoints.next();
     if (!checkpoint) break;

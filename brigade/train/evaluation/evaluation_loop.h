@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "brigade/train/evaluation/checkpoints_iterator.h"
-#include "brigade/train/evaluation/evaluation.h"
+#include "brigade/train/evaluation/checkpoint_evaluation.h"
 
 namespace brigade::train {
 
@@ -25,7 +25,7 @@ struct EvaluationLoopOptions {
   /// At least 1. Unset: no limit.
   std::optional<std::int64_t> max_number_of_evaluations = std::nullopt;
   /// Called behind each evaluation.
-  std::function<void(const Evaluated&)> on_evaluated = {};
+  std::function<void(const EvaluationReport&)> on_evaluated = {};
 };
 
 /// Evaluates each checkpoint that a training writes into `directory`, in this or another process,
@@ -35,7 +35,7 @@ struct EvaluationLoopOptions {
 /// slim.evaluation.evaluation_loop.
 ///
 /// Throws as those, and for a maximum below 1.
-std::optional<Evaluated> evaluation_loop(TrainingState& state, const io::Path& directory,
+std::optional<EvaluationReport> evaluation_loop(TrainingState& state, const io::Path& directory,
                                          const Evaluation& evaluation,
                                          const EvaluationLoopOptions& options = {});
 

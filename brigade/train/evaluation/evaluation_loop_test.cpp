@@ -70,7 +70,7 @@ TEST(EvaluationLoop, BesideATrainingEvaluatesEachNewCheckpointOnce) {
          .interval = std::chrono::milliseconds(0),
          .timeout = std::chrono::seconds(30),
          .poll = std::chrono::milliseconds(1),
-         .on_evaluated = [&](const Evaluated& each) {
+         .on_evaluated = [&](const EvaluationReport& each) {
            seen.emplace_back(each.step, each.results.at("value"));
            evaluated.push(each.step, done);
          }});
@@ -102,7 +102,7 @@ TEST(EvaluationLoop, EndsAfterEnoughEvaluations) {
   std::vector<std::int64_t> steps;
   EvaluationLoopOptions options{.each = {.environment = evaluator.environment()},
                                 .max_number_of_evaluations = 2};
-  options.on_evaluated = [&](const Evaluated& each) {
+  options.on_evaluated = [&](const EvaluationReport& each) {
     steps.push_back(each.step);
     train(evaluator.files, each.step + 1);
   };

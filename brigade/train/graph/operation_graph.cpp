@@ -58,7 +58,7 @@ OperationInput input(const Edge& edge, const std::unordered_map<Node*, std::size
 
 }  // namespace
 
-std::vector<OperationNode> operations_behind(Node& root) {
+std::vector<OperationNode> operations_before(Node& root) {
   std::vector<OperationNode> operations;
   std::unordered_map<Node*, std::size_t> places;
   for (Node* node : producers_first(root)) {

@@ -40,6 +40,6 @@ struct OperationNode {
 
 /// The operations whose results `root`, a node of the autograd graph, differentiates, each behind
 /// those that it reads.
-std::vector<OperationNode> operations_behind(torch::autograd::Node& root);
+std::vector<OperationNode> operations_before(torch::autograd::Node& root);
 
 }  // namespace brigade::train

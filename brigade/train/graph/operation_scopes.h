@@ -31,7 +31,7 @@ class OperationScopes {
   /// `leaves` must outlive this.
   explicit OperationScopes(const GraphLeaves& leaves) : leaves_(leaves) {}
 
-  /// For each operation of `operations_behind`, in its order.
+  /// For each operation of `operations_before`, in its order.
   Found find(const OperationNode& operation);
 
  private:

@@ -66,10 +66,10 @@ FitLoop::FitLoop(internal::Trainer& trainer, TrainingState& state, internal::Epo
   if (options.verbose != Verbose::kSilent)
     callbacks_.emplace_back(make_progress_callback(std::cerr, options.verbose));
   context_.epoch_ = options.initial_epoch;
-  add_parts();
+  add_checkpointables();
 }
 
-void FitLoop::add_parts() {
+void FitLoop::add_checkpointables() {
   TrainingState& state = context_.state();
   state.add_iterator("fit", walk_);
   state.add_metric(trainer_.loss_mean());

@@ -31,7 +31,7 @@ class FitLoop {
 
  private:
   using Call = void (Callback::*)(FitContext&);
-  void add_parts();
+  void add_checkpointables();
   void begin_epoch();
   void run_steps(MonitoredTrainingSession& session);
   void run_step(MonitoredTrainingSession& session);

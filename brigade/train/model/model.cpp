@@ -98,7 +98,7 @@ std::vector<internal::NamedMetric> make_metrics(distribute::Strategy& strategy,
 
 }  // namespace
 
-struct Model::Parts {
+struct Model::Impl {
   std::unique_ptr<distribute::Strategy> own_strategy;
   distribute::Strategy& strategy;
   internal::NetworkSource source;
@@ -112,7 +112,7 @@ struct Model::Parts {
   std::int64_t global_step = 0;
   std::int64_t passes = 0;  // over data, by all fits
 
-  Parts(distribute::Strategy* given, internal::NetworkSource the_source, std::string the_name)
+  Impl(distribute::Strategy* given, internal::NetworkSource the_source, std::string the_name)
       : own_strategy(given == nullptr && distribute::current_strategy() == nullptr
                          ? std::make_unique<distribute::OneDeviceStrategy>()
                          : nullptr),
@@ -129,7 +129,7 @@ struct Model::Parts {
   at::Tensor predict(const LabeledData& data, const EvaluateOptions& options);
 };
 
-void Model::Parts::build(const at::Tensor& features) {
+void Model::Impl::build(const at::Tensor& features) {
   if (network != nullptr) return;
   const at::Tensor example = features.narrow(0, 0, std::min(kExamplesToBuild, features.size(0)))
                                  .to(strategy.devices().front().torch_device);
@@ -137,7 +137,7 @@ void Model::Parts::build(const at::Tensor& features) {
   input_shape.emplace(features.sizes().begin() + 1, features.sizes().end());
 }
 
-void Model::Parts::check_compiled(const char* call) const {
+void Model::Impl::check_compiled(const char* call) const {
   check_state(compiled.has_value(),
               base::str_cat(call,
                             ": the model is not compiled. Call compile({.optimizer = ..., "
@@ -148,7 +148,7 @@ void Model::Parts::check_compiled(const char* call) const {
                             "\"sparse_categorical_crossentropy\"."));
 }
 
-internal::Trainer& Model::Parts::trainer_for(const Batch& batch) {
+internal::Trainer& Model::Impl::trainer_for(const Batch& batch) {
   const at::Tensor features = first_share(batch).features;
   build(features);
   if (trainer != nullptr) return *trainer;
@@ -160,7 +160,7 @@ internal::Trainer& Model::Parts::trainer_for(const Batch& batch) {
   return *trainer;
 }
 
-void Model::Parts::warn_of_logits(const at::Tensor& features) const {
+void Model::Impl::warn_of_logits(const at::Tensor& features) const {
   const at::NoGradGuard no_grad;
   network->set_mode(variables::Mode::kEvaluation);
   const std::string complaint = compiled->loss->complaint(
@@ -169,7 +169,7 @@ void Model::Parts::warn_of_logits(const at::Tensor& features) const {
   if (!complaint.empty()) base::log_warning(complaint);
 }
 
-at::Tensor Model::Parts::predict(const LabeledData& data, const EvaluateOptions& options) {
+at::Tensor Model::Impl::predict(const LabeledData& data, const EvaluateOptions& options) {
   check_positive("steps", options.steps);
   const at::NoGradGuard no_grad;
   internal::EpochIterator walk(data.distributed(strategy, {.batch_size = options.batch_size}));
@@ -191,16 +191,16 @@ at::Tensor Model::Parts::predict(const LabeledData& data, const EvaluateOptions&
 }
 
 Model::Model(distribute::Strategy* strategy, internal::NetworkSource source, std::string name)
-    : parts_(std::make_unique<Parts>(strategy, std::move(source), std::move(name))) {}
+    : impl_(std::make_unique<Impl>(strategy, std::move(source), std::move(name))) {}
 Model::~Model() = default;
 Model::Model(Model&&) noexcept = default;
 Model& Model::operator=(Model&&) noexcept = default;
 
 void Model::compile(const CompileOptions& options) {
-  auto metrics = make_metrics(parts_->strategy, options.metrics);
-  parts_->trainer.reset();
-  parts_->metrics = std::move(metrics);
-  parts_->compiled = options;
+  auto metrics = make_metrics(impl_->strategy, options.metrics);
+  impl_->trainer.reset();
+  impl_->metrics = std::move(metrics);
+  impl_->compiled = options;
 }
 
 History Model::fit(const LabeledData& data, const FitOptions& options) {
@@ -212,10 +212,10 @@ History Model::fit(const LabeledData& data, const FitOptions& options) {
     split.validation_data = std::move(validation);
     return fit(training, split);
   }
-  parts_->check_compiled("fit");
-  distribute::Strategy& strategy = parts_->strategy;
+  impl_->check_compiled("fit");
+  distribute::Strategy& strategy = impl_->strategy;
   distribute::check_agreement(
-      strategy.workers(), facts_of(*parts_->compiled, options),
+      strategy.workers(), facts_of(*impl_->compiled, options),
       {.what = "fits", .advice = "compile and fit the model alike in every worker."});
   internal::EpochIterator walk(
       data.distributed(strategy, {.batch_size = options.batch_size, .shuffle = options.shuffle}));
@@ -227,66 +227,66 @@ History Model::fit(const LabeledData& data, const FitOptions& options) {
                                      ? options.batch_size
                                      : options.validation_batch_size});
   }
-  internal::Trainer& trainer = parts_->trainer_for(walk.peek());
+  internal::Trainer& trainer = impl_->trainer_for(walk.peek());
   // A later fit, or one that goes on with a later epoch, sees later orders of the examples.
-  const std::int64_t first_pass = std::max(parts_->passes, options.initial_epoch);
+  const std::int64_t first_pass = std::max(impl_->passes, options.initial_epoch);
   for (std::int64_t pass = 0; pass < first_pass; ++pass) walk.start_next_pass();
 
   TrainingState state(strategy);
-  state.add_variables(parts_->network->variables());
+  state.add_variables(impl_->network->variables());
   state.add_optimizer("optimizer", trainer.optimizer());
-  if (parts_->compiled->schedule) state.add_schedule("optimizer", parts_->compiled->schedule);
-  state.set_global_step(parts_->global_step);
+  if (impl_->compiled->schedule) state.add_schedule("optimizer", impl_->compiled->schedule);
+  state.set_global_step(impl_->global_step);
   History history = FitLoop(trainer, state, walk, options, validation).run();
-  parts_->global_step = state.global_step();
-  parts_->passes = first_pass + static_cast<std::int64_t>(history.epochs.size());
+  impl_->global_step = state.global_step();
+  impl_->passes = first_pass + static_cast<std::int64_t>(history.epochs.size());
   return history;
 }
 
 Logs Model::evaluate(const LabeledData& data, const EvaluateOptions& options) {
-  parts_->check_compiled("evaluate");
+  impl_->check_compiled("evaluate");
   check_positive("steps", options.steps);
-  const auto batches = data.distributed(parts_->strategy, {.batch_size = options.batch_size});
-  if (parts_->trainer == nullptr) parts_->trainer_for(internal::EpochIterator(batches).peek());
-  return evaluate_batches(*parts_->trainer, batches, options.steps);
+  const auto batches = data.distributed(impl_->strategy, {.batch_size = options.batch_size});
+  if (impl_->trainer == nullptr) impl_->trainer_for(internal::EpochIterator(batches).peek());
+  return evaluate_batches(*impl_->trainer, batches, options.steps);
 }
 
 at::Tensor Model::predict(const at::Tensor& features, const EvaluateOptions& options) {
-  return parts_->predict(LabeledData::unlabeled(features), options);
+  return impl_->predict(LabeledData::unlabeled(features), options);
 }
 
 at::Tensor Model::predict(const data::Dataset<at::Tensor>& batches,
                           const EvaluateOptions& options) {
-  return parts_->predict(LabeledData::unlabeled(batches), options);
+  return impl_->predict(LabeledData::unlabeled(batches), options);
 }
 
 at::Tensor Model::predict(const LabeledData& data, const EvaluateOptions& options) {
-  return parts_->predict(data, options);
+  return impl_->predict(data, options);
 }
 
 void Model::build(const std::vector<std::int64_t>& input_shape) {
   std::vector<std::int64_t> shape = {kExamplesToBuild};
   shape.insert(shape.end(), input_shape.begin(), input_shape.end());
-  parts_->build(at::zeros(shape));
+  impl_->build(at::zeros(shape));
 }
 
 std::string Model::summary() const {
-  if (parts_->source.summary) return parts_->source.summary(parts_->input_shape);
+  if (impl_->source.summary) return impl_->source.summary(impl_->input_shape);
   return variable_table(variables());
 }
 
 distribute::Strategy& Model::strategy() const {
-  return parts_->strategy;
+  return impl_->strategy;
 }
 
 std::span<const variables::Variable> Model::variables() const {
-  check_state(parts_->network != nullptr,
+  check_state(impl_->network != nullptr,
               "The model has no variables yet: they are made at the first data, or by build().");
-  return parts_->network->variables();
+  return impl_->network->variables();
 }
 
 std::int64_t Model::global_step() const {
-  return parts_->global_step;
+  return impl_->global_step;
 }
 
 }  // namespace brigade::train

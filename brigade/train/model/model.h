@@ -102,9 +102,9 @@ class Model {
   std::int64_t global_step() const;
 
  private:
-  struct Parts;
+  struct Impl;
   Model(distribute::Strategy* strategy, internal::NetworkSource source, std::string name);
-  std::unique_ptr<Parts> parts_;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace brigade::train

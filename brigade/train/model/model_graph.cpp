@@ -43,7 +43,7 @@ class Builder {
     const std::string name = names_.unique(graph_path(variable.name()));
     const auto& storage = variable.storage();
     const bool has_home =
-        storage != nullptr && storage->sharing() == variables::Sharing::kController;
+        storage != nullptr && storage->sharing() == variables::StorageSharing::kController;
     if (has_home) add_home(variable, name);
     std::map<const void*, std::string> places;  // by the memory
     for (int replica = 0; replica < variable.num_components(); ++replica) {
@@ -157,7 +157,7 @@ ModelGraph model_graph(const distribute::Strategy& strategy,
   Builder builder(strategy);
   for (const variables::Variable& variable : variables) builder.add_variable(variable);
   for (const auto& [replica, root] : record.backward_roots)
-    builder.add_replica(static_cast<int>(replica), operations_behind(*root));
+    builder.add_replica(static_cast<int>(replica), operations_before(*root));
   return std::move(builder).finish();
 }
 

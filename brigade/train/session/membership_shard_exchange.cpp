@@ -1,4 +1,4 @@
-#include "brigade/train/session/shard_exchange.h"
+#include "brigade/train/session/membership_shard_exchange.h"
 
 #include <algorithm>
 #include <string>

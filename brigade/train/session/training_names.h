@@ -11,15 +11,15 @@ namespace brigade::train {
 
 /// How the tensors of a training that are no variables begin in a checkpoint. Optimizers' slots
 /// begin with the optimizer's name.
-inline constexpr std::string_view kPartTensors = "part";
+inline constexpr std::string_view kCheckpointableTensors = "part";
 inline constexpr std::string_view kReplicaTensors = "replica";
 
 /// "part/averages/ema/<name>"; `part` is the part's whole name.
-inline std::string part_tensor_prefix(std::string_view part) {
-  return base::str_cat(kPartTensors, "/", part, "/");
+inline std::string checkpointable_tensor_prefix(std::string_view part) {
+  return base::str_cat(kCheckpointableTensors, "/", part, "/");
 }
-inline std::string part_tensor_name(std::string_view part, std::string_view name) {
-  return part_tensor_prefix(part).append(name);
+inline std::string checkpointable_tensor_name(std::string_view part, std::string_view name) {
+  return checkpointable_tensor_prefix(part).append(name);
 }
 /// What replica `replica` keeps for itself of a variable: "replica/1/bn.running_mean".
 inline std::string replica_tensor_name(int replica, std::string_view variable) {

@@ -154,7 +154,7 @@ class TrainingState::Restorer {
       parts_.push_back(
           {&each,
            {.tree = saved.at(each.name),
-            .tensors = beginning_with(tensors_, part_tensor_prefix(each.name), Prefix::kCut)}});
+            .tensors = beginning_with(tensors_, checkpointable_tensor_prefix(each.name), Prefix::kCut)}});
     }
   }
 

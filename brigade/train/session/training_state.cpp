@@ -40,7 +40,7 @@ void check_name(std::string_view name) {
 /// The replicas of each worker: another layout adds in another order.
 io::StateTree layout_of(const distribute::Workers& workers) {
   io::StateTree layout = io::StateTree::list();
-  for (const int replicas : workers.place.replicas) layout.push_back(replicas);
+  for (const int replicas : workers.layout.replicas) layout.push_back(replicas);
   return layout;
 }
 
@@ -63,7 +63,7 @@ void TrainingState::add_variables(std::span<const Variable> variables) {
 
 void TrainingState::add_optimizer(const std::string& name, const distribute::Optimizer& optimizer) {
   check_name(name);
-  const bool is_ours = name == kPartTensors || name == kReplicaTensors;
+  const bool is_ours = name == kCheckpointableTensors || name == kReplicaTensors;
   const bool is_twice = std::any_of(optimizers_.begin(), optimizers_.end(),
                                     [&](const Optimizer& each) { return each.name == name; });
   if (is_ours || is_twice) throw_twice(str_cat("optimizer/", name));
@@ -162,8 +162,8 @@ bool TrainingState::is_between_updates() const {
                      [](const Optimizer& each) { return each.optimizer.micro_batches() == 0; });
 }
 
-void TrainingState::set_measured(const std::string& name, double value) {
-  measured_[name] = value;
+void TrainingState::set_metric_value(const std::string& name, double value) {
+  metric_values_[name] = value;
 }
 
 comm::Facts TrainingState::facts() const {
@@ -200,7 +200,7 @@ std::vector<at::Tensor> TrainingState::components_in_all(const Variable& variabl
 }
 
 checkpoint::Contents TrainingState::contents() const {
-  checkpoint::Contents contents{.metrics = measured_};
+  checkpoint::Contents contents{.metrics = metric_values_};
   for (const Variable& variable : variables_) {
     const bool has_value = variable.synchronization() != variables::Synchronization::kOnRead ||
                            variable.aggregation() != variables::Aggregation::kNone;
@@ -226,7 +226,7 @@ checkpoint::Contents TrainingState::contents() const {
     CheckpointableState saved = part.save();
     parts[part.name] = std::move(saved.tree);
     for (const auto& [name, tensor] : saved.tensors)
-      contents.tensors.push_back({part_tensor_name(part.name, name), tensor});
+      contents.tensors.push_back({checkpointable_tensor_name(part.name, name), tensor});
   }
   for (const Variable& variable : own_statistics()) {
     const std::vector<at::Tensor> components = components_in_all(variable);

@@ -138,7 +138,7 @@ class TrainingState {
   bool is_between_updates() const;
 
   /// A figure to be saved with the next checkpoints, by which `SaverOptions::best_of` chooses.
-  void set_measured(const std::string& name, double value);
+  void set_metric_value(const std::string& name, double value);
 
   /// What every worker's training must have alike: optimizers by name with their schedules, parts
   /// and the number of variables. Sessions compare it.
@@ -179,7 +179,7 @@ class TrainingState {
   std::vector<Optimizer> optimizers_;
   std::vector<Checkpointable> parts_;  // metrics, averages and iterators among them
   std::vector<variables::Variable> metric_sums_;
-  std::map<std::string, double> measured_;
+  std::map<std::string, double> metric_values_;
   std::optional<variables::Variable> counter_;
   std::int64_t global_step_ = 0;
 };

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "brigade/distribute/input/workers.h"
-#include "brigade/train/session/shard_exchange.h"
+#include "brigade/train/session/membership_shard_exchange.h"
 
 namespace brigade::train {
 namespace {

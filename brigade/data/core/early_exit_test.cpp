@@ -18,14 +18,14 @@ void expect_ends_when_left(const Make& make) {
   for (const Way way : {Way::kDestruction, Way::kNextEpoch, Way::kRestore}) {
     SCOPED_TRACE(static_cast<int>(way));
     const concurrency::CancelToken rescue;  // so that a failure is no hanging test
-    const auto gatehouse = std::make_shared<Gatehouse>();
-    const auto dataset = make(gatehouse);
+    const auto wait_point = std::make_shared<WaitPoint>();
+    const auto dataset = make(wait_point);
     auto iterator = std::make_unique<Iterator<typename decltype(dataset)::Element>>(
         dataset.iterator({.cancel = rescue}));
     const io::StateTree start = iterator->save();
     const auto first = iterator->next();
     ASSERT_TRUE(first);
-    ASSERT_TRUE(gatehouse->has_visitor());
+    ASSERT_TRUE(wait_point->is_reached());
     std::promise<void> left;
     auto has_left = left.get_future();
     std::thread leaving([&] {
@@ -44,8 +44,8 @@ void expect_ends_when_left(const Make& make) {
 }
 
 /// 0, and then a wait.
-Dataset<Number> waiting(const std::shared_ptr<Gatehouse>& gatehouse) {
-  return waiting_range(100, 1, gatehouse);
+Dataset<Number> waiting(const std::shared_ptr<WaitPoint>& wait_point) {
+  return waiting_range(100, 1, wait_point);
 }
 const auto kSame = [](Number x) { return x; };
 

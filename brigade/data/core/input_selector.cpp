@@ -1,4 +1,4 @@
-#include "brigade/data/core/chosen.h"
+#include "brigade/data/core/input_selector.h"
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
@@ -9,7 +9,7 @@ void check_has_datasets(std::size_t count, const std::string& name) {
   check_argument(count > 0, base::str_cat(name, ": no datasets to choose from; pass 1 or more"));
 }
 
-std::string name_of_chosen(const std::string& name, WhenEmpty when_empty) {
+std::string selection_name(const std::string& name, WhenEmpty when_empty) {
   return base::str_cat(name, when_empty == WhenEmpty::kStop ? "[stop when empty]" : "[go on]");
 }
 

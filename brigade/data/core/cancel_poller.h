@@ -18,23 +18,23 @@ namespace brigade::data::internal {
 /// waits for nothing.
 ///
 /// Thread-safety: one thread at a time.
-class CancelLook {
+class CancelPoller {
  public:
-  explicit CancelLook(std::optional<concurrency::CancelToken> cancel)
+  explicit CancelPoller(std::optional<concurrency::CancelToken> cancel)
       : cancel_(std::move(cancel)) {}
 
   /// To be called once for each element, before it is read. Throws kCancelled if the walk is
   /// cancelled.
-  void pass() {
-    if (++passed_ % kElementsPerLook == 0 && is_cancelled()) {
-      std::rethrow_exception(cancelled_walk());
+  void poll() {
+    if (++passed_ % kElementsPerPoll == 0 && is_cancelled()) {
+      std::rethrow_exception(cancelled_error());
     }
   }
   bool is_cancelled() const { return cancel_ && cancel_->is_cancelled(); }
 
  private:
   /// Few enough for a slow input, and enough that looking costs next to nothing.
-  static constexpr std::uint64_t kElementsPerLook = 16;
+  static constexpr std::uint64_t kElementsPerPoll = 16;
 
   std::optional<concurrency::CancelToken> cancel_;
   std::uint64_t passed_ = 0;
@@ -42,14 +42,14 @@ class CancelLook {
 
 /// Throws kCancelled if somebody has cancelled the walk.
 inline void throw_if_cancelled(const std::optional<concurrency::CancelToken>& cancel) {
-  if (cancel && cancel->is_cancelled()) std::rethrow_exception(cancelled_walk());
+  if (cancel && cancel->is_cancelled()) std::rethrow_exception(cancelled_error());
 }
 
 /// Passes over up to `count` elements as `input.skip` does, in parts between which it looks at the
 /// token: what a saved position asks for may be without end. Parts grow until one takes a while:
 /// for inputs that skip at no cost, and since an input with threads may begin anew with each.
 template <class T>
-std::uint64_t skip_and_look(IteratorBase<T>& input, std::uint64_t count,
+std::uint64_t cancellable_skip(IteratorBase<T>& input, std::uint64_t count,
                             const std::optional<concurrency::CancelToken>& cancel) {
   using Clock = std::chrono::steady_clock;
   constexpr auto kAWhile = std::chrono::milliseconds(50);

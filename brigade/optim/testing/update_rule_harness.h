@@ -12,8 +12,8 @@
 namespace brigade::optim {
 
 /// For tests: one flat parameter under a rule, with its slots.
-struct RuleAtWork {
-  RuleAtWork(UpdateRulePtr the_rule, const at::Tensor& initial)
+struct UpdateRuleHarness {
+  UpdateRuleHarness(UpdateRulePtr the_rule, const at::Tensor& initial)
       : rule(std::move(the_rule)), parameter(initial.clone()) {
     for (const SlotSpec& spec : rule->slots())
       slots.push_back(at::zeros_like(parameter).fill_(spec.initial));
@@ -51,8 +51,8 @@ inline double relative_difference(const at::Tensor& a, const at::Tensor& b) {
 inline bool bits_do_not_depend_on_cuts(const UpdateRulePtr& rule, at::ScalarType dtype) {
   constexpr std::int64_t kSize = 1'000;
   const at::Tensor initial = at::rand({kSize}, dtype) - 0.5;
-  RuleAtWork whole(rule, initial);
-  RuleAtWork pieces(rule, initial);
+  UpdateRuleHarness whole(rule, initial);
+  UpdateRuleHarness pieces(rule, initial);
   for (int step = 0; step < 10; ++step) {
     const at::Tensor gradient = at::rand({kSize}, dtype) - 0.5;
     whole.step(gradient);

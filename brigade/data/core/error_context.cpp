@@ -1,4 +1,4 @@
-#include "brigade/data/core/error_place.h"
+#include "brigade/data/core/error_context.h"
 
 #include <new>
 
@@ -7,18 +7,18 @@
 
 namespace brigade::data::internal {
 
-void rethrow_with_place(std::string_view place) {
+void rethrow_with_context(std::string_view context) {
   try {
     throw;
   } catch (const Error& error) {
-    throw Error(error.code(), base::str_cat(place, error.what()));
+    throw Error(error.code(), base::str_cat(context, error.what()));
   } catch (const std::bad_alloc&) {
-    throw Error(ErrorCode::kResourceExhausted, base::str_cat(place, "out of memory"));
+    throw Error(ErrorCode::kResourceExhausted, base::str_cat(context, "out of memory"));
   } catch (const std::exception& error) {
-    throw Error(ErrorCode::kAborted, base::str_cat(place, base::without_stack_trace(error.what())));
+    throw Error(ErrorCode::kAborted, base::str_cat(context, base::without_stack_trace(error.what())));
   } catch (...) {
     throw Error(ErrorCode::kAborted,
-                base::str_cat(place, "an exception that is no std::exception"));
+                base::str_cat(context, "an exception that is no std::exception"));
   }
 }
 

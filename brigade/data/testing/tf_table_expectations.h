@@ -19,7 +19,7 @@ namespace brigade::data::testing {
 
 /// The dataset has the elements and the cardinality of the table, and passes the battery.
 template <class T>
-void expect_as_in(const Table& table, const std::string& name, const Dataset<T>& dataset) {
+void expect_matches_table(const Table& table, const std::string& name, const Dataset<T>& dataset) {
   SCOPED_TRACE(name);
   const bool is_known = table.cardinality(name) != kUnknown;
   EXPECT_EQ(dataset.cardinality(), table.cardinality(name));

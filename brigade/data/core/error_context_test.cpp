@@ -1,4 +1,4 @@
-#include "brigade/data/core/error_place.h"
+#include "brigade/data/core/error_context.h"
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ Error placed(const Thrown& thrown) {
     try {
       throw thrown;
     } catch (...) {
-      rethrow_with_place("element 3: ");
+      rethrow_with_context("element 3: ");
     }
   } catch (const Error& error) {
     return error;

@@ -16,9 +16,9 @@ namespace brigade::data::testing {
 /// The numbers 0, 1, ... size - 1. Each call for one throws once the token is cancelled.
 ///
 /// Thread-safety: `calls` from any thread.
-class CancelledSource {
+class CancellableSource {
  public:
-  CancelledSource(std::int64_t size, concurrency::CancelToken token)
+  CancellableSource(std::int64_t size, concurrency::CancelToken token)
       : size_(size), token_(std::move(token)) {}
   Dataset<std::int64_t> dataset() const {
     return from_generator<std::int64_t>([*this] {

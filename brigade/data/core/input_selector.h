@@ -18,7 +18,7 @@ namespace brigade::data {
 /// What happens when a dataset is chosen that has no elements any more.
 enum class WhenEmpty {
   kStop,  ///< That is the end: the mixture never changes.
-  kGoOn,  ///< Another one is chosen, until all are empty.
+  kContinue,  ///< Another one is chosen, until all are empty.
 };
 
 namespace internal {
@@ -26,12 +26,12 @@ namespace internal {
 /// Says which input gives the next element.
 ///
 /// Thread-safety: one call at a time.
-class Chooser {
+class InputSelector {
  public:
-  virtual ~Chooser() = default;
+  virtual ~InputSelector() = default;
   /// The number of an input, counted from 0; nothing at the end. `is_empty` tells the inputs that
   /// have no elements any more; choosing one of them does nothing.
-  virtual std::optional<std::uint64_t> choose(const std::vector<bool>& is_empty) = 0;
+  virtual std::optional<std::uint64_t> select(const std::vector<bool>& is_empty) = 0;
   virtual io::StateTree save() const = 0;
   virtual void restore(const io::StateTree& state) = 0;
 };
@@ -39,20 +39,20 @@ class Chooser {
 /// Throws kInvalidArgument if there are no datasets.
 void check_has_datasets(std::size_t count, const std::string& name);
 /// The transform's name for messages: "sample_from_datasets", with what it does when one is empty.
-std::string name_of_chosen(const std::string& name, WhenEmpty when_empty);
+std::string selection_name(const std::string& name, WhenEmpty when_empty);
 /// Throws kCancelled if the job gives up waiting.
 void check_not_cancelled(const IteratorOptions& options, const std::string& name);
 
 template <class T>
-class ChosenIterator final : public IteratorBase<T> {
+class SelectingIterator final : public IteratorBase<T> {
  public:
-  ChosenIterator(std::vector<NodePtr<T>> nodes, std::unique_ptr<Chooser> chooser,
-                 WhenEmpty when_empty, const Sharing& sharing, const IteratorOptions& options,
+  SelectingIterator(std::vector<NodePtr<T>> nodes, std::unique_ptr<InputSelector> selector,
+                 WhenEmpty when_empty, const ShardingInfo& sharding, const IteratorOptions& options,
                  std::string name)
       : nodes_(std::move(nodes)),
-        chooser_(std::move(chooser)),
+        selector_(std::move(selector)),
         when_empty_(when_empty),
-        sharing_(sharing),
+        sharing_(sharding),
         options_(options),
         name_(std::move(name)),
         is_empty_(nodes_.size(), false) {
@@ -63,22 +63,22 @@ class ChosenIterator final : public IteratorBase<T> {
 
   std::optional<T> next() override {
     while (!has_ended_) {
-      const auto chosen = chooser_->choose(is_empty_);
-      if (!chosen) {
+      const auto selected = selector_->select(is_empty_);
+      if (!selected) {
         has_ended_ = true;
-      } else if (is_empty_[*chosen]) {
+      } else if (is_empty_[*selected]) {
         check_not_cancelled(options_, name_);  // choices may name it for ever
-      } else if (auto element = inputs_[*chosen]->next()) {
+      } else if (auto element = inputs_[*selected]->next()) {
         return element;
       } else {
-        end_input(*chosen);
+        end_input(*selected);
       }
     }
     return std::nullopt;
   }
   io::StateTree save() const override {
     io::StateTree state =
-        make_position(name_, {{"has_ended", has_ended_ ? 1U : 0U}}, chooser_->save());
+        make_position(name_, {{"has_ended", has_ended_ ? 1U : 0U}}, selector_->save());
     io::StateTree inputs = io::StateTree::list();
     for (const auto& input : inputs_) inputs.push_back(input ? input->save() : io::StateTree());
     state["inputs"] = std::move(inputs);
@@ -89,7 +89,7 @@ class ChosenIterator final : public IteratorBase<T> {
     for (std::uint64_t input = 0; input < inputs_.size(); ++input) {
       restore_input(input, position_of_input(state, input, inputs_.size()));
     }
-    chooser_->restore(position_input(state));
+    selector_->restore(position_input(state));
     has_ended_ = position_number(state, "has_ended") != 0;
   }
 
@@ -114,9 +114,9 @@ class ChosenIterator final : public IteratorBase<T> {
   }
 
   std::vector<NodePtr<T>> nodes_;
-  std::unique_ptr<Chooser> chooser_;
+  std::unique_ptr<InputSelector> selector_;
   WhenEmpty when_empty_;
-  Sharing sharing_;
+  ShardingInfo sharing_;
   IteratorOptions options_;
   std::string name_;
   std::vector<std::unique_ptr<IteratorBase<T>>> inputs_;  // none where it is empty
