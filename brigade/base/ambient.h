@@ -21,7 +21,7 @@ enum class AmbientIndex : std::size_t {
 /// Where the calling thread stands: a row of borrowed pointers, filled by the folders above through
 /// `AmbientSlot`. Strategies copy the caller's into each replica thread with `AmbientInstall`.
 struct Ambient {
-  std::array<const void*, static_cast<std::size_t>(AmbientIndex::kCount)> places{};
+  std::array<const void*, static_cast<std::size_t>(AmbientIndex::kCount)> slots{};
 };
 
 /// The calling thread's context: the only thread-local of the library. Copy it to hand it to
@@ -35,7 +35,7 @@ struct AmbientSlot {
   AmbientIndex index;
   /// What stands there, or null. Borrowed: valid while the scope that put it there is open.
   T* get() const {
-    return static_cast<T*>(const_cast<void*>(ambient().places[static_cast<std::size_t>(index)]));
+    return static_cast<T*>(const_cast<void*>(ambient().slots[static_cast<std::size_t>(index)]));
   }
 };
 
@@ -45,18 +45,18 @@ struct AmbientSlot {
 template <class T>
 class AmbientScope {
  public:
-  AmbientScope(AmbientSlot<T> slot, T* value) : place_(at(slot)), before_(place_) {
-    place_ = value;
+  AmbientScope(AmbientSlot<T> slot, T* value) : slot_(at(slot)), before_(slot_) {
+    slot_ = value;
   }
-  ~AmbientScope() { place_ = before_; }
+  ~AmbientScope() { slot_ = before_; }
   AmbientScope(const AmbientScope&) = delete;
   AmbientScope& operator=(const AmbientScope&) = delete;
 
  private:
   static const void*& at(AmbientSlot<T> slot) {
-    return ambient().places[static_cast<std::size_t>(slot.index)];
+    return ambient().slots[static_cast<std::size_t>(slot.index)];
   }
-  const void*& place_;
+  const void*& slot_;
   const void* before_;
 };
 

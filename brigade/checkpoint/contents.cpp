@@ -18,7 +18,7 @@ namespace {
 
 bool is_in_replica() {
   const auto index = static_cast<std::size_t>(base::AmbientIndex::kReplica);
-  return base::ambient().places[index] != nullptr;
+  return base::ambient().slots[index] != nullptr;
 }
 
 void check_holdable(const NamedTensor& named) {

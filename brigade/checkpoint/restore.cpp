@@ -170,7 +170,7 @@ RestoreReport restore_variables(std::span<const NamedTensor> tensors, std::strin
                                 std::span<const Variable> variables,
                                 const RestoreOptions& options) {
   const auto replica = static_cast<std::size_t>(base::AmbientIndex::kReplica);
-  check_state(base::ambient().places[replica] == nullptr,
+  check_state(base::ambient().slots[replica] == nullptr,
               "restore: called inside a replica; call it outside of Strategy::run");
   Stored stored;
   for (const NamedTensor& each : tensors) stored.emplace(each.name, &each.tensor);

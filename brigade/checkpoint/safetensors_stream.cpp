@@ -65,16 +65,16 @@ void check_unique(std::span<const NamedTensor> tensors) {
 /// Hands bytes on in pieces of a good size, and sums them.
 class SealingWriter {
  public:
-  explicit SealingWriter(io::WritableFile& file) : file_(file) { gathered_.reserve(kPiece); }
+  explicit SealingWriter(io::WritableFile& file) : file_(file) { buffer_.reserve(kPiece); }
 
   void append(std::span<const std::byte> bytes) {
-    if (gathered_.size() + bytes.size() <= kPiece) {
-      gathered_.insert(gathered_.end(), bytes.begin(), bytes.end());
+    if (buffer_.size() + bytes.size() <= kPiece) {
+      buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
       return;
     }
     flush();
     for (; bytes.size() > kPiece; bytes = bytes.subspan(kPiece)) write(bytes.first(kPiece));
-    gathered_.assign(bytes.begin(), bytes.end());
+    buffer_.assign(bytes.begin(), bytes.end());
   }
   Seal finish() {
     flush();
@@ -83,8 +83,8 @@ class SealingWriter {
 
  private:
   void flush() {
-    if (!gathered_.empty()) write(gathered_);
-    gathered_.clear();
+    if (!buffer_.empty()) write(buffer_);
+    buffer_.clear();
   }
   void write(std::span<const std::byte> piece) {
     seal_.crc32c = io::extend_crc32c(seal_.crc32c, piece);
@@ -93,7 +93,7 @@ class SealingWriter {
   }
 
   io::WritableFile& file_;
-  std::vector<std::byte> gathered_;
+  std::vector<std::byte> buffer_;
   Seal seal_;
 };
 

@@ -454,7 +454,7 @@ TEST_P(OfProcesses, DifferentStepsAreAnErrorThatNamesBothOnEveryRank) {
       GetParam(), [](StepProgress& progress) { progress.count_update(); }, "0 updates",
       "1 updates");
   expect_mismatch(
-      GetParam(), [](StepProgress& progress) { progress.gather(2); }, "0 updates made)",
+      GetParam(), [](StepProgress& progress) { progress.add_micro_batches(2); }, "0 updates made)",
       "2 micro-batches");
   expect_mismatch(
       GetParam(),

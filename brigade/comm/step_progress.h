@@ -121,7 +121,7 @@ class StepProgress {
 
   void count_update() { ++stamp_.updates; }
   /// So many micro-batches more, or less, wait for their update.
-  void gather(int micro_batches) { stamp_.micro_batches += micro_batches; }
+  void add_micro_batches(int micro_batches) { stamp_.micro_batches += micro_batches; }
 
   const CallPurpose& purpose() const { return stamp_.purpose; }
   void set_purpose(const CallPurpose& purpose) { stamp_.purpose = purpose; }

@@ -9,7 +9,7 @@
 
 #include <optional>
 
-#include "brigade/device/testing/made_up_card.h"
+#include "brigade/device/testing/fake_device.h"
 
 namespace brigade::device {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <utility>
 
-#include "brigade/device/testing/made_up_card.h"
+#include "brigade/device/testing/fake_device.h"
 #include "brigade/distribute/input/distributed_dataset.h"
 #include "brigade/distribute/testing/fixtures.h"
 #include "brigade/input/tensor_slices.h"

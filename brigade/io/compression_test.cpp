@@ -122,10 +122,10 @@ TEST_F(CompressionTest, SeeksInBothDirections) {
   packed(text, Compression::kGzip);
   const auto file = open(Compression::kGzip);
   std::string piece(5, '?');
-  for (const std::size_t place : {100'000, 7, 0, 70'000, 70'005}) {
-    file->seek(place);
+  for (const std::size_t offset : {100'000, 7, 0, 70'000, 70'005}) {
+    file->seek(offset);
     file->read(std::as_writable_bytes(std::span(piece)));
-    EXPECT_EQ(piece, text.substr(place, 5));
+    EXPECT_EQ(piece, text.substr(offset, 5));
   }
   file->seek(1'000'000'000);
   EXPECT_EQ(file->read(std::as_writable_bytes(std::span(piece))), 0u);

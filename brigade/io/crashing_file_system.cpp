@@ -223,8 +223,8 @@ void CrashingFileSystem::rename(const Path& from, const Path& to) {
 bool CrashingFileSystem::remove(const Path& path) {
   return disk_->locked([&] {
     if (!disk_->files.remove(path)) return false;
-    const Path place = normal(path);
-    disk_->change(place.parent_path(), {Entry{place.filename().string(), nullptr}});
+    const Path normalized = normal(path);
+    disk_->change(normalized.parent_path(), {Entry{normalized.filename().string(), nullptr}});
     return true;
   });
 }
@@ -240,10 +240,10 @@ std::vector<std::string> CrashingFileSystem::list(const Path& directory) const {
 void CrashingFileSystem::create_directories(const Path& directory) {
   disk_->locked([&] {
     disk_->files.create_directories(directory);
-    Path place = "/";
+    Path normalized = "/";
     for (const Path& name : normal(directory).relative_path()) {
-      place /= name;
-      if (disk_->at(place) == nullptr) disk_->add(place, true);
+      normalized /= name;
+      if (disk_->at(normalized) == nullptr) disk_->add(normalized, true);
     }
   });
 }

@@ -12,7 +12,7 @@ namespace brigade::io {
 namespace {
 
 constexpr Crash kAllLost = {};
-constexpr Crash kAllThere = {.names = Survivors::kAll, .data = Survivors::kAll};
+constexpr Crash kAllSurvives = {.names = Survivors::kAll, .data = Survivors::kAll};
 constexpr Crash kNamesOnly = {.names = Survivors::kAll, .data = Survivors::kNone};
 constexpr int kSeeds = 200;
 
@@ -67,7 +67,7 @@ TEST(CrashingFileSystem, LosesAFolderThatWasNotSyncedWithAllInIt) {
   write(files, "/run/a", "new", Sync::kYes);
   files.sync_directory("/run");
   EXPECT_FALSE(files.crash(kAllLost)->exists("/run"));
-  EXPECT_EQ(files.crash(kAllThere)->read("/run/a"), "new");
+  EXPECT_EQ(files.crash(kAllSurvives)->read("/run/a"), "new");
   EXPECT_EQ(files.read("/run/a"), "new") << "the crash has changed the files themselves";
 }
 

@@ -58,10 +58,10 @@ constexpr Tables make_lane_tables() {
     of_bit[bit] = sum;
   }
   Tables tables{};
-  for (std::size_t place = 0; place < 4; ++place) {
+  for (std::size_t byte_index = 0; byte_index < 4; ++byte_index) {
     for (std::size_t byte = 0; byte < 256; ++byte) {
       for (std::size_t bit = 0; bit < 8; ++bit) {
-        if ((byte >> bit & 1) != 0) tables[place][byte] ^= of_bit[8 * place + bit];
+        if ((byte >> bit & 1) != 0) tables[byte_index][byte] ^= of_bit[8 * byte_index + bit];
       }
     }
   }

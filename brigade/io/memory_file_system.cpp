@@ -93,26 +93,26 @@ const std::shared_ptr<MemoryFileSystem::Content>& MemoryFileSystem::file_at(
 }
 
 std::string MemoryFileSystem::read(const Path& path) const {
-  const std::string place = normal(path);
+  const std::string normalized = normal(path);
   const std::lock_guard<std::mutex> lock(mutex_);
-  return file_at(place)->bytes;
+  return file_at(normalized)->bytes;
 }
 
 std::unique_ptr<ReadableFile> MemoryFileSystem::open(const Path& path) const {
-  const std::string place = normal(path);
+  const std::string normalized = normal(path);
   const std::lock_guard<std::mutex> lock(mutex_);
-  return std::make_unique<Reader>(mutex_, file_at(place));
+  return std::make_unique<Reader>(mutex_, file_at(normalized));
 }
 
 std::unique_ptr<WritableFile> MemoryFileSystem::create(const Path& path, CreateMode mode) {
-  const std::string place = normal(path);
+  const std::string normalized = normal(path);
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (is_directory(place)) fail(ErrorCode::kInvalidArgument, place, "is a folder, not a file");
-  if (!is_directory(parent_of(place)))
-    fail(ErrorCode::kNotFound, place, "its folder does not exist");
-  std::shared_ptr<Content>& content = files_[place];
+  if (is_directory(normalized)) fail(ErrorCode::kInvalidArgument, normalized, "is a folder, not a file");
+  if (!is_directory(parent_of(normalized)))
+    fail(ErrorCode::kNotFound, normalized, "its folder does not exist");
+  std::shared_ptr<Content>& content = files_[normalized];
   if (content != nullptr && mode == CreateMode::kExclusive) {
-    fail(ErrorCode::kAlreadyExists, place, "exists already");
+    fail(ErrorCode::kAlreadyExists, normalized, "exists already");
   }
   if (content == nullptr) content = std::make_shared<Content>();
   content->bytes.clear();
@@ -167,55 +167,55 @@ bool MemoryFileSystem::is_empty_directory(const std::string& path) const {
 }
 
 bool MemoryFileSystem::remove(const Path& path) {
-  const std::string place = normal(path);
+  const std::string normalized = normal(path);
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (!is_directory(place)) return files_.erase(place) > 0;
-  if (place == "/") fail(ErrorCode::kPermissionDenied, place, "is the root");
-  if (!is_empty_directory(place))
-    fail(ErrorCode::kAlreadyExists, place, "is a folder that is not empty");
-  directories_.erase(place);
+  if (!is_directory(normalized)) return files_.erase(normalized) > 0;
+  if (normalized == "/") fail(ErrorCode::kPermissionDenied, normalized, "is the root");
+  if (!is_empty_directory(normalized))
+    fail(ErrorCode::kAlreadyExists, normalized, "is a folder that is not empty");
+  directories_.erase(normalized);
   return true;
 }
 
 std::optional<FileInfo> MemoryFileSystem::info(const Path& path) const {
-  const std::string place = normal(path);
+  const std::string normalized = normal(path);
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (is_directory(place)) return FileInfo{FileKind::kDirectory, 0};
-  const auto found = files_.find(place);
+  if (is_directory(normalized)) return FileInfo{FileKind::kDirectory, 0};
+  const auto found = files_.find(normalized);
   if (found == files_.end()) return std::nullopt;
   return FileInfo{FileKind::kFile, found->second->bytes.size()};
 }
 
 std::vector<std::string> MemoryFileSystem::list(const Path& directory) const {
-  const std::string place = normal(directory);
+  const std::string normalized = normal(directory);
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (!is_directory(place)) fail(ErrorCode::kNotFound, place, "no such folder");
+  if (!is_directory(normalized)) fail(ErrorCode::kNotFound, normalized, "no such folder");
   std::set<std::string> names;
   for (const auto& [path, content] : files_) {
-    if (parent_of(path) == place) names.insert(name_of(path));
+    if (parent_of(path) == normalized) names.insert(name_of(path));
   }
   for (const std::string& path : directories_) {
-    if (path != "/" && parent_of(path) == place) names.insert(name_of(path));
+    if (path != "/" && parent_of(path) == normalized) names.insert(name_of(path));
   }
   return {names.begin(), names.end()};
 }
 
 void MemoryFileSystem::create_directories(const Path& directory) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  for (std::string place = normal(directory); !is_directory(place); place = parent_of(place)) {
-    if (files_.count(place) > 0)
-      fail(ErrorCode::kInvalidArgument, place, "is a file, not a folder");
-    directories_.insert(place);
+  for (std::string normalized = normal(directory); !is_directory(normalized); normalized = parent_of(normalized)) {
+    if (files_.count(normalized) > 0)
+      fail(ErrorCode::kInvalidArgument, normalized, "is a file, not a folder");
+    directories_.insert(normalized);
   }
 }
 
 void MemoryFileSystem::sync_directory(const Path& directory) {
-  const std::string place = normal(directory);
+  const std::string normalized = normal(directory);
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (!is_directory(place)) fail(ErrorCode::kNotFound, place, "no such folder");
-  std::erase_if(synced_files_, [&](const auto& entry) { return parent_of(entry.first) == place; });
+  if (!is_directory(normalized)) fail(ErrorCode::kNotFound, normalized, "no such folder");
+  std::erase_if(synced_files_, [&](const auto& entry) { return parent_of(entry.first) == normalized; });
   for (const auto& entry : files_) {
-    if (parent_of(entry.first) == place) synced_files_.insert(entry);
+    if (parent_of(entry.first) == normalized) synced_files_.insert(entry);
   }
 }
 

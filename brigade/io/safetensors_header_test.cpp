@@ -127,8 +127,8 @@ TEST(SafetensorsHeader, EmptyTensorsLieBetweenOthersAndNowhereElse) {
     return R"({"x":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},"y":{"dtype":"U8","shape":[4],"data_offsets":[4,8]},"e":{"dtype":"F64","shape":[3,0],"data_offsets":)" +
            offsets + R"(},"f":{"dtype":"F64","shape":[0],"data_offsets":)" + offsets + "}}";
   };
-  for (const char* place : {"[0,0]", "[4,4]", "[8,8]"}) {
-    EXPECT_EQ(reason(with_empty(place), 8), "accepted") << place;
+  for (const char* offsets : {"[0,0]", "[4,4]", "[8,8]"}) {
+    EXPECT_EQ(reason(with_empty(offsets), 8), "accepted") << offsets;
   }
   EXPECT_REFUSED(with_empty("[2,2]"), 8, "inside another tensor's");
   EXPECT_REFUSED(with_empty("[9,9]"), 8, "do not lie within");

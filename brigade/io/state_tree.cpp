@@ -181,35 +181,35 @@ void StateTree::push_back(StateTree element) {
 }
 
 const StateTree& StateTree::descend(const Path& path) const {
-  const StateTree* place = this;
+  const StateTree* node = this;
   for (std::size_t i = 0; i < path.size(); ++i) {
     const std::span<const StateStep> above(path.data(), i);
     if (const auto* key = std::get_if<std::string_view>(&path[i].step())) {
-      const auto* dict = std::get_if<Dict>(&place->value_);
-      if (dict == nullptr) fail_kind(above, StateKind::kDict, place->kind());
+      const auto* dict = std::get_if<Dict>(&node->value_);
+      if (dict == nullptr) fail_kind(above, StateKind::kDict, node->kind());
       const auto found = dict->find(*key);
       if (found == dict->end()) {
         fail(str_cat(spell(above), " has no \"", *key, "\"; it has ", keys_of(*dict)));
       }
-      place = &found->second;
+      node = &found->second;
     } else {
       const std::size_t index = std::get<std::size_t>(path[i].step());
-      const auto* list = std::get_if<List>(&place->value_);
-      if (list == nullptr) fail_kind(above, StateKind::kList, place->kind());
+      const auto* list = std::get_if<List>(&node->value_);
+      if (list == nullptr) fail_kind(above, StateKind::kList, node->kind());
       if (index >= list->size()) {
         fail(str_cat(spell(above), " has no element ", index, "; it has ", list->size()));
       }
-      place = &(*list)[index];
+      node = &(*list)[index];
     }
   }
-  return *place;
+  return *node;
 }
 
 template <class T>
 const T& StateTree::leaf(const Path& path) const {
-  const StateTree& place = descend(path);
-  const T* value = std::get_if<T>(&place.value_);
-  if (value == nullptr) fail_kind(path, kKindOf<T>, place.kind());
+  const StateTree& node = descend(path);
+  const T* value = std::get_if<T>(&node.value_);
+  if (value == nullptr) fail_kind(path, kKindOf<T>, node.kind());
   return *value;
 }
 
@@ -222,20 +222,20 @@ template const StateTree::List& StateTree::leaf(const Path&) const;
 template const StateTree::Dict& StateTree::leaf(const Path&) const;
 
 std::int64_t StateTree::int64_leaf(const Path& path) const {
-  const StateTree& place = descend(path);
-  if (const auto* value = std::get_if<std::int64_t>(&place.value_)) return *value;
-  const auto* value = std::get_if<std::uint64_t>(&place.value_);
-  if (value == nullptr) fail_kind(path, StateKind::kInt64, place.kind());
+  const StateTree& node = descend(path);
+  if (const auto* value = std::get_if<std::int64_t>(&node.value_)) return *value;
+  const auto* value = std::get_if<std::uint64_t>(&node.value_);
+  if (value == nullptr) fail_kind(path, StateKind::kInt64, node.kind());
   if (!std::in_range<std::int64_t>(*value))
     fail(str_cat(spell(path), " is ", *value, ", too large for int64"));
   return static_cast<std::int64_t>(*value);
 }
 
 std::uint64_t StateTree::uint64_leaf(const Path& path) const {
-  const StateTree& place = descend(path);
-  if (const auto* value = std::get_if<std::uint64_t>(&place.value_)) return *value;
-  const auto* value = std::get_if<std::int64_t>(&place.value_);
-  if (value == nullptr) fail_kind(path, StateKind::kUint64, place.kind());
+  const StateTree& node = descend(path);
+  if (const auto* value = std::get_if<std::uint64_t>(&node.value_)) return *value;
+  const auto* value = std::get_if<std::int64_t>(&node.value_);
+  if (value == nullptr) fail_kind(path, StateKind::kUint64, node.kind());
   if (*value < 0) fail(str_cat(spell(path), " is ", *value, ", negative, not uint64"));
   return static_cast<std::uint64_t>(*value);
 }

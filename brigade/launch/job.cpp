@@ -51,7 +51,7 @@ class Job {
       auto joined = join_hosts_or_signal(options_, round, signals_);
       if (const int* const signal = std::get_if<int>(&joined)) return stopped_while_waiting(*signal);
       hosts_ = std::move(std::get<std::unique_ptr<Hosts>>(joined));
-      round = hosts_->round() + 1;
+      round = hosts_->rendezvous_round() + 1;
       work_or_report_failure();
       if (!may_rejoin()) return finished();
       ++result_.restarts;
@@ -132,7 +132,7 @@ class Job {
     JobSummary summary{.restarts = result_.restarts,
                       .membership_changes = result_.membership_changes};
     if (next_generation_ > 0) {  // one was lost
-      summary.on = base::str_cat("All launchers have met again: restart ", result_.restarts,
+      summary.note = base::str_cat("All launchers have met again: restart ", result_.restarts,
                                     " of ", options_.max_restarts, ".");
     }
     return summary;
@@ -191,7 +191,7 @@ class Job {
       const auto& own = policy.failures();
       result_.failures.insert(result_.failures.begin(), own.begin(), own.end());
     }
-    if (!summary.on.empty()) base::log_info(summary.on);
+    if (!summary.note.empty()) base::log_info(summary.note);
   }
 
   void report(const RankFailure& failure) {

@@ -62,8 +62,8 @@ TEST(Dropout, DoesNothingInEvaluation) {
 }
 
 TEST(Softmax, IsOverTheLastDimension) {
-  const auto shares = layers::softmax(sawtooth({2, 3, 4}, 24));
-  EXPECT_LT((shares.sum(-1) - 1.0).abs().max().item<float>(), 1e-6F);
+  const auto probabilities = layers::softmax(sawtooth({2, 3, 4}, 24));
+  EXPECT_LT((probabilities.sum(-1) - 1.0).abs().max().item<float>(), 1e-6F);
 }
 
 TEST(OneHotEncoding, LeavesOutWhatIsNoClass) {

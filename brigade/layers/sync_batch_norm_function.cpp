@@ -88,10 +88,10 @@ Totals totals_over(comm::Communicator& ranks, const at::Tensor& own, std::int64_
     const auto of_part = part[2 * channels].item<double>();
     if (of_part == 0) continue;
     const auto before = static_cast<double>(totals.count);
-    const double share = of_part / (before + of_part);
+    const double fraction = of_part / (before + of_part);
     const at::Tensor apart = part.narrow(0, 0, channels) - totals.mean;
-    totals.mean.add_(apart, share);
-    totals.squares.add_(part.narrow(0, channels, channels)).addcmul_(apart, apart, before * share);
+    totals.mean.add_(apart, fraction);
+    totals.squares.add_(part.narrow(0, channels, channels)).addcmul_(apart, apart, before * fraction);
     totals.count += static_cast<std::int64_t>(of_part);
   }
   return totals;

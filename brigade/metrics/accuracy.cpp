@@ -16,7 +16,7 @@ at::Tensor binary_matches(std::string_view metric, const at::Tensor& labels,
 
 at::Tensor sparse_matches(std::string_view metric, const at::Tensor& labels,
                           const at::Tensor& predictions) {
-  return predictions.argmax(-1).eq(internal::class_numbers(metric, labels, predictions));
+  return predictions.argmax(-1).eq(internal::class_indices(metric, labels, predictions));
 }
 
 at::Tensor one_hot_labels(std::string_view metric, const at::Tensor& labels,
@@ -25,10 +25,10 @@ at::Tensor one_hot_labels(std::string_view metric, const at::Tensor& labels,
   return pair.labels.argmax(-1);
 }
 
-at::Tensor in_top_k(const at::Tensor& numbers, const at::Tensor& predictions, std::int64_t k) {
-  const at::Tensor wanted = numbers.to(at::kLong).unsqueeze(-1);
-  const at::Tensor is_class = wanted.ge(0).logical_and(wanted.lt(predictions.size(-1)));
-  const at::Tensor score = predictions.gather(-1, wanted.clamp(0, predictions.size(-1) - 1));
+at::Tensor in_top_k(const at::Tensor& class_labels, const at::Tensor& predictions, std::int64_t k) {
+  const at::Tensor target = class_labels.to(at::kLong).unsqueeze(-1);
+  const at::Tensor is_class = target.ge(0).logical_and(target.lt(predictions.size(-1)));
+  const at::Tensor score = predictions.gather(-1, target.clamp(0, predictions.size(-1) - 1));
   const at::Tensor above = predictions.gt(score).sum(-1);
   return above.lt(k).logical_and(predictions.isfinite().all(-1)).logical_and(is_class.squeeze(-1));
 }
@@ -79,7 +79,7 @@ SparseTopKCategoricalAccuracy::SparseTopKCategoricalAccuracy(std::int64_t k,
 
 at::Tensor SparseTopKCategoricalAccuracy::values(const at::Tensor& labels,
                                                  const at::Tensor& predictions) const {
-  return in_top_k(internal::class_numbers("SparseTopKCategoricalAccuracy", labels, predictions),
+  return in_top_k(internal::class_indices("SparseTopKCategoricalAccuracy", labels, predictions),
                   predictions, k_);
 }
 

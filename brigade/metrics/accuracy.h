@@ -9,9 +9,9 @@
 
 namespace brigade::metrics {
 
-/// The share of examples classified rightly, whichever way labels are written; what "accuracy"
-/// stands for in Keras's compile. Predictions [N, 1] or [N] are binary, labels of the predictions'
-/// shape are one-hot, others are class numbers.
+/// The fraction of correctly classified examples, for any form of labels: what "accuracy" means in
+/// Keras's compile. Predictions [N, 1] or [N] are binary, labels of the predictions' shape are
+/// one-hot, other labels are class indices.
 class Accuracy final : public MeanOfExamples {
  public:
   explicit Accuracy(const std::string& name = "accuracy") : MeanOfExamples(name) {}
@@ -20,9 +20,9 @@ class Accuracy final : public MeanOfExamples {
   at::Tensor values(const at::Tensor& labels, const at::Tensor& predictions) const override;
 };
 
-/// The share of values where a prediction above `threshold` meets label 1 and another label 0.
-/// Labels and predictions have the same shape, or differ by a last dimension of 1. Keras:
-/// BinaryAccuracy.
+/// The fraction of values that are right: label 1 with a prediction above `threshold`, or label 0
+/// with any other prediction. Labels and predictions have the same shape, or differ by a last
+/// dimension of 1. Keras: BinaryAccuracy.
 class BinaryAccuracy final : public MeanOfExamples {
  public:
   explicit BinaryAccuracy(double threshold = 0.5, const std::string& name = "binary_accuracy")
@@ -33,8 +33,9 @@ class BinaryAccuracy final : public MeanOfExamples {
   double threshold_;
 };
 
-/// The share of examples whose highest score is where their label is highest. Labels (one-hot) and
-/// predictions (logits or probabilities) are [..., classes]. Keras: CategoricalAccuracy.
+/// The fraction of examples whose highest score is at the highest value of their label. Labels
+/// (one-hot) and predictions (logits or probabilities) are [..., classes]. Keras:
+/// CategoricalAccuracy.
 class CategoricalAccuracy final : public MeanOfExamples {
  public:
   explicit CategoricalAccuracy(const std::string& name = "categorical_accuracy")
@@ -44,9 +45,9 @@ class CategoricalAccuracy final : public MeanOfExamples {
   at::Tensor values(const at::Tensor& labels, const at::Tensor& predictions) const override;
 };
 
-/// The share of examples whose highest score is at their label. Labels are class numbers [N] or
-/// [N, 1], predictions [N, classes] logits or probabilities; both may have more dimensions behind
-/// the first. Keras: SparseCategoricalAccuracy.
+/// The fraction of examples whose highest score is at their label. Labels are class indices [N] or
+/// [N, 1], predictions [N, classes] are logits or probabilities; both may have further dimensions
+/// after the first. Keras: SparseCategoricalAccuracy.
 class SparseCategoricalAccuracy final : public MeanOfExamples {
  public:
   explicit SparseCategoricalAccuracy(const std::string& name = "sparse_categorical_accuracy")
@@ -56,9 +57,9 @@ class SparseCategoricalAccuracy final : public MeanOfExamples {
   at::Tensor values(const at::Tensor& labels, const at::Tensor& predictions) const override;
 };
 
-/// The share of examples with fewer than k scores above that of their label: classes that tie at
-/// the boundary are in. Labels (one-hot) and predictions are [..., classes]. An example with a
-/// score that is not finite counts as wrong. Keras: TopKCategoricalAccuracy.
+/// The fraction of examples with fewer than k scores above the score of their label: classes that
+/// tie at the boundary count as in the top k. Labels (one-hot) and predictions are [..., classes].
+/// An example with a score that is not finite counts as wrong. Keras: TopKCategoricalAccuracy.
 class TopKCategoricalAccuracy final : public MeanOfExamples {
  public:
   /// Throws kInvalidArgument if k is less than 1.
@@ -70,7 +71,7 @@ class TopKCategoricalAccuracy final : public MeanOfExamples {
   std::int64_t k_;
 };
 
-/// The same for labels that are class numbers; one that is no class counts as wrong. Keras:
+/// The same for labels that are class indices; an index out of range counts as wrong. Keras:
 /// SparseTopKCategoricalAccuracy.
 class SparseTopKCategoricalAccuracy final : public MeanOfExamples {
  public:

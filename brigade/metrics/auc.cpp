@@ -15,7 +15,7 @@ namespace {
 
 enum SlotIndex : std::size_t { kTruePositives, kFalsePositives, kTrueNegatives, kFalseNegatives };
 
-std::vector<double> thresholds_of(const AucOptions& options) {
+std::vector<double> make_thresholds(const AucOptions& options) {
   constexpr double kEpsilon = 1e-7;  // Keras's
   std::vector<double> thresholds = options.thresholds;
   if (thresholds.empty()) {
@@ -40,13 +40,13 @@ double divide_no_nan(double a, double b) {
   return b == 0 ? 0.0 : a / b;
 }
 
-/// The sums, [threshold] each.
-struct Sums {
+/// The counts at each threshold.
+struct Counts {
   std::vector<double> tp, fp, tn, fn;
   std::size_t size() const { return tp.size(); }
 };
 
-double interpolated_pr_area(const Sums& s) {
+double interpolated_pr_area(const Counts& s) {
   double area = 0;
   for (std::size_t i = 0; i + 1 < s.size(); ++i) {
     const double p = s.tp[i] + s.fp[i];
@@ -65,7 +65,7 @@ struct Point {
   double x, y;
 };
 
-Point point_of(const Sums& s, std::size_t i, AucCurve curve) {
+Point point_of(const Counts& s, std::size_t i, AucCurve curve) {
   const double recall = divide_no_nan(s.tp[i], s.tp[i] + s.fn[i]);
   if (curve == AucCurve::kRoc) return {divide_no_nan(s.fp[i], s.fp[i] + s.tn[i]), recall};
   return {recall, divide_no_nan(s.tp[i], s.tp[i] + s.fp[i])};
@@ -83,7 +83,7 @@ double height(double a, double b, AucSummation summation) {
   return (a + b) / 2;
 }
 
-double area_of(const Sums& s, const AucOptions& options) {
+double area_of(const Counts& s, const AucOptions& options) {
   if (options.curve == AucCurve::kPr && options.summation == AucSummation::kInterpolation)
     return interpolated_pr_area(s);
   double area = 0;
@@ -96,17 +96,17 @@ double area_of(const Sums& s, const AucOptions& options) {
 }
 
 std::vector<double> to_vector(const at::Tensor& doubles) {
-  const at::Tensor here = doubles.cpu().contiguous();
-  const auto* begin = here.const_data_ptr<double>();
-  return {begin, begin + here.numel()};
+  const at::Tensor host = doubles.cpu().contiguous();
+  const auto* begin = host.const_data_ptr<double>();
+  return {begin, begin + host.numel()};
 }
 
 }  // namespace
 
 Auc::Auc(const AucOptions& options, const std::string& name)
-    : PredictionMetric(name, slots_for(thresholds_of(options).size())),
+    : PredictionMetric(name, slots_for(make_thresholds(options).size())),
       options_(options),
-      thresholds_(at::tensor(thresholds_of(options), at::kDouble)) {}
+      thresholds_(at::tensor(make_thresholds(options), at::kDouble)) {}
 
 std::vector<Auc::Slot> Auc::slots_for(std::size_t thresholds) {
   const std::vector<std::int64_t> shape = {static_cast<std::int64_t>(thresholds)};
@@ -130,11 +130,11 @@ void Auc::update(const at::Tensor& labels, const at::Tensor& predictions,
 }
 
 double Auc::result() const {
-  const Sums sums{.tp = to_vector(sum(kTruePositives)),
+  const Counts counts{.tp = to_vector(sum(kTruePositives)),
                   .fp = to_vector(sum(kFalsePositives)),
                   .tn = to_vector(sum(kTrueNegatives)),
                   .fn = to_vector(sum(kFalseNegatives))};
-  return area_of(sums, options_);
+  return area_of(counts, options_);
 }
 
 }  // namespace brigade::metrics

@@ -12,41 +12,41 @@
 
 namespace brigade::metrics {
 
-/// What the area lies under.
+/// The curve whose area is computed.
 enum class AucCurve {
   kRoc,  ///< true positive rate over false positive rate
   kPr    ///< precision over recall
 };
 
-/// How the curve goes from one threshold to the next.
+/// How the curve is interpolated between two thresholds.
 enum class AucSummation {
-  kInterpolation,  ///< straight for ROC; for PR as Davis and Goadrich (2006) say
-  kMinoring,       ///< at the lower of the two heights
-  kMajoring        ///< at the higher of the two
+  kInterpolation,  ///< linear for ROC; for PR as in Davis and Goadrich (2006)
+  kMinoring,       ///< the lower of the two heights
+  kMajoring        ///< the higher of the two heights
 };
 
-/// Whether predictions are probabilities already.
+/// Whether predictions are logits (kYes) or probabilities (kNo).
 enum class FromLogits { kNo, kYes };
 
 struct AucOptions {
-  /// Equally far apart in [0, 1]; the more, the closer to the true area.
+  /// The number of evenly spaced thresholds in [0, 1]; the more, the closer to the true area.
   std::int64_t num_thresholds = 200;
   AucCurve curve = AucCurve::kRoc;
   AucSummation summation = AucSummation::kInterpolation;
-  /// Thresholds in [0, 1] instead of `num_thresholds`; ends are put before and behind them.
+  /// Thresholds in [0, 1], instead of `num_thresholds`; the two ends of [0, 1] are added.
   std::vector<double> thresholds = {};
-  /// With kYes predictions go through the logistic function first.
+  /// With kYes, the sigmoid of the predictions is taken first.
   FromLogits from_logits = FromLogits::kNo;
 };
 
-/// The area under a curve of a binary classifier, by sums at thresholds. Labels (0 or 1) and
-/// predictions (in [0, 1]; others are moved there) have the same shape, or differ by a last
-/// dimension of 1; all their elements count together. Keras: AUC, without multi_label and PRGAIN;
-/// its thresholds, the outermost 1e-7 outside of [0, 1]. A prediction within rounding of a
-/// threshold may fall to its other side.
+/// The area under a curve of a binary classifier, approximated by counts at thresholds. Labels (0
+/// or 1) and predictions (clamped to [0, 1]) have the same shape, or differ by a last dimension of
+/// 1; all elements count together. Keras: AUC, without multi_label and PRGAIN. The thresholds are
+/// Keras's: the outermost lie 1e-7 outside of [0, 1]. A prediction that equals a threshold up to
+/// rounding may count on either side of it.
 class Auc final : public PredictionMetric {
  public:
-  /// Throws kInvalidArgument for fewer than 2 thresholds and for some outside of [0, 1].
+  /// Throws kInvalidArgument for fewer than 2 thresholds and for thresholds outside of [0, 1].
   explicit Auc(const AucOptions& options = {}, const std::string& name = "auc");
   double result() const override;
 

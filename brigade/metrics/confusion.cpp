@@ -13,12 +13,12 @@ namespace brigade::metrics::internal {
 
 namespace {
 
-/// [T + 1]: what of `weights` lies above exactly the first 0, 1, ..., T thresholds.
+/// [T + 1]: the sums of `weights` of the elements above exactly the first 0, 1, ..., T thresholds.
 at::Tensor histogram(const at::Tensor& below, const at::Tensor& weights, std::int64_t size) {
   return at::zeros({size}, weights.options()).index_add_(0, below, weights);
 }
 
-/// [T]: what lies above each threshold, from the histogram.
+/// [T]: the sums of weights above each threshold, from the histogram.
 at::Tensor above_each(const at::Tensor& histogram) {
   return histogram.flip(0).cumsum(0).flip(0).slice(0, 1);
 }

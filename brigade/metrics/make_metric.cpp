@@ -15,41 +15,41 @@ namespace brigade::metrics {
 
 namespace {
 
-using Made = std::unique_ptr<PredictionMetric>;
+using MetricPtr = std::unique_ptr<PredictionMetric>;
 
-/// A metric made of its constructor's other arguments, if it has any before the name.
+/// Creates a metric; kFirst are the constructor arguments before the name, if any.
 template <class Kind, auto... kFirst>
-Made make_metric_of(const std::string& name) {
+MetricPtr make_metric_kind(const std::string& name) {
   return std::make_unique<Kind>(kFirst..., name);
 }
 
 template <class Kind, class Options>
-Made make_with(const std::string& name) {
+MetricPtr make_metric_with_options(const std::string& name) {
   return std::make_unique<Kind>(Options{}, name);
 }
 
 struct NamedMetric {
   std::string_view name, camel_case, short_name;
-  Made (*make)(const std::string& name);
+  MetricPtr (*make)(const std::string& name);
 };
 
 constexpr auto kMetrics = std::to_array<NamedMetric>({
-    {"accuracy", "Accuracy", "acc", make_metric_of<Accuracy>},
-    {"auc", "AUC", "Auc", make_with<Auc, AucOptions>},
-    {"binary_accuracy", "BinaryAccuracy", "", make_metric_of<BinaryAccuracy, 0.5>},
-    {"categorical_accuracy", "CategoricalAccuracy", "", make_metric_of<CategoricalAccuracy>},
-    {"cosine_similarity", "CosineSimilarity", "", make_metric_of<CosineSimilarity>},
-    {"mean_absolute_error", "MeanAbsoluteError", "mae", make_metric_of<MeanAbsoluteError>},
-    {"mean_squared_error", "MeanSquaredError", "mse", make_metric_of<MeanSquaredError>},
-    {"precision", "Precision", "", make_with<Precision, PrecisionRecallOptions>},
-    {"recall", "Recall", "", make_with<Recall, PrecisionRecallOptions>},
-    {"root_mean_squared_error", "RootMeanSquaredError", "", make_metric_of<RootMeanSquaredError>},
+    {"accuracy", "Accuracy", "acc", make_metric_kind<Accuracy>},
+    {"auc", "AUC", "Auc", make_metric_with_options<Auc, AucOptions>},
+    {"binary_accuracy", "BinaryAccuracy", "", make_metric_kind<BinaryAccuracy, 0.5>},
+    {"categorical_accuracy", "CategoricalAccuracy", "", make_metric_kind<CategoricalAccuracy>},
+    {"cosine_similarity", "CosineSimilarity", "", make_metric_kind<CosineSimilarity>},
+    {"mean_absolute_error", "MeanAbsoluteError", "mae", make_metric_kind<MeanAbsoluteError>},
+    {"mean_squared_error", "MeanSquaredError", "mse", make_metric_kind<MeanSquaredError>},
+    {"precision", "Precision", "", make_metric_with_options<Precision, PrecisionRecallOptions>},
+    {"recall", "Recall", "", make_metric_with_options<Recall, PrecisionRecallOptions>},
+    {"root_mean_squared_error", "RootMeanSquaredError", "", make_metric_kind<RootMeanSquaredError>},
     {"sparse_categorical_accuracy", "SparseCategoricalAccuracy", "",
-     make_metric_of<SparseCategoricalAccuracy>},
+     make_metric_kind<SparseCategoricalAccuracy>},
     {"sparse_top_k_categorical_accuracy", "SparseTopKCategoricalAccuracy", "",
-     make_metric_of<SparseTopKCategoricalAccuracy, 5>},
+     make_metric_kind<SparseTopKCategoricalAccuracy, 5>},
     {"top_k_categorical_accuracy", "TopKCategoricalAccuracy", "",
-     make_metric_of<TopKCategoricalAccuracy, 5>},
+     make_metric_kind<TopKCategoricalAccuracy, 5>},
 });
 
 std::string upper(std::string_view text) {
@@ -59,8 +59,8 @@ std::string upper(std::string_view text) {
   return result;
 }
 
-/// Short names also in capitals: Keras knows "mse" and "MSE".
-bool is_called(const NamedMetric& row, std::string_view name) {
+/// Short names are also accepted in capitals: Keras has "mse" and "MSE".
+bool has_name(const NamedMetric& row, std::string_view name) {
   if (name.empty()) return false;
   return name == row.name || name == row.camel_case || name == row.short_name ||
          name == upper(row.short_name);
@@ -70,7 +70,7 @@ bool is_called(const NamedMetric& row, std::string_view name) {
 
 std::unique_ptr<PredictionMetric> make_metric(std::string_view name) {
   const auto* found = std::find_if(kMetrics.begin(), kMetrics.end(),
-                                   [&](const NamedMetric& row) { return is_called(row, name); });
+                                   [&](const NamedMetric& row) { return has_name(row, name); });
   if (found != kMetrics.end()) return found->make(std::string(name));
   const std::vector<std::string> names = metric_names();
   const auto nearest = base::nearest(name, names);

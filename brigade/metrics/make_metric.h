@@ -9,13 +9,13 @@
 
 namespace brigade::metrics {
 
-/// Makes the metric that Keras's compile makes for this name: "accuracy" (see `Accuracy`), "acc",
-/// "auc", "AUC", "mse", "binary_accuracy", "BinaryAccuracy", and so on, in Keras's defaults. It is
-/// called as it was asked for. Throws kInvalidArgument naming the nearest and all names if there is
-/// none.
+/// Creates the metric that Keras's compile creates for this name: "accuracy" (see `Accuracy`),
+/// "acc", "auc", "AUC", "mse", "binary_accuracy", "BinaryAccuracy", and so on, with Keras's default
+/// options. Its `name()` is `name`. Throws kInvalidArgument, with the nearest name and all names,
+/// for an unknown name.
 std::unique_ptr<PredictionMetric> make_metric(std::string_view name);
 
-/// The names in snake case, without Keras's short and camel-case ones.
+/// All names in snake case, without Keras's short names and camel-case names.
 std::vector<std::string> metric_names();
 
 }  // namespace brigade::metrics

@@ -9,18 +9,18 @@
 
 namespace brigade::metrics {
 
-/// The (weighted) mean of values, of losses for example. Keras: tf.keras.metrics.Mean, which counts
-/// an example with several values once where this counts each of them: the same unless batches
-/// differ in how many values an example has.
+/// The (weighted) mean of values, for example of losses. Keras: tf.keras.metrics.Mean, which counts
+/// an example with several values once, where this counts each value: the results are the same
+/// unless batches differ in the number of values of an example.
 class Mean : public Metric {
  public:
   explicit Mean(const std::string& name = "mean");
-  /// Adds every element of `values`; none, for an empty replica. `weights`, if given, is a scalar
-  /// or has the first dimensions of `values`. Throws kInvalidArgument for other weights.
+  /// Adds every element of `values`, which may be empty. `weights`, if given, is a scalar or has
+  /// the first dimensions of `values`. Throws kInvalidArgument for weights of another shape.
   void update_state(const at::Tensor& values,
                     const std::optional<at::Tensor>& weights = std::nullopt) const;
   double result() const override;
-  /// The weight (for unweighted updates: the number) of what was seen.
+  /// The sum of weights of all values so far; for unweighted updates, their number.
   double count() const;
 };
 
@@ -34,18 +34,18 @@ class Sum : public Metric {
   double result() const override;
 };
 
-/// The (weighted) mean of a value that each example has, exact over batches of any sizes. The base
-/// of accuracies and errors. Keras: tf.keras.metrics.MeanMetricWrapper.
+/// The (weighted) mean of one value per example, exact for batches of any sizes. The base class of
+/// accuracies and errors. Keras: tf.keras.metrics.MeanMetricWrapper.
 class MeanOfExamples : public PredictionMetric {
  public:
   double result() const override;
-  /// The weight (for unweighted updates: the number) of what was seen.
+  /// The sum of weights of all values so far; for unweighted updates, their number.
   double count() const;
 
  protected:
   explicit MeanOfExamples(const std::string& name);
-  /// One value an example, [N], or several, [N, ...]. Throws kInvalidArgument for shapes that do
-  /// not fit.
+  /// One value per example, [N], or several, [N, ...]. Throws kInvalidArgument for shapes that do
+  /// not match.
   virtual at::Tensor values(const at::Tensor& labels, const at::Tensor& predictions) const = 0;
 
  private:

@@ -16,16 +16,16 @@ namespace brigade::metrics {
 namespace {
 
 template <class Slots>
-std::string unique_name(const std::string& wanted, const Slots& slots) {
+std::string unique_name(const std::string& base_name, const Slots& slots) {
   const variables::VariableStore* store = variables::kStoreSlot.get();
-  if (store == nullptr) return wanted;
+  if (store == nullptr) return base_name;
   const auto is_free = [&](const std::string& name) {
     return std::all_of(slots.begin(), slots.end(), [&](const auto& slot) {
       return store->is_free(base::str_cat(name, "/", slot.name));
     });
   };
-  std::string name = wanted;
-  for (int suffix = 1; !is_free(name); ++suffix) name = base::str_cat(wanted, "_", suffix);
+  std::string name = base_name;
+  for (int suffix = 1; !is_free(name); ++suffix) name = base::str_cat(base_name, "_", suffix);
   return name;
 }
 
@@ -38,10 +38,10 @@ variables::Variable make_sum(const std::string& name, at::IntArrayRef shape) {
 }
 
 io::ArrayLeaf to_array(const at::Tensor& doubles) {
-  const at::Tensor here = doubles.cpu().contiguous();
-  io::ArrayLeaf array{.dtype = "F64", .shape = here.sizes().vec(), .bytes = {}};
-  array.bytes.resize(here.nbytes());
-  if (!array.bytes.empty()) std::memcpy(array.bytes.data(), here.const_data_ptr(), here.nbytes());
+  const at::Tensor host = doubles.cpu().contiguous();
+  io::ArrayLeaf array{.dtype = "F64", .shape = host.sizes().vec(), .bytes = {}};
+  array.bytes.resize(host.nbytes());
+  if (!array.bytes.empty()) std::memcpy(array.bytes.data(), host.const_data_ptr(), host.nbytes());
   return array;
 }
 
@@ -87,7 +87,7 @@ void Metric::restore(const io::StateTree& state) const {
   for (std::size_t i = 0; i < sums_.size(); ++i)
     saved.push_back(from_array(state.as_array(slots_[i]), sums_[i]));
   reset_state();
-  // Whole into the first replica's: an equal part for each would not add up to the same bits.
+  // The whole sum goes to the first replica: equal parts for all replicas would not add up to the same bits.
   for (std::size_t i = 0; i < sums_.size(); ++i) {
     sums_[i].component(0).copy_(saved[i]);
     sums_[i].mark_updated(0);

@@ -13,41 +13,41 @@
 
 namespace brigade::metrics {
 
-/// A figure about everything seen since the last reset, whatever replica saw it: exact for any
-/// split of the data, because what is kept are sums. Made under a strategy's `scope()`, each
-/// replica adds up for itself (float64 variables read on demand, aggregated by sum) and `result`
-/// takes the sum of all; made without one, there is one place. TensorFlow: tf.keras.metrics.Metric.
+/// A value computed over all data seen since the last reset, on all replicas. It is exact for any
+/// split of the data, because a metric stores sums. Created under a strategy's `scope()`, it has
+/// its sums in each replica (float64 variables, kOnRead, aggregated by sum), and `result` adds them
+/// up; created without a scope, it has them once. TensorFlow: tf.keras.metrics.Metric.
 ///
-/// Thread-safety: `update_state` by each replica from its own thread; the rest outside of
-/// `Strategy::run`.
+/// Thread-safety: each replica calls `update_state` from its own thread; everything else is called
+/// outside of `Strategy::run`.
 class Metric {
  public:
   virtual ~Metric() = default;
-  /// What results are reported by; with a number behind it if another metric has the name already.
+  /// The name under which the result is reported; a number is appended if another metric already
+  /// has the name.
   const std::string& name() const { return name_; }
 
-  /// The metric over everything since the last reset; 0 where Keras's is 0, for example if nothing
-  /// was seen.
+  /// The metric's value since the last reset; 0 where Keras's is 0, for example without data.
   virtual double result() const = 0;
-  /// Forgets everything. Call it at the start of an epoch.
+  /// Sets all sums to zero. Call it at the start of an epoch.
   void reset_state() const;
 
-  /// The sums over all replicas, to be saved in the middle of an epoch.
+  /// The sums over all replicas, to save a metric in the middle of an epoch.
   io::StateTree save() const;
-  /// Goes on from what `save` gave, under any number of replicas. Throws kInvalidArgument if it is
-  /// not of such a metric; then nothing has changed.
+  /// Restores the result of `save`, under any number of replicas. Throws kInvalidArgument, and
+  /// changes nothing, for the state of a different metric.
   void restore(const io::StateTree& state) const;
 
   std::span<const variables::Variable> variables() const { return sums_; }
 
  protected:
-  /// One sum that a metric keeps, all zeros at first.
+  /// One sum of a metric, initially all zeros.
   struct Slot {
     std::string name;
     std::vector<std::int64_t> shape = {};
   };
   Metric(const std::string& name, const std::vector<Slot>& slots);
-  /// Adds to the i-th sum, in the calling replica.
+  /// Adds to the i-th sum of the calling replica.
   void add(std::size_t i, const at::Tensor& value) const;
   /// The i-th sum over all replicas.
   at::Tensor sum(std::size_t i) const { return sums_[i].read(); }
@@ -61,16 +61,16 @@ class Metric {
 /// A metric that compares predictions with labels.
 class PredictionMetric : public Metric {
  public:
-  /// Adds a batch, or a replica's share of one; nothing for an empty share, and no graph is built.
-  /// What shapes they may have the metric says. `sample_weight`, if given, says how much each
-  /// example counts: [N], or one for each value of an example, or a scalar. Throws kInvalidArgument
-  /// naming the shapes that do not fit.
+  /// Adds a batch, or a per-replica batch, which may be empty; no autograd graph is built. The
+  /// class of the metric documents the shapes. `sample_weight`, if given, is the weight of each
+  /// example: [N], or one weight for each value of an example, or a scalar. Throws
+  /// kInvalidArgument, with the shapes, if they do not match.
   void update_state(const at::Tensor& labels, const at::Tensor& predictions,
                     const std::optional<at::Tensor>& sample_weight = std::nullopt) const;
 
  protected:
   using Metric::Metric;
-  /// Neither is empty or requires grad.
+  /// Neither tensor is empty or requires grad.
   virtual void update(const at::Tensor& labels, const at::Tensor& predictions,
                       const std::optional<at::Tensor>& sample_weight) const = 0;
 };

@@ -9,14 +9,14 @@ namespace brigade::metrics::internal {
 
 namespace {
 
-[[noreturn]] void refuse(std::string_view metric, const at::Tensor& labels,
+[[noreturn]] void throw_bad_shapes(std::string_view metric, const at::Tensor& labels,
                          const at::Tensor& predictions, std::string_view allowed) {
   throw Error(ErrorCode::kInvalidArgument,
               base::str_cat(metric, ": labels have shape ", labels.sizes(), " and predictions ",
                             predictions.sizes(), "; they must be ", allowed, "."));
 }
 
-/// Without a last dimension of 1 that a tensor of `dims` dimensions does not have.
+/// Removes a last dimension of 1 from a tensor of `dims` + 1 dimensions.
 at::Tensor squeezed_to(std::int64_t dims, const at::Tensor& tensor) {
   return tensor.dim() == dims + 1 && tensor.size(-1) == 1 ? tensor.squeeze(-1) : tensor;
 }
@@ -27,17 +27,17 @@ Pair of_same_shape(std::string_view metric, const at::Tensor& labels,
                    const at::Tensor& predictions) {
   Pair pair{squeezed_to(predictions.dim(), labels), squeezed_to(labels.dim(), predictions)};
   if (pair.labels.sizes() != pair.predictions.sizes())
-    refuse(metric, labels, predictions, "of the same shape");
+    throw_bad_shapes(metric, labels, predictions, "of the same shape");
   return pair;
 }
 
-at::Tensor class_numbers(std::string_view metric, const at::Tensor& labels,
+at::Tensor class_indices(std::string_view metric, const at::Tensor& labels,
                          const at::Tensor& predictions) {
-  const at::Tensor numbers = squeezed_to(predictions.dim() - 1, labels);
+  const at::Tensor indices = squeezed_to(predictions.dim() - 1, labels);
   if (predictions.dim() < 2 ||
-      numbers.sizes() != predictions.sizes().slice(0, predictions.dim() - 1))
-    refuse(metric, labels, predictions, "[N] and [N, classes]");
-  return numbers;
+      indices.sizes() != predictions.sizes().slice(0, predictions.dim() - 1))
+    throw_bad_shapes(metric, labels, predictions, "[N] and [N, classes]");
+  return indices;
 }
 
 at::Tensor weights_like(const at::Tensor& weights, const at::Tensor& values) {

@@ -13,7 +13,7 @@ namespace brigade::metrics {
 
 namespace {
 
-PrecisionRecallOptions checked(PrecisionRecallOptions options, const std::string& name) {
+PrecisionRecallOptions validated(PrecisionRecallOptions options, const std::string& name) {
   for (const double threshold : options.thresholds) {
     check_argument(
         threshold >= 0 && threshold <= 1,
@@ -22,16 +22,16 @@ PrecisionRecallOptions checked(PrecisionRecallOptions options, const std::string
   check_argument(options.top_k.value_or(1) >= 1,
                  base::str_cat("Metric ", name, ": top_k is ", options.top_k.value_or(1),
                                " and must be at least 1."));
-  // What is not in the top k is at -1e10, which is not above it.
+  // keep_top_k sets the other scores to -1e10, which is not above this threshold.
   if (options.thresholds.empty()) options.thresholds = {options.top_k ? -1e10 : 0.5};
   return options;
 }
 
-std::int64_t number_of_thresholds(const PrecisionRecallOptions& options) {
+std::int64_t num_thresholds(const PrecisionRecallOptions& options) {
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(options.thresholds.size()));
 }
 
-at::Tensor one_class(const std::string& metric, const at::Tensor& tensor, std::int64_t class_id) {
+at::Tensor select_class(const std::string& metric, const at::Tensor& tensor, std::int64_t class_id) {
   check_argument(
       tensor.dim() > 1 && class_id >= 0 && class_id < tensor.size(-1),
       base::str_cat("Metric ", metric, ": class_id is ", class_id, " and the values have shape ",
@@ -43,14 +43,14 @@ at::Tensor one_class(const std::string& metric, const at::Tensor& tensor, std::i
 
 PrecisionRecallBase::PrecisionRecallBase(PrecisionRecallOptions options, const std::string& name,
                                          const std::string& other)
-    : PredictionMetric(name, {{"true_positives", {number_of_thresholds(options)}},
-                              {other, {number_of_thresholds(options)}}}),
-      options_(checked(std::move(options), name)) {
+    : PredictionMetric(name, {{"true_positives", {num_thresholds(options)}},
+                              {other, {num_thresholds(options)}}}),
+      options_(validated(std::move(options), name)) {
   const std::vector<double>& thresholds = options_.thresholds;
   std::vector<double> ascending = thresholds;
   std::sort(ascending.begin(), ascending.end());
   for (const double threshold : thresholds)
-    place_of_.push_back(std::lower_bound(ascending.begin(), ascending.end(), threshold) -
+    sorted_index_.push_back(std::lower_bound(ascending.begin(), ascending.end(), threshold) -
                         ascending.begin());
   thresholds_ = at::tensor(ascending, at::kDouble);
 }
@@ -62,8 +62,8 @@ void PrecisionRecallBase::update(const at::Tensor& labels, const at::Tensor& pre
                           : predictions;
   at::Tensor truth = labels;
   if (options_.class_id) {
-    scores = one_class(name(), scores, *options_.class_id);
-    truth = one_class(name(), truth, *options_.class_id);
+    scores = select_class(name(), scores, *options_.class_id);
+    truth = select_class(name(), truth, *options_.class_id);
   }
   const internal::ConfusionCounts counts =
       internal::count_confusions(name(), truth, scores, thresholds_, sample_weight);
@@ -72,21 +72,21 @@ void PrecisionRecallBase::update(const at::Tensor& labels, const at::Tensor& pre
 }
 
 std::vector<double> PrecisionRecallBase::results() const {
-  const at::Tensor right = sum(0).cpu();
-  const at::Tensor other = sum(1).cpu();
+  const at::Tensor hits_at = sum(0).cpu();
+  const at::Tensor others_at = sum(1).cpu();
   std::vector<double> results;
-  for (const std::int64_t place : place_of_) {
-    const double hits = right[place].item<double>();
-    const double all = hits + other[place].item<double>();
+  for (const std::int64_t index : sorted_index_) {
+    const double hits = hits_at[index].item<double>();
+    const double all = hits + others_at[index].item<double>();
     results.push_back(all == 0 ? 0.0 : hits / all);
   }
   return results;
 }
 
 double PrecisionRecallBase::result() const {
-  check_state(place_of_.size() == 1,
-              base::str_cat("Metric ", name(), " has ", place_of_.size(),
-                            " thresholds and a result for each: call results()."));
+  check_state(sorted_index_.size() == 1,
+              base::str_cat("Metric ", name(), " has ", sorted_index_.size(),
+                            " thresholds: call results(), which returns a result for each."));
   return results().front();
 }
 

@@ -12,27 +12,27 @@
 namespace brigade::metrics {
 
 struct PrecisionRecallOptions {
-  /// In [0, 1]; predictions above are positive. Empty: 0.5, or, with `top_k`, whatever is in the
-  /// top k.
+  /// In [0, 1]; predictions above a threshold are positive. Empty: 0.5; with `top_k`, all
+  /// predictions in the top k are positive.
   std::vector<double> thresholds = {};
   /// Only the k highest predictions of an example may be positive.
   std::optional<std::int64_t> top_k = std::nullopt;
-  /// Only this class, an index of the last dimension, counts. Default: all of them together.
+  /// Only this class, an index of the last dimension, counts. Default: all classes together.
   std::optional<std::int64_t> class_id = std::nullopt;
 };
 
-/// Counts positives at thresholds; what `Precision` and `Recall` share.
+/// Counts positives at thresholds: the common base of `Precision` and `Recall`.
 class PrecisionRecallBase : public PredictionMetric {
  public:
-  /// At the only threshold. Throws kFailedPrecondition if there are several.
+  /// The value at the only threshold. Throws kFailedPrecondition if there are several thresholds.
   double result() const final;
-  /// [threshold], in the order of the options.
+  /// The value at each threshold, in the order of `PrecisionRecallOptions::thresholds`.
   std::vector<double> results() const;
 
  protected:
   PrecisionRecallBase(PrecisionRecallOptions options, const std::string& name,
                       const std::string& other);
-  /// What the true positives are a share of, without themselves: the second sum.
+  /// The second sum: the denominator of the metric without the true positives.
   virtual at::Tensor others(const at::Tensor& true_positives, const at::Tensor& false_positives,
                             const at::Tensor& positives) const = 0;
 
@@ -41,11 +41,11 @@ class PrecisionRecallBase : public PredictionMetric {
               const std::optional<at::Tensor>& sample_weight) const final;
   PrecisionRecallOptions options_;
   at::Tensor thresholds_;               // ascending
-  std::vector<std::int64_t> place_of_;  // [threshold as in the options]: its place in thresholds_
+  std::vector<std::int64_t> sorted_index_;  // [index in options_.thresholds]: index in thresholds_
 };
 
-/// Of what was predicted positive, the share that is. Labels (0 or 1) and predictions have the same
-/// shape, or differ by a last dimension of 1. Keras: Precision.
+/// The fraction of positive predictions that are right. Labels (0 or 1) and predictions have the
+/// same shape, or differ by a last dimension of 1. Keras: Precision.
 class Precision final : public PrecisionRecallBase {
  public:
   /// Throws kInvalidArgument for thresholds outside of [0, 1] and a `top_k` below 1.
@@ -56,7 +56,8 @@ class Precision final : public PrecisionRecallBase {
                     const at::Tensor& positives) const override;
 };
 
-/// Of what is positive, the share that was predicted so. Shapes as for `Precision`. Keras: Recall.
+/// The fraction of positive labels that were predicted positive. Shapes as for `Precision`. Keras:
+/// Recall.
 class Recall final : public PrecisionRecallBase {
  public:
   /// Throws kInvalidArgument for thresholds outside of [0, 1] and a `top_k` below 1.

@@ -14,14 +14,14 @@ internal::Pair doubles(std::string_view metric, const at::Tensor& labels,
   return {pair.labels.to(at::kDouble), pair.predictions.to(at::kDouble)};
 }
 
-at::Tensor of_examples(const at::Tensor& errors) {
+at::Tensor mean_per_example(const at::Tensor& errors) {
   return errors.dim() > 1 ? errors.mean(-1) : errors;
 }
 
 at::Tensor squared_errors(std::string_view metric, const at::Tensor& labels,
                           const at::Tensor& predictions) {
   const internal::Pair pair = doubles(metric, labels, predictions);
-  return of_examples((pair.predictions - pair.labels).square());
+  return mean_per_example((pair.predictions - pair.labels).square());
 }
 
 at::Tensor normalized(const at::Tensor& vectors) {
@@ -47,7 +47,7 @@ double RootMeanSquaredError::result() const {
 at::Tensor MeanAbsoluteError::values(const at::Tensor& labels,
                                      const at::Tensor& predictions) const {
   const internal::Pair pair = doubles("MeanAbsoluteError", labels, predictions);
-  return of_examples((pair.predictions - pair.labels).abs());
+  return mean_per_example((pair.predictions - pair.labels).abs());
 }
 
 at::Tensor CosineSimilarity::values(const at::Tensor& labels, const at::Tensor& predictions) const {

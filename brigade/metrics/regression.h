@@ -9,8 +9,8 @@
 namespace brigade::metrics {
 
 // Labels and predictions have the same shape, [N] or [N, ..., values], or differ by a last
-// dimension of 1. An example's error is the mean over its last dimension; for [N] each element is
-// an example, where Keras takes a batch for one.
+// dimension of 1. An example's error is the mean over its last dimension. For [N] each element is
+// an example, where Keras takes the whole batch as one example.
 
 /// The mean of (prediction - label)^2. Keras: MeanSquaredError.
 class MeanSquaredError final : public MeanOfExamples {
@@ -22,7 +22,7 @@ class MeanSquaredError final : public MeanOfExamples {
   at::Tensor values(const at::Tensor& labels, const at::Tensor& predictions) const override;
 };
 
-/// Its root. Keras: RootMeanSquaredError.
+/// The square root of MeanSquaredError. Keras: RootMeanSquaredError.
 class RootMeanSquaredError final : public MeanOfExamples {
  public:
   explicit RootMeanSquaredError(const std::string& name = "root_mean_squared_error")

@@ -23,14 +23,14 @@ OptimizerState::OptimizerState(UpdateRulePtr rule, std::span<const Variable> var
   check_argument(!variables_.empty(),
                  "An optimizer needs at least one trainable variable and got none.");
   for (const Variable& variable : variables_) add_storage(variable);
-  const auto place = [&](const Variable& v) {
+  const auto storage_index = [&](const Variable& v) {
     return std::find(storages_.begin(), storages_.end(), v.storage()) - storages_.begin();
   };
   std::stable_sort(variables_.begin(), variables_.end(), [&](const Variable& a, const Variable& b) {
-    return std::pair(place(a), a.offset()) < std::pair(place(b), b.offset());
+    return std::pair(storage_index(a), a.offset()) < std::pair(storage_index(b), b.offset());
   });
   for (std::size_t i = 0; i < variables_.size(); ++i) {
-    storage_of_.push_back(static_cast<std::size_t>(place(variables_[i])));
+    storage_of_.push_back(static_cast<std::size_t>(storage_index(variables_[i])));
     const bool twice = i > 0 && variables_[i].storage() == variables_[i - 1].storage() &&
                        variables_[i].offset() == variables_[i - 1].offset();
     check_argument(!twice, base::str_cat("Variable '", variables_[i].name(),

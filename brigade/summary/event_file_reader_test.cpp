@@ -48,13 +48,13 @@ TEST_F(EventFileReaderTest, NamesTheFileAndThePlaceOfARecordThatIsNoEvent) {
   file_->write(io::as_bytes(framed({encode_event(first_), "\xff"})));
   EventFileReader reader(files_, "/e");
   EXPECT_EQ(reader.next(), first_);
-  const std::string place = std::to_string(reader.offset());
+  const std::string offset = std::to_string(reader.offset());
   try {
     reader.next();
     FAIL() << "did not throw";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kDataLoss);
-    EXPECT_THAT(error.what(), HasSubstr("/e: the record at byte " + place));
+    EXPECT_THAT(error.what(), HasSubstr("/e: the record at byte " + offset));
   }
 }
 

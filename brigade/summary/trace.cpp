@@ -86,8 +86,8 @@ std::string chrome_trace(std::span<const TraceEvent> events, const TraceNames& n
   for (const auto& [replica, name] : names.replicas) {
     text.add(label("process_name", replica, 0, name));
   }
-  for (const auto& [place, name] : names.threads) {
-    text.add(label("thread_name", place.first, place.second, name));
+  for (const auto& [ids, name] : names.threads) {
+    text.add(label("thread_name", ids.first, ids.second, name));
   }
   for (const TraceEvent& event : events) {
     check_event(event);

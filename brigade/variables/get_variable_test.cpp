@@ -239,7 +239,7 @@ TEST(GetVariableOfStores, FindsInReplicasWhateverTheScopeSays) {
   const auto opened = graph.as_default();
   const Variable v = get_variable("v", {{1}});
   const comm::Replica replica{.id = 1, .count = 2, .local_id = 1};
-  const base::AmbientScope<const comm::Replica> place(comm::kReplicaSlot, &replica);
+  const base::AmbientScope<const comm::Replica> replica_scope(comm::kReplicaSlot, &replica);
   EXPECT_TRUE(are_same(get_variable("v", {{1}}), v));
   EXPECT_TRUE(get_value("v", {{1}}).is_same(v.component(1)));
   const auto scope = variable_scope("s", {.reuse = Reuse::kAuto});

@@ -77,9 +77,9 @@ std::string Graph::unique_scope_name(const std::string& default_name) const {
 
 void Graph::forget_scopes_inside(const std::string& name) {
   const std::string prefix = name + "/";
-  auto place = variable_scope_counts_.lower_bound(prefix);
-  while (place != variable_scope_counts_.end() && place->first.starts_with(prefix)) {
-    place = variable_scope_counts_.erase(place);
+  auto it = variable_scope_counts_.lower_bound(prefix);
+  while (it != variable_scope_counts_.end() && it->first.starts_with(prefix)) {
+    it = variable_scope_counts_.erase(it);
   }
 }
 

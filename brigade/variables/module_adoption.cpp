@@ -50,9 +50,9 @@ void append_builders(std::vector<VariableBuilder>& builders, const std::vector<N
     const at::Tensor& first = rows.front()[i].value();
     if (!first.defined()) continue;
     const std::string name = full_name(prefix, rows.front()[i].key());
-    const auto [place, is_new] = seen.emplace(first.unsafeGetTensorImpl(), builders.size());
+    const auto [position, is_new] = seen.emplace(first.unsafeGetTensorImpl(), builders.size());
     if (!is_new) {
-      builders[place->second].aliases.push_back(name);
+      builders[position->second].aliases.push_back(name);
       continue;
     }
     VariableBuilder builder{.spec = common};

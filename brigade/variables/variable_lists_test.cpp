@@ -87,7 +87,7 @@ TEST_F(VariableLists, HaveOneGlobalStep) {
 
 TEST_F(VariableLists, MakeNoGlobalStepInsideAReplica) {
   const comm::Replica replica;
-  const base::AmbientScope<const comm::Replica> place(comm::kReplicaSlot, &replica);
+  const base::AmbientScope<const comm::Replica> replica_scope(comm::kReplicaSlot, &replica);
   try {
     get_or_create_global_step();
     FAIL();

@@ -82,7 +82,7 @@ TEST(VariableStore, ANameIsFreeAgainAfterwards) {
 TEST(VariableStore, RefusesToWorkInsideAReplica) {
   VariableStore store(devices_of(1), StorageSharing::kOneStorage);
   const comm::Replica replica;
-  const base::AmbientScope<const comm::Replica> place(comm::kReplicaSlot, &replica);
+  const base::AmbientScope<const comm::Replica> replica_scope(comm::kReplicaSlot, &replica);
   EXPECT_EQ(code_of([&] { store.create(named("w")); }), ErrorCode::kFailedPrecondition);
   EXPECT_EQ(code_of([&] { store.adopt({}); }), ErrorCode::kFailedPrecondition);
 }

@@ -50,7 +50,7 @@ bool fails_in_replicas(const std::function<void(int)>& body) {
                                      .count = 2,
                                      .local_id = communicator.rank(),
                                      .communicator = &communicator};
-         const base::AmbientScope<const comm::Replica> place(comm::kReplicaSlot, &replica);
+         const base::AmbientScope<const comm::Replica> replica_scope(comm::kReplicaSlot, &replica);
          body(replica.id);
        })) {
     failed = failed || error;

@@ -246,7 +246,7 @@ class PipelinedIterator final : public IteratorBase<Out> {
   std::uint64_t resume_from_snapshot(std::uint64_t count) {
     stop();
     has_ended_ = false;
-    input_->restore(places_.note());
+    input_->restore(places_.snapshot());
     const std::uint64_t passed = places_.pass(count, [this](std::uint64_t distance) {
       return internal::cancellable_skip(*input_, distance, options_.cancel);
     });

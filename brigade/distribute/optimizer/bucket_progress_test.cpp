@@ -7,27 +7,27 @@
 namespace brigade::distribute {
 namespace {
 
-using Pack = std::optional<std::size_t>;
-const std::vector<Pack> kPackOf = {1, std::nullopt, 1, 0};
+using BucketIndex = std::optional<std::size_t>;
+const std::vector<BucketIndex> kBucketOf = {1, std::nullopt, 1, 0};
 
 TEST(BucketProgress, TheLastReplicaFillsAVariableInAndTheLastVariableAPack) {
   BucketProgress progress(2);
-  progress.start(kPackOf, 2);
+  progress.start(kBucketOf, 2);
   EXPECT_FALSE(progress.deliver(3));
   EXPECT_FALSE(progress.deliver(2));
   EXPECT_TRUE(progress.deliver(3));
-  EXPECT_EQ(progress.filled(3), Pack(0));
+  EXPECT_EQ(progress.filled(3), BucketIndex(0));
   EXPECT_TRUE(progress.deliver(2));
   EXPECT_EQ(progress.filled(2), std::nullopt);
   EXPECT_FALSE(progress.deliver(0));
   EXPECT_EQ(progress.is_filled(), (std::vector<bool>{false, false, true, true}));
   EXPECT_TRUE(progress.deliver(0));
-  EXPECT_EQ(progress.filled(0), Pack(1));
+  EXPECT_EQ(progress.filled(0), BucketIndex(1));
 }
 
 TEST(BucketProgress, AStepDoesNotRememberTheOneBefore) {
   BucketProgress progress(1);
-  progress.start(kPackOf, 2);
+  progress.start(kBucketOf, 2);
   EXPECT_TRUE(progress.deliver(0));
   EXPECT_EQ(progress.filled(0), std::nullopt);
   progress.start({0, std::nullopt, 0, 0}, 1);
@@ -37,15 +37,15 @@ TEST(BucketProgress, AStepDoesNotRememberTheOneBefore) {
     EXPECT_EQ(progress.filled(variable), std::nullopt);
   }
   EXPECT_TRUE(progress.deliver(3));
-  EXPECT_EQ(progress.filled(3), Pack(0));
+  EXPECT_EQ(progress.filled(3), BucketIndex(0));
 }
 
 TEST(BucketProgress, OfThreadsThatDeliverAtOnceOneFillsIn) {
   constexpr int kReplicas = 4;
   BucketProgress progress(kReplicas);
   for (int step = 0; step < 20; ++step) {
-    const std::vector<Pack> one_pack(100, Pack(0));
-    progress.start(one_pack, 1);
+    const std::vector<BucketIndex> one_bucket(100, BucketIndex(0));
+    progress.start(one_bucket, 1);
     std::atomic<int> filled = 0, complete = 0;
     std::vector<std::thread> replicas;
     for (int replica = 0; replica < kReplicas; ++replica) {

@@ -38,11 +38,11 @@ std::vector<std::int64_t> BucketSizeTuner::sizes_for(std::int64_t model_bytes) {
 }
 
 std::int64_t BucketSizeTuner::trial_steps() const {
-  return static_cast<std::int64_t>(sizes_.size()) * options_.turns * options_.steps_a_turn;
+  return static_cast<std::int64_t>(sizes_.size()) * options_.rounds * options_.steps_per_round;
 }
 
 std::size_t BucketSizeTuner::tried_at(std::int64_t position) const {
-  return static_cast<std::size_t>(position / options_.steps_a_turn) % sizes_.size();
+  return static_cast<std::size_t>(position / options_.steps_per_round) % sizes_.size();
 }
 
 std::int64_t BucketSizeTuner::bytes_per_pack() const {
@@ -52,7 +52,7 @@ std::int64_t BucketSizeTuner::bytes_per_pack() const {
 
 void BucketSizeTuner::step_done(Time now) {
   if (is_settled_ || is_due()) return;
-  const bool counts = position_ >= 0 && position_ % options_.steps_a_turn > 0;
+  const bool counts = position_ >= 0 && position_ % options_.steps_per_round > 0;
   if (counts)
     seconds_[tried_at(position_)].push_back(std::chrono::duration<double>(now - last_).count());
   last_ = now;

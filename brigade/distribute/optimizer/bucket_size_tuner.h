@@ -12,9 +12,9 @@ struct BucketSizeTunerOptions {
   /// Steps before anything counts: the first ones make threads, caches and connections.
   int warm_up_steps = 10;
   /// Each turn gives one size so many steps, of which the first does not count.
-  int steps_a_turn = 6;
+  int steps_per_round = 6;
   /// So many turns each size has: between them the machine's other loads even out.
-  int turns = 5;
+  int rounds = 5;
   /// By how much a size must beat the first one, everything in one behind backward, to be taken.
   double least_gain = 0.02;
 };

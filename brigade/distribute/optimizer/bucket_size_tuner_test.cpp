@@ -12,7 +12,7 @@ namespace {
 
 using Sizes = std::vector<std::int64_t>;
 
-constexpr BucketSizeTunerOptions kShort{.warm_up_steps = 3, .steps_a_turn = 4, .turns = 3};
+constexpr BucketSizeTunerOptions kShort{.warm_up_steps = 3, .steps_per_round = 4, .rounds = 3};
 
 /// What each step used, of a run in which a step takes as long as `milliseconds_of(size, step)`.
 Sizes run(BucketSizeTuner& tuner, const std::function<double(std::int64_t, int)>& milliseconds_of,
@@ -32,7 +32,7 @@ TEST(BucketSizeTuner, TriesEachSizeInTurns) {
   BucketSizeTuner tuner({0, 1, 4}, kShort);
   const Sizes used = run(tuner, [](std::int64_t, int) { return 1.0; });
   Sizes wanted(3, 0);  // the warm-up
-  for (int turn = 0; turn < 3; ++turn) {
+  for (int round = 0; round < 3; ++round) {
     for (const std::int64_t size : {0, 1, 4}) wanted.insert(wanted.end(), 4, size);
   }
   EXPECT_EQ(used, wanted);

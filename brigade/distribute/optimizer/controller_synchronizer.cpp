@@ -166,20 +166,20 @@ class FirstReplicaSynchronizer final : public GradientSynchronizer {
 };
 
 /// Brings a replica's gradients to a CPU, in memory that is kept from step to step.
-class Landing {
+class HostStaging {
  public:
-  std::span<const at::Tensor> bring(std::span<const at::Tensor> gradients) {
+  std::span<const at::Tensor> copy_to_host(std::span<const at::Tensor> gradients) {
     const auto far = std::find_if(gradients.begin(), gradients.end(),
                                   [](const at::Tensor& g) { return g.defined() && !g.is_cpu(); });
     if (far == gradients.end()) return gradients;
     memory_.resize(gradients.size());
-    landed_.assign(gradients.size(), at::Tensor());
+    staged_.assign(gradients.size(), at::Tensor());
     for (std::size_t i = 0; i < gradients.size(); ++i) {
-      if (gradients[i].defined()) landed_[i] = copy(gradients[i], memory_[i]);
+      if (gradients[i].defined()) staged_[i] = copy(gradients[i], memory_[i]);
     }
     const c10::impl::VirtualGuardImpl guard(far->device().type());
     guard.getStream(far->device()).synchronize();
-    return landed_;
+    return staged_;
   }
 
  private:
@@ -190,7 +190,7 @@ class Landing {
     return memory.copy_(gradient, /*non_blocking=*/true);
   }
 
-  Row landed_;
+  Row staged_;
   Row memory_;
 };
 
@@ -198,16 +198,16 @@ class Landing {
 /// copy fetch it.
 class ControllerSynchronizer final : public GradientSynchronizer {
  public:
-  /// `lands`: whether local gradients must lie on the controller for `inner`, as aggregated ones
+  /// `stage_local`: whether local gradients must lie on the controller for `inner`, as aggregated ones
   /// do.
-  enum class Lands { kNo, kYes };
+  enum class StageLocal { kNo, kYes };
   ControllerSynchronizer(std::shared_ptr<optim::OptimizerState> state,
-                    std::unique_ptr<GradientSynchronizer> inner, Lands lands)
+                    std::unique_ptr<GradientSynchronizer> inner, StageLocal stage_local)
       : state_(std::move(state)),
         inner_(std::move(inner)),
         to_cpu_(state_->storages().front()->master(0).is_cpu()),
-        lands_(lands),
-        landings_(static_cast<std::size_t>(state_->variables().front().num_components())) {}
+        stage_local_(stage_local),
+        staging_(static_cast<std::size_t>(state_->variables().front().num_components())) {}
 
   void apply(int replica, std::span<const at::Tensor> gradients, GradientState state) override {
     inner_->apply(replica, on_controller(replica, gradients, state), state);
@@ -226,24 +226,24 @@ class ControllerSynchronizer final : public GradientSynchronizer {
   std::span<const at::Tensor> on_controller(int replica, std::span<const at::Tensor> gradients,
                                             GradientState state) {
     const at::NoGradGuard no_grad;
-    const bool stays = state == GradientState::kLocal && lands_ == Lands::kNo;
+    const bool stays = state == GradientState::kLocal && stage_local_ == StageLocal::kNo;
     if (!to_cpu_ || stays) return gradients;
     const comm::PhaseScope communication(current_step_clock(), comm::StepPhase::kCommunication);
-    return landings_[static_cast<std::size_t>(replica)].bring(gradients);
+    return staging_[static_cast<std::size_t>(replica)].copy_to_host(gradients);
   }
 
   const std::shared_ptr<optim::OptimizerState> state_;
   const std::unique_ptr<GradientSynchronizer> inner_;
   const bool to_cpu_;
-  const Lands lands_;
-  std::vector<Landing> landings_;  // [replica], each its own
+  const StageLocal stage_local_;
+  std::vector<HostStaging> staging_;  // [replica], each its own
 };
 
 std::unique_ptr<GradientSynchronizer> make_updater(std::shared_ptr<comm::LocalGroup> group,
                                               const std::shared_ptr<optim::OptimizerState>& state,
                                               std::shared_ptr<const comm::CrossDeviceOps> ops,
                                               ControllerWork work) {
-  if (work == ControllerWork::kInShares) {
+  if (work == ControllerWork::kSharded) {
     auto shares = make_sharded_synchronizer(group, state);
     if (!ops) return shares;
     return make_reducing_synchronizer(std::move(group), state, std::move(ops), std::move(shares));
@@ -265,11 +265,11 @@ std::unique_ptr<GradientSynchronizer> make_controller_synchronizer(
     std::shared_ptr<comm::LocalGroup> group, std::shared_ptr<optim::OptimizerState> state,
     std::shared_ptr<const comm::CrossDeviceOps> ops, std::optional<ControllerWork> work) {
   const bool on_cpu = state->storages().front()->master(0).is_cpu();
-  const auto lands = ops ? ControllerSynchronizer::Lands::kNo : ControllerSynchronizer::Lands::kYes;
+  const auto stage_local = ops ? ControllerSynchronizer::StageLocal::kNo : ControllerSynchronizer::StageLocal::kYes;
   auto updater = make_updater(
       std::move(group), state, std::move(ops),
-      work.value_or(on_cpu ? ControllerWork::kInShares : ControllerWork::kFirstReplica));
-  return std::make_unique<ControllerSynchronizer>(std::move(state), std::move(updater), lands);
+      work.value_or(on_cpu ? ControllerWork::kSharded : ControllerWork::kFirstReplica));
+  return std::make_unique<ControllerSynchronizer>(std::move(state), std::move(updater), stage_local);
 }
 
 void apply_everywhere(optim::OptimizerState& state, std::span<const at::Tensor> sums) {

@@ -32,14 +32,14 @@ class Accumulated : public ::testing::Test {
 
 TEST_F(Accumulated, MicroBatchesAddUp) {
   const auto optimizer = state();
-  GradientAccumulator gathered(optimizer, 0);
-  EXPECT_EQ(gathered.micro_batches(), 0);
-  gathered.add(gradients(1, std::nullopt), 4, 0);
-  gathered.add(gradients(2, 5), 3, 0);
-  EXPECT_EQ(gathered.micro_batches(), 2);
-  EXPECT_EQ(gathered.global_examples(), 7);
-  EXPECT_FALSE(gathered.local_examples());
-  const auto sums = gathered.divided(2);
+  GradientAccumulator accumulator(optimizer, 0);
+  EXPECT_EQ(accumulator.micro_batches(), 0);
+  accumulator.add(gradients(1, std::nullopt), 4, 0);
+  accumulator.add(gradients(2, 5), 3, 0);
+  EXPECT_EQ(accumulator.micro_batches(), 2);
+  EXPECT_EQ(accumulator.global_examples(), 7);
+  EXPECT_FALSE(accumulator.local_examples());
+  const auto sums = accumulator.divided(2);
   EXPECT_TRUE(at::equal(sums[0], at::full({3}, 1.5, at::kDouble)));
   EXPECT_TRUE(at::equal(sums[1], at::full({3}, 2.5, at::kDouble)));
   EXPECT_FALSE(sums[2].defined()) << "missing in every micro-batch";
@@ -50,62 +50,62 @@ TEST_F(Accumulated, HalfIsAddedUpAndDividedInFloat32) {
   const std::vector<variables::Variable> halves = {
       store.create({.name = "h", .initial = at::full({2}, 0.0, at::kHalf)})};
   const optim::OptimizerState optimizer(optim::Sgd{}.rule(), halves, {});
-  GradientAccumulator gathered(optimizer, 0);
+  GradientAccumulator accumulator(optimizer, 0);
   const std::vector<at::Tensor> one = {at::full({2}, 1.0, at::kHalf)};
-  for (int micro_batch = 0; micro_batch < 3001; ++micro_batch) gathered.add(one, 1, 0);
-  EXPECT_TRUE(at::equal(gathered.divided(1)[0], at::full({2}, 3001.0F)))
+  for (int micro_batch = 0; micro_batch < 3001; ++micro_batch) accumulator.add(one, 1, 0);
+  EXPECT_TRUE(at::equal(accumulator.divided(1)[0], at::full({2}, 3001.0F)))
       << "half counts to 2048 and no further";
-  gathered.clear();
+  accumulator.clear();
   const std::vector<at::Tensor> large = {at::full({2}, 4e4, at::kHalf)};
-  gathered.add(large, 1, 0);
-  gathered.add(large, 1, 0);
-  EXPECT_TRUE(at::equal(gathered.divided(2)[0], at::full({2}, 4e4F)));
+  accumulator.add(large, 1, 0);
+  accumulator.add(large, 1, 0);
+  EXPECT_TRUE(at::equal(accumulator.divided(2)[0], at::full({2}, 4e4F)));
 }
 
 TEST_F(Accumulated, TheNextGroupBeginsAnewInTheSameMemory) {
   const auto optimizer = state();
-  GradientAccumulator gathered(optimizer, 0);
-  gathered.add(gradients(1, 1), 4, 0);
-  const void* const memory = gathered.divided(1)[0].const_data_ptr();
-  gathered.clear();
-  EXPECT_EQ(gathered.micro_batches(), 0);
-  EXPECT_FALSE(gathered.divided(1)[0].defined());
-  gathered.add(gradients(7, std::nullopt), 2, 0);
-  const auto sums = gathered.divided(1);
+  GradientAccumulator accumulator(optimizer, 0);
+  accumulator.add(gradients(1, 1), 4, 0);
+  const void* const memory = accumulator.divided(1)[0].const_data_ptr();
+  accumulator.clear();
+  EXPECT_EQ(accumulator.micro_batches(), 0);
+  EXPECT_FALSE(accumulator.divided(1)[0].defined());
+  accumulator.add(gradients(7, std::nullopt), 2, 0);
+  const auto sums = accumulator.divided(1);
   EXPECT_EQ(sums[0].const_data_ptr(), memory);
   EXPECT_TRUE(at::equal(sums[0], at::full({3}, 7, at::kDouble)));
   EXPECT_FALSE(sums[1].defined()) << "the earlier group's must not come back";
-  EXPECT_EQ(gathered.global_examples(), 2);
+  EXPECT_EQ(accumulator.global_examples(), 2);
 }
 
 TEST_F(Accumulated, GradientsThatWereHandedInStayAsTheyAre) {
   const auto optimizer = state();
-  GradientAccumulator gathered(optimizer, 0);
+  GradientAccumulator accumulator(optimizer, 0);
   const auto first = gradients(1, 1);
-  gathered.add(first, 1, 0);
-  gathered.add(gradients(1, 1), 1, 0);
+  accumulator.add(first, 1, 0);
+  accumulator.add(gradients(1, 1), 1, 0);
   EXPECT_TRUE(at::equal(first[0], at::full({3}, 1, at::kDouble)));
 }
 
 TEST_F(Accumulated, ExamplesThatAreNotKnownAreCountedByTheReplica) {
   const auto optimizer = state();
-  GradientAccumulator gathered(optimizer, 0);
-  gathered.add(gradients(1, 1), std::nullopt, 3);
-  gathered.add(gradients(1, 1), 10, 5);
-  gathered.add(gradients(1, 1), std::nullopt, 0);
-  EXPECT_EQ(gathered.global_examples(), 10);
-  EXPECT_EQ(gathered.local_examples(), 3);
+  GradientAccumulator accumulator(optimizer, 0);
+  accumulator.add(gradients(1, 1), std::nullopt, 3);
+  accumulator.add(gradients(1, 1), 10, 5);
+  accumulator.add(gradients(1, 1), std::nullopt, 0);
+  EXPECT_EQ(accumulator.global_examples(), 10);
+  EXPECT_EQ(accumulator.local_examples(), 3);
 }
 
 TEST_F(Accumulated, FrozenVariablesTakeNoMemory) {
   const auto optimizer = state({{.names = {"weight", "unused"}, .frozen = optim::Frozen::kYes}});
-  GradientAccumulator gathered(optimizer, 0);
+  GradientAccumulator accumulator(optimizer, 0);
   std::vector<at::Tensor> row(3);
   for (std::size_t i = 0; i < 3; ++i) {
     if (!optimizer.is_frozen(i)) row[i] = at::full({3}, 2, at::kDouble);
   }
-  gathered.add(row, 1, 0);
-  const auto sums = gathered.divided(1);
+  accumulator.add(row, 1, 0);
+  const auto sums = accumulator.divided(1);
   for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(sums[i].defined(), row[i].defined()) << i;
 }
 

@@ -15,13 +15,13 @@ GradientBuckets::GradientBuckets(const optim::OptimizerState& state,
                          std::int64_t bytes_per_pack)
     : state_(state),
       workers_(std::move(workers)),
-      places_(state.variables().size()),
+      locations_(state.variables().size()),
       sums_(state.variables().size()) {
-  lay_out();
-  cut(bytes_per_pack);
+  allocate_buffers();
+  partition(bytes_per_pack);
 }
 
-void GradientBuckets::lay_out() {
+void GradientBuckets::allocate_buffers() {
   const auto& variables = state_.variables();
   for (std::size_t i = variables.size(); i-- > 0;) {
     if (state_.is_frozen(i)) continue;
@@ -31,7 +31,7 @@ void GradientBuckets::lay_out() {
       buffers_.push_back({.dtype = dtype});
       buffer = std::prev(buffers_.end());
     }
-    places_[i] = {.buffer = static_cast<std::size_t>(buffer - buffers_.begin()),
+    locations_[i] = {.buffer = static_cast<std::size_t>(buffer - buffers_.begin()),
                   .offset = buffer->size,
                   .is_sent = true};
     buffer->variables.push_back(i);
@@ -44,30 +44,30 @@ void GradientBuckets::lay_out() {
     if (extra > 0) presence_ = buffer.values.narrow(0, buffer.size, extra);
   }
   for (std::size_t i = 0; i < variables.size(); ++i) {
-    if (!places_[i].is_sent) continue;
-    sums_[i] = buffers_[places_[i].buffer]
-                   .values.narrow(0, places_[i].offset, variables[i].numel())
+    if (!locations_[i].is_sent) continue;
+    sums_[i] = buffers_[locations_[i].buffer]
+                   .values.narrow(0, locations_[i].offset, variables[i].numel())
                    .view(variables[i].shape());
   }
 }
 
 // A pack is as early as its last gradient, which is that of its first variable. The one with the
 // presence numbers is the last: they are known when backward is over.
-void GradientBuckets::cut(std::int64_t bytes_per_pack) {
+void GradientBuckets::partition(std::int64_t bytes_per_pack) {
   buckets_.clear();
   for (std::size_t number = 0; number < buffers_.size(); ++number)
-    std::ranges::move(cut_buffer(number, bytes_per_pack), std::back_inserter(buckets_));
+    std::ranges::move(partition_buffer(number, bytes_per_pack), std::back_inserter(buckets_));
   std::ranges::stable_sort(buckets_, std::greater<>(), [&](const Bucket& bucket) {
     const bool has_presence = bucket.buffer == 0 && bucket.end == buffers_.front().values.numel();
     return std::pair(!has_presence, bucket.variables.back());
   });
-  bucket_of_.assign(places_.size(), std::nullopt);
+  bucket_of_.assign(locations_.size(), std::nullopt);
   for (std::size_t number = 0; number < buckets_.size(); ++number) {
     for (const std::size_t i : buckets_[number].variables) bucket_of_[i] = number;
   }
 }
 
-std::vector<GradientBuckets::Bucket> GradientBuckets::cut_buffer(std::size_t number,
+std::vector<GradientBuckets::Bucket> GradientBuckets::partition_buffer(std::size_t number,
                                                        std::int64_t bytes_per_pack) const {
   const Buffer& buffer = buffers_[number];
   std::vector<Bucket> buckets;
@@ -76,9 +76,9 @@ std::vector<GradientBuckets::Bucket> GradientBuckets::cut_buffer(std::size_t num
         buckets.empty() ||
         (bytes_per_pack > 0 &&
          (buckets.back().end - buckets.back().begin) * buffer.values.element_size() >= bytes_per_pack);
-    if (begins) buckets.push_back({.buffer = number, .begin = places_[i].offset, .variables = {}});
+    if (begins) buckets.push_back({.buffer = number, .begin = locations_[i].offset, .variables = {}});
     buckets.back().variables.push_back(i);
-    buckets.back().end = places_[i].offset + state_.variables()[i].numel();
+    buckets.back().end = locations_[i].offset + state_.variables()[i].numel();
   }
   buckets.back().end = buffer.values.numel();
   for (Bucket& bucket : buckets) bucket.values = buffer.values.narrow(0, bucket.begin, bucket.end - bucket.begin);
@@ -92,25 +92,25 @@ std::int64_t GradientBuckets::bytes() const {
 }
 
 void GradientBuckets::fill_variable(std::size_t variable, std::span<const at::Tensor> parts) {
-  const Place& place = places_[variable];
-  comm::add_in_order(parts, 0, state_.variables()[variable].numel(), buffers_[place.buffer].values,
-                     place.offset);
+  const VariableLocation& location = locations_[variable];
+  comm::add_in_order(parts, 0, state_.variables()[variable].numel(), buffers_[location.buffer].values,
+                     location.offset);
 }
 
-void GradientBuckets::fill(std::span<const std::span<const at::Tensor>> parts, int share, int shares,
+void GradientBuckets::fill(std::span<const std::span<const at::Tensor>> parts, int shard, int num_shards,
                        const std::vector<bool>& is_filled) {
   for (const Buffer& buffer : buffers_)
-    fill_part(buffer, parts, element_shard({0, buffer.size}, share, shares), is_filled);
-  if (share == 0 && !buffers_.empty()) write_presence(parts);
+    fill_range(buffer, parts, element_shard({0, buffer.size}, shard, num_shards), is_filled);
+  if (shard == 0 && !buffers_.empty()) write_presence(parts);
 }
 
-void GradientBuckets::fill_part(const Buffer& buffer,
+void GradientBuckets::fill_range(const Buffer& buffer,
                             std::span<const std::span<const at::Tensor>> parts, ElementRange range,
                             const std::vector<bool>& is_filled) {
   std::vector<at::Tensor> of_variable(parts.size());
   for (const std::size_t i : buffer.variables) {
     if (!is_filled.empty() && is_filled[i]) continue;
-    const std::int64_t offset = places_[i].offset;
+    const std::int64_t offset = locations_[i].offset;
     const std::int64_t from = std::max(offset, range.begin);
     const std::int64_t to = std::min(offset + state_.variables()[i].numel(), range.end);
     if (from >= to) continue;
@@ -121,9 +121,9 @@ void GradientBuckets::fill_part(const Buffer& buffer,
 }
 
 void GradientBuckets::write_presence(std::span<const std::span<const at::Tensor>> parts) {
-  for (std::size_t i = 0; i < places_.size(); ++i) {
+  for (std::size_t i = 0; i < locations_.size(); ++i) {
     const bool is_there =
-        places_[i].is_sent &&
+        locations_[i].is_sent &&
         std::ranges::any_of(parts, [&](const auto& of_replica) { return of_replica[i].defined(); });
     presence_[static_cast<std::int64_t>(i)].fill_(is_there ? 1 : 0);
   }

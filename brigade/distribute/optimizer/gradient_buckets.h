@@ -34,7 +34,7 @@ class GradientBuckets {
 
   /// Cuts into packs of at least so many bytes, 0: one a dtype. No bit of the sums depends on it.
   /// Equal in all processes.
-  void cut(std::int64_t bytes_per_pack);
+  void partition(std::int64_t bytes_per_pack);
   std::size_t num_buckets() const { return buckets_.size(); }
   /// In which pack each variable travels; unset: in none, as it is frozen.
   const std::vector<std::optional<std::size_t>>& bucket_of() const { return bucket_of_; }
@@ -44,10 +44,10 @@ class GradientBuckets {
   /// Writes the sum of variable `variable`'s `parts` ([replica], undefined: none), in replica
   /// order.
   void fill_variable(std::size_t variable, std::span<const at::Tensor> parts);
-  /// Writes share `share` of `shares` of all variables but those that `is_filled` says are there
+  /// Writes share `shard` of `num_shards` of all variables but those that `is_filled` says are there
   /// ([variable]; empty: none), from `parts` ([replica][variable]), in replica order. Share 0
   /// includes the presence numbers.
-  void fill(std::span<const std::span<const at::Tensor>> parts, int share, int shares,
+  void fill(std::span<const std::span<const at::Tensor>> parts, int shard, int num_shards,
             const std::vector<bool>& is_filled = {});
   /// Adds a pack over the processes. A collective; all packs, in their order, are a step.
   void reduce(std::size_t bucket);
@@ -56,7 +56,7 @@ class GradientBuckets {
   std::vector<at::Tensor> sums() const;
 
  private:
-  struct Place {
+  struct VariableLocation {
     std::size_t buffer = 0;
     std::int64_t offset = 0;
     bool is_sent = false;  // frozen variables are not
@@ -73,15 +73,15 @@ class GradientBuckets {
     std::vector<std::size_t> variables;  // never empty: the last one's gradient comes last
     at::Tensor values = {};
   };
-  void lay_out();
-  std::vector<Bucket> cut_buffer(std::size_t number, std::int64_t bytes_per_pack) const;
-  void fill_part(const Buffer& buffer, std::span<const std::span<const at::Tensor>> parts,
+  void allocate_buffers();
+  std::vector<Bucket> partition_buffer(std::size_t number, std::int64_t bytes_per_pack) const;
+  void fill_range(const Buffer& buffer, std::span<const std::span<const at::Tensor>> parts,
                  ElementRange range, const std::vector<bool>& is_filled);
   void write_presence(std::span<const std::span<const at::Tensor>> parts);
 
   const optim::OptimizerState& state_;
   const std::shared_ptr<comm::ProcessCommunicator> workers_;
-  std::vector<Place> places_;  // [variable]
+  std::vector<VariableLocation> locations_;  // [variable]
   std::vector<Buffer> buffers_;
   std::vector<Bucket> buckets_;
   std::vector<std::optional<std::size_t>> bucket_of_;  // [variable]

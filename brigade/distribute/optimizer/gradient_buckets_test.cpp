@@ -15,9 +15,9 @@ using Gradients = std::vector<at::Tensor>;
 
 /// An optimizer of three variables of two dtypes, the second one frozen, in a process that is
 /// alone.
-class WireBuffersTest : public ::testing::Test {
+class GradientBucketsTest : public ::testing::Test {
  protected:
-  WireBuffersTest()
+  GradientBucketsTest()
       : workers_(comm::make_process_communicator(
             cluster::testing::make_in_memory_memberships(1).front())) {
     for (const auto& [name, size, dtype] :
@@ -43,7 +43,7 @@ class WireBuffersTest : public ::testing::Test {
   std::vector<at::Tensor> sums_of(const std::vector<Gradients>& replicas, std::int64_t bucket) {
     GradientBuckets buffers(*state_, workers_, bucket);
     std::vector<std::span<const at::Tensor>> parts(replicas.begin(), replicas.end());
-    for (int share = 0; share < 3; ++share) buffers.fill(parts, share, 3);
+    for (int shard = 0; shard < 3; ++shard) buffers.fill(parts, shard, 3);
     reduce(buffers);
     std::vector<at::Tensor> sums = buffers.sums();
     for (at::Tensor& sum : sums) {
@@ -58,7 +58,7 @@ class WireBuffersTest : public ::testing::Test {
   std::shared_ptr<comm::ProcessCommunicator> workers_;
 };
 
-TEST_F(WireBuffersTest, TheReplicasGradientsAreAddedUp) {
+TEST_F(GradientBucketsTest, TheReplicasGradientsAreAddedUp) {
   std::vector<Gradients> replicas(2, Gradients(3));
   for (std::size_t replica = 0; replica < 2; ++replica) {
     replicas[replica][index_of("a")] = at::arange(130, at::kFloat) * (1.0 + replica);
@@ -72,7 +72,7 @@ TEST_F(WireBuffersTest, TheReplicasGradientsAreAddedUp) {
   }
 }
 
-TEST_F(WireBuffersTest, HalfTravelsAsFloat32AndIsRoundedWhenAllIsAdded) {
+TEST_F(GradientBucketsTest, HalfTravelsAsFloat32AndIsRoundedWhenAllIsAdded) {
   variables::VariableStore store{variables::VariableStoreOptions{}};
   variables_ = {store.create({.name = "h", .initial = at::full({4}, 0.0, at::kHalf)}),
                 store.create({.name = "f", .initial = at::full({4}, 0.0F)})};
@@ -94,7 +94,7 @@ TEST_F(WireBuffersTest, HalfTravelsAsFloat32AndIsRoundedWhenAllIsAdded) {
   EXPECT_TRUE(sums[full].equal(at::full({4}, 2049.0F)));
 }
 
-TEST_F(WireBuffersTest, AVariableWithoutAnyGradientHasNoSum) {
+TEST_F(GradientBucketsTest, AVariableWithoutAnyGradientHasNoSum) {
   std::vector<Gradients> replicas(2, Gradients(3));
   replicas[1][index_of("b")] = at::arange(5, at::kDouble);
   const auto sums = sums_of(replicas, 0);
@@ -102,7 +102,7 @@ TEST_F(WireBuffersTest, AVariableWithoutAnyGradientHasNoSum) {
   EXPECT_TRUE(sums[index_of("b")].equal(at::arange(5, at::kDouble)));
 }
 
-TEST_F(WireBuffersTest, AStepDoesNotRememberTheOneBefore) {
+TEST_F(GradientBucketsTest, AStepDoesNotRememberTheOneBefore) {
   GradientBuckets buffers(*state_, workers_, 0);
   Gradients first(3), second(3);
   first[index_of("a")] = at::full({130}, 7.0, at::kFloat);
@@ -116,7 +116,7 @@ TEST_F(WireBuffersTest, AStepDoesNotRememberTheOneBefore) {
   EXPECT_TRUE(buffers.sums()[index_of("b")].defined());
 }
 
-TEST_F(WireBuffersTest, PacksAreOfWholeVariablesAndEndWithThePresenceNumbers) {
+TEST_F(GradientBucketsTest, PacksAreOfWholeVariablesAndEndWithThePresenceNumbers) {
   GradientBuckets buffers(*state_, workers_, 0);
   const auto bucket_of = [&](const std::string& name) { return buffers.bucket_of()[index_of(name)]; };
   // One a dtype; that of the first variable of all is the last, whichever that is.
@@ -127,9 +127,9 @@ TEST_F(WireBuffersTest, PacksAreOfWholeVariablesAndEndWithThePresenceNumbers) {
 }
 
 /// Four variables of one dtype, of 10 elements each.
-class PacksTest : public WireBuffersTest {
+class BucketOrderTest : public GradientBucketsTest {
  protected:
-  PacksTest() {
+  BucketOrderTest() {
     variables::VariableStore store{variables::VariableStoreOptions{}};
     variables_.clear();
     for (const char* name : {"w0", "w1", "w2", "w3"})
@@ -139,22 +139,22 @@ class PacksTest : public WireBuffersTest {
   }
 };
 
-TEST_F(PacksTest, LaterVariablesTravelFirst) {
-  using PackOf = std::vector<std::optional<std::size_t>>;
+TEST_F(BucketOrderTest, LaterVariablesTravelFirst) {
+  using BucketOf = std::vector<std::optional<std::size_t>>;
   GradientBuckets buffers(*state_, workers_, 1);
-  EXPECT_EQ(buffers.bucket_of(), (PackOf{3, 2, 1, 0}));
-  buffers.cut(40);
-  EXPECT_EQ(buffers.bucket_of(), (PackOf{3, 2, 1, 0}));
-  buffers.cut(41);
+  EXPECT_EQ(buffers.bucket_of(), (BucketOf{3, 2, 1, 0}));
+  buffers.partition(40);
+  EXPECT_EQ(buffers.bucket_of(), (BucketOf{3, 2, 1, 0}));
+  buffers.partition(41);
   EXPECT_EQ(buffers.num_buckets(), 2u);
-  EXPECT_EQ(buffers.bucket_of(), (PackOf{1, 1, 0, 0}));
-  buffers.cut(81);
-  EXPECT_EQ(buffers.bucket_of(), (PackOf{1, 0, 0, 0}));
-  buffers.cut(0);
+  EXPECT_EQ(buffers.bucket_of(), (BucketOf{1, 1, 0, 0}));
+  buffers.partition(81);
+  EXPECT_EQ(buffers.bucket_of(), (BucketOf{1, 0, 0, 0}));
+  buffers.partition(0);
   EXPECT_EQ(buffers.num_buckets(), 1u);
 }
 
-TEST_F(PacksTest, WhatWasFilledInEarlyIsNotFilledInAgain) {
+TEST_F(BucketOrderTest, WhatWasFilledInEarlyIsNotFilledInAgain) {
   GradientBuckets buffers(*state_, workers_, 1);
   std::vector<Gradients> replicas(2, Gradients(4));
   for (std::size_t i = 0; i < 3; ++i) {
@@ -167,8 +167,8 @@ TEST_F(PacksTest, WhatWasFilledInEarlyIsNotFilledInAgain) {
   buffers.reduce(1);
   replicas[0][2] = at::full({10}, -1.0F);  // may be anything by now
   const std::vector<std::span<const at::Tensor>> parts(replicas.begin(), replicas.end());
-  for (int share = 0; share < 2; ++share)
-    buffers.fill(parts, share, 2, {false, false, true, false});
+  for (int shard = 0; shard < 2; ++shard)
+    buffers.fill(parts, shard, 2, {false, false, true, false});
   for (std::size_t bucket = 2; bucket < 4; ++bucket) buffers.reduce(bucket);
   const auto sums = buffers.sums();
   EXPECT_TRUE(sums[0].equal(at::full({10}, 1.5F)));

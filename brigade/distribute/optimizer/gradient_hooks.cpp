@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kNoPass = -1;
 
-at::Tensor laid_out(const at::Tensor& gradient) {
+at::Tensor dense_contiguous(const at::Tensor& gradient) {
   if (gradient.layout() != at::kStrided) return gradient.to_dense().contiguous();
   return gradient.contiguous();
 }
@@ -23,47 +23,47 @@ at::Tensor laid_out(const at::Tensor& gradient) {
 }  // namespace
 
 struct GradientHooks::OfReplica {
-  struct Told {
+  struct Reported {
     const void* gradient = nullptr;  // which one, by identity
-    at::Tensor laid_out;
+    at::Tensor dense_contiguous;
   };
   int replica = 0;
   int pass = kNoPass;      // the graph task that is watched
-  std::vector<Told> told;  // [index]
+  std::vector<Reported> reported;  // [index]
 };
 
 /// Autograd calls it with the sum of all that flows into the parameter.
 class GradientHooks::Hook final : public torch::autograd::FunctionPreHook {
  public:
-  Hook(GradientReadyListener& early, OfReplica& replica, std::size_t index, std::size_t variable)
-      : early_(early), replica_(replica), index_(index), variable_(variable) {}
+  Hook(GradientReadyListener& listener, OfReplica& replica, std::size_t index, std::size_t variable)
+      : listener_(listener), replica_(replica), index_(index), variable_(variable) {}
 
   torch::autograd::variable_list operator()(const torch::autograd::variable_list& grads) override {
     const bool is_watched =
         replica_.pass != kNoPass && replica_.pass == torch::autograd::get_current_graph_task_id();
     if (is_watched && grads.front().defined()) {
-      OfReplica::Told& told = replica_.told[index_];
-      told = {.gradient = grads.front().unsafeGetTensorImpl(), .laid_out = laid_out(grads.front())};
-      early_.ready(replica_.replica, variable_, told.laid_out);
+      OfReplica::Reported& reported = replica_.reported[index_];
+      reported = {.gradient = grads.front().unsafeGetTensorImpl(), .dense_contiguous = dense_contiguous(grads.front())};
+      listener_.ready(replica_.replica, variable_, reported.dense_contiguous);
     }
     return grads;
   }
 
  private:
-  GradientReadyListener& early_;
+  GradientReadyListener& listener_;
   OfReplica& replica_;
   const std::size_t index_;
   const std::size_t variable_;
 };
 
-GradientHooks::GradientHooks(GradientReadyListener& early,
+GradientHooks::GradientHooks(GradientReadyListener& listener,
                              std::vector<std::vector<HookedParameter>> parameters)
-    : early_(early) {
+    : listener_(listener) {
   for (const auto& of_replica : parameters) {
     const auto replica = static_cast<int>(replicas_.size());
     replicas_.push_back(std::make_unique<OfReplica>());
     replicas_.back()->replica = replica;
-    replicas_.back()->told.resize(of_replica.size());
+    replicas_.back()->reported.resize(of_replica.size());
     for (std::size_t index = 0; index < of_replica.size(); ++index)
       add_hook(replica, index, of_replica[index]);
   }
@@ -77,7 +77,7 @@ void GradientHooks::add_hook(int replica, std::size_t index, const HookedParamet
   std::size_t key = 1;
   while (node->retains_grad_hooks().contains(key)) ++key;
   node->add_retains_grad_hook(
-      std::make_unique<Hook>(early_, *replicas_[static_cast<std::size_t>(replica)], index,
+      std::make_unique<Hook>(listener_, *replicas_[static_cast<std::size_t>(replica)], index,
                              parameter.variable),
       key);
   registered_.push_back({.node = std::move(node), .key = key});
@@ -101,7 +101,7 @@ GradientHooks::Watch::Watch(GradientHooks& hooks, int replica, const at::Tensor&
           })),
       exceptions_(std::uncaught_exceptions()) {
   try {
-    hooks.early_.begin(replica);
+    hooks.listener_.begin(replica);
   } catch (...) {
     loss_.remove_hook(loss_hook_);
     throw;
@@ -111,15 +111,15 @@ GradientHooks::Watch::Watch(GradientHooks& hooks, int replica, const at::Tensor&
 GradientHooks::Watch::~Watch() {
   OfReplica& of_replica = *hooks_.replicas_[static_cast<std::size_t>(replica_)];
   of_replica.pass = kNoPass;
-  for (OfReplica::Told& told : of_replica.told) told = {};
+  for (OfReplica::Reported& reported : of_replica.reported) reported = {};
   loss_.remove_hook(loss_hook_);
-  if (std::uncaught_exceptions() > exceptions_) hooks_.early_.cancel(replica_);
+  if (std::uncaught_exceptions() > exceptions_) hooks_.listener_.cancel(replica_);
 }
 
-at::Tensor GradientHooks::Watch::told(std::size_t index, const at::Tensor& gradient) const {
-  const OfReplica::Told& told = hooks_.replicas_[static_cast<std::size_t>(replica_)]->told[index];
-  if (!told.laid_out.defined()) return {};
-  if (gradient.unsafeGetTensorImpl() == told.gradient) return told.laid_out;
+at::Tensor GradientHooks::Watch::reported(std::size_t index, const at::Tensor& gradient) const {
+  const OfReplica::Reported& reported = hooks_.replicas_[static_cast<std::size_t>(replica_)]->reported[index];
+  if (!reported.dense_contiguous.defined()) return {};
+  if (gradient.unsafeGetTensorImpl() == reported.gradient) return reported.dense_contiguous;
   throw Error(ErrorCode::kInternal,
               "Backward returned another gradient than it had told of: set bytes_per_pack to 0, "
               "so that gradients travel when backward is done, and report this.");

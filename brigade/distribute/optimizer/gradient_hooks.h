@@ -29,8 +29,8 @@ struct HookedParameter {
 /// runs.
 class GradientHooks {
  public:
-  /// `parameters` by replica. `early` outlives this.
-  GradientHooks(GradientReadyListener& early, std::vector<std::vector<HookedParameter>> parameters);
+  /// `parameters` by replica. `listener` outlives this.
+  GradientHooks(GradientReadyListener& listener, std::vector<std::vector<HookedParameter>> parameters);
   ~GradientHooks();
   GradientHooks(const GradientHooks&) = delete;
   GradientHooks& operator=(const GradientHooks&) = delete;
@@ -48,7 +48,7 @@ class GradientHooks {
     /// What was told of parameter `index` (of the replica's, in their order), if that is the whole
     /// of `gradient`, the one that backward returned; otherwise undefined. Throws kInternal if
     /// another was told.
-    at::Tensor told(std::size_t index, const at::Tensor& gradient) const;
+    at::Tensor reported(std::size_t index, const at::Tensor& gradient) const;
 
    private:
     GradientHooks& hooks_;
@@ -68,7 +68,7 @@ class GradientHooks {
   };
   void add_hook(int replica, std::size_t index, const HookedParameter& parameter);
 
-  GradientReadyListener& early_;
+  GradientReadyListener& listener_;
   std::vector<std::unique_ptr<OfReplica>> replicas_;
   std::vector<Registered> registered_;
 };

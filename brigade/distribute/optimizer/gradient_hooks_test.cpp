@@ -47,10 +47,10 @@ class GradientHooksTest : public ::testing::Test {
     const GradientHooks::Watch watch(*hooks, 0, loss);
     auto gradients = backward(loss);
     for (std::size_t i = 0; i < gradients.size(); ++i) {
-      const at::Tensor told = watch.told(i, gradients[i]);
-      EXPECT_EQ(told.defined(), gradients[i].defined());
-      if (!told.defined()) continue;
-      EXPECT_TRUE(told.equal(gradients[i]));
+      const at::Tensor reported = watch.reported(i, gradients[i]);
+      EXPECT_EQ(reported.defined(), gradients[i].defined());
+      if (!reported.defined()) continue;
+      EXPECT_TRUE(reported.equal(gradients[i]));
     }
     return gradients;
   }

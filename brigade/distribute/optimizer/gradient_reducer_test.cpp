@@ -11,7 +11,7 @@
 namespace brigade::distribute {
 namespace {
 
-using Packs = std::vector<std::size_t>;
+using Buckets = std::vector<std::size_t>;
 
 /// Whether the reducer has come to `count` packs, before a deadline.
 bool reduces(const GradientReducer& reducer, std::size_t count) {
@@ -24,7 +24,7 @@ bool reduces(const GradientReducer& reducer, std::size_t count) {
 }
 
 TEST(GradientReducer, ReducesPacksInTheirOrderWheneverTheyAreReady) {
-  Packs order;
+  Buckets order;
   GradientReducer reducer([&](std::size_t bucket) { order.push_back(bucket); });
   for (int step = 0; step < 50; ++step) {
     order.clear();
@@ -32,12 +32,12 @@ TEST(GradientReducer, ReducesPacksInTheirOrderWheneverTheyAreReady) {
     for (const std::size_t bucket : {2, 0, 3, 1}) reducer.ready(bucket);
     ASSERT_TRUE(reduces(reducer, 4));
     EXPECT_EQ(reducer.stop(), 4u);
-    EXPECT_EQ(order, (Packs{0, 1, 2, 3}));
+    EXPECT_EQ(order, (Buckets{0, 1, 2, 3}));
   }
 }
 
 TEST(GradientReducer, WhoStopsGetsWhatIsLeft) {
-  Packs order;
+  Buckets order;
   GradientReducer reducer([&](std::size_t bucket) { order.push_back(bucket); });
   reducer.start(4);
   reducer.ready(0);
@@ -46,7 +46,7 @@ TEST(GradientReducer, WhoStopsGetsWhatIsLeft) {
   EXPECT_EQ(reducer.stop(), 1u);
   reducer.ready(1);
   EXPECT_EQ(reducer.stop(), 1u);
-  EXPECT_EQ(order, Packs{0});
+  EXPECT_EQ(order, Buckets{0});
 }
 
 TEST(GradientReducer, StopWaitsForThePackUnderWayAndBeginsNoOther) {
@@ -72,7 +72,7 @@ TEST(GradientReducer, StopWaitsForThePackUnderWayAndBeginsNoOther) {
 
 TEST(GradientReducer, AnErrorEndsTheStepAndReachesWhoStops) {
   bool fails = true;
-  Packs order;
+  Buckets order;
   std::promise<void> has_failed;
   GradientReducer reducer([&](std::size_t bucket) {
     if (fails && bucket == 1) {
@@ -89,7 +89,7 @@ TEST(GradientReducer, AnErrorEndsTheStepAndReachesWhoStops) {
     EXPECT_EQ(error.code(), ErrorCode::kUnavailable);
     EXPECT_TRUE(says(error, "worker 1 is gone"));
   }
-  EXPECT_EQ(order, Packs{0});
+  EXPECT_EQ(order, Buckets{0});
   fails = false;
   reducer.start(2);
   reducer.ready(0);

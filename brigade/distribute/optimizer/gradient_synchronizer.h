@@ -66,7 +66,7 @@ std::unique_ptr<GradientSynchronizer> make_replica_synchronizer(
 
 /// Who does a controller's work while the replicas wait for it.
 enum class ControllerWork {
-  kInShares,     ///< their threads, 1/R of the elements each: where the controller is a CPU
+  kSharded,     ///< their threads, 1/R of the elements each: where the controller is a CPU
   kFirstReplica  ///< replica 0's thread: where it is a GPU, which takes the work from one stream
 };
 

@@ -28,7 +28,7 @@ struct Case {
   int replicas;
   StorageSharing sharing;
   Caching caching = Caching::kWhereNeeded;
-  ControllerWork work = ControllerWork::kInShares;
+  ControllerWork work = ControllerWork::kSharded;
   Reduce reduce = Reduce::kAsItDoes;
 };
 
@@ -239,7 +239,7 @@ std::vector<Case> cases() {
     all.push_back({.replicas = 3, .sharing = sharing, .reduce = Reduce::kByOps});
   for (const int replicas : {1, 2, 3}) {
     for (const Caching caching : {Caching::kWhereNeeded, Caching::kAlways}) {
-      for (const auto work : {ControllerWork::kInShares, ControllerWork::kFirstReplica}) {
+      for (const auto work : {ControllerWork::kSharded, ControllerWork::kFirstReplica}) {
         for (const auto reduce : {Reduce::kAsItDoes, Reduce::kByOps})
           all.push_back({replicas, StorageSharing::kController, caching, work, reduce});
       }

@@ -13,8 +13,8 @@ template <class LossOf>
 std::vector<Objective> objectives(const std::vector<std::int64_t>& sizes, LossScale scale,
                                   Normalize normalize, const LossOf& loss_of) {
   MirroredStrategy strategy(cpus(static_cast<int>(sizes.size())));
-  std::vector<std::int64_t> shares = sizes;
-  const PerReplica<std::int64_t> batch(std::move(shares), ExampleCounts::of(sizes));
+  std::vector<std::int64_t> local_batches = sizes;
+  const PerReplica<std::int64_t> batch(std::move(local_batches), ExampleCounts::of(sizes));
   return strategy
       .run(
           [&](ReplicaContext& context, std::int64_t size) {

@@ -30,15 +30,15 @@ namespace {
 constexpr int kUndeclared = -1;
 
 /// Gradients lie as their parameters do, or other replicas could not add them element by element.
-at::Tensor laid_out(const at::Tensor& gradient) {
+at::Tensor in_parameter_layout(const at::Tensor& gradient) {
   if (!gradient.defined()) return gradient;
   if (gradient.layout() != at::kStrided) return gradient.to_dense().contiguous();
   return gradient.contiguous();
 }
 
-std::vector<at::Tensor> laid_out(const Gradients& gradients) {
+std::vector<at::Tensor> in_parameter_layout(const Gradients& gradients) {
   std::vector<at::Tensor> values;
-  for (const at::Tensor& value : gradients.values()) values.push_back(laid_out(value));
+  for (const at::Tensor& value : gradients.values()) values.push_back(in_parameter_layout(value));
   return values;
 }
 
@@ -141,15 +141,15 @@ struct Optimizer::Shared {
     global_step->mark_updated(replica);
   }
 
-  void gather(int replica, std::span<const at::Tensor> gradients, const Objective& objective) {
-    replicas[static_cast<std::size_t>(replica)]->gathered.add(gradients, objective.global_examples,
+  void add_micro_batch(int replica, std::span<const at::Tensor> gradients, const Objective& objective) {
+    replicas[static_cast<std::size_t>(replica)]->accumulator.add(gradients, objective.global_examples,
                                                               objective.local_examples);
-    if (replica == 0 && progress()) progress()->gather(1);
+    if (replica == 0 && progress()) progress()->add_micro_batches(1);
   }
-  void forget_gathered(int replica) {
-    GradientAccumulator& gathered = replicas[static_cast<std::size_t>(replica)]->gathered;
-    if (replica == 0 && progress()) progress()->gather(-gathered.micro_batches());
-    gathered.clear();
+  void clear_accumulated(int replica) {
+    GradientAccumulator& accumulator = replicas[static_cast<std::size_t>(replica)]->accumulator;
+    if (replica == 0 && progress()) progress()->add_micro_batches(-accumulator.micro_batches());
+    accumulator.clear();
   }
 
   /// What the other processes know of this one; null where it is alone.
@@ -159,8 +159,8 @@ struct Optimizer::Shared {
 
   /// What one replica gathers and counts; its thread's in a run, the caller's outside.
   struct alignas(64) OfReplica {
-    OfReplica(const optim::OptimizerState& state, int replica) : gathered(state, replica) {}
-    GradientAccumulator gathered;
+    OfReplica(const optim::OptimizerState& state, int replica) : accumulator(state, replica) {}
+    GradientAccumulator accumulator;
     std::int64_t updates = 0;
   };
 
@@ -241,10 +241,10 @@ void Optimizer::minimize(const at::Tensor& loss, LossScale scale) const {
   shared_->declare(scale);
   const Objective objective = objective_of(context, loss, scale, Normalize::kLater);
   shared_->join_backward(context.local_id, objective);
-  shared_->gather(context.local_id,
+  shared_->add_micro_batch(context.local_id,
                   backward(context.local_id, objective.loss, objective.weight(), EagerReduction::kNo),
                   objective);
-  if (micro_batches() >= shared_->accumulate) return apply_gathered(context);
+  if (micro_batches() >= shared_->accumulate) return apply_accumulated(context);
   run_scheduled_updates();
 }
 
@@ -280,8 +280,8 @@ std::vector<at::Tensor> Optimizer::backward(int replica, const at::Tensor& loss,
     watch.emplace(*shared_->hooks, replica, loss);
   const auto gradients = shared_->differentiate(replica, loss, weight);
   for (std::size_t k = 0; k < gradients.size(); ++k) {
-    const at::Tensor told = watch ? watch->told(k, gradients[k]) : at::Tensor();
-    values[shared_->active[k]] = told.defined() ? told : laid_out(gradients[k]);
+    const at::Tensor reported = watch ? watch->reported(k, gradients[k]) : at::Tensor();
+    values[shared_->active[k]] = reported.defined() ? reported : in_parameter_layout(gradients[k]);
   }
   schedule_updates_of_pass();
   return values;
@@ -293,7 +293,7 @@ Gradients Optimizer::aggregate(const Gradients& gradients) const {
   check_own(gradients);
   const int replica = shared_->replica_context().local_id;
   check_gradients(state_->variables(), gradients.values(), replica);
-  std::vector<at::Tensor> sums = shared_->synchronizer->aggregate(replica, laid_out(gradients));
+  std::vector<at::Tensor> sums = shared_->synchronizer->aggregate(replica, in_parameter_layout(gradients));
   return {state_->variables(), std::move(sums), GradientState::kAggregated, gradients.step()};
 }
 
@@ -301,7 +301,7 @@ void Optimizer::apply_gradients(const Gradients& gradients) const {
   check_own(gradients);
   if (in_cross_replica_context()) {
     check_gradients(state_->variables(), gradients.values());
-    return apply_outside(gradients.state(), laid_out(gradients));
+    return apply_outside(gradients.state(), in_parameter_layout(gradients));
   }
   const ReplicaContext& context = shared_->replica_context();
   check_gradients(state_->variables(), gradients.values(), context.local_id);
@@ -311,7 +311,7 @@ void Optimizer::apply_gradients(const Gradients& gradients) const {
         base::str_cat("These gradients are of step ", gradients.step(), " and this is step ",
                       context.step(), ": apply gradients in the step that computed them."));
   }
-  apply_in(context.local_id, laid_out(gradients), gradients.state());
+  apply_in(context.local_id, in_parameter_layout(gradients), gradients.state());
 }
 
 void Optimizer::check_own(const Gradients& gradients) const {
@@ -342,46 +342,46 @@ void Optimizer::apply_outside(GradientState state, std::span<const at::Tensor> v
 }
 
 void Optimizer::flush() const {
-  if (in_cross_replica_context()) return apply_all_gathered();
+  if (in_cross_replica_context()) return apply_all_accumulated();
   const ReplicaContext& context = shared_->replica_context();
-  if (micro_batches() > 0) apply_gathered(context);
+  if (micro_batches() > 0) apply_accumulated(context);
 }
 
 // The parts of all replicas must be divided by the examples of all of them, which a batch that was
 // not distributed leaves to be counted.
-void Optimizer::apply_gathered(const ReplicaContext& context) const {
-  GradientAccumulator& gathered = shared_->replicas[asking_replica()]->gathered;
-  std::int64_t examples = gathered.global_examples();
-  if (shared_->is_mean() && gathered.local_examples())
-    examples += summed_over_replicas(context, *gathered.local_examples());
+void Optimizer::apply_accumulated(const ReplicaContext& context) const {
+  GradientAccumulator& accumulator = shared_->replicas[asking_replica()]->accumulator;
+  std::int64_t examples = accumulator.global_examples();
+  if (shared_->is_mean() && accumulator.local_examples())
+    examples += summed_over_replicas(context, *accumulator.local_examples());
   const bool divides = shared_->is_mean() && examples > 0;
-  const auto values = gathered.divided(divides ? static_cast<double>(examples) : 1.0);
+  const auto values = accumulator.divided(divides ? static_cast<double>(examples) : 1.0);
   apply_in(context.local_id, rounded(*state_, values), GradientState::kLocal);
-  shared_->forget_gathered(context.local_id);
+  shared_->clear_accumulated(context.local_id);
 }
 
-void Optimizer::apply_all_gathered() const {
+void Optimizer::apply_all_accumulated() const {
   const auto& replicas = shared_->replicas;
-  std::int64_t examples = replicas.front()->gathered.global_examples();
+  std::int64_t examples = replicas.front()->accumulator.global_examples();
   std::int64_t unknown = 0;  // examples that this process alone knows of
   for (const auto& replica : replicas) {
-    check_state(replica->gathered.micro_batches() == micro_batches(),
+    check_state(replica->accumulator.micro_batches() == micro_batches(),
                 base::str_cat("flush: replica 0 has gathered ", micro_batches(),
-                              " micro-batches and another ", replica->gathered.micro_batches(),
+                              " micro-batches and another ", replica->accumulator.micro_batches(),
                               ": a step failed in between. Forget them all with discard()."));
-    unknown += replica->gathered.local_examples().value_or(0);
+    unknown += replica->accumulator.local_examples().value_or(0);
   }
   if (micro_batches() == 0) return;
   const at::NoGradGuard no_grad;
   comm::ProcessCommunicator* workers = shared_->synchronizer->workers();
-  const bool is_counted = replicas.front()->gathered.local_examples().has_value();
+  const bool is_counted = replicas.front()->accumulator.local_examples().has_value();
   if (is_counted && workers)
     unknown = comm::all_reduce_number(*workers, unknown, comm::ReduceOp::kSum);
   if (is_counted) examples += unknown;
   const bool divides = shared_->is_mean() && examples > 0;
   std::vector<std::vector<at::Tensor>> parts(state_->variables().size());
   for (const auto& replica : replicas) {
-    const auto values = replica->gathered.divided(divides ? static_cast<double>(examples) : 1.0);
+    const auto values = replica->accumulator.divided(divides ? static_cast<double>(examples) : 1.0);
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (!values[i].defined()) continue;
       parts[i].push_back(values[i].to(state_->variables()[i].storage()->master(0).device()));
@@ -400,11 +400,11 @@ void Optimizer::discard() const {
   check_state(in_cross_replica_context(),
               "Forget gathered gradients outside of Strategy::run: they are the replicas' own.");
   for (std::size_t replica = 0; replica < shared_->replicas.size(); ++replica)
-    shared_->forget_gathered(static_cast<int>(replica));
+    shared_->clear_accumulated(static_cast<int>(replica));
 }
 
 int Optimizer::micro_batches() const {
-  return shared_->replicas[asking_replica()]->gathered.micro_batches();
+  return shared_->replicas[asking_replica()]->accumulator.micro_batches();
 }
 
 std::int64_t Optimizer::updates() const {

@@ -122,8 +122,8 @@ class Optimizer {
   void check_own(const Gradients& gradients) const;
   void apply_in(int replica, std::span<const at::Tensor> values, GradientState state) const;
   void apply_outside(GradientState state, std::span<const at::Tensor> values) const;
-  void apply_gathered(const ReplicaContext& context) const;
-  void apply_all_gathered() const;
+  void apply_accumulated(const ReplicaContext& context) const;
+  void apply_all_accumulated() const;
   std::shared_ptr<optim::OptimizerState> state_;
   std::shared_ptr<Shared> shared_;
 };

@@ -22,13 +22,13 @@ namespace {
 PerReplica<at::Tensor> rows_cut(const std::vector<std::int64_t>& sizes) {
   const ExampleCounts counts = ExampleCounts::of(sizes);
   const at::Tensor all = at::arange(counts.global * 3, at::kDouble).view({counts.global, 3}).sin();
-  std::vector<at::Tensor> shares;
+  std::vector<at::Tensor> local_batches;
   std::int64_t begin = 0;
   for (const std::int64_t size : sizes) {
-    shares.push_back(all.narrow(0, begin, size));
+    local_batches.push_back(all.narrow(0, begin, size));
     begin += size;
   }
-  return PerReplica<at::Tensor>(std::move(shares), counts);
+  return PerReplica<at::Tensor>(std::move(local_batches), counts);
 }
 
 at::Tensor losses_of(const at::Tensor& outputs) {
@@ -124,9 +124,9 @@ TEST(Optimizer, WithoutADistributedBatchLossesAnExampleAreCounted) {
   Job two(2);
   one.strategy.run(
       [&](ReplicaContext&) { one.optimizer.minimize(losses_of(one.model(rows_cut({5})[0]))); });
-  const auto shares = rows_cut({3, 2});
+  const auto local_batches = rows_cut({3, 2});
   two.strategy.run([&](ReplicaContext& context) {
-    two.optimizer.minimize(losses_of(two.model(shares[context.replica_id()])));
+    two.optimizer.minimize(losses_of(two.model(local_batches[context.replica_id()])));
   });
   EXPECT_TRUE(two.value(0).allclose(one.value(0), 1e-12));
 }
@@ -422,12 +422,12 @@ void expect_as_one_batch(const std::vector<std::vector<std::int64_t>>& cuts, con
     one.run(rows_cut({all}), [&](ReplicaContext&, const at::Tensor& x) { step(one, x, all); });
     std::int64_t begin = 0;
     for (const auto& cut : cuts) {
-      std::vector<at::Tensor> shares;
+      std::vector<at::Tensor> local_batches;
       for (const std::int64_t size : cut) {
-        shares.push_back(rows.narrow(0, begin, size));
+        local_batches.push_back(rows.narrow(0, begin, size));
         begin += size;
       }
-      many.run(PerReplica<at::Tensor>(std::move(shares), ExampleCounts::of(cut)),
+      many.run(PerReplica<at::Tensor>(std::move(local_batches), ExampleCounts::of(cut)),
                [&](ReplicaContext&, const at::Tensor& x) { step(many, x, all); });
     }
   }
@@ -468,8 +468,8 @@ TEST(Accumulation, CountsLossesAnExampleWhereNoBatchTellsTheirNumber) {
   Job two(2, {.accumulate = 2});
   const at::Tensor rows = rows_cut({7})[0];
   one.strategy.run([&](ReplicaContext&) { one.optimizer.minimize(losses_of(one.model(rows))); });
-  const std::vector<std::vector<std::pair<int, int>>> shares = {{{0, 3}, {3, 1}}, {{4, 1}, {5, 2}}};
-  for (const auto& micro_batch : shares) {
+  const std::vector<std::vector<std::pair<int, int>>> local_batches = {{{0, 3}, {3, 1}}, {{4, 1}, {5, 2}}};
+  for (const auto& micro_batch : local_batches) {
     two.strategy.run([&](ReplicaContext& context) {
       const auto [begin, size] = micro_batch[static_cast<std::size_t>(context.replica_id())];
       two.optimizer.minimize(losses_of(two.model(rows.narrow(0, begin, size))));
@@ -508,9 +508,9 @@ TEST(Accumulation, AFlushAppliesWhatIsLeftAsOneSmallerBatch) {
     Job two(2, {.accumulate = 4});
     const at::Tensor rows = rows_cut({5})[0];
     const auto feed = [&](std::int64_t begin, std::vector<std::int64_t> sizes) {
-      std::vector<at::Tensor> shares = {rows.narrow(0, begin, sizes[0]),
+      std::vector<at::Tensor> local_batches = {rows.narrow(0, begin, sizes[0]),
                                         rows.narrow(0, begin + sizes[0], sizes[1])};
-      two.run(PerReplica<at::Tensor>(std::move(shares), ExampleCounts::of(sizes)),
+      two.run(PerReplica<at::Tensor>(std::move(local_batches), ExampleCounts::of(sizes)),
               [&](ReplicaContext&, const at::Tensor& x) {
                 two.optimizer.minimize(losses_of(two.model(x)).mean());
               });
@@ -760,11 +760,11 @@ TEST(Optimizer, UpdatesOfLayersRunWhereGradientsAreAppliedElsewhereOrGathered) {
     (void)job.optimizer.compute_gradients(losses_of(job.model(x)));
   });
   EXPECT_EQ(count, 2);
-  Job gathering(2, {.accumulate = 2});
+  Job accumulating(2, {.accumulate = 2});
   for (int step = 0; step < 2; ++step) {
-    gathering.run(rows_cut({2, 2}), [&](ReplicaContext&, const at::Tensor& x) {
+    accumulating.run(rows_cut({2, 2}), [&](ReplicaContext&, const at::Tensor& x) {
       count_with_update(count);
-      gathering.optimizer.minimize(losses_of(gathering.model(x)));
+      accumulating.optimizer.minimize(losses_of(accumulating.model(x)));
     });
   }
   EXPECT_EQ(count, 6);

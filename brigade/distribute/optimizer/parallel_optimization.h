@@ -56,7 +56,7 @@ class ParallelOptimization {
   /// at the end of the data. Where the data ends in the middle of a step, the towers that are left
   /// without a batch count for nothing; no example is lost. Throws what a tower threw.
   std::optional<at::Tensor> update() {
-    std::vector<std::vector<B>> batches = draw();
+    std::vector<std::vector<B>> batches = next_batches();
     if (batches.empty()) return std::nullopt;
     std::vector<std::int64_t> counts;
     for (const auto& of_tower : batches) counts.push_back(input::examples_in(of_tower.front()));
@@ -99,7 +99,7 @@ class ParallelOptimization {
             throw Error(ErrorCode::kOutOfRange, "The input function gave no batch at all.");
           }
           pending_.push_back(*batch);
-          return input::to_device(first_share(*batch), strategy_->devices().front().torch_device);
+          return input::to_device(first_slice(*batch), strategy_->devices().front().torch_device);
         }));
     calls_ = pending_.size();
     check_argument(calls_ > 0,
@@ -110,7 +110,7 @@ class ParallelOptimization {
 
   std::size_t towers() const { return static_cast<std::size_t>(strategy_->num_replicas_in_sync()); }
 
-  B first_share(const B& batch) const {
+  B first_slice(const B& batch) const {
     if (input_ == TowerInput::kBatchEach) return batch;
     return input::split(batch, static_cast<std::int64_t>(towers())).front();
   }
@@ -123,15 +123,15 @@ class ParallelOptimization {
   }
 
   /// [tower][call], or nothing at the end of the data.
-  std::vector<std::vector<B>> draw() {
+  std::vector<std::vector<B>> next_batches() {
     std::vector<std::vector<B>> batches(towers());
     if (input_ == TowerInput::kSlices) {
       for (std::size_t call = 0; call < calls_; ++call) {
         const std::optional<B> batch = next();
         if (!batch) return {};
-        auto shares = input::split(*batch, static_cast<std::int64_t>(towers()));
+        auto slices = input::split(*batch, static_cast<std::int64_t>(towers()));
         for (std::size_t tower = 0; tower < towers(); ++tower)
-          batches[tower].push_back(std::move(shares[tower]));
+          batches[tower].push_back(std::move(slices[tower]));
       }
       return batches;
     }

@@ -34,9 +34,9 @@ class ShardedSynchronizer final : public GradientSynchronizer {
       known = known_anywhere();
       const comm::PhaseScope update(group_->clock(replica), comm::StepPhase::kUpdate);
       for (const optim::UpdateRun& run : state_->runs(known)) {
-        const ElementRange share = element_shard({run.begin, run.end}, replica, group_->world_size());
-        for (std::int64_t at = share.begin; at < share.end; at += kBlock) {
-          apply_block(replica, run, {at, std::min(at + kBlock, share.end)}, state);
+        const ElementRange shard = element_shard({run.begin, run.end}, replica, group_->world_size());
+        for (std::int64_t at = shard.begin; at < shard.end; at += kBlock) {
+          apply_block(replica, run, {at, std::min(at + kBlock, shard.end)}, state);
         }
       }
     });

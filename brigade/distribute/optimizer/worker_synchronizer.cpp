@@ -42,24 +42,24 @@ class WorkerSynchronizer final : public GradientSynchronizer, public GradientRea
         reducer_(buffers_.num_buckets() > 1 || !tuner_.is_settled()
                      ? std::make_unique<GradientReducer>([this](std::size_t bucket) { reduce(bucket); })
                      : nullptr),
-        alone_(comm::make_local_communicators(group_)),
+        local_communicators_(comm::make_local_communicators(group_)),
         inner_(group_->world_size() > 1 ? make_sharded_synchronizer(group_, state)
-                                        : make_replica_synchronizer({alone_.front().get()}, state)) {
+                                        : make_replica_synchronizer({local_communicators_.front().get()}, state)) {
     prepare();
   }
 
   void apply(int replica, std::span<const at::Tensor> gradients, GradientState state) override {
     if (state == GradientState::kAggregated) return inner_->apply(replica, gradients, state);
-    inner_->apply(replica, meet(replica, gradients), GradientState::kAggregated);
+    inner_->apply(replica, reduce_gradients(replica, gradients), GradientState::kAggregated);
   }
 
   std::vector<at::Tensor> aggregate(int replica, std::span<const at::Tensor> gradients) override {
     const at::NoGradGuard no_grad;
-    std::vector<at::Tensor> sums = meet(replica, gradients);
+    std::vector<at::Tensor> sums = reduce_gradients(replica, gradients);
     for (at::Tensor& sum : sums) {
       if (sum.defined()) sum = sum.clone();  // the buffers are the next step's
     }
-    if (group_->world_size() > 1) group_->meet(replica);  // all have read
+    if (group_->world_size() > 1) group_->barrier(replica);  // all have read
     return sums;
   }
 
@@ -97,13 +97,13 @@ class WorkerSynchronizer final : public GradientSynchronizer, public GradientRea
   }
 
  private:
-  std::vector<at::Tensor> meet(int replica, std::span<const at::Tensor> gradients) {
+  std::vector<at::Tensor> reduce_gradients(int replica, std::span<const at::Tensor> gradients) {
     const at::NoGradGuard no_grad;
     const comm::PhaseScope communication(current_step_clock(), comm::StepPhase::kCommunication);
     try {
       add_up(replica, gradients);
       if (replica == 0) reduce_rest();
-      if (group_->world_size() > 1) group_->meet(replica);
+      if (group_->world_size() > 1) group_->barrier(replica);
     } catch (...) {
       give_up();
       throw;
@@ -153,7 +153,7 @@ class WorkerSynchronizer final : public GradientSynchronizer, public GradientRea
       tuner_.settle(static_cast<std::size_t>(choice.item<std::int64_t>()));
       if (workers_->is_chief()) base::log_info(tuner_.report());
     }
-    buffers_.cut(tuner_.bytes_per_pack());
+    buffers_.partition(tuner_.bytes_per_pack());
   }
 
   void prepare() {
@@ -195,7 +195,7 @@ class WorkerSynchronizer final : public GradientSynchronizer, public GradientRea
   // Its thread uses what is above, and ends before that.
   const std::unique_ptr<GradientReducer> reducer_;
   const std::vector<std::unique_ptr<comm::Communicator>>
-      alone_;  // what `inner_` may ask: nothing to send
+      local_communicators_;  // what `inner_` may ask: nothing to send
   const std::unique_ptr<GradientSynchronizer> inner_;
 };
 

@@ -9,8 +9,9 @@
 
 namespace brigade::metrics {
 
-/// For tests: the data with which TensorFlow 2.21's (Keras 3's) metrics were measured: 60 numbers
-/// in [0, 1) from a linear congruential generator, as float32, and labels made of two such series.
+/// For tests: the data for which the expected values were computed with TensorFlow 2.21 (Keras 3):
+/// 60 numbers in [0, 1) from a linear congruential generator, as float32, and labels made of two
+/// such series.
 inline at::Tensor measured_numbers(std::int64_t seed) {
   constexpr std::int64_t kCount = 60;
   constexpr std::int64_t kModulus = std::int64_t{1} << 31;
@@ -29,7 +30,7 @@ struct MeasuredBinary {
   at::Tensor weights = measured_numbers(11);
 };
 
-/// Of 4 classes.
+/// Data of 4 classes.
 struct MeasuredClasses {
   at::Tensor predictions = measured_numbers(1).to(at::kFloat).view({15, 4});
   at::Tensor others = measured_numbers(7).to(at::kFloat).view({15, 4});
@@ -38,10 +39,10 @@ struct MeasuredClasses {
   at::Tensor weights = measured_numbers(11).narrow(0, 0, 15);
 };
 
-/// What float32, in which Keras adds up, leaves of a measured value.
+/// The tolerance for a measured value: Keras adds up in float32.
 inline constexpr double kMeasured = 2e-6;
 
-/// For tests: what `metric` says of one batch.
+/// For tests: the result of `metric` for one batch.
 template <class Metric, class... Weights>
 double result_of(const Metric& metric, const at::Tensor& labels, const at::Tensor& predictions,
                  const Weights&... weights) {

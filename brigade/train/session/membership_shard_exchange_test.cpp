@@ -26,7 +26,7 @@ struct Pair {
   std::shared_ptr<checkpoint::ShardExchange> chief, other;
 };
 
-checkpoint::ShardExchange::Wanted equals(const std::string& wanted) {
+checkpoint::ShardExchange::Predicate equals(const std::string& wanted) {
   return [wanted](const std::string& text) { return text == wanted; };
 }
 

@@ -237,24 +237,24 @@ class FakeDevice::Hooks final : public at::PrivateUse1HooksInterface {
 inline void FakeDevice::copy(const at::Tensor& from, const at::Tensor& to, bool non_blocking) {
   TORCH_CHECK(from.is_contiguous() && to.is_contiguous() && from.dtype() == to.dtype(),
               "The made-up card copies whole tensors only.");
-  const bool comes_from_host = from.device().is_cpu();
-  const bool can_queue = !comes_from_host || (non_blocking && from.is_pinned());
+  const bool is_from_host = from.device().is_cpu();
+  const bool can_queue = !is_from_host || (non_blocking && from.is_pinned());
   const std::lock_guard lock(mutex_);
   void* target = to.mutable_data_ptr();
   const void* source = from.const_data_ptr();
   const std::size_t bytes = from.nbytes();
   // As libtorch's pinned memory, which is not used again before the card has read it. Memory of the
   // card itself may be another tensor's by then, if nobody kept it.
-  const at::Tensor kept = comes_from_host ? from : at::Tensor();
+  const at::Tensor kept = is_from_host ? from : at::Tensor();
   const auto act = [target, source, bytes, kept] { std::memcpy(target, source, bytes); };
   if (to.device().is_cpu() || !can_queue) {
     run_to(end_of(current()));
     act();
-    if (comes_from_host) ++waited_copies_;
+    if (is_from_host) ++waited_copies_;
     return;
   }
   queue(act);
-  if (comes_from_host) ++queued_copies_;
+  if (is_from_host) ++queued_copies_;
 }
 
 inline FakeDevice::FakeDevice()
