@@ -39,7 +39,7 @@ std::string describe(const CallStamp& stamp) {
   std::string text = base::str_cat(stamp.is_inside != 0 ? "in step " : "before step ", stamp.step,
                                    " (", stamp.updates, " updates made");
   if (stamp.micro_batches > 0)
-    text += base::str_cat(", ", stamp.micro_batches, " micro-batches gathered");
+    text += base::str_cat(", ", stamp.micro_batches, " micro-batches accumulated");
   if (stamp.failed_run != CallStamp::kNone) text += ", an earlier step failed";
   return text + ")" + text_of(stamp.purpose);
 }

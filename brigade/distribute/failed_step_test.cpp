@@ -326,7 +326,7 @@ TEST(FailedStep, MicroBatchesThatOneWorkerAloneGatheredAreAnError) {
             batch);
       },
       2);
-  expect_both_name(texts, "2 micro-batches gathered", "3 micro-batches gathered");
+  expect_both_name(texts, "2 micro-batches accumulated", "3 micro-batches accumulated");
 }
 
 // No worker waits for one that has no batch.
