@@ -12,7 +12,7 @@
 namespace brigade::metrics {
 namespace {
 
-TEST(SparseCategoricalAccuracy, IsTheShareOfHighestScoresAtTheLabel) {
+TEST(SparseCategoricalAccuracy, IsTheFractionOfHighestScoresAtTheLabel) {
   const SparseCategoricalAccuracy accuracy;
   accuracy.update_state(at::tensor({0, 1, 1}),
                         at::tensor({9.0, 1.0, 2.0, 3.0, 5.0, 4.0}).view({3, 2}));
@@ -33,7 +33,7 @@ TEST(SparseCategoricalAccuracy, RefusesOtherShapes) {
   EXPECT_EQ(code(at::empty({2}, at::kLong), at::empty({2})), ErrorCode::kInvalidArgument);
 }
 
-TEST(CategoricalAccuracies, AreKeras) {
+TEST(CategoricalAccuracies, MatchKeras) {
   const MeasuredClasses data;
   const at::Tensor& scores = data.predictions;
   EXPECT_NEAR(result_of(CategoricalAccuracy(), data.one_hot, scores), 0.2666666805744171,
@@ -46,7 +46,7 @@ TEST(CategoricalAccuracies, AreKeras) {
               0.24916934967041016, kMeasured);
 }
 
-TEST(BinaryAccuracy, IsKeras) {
+TEST(BinaryAccuracy, MatchesKeras) {
   const MeasuredBinary data;
   EXPECT_NEAR(result_of(BinaryAccuracy(), data.labels, data.predictions), 0.7666666507720947,
               kMeasured);
@@ -60,7 +60,7 @@ TEST(BinaryAccuracy, IsKeras) {
       << "a weight counts for every value of its example";
 }
 
-TEST(Accuracy, TakesTheKindThatTheShapesSay) {
+TEST(Accuracy, ChoosesTheKindByTheShapes) {
   const MeasuredBinary binary;
   const MeasuredClasses classes;
   EXPECT_NEAR(result_of(Accuracy(), binary.labels, binary.predictions), 0.7666666507720947,
@@ -72,7 +72,7 @@ TEST(Accuracy, TakesTheKindThatTheShapesSay) {
   }
 }
 
-TEST(TopKCategoricalAccuracy, IsKeras) {
+TEST(TopKCategoricalAccuracy, MatchesKeras) {
   const MeasuredClasses data;
   const std::vector<std::pair<std::int64_t, double>> measured = {
       {1, 0.2666666805744171}, {2, 0.5333333611488342}, {3, 0.8666666746139526}, {5, 1.0}};
@@ -87,7 +87,7 @@ TEST(TopKCategoricalAccuracy, IsKeras) {
       0.4581619203090668, kMeasured);
 }
 
-TEST(TopKCategoricalAccuracy, LetsTiesInAndKnowsNothingOfScoresThatAreNotFinite) {
+TEST(TopKCategoricalAccuracy, CountsTiesInAndNonFiniteScoresAsWrong) {
   const at::Tensor ties = at::tensor({1.0, 1.0, 0.0, 2.0}).view({1, 4});
   const auto of = [](std::int64_t label, const at::Tensor& scores) {
     return result_of(SparseTopKCategoricalAccuracy(2), at::tensor({label}), scores);

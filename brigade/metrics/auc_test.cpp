@@ -15,7 +15,7 @@ using distribute::MirroredStrategy;
 using distribute::PerReplica;
 using distribute::ReplicaContext;
 
-TEST(Auc, IsKerasForEveryCurveAndSummation) {
+TEST(Auc, MatchesKerasForEveryCurveAndSummation) {
   struct Case {
     AucCurve curve;
     AucSummation summation;
@@ -39,7 +39,7 @@ TEST(Auc, IsKerasForEveryCurveAndSummation) {
   }
 }
 
-TEST(Auc, IsKerasForOtherThresholdsAndLogits) {
+TEST(Auc, MatchesKerasForOtherThresholdsAndLogits) {
   const MeasuredBinary data;
   const auto of = [&](const AucOptions& options) {
     return result_of(Auc(options), data.labels, data.predictions);
@@ -54,31 +54,31 @@ TEST(Auc, IsKerasForOtherThresholdsAndLogits) {
       0.7751115560531616, kMeasured);
 }
 
-TEST(Auc, PutsPredictionsAtTheEndsAndAtAThresholdWhereKerasDoes) {
+TEST(Auc, TreatsPredictionsAtThresholdsAsKeras) {
   const at::Tensor labels = at::tensor({0, 1, 0, 1});
   EXPECT_EQ(result_of(Auc({.num_thresholds = 3}), labels, at::tensor({0.0, 0.5, 0.5, 1.0})), 0.75);
   EXPECT_EQ(result_of(Auc({.num_thresholds = 3}), labels, at::tensor({-7.0, 0.5, 0.5, 7.0})), 0.75);
   EXPECT_EQ(result_of(Auc(), at::tensor({1, 1}), at::tensor({0.2, 0.3})), 0) << "no negatives";
 }
 
-TEST(Auc, IsTheSameOverReplicasHoweverUneven) {
+TEST(Auc, IsTheSameOverUnevenReplicas) {
   const MeasuredBinary data;
   MirroredStrategy strategy(cpus(3));
   const auto scope = strategy.scope();
   const Auc whole;
   const Auc split;
-  const auto piece = [](const at::Tensor& t) {
+  const auto split_up = [](const at::Tensor& t) {
     return PerReplica<at::Tensor>({t.narrow(0, 0, 41), t.narrow(0, 41, 19), t.narrow(0, 0, 0)});
   };
   whole.update_state(data.labels, data.predictions);
   strategy.run([&](ReplicaContext&, const at::Tensor& labels,
                    const at::Tensor& predictions) { split.update_state(labels, predictions); },
-               piece(data.labels), piece(data.predictions));
+               split_up(data.labels), split_up(data.predictions));
   EXPECT_EQ(split.result(), whole.result());
   EXPECT_EQ(split.name(), "auc_1");
 }
 
-TEST(Auc, RefusesImpossibleThresholds) {
+TEST(Auc, RefusesInvalidThresholds) {
   const auto code = [](const AucOptions& options) {
     return distribute::error_from([&] { Auc auc(options); }).code();
   };

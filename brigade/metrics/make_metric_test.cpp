@@ -8,7 +8,7 @@
 namespace brigade::metrics {
 namespace {
 
-TEST(MakeMetric, KnowsKerasNames) {
+TEST(MakeMetric, AcceptsKerasNames) {
   const MeasuredBinary data;
   const auto of = [&](const char* name) {
     return result_of(*make_metric(name), data.labels, data.predictions);
@@ -22,12 +22,12 @@ TEST(MakeMetric, KnowsKerasNames) {
   EXPECT_NE(of("mse"), of("mae"));
 }
 
-TEST(MakeMetric, MakesAllThatItNames) {
+TEST(MakeMetric, CreatesEveryListedMetric) {
   for (const std::string& name : metric_names()) EXPECT_EQ(make_metric(name)->name(), name);
-  EXPECT_EQ(make_metric("mse")->name(), "mse") << "called as it was asked for";
+  EXPECT_EQ(make_metric("mse")->name(), "mse") << "its name is the requested one";
 }
 
-TEST(MakeMetric, NamesTheNearestOfAnUnknownName) {
+TEST(MakeMetric, SuggestsTheNearestNameForAnUnknownOne) {
   const Error error = distribute::error_from([] { make_metric("acuracy"); });
   EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
   EXPECT_TRUE(distribute::says(error, "did you mean 'accuracy'? Metrics: accuracy, auc, "))

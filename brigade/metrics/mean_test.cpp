@@ -9,7 +9,7 @@
 namespace brigade::metrics {
 namespace {
 
-TEST(Mean, IsTheMeanOfAllElementsSeen) {
+TEST(Mean, IsTheMeanOfAllElements) {
   const Mean mean;
   EXPECT_EQ(mean.result(), 0) << "of nothing, as in Keras";
   mean.update_state(at::tensor({1.0F, 2.0F}));
@@ -37,21 +37,21 @@ TEST(Mean, IsExactForManySmallValues) {
   EXPECT_EQ(mean.result(), 1);
 }
 
-TEST(Mean, NothingIsSeenInAnEmptyBatch) {
+TEST(Mean, IgnoresAnEmptyBatch) {
   const Mean mean;
   mean.update_state(at::empty({0}));
   EXPECT_EQ(mean.count(), 0);
   EXPECT_EQ(mean.result(), 0);
 }
 
-TEST(Mean, WeightsOfExamplesWithSeveralValuesAreKeras) {
+TEST(Mean, WeightsOfExamplesWithSeveralValuesMatchKeras) {
   const MeasuredClasses data;
   const Mean mean;
   mean.update_state(data.predictions, data.weights);
   EXPECT_NEAR(mean.result(), 0.5316256284713745, kMeasured);
 }
 
-TEST(Sum, IsKeras) {
+TEST(Sum, MatchesKeras) {
   const MeasuredClasses data;
   const Sum sum;
   sum.update_state(data.predictions);

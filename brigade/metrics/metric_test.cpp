@@ -19,14 +19,14 @@ using distribute::MirroredStrategy;
 using distribute::PerReplica;
 using distribute::ReplicaContext;
 
-TEST(Metric, AddsUpOverReplicasHoweverUneven) {
+TEST(Metric, AddsUpOverUnevenReplicas) {
   MirroredStrategy strategy(cpus(3));
   const auto scope = strategy.scope();
   const Mean mean;
   const PerReplica<at::Tensor> values(
       {at::tensor({1.0, 2.0, 3.0}), at::tensor({10.0}), at::empty({0}, at::kDouble)});
-  for (int round = 0; round < 2; ++round) {
-    strategy.run([&](ReplicaContext&, const at::Tensor& share) { mean.update_state(share); },
+  for (int i = 0; i < 2; ++i) {
+    strategy.run([&](ReplicaContext&, const at::Tensor& batch) { mean.update_state(batch); },
                  values);
   }
   EXPECT_EQ(mean.result(), 4);
@@ -36,7 +36,7 @@ TEST(Metric, AddsUpOverReplicasHoweverUneven) {
   EXPECT_EQ(mean.result(), 0);
 }
 
-TEST(Metric, MadeOutsideOfAScopeItIsRefusedInOtherReplicas) {
+TEST(Metric, CreatedOutsideOfAScopeIsRefusedInOtherReplicas) {
   MirroredStrategy strategy(cpus(2));
   const Mean mean;
   const Error error = distribute::error_from(
@@ -65,7 +65,7 @@ TEST(Metric, BuildsNoGraph) {
   EXPECT_NEAR(auc.result(), 1, 1e-12);
 }
 
-TEST(Metric, GoesOnFromItsStateUnderAnyNumberOfReplicas) {
+TEST(Metric, RestoresItsStateUnderAnyNumberOfReplicas) {
   const MeasuredBinary data;
   const Auc whole;
   whole.update_state(data.labels, data.predictions, data.weights);
@@ -80,7 +80,7 @@ TEST(Metric, GoesOnFromItsStateUnderAnyNumberOfReplicas) {
   EXPECT_EQ(resumed.result(), 0);
 }
 
-TEST(Metric, RefusesTheStateOfAnother) {
+TEST(Metric, RefusesTheStateOfAnotherMetric) {
   const Mean mean;
   mean.update_state(at::tensor({2.0}));
   const io::StateTree other = Auc({.num_thresholds = 3}).save();
@@ -91,7 +91,7 @@ TEST(Metric, RefusesTheStateOfAnother) {
   EXPECT_EQ(mean.result(), 2);
 }
 
-TEST(PredictionMetric, SeesNothingInAnEmptyShare) {
+TEST(PredictionMetric, IgnoresAnEmptyBatch) {
   const Accuracy accuracy;
   accuracy.update_state(at::empty({0}, at::kLong), at::empty({0, 10}));
   accuracy.update_state(at::empty({0, 10}), at::empty({0, 10}), at::empty({0}));
@@ -101,7 +101,7 @@ TEST(PredictionMetric, SeesNothingInAnEmptyShare) {
   EXPECT_EQ(auc.result(), 0);
 }
 
-TEST(PredictionMetric, RefusesWeightsThatFitNothing) {
+TEST(PredictionMetric, RefusesWeightsOfAnotherShape) {
   const MeasuredClasses data;
   const Error error = distribute::error_from([&] {
     Accuracy().update_state(data.labels, data.predictions, at::tensor({1.0, 2.0}));

@@ -17,7 +17,7 @@ auto near(double value) {
   return DoubleNear(value, kMeasured);
 }
 
-TEST(PrecisionAndRecall, AreKeras) {
+TEST(PrecisionAndRecall, MatchKeras) {
   const MeasuredBinary data;
   EXPECT_THAT(result_of(Precision(), data.labels, data.predictions), near(0.71875));
   EXPECT_THAT(result_of(Precision(), data.labels, data.predictions, data.weights),
@@ -27,7 +27,7 @@ TEST(PrecisionAndRecall, AreKeras) {
               near(0.9138409495353699));
 }
 
-TEST(PrecisionAndRecall, HaveAResultForEachThresholdInTheirOrder) {
+TEST(PrecisionAndRecall, HaveAResultForEachThresholdInOrder) {
   const MeasuredBinary data;
   const PrecisionRecallOptions options{.thresholds = {0.7, 0.2, 0.9}};
   const Precision precision(options);
@@ -42,7 +42,7 @@ TEST(PrecisionAndRecall, HaveAResultForEachThresholdInTheirOrder) {
             ErrorCode::kFailedPrecondition);
 }
 
-TEST(PrecisionAndRecall, OfTheTopKAndOfOneClassAreKeras) {
+TEST(PrecisionAndRecall, OfTheTopKAndOfOneClassMatchKeras) {
   const MeasuredClasses data;
   const auto precision = [&](const PrecisionRecallOptions& options) {
     return result_of(Precision(options), data.one_hot, data.predictions);
@@ -59,7 +59,7 @@ TEST(PrecisionAndRecall, OfTheTopKAndOfOneClassAreKeras) {
   EXPECT_THAT(precision({.thresholds = {0.6}, .top_k = 3}), near(0.2916666567325592));
 }
 
-TEST(Precision, IsOfPredictionsAboveTheThresholdAndNotAtIt) {
+TEST(Precision, CountsPredictionsAboveTheThresholdOnly) {
   const Precision precision;
   precision.update_state(at::tensor({1, 0}), at::tensor({0.6F, 0.5F}));
   EXPECT_EQ(precision.result(), 1);
@@ -67,7 +67,7 @@ TEST(Precision, IsOfPredictionsAboveTheThresholdAndNotAtIt) {
   EXPECT_EQ(precision.result(), 0) << "nothing positive, as in Keras";
 }
 
-TEST(PrecisionAndRecall, RefuseImpossibleOptions) {
+TEST(PrecisionAndRecall, RefuseInvalidOptions) {
   const auto code = [](const PrecisionRecallOptions& options) {
     return distribute::error_from([&] { Precision precision(options); }).code();
   };

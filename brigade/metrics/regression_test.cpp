@@ -16,7 +16,7 @@ void expect_measured(double plain, double weighted) {
   EXPECT_NEAR(result_of(Kind(), data.others, data.predictions, data.weights), weighted, kMeasured);
 }
 
-TEST(Regression, IsKeras) {
+TEST(Regression, MatchesKeras) {
   expect_measured<MeanSquaredError>(0.18825632333755493, 0.16185609996318817);
   expect_measured<RootMeanSquaredError>(0.4338851571083069, 0.4023134410381317);
   expect_measured<MeanAbsoluteError>(0.35856708884239197, 0.32983237504959106);
@@ -29,7 +29,7 @@ TEST(CosineSimilarity, OfAVectorOfZerosIsZero) {
               0.4999999701976776, kMeasured);
 }
 
-TEST(MeanSquaredError, CountsExamplesAndNotBatches) {
+TEST(MeanSquaredError, CountsExamplesNotBatches) {
   const MeanSquaredError error;
   error.update_state(at::tensor({0.0, 0.0, 0.0}), at::tensor({1.0, 1.0, 1.0}));
   error.update_state(at::tensor({0.0}), at::tensor({3.0}).view({1, 1}));
@@ -37,7 +37,7 @@ TEST(MeanSquaredError, CountsExamplesAndNotBatches) {
   EXPECT_EQ(error.count(), 4);
 }
 
-TEST(Regression, RefusesShapesThatWouldBeBroadcast) {
+TEST(Regression, RefusesShapesThatNeedBroadcasting) {
   const Error error = distribute::error_from([] {
     MeanAbsoluteError().update_state(at::tensor({0.0, 0.0}),
                                      at::tensor({1.0, 1.0, 1.0, 1.0}).view({2, 2}));
