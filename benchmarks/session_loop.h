@@ -83,7 +83,7 @@ class SavingLoop {
   }
   void run(int steps) {
     loop_.run(steps);
-    saver_->settle();
+    saver_->wait();
   }
 
  private:
@@ -93,7 +93,7 @@ class SavingLoop {
     void before_save(train::SessionContext&) override { begin_ = wall_seconds(); }
     train::AfterSave after_save(train::SessionContext&) override {
       seconds_.push_back(wall_seconds() - begin_);
-      return train::AfterSave::kGoOn;
+      return train::AfterSave::kContinue;
     }
 
    private:

@@ -44,7 +44,7 @@ std::map<std::int64_t, double> evaluate(const std::string& folder,
        .timeout = std::chrono::milliseconds(200),
        .timeout_fn =
            [&] {
-             return is_over ? bg::train::AfterTimeout::kEnd : bg::train::AfterTimeout::kWaitOn;
+             return is_over ? bg::train::AfterTimeout::kEnd : bg::train::AfterTimeout::kKeepWaiting;
            },
        .poll = std::chrono::milliseconds(20),
        .on_evaluated =

@@ -35,7 +35,7 @@ EvaluationHook::EvaluationHook(Options options) : options_(std::move(options)) {
 
 void EvaluationHook::begin(train::SessionContext& context) {
   timer_.emplace(train::Every{.time = options_.every.time}, clock_);
-  context.state().add(part());
+  context.state().add(checkpointable());
   if (options_.directory.empty() || !options_.strategy.is_chief()) return;
   summaries_ =
       std::make_unique<summary::SummaryWriter>(context.files(), options_.directory, clock_);
@@ -89,7 +89,7 @@ void EvaluationHook::write(std::int64_t step, const train::EvaluationResult& res
   summaries_->flush();
 }
 
-train::Checkpointable EvaluationHook::part() {
+train::Checkpointable EvaluationHook::checkpointable() {
   const auto save = [this] {
     io::StateTree all = io::StateTree::list();
     for (const auto& [step, result] : results_) {

@@ -52,7 +52,7 @@ class EvaluationHook final : public train::SessionRunHook {
   bool is_due_by_time(const train::SessionContext& context, std::int64_t step) const;
   bool is_due_by_steps(std::int64_t step) const;
   void write(std::int64_t step, const train::EvaluationResult& result);
-  train::Checkpointable part();
+  train::Checkpointable checkpointable();
 
   Options options_;
   const base::SystemClock clock_;

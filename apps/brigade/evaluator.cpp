@@ -99,7 +99,7 @@ int run_evaluator(const TrainFlags& flags) {
        .timeout_fn =
            [&] {
              return interrupt.received() || training.has_ended() ? train::AfterTimeout::kEnd
-                                                                 : train::AfterTimeout::kWaitOn;
+                                                                 : train::AfterTimeout::kKeepWaiting;
            },
        .poll = kPoll,
        .on_evaluated =

@@ -8,8 +8,8 @@ void check_on_device(const at::Tensor& tensor, c10::Device device) {
   if (tensor.device() == device) return;
   throw Error(
       ErrorCode::kFailedPrecondition,
-      base::str_cat("A batch of the replica on ", device.str(), " lies on ", tensor.device().str(),
-                    ": with DatasetPlacement::kOnReplica a dataset makes its batches on "
+      base::str_cat("A batch of the replica on ", device.str(), " is on ", tensor.device().str(),
+                    ": with DatasetPlacement::kOnReplica a dataset must make its batches on "
                     "the device that InputContext::torch_device names."));
 }
 

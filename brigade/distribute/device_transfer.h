@@ -16,36 +16,37 @@
 
 namespace brigade::distribute {
 
-/// A replica's share where it was asked for, which may still be on its way there.
+/// A per-replica batch on its replica's device. The copy to the device may still be running.
 template <class B>
 struct DeviceBatch {
-  B share;
-  /// Passes when the share is whole; unset where it was made on the taker's own stream.
-  std::optional<comm::StreamFence> whole{};
+  B batch;
+  /// Signaled when the batch is complete; unset if it was made on the caller's own stream.
+  std::optional<comm::StreamFence> ready{};
 
-  /// The share, for use on the calling thread's current stream of `device`. The host does not wait.
-  B received(c10::Device device) && {
-    if (!whole) return std::move(share);
-    whole->wait(device);
-    return input::each_tensor(share, [](const at::Tensor& tensor) {
+  /// The batch, for use on the calling thread's current stream of `device`: that stream waits for
+  /// the copy, the host does not.
+  B use_on(c10::Device device) && {
+    if (!ready) return std::move(batch);
+    ready->wait(device);
+    return input::each_tensor(batch, [](const at::Tensor& tensor) {
       device::use_on_current_stream(tensor);
       return tensor;
     });
   }
 };
 
-/// Throws kFailedPrecondition if a tensor of a batch lies elsewhere than on its replica's device.
+/// Throws kFailedPrecondition if a tensor of a batch is not on its replica's device.
 void check_on_device(const at::Tensor& tensor, c10::Device device);
 
-/// Brings shares of batches to the replicas' devices, and does there what `map_on_replica` asked
-/// for.
+/// Copies per-replica batches to the replicas' devices, and calls the function of `map_on_replica`
+/// on them there.
 ///
 /// Thread-safety: const calls from several threads; the function is called by one at a time.
 template <class B>
 class DeviceTransfer {
  public:
-  /// With `uses_copy_streams` the work is queued on streams of its own, to be done ahead of its
-  /// taker's; else on the caller's.
+  /// With `uses_copy_streams`, copies and functions are queued on separate streams, so that they
+  /// can run before the work queued on the caller's stream; otherwise on the caller's stream.
   DeviceTransfer(std::vector<c10::Device> devices, const InputOptions& options,
               ReplicaMapFunction<B> function, bool uses_copy_streams)
       : devices_(std::move(devices)), options_(options), function_(std::move(function)) {
@@ -56,39 +57,39 @@ class DeviceTransfer {
 
   bool has_function() const { return static_cast<bool>(function_); }
 
-  /// Of the process's replica `local`.
-  DeviceBatch<B> place(B share, std::size_t local, const ReplicaBatchId& id) const {
+  /// Transfers `batch` to the device of replica `local` of this process.
+  DeviceBatch<B> transfer(B batch, std::size_t local, const ReplicaBatchId& id) const {
     const c10::Device device = devices_[local];
     if (streams_.empty() || device.is_cpu())
-      return {.share = worked_on(on_device(std::move(share), device), device, id)};
+      return {.batch = mapped(on_device(std::move(batch), device), device, id)};
     const device::CopyStream& stream = streams_[local];
     const device::CopyStream::Scope on_stream(stream);
-    DeviceBatch<B> placed{.share = worked_on(through(stream, share), device, id),
-                          .whole = comm::StreamFence()};
-    placed.whole->record(device);
-    return placed;
+    DeviceBatch<B> transferred{.batch = mapped(copied(stream, batch), device, id),
+                          .ready = comm::StreamFence()};
+    transferred.ready->record(device);
+    return transferred;
   }
 
  private:
-  B on_device(B share, c10::Device device) const {
+  B on_device(B batch, c10::Device device) const {
     if (options_.placement == DatasetPlacement::kOnReplica) {
-      return input::each_tensor(share, [&](const at::Tensor& tensor) {
+      return input::each_tensor(batch, [&](const at::Tensor& tensor) {
         check_on_device(tensor, device);
         return tensor;
       });
     }
     const bool fetches = options_.fetch == DeviceFetch::kToReplica && !device.is_cpu();
-    return fetches ? input::to_device(share, device) : std::move(share);
+    return fetches ? input::to_device(batch, device) : std::move(batch);
   }
-  static B through(const device::CopyStream& stream, const B& share) {
-    return input::each_tensor(share, [&](const at::Tensor& tensor) { return stream.copy(tensor); });
+  static B copied(const device::CopyStream& stream, const B& batch) {
+    return input::each_tensor(batch, [&](const at::Tensor& tensor) { return stream.copy(tensor); });
   }
-  B worked_on(B share, c10::Device device, const ReplicaBatchId& id) const {
-    if (!function_) return share;
-    const std::int64_t examples = input::examples_in(share);
+  B mapped(B batch, c10::Device device, const ReplicaBatchId& id) const {
+    if (!function_) return batch;
+    const std::int64_t examples = input::examples_in(batch);
     std::optional<B> result;
     in_replica_map_context(id, device, [&](ReplicaMapContext& context) {
-      result.emplace(function_(std::move(share), context));
+      result.emplace(function_(std::move(batch), context));
       check_example_count(examples, input::examples_in(*result));
     });
     return std::move(*result);
@@ -97,7 +98,7 @@ class DeviceTransfer {
   std::vector<c10::Device> devices_;  // [replica], like streams_
   InputOptions options_;
   ReplicaMapFunction<B> function_;
-  std::vector<device::CopyStream> streams_;  // none where shares are made on the caller's
+  std::vector<device::CopyStream> streams_;  // empty if the caller's streams are used
 };
 
 }  // namespace brigade::distribute

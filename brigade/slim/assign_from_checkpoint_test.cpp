@@ -114,7 +114,7 @@ TEST_F(AssignFromCheckpoint, WhatIsMissingIsAnErrorOrKeepsItsValue) {
   EXPECT_TRUE(says(error, "Checkpoint is missing variable [net/new/weights]"));
   EXPECT_EQ(values(), (Values{0, 0, 0, 8})) << "nothing is assigned";
 
-  const train::LogOf log;
+  const train::CapturedLog log;
   options_.ignore_missing_vars = IgnoreMissingVars::kYes;
   const auto report = assign_from_checkpoint("/run", all(), options_);
   EXPECT_EQ(values(), (Values{1, 2, 3, 8}));
@@ -157,7 +157,7 @@ TEST_F(AssignFromCheckpoint, TheFunctionAssignsWhenItIsCalled) {
 
 TEST_F(AssignFromCheckpoint, ThereIsNoFunctionWhereNothingIsFound) {
   save();
-  const train::LogOf log;
+  const train::CapturedLog log;
   options_.ignore_missing_vars = IgnoreMissingVars::kYes;
   const std::vector<Variable> unknown = {make("unknown", {1})};
   EXPECT_FALSE(assign_from_checkpoint_fn("/run", unknown, options_));

@@ -67,7 +67,7 @@ struct Job {
 };
 
 TEST(SlimEvaluation, EvaluatesNumEvalsBatchesOfACheckpoint) {
-  const train::LogOf log;
+  const train::CapturedLog log;
   Job job;
   job.save(3);
   const EvaluationReport all = evaluate_once(job.strategy, "/run/ckpt-3", "/logs", job.options());
@@ -82,7 +82,7 @@ TEST(SlimEvaluation, EvaluatesNumEvalsBatchesOfACheckpoint) {
 }
 
 TEST(SlimEvaluation, TheFinalOpAloneWillDo) {
-  const train::LogOf log;
+  const train::CapturedLog log;
   Job job;
   job.save(3);
   EvaluationOptions options = job.options();
@@ -94,7 +94,7 @@ TEST(SlimEvaluation, TheFinalOpAloneWillDo) {
 }
 
 TEST(SlimEvaluation, RestoresOnlyWhatItIsTold) {
-  const train::LogOf log;
+  const train::CapturedLog log;
   Job job;
   job.save(3);
   EvaluationOptions options = job.options();
@@ -109,14 +109,14 @@ TEST(SlimEvaluation, RestoresOnlyWhatItIsTold) {
 }
 
 TEST(SlimEvaluation, TheLoopEvaluatesWhatComes) {
-  const train::LogOf log;
+  const train::CapturedLog log;
   Job job;
   EvaluationLoopOptions options{.evaluation = job.options(), .timeout = std::chrono::seconds(5)};
   std::int64_t step = 0;
   options.timeout_fn = [&] {
     if (step == 3) return AfterTimeout::kEnd;
     job.save(++step);
-    return AfterTimeout::kWaitOn;
+    return AfterTimeout::kKeepWaiting;
   };
   const auto last = evaluation_loop(job.strategy, "/run", "/logs", options);
   EXPECT_EQ(last->step, 3);
@@ -126,7 +126,7 @@ TEST(SlimEvaluation, TheLoopEvaluatesWhatComes) {
 }
 
 TEST(SlimEvaluation, WaitsForCheckpointsUnderSlimsNames) {
-  const train::LogOf log;
+  const train::CapturedLog log;
   Job job;
   const train::SessionEnvironment environment = job.options().environment;
   EXPECT_EQ(wait_for_new_checkpoint("/run", std::nullopt,

@@ -171,7 +171,7 @@ TEST(LearningSession, AFailedStepGoesBackToTheLastCheckpoint) {
   Process whole(memory());
   train(whole.train_op, whole.options(6));
   Process process(memory());
-  const train::LogOf log;
+  const train::CapturedLog log;
   TrainOptions options = process.options(6);
   int failures = 0;
   options.train_step_fn = [&](const TrainOp& train_op) {

@@ -76,8 +76,8 @@ at::Tensor CloneSet::total_loss(const std::function<void()>& pass) const {
               "The model function of a clone made no loss: call one of slim::losses, or add_loss.");
   at::Tensor total = own.front();
   for (std::size_t i = 1; i < own.size(); ++i) total = total + own[i];
-  const double share = weight(context);
-  if (share != 1.0) total = total * share;
+  const double fraction = weight(context);
+  if (fraction != 1.0) total = total * fraction;
   const bool regularizes = options_.regularization == losses::Regularization::kYes &&
                            (context == nullptr || context->id == 0);
   if (!regularizes) return total;

@@ -127,7 +127,7 @@ Clones<B> create_clones(const DeploymentConfig& config,
                          : set->strategy().distribute_from_function(
                                [&](const distribute::InputContext&) { return dataset; });
   auto queue = make_replica_batch_queue(distributed);
-  const B& first = queue->first_share();
+  const B& first = queue->first_replica_batch();
   run_first_pass(set->strategy(), [&] { set->run_in_scopes([&] { model_fn(first); }); });
   return {.set = std::move(set), .model_fn = std::move(model_fn), .queue = std::move(queue)};
 }

@@ -36,14 +36,14 @@ struct DataPosition {
 template <class B>
 class ReplicaBatchQueue {
  public:
-  using Shares = distribute::PerReplica<B>;
+  using ReplicaBatches = distribute::PerReplica<B>;
 
   /// `next` gives the next batch at each call, nothing at the end; `position` is where it stands.
-  explicit ReplicaBatchQueue(std::function<std::optional<Shares>()> next, DataPosition position = {})
+  explicit ReplicaBatchQueue(std::function<std::optional<ReplicaBatches>()> next, DataPosition position = {})
       : next_(std::move(next)), position_(std::move(position)) {}
 
   /// The batch in front; null at the end of the data.
-  const Shares* front() {
+  const ReplicaBatches* front() {
     if (front_) return &*front_;
     if (position_) before_ = position_.save();
     front_ = next_();
@@ -52,7 +52,7 @@ class ReplicaBatchQueue {
   void pop() { front_.reset(); }
 
   /// The first replica's share of it. Throws kOutOfRange at the end.
-  const B& first_share() {
+  const B& first_replica_batch() {
     if (front() == nullptr)
       throw Error(ErrorCode::kOutOfRange, "The training data has no batch at all.");
     return (*front_)[0];
@@ -71,20 +71,20 @@ class ReplicaBatchQueue {
   }
 
  private:
-  std::function<std::optional<Shares>()> next_;
+  std::function<std::optional<ReplicaBatches>()> next_;
   DataPosition position_;
-  std::optional<Shares> front_;
+  std::optional<ReplicaBatches> front_;
   io::StateTree before_;  // where the data stood before the batch in front
 };
 
 /// Over one walk through a dataset.
 template <class B>
 std::shared_ptr<ReplicaBatchQueue<B>> make_replica_batch_queue(const distribute::DistributedDataset<B>& dataset) {
-  auto walk = std::make_shared<distribute::DistributedIterator<B>>(dataset.iterator());
+  auto iterator = std::make_shared<distribute::DistributedIterator<B>>(dataset.iterator());
   return std::make_shared<ReplicaBatchQueue<B>>(
-      [walk] { return walk->next(); },
-      DataPosition{.save = [walk] { return walk->save(); },
-                   .restore = [walk](const io::StateTree& state) { walk->restore(state); }});
+      [iterator] { return iterator->next(); },
+      DataPosition{.save = [iterator] { return iterator->save(); },
+                   .restore = [iterator](const io::StateTree& state) { iterator->restore(state); }});
 }
 
 }  // namespace brigade::slim

@@ -62,7 +62,7 @@ class TrainOp {
 /// and ends with `return losses::get_total_loss();`. Called in every step, by the replicas at the
 /// same time.
 template <class B>
-using TotalLossFunction = std::function<at::Tensor(const B& share)>;
+using TotalLossFunction = std::function<at::Tensor(const B& replica_batch)>;
 
 /// What a program hands over instead of a dataset: the next global batch at each call, nothing at
 /// the end.
@@ -86,8 +86,8 @@ TrainOp make_train_op(std::shared_ptr<const TrainStep> step, TotalLossFunction<B
     const std::int64_t updates = step->optimizer().updates();
     try {
       auto losses = step->strategy().run(
-          [&](distribute::ReplicaContext& context, const B& share) {
-            return step->run(context, [&] { return total_loss(share); });
+          [&](distribute::ReplicaContext& context, const B& replica_batch) {
+            return step->run(context, [&] { return total_loss(replica_batch); });
           },
           *batch);
       queue->pop();
@@ -104,9 +104,9 @@ TrainOp make_train_op(std::shared_ptr<const TrainStep> step, TotalLossFunction<B
 /// an update rule's options such as `optim::Adam{.learning_rate = 1e-3}`:
 ///
 ///   auto train_op = slim::learning::create_train_op(
-///       strategy, [](const input::LabeledBatch& share) {
-///         const auto logits = slim_net(share.features);
-///         slim::losses::sparse_softmax_cross_entropy(logits, share.labels);
+///       strategy, [](const input::LabeledBatch& replica_batch) {
+///         const auto logits = slim_net(replica_batch.features);
+///         slim::losses::sparse_softmax_cross_entropy(logits, replica_batch.labels);
 ///         return slim::losses::get_total_loss();
 ///       }, dataset, optim::Sgd{.learning_rate = 0.01}, {.clip_gradient_norm = 1.0});
 ///   slim::learning::train(train_op, {.number_of_steps = 1000});
@@ -158,7 +158,7 @@ TrainOp create_train_op(distribute::Strategy& strategy,
                         std::type_identity_t<TotalLossFunction<B>> total_loss,
                         std::shared_ptr<ReplicaBatchQueue<B>> queue, const Rule& rule,
                         TrainOpOptions options = {}) {
-  const B& first = queue->first_share();
+  const B& first = queue->first_replica_batch();
   run_first_pass(strategy, [&] { total_loss(first); });
   auto step = std::make_shared<const TrainStep>(strategy, rule.rule(), std::move(options));
   return make_train_op<B>(std::move(step), std::move(total_loss), std::move(queue));

@@ -17,9 +17,9 @@ DoTrainingResult parallel_training(distribute::ModelFunction<B> model_fn,
                                    const data::Dataset<B>& dataset, const Rule& rule,
                                    distribute::TowerOptions options = {},
                                    const DoTrainingOptions& loop = {}) {
-  auto walk = std::make_shared<data::Iterator<B>>(dataset.iterator({.seed = options.seed}));
+  auto iterator = std::make_shared<data::Iterator<B>>(dataset.iterator({.seed = options.seed}));
   auto towers = distribute::create_parallel_optimization<B>(
-      std::move(model_fn), [walk] { return walk->next(); }, rule, std::move(options));
+      std::move(model_fn), [iterator] { return iterator->next(); }, rule, std::move(options));
   return do_training([&] { return towers.update(); }, loop);
 }
 

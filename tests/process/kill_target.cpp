@@ -87,7 +87,7 @@ class Ledger {
       }
     }
   }
-  train::Checkpointable part() {
+  train::Checkpointable checkpointable() {
     return {.name = "ledger",
             .save =
                 [this] {
@@ -128,7 +128,7 @@ class Training {
             .schedule());
     state_.add_iterator("train", batches_);
     state_.add_metric(accuracy_);
-    state_.add(ledger_.part());
+    state_.add(ledger_.checkpointable());
   }
 
   std::optional<train::StepValues> step() {

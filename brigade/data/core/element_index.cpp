@@ -14,7 +14,7 @@ namespace {
 using base::str_cat;
 
 constexpr std::uint64_t kVersion = 1;
-constexpr std::uint64_t kMostFiles = 10'000;
+constexpr std::uint64_t kMaxFiles = 10'000;
 
 std::string padded(std::uint64_t number) {
   std::string digits = str_cat(number);
@@ -78,7 +78,7 @@ ElementIndex parse_index(std::string_view text, const io::Path& path) {
     index.seed = tree.as_uint64("seed");
     index.shard = tree.as_string("shard");
     index.count = checked(tree.as_uint64("count"), 0, ~std::uint64_t{0} >> 1, "count");
-    index.files = checked(tree.as_uint64("files"), 1, kMostFiles, "files");
+    index.files = checked(tree.as_uint64("files"), 1, kMaxFiles, "files");
     index.compression = compression_named(tree.as_string("compression"));
     return index;
   } catch (const Error& error) {

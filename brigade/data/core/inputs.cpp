@@ -46,14 +46,14 @@ IteratorOptions options_of_joined(IteratorOptions options, const ShardingInfo& s
 }
 
 std::string describe_inputs(const std::string& name, const std::vector<std::string>& inputs,
-                            const Labels& labels) {
+                            const InputLabels& labels) {
   std::vector<std::string> labeled = inputs;
   for (std::size_t i = 0; i < labels.size(); ++i) labeled[i].insert(0, labels[i]);
   return base::str_cat(name, "(", base::join(labeled, ", "), ")");
 }
 
 PipelineStep step_of_inputs(const std::string& name, const std::vector<PipelineDescription>& inputs,
-                          const Labels& labels) {
+                          const InputLabels& labels) {
   std::vector<std::string> texts;
   std::vector<std::string> fixed;
   for (PipelineDescription pipeline : inputs) {

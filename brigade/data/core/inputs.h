@@ -28,14 +28,14 @@ IteratorOptions options_of_joined(IteratorOptions options, const ShardingInfo& s
                                   std::uint64_t input);
 
 /// What stands before each input, if anything: "0.3 of ".
-using Labels = std::vector<std::string>;
+using InputLabels = std::vector<std::string>;
 
 /// "zip(range(3), range(4) | take(2))".
 std::string describe_inputs(const std::string& name, const std::vector<std::string>& inputs,
-                            const Labels& labels = {});
+                            const InputLabels& labels = {});
 /// The same as a step, out of the recipes of the inputs.
 PipelineStep step_of_inputs(const std::string& name, const std::vector<PipelineDescription>& inputs,
-                          const Labels& labels = {});
+                          const InputLabels& labels = {});
 
 /// An input as the transform sees it: its iterators are counted where every step is. Those of a
 /// transform whose saved position holds nothing read from it may relax the order.

@@ -6,7 +6,7 @@ namespace brigade::data {
 
 std::size_t slots_for(const PipelineOptions& options) {
   constexpr std::size_t kPassing = 8;  // chunks that may pass a slow one, for each that is in use
-  const std::size_t in_use = std::max(options.capacity, options.most_slots);
+  const std::size_t in_use = std::max(options.capacity, options.max_slots);
   return options.order == Order::kRelaxed ? kPassing * in_use : in_use;
 }
 

@@ -29,10 +29,10 @@ struct PipelineOptions {
   /// Ends all waits. Unset: nobody cancels.
   std::optional<concurrency::CancelToken> cancel{};
   /// Where this step counts and from where it takes `workers` and `capacity`, which then may change
-  /// while it runs; `most_slots` is the most that the capacity comes to. Null: nowhere.
+  /// while it runs; `max_slots` is the most that the capacity comes to. Null: nowhere.
   std::shared_ptr<Stages> stages{};
   Stage* stage = nullptr;
-  std::size_t most_slots = 0;
+  std::size_t max_slots = 0;
 };
 
 /// Slots in the ring of a pipeline: more than may be in use where the order is relaxed, so that a

@@ -179,7 +179,7 @@ class PipelinedIterator final : public IteratorBase<Out> {
   void run_worker(const Workers& workers, std::size_t number) {
     WorkerMeter meter(stage_.counters());
     ChunkSizer sizer(max_chunk_);
-    while (workers.wants(number)) {
+    while (workers.should_run(number)) {
       auto pulled = pull(sizer, meter);
       if (!pulled) return;
       Chunk& chunk = chunk_at(pulled->number);

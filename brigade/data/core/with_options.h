@@ -30,7 +30,7 @@ class WithOptionsNode final : public Node<T> {
   WithOptionsNode(NodePtr<T> input, Options options)
       : input_(std::move(input)), options_(std::move(options)) {}
   std::unique_ptr<IteratorBase<T>> iterator(const IteratorOptions& options) const override {
-    if (options.stages) options.stages->offer(options_.tuning);
+    if (options.stages) options.stages->set_default_tuning(options_.tuning);
     return input_->iterator(for_input(options));
   }
   std::int64_t cardinality() const override { return input_->cardinality(); }

@@ -48,8 +48,8 @@ InterleaveThreads threads_of_interleave(const InterleaveOptions& options, std::s
   const std::size_t max_queues = 2 * shape.cycle_length;
   StageLimits limits;
   if (options.parallelism == kAutotune) {
-    limits = {.max_threads = std::min(most_tried_threads(), max_queues),
-              .sure_threads = std::min(most_tuned_threads(), max_queues)};
+    limits = {.max_threads = std::min(max_trial_threads(), max_queues),
+              .safe_threads = std::min(max_tuned_threads(), max_queues)};
   }
   const std::size_t first = std::min(threads, max_queues);
   const std::size_t next_lanes =
@@ -58,7 +58,7 @@ InterleaveThreads threads_of_interleave(const InterleaveOptions& options, std::s
   InterleaveThreads result{.order = order_of_interleave(options, job),
                            .settings = {first, max_queues + next_lanes},
                            .stages = job.stages};
-  if (job.stages) result.stage = job.stages->enter(path, result.settings, limits);
+  if (job.stages) result.stage = job.stages->find_or_add(path, result.settings, limits);
   return result;
 }
 

@@ -50,7 +50,7 @@ class InterleaveSchedule {
     const concurrency::MutexLock lock(mutex_);
     auto found = find();
     if (found == Cycle::Found::kNothingYet) {
-      const WaitTimer timer(tally(&StageCounters::consumer_waits));
+      const WaitTimer timer(counter(&StageCounters::consumer_waits));
       while (found == Cycle::Found::kNothingYet) {
         wait_for_result();
         found = find();
@@ -108,7 +108,7 @@ class InterleaveSchedule {
     while (!is_stopped_ && number < threads_) {
       if (const auto task = find_task()) return task;
       const bool is_full = cycle_.has_full_queue();  // rather than: others are at it
-      const WaitTimer timer(is_full ? tally(&StageCounters::room_waits) : nullptr);
+      const WaitTimer timer(is_full ? counter(&StageCounters::room_waits) : nullptr);
       work_.wait(mutex_);
     }
     work_.notify_one();  // what woke this one may be left to do
@@ -136,7 +136,7 @@ class InterleaveSchedule {
   }
 
  private:
-  Tally* tally(Tally StageCounters::*which) const {
+  AtomicCounter* counter(AtomicCounter StageCounters::*which) const {
     return options_.counters == nullptr ? nullptr : &(options_.counters->*which);
   }
   typename Cycle::Found find() BRIGADE_REQUIRES(mutex_) {

@@ -113,7 +113,7 @@ TEST(TunedInterleave, WaitsForRoomAreThoseForTheConsumer) {
                       .interleave(hundreds, {.cycle_length = 1, .parallelism = 2})
                       .iterator({.stages = stages});
   iterator.next();
-  Stage& stage = stages->enter("range(2) | interleave(cycle 1, block 1)");
+  Stage& stage = stages->find_or_add("range(2) | interleave(cycle 1, block 1)");
   // Everything is read ahead that may be; a wait is counted when it ends.
   const auto deadline = Clock::now() + kDeadline;
   while (stage.counters.room_waits.value() == 0 && Clock::now() < deadline) {
@@ -133,7 +133,7 @@ TEST(TunedInterleave, ThreadsComeAndGoWithoutChangingAnElement) {
   const auto stages = all_stages({.autotune = Autotune::kOff});
   auto iterator = dataset(kAutotune).iterator({.stages = stages});
   Stage* const stage =
-      stages->enter(dataset(1).describe(), {1, 1}, {.max_threads = 1});  // it has its own
+      stages->find_or_add(dataset(1).describe(), {1, 1}, {.max_threads = 1});  // it has its own
   for (std::size_t i = 0; i < expected.size(); ++i) {
     if (i % 10 == 0) stage->set({.threads = 1 + i / 10 % 7, .capacity = 1});
     ASSERT_EQ(iterator.next(), expected[i]);
@@ -151,7 +151,7 @@ TEST(TunedInterleave, RelaxedLosesNothingWhileThreadsComeAndGo) {
       hundreds, {.cycle_length = 5, .parallelism = kAutotune, .order = Order::kRelaxed});
   const auto stages = all_stages({.autotune = Autotune::kOff});
   auto iterator = dataset.iterator({.stages = stages});
-  Stage* const stage = stages->enter(dataset.describe(), {1, 1}, {.max_threads = 1});
+  Stage* const stage = stages->find_or_add(dataset.describe(), {1, 1}, {.max_threads = 1});
   Numbers seen;
   while (auto element = iterator.next()) {
     if (seen.size() % 10 == 0) stage->set({.threads = 1 + seen.size() / 10 % 7, .capacity = 1});
@@ -167,7 +167,7 @@ TEST(TunedInterleave, AConsumerThatWaitsGetsMoreThreads) {
                                               {.cycle_length = 4, .parallelism = kAutotune});
   const auto stages = all_stages({.cpu_budget = 64});
   auto iterator = dataset.iterator({.stages = stages});
-  Stage* const stage = stages->enter(dataset.describe(), {1, 1}, {.max_threads = 1});
+  Stage* const stage = stages->find_or_add(dataset.describe(), {1, 1}, {.max_threads = 1});
   stage->set({.threads = 1, .capacity = 1});  // as if it began so
   iterator.next();
   EXPECT_EQ(sources.most(), 1);
@@ -184,7 +184,7 @@ TEST(TunedInterleave, ThreadsThatAreTakenAwayReadNoMore) {
                                               {.cycle_length = 4, .parallelism = kAutotune});
   const auto stages = all_stages({.autotune = Autotune::kOff});
   auto iterator = dataset.iterator({.stages = stages});
-  Stage* const stage = stages->enter(dataset.describe(), {1, 1}, {.max_threads = 1});
+  Stage* const stage = stages->find_or_add(dataset.describe(), {1, 1}, {.max_threads = 1});
   stage->set({.threads = 4, .capacity = 1});
   const auto deadline = Clock::now() + kDeadline;
   while (sources.most() < 2 && Clock::now() < deadline) iterator.next();
@@ -201,7 +201,7 @@ TEST(TunedInterleave, RunsFromItsFirstElementToItsLast) {
   const auto dataset = range(3).interleave(hundreds, {.cycle_length = 2, .parallelism = kAutotune});
   const auto stages = all_stages();
   auto iterator = dataset.iterator({.stages = stages});
-  const Stage* const stage = stages->enter(dataset.describe(), {1, 1}, {.max_threads = 1});
+  const Stage* const stage = stages->find_or_add(dataset.describe(), {1, 1}, {.max_threads = 1});
   EXPECT_FALSE(stage->is_running());
   iterator.next();
   EXPECT_TRUE(stage->is_running());
@@ -214,7 +214,7 @@ TEST(TunedInterleave, AConsumerThatIsSlowerIsServedByFewer) {
       range(10'000).interleave(hundreds, {.cycle_length = 4, .parallelism = kAutotune});
   const auto stages = all_stages({.cpu_budget = 64});
   auto iterator = dataset.iterator({.stages = stages});
-  Stage* const stage = stages->enter(dataset.describe(), {1, 1}, {.max_threads = 1});
+  Stage* const stage = stages->find_or_add(dataset.describe(), {1, 1}, {.max_threads = 1});
   stage->set({.threads = 6, .capacity = 1});
   const auto deadline = Clock::now() + kDeadline;
   while (stage->settings().threads > 1 && Clock::now() < deadline) {

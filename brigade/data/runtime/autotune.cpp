@@ -11,8 +11,8 @@
 namespace brigade::data {
 namespace {
 
-constexpr std::int64_t kMostThreads = 1024;
-constexpr std::int64_t kMostDepth = 65536;  // each takes room from the start, filled or not
+constexpr std::int64_t kMaxThreads = 1024;
+constexpr std::int64_t kMaxDepth = 65536;  // each takes room from the start, filled or not
 
 }  // namespace
 
@@ -20,12 +20,12 @@ std::size_t usable_cores() {
   return std::max(1U, std::thread::hardware_concurrency());  // follows the affinity mask
 }
 
-std::size_t most_tuned_threads() {
+std::size_t max_tuned_threads() {
   return std::max<std::size_t>(16, 2 * usable_cores());
 }
 
-std::size_t most_tried_threads() {
-  return 8 * most_tuned_threads();
+std::size_t max_trial_threads() {
+  return 8 * max_tuned_threads();
 }
 
 std::uint64_t machine_memory() {
@@ -38,9 +38,9 @@ std::uint64_t machine_memory() {
 
 std::size_t threads_for(std::int64_t parallelism, std::string_view transform) {
   if (parallelism == kAutotune) return std::min<std::size_t>(usable_cores(), 16);
-  check_argument(parallelism >= 1 && parallelism <= kMostThreads,
+  check_argument(parallelism >= 1 && parallelism <= kMaxThreads,
                  base::str_cat(transform, ": parallelism is ", parallelism, "; it must be 1 to ",
-                               kMostThreads, ", or kAutotune"));
+                               kMaxThreads, ", or kAutotune"));
   return static_cast<std::size_t>(parallelism);
 }
 
@@ -49,7 +49,7 @@ std::size_t depth_for(std::int64_t count, std::string_view transform) {
   check_argument(count >= 1, base::str_cat(transform, ": ", count,
                                            " elements to prefetch; it must be 1 or more, or "
                                            "kAutotune"));
-  return static_cast<std::size_t>(std::min(count, kMostDepth));
+  return static_cast<std::size_t>(std::min(count, kMaxDepth));
 }
 
 }  // namespace brigade::data

@@ -23,10 +23,10 @@ std::size_t threads_for(std::int64_t parallelism, std::string_view transform);
 std::size_t depth_for(std::int64_t count, std::string_view transform);
 
 /// How far `kAutotune` may go with the threads of one step, and with the chunks in its buffer.
-std::size_t most_tuned_threads();
+std::size_t max_tuned_threads();
 /// The same where threads that do not help are taken back (`Tuner`).
-std::size_t most_tried_threads();
-inline constexpr std::size_t kMostTunedDepth = 64;
+std::size_t max_trial_threads();
+inline constexpr std::size_t kMaxTunedDepth = 64;
 
 /// The cores that this process may use, and the bytes of memory that the machine has.
 std::size_t usable_cores();

@@ -19,7 +19,7 @@ class MeasuredIterator final : public IteratorBase<T> {
  public:
   MeasuredIterator(std::unique_ptr<IteratorBase<T>> base, std::shared_ptr<Stages> stages,
                    const std::string& path)
-      : base_(std::move(base)), stages_(std::move(stages)), stage_(stages_->enter(path)) {}
+      : base_(std::move(base)), stages_(std::move(stages)), stage_(stages_->find_or_add(path)) {}
 
   std::optional<T> next() override {
     if (++calls_ < period_) return counted(base_->next());

@@ -10,7 +10,7 @@ namespace brigade::data {
 /// A number that several threads add to and anybody reads. Orders nothing.
 ///
 /// Thread-safety: all functions from any thread.
-class Tally {
+class AtomicCounter {
  public:
   void add(std::uint64_t amount) { value_.fetch_add(amount, std::memory_order_relaxed); }
   void add(std::chrono::nanoseconds time) { add(static_cast<std::uint64_t>(time.count())); }
@@ -22,20 +22,20 @@ class Tally {
 
 /// What one step of a walk counts while it runs; times are in nanoseconds.
 ///
-/// Thread-safety: as `Tally`.
+/// Thread-safety: as `AtomicCounter`.
 struct StageCounters {
-  Tally elements;         ///< That left the step.
-  Tally consumer_waits;   ///< Time its consumer waited for a result.
-  Tally room_waits;       ///< Time its workers waited for the consumer.
-  Tally pulls;            ///< Time a worker took elements from the input, one worker at a time.
-  Tally occupied;         ///< Time its workers spent on elements, their input's waits included.
-  Tally cpu;              ///< Of that, time on a core.
-  Tally run_delay;        ///< Besides, time they could have worked but others had the core.
-  Tally takes;            ///< Chunks the consumer took.
-  Tally filled_at_takes;  ///< Chunks that stood ready then, summed over the takes.
-  Tally bytes;            ///< Of the elements that were measured.
-  Tally sized_chunks;     ///< Chunks whose bytes were measured.
-  Tally inclusive;        ///< Time in the step's `next()`, where it has no threads of its own.
+  AtomicCounter elements;         ///< That left the step.
+  AtomicCounter consumer_waits;   ///< Time its consumer waited for a result.
+  AtomicCounter room_waits;       ///< Time its workers waited for the consumer.
+  AtomicCounter pulls;            ///< Time a worker took elements from the input, one worker at a time.
+  AtomicCounter occupied;         ///< Time its workers spent on elements, their input's waits included.
+  AtomicCounter cpu;              ///< Of that, time on a core.
+  AtomicCounter run_delay;        ///< Besides, time they could have worked but others had the core.
+  AtomicCounter takes;            ///< Chunks the consumer took.
+  AtomicCounter filled_at_takes;  ///< Chunks that stood ready then, summed over the takes.
+  AtomicCounter bytes;            ///< Of the elements that were measured.
+  AtomicCounter sized_chunks;     ///< Chunks whose bytes were measured.
+  AtomicCounter inclusive;        ///< Time in the step's `next()`, where it has no threads of its own.
 };
 
 /// Adds the time it lives to a tally.
@@ -44,17 +44,17 @@ struct StageCounters {
 class WaitTimer {
  public:
   /// A null tally: does nothing, and reads no clock.
-  explicit WaitTimer(Tally* tally) : tally_(tally) {
-    if (tally_ != nullptr) begin_ = std::chrono::steady_clock::now();
+  explicit WaitTimer(AtomicCounter* counter) : counter_(counter) {
+    if (counter_ != nullptr) begin_ = std::chrono::steady_clock::now();
   }
   ~WaitTimer() {
-    if (tally_ != nullptr) tally_->add(std::chrono::steady_clock::now() - begin_);
+    if (counter_ != nullptr) counter_->add(std::chrono::steady_clock::now() - begin_);
   }
   WaitTimer(const WaitTimer&) = delete;
   WaitTimer& operator=(const WaitTimer&) = delete;
 
  private:
-  Tally* const tally_;
+  AtomicCounter* const counter_;
   std::chrono::steady_clock::time_point begin_{};
 };
 

@@ -45,8 +45,8 @@ struct Counts {
 };
 
 Counts counts_of(const StageCounters& counters) {
-  const auto seconds = [](const Tally& tally) {
-    return static_cast<double>(tally.value()) * kNanoseconds;
+  const auto seconds = [](const AtomicCounter& counter) {
+    return static_cast<double>(counter.value()) * kNanoseconds;
   };
   return {.elements = counters.elements.value(),
           .takes = counters.takes.value(),
@@ -128,7 +128,7 @@ Stages::Stages(StagesOptions options)
 
 Stages::~Stages() = default;
 
-void Stages::offer(const Tuning& tuning) {
+void Stages::set_default_tuning(const Tuning& tuning) {
   MutexLock lock(mutex_);
   if (!tuning_.autotune) tuning_.autotune = tuning.autotune;
   if (!tuning_.cpu_budget) tuning_.cpu_budget = tuning.cpu_budget;
@@ -144,12 +144,12 @@ Stages::Entry& Stages::entry_at(const std::string& path) {
   return *entries_.back();
 }
 
-Stage& Stages::enter(const std::string& path) {
+Stage& Stages::find_or_add(const std::string& path) {
   MutexLock lock(mutex_);
   return entry_at(path).stage;
 }
 
-Stage* Stages::enter(const std::string& path, const StageSettings& first,
+Stage* Stages::find_or_add(const std::string& path, const StageSettings& first,
                      const StageLimits& limits) {
   const bool is_tuned = limits.max_threads > 0 || limits.max_capacity > 0;
   if (!is_tuned && !counts_all()) return nullptr;

@@ -78,13 +78,13 @@ class Stages {
 
   bool counts_all() const { return count_ == StagesOptions::Count::kAll; }
   /// Sets what this walk's own options leave open: for datasets with options.
-  void offer(const Tuning& tuning);
+  void set_default_tuning(const Tuning& tuning);
 
   /// The step at `path`, for one that has no threads.
-  Stage& enter(const std::string& path);
+  Stage& find_or_add(const std::string& path);
   /// The step at `path`, for one with threads: it begins with `first`, unless another pass of it
   /// was already tuned. Null if nobody measures it.
-  Stage* enter(const std::string& path, const StageSettings& first, const StageLimits& limits);
+  Stage* find_or_add(const std::string& path, const StageSettings& first, const StageLimits& limits);
 
   /// For the steps to call now and then, as they run: looks whether it is time to tune.
   void tick(Clock::time_point now);

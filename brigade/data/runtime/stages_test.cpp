@@ -112,8 +112,8 @@ TEST(Stages, TunedThreadsComeAndGoWithoutChangingAnElement) {
                       .map(draw, {.parallelism = kAutotune})
                       .prefetch(kAutotune)
                       .iterator({.stages = stages});
-  Stage* const map = stages->enter("range(3000) | map", {}, {.max_threads = 1});
-  Stage* const prefetch = stages->enter("range(3000) | map | prefetch", {}, {.max_threads = 1});
+  Stage* const map = stages->find_or_add("range(3000) | map", {}, {.max_threads = 1});
+  Stage* const prefetch = stages->find_or_add("range(3000) | map | prefetch", {}, {.max_threads = 1});
   for (std::size_t i = 0; i < expected.size(); ++i) {
     if (i % 10 == 0) {
       map->set({.threads = 1 + i / 10 % 7, .capacity = 1 + i / 10 % 11});
@@ -130,7 +130,7 @@ TEST(Stages, AConsumerThatIsSlowerThanTheInputIsServedByOneThread) {
                       .map(spin(microseconds(10)), {.parallelism = kAutotune})
                       .iterator({.stages = stages});
   iterator.next();
-  Stage* const map = stages->enter("range(100000) | map", {}, {.max_threads = 1});
+  Stage* const map = stages->find_or_add("range(100000) | map", {}, {.max_threads = 1});
   map->set({.threads = 6, .capacity = 12});
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   while (map->settings().threads > 1 && std::chrono::steady_clock::now() < deadline) {
@@ -153,8 +153,8 @@ TEST(Stages, TheHeavierOfTwoStepsGetsTheThreads) {
       light.map(blocked(microseconds(4000)), {.parallelism = kAutotune, .name = "heavy"});
   const auto stages = all_stages({.cpu_budget = 64});
   auto iterator = both.iterator({.stages = stages});
-  Stage* const light_stage = stages->enter(light.describe(), {}, {.max_threads = 1});
-  Stage* const heavy_stage = stages->enter(both.describe(), {}, {.max_threads = 1});
+  Stage* const light_stage = stages->find_or_add(light.describe(), {}, {.max_threads = 1});
+  Stage* const heavy_stage = stages->find_or_add(both.describe(), {}, {.max_threads = 1});
   for (Stage* const stage : {light_stage, heavy_stage}) stage->set({.threads = 1, .capacity = 2});
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   const auto threads = [](const Stage* stage) { return stage->settings().threads; };

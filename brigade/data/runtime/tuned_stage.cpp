@@ -21,16 +21,16 @@ std::optional<StageSettings> TunedStage::changes() {
   return stage_->settings();
 }
 
-bool TunedStage::is_time_to_look() {
-  constexpr std::uint64_t kTakesPerLook = 8;
+bool TunedStage::should_measure() {
+  constexpr std::uint64_t kTakesPerMeasure = 8;
   const std::uint64_t waited = stage_->counters.consumer_waits.value();
-  if (waited == waited_ && ++takes_since_look_ < kTakesPerLook) return false;
+  if (waited == waited_ && ++takes_since_measure_ < kTakesPerMeasure) return false;
   waited_ = waited;
-  takes_since_look_ = 0;
+  takes_since_measure_ = 0;
   return true;
 }
 
-void TunedStage::look(std::uint64_t bytes_of_chunk) {
+void TunedStage::measure(std::uint64_t bytes_of_chunk) {
   stage_->counters.bytes.add(bytes_of_chunk);
   stage_->counters.sized_chunks.add(1);
   stages_->tick(Stages::Clock::now());

@@ -39,17 +39,17 @@ class TunedStage {
     if (stage_ == nullptr) return;
     // Where every step is counted, its elements are counted one by one.
     if (!stages_->counts_all()) stage_->counters.elements.add(results.size());
-    if (!is_time_to_look()) return;
+    if (!should_measure()) return;
     std::uint64_t bytes = 0;
     for (const ElementResult<T>& each : results) {
       if (each.element) bytes += ByteSize<T>::of(*each.element);
     }
-    look(bytes);
+    measure(bytes);
   }
 
  private:
-  bool is_time_to_look();
-  void look(std::uint64_t bytes_of_chunk);
+  bool should_measure();
+  void measure(std::uint64_t bytes_of_chunk);
 
   const std::shared_ptr<Stages> stages_;
   Stage* const stage_;
@@ -57,7 +57,7 @@ class TunedStage {
   bool has_begun_ = false;
   std::uint64_t adopted_ = 0;  // the version of the settings
   std::uint64_t waited_ = 0;   // by the consumer, as of its last look
-  std::uint64_t takes_since_look_ = 0;
+  std::uint64_t takes_since_measure_ = 0;
 };
 
 }  // namespace brigade::data

@@ -18,7 +18,7 @@ double ratio(std::size_t part, std::size_t whole) {
   return static_cast<double>(part) / static_cast<double>(whole);
 }
 
-double wanted_by_consumer(std::span<const StageSample> steps) {
+double speedup_for_consumer(std::span<const StageSample> steps) {
   double waited = 0;
   for (const StageSample& step : steps) {
     if (step.feeds_consumer) waited += step.waited_for;
@@ -27,7 +27,7 @@ double wanted_by_consumer(std::span<const StageSample> steps) {
 }
 
 double possible_speedup(std::span<const StageSample> steps, const TuningBudget& budget) {
-  double speedup = wanted_by_consumer(steps);
+  double speedup = speedup_for_consumer(steps);
   double cpu = 0;
   for (const StageSample& step : steps) {
     cpu += step.cpu;
@@ -103,16 +103,16 @@ std::size_t Tuner::tried(History& past, const StageSample& step, std::size_t thr
     const Trial trial = *std::exchange(past.trial, std::nullopt);
     const double raise = ratio(now, trial.threads_before) - 1;
     if (step.rate < trial.rate_before * (1 + kWorthwhile * raise)) {
-      past.most_threads = trial.threads_before;
+      past.max_threads = trial.threads_before;
       past.intervals_held = kIntervalsHeld;
     }
   }
   if (past.intervals_held > 0) {
     --past.intervals_held;
-    threads = std::min(threads, past.most_threads);
+    threads = std::min(threads, past.max_threads);
   }
-  const bool is_sure = step.limits.sure_threads == 0 || threads <= step.limits.sure_threads;
-  if (threads > now && !is_sure) past.trial = Trial{now, step.rate};
+  const bool is_safe = step.limits.safe_threads == 0 || threads <= step.limits.safe_threads;
+  if (threads > now && !is_safe) past.trial = Trial{now, step.rate};
   return threads;
 }
 

@@ -39,7 +39,7 @@ struct StageLimits {
   std::size_t max_threads = 0;   ///< 0: the threads stay as they are.
   std::size_t max_capacity = 0;  ///< 0: the capacity stays as it is.
   /// More threads than these are given on trial only. 0: up to `max_threads` none is.
-  std::size_t sure_threads = 0;
+  std::size_t safe_threads = 0;
 };
 
 /// What a pipelined step did in an interval, as shares of that interval: 1 is one thread, or one
@@ -77,7 +77,7 @@ std::vector<StageSettings> propose(std::span<const StageSample> steps, const Tun
 ///
 /// Threads that are blocked cost no cores, so no budget bounds them: many of them help a step that
 /// reads from far away, and none helps one whose threads wait for each other. So beyond
-/// `sure_threads` a raise is on trial: if the step does not give elements faster by a good part of
+/// `safe_threads` a raise is on trial: if the step does not give elements faster by a good part of
 /// it in the next interval, it is taken back, and not tried again for a while.
 ///
 /// Thread-safety: one thread at a time.
@@ -96,7 +96,7 @@ class Tuner {
     std::uint64_t key;
     std::vector<std::size_t> threads{};  // proposed, newest last
     std::optional<Trial> trial{};
-    std::size_t most_threads = 0;  // for `intervals_held` more intervals
+    std::size_t max_threads = 0;  // for `intervals_held` more intervals
     int intervals_held = 0;
   };
   History& history(std::uint64_t key);

@@ -152,7 +152,7 @@ class Blocked {
   std::size_t next_threads() {
     const double working = static_cast<double>(std::min(threads_, helpful_threads_));
     const StageSample reads{.settings = {threads_, 2 * threads_},
-                            .limits = {.max_threads = 128, .max_capacity = 256, .sure_threads = 16},
+                            .limits = {.max_threads = 128, .max_capacity = 256, .safe_threads = 16},
                             .busy = static_cast<double>(threads_),
                             .cpu = 0.001 * working,
                             .waited_for = 0.99,

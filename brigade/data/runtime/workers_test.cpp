@@ -19,7 +19,7 @@ class Crowd {
       const std::scoped_lock lock(mutex_);
       twice_ |= !running_.insert(number).second;
     }
-    while (workers.wants(number) && !is_over_) std::this_thread::yield();
+    while (workers.should_run(number) && !is_over_) std::this_thread::yield();
     const std::scoped_lock lock(mutex_);
     running_.erase(number);
   }
@@ -88,7 +88,7 @@ TEST(Workers, WhoIsWantedAgainWhileLeavingBeginsAgain) {
   Workers workers("test", [&](const Workers& all, std::size_t number) {
     if (number == 3) ++runs;
     if (number == 4) ++runs_beside;
-    while (all.wants(number) && !is_over) std::this_thread::yield();
+    while (all.should_run(number) && !is_over) std::this_thread::yield();
     if (number == 4) has_left_beside = true;
     if (number != 3 || is_over) return;
     is_leaving = true;

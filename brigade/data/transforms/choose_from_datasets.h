@@ -88,8 +88,8 @@ class ChooseNode final : public Node<T> {
   static constexpr const char* kName = "choose_from_datasets";
 
   std::string name() const { return selection_name(kName, when_empty_); }
-  Labels labels() const {
-    Labels labels(inputs_.size());
+  InputLabels labels() const {
+    InputLabels labels(inputs_.size());
     labels.emplace_back("choices ");
     return labels;
   }

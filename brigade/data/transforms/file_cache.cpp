@@ -10,9 +10,9 @@ using base::str_cat;
 
 void check_element_files(const ElementFilesOptions& options, const io::Path& folder,
                          const std::string& step) {
-  constexpr std::int64_t kMostFiles = 256;  // each is read by a thread
-  check_argument(options.files >= 1 && options.files <= kMostFiles,
-                 str_cat(step, ": files is ", options.files, "; it must be 1 to ", kMostFiles));
+  constexpr std::int64_t kMaxFiles = 256;  // each is read by a thread
+  check_argument(options.files >= 1 && options.files <= kMaxFiles,
+                 str_cat(step, ": files is ", options.files, "; it must be 1 to ", kMaxFiles));
   check_argument(
       options.compression == io::Compression::kNone ||
           options.compression == io::Compression::kGzip,

@@ -38,12 +38,12 @@ PipelineOptions pipeline_of_map(const MapOptions& options, std::size_t threads,
   if (!job.stages) return pipeline;
   StageLimits limits;
   if (options.parallelism == kAutotune) {
-    limits = {.max_threads = most_tried_threads(),
-              .max_capacity = 2 * most_tried_threads(),
-              .sure_threads = most_tuned_threads()};
+    limits = {.max_threads = max_trial_threads(),
+              .max_capacity = 2 * max_trial_threads(),
+              .safe_threads = max_tuned_threads()};
   }
-  pipeline.stage = job.stages->enter(path, {threads, pipeline.capacity}, limits);
-  pipeline.most_slots = limits.max_capacity;
+  pipeline.stage = job.stages->find_or_add(path, {threads, pipeline.capacity}, limits);
+  pipeline.max_slots = limits.max_capacity;
   return pipeline;
 }
 

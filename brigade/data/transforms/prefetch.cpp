@@ -13,9 +13,9 @@ PipelineOptions pipeline_of_prefetch(std::int64_t count, std::size_t depth,
                            .stages = job.stages};
   if (!job.stages) return pipeline;
   StageLimits limits;
-  if (count == kAutotune) limits.max_capacity = kMostTunedDepth;
-  pipeline.stage = job.stages->enter(path, {1, depth}, limits);
-  pipeline.most_slots = limits.max_capacity;
+  if (count == kAutotune) limits.max_capacity = kMaxTunedDepth;
+  pipeline.stage = job.stages->find_or_add(path, {1, depth}, limits);
+  pipeline.max_slots = limits.max_capacity;
   return pipeline;
 }
 

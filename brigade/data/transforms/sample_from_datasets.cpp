@@ -82,8 +82,8 @@ std::int64_t cardinality_of_sample(const std::vector<std::int64_t>& inputs, When
   return never_ends ? kInfinite : kUnknown;
 }
 
-Labels labels_of_sample(const std::vector<double>& weights) {
-  Labels labels;
+InputLabels labels_of_sample(const std::vector<double>& weights) {
+  InputLabels labels;
   for (const double weight : weights) labels.push_back(base::str_cat(weight, " of "));
   return labels;
 }

@@ -59,7 +59,7 @@ std::uint64_t key_of_sample(const SampleOptions& options, const IteratorOptions&
 std::int64_t cardinality_of_sample(const std::vector<std::int64_t>& inputs, WhenEmpty when_empty);
 
 /// "0.3 of ", "0.7 of ".
-Labels labels_of_sample(const std::vector<double>& weights);
+InputLabels labels_of_sample(const std::vector<double>& weights);
 
 template <class T>
 class SampleNode final : public Node<T> {

@@ -20,7 +20,7 @@ bool is_same(const std::weak_ptr<const void>& known, const std::shared_ptr<const
 
 }  // namespace
 
-void EpochCounter::has_reached(std::uint64_t epoch) {
+void EpochCounter::record_epoch(std::uint64_t epoch) {
   std::uint64_t next = next_.load();
   while (next <= epoch && !next_.compare_exchange_weak(next, epoch + 1)) {
   }

@@ -19,7 +19,7 @@ class EpochCounter {
   std::uint64_t take() { return next_.fetch_add(1); }
   /// An iterator has reached `epoch` by itself (`start_next_epoch`, `restore`): new ones come
   /// after.
-  void has_reached(std::uint64_t epoch);
+  void record_epoch(std::uint64_t epoch);
 
  private:
   std::atomic<std::uint64_t> next_ = 0;

@@ -15,9 +15,9 @@ const data::PipelineDescription kShuffled{{"range(8)"}, {"shuffle(8)"}};
 TEST(EpochCounter, NewIteratorsComeAfterWhatIsReached) {
   EpochCounter epochs;
   EXPECT_EQ(epochs.take(), 0U);
-  epochs.has_reached(4);
+  epochs.record_epoch(4);
   EXPECT_EQ(epochs.take(), 5U);
-  epochs.has_reached(2);
+  epochs.record_epoch(2);
   EXPECT_EQ(epochs.take(), 6U);
 }
 

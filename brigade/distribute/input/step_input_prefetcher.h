@@ -16,32 +16,33 @@
 
 namespace brigade::distribute {
 
-/// The turns of a `StepInputReader`, drawn ahead on a thread of their own where that is asked for:
-/// batches are cut and on their way to the devices while the step before computes. What comes, and
-/// what is saved, is the same: each turn that was drawn ahead brings the position behind it.
+/// Prefetches the step inputs of a `StepInputReader` on a separate thread, if the input asks for
+/// that: batches are split and copied to the devices while the previous step computes. Prefetching
+/// changes neither the batches nor the saved positions: each prefetched input carries the position
+/// after it.
 ///
-/// The thread starts with the first `next()`, and ends at the end of the data, with `restore`,
-/// `start_next_epoch` and this object.
+/// The first `next()` starts the thread. It stops at the end of the data, in `restore`, in
+/// `start_next_epoch` and in the destructor.
 ///
 /// Thread-safety: one thread at a time.
 template <class B>
 class StepInputPrefetcher {
  public:
-  /// As many turns ahead as `input` asks for; 0: each is drawn when it is wanted. `start` may bring
-  /// a token that ends every wait for data.
+  /// Prefetches as many steps as `input.batches_ahead()` says; with 0, `next` reads each input
+  /// itself. `start` may contain a token that cancels every wait for data.
   StepInputPrefetcher(const DistributedInput<B>& input, const data::IteratorOptions& start,
               const data::StagesOptions& stages = {})
       : depth_(static_cast<std::size_t>(input.batches_ahead())),
-        end_(depth_ > 0 ? start.cancel : std::nullopt),
-        reader_(input, depth_ > 0 ? ended_with_this(start) : start, stages) {}
-  ~StepInputPrefetcher() { end_.cancel(); }  // a thread that waits for data does not keep its owner waiting
+        cancellation_(depth_ > 0 ? start.cancel : std::nullopt),
+        reader_(input, depth_ > 0 ? cancelled_with_this(start) : start, stages) {}
+  ~StepInputPrefetcher() { cancellation_.cancel(); }  // the thread may be waiting for data
   StepInputPrefetcher(const StepInputPrefetcher&) = delete;
   StepInputPrefetcher& operator=(const StepInputPrefetcher&) = delete;
 
-  /// The next turn; one without shares at the end, and from then on. Throws the error of a batch
-  /// that failed.
+  /// The input of the next step. At the end of the data, and after it, an input without batches.
+  /// Throws the error of a batch that failed.
   StepInput<B> next() {
-    StepInput<B> step_input = depth_ == 0 ? reader_.read() : take_staged();
+    StepInput<B> step_input = depth_ == 0 ? reader_.read() : take_prefetched();
     if (step_input.error) std::rethrow_exception(step_input.error);
     return step_input;
   }
@@ -57,10 +58,10 @@ class StepInputPrefetcher {
     reader_.start_next_epoch();
     position_.reset();
   }
-  /// The position behind the turn that `next` returned last.
+  /// The position after the input that `next` returned last.
   io::StateTree save() const { return position_ ? *position_ : reader_.save(); }
   void restore(const io::StateTree& state) {
-    if (thread_) {  // it is ahead: where the state is refused, this goes on behind the last turn
+    if (thread_) {  // undo the prefetching first: if the state is refused, `next` must still work
       thread_ = nullptr;
       reader_.restore(*position_);
     }
@@ -69,45 +70,45 @@ class StepInputPrefetcher {
   }
 
  private:
-  struct Staged {
+  struct Prefetched {
     StepInput<B> step_input;
-    std::optional<io::StateTree> position;  // behind it; none where a cancelled walk passed nothing
+    std::optional<io::StateTree> position;  // after it; unset if the read was cancelled
   };
 
-  data::IteratorOptions ended_with_this(data::IteratorOptions start) const {
-    start.cancel = end_.token();
+  data::IteratorOptions cancelled_with_this(data::IteratorOptions start) const {
+    start.cancel = cancellation_.token();
     return start;
   }
 
-  StepInput<B> take_staged() {
+  StepInput<B> take_prefetched() {
     if (!thread_) {
       if (position_) return {};  // the end
       position_ = reader_.save();
-      thread_ = std::make_unique<concurrency::StagingThread<Staged>>(
-          concurrency::StagingThreadOptions{.name = "input staging", .depth = depth_},
-          [this, is_over = false]() mutable { return draw_ahead(is_over); });
+      thread_ = std::make_unique<concurrency::StagingThread<Prefetched>>(
+          concurrency::StagingThreadOptions{.name = "input prefetch", .depth = depth_},
+          [this, is_over = false]() mutable { return prefetch(is_over); });
     }
-    std::optional<Staged> staged = thread_->next();
-    if (!staged) end_.token().throw_if_cancelled("input staging");
-    check_state(staged.has_value(), "The input's staging ended before the data did.");
-    if (staged->position) position_ = std::move(staged->position);
-    if (staged->step_input.is_last) thread_ = nullptr;
-    return std::move(staged->step_input);
+    std::optional<Prefetched> prefetched = thread_->next();
+    if (!prefetched) cancellation_.token().throw_if_cancelled("input prefetch");
+    check_state(prefetched.has_value(), "The input's prefetching ended before the data did.");
+    if (prefetched->position) position_ = std::move(prefetched->position);
+    if (prefetched->step_input.is_last) thread_ = nullptr;
+    return std::move(prefetched->step_input);
   }
-  std::optional<Staged> draw_ahead(bool& is_over) {
+  std::optional<Prefetched> prefetch(bool& is_over) {
     if (is_over) return std::nullopt;
-    Staged staged{.step_input = reader_.read(), .position = {}};
-    const bool is_cancelled = staged.step_input.error && end_.token().is_cancelled();
-    if (!is_cancelled) staged.position = reader_.save();
-    is_over = staged.step_input.is_last || is_cancelled;
-    return staged;
+    Prefetched prefetched{.step_input = reader_.read(), .position = {}};
+    const bool is_cancelled = prefetched.step_input.error && cancellation_.token().is_cancelled();
+    if (!is_cancelled) prefetched.position = reader_.save();
+    is_over = prefetched.step_input.is_last || is_cancelled;
+    return prefetched;
   }
 
   const std::size_t depth_;
-  const concurrency::LinkedToken end_;  // of this object, or asked for by the token it was given
-  StepInputReader<B> reader_;               // the thread's, but for constant facts, while there is one
-  std::optional<io::StateTree> position_;  // of the taker, once the thread was started
-  std::unique_ptr<concurrency::StagingThread<Staged>> thread_;  // last: joined first
+  const concurrency::LinkedToken cancellation_;  // by the destructor or by the token of `start`
+  StepInputReader<B> reader_;               // used by the thread while it runs
+  std::optional<io::StateTree> position_;  // after the last `next`; set once the thread has started
+  std::unique_ptr<concurrency::StagingThread<Prefetched>> thread_;  // last: joined first
 };
 
 }  // namespace brigade::distribute

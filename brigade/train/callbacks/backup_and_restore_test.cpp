@@ -78,7 +78,7 @@ std::vector<double> weights_of_a_whole_fit() {
 /// many processes it took.
 int processes_needed(const BackupAndRestore& backup, int batches,
                      const std::vector<double>& expected) {
-  const LogOf log;
+  const CapturedLog log;
   for (int count = 1; count < 20; ++count) {
     Process process;
     try {
@@ -118,7 +118,7 @@ TEST(BackupAndRestore, KeepsTheBackupIfToldSo) {
 
 TEST(BackupAndRestore, KeepsWhatAnInterruptedFitHadReached) {
   const Folder folder;
-  const LogOf log;
+  const CapturedLog log;
   SessionOptions session = quiet_session();
   session.hooks = {std::make_shared<StopAtStepHook>(StopAtStep{.last_step = 7})};
   const BackupAndRestore backup{.backup_dir = folder.backup()};
@@ -209,7 +209,7 @@ std::vector<double> fit_of_workers(const io::Path& folder, checkpoint::Writers w
 }
 
 TEST(BackupAndRestore, OfSeveralWorkersIsOne) {
-  const LogOf log;
+  const CapturedLog log;
   const Folder whole;
   const auto expected = fit_of_workers(whole.backup(), checkpoint::Writers::kChief, std::nullopt);
   for (const auto writers : {checkpoint::Writers::kChief, checkpoint::Writers::kAllWorkers}) {

@@ -70,9 +70,9 @@ struct Job {
     for (const auto& batch : strategy.distribute(input::synthetic(70, {4}, 3).batch(7))) {
       if (state.global_step() == steps) break;
       strategy.run(
-          [&](distribute::ReplicaContext&, const input::LabeledBatch& share) {
-            adam.minimize(layers::losses::sparse_categorical_crossentropy(model(share.features),
-                                                                          share.labels));
+          [&](distribute::ReplicaContext&, const input::LabeledBatch& replica_batch) {
+            adam.minimize(layers::losses::sparse_categorical_crossentropy(model(replica_batch.features),
+                                                                          replica_batch.labels));
           },
           batch);
       state.advance();
@@ -83,18 +83,18 @@ struct Job {
     return {.begin =
                 [this] {
                   model.eval();
-                  walk.emplace(test.iterator());
+                  iterator.emplace(test.iterator());
                 },
             .step = [this]() -> std::optional<StepValues> {
-              const auto batch = walk->next();
+              const auto batch = iterator->next();
               if (!batch) return std::nullopt;
               const auto sums = strategy.run(
-                  [&](distribute::ReplicaContext&, const input::LabeledBatch& share) {
-                    const at::Tensor logits = model(share.features);
+                  [&](distribute::ReplicaContext&, const input::LabeledBatch& replica_batch) {
+                    const at::Tensor logits = model(replica_batch.features);
                     EXPECT_FALSE(logits.requires_grad());
                     loss->update_state(layers::losses::sparse_categorical_crossentropy(
-                        logits, share.labels, {.reduction = layers::losses::Reduction::kNone}));
-                    accuracy->update_state(share.labels, logits);
+                        logits, replica_batch.labels, {.reduction = layers::losses::Reduction::kNone}));
+                    accuracy->update_state(replica_batch.labels, logits);
                     return logits.sum();
                   },
                   *batch);
@@ -121,7 +121,7 @@ struct Job {
   TrainingState state;
   distribute::DistributedDataset<input::LabeledBatch> test =
       strategy.distribute(input::synthetic(23, {4}, 3).batch(5));
-  std::optional<distribute::DistributedIterator<input::LabeledBatch>> walk;
+  std::optional<distribute::DistributedIterator<input::LabeledBatch>> iterator;
   std::unique_ptr<metrics::Mean> loss;
   std::unique_ptr<metrics::SparseCategoricalAccuracy> accuracy;
 };
@@ -170,7 +170,7 @@ TEST(EvaluateOnce, OfACheckpointIsWhatTheLiveModelHadUnderEveryStrategy) {
 
 TEST(EvaluateOnce, OnOtherReplicasGivesTheSameFigures) {
   const auto files = std::make_shared<io::MemoryFileSystem>();
-  const LogOf log;
+  const CapturedLog log;
   distribute::OneDeviceStrategy one("cpu:0");
   Job trained(one);
   trained.train(4);
@@ -245,7 +245,7 @@ TEST(EvaluateOnce, StopsAfterNEvals) {
   SmallTraining training;
   save(training.files, 7, {.variables = {training.model.variables()[0]}});
   Counting counting(100);
-  const LogOf log;
+  const CapturedLog log;
   EvaluationOptions options = in(training.files);
   options.hooks = {std::make_shared<StopAfterNEvalsHook>(30)};
   for (int time = 0; time < 2; ++time) {

@@ -37,7 +37,7 @@ std::optional<checkpoint::Checkpoint> wait_for_new_checkpoint(
     const WaitForCheckpoint& options = {});
 
 /// What becomes of a walk for which no checkpoint came in time.
-enum class AfterTimeout { kEnd, kWaitOn };
+enum class AfterTimeout { kEnd, kKeepWaiting };
 
 struct CheckpointsIteratorOptions {
   /// From one checkpoint to the next: those that come in between are skipped, the newest excepted.

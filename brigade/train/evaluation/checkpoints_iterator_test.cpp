@@ -116,7 +116,7 @@ TEST(CheckpointsIterator, TakesAStepThatIsSavedAgainAndAnEarlierOne) {
 TEST(CheckpointsIterator, PassesOverABrokenNewestWithOneReport) {
   for (const bool is_cut : {true, false}) {
     Checkpoints checkpoints;
-    const LogOf log;
+    const CapturedLog log;
     CheckpointsIterator iterator("/run", checkpoints.options());
     checkpoints.save(1);
     checkpoints.save(2);
@@ -133,7 +133,7 @@ TEST(CheckpointsIterator, PassesOverABrokenNewestWithOneReport) {
 
 TEST(CheckpointsIterator, DoesNotGoBackWhenTheLastOneBreaks) {
   Checkpoints checkpoints;
-  const LogOf log;
+  const CapturedLog log;
   CheckpointsIterator iterator("/run", checkpoints.options());
   checkpoints.save(1);
   checkpoints.save(2);
@@ -158,7 +158,7 @@ TEST(CheckpointsIterator, AsksWhetherToWaitOn) {
   options.timeout_fn = [&] {
     asked.push_back(checkpoints.seconds());
     if (asked.size() == 2) checkpoints.save(7);
-    return asked.size() < 4 ? AfterTimeout::kWaitOn : AfterTimeout::kEnd;
+    return asked.size() < 4 ? AfterTimeout::kKeepWaiting : AfterTimeout::kEnd;
   };
   CheckpointsIterator iterator("/run", options);
   EXPECT_EQ(iterator.next()->step(), 7);

@@ -124,7 +124,7 @@ TEST(EvaluationLoop, AsksWhetherTheTrainingHasEnded) {
                        .timeout = std::chrono::seconds(5),
                        .timeout_fn = [&] {
                          if (++asked == 2) train(evaluator.files, 4);
-                         return asked < 3 ? AfterTimeout::kWaitOn : AfterTimeout::kEnd;
+                         return asked < 3 ? AfterTimeout::kKeepWaiting : AfterTimeout::kEnd;
                        }});
   EXPECT_EQ(last->step, 4);
   EXPECT_EQ(asked, 3);
@@ -133,7 +133,7 @@ TEST(EvaluationLoop, AsksWhetherTheTrainingHasEnded) {
 TEST(EvaluationLoop, PassesOverACheckpointThatTheTrainingRemovedMeanwhile) {
   const auto files = std::make_shared<io::MemoryFileSystem>();
   SmallTraining evaluator(files);
-  const LogOf log;
+  const CapturedLog log;
   train(files, 2);
   Evaluation evaluation = of_value(evaluator);
   std::vector<std::int64_t> begun;

@@ -93,7 +93,7 @@ void CheckpointSaverHook::end(SessionContext& context) {
   if (first) std::rethrow_exception(first);
 }
 
-void CheckpointSaverHook::settle() {
+void CheckpointSaverHook::wait() {
   if (saver_) saver_->checkpoints();
 }
 

@@ -14,7 +14,7 @@
 namespace brigade::train {
 
 /// Whether the training goes on behind a save.
-enum class AfterSave { kGoOn, kStop };
+enum class AfterSave { kContinue, kStop };
 
 /// Does something around each save (TensorFlow: CheckpointSaverListener), such as evaluating.
 class CheckpointListener {
@@ -23,7 +23,7 @@ class CheckpointListener {
   virtual void begin(SessionContext&) {}
   virtual void before_save(SessionContext&) {}
   /// The state has been copied; the write may still be under way.
-  virtual AfterSave after_save(SessionContext&) { return AfterSave::kGoOn; }
+  virtual AfterSave after_save(SessionContext&) { return AfterSave::kContinue; }
   virtual void end(SessionContext&) {}
 };
 
@@ -57,7 +57,7 @@ class CheckpointSaverHook final : public SessionRunHook {
   void end(SessionContext& context) override;
 
   /// Waits for the write under way; the next save throws its error.
-  void settle();
+  void wait();
   /// Keeps checkpoints of its directory that were found broken out of the way; in the chief.
   void set_aside(const std::vector<io::Path>& broken);
 

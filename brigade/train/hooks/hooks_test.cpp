@@ -92,7 +92,7 @@ TEST(CheckpointSaverHook, TellsItsListenersWhoMayStop) {
     }
     AfterSave after_save(SessionContext& context) override {
       calls += base::str_cat("after", context.global_step(), " ");
-      return context.global_step() == 2 ? AfterSave::kStop : AfterSave::kGoOn;
+      return context.global_step() == 2 ? AfterSave::kStop : AfterSave::kContinue;
     }
     void end(SessionContext&) override { calls += "end"; }
     std::string calls;
@@ -105,7 +105,7 @@ TEST(CheckpointSaverHook, TellsItsListenersWhoMayStop) {
 }
 
 TEST(CheckpointSaverHook, AFailedWriteIsThrownAndTheLastCheckpointStays) {
-  const LogOf log;
+  const CapturedLog log;
   const auto files =
       std::make_shared<io::FaultyFileSystem>(std::make_shared<io::MemoryFileSystem>());
   SmallTraining training(files);
@@ -113,7 +113,7 @@ TEST(CheckpointSaverHook, AFailedWriteIsThrownAndTheLastCheckpointStays) {
   const Error error = error_from([&] {
     MonitoredTrainingSession session(training.state, {.hooks = {hook}, .log_step_count = {}},
                                      training.environment());
-    hook->settle();
+    hook->wait();
     files->inject({.code = ErrorCode::kResourceExhausted, .length = io::FaultLength::kEverAfter});
     training.run(session, 10);
   });
@@ -122,14 +122,14 @@ TEST(CheckpointSaverHook, AFailedWriteIsThrownAndTheLastCheckpointStays) {
 }
 
 TEST(CheckpointSaverHook, TheLastSaveMakesUpForOneThatFailed) {
-  const LogOf log;
+  const CapturedLog log;
   const auto files =
       std::make_shared<io::FaultyFileSystem>(std::make_shared<io::MemoryFileSystem>());
   SmallTraining training(files);
   const auto hook = saver({.steps = 2});
   MonitoredTrainingSession session(training.state, {.hooks = {hook}, .log_step_count = {}},
                                    training.environment());
-  hook->settle();
+  hook->wait();
   files->inject({.code = ErrorCode::kResourceExhausted});
   training.run(session, 3);
   session.close();
@@ -138,14 +138,14 @@ TEST(CheckpointSaverHook, TheLastSaveMakesUpForOneThatFailed) {
 }
 
 TEST(StepCounterHook, LogsStepsASecond) {
-  const LogOf log;
+  const CapturedLog log;
   SmallTraining training;
   run_with(training, {std::make_shared<StepCounterHook>(Every{.steps = 4})}, 9);
   EXPECT_EQ(log.lines(), (std::vector<std::string>{"global_step/sec: 1", "global_step/sec: 1"}));
 }
 
 TEST(StepBreakdownHook, TellsOnWhatEachReplicaSpendsItsSteps) {
-  const LogOf log;
+  const CapturedLog log;
   distribute::MirroredStrategy strategy(distribute::cpus(2));
   ToyTraining training(strategy);
   const auto files = std::make_shared<io::MemoryFileSystem>();
@@ -216,7 +216,7 @@ TEST(StopAtStepHook, TakesExactlyOneNumber) {
 }
 
 TEST(LoggingHook, WritesValuesAndTheTimeSinceTheLineBefore) {
-  const LogOf log;
+  const CapturedLog log;
   SmallTraining training;
   run_with(
       training,
@@ -228,7 +228,7 @@ TEST(LoggingHook, WritesValuesAndTheTimeSinceTheLineBefore) {
 }
 
 TEST(LoggingHook, TakesAFormatAndAnEndAlone) {
-  const LogOf log;
+  const CapturedLog log;
   SmallTraining training;
   run_with(training,
            {std::make_shared<LoggingHook>(LoggingHookOptions{
@@ -269,7 +269,7 @@ void run_to_nan(SmallTraining& training, NanHookOptions options, std::int64_t sa
 }
 
 TEST(NanHook, FailsOrStopsAndNothingSpoiltIsSaved) {
-  const LogOf log;
+  const CapturedLog log;
   SmallTraining failing;
   const Error error = error_from([&] { run_to_nan(failing, {}); });
   EXPECT_EQ(error.code(), ErrorCode::kDataLoss);
@@ -306,7 +306,7 @@ TEST(FinalOpsHook, ComputesAtTheEndUnlessTheTrainingFailed) {
 }
 
 TEST(GlobalStepWaiterHook, WaitsForTheJobButNotForEver) {
-  const LogOf log;
+  const CapturedLog log;
   SmallTraining training;
   std::int64_t job = 0;
   run_with(training,

@@ -36,7 +36,7 @@ const EpochIterator::Batch& EpochIterator::peek() {
   return *ahead_->batch;
 }
 
-void EpochIterator::start_next_pass() {
+void EpochIterator::start_next_epoch() {
   ahead_.reset();
   iterator_.start_next_epoch();
   drawn_ = 0;

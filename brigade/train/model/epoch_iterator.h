@@ -27,7 +27,7 @@ class EpochIterator {
   std::optional<Batch> next();
   /// The batch that `next` will return. Throws kInvalidArgument if the dataset is empty.
   const Batch& peek();
-  void start_next_pass();
+  void start_next_epoch();
   /// Batches in a pass, if it is known and not endless.
   std::optional<std::int64_t> batches() const;
 

@@ -42,7 +42,7 @@ data::Dataset<LabeledBatch> of_unknown_size() {
 
 class EpochWalkTest : public ::testing::TestWithParam<bool> {
  protected:
-  EpochIterator walk() {
+  EpochIterator iterator() {
     return EpochIterator(strategy_.distribute(GetParam() ? three_batches() : of_unknown_size()));
   }
   static double sum(const EpochIterator::Batch& batch) {
@@ -53,24 +53,24 @@ class EpochWalkTest : public ::testing::TestWithParam<bool> {
 INSTANTIATE_TEST_SUITE_P(SizeIsKnown, EpochWalkTest, ::testing::Bool());
 
 TEST_P(EpochWalkTest, SaysWhetherThereIsMoreInEachPass) {
-  EpochIterator it = walk();
+  EpochIterator it = iterator();
   for (int pass = 0; pass < 2; ++pass) {
     int batches = 0;
     for (; it.has_next(); ++batches) ASSERT_TRUE(it.next());
     EXPECT_EQ(batches, 3);
-    it.start_next_pass();
+    it.start_next_epoch();
   }
 }
 
 TEST_P(EpochWalkTest, GoesOnExactlyWhereItWasSavedHoweverFarItLooked) {
-  EpochIterator whole = walk();
+  EpochIterator whole = iterator();
   for (int before = 0; before < 3; ++before) {
-    EpochIterator first = walk();
+    EpochIterator first = iterator();
     for (int i = 0; i < before; ++i) first.next();
     EXPECT_TRUE(first.has_next());
     first.peek();
     const io::StateTree state = first.save();
-    EpochIterator second = walk();
+    EpochIterator second = iterator();
     second.restore(state);
     const double expected = sum(*whole.next());
     for (EpochIterator* walk_on : {&first, &second}) {
@@ -83,7 +83,7 @@ TEST_P(EpochWalkTest, GoesOnExactlyWhereItWasSavedHoweverFarItLooked) {
 }
 
 TEST_P(EpochWalkTest, LookingAtTheFirstBatchDoesNotConsumeIt) {
-  EpochIterator it = walk();
+  EpochIterator it = iterator();
   const double seen = sum(it.peek());
   EXPECT_EQ(sum(*it.next()), seen);
 }

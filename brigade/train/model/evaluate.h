@@ -52,11 +52,11 @@ EvaluationResult evaluate(distribute::Strategy& strategy,
   const internal::EvaluationMode mode(model);
   for (const auto& batch : strategy.distribute(dataset)) {
     strategy.run(
-        [&](distribute::ReplicaContext&, const input::LabeledBatch& share) {
-          const at::Tensor logits = model(share.features);
+        [&](distribute::ReplicaContext&, const input::LabeledBatch& replica_batch) {
+          const at::Tensor logits = model(replica_batch.features);
           loss.update_state(layers::losses::sparse_categorical_crossentropy(
-              logits, share.labels, {.reduction = layers::losses::Reduction::kNone}));
-          accuracy.update_state(share.labels, logits);
+              logits, replica_batch.labels, {.reduction = layers::losses::Reduction::kNone}));
+          accuracy.update_state(replica_batch.labels, logits);
         },
         batch);
   }

@@ -6,12 +6,12 @@
 
 namespace brigade::train {
 
-void FitContext::add_checkpointable(Checkpointable part) {
-  const int before = part_names_[part.name]++;
-  part.name = before == 0 ? base::str_cat("callback/", part.name)
-                          : base::str_cat("callback/", part.name, "_", std::to_string(before));
-  part.missing = checkpoint::Missing::kSkip;
-  state_.add(std::move(part));
+void FitContext::add_checkpointable(Checkpointable checkpointable) {
+  const int before = checkpointable_names_[checkpointable.name]++;
+  checkpointable.name = before == 0 ? base::str_cat("callback/", checkpointable.name)
+                          : base::str_cat("callback/", checkpointable.name, "_", std::to_string(before));
+  checkpointable.missing = checkpoint::Missing::kSkip;
+  state_.add(std::move(checkpointable));
 }
 
 }  // namespace brigade::train

@@ -62,10 +62,10 @@ class FitContext {
   /// signal. Whoever fits again goes on.
   bool is_interrupted() const { return is_interrupted_; }
 
-  /// Puts what a callback remembers into every checkpoint: `part` as for `TrainingState`, its name
+  /// Puts what a callback remembers into every checkpoint: `checkpointable` as for `TrainingState`, its name
   /// made unique, and skipped where a checkpoint lacks it. In `on_train_begin`, before anything is
   /// restored. The callback must outlive the fit, which holds it.
-  void add_checkpointable(Checkpointable part);
+  void add_checkpointable(Checkpointable checkpointable);
   /// Everything that a checkpoint holds; its global step counts on from fit to fit.
   TrainingState& state() const { return state_; }
   /// The model's.
@@ -82,7 +82,7 @@ class FitContext {
   Logs logs_;
   std::string stop_reason_;
   bool is_interrupted_ = false;
-  std::map<std::string, int> part_names_;  // and how often each was given
+  std::map<std::string, int> checkpointable_names_;  // and how often each was given
 };
 
 }  // namespace brigade::train

@@ -11,10 +11,10 @@
 namespace brigade::train {
 namespace {
 
-FitPlan plan_of(const FitOptions& options, const internal::EpochIterator& walk) {
+FitPlan plan_of(const FitOptions& options, const internal::EpochIterator& iterator) {
   return {.initial_epoch = options.initial_epoch,
           .epochs = options.epochs,
-          .steps_per_epoch = options.steps_per_epoch ? options.steps_per_epoch : walk.batches()};
+          .steps_per_epoch = options.steps_per_epoch ? options.steps_per_epoch : iterator.batches()};
 }
 
 /// Evaluation mode, and back into training mode also when an error passes.
@@ -55,14 +55,14 @@ Logs evaluate_batches(internal::Trainer& trainer, const LabeledData::Distributed
   return logs;
 }
 
-FitLoop::FitLoop(internal::Trainer& trainer, TrainingState& state, internal::EpochIterator& walk,
+FitLoop::FitLoop(internal::Trainer& trainer, TrainingState& state, internal::EpochIterator& iterator,
                  const FitOptions& options, const std::optional<Distributed>& validation)
     : trainer_(trainer),
-      walk_(walk),
+      iterator_(iterator),
       options_(options),
       validation_(validation),
       callbacks_(options.callbacks),
-      context_(plan_of(options, walk), state, trainer.optimizer(), trainer.network().variables()) {
+      context_(plan_of(options, iterator), state, trainer.optimizer(), trainer.network().variables()) {
   if (options.verbose != Verbose::kSilent)
     callbacks_.emplace_back(make_progress_callback(std::cerr, options.verbose));
   context_.epoch_ = options.initial_epoch;
@@ -71,7 +71,7 @@ FitLoop::FitLoop(internal::Trainer& trainer, TrainingState& state, internal::Epo
 
 void FitLoop::add_checkpointables() {
   TrainingState& state = context_.state();
-  state.add_iterator("fit", walk_);
+  state.add_iterator("fit", iterator_);
   state.add_metric(trainer_.loss_mean());
   for (const auto& each : trainer_.metrics()) state.add_metric(*each.metric);
   state.add({.name = "fit",
@@ -125,7 +125,7 @@ void FitLoop::begin_epoch() {
 
 bool FitLoop::has_next_step() {
   if (options_.steps_per_epoch && context_.batches_ >= *options_.steps_per_epoch) return false;
-  if (walk_.has_next()) return true;
+  if (iterator_.has_next()) return true;
   check_argument(context_.batches_ > 0, "There is no batch to train on.");
   if (options_.steps_per_epoch) {
     base::log_warning(base::str_cat(
@@ -148,7 +148,7 @@ void FitLoop::run_steps(MonitoredTrainingSession& session) {
 
 void FitLoop::run_step(MonitoredTrainingSession& session) {
   session.run([&]() -> std::optional<StepValues> {
-    const auto batch = walk_.next();
+    const auto batch = iterator_.next();
     if (!batch) return std::nullopt;
     context_.state().apply_schedules();
     StepValues values = trainer_.train(*batch);
@@ -167,8 +167,8 @@ void FitLoop::end_epoch() {
   trainer_.reset();
   ++context_.epoch_;
   context_.batches_ = 0;
-  if (context_.epoch_ < options_.epochs && (!options_.steps_per_epoch || !walk_.has_next()))
-    walk_.start_next_pass();
+  if (context_.epoch_ < options_.epochs && (!options_.steps_per_epoch || !iterator_.has_next()))
+    iterator_.start_next_epoch();
 }
 
 void FitLoop::validate() {

@@ -24,7 +24,7 @@ class FitLoop {
   using Distributed = LabeledData::Distributed;
 
   /// `state` gets the loop's own parts. What is passed must outlive it.
-  FitLoop(internal::Trainer& trainer, TrainingState& state, internal::EpochIterator& walk,
+  FitLoop(internal::Trainer& trainer, TrainingState& state, internal::EpochIterator& iterator,
           const FitOptions& options, const std::optional<Distributed>& validation);
 
   History run();
@@ -41,7 +41,7 @@ class FitLoop {
   void call(Call function);
 
   internal::Trainer& trainer_;
-  internal::EpochIterator& walk_;
+  internal::EpochIterator& iterator_;
   const FitOptions& options_;
   const std::optional<Distributed>& validation_;
   std::vector<CallbackPtr> callbacks_;

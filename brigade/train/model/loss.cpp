@@ -106,14 +106,14 @@ Loss::Loss(const std::string& name, From from) {
   name_ = row->name;
   function_ = row->make(from);
   if (from == From::kLogits) return;
-  if (row->make == binary) wants_ = Wants::kEachInRange;
-  if (row->make == categorical || row->make == sparse_categorical) wants_ = Wants::kDistribution;
+  if (row->make == binary) expected_ = Expected::kEachInRange;
+  if (row->make == categorical || row->make == sparse_categorical) expected_ = Expected::kDistribution;
 }
 
-std::string Loss::complaint(const at::Tensor& predictions) const {
-  if (wants_ == Wants::kAnything || predictions.numel() == 0) return "";
+std::string Loss::prediction_problem(const at::Tensor& predictions) const {
+  if (expected_ == Expected::kAnything || predictions.numel() == 0) return "";
   const bool in_range = predictions.ge(0).logical_and(predictions.le(1)).all().item<bool>();
-  const bool adds_up = wants_ == Wants::kEachInRange || predictions.dim() < 2 ||
+  const bool adds_up = expected_ == Expected::kEachInRange || predictions.dim() < 2 ||
                        predictions.sum(-1).sub(1).abs().max().item<double>() < 1e-2;
   if (in_range && adds_up) return "";
   return base::str_cat("Loss ", name_,

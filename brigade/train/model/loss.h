@@ -43,16 +43,16 @@ class Loss {
   /// The canonical name; "function" for one of the user's own.
   const std::string& name() const { return name_; }
 
-  bool takes_probabilities() const { return wants_ != Wants::kAnything; }
+  bool takes_probabilities() const { return expected_ != Expected::kAnything; }
   /// What is wrong with `predictions` if they cannot be the probabilities that this loss takes them
   /// for; empty if nothing is.
-  std::string complaint(const at::Tensor& predictions) const;
+  std::string prediction_problem(const at::Tensor& predictions) const;
 
  private:
-  enum class Wants { kAnything, kEachInRange, kDistribution };
+  enum class Expected { kAnything, kEachInRange, kDistribution };
   std::string name_;
   Function function_;
-  Wants wants_ = Wants::kAnything;
+  Expected expected_ = Expected::kAnything;
 };
 
 /// The losses' names in snake case.

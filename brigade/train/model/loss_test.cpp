@@ -65,11 +65,11 @@ TEST(Loss, UnknownNamesAreRefusedWithTheNearest) {
 TEST(Loss, ComplainsOfLogitsWhereItTakesProbabilities) {
   const at::Tensor logits = matrix({-1.f, 3.f}, 1), probabilities = matrix({.25f, .75f}, 1);
   const Loss probabilistic("sparse_categorical_crossentropy");
-  EXPECT_NE(probabilistic.complaint(logits), "");
-  EXPECT_EQ(probabilistic.complaint(probabilities), "");
-  EXPECT_EQ(Loss("mse").complaint(logits), "");
-  EXPECT_EQ(Loss("bce", From::kLogits).complaint(logits), "");
-  EXPECT_NE(Loss("bce").complaint(logits), "");
+  EXPECT_NE(probabilistic.prediction_problem(logits), "");
+  EXPECT_EQ(probabilistic.prediction_problem(probabilities), "");
+  EXPECT_EQ(Loss("mse").prediction_problem(logits), "");
+  EXPECT_EQ(Loss("bce", From::kLogits).prediction_problem(logits), "");
+  EXPECT_NE(Loss("bce").prediction_problem(logits), "");
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ using Batching = LabeledData::Batching;
 /// What shows a model the shape of its input: few examples, so that it costs little.
 constexpr std::int64_t kExamplesToBuild = 2;
 
-const input::LabeledBatch& first_share(const Batch& batch) {
+const input::LabeledBatch& first_nonempty_batch(const Batch& batch) {
   for (std::size_t replica = 0; replica < batch.size(); ++replica)
     if (!batch.is_empty(replica)) return batch[replica];
   return batch[0];
@@ -149,7 +149,7 @@ void Model::Impl::check_compiled(const char* call) const {
 }
 
 internal::Trainer& Model::Impl::trainer_for(const Batch& batch) {
-  const at::Tensor features = first_share(batch).features;
+  const at::Tensor features = first_nonempty_batch(batch).features;
   build(features);
   if (trainer != nullptr) return *trainer;
   const auto& options = *compiled;
@@ -163,28 +163,28 @@ internal::Trainer& Model::Impl::trainer_for(const Batch& batch) {
 void Model::Impl::warn_of_logits(const at::Tensor& features) const {
   const at::NoGradGuard no_grad;
   network->set_mode(variables::Mode::kEvaluation);
-  const std::string complaint = compiled->loss->complaint(
+  const std::string prediction_problem = compiled->loss->prediction_problem(
       network->forward(features.narrow(0, 0, 1).to(strategy.devices().front().torch_device)));
   network->set_mode(variables::Mode::kTraining);
-  if (!complaint.empty()) base::log_warning(complaint);
+  if (!prediction_problem.empty()) base::log_warning(prediction_problem);
 }
 
 at::Tensor Model::Impl::predict(const LabeledData& data, const EvaluateOptions& options) {
   check_positive("steps", options.steps);
   const at::NoGradGuard no_grad;
-  internal::EpochIterator walk(data.distributed(strategy, {.batch_size = options.batch_size}));
-  build(first_share(walk.peek()).features);
+  internal::EpochIterator iterator(data.distributed(strategy, {.batch_size = options.batch_size}));
+  build(first_nonempty_batch(iterator.peek()).features);
   network->set_mode(variables::Mode::kEvaluation);
   std::vector<at::Tensor> outputs;
   while (!options.steps || static_cast<std::int64_t>(outputs.size()) < *options.steps) {
-    const auto batch = walk.next();
+    const auto batch = iterator.next();
     if (!batch) break;
-    const auto shares = strategy.run(
-        [this](distribute::ReplicaContext&, const input::LabeledBatch& share) {
-          return network->forward(share.features);
+    const auto predictions = strategy.run(
+        [this](distribute::ReplicaContext&, const input::LabeledBatch& replica_batch) {
+          return network->forward(replica_batch.features);
         },
         *batch);
-    outputs.push_back(strategy.gather(shares, 0).to(at::kCPU));
+    outputs.push_back(strategy.gather(predictions, 0).to(at::kCPU));
   }
   network->set_mode(variables::Mode::kTraining);
   return at::cat(outputs);
@@ -217,7 +217,7 @@ History Model::fit(const LabeledData& data, const FitOptions& options) {
   distribute::check_agreement(
       strategy.workers(), facts_of(*impl_->compiled, options),
       {.what = "fits", .advice = "compile and fit the model alike in every worker."});
-  internal::EpochIterator walk(
+  internal::EpochIterator iterator(
       data.distributed(strategy, {.batch_size = options.batch_size, .shuffle = options.shuffle}));
   std::optional<LabeledData::Distributed> validation;
   if (options.validation_data) {
@@ -227,17 +227,17 @@ History Model::fit(const LabeledData& data, const FitOptions& options) {
                                      ? options.batch_size
                                      : options.validation_batch_size});
   }
-  internal::Trainer& trainer = impl_->trainer_for(walk.peek());
+  internal::Trainer& trainer = impl_->trainer_for(iterator.peek());
   // A later fit, or one that goes on with a later epoch, sees later orders of the examples.
   const std::int64_t first_pass = std::max(impl_->passes, options.initial_epoch);
-  for (std::int64_t pass = 0; pass < first_pass; ++pass) walk.start_next_pass();
+  for (std::int64_t pass = 0; pass < first_pass; ++pass) iterator.start_next_epoch();
 
   TrainingState state(strategy);
   state.add_variables(impl_->network->variables());
   state.add_optimizer("optimizer", trainer.optimizer());
   if (impl_->compiled->schedule) state.add_schedule("optimizer", impl_->compiled->schedule);
   state.set_global_step(impl_->global_step);
-  History history = FitLoop(trainer, state, walk, options, validation).run();
+  History history = FitLoop(trainer, state, iterator, options, validation).run();
   impl_->global_step = state.global_step();
   impl_->passes = first_pass + static_cast<std::int64_t>(history.epochs.size());
   return history;

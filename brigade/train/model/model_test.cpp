@@ -188,7 +188,7 @@ TEST(Model, StepsPerEpochGoesOnAndSaysWhereTheDataRanOut) {
     Model model(strategy, line(), "m" + std::to_string(examples));
     model.compile({.loss = "mse"});
     const auto counter = std::make_shared<BatchCounter>();
-    const LogOf log;
+    const CapturedLog log;
     FitOptions options = quiet(5);
     options.batch_size = 2;
     options.steps_per_epoch = steps;
@@ -336,7 +336,7 @@ TEST(Model, UsesTheOpenScopesStrategyOrOneDevice) {
 
 TEST(Model, WarnsWhereLogitsAreTakenForProbabilities) {
   distribute::MirroredStrategy strategy(distribute::cpus(1));
-  const LogOf log;
+  const CapturedLog log;
   Model model(strategy, classifier(3));
   model.compile({.loss = "sparse_categorical_crossentropy"});
   model.fit(input::synthetic(8, {4}, 3).batch(8), quiet(1));

@@ -36,32 +36,32 @@ Trainer::Trainer(distribute::Strategy& strategy, const Network& network, Loss lo
       optimizer_(std::move(optimizer)),
       loss_mean_(make_mean(strategy)) {}
 
-at::Tensor Trainer::losses_of(const input::LabeledBatch& share,
+at::Tensor Trainer::losses_of(const input::LabeledBatch& replica_batch,
                               const at::Tensor& predictions) const {
-  const at::Tensor losses = loss_(share.labels, predictions);
+  const at::Tensor losses = loss_(replica_batch.labels, predictions);
   const at::Tensor added = added_losses();
   return added.defined() ? losses + added : losses;
 }
 
-void Trainer::record(const input::LabeledBatch& share, const at::Tensor& predictions,
+void Trainer::record(const input::LabeledBatch& replica_batch, const at::Tensor& predictions,
                      const at::Tensor& losses) const {
-  if (share.features.size(0) == 0) return;
+  if (replica_batch.features.size(0) == 0) return;
   if (losses.dim() == 0) {
-    loss_mean_.update_state(losses, at::scalar_tensor(share.features.size(0), at::kDouble));
+    loss_mean_.update_state(losses, at::scalar_tensor(replica_batch.features.size(0), at::kDouble));
   } else {
     loss_mean_.update_state(losses);
   }
-  for (const NamedMetric& each : metrics_) each.metric->update_state(share.labels, predictions);
+  for (const NamedMetric& each : metrics_) each.metric->update_state(replica_batch.labels, predictions);
 }
 
 StepValues Trainer::train(const Batch& batch) {
   const auto means = strategy_.run(
-      [this](distribute::ReplicaContext&, const input::LabeledBatch& share) {
-        const at::Tensor predictions = network_.forward(share.features);
-        const at::Tensor losses = losses_of(share, predictions);
+      [this](distribute::ReplicaContext&, const input::LabeledBatch& replica_batch) {
+        const at::Tensor predictions = network_.forward(replica_batch.features);
+        const at::Tensor losses = losses_of(replica_batch, predictions);
         optimizer_.minimize(losses);
         const at::Tensor values = losses.detach();
-        record(share, predictions.detach(), values);
+        record(replica_batch, predictions.detach(), values);
         return values.mean();
       },
       batch);
@@ -70,9 +70,9 @@ StepValues Trainer::train(const Batch& batch) {
 
 void Trainer::test(const Batch& batch) {
   strategy_.run(
-      [this](distribute::ReplicaContext&, const input::LabeledBatch& share) {
-        const at::Tensor predictions = network_.forward(share.features);
-        record(share, predictions, losses_of(share, predictions));
+      [this](distribute::ReplicaContext&, const input::LabeledBatch& replica_batch) {
+        const at::Tensor predictions = network_.forward(replica_batch.features);
+        record(replica_batch, predictions, losses_of(replica_batch, predictions));
       },
       batch);
 }

@@ -53,8 +53,8 @@ class Trainer {
   const Network& network() const { return network_; }
 
  private:
-  at::Tensor losses_of(const input::LabeledBatch& share, const at::Tensor& predictions) const;
-  void record(const input::LabeledBatch& share, const at::Tensor& predictions,
+  at::Tensor losses_of(const input::LabeledBatch& replica_batch, const at::Tensor& predictions) const;
+  void record(const input::LabeledBatch& replica_batch, const at::Tensor& predictions,
               const at::Tensor& losses) const;
 
   distribute::Strategy& strategy_;

@@ -234,7 +234,7 @@ std::optional<checkpoint::Checkpoint> MonitoredTrainingSession::find_own_latest(
 
 bool MonitoredTrainingSession::restore_latest() {
   if (options_.checkpoint_dir.empty()) return false;
-  if (saver_) saver_->settle();
+  if (saver_) saver_->wait();
   const auto latest = find_latest(options_.checkpoint_dir);
   if (latest) restore(*latest);
   return latest.has_value();

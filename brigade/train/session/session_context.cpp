@@ -24,22 +24,22 @@ SessionContext::SessionContext(TrainingState& state, SessionEnvironment environm
       spans_(*environment_.clock) {}
 
 void SessionContext::request_stop(AtStop at_stop) {
-  const Stop wish = at_stop == AtStop::kSave ? Stop::kSave : Stop::kDiscard;
+  const Stop requested = at_stop == AtStop::kSave ? Stop::kSave : Stop::kDiscard;
   Stop expected = Stop::kNo;
-  wish_.compare_exchange_strong(expected, wish);
+  requested_stop_.compare_exchange_strong(expected, requested);
   if (state_.strategy().num_workers() > 1) return;
   expected = Stop::kNo;
-  agreed_.compare_exchange_strong(expected, wish);
+  agreed_stop_.compare_exchange_strong(expected, requested);
 }
 
 void SessionContext::agree_on_stop() {
   const distribute::Strategy& strategy = state_.strategy();
-  if (strategy.num_workers() == 1 || agreed_ != Stop::kNo) return;
-  agreed_ = static_cast<Stop>(strategy.all_reduce_max(static_cast<std::int64_t>(wish_.load())));
+  if (strategy.num_workers() == 1 || agreed_stop_ != Stop::kNo) return;
+  agreed_stop_ = static_cast<Stop>(strategy.all_reduce_max(static_cast<std::int64_t>(requested_stop_.load())));
 }
 
 AtStop SessionContext::at_stop() const {
-  return agreed_ == Stop::kDiscard ? AtStop::kDiscard : AtStop::kSave;
+  return agreed_stop_ == Stop::kDiscard ? AtStop::kDiscard : AtStop::kSave;
 }
 
 void SessionContext::wait(std::chrono::milliseconds time) const {

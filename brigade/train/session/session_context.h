@@ -48,7 +48,7 @@ class SessionContext {
   /// No further step is begun. The first call decides what is saved. With several workers it is a
   /// wish, that all of them follow at the beginning of the next step: so all stop at the same one.
   void request_stop(AtStop at_stop = AtStop::kSave);
-  bool should_stop() const { return agreed_ != Stop::kNo; }
+  bool should_stop() const { return agreed_stop_ != Stop::kNo; }
   /// The chief's answer to a question of the clock, in every worker; a collective of theirs.
   bool broadcast_from_chief(bool is_due) const { return state_.strategy().broadcast_from_chief(std::int64_t{is_due}) != 0; }
   AtStop at_stop() const;
@@ -82,8 +82,8 @@ class SessionContext {
   concurrency::CancelToken cancel_;
   /// What was asked for becomes what is done, at the same step in all workers.
   void agree_on_stop();
-  std::atomic<Stop> wish_{Stop::kNo};
-  std::atomic<Stop> agreed_{Stop::kNo};  // with one worker, the wish
+  std::atomic<Stop> requested_stop_{Stop::kNo};
+  std::atomic<Stop> agreed_stop_{Stop::kNo};  // with one worker, the wish
   std::exception_ptr error_;
   std::optional<io::Path> restored_from_;
   int recoveries_ = 0;

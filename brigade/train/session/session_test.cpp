@@ -115,7 +115,7 @@ TEST(Session, EndsEveryHookWhateverFailedAndThrowsTheFirstError) {
        {"a.begin", "b.begin", "a.create0", "b.create0", "a.before0", "b.before0", "a.after1",
         "b.after1", "a.end", "b.end"}},
   };
-  const LogOf log;
+  const CapturedLog log;
   for (const ErrorCase& each : cases) {
     SmallTraining training;
     Calls calls;
@@ -218,7 +218,7 @@ TEST(Session, PassesOverABrokenCheckpointAndSaysSo) {
     training.run(session);
   }
   files->create("/run/ckpt-3/manifest.json", io::CreateMode::kTruncate)->close();
-  const LogOf log;
+  const CapturedLog log;
   SmallTraining training(files);
   MonitoredTrainingSession session(training.state, saving(5), training.environment());
   ASSERT_EQ(session.passed_over().size(), 1u);
@@ -325,7 +325,7 @@ MonitoredTrainingSession::StepFunction failing(SmallTraining& training, std::int
 }
 
 TEST(Session, RecoversFromTheLastCheckpoint) {
-  const LogOf log;
+  const CapturedLog log;
   for (const ErrorCode code : {ErrorCode::kAborted, ErrorCode::kUnavailable}) {
     SmallTraining training;
     Calls calls;
@@ -344,7 +344,7 @@ TEST(Session, RecoversFromTheLastCheckpoint) {
 }
 
 TEST(Session, GivesUpWhereItGetsNoFurther) {
-  const LogOf log;
+  const CapturedLog log;
   SmallTraining training;
   MonitoredTrainingSession session(training.state, saving(6, 2), training.environment());
   const auto step = failing(training, 4, 4, ErrorCode::kUnavailable);
@@ -427,7 +427,7 @@ TEST(Session, RefusesOptionsWithoutMeaning) {
 }
 
 TEST(Session, SavesBetweenUpdatesAndNotBetweenTheirMicroBatches) {
-  const LogOf log;
+  const CapturedLog log;
   const auto files = std::make_shared<io::MemoryFileSystem>();
   MirroredStrategy strategy(cpus(2));
   ToyTraining training(strategy, {}, 8, {.accumulate = 3});

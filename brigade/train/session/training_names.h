@@ -14,12 +14,12 @@ namespace brigade::train {
 inline constexpr std::string_view kCheckpointableTensors = "part";
 inline constexpr std::string_view kReplicaTensors = "replica";
 
-/// "part/averages/ema/<name>"; `part` is the part's whole name.
-inline std::string checkpointable_tensor_prefix(std::string_view part) {
-  return base::str_cat(kCheckpointableTensors, "/", part, "/");
+/// "part/averages/ema/<name>"; `checkpointable` is the part's whole name.
+inline std::string checkpointable_tensor_prefix(std::string_view checkpointable) {
+  return base::str_cat(kCheckpointableTensors, "/", checkpointable, "/");
 }
-inline std::string checkpointable_tensor_name(std::string_view part, std::string_view name) {
-  return checkpointable_tensor_prefix(part).append(name);
+inline std::string checkpointable_tensor_name(std::string_view checkpointable, std::string_view name) {
+  return checkpointable_tensor_prefix(checkpointable).append(name);
 }
 /// What replica `replica` keeps for itself of a variable: "replica/1/bn.running_mean".
 inline std::string replica_tensor_name(int replica, std::string_view variable) {

@@ -32,21 +32,21 @@ Tensors beginning_with(const Tensors& tensors, const std::string& prefix, Prefix
 }
 
 /// What is saved may alias what is about to change.
-CheckpointableState own_copy(CheckpointableState state) {
+CheckpointableState clone_tensors(CheckpointableState state) {
   for (auto& [name, tensor] : state.tensors) tensor = tensor.clone();
   return state;
 }
 
 /// What each replica has of variables, whose parts restore only their aggregate.
-class OwnCopies {
+class ReplicaCopies {
  public:
-  explicit OwnCopies(std::span<const Variable> variables) : variables_(variables) {
+  explicit ReplicaCopies(std::span<const Variable> variables) : variables_(variables) {
     for (const Variable& variable : variables_) {
       for (int replica = 0; replica < variable.num_components(); ++replica)
         copies_.push_back(variable.component(replica).detach().clone());
     }
   }
-  void put_back() const {
+  void restore() const {
     auto copy = copies_.begin();
     for (const Variable& variable : variables_) {
       for (int replica = 0; replica < variable.num_components(); ++replica) {
@@ -85,13 +85,13 @@ class TrainingState::Restorer {
     check_argument(report_.step >= 0, str_cat(source_, " has the global step ", report_.step, "."));
     strategy_step_ = state_.as_uint64("strategy", "step");
     find_optimizers();
-    find_parts();
+    find_checkpointables();
     find_unused();
     compare();
   }
 
   TrainingRestoreReport apply() {
-    restore_parts();
+    restore_checkpointables();
     for (const FoundOptimizer& each : optimizers_) {
       each.optimizer->optimizer.restore(each.optimizer->name, each.saved, missing_slots());
     }
@@ -107,8 +107,8 @@ class TrainingState::Restorer {
     const Optimizer* optimizer;
     optim::SavedOptimizer saved;
   };
-  struct FoundPart {
-    const Checkpointable* part;
+  struct FoundCheckpointable {
+    const Checkpointable* checkpointable;
     CheckpointableState saved;
   };
 
@@ -146,12 +146,12 @@ class TrainingState::Restorer {
     }
   }
 
-  void find_parts() {
+  void find_checkpointables() {
     const io::StateTree& saved = state_.at("parts");
-    for (const Checkpointable& each : training_.parts_) {
+    for (const Checkpointable& each : training_.checkpointables_) {
       const Missing missing = each.missing.value_or(options_.missing_state);
       if (!is_found(each.name, saved.has(each.name), missing)) continue;
-      parts_.push_back(
+      checkpointables_.push_back(
           {&each,
            {.tree = saved.at(each.name),
             .tensors = beginning_with(tensors_, checkpointable_tensor_prefix(each.name), Prefix::kCut)}});
@@ -167,7 +167,7 @@ class TrainingState::Restorer {
     report_.unused_in_checkpoint.assign(unused.begin(), unused.end());
   }
 
-  void note(const std::string& difference) {
+  void add_difference(const std::string& difference) {
     report_.differences.push_back(str_cat(source_, ": ", difference));
   }
 
@@ -180,13 +180,13 @@ class TrainingState::Restorer {
                       strategy.as_string("name") == training_.strategy_.name() &&
                       has_same_workers(strategy);
     if (!is_same_layout_) {
-      note(str_cat("saved on ", saved_on, " replicas under ", strategy.as_string("name"),
+      add_difference(str_cat("saved on ", saved_on, " replicas under ", strategy.as_string("name"),
                    " and restored on ", replicas, " under ", training_.strategy_.name(),
                    ": the run goes on with the same values, and not with the same bits."));
     }
     const std::uint64_t seed = strategy.as_uint64("seed");
     if (seed != training_.strategy_.seed()) {
-      note(str_cat("saved with seed ", seed, " and restored with seed ", training_.strategy_.seed(),
+      add_difference(str_cat("saved with seed ", seed, " and restored with seed ", training_.strategy_.seed(),
                    ": random numbers are others from here on."));
     }
     for (const Optimizer& each : training_.optimizers_) compare_schedule(each);
@@ -205,24 +205,24 @@ class TrainingState::Restorer {
     const io::StateTree before = saved.has("schedule") ? saved.at("schedule") : io::StateTree();
     const io::StateTree now = optimizer.schedule ? optimizer.schedule->config() : io::StateTree();
     if (before == now) return;
-    note(str_cat("optimizer '", optimizer.name, "' had the schedule ", io::to_json(before).json,
+    add_difference(str_cat("optimizer '", optimizer.name, "' had the schedule ", io::to_json(before).json,
                  " and has ", io::to_json(now).json, " now, which counts."));
   }
 
   // Parts are opaque: what they refuse shows only when they try. Then all get back what they had.
-  void restore_parts() {
+  void restore_checkpointables() {
     std::vector<std::pair<const Checkpointable*, CheckpointableState>> before;
-    const OwnCopies sums(training_.metric_sums_);
+    const ReplicaCopies sums(training_.metric_sums_);
     try {
-      for (const FoundPart& each : parts_) {
-        before.emplace_back(each.part, own_copy(each.part->save()));
-        each.part->restore(each.saved);
+      for (const FoundCheckpointable& each : checkpointables_) {
+        before.emplace_back(each.checkpointable, clone_tensors(each.checkpointable->save()));
+        each.checkpointable->restore(each.saved);
       }
       restore_variables();
     } catch (...) {
       for (auto each = before.rbegin(); each != before.rend(); ++each)
         each->first->restore(each->second);
-      sums.put_back();
+      sums.restore();
       throw;
     }
   }
@@ -260,7 +260,7 @@ class TrainingState::Restorer {
   void restore_statistics() {
     if (!is_same_layout_) return;
     const at::NoGradGuard no_grad;
-    for (const Variable& variable : training_.own_statistics()) {
+    for (const Variable& variable : training_.per_replica_statistics()) {
       if (is_left_alone(variable)) continue;
       for (int replica = 0; replica < variable.num_components(); ++replica) {
         const auto found = tensors_.find(replica_tensor_name(
@@ -282,7 +282,7 @@ class TrainingState::Restorer {
   std::uint64_t strategy_step_ = 0;
   bool is_same_layout_ = false;
   std::vector<FoundOptimizer> optimizers_;
-  std::vector<FoundPart> parts_;
+  std::vector<FoundCheckpointable> checkpointables_;
   TrainingRestoreReport report_;
 };
 

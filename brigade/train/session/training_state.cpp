@@ -110,24 +110,24 @@ void TrainingState::add_averages(const std::string& name,
        .restore = [&averages](const CheckpointableState& state) { averages.restore(state.tensors); }});
 }
 
-void TrainingState::add(Checkpointable part) {
-  check_name(part.name);
+void TrainingState::add(Checkpointable checkpointable) {
+  check_name(checkpointable.name);
   check_argument(
-      part.save && part.restore,
-      str_cat("Part '", part.name, "' needs a function that saves and one that restores."));
-  part.name = str_cat("part/", part.name);
-  add_checked(std::move(part));
+      checkpointable.save && checkpointable.restore,
+      str_cat("Part '", checkpointable.name, "' needs a function that saves and one that restores."));
+  checkpointable.name = str_cat("part/", checkpointable.name);
+  add_checked(std::move(checkpointable));
 }
 
 void TrainingState::remove(const std::string& name) {
-  std::erase_if(parts_, [&](const Checkpointable& each) { return each.name == str_cat("part/", name); });
+  std::erase_if(checkpointables_, [&](const Checkpointable& each) { return each.name == str_cat("part/", name); });
 }
 
-void TrainingState::add_checked(Checkpointable part) {
-  const bool is_twice = std::any_of(parts_.begin(), parts_.end(),
-                                    [&](const Checkpointable& each) { return each.name == part.name; });
-  if (is_twice) throw_twice(part.name);
-  parts_.push_back(std::move(part));
+void TrainingState::add_checked(Checkpointable checkpointable) {
+  const bool is_twice = std::any_of(checkpointables_.begin(), checkpointables_.end(),
+                                    [&](const Checkpointable& each) { return each.name == checkpointable.name; });
+  if (is_twice) throw_twice(checkpointable.name);
+  checkpointables_.push_back(std::move(checkpointable));
 }
 
 std::int64_t TrainingState::global_step() const {
@@ -173,12 +173,12 @@ comm::Facts TrainingState::facts() const {
     facts.push_back(
         {"schedule", each.schedule ? io::to_json(each.schedule->config()).json : "none"});
   }
-  for (const Checkpointable& each : parts_) facts.push_back({"part", each.name});
+  for (const Checkpointable& each : checkpointables_) facts.push_back({"part", each.name});
   return facts;
 }
 
 // Each replica writes its own, and their aggregate does not tell what each had.
-std::vector<Variable> TrainingState::own_statistics() const {
+std::vector<Variable> TrainingState::per_replica_statistics() const {
   std::vector<Variable> own;
   for (const auto* from : {&variables_, &metric_sums_}) {
     for (const Variable& variable : *from) {
@@ -191,7 +191,7 @@ std::vector<Variable> TrainingState::own_statistics() const {
 }
 
 // By replica of all workers: a collective of theirs, for every variable.
-std::vector<at::Tensor> TrainingState::components_in_all(const Variable& variable) const {
+std::vector<at::Tensor> TrainingState::components_of_all_replicas(const Variable& variable) const {
   std::vector<at::Tensor> own;
   for (int replica = 0; replica < variable.num_components(); ++replica)
     own.push_back(variable.component(replica).detach());
@@ -221,15 +221,15 @@ checkpoint::Contents TrainingState::contents() const {
     optimizers[each.name] = std::move(saved.state);
     for (auto& [name, slot] : saved.slots) contents.tensors.push_back({name, slot});
   }
-  io::StateTree& parts = state["parts"] = io::StateTree::dict();
-  for (const Checkpointable& part : parts_) {
-    CheckpointableState saved = part.save();
-    parts[part.name] = std::move(saved.tree);
+  io::StateTree& checkpointables = state["parts"] = io::StateTree::dict();
+  for (const Checkpointable& checkpointable : checkpointables_) {
+    CheckpointableState saved = checkpointable.save();
+    checkpointables[checkpointable.name] = std::move(saved.tree);
     for (const auto& [name, tensor] : saved.tensors)
-      contents.tensors.push_back({checkpointable_tensor_name(part.name, name), tensor});
+      contents.tensors.push_back({checkpointable_tensor_name(checkpointable.name, name), tensor});
   }
-  for (const Variable& variable : own_statistics()) {
-    const std::vector<at::Tensor> components = components_in_all(variable);
+  for (const Variable& variable : per_replica_statistics()) {
+    const std::vector<at::Tensor> components = components_of_all_replicas(variable);
     for (std::size_t replica = 0; replica < components.size(); ++replica) {
       contents.tensors.push_back(
           {replica_tensor_name(static_cast<int>(replica), variable.name()), components[replica]});

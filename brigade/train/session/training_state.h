@@ -116,7 +116,7 @@ class TrainingState {
   /// Saved under the metric's own name.
   void add_metric(const metrics::Metric& metric);
   void add_averages(const std::string& name, optim::ExponentialMovingAverage& averages);
-  void add(Checkpointable part);
+  void add(Checkpointable checkpointable);
   /// For a hook that has ended. Nothing happens if there is no such part.
   void remove(const std::string& name);
 
@@ -170,14 +170,14 @@ class TrainingState {
   };
   void add_iterator_functions(const std::string& name, std::function<io::StateTree()> save,
                               std::function<void(const io::StateTree&)> restore);
-  void add_checked(Checkpointable part);
-  std::vector<variables::Variable> own_statistics() const;
-  std::vector<at::Tensor> components_in_all(const variables::Variable& variable) const;
+  void add_checked(Checkpointable checkpointable);
+  std::vector<variables::Variable> per_replica_statistics() const;
+  std::vector<at::Tensor> components_of_all_replicas(const variables::Variable& variable) const;
 
   distribute::Strategy& strategy_;
   std::vector<variables::Variable> variables_;
   std::vector<Optimizer> optimizers_;
-  std::vector<Checkpointable> parts_;  // metrics, averages and iterators among them
+  std::vector<Checkpointable> checkpointables_;  // metrics, averages and iterators among them
   std::vector<variables::Variable> metric_sums_;
   std::map<std::string, double> metric_values_;
   std::optional<variables::Variable> counter_;

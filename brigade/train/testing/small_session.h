@@ -19,15 +19,15 @@
 namespace brigade::train {
 
 /// For tests: keeps what is logged while it lives.
-class LogOf {
+class CapturedLog {
  public:
-  LogOf() {
+  CapturedLog() {
     base::set_log_sink(
         [this](base::LogLevel, std::string_view line) { lines_.emplace_back(line); });
   }
-  ~LogOf() { base::set_log_sink({}); }
-  LogOf(const LogOf&) = delete;
-  LogOf& operator=(const LogOf&) = delete;
+  ~CapturedLog() { base::set_log_sink({}); }
+  CapturedLog(const CapturedLog&) = delete;
+  CapturedLog& operator=(const CapturedLog&) = delete;
   const std::vector<std::string>& lines() const { return lines_; }
   bool has(std::string_view text) const {
     for (const std::string& line : lines_) {

@@ -71,12 +71,12 @@ struct ToyTraining {
     const auto batch = batches.next();
     if (!batch) return std::nullopt;
     const auto losses = strategy.run(
-        [&](distribute::ReplicaContext&, const input::LabeledBatch& share) {
-          const at::Tensor logits = model(share.features);
+        [&](distribute::ReplicaContext&, const input::LabeledBatch& replica_batch) {
+          const at::Tensor logits = model(replica_batch.features);
           const at::Tensor loss =
-              layers::losses::sparse_categorical_crossentropy(logits, share.labels);
+              layers::losses::sparse_categorical_crossentropy(logits, replica_batch.labels);
           adam.minimize(loss);
-          accuracy.update_state(share.labels, logits.detach());
+          accuracy.update_state(replica_batch.labels, logits.detach());
           return loss.detach();
         },
         *batch);
