@@ -27,10 +27,10 @@ DistributedDataset<at::Tensor> dataset_for_card(const InputOptions& options) {
           options};
 }
 
-/// How far the card's copies are ahead of its steps.
+/// Whether the card's copies run before its steps.
 enum class Copies { kLate, kEarly };
 
-/// Walks to the end with a card whose steps do nothing meanwhile: what they would have read.
+/// Iterates to the end with a card whose steps run only afterwards. Returns what they read.
 std::vector<at::Tensor> read_late(const DistributedDataset<at::Tensor>& dataset,
                                   Copies copies = Copies::kLate) {
   std::vector<at::Tensor> steps;
@@ -47,7 +47,7 @@ std::vector<at::Tensor> read_late(const DistributedDataset<at::Tensor>& dataset,
   return read;
 }
 
-TEST(DeviceTransfer, SharesComeToACardBesideItsWorkAndStayUntilItHasReadThem) {
+TEST(DeviceTransfer, BatchesAreCopiedWhileTheCardComputesAndLiveUntilItHasReadThem) {
   FakeDevice& card = FakeDevice::get();
   for (const auto& [ahead, copies] : {std::pair(1, Copies::kLate), std::pair(1, Copies::kEarly),
                                       std::pair(3, Copies::kLate), std::pair(3, Copies::kEarly)}) {
@@ -64,18 +64,18 @@ TEST(DeviceTransfer, SharesComeToACardBesideItsWorkAndStayUntilItHasReadThem) {
   }
 }
 
-TEST(DeviceTransfer, AFunctionWorksOnTheCardsCopyStream) {
+TEST(DeviceTransfer, AFunctionRunsOnTheCardsCopyStream) {
   const auto dataset =
-      dataset_for_card({}).map_on_replica([](const at::Tensor& share, ReplicaMapContext& context) {
-        EXPECT_EQ(share.device(), context.device);
-        return share.clone();
+      dataset_for_card({}).map_on_replica([](const at::Tensor& batch, ReplicaMapContext& context) {
+        EXPECT_EQ(batch.device(), context.device);
+        return batch.clone();
       });
   const auto read = read_late(dataset);
   ASSERT_EQ(read.size(), 10u);
   EXPECT_TRUE(read[9].equal(at::arange(72, 76))) << read[9];
 }
 
-TEST(DeviceTransfer, WithoutStagingTheHostCopies) {
+TEST(DeviceTransfer, WithoutPrefetchingTheHostCopies) {
   const int queued = FakeDevice::get().queued_copies();
   const auto read = read_late(dataset_for_card({.per_replica_buffer_size = 0}));
   ASSERT_EQ(read.size(), 10u);

@@ -25,7 +25,7 @@ void in_replica_map_context(const ReplicaBatchId& id, c10::Device device,
   try {
     body(context);
   } catch (...) {
-    data::internal::rethrow_with_context(base::str_cat("map_on_replica, the share of replica ",
+    data::internal::rethrow_with_context(base::str_cat("map_on_replica, batch of replica ",
                                                      id.replica, " at step ", id.step, " of epoch ",
                                                      id.epoch, ": "));
   }
@@ -37,8 +37,8 @@ void prepare_replica_map_contexts() {
 
 void check_example_count(std::int64_t before, std::int64_t after) {
   check_argument(before == after,
-                 base::str_cat("the function made ", after, " examples of ", before,
-                               "; their number must stay: use Dataset::map, filter or unbatch "
+                 base::str_cat("the function returned ", after, " examples for ", before,
+                               "; it must keep their number: use Dataset::map, filter or unbatch "
                                "before the dataset is distributed."));
 }
 

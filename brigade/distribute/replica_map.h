@@ -9,23 +9,25 @@
 
 namespace brigade::distribute {
 
-/// What a function on replicas' shares (`DistributedDataset::map_on_replica`) knows beside the
-/// share. All random numbers in it, `rng`'s and those of tensor operations, are functions of (seed,
-/// epoch, step, replica): the same however far ahead the share is made, and after a resume.
+/// What the function of `DistributedDataset::map_on_replica` knows about the batch that it is
+/// called with. All its random numbers, those of `rng` and those of tensor operations, are functions
+/// of (seed, epoch, step, replica): they depend neither on how far ahead the batch is made nor on
+/// whether training was resumed.
 struct ReplicaMapContext {
-  int replica;          ///< among those of all workers
+  int replica;          ///< its index among the replicas of all workers
   std::uint64_t epoch;  ///< of the dataset
   std::uint64_t step;   ///< of the epoch, counted from 0
-  c10::Device device;   ///< where the share lies, and its work is queued
+  c10::Device device;   ///< where the batch is, and where the work is queued
   base::CounterRng& rng;
 };
 
-/// Gives a share instead of `share`, of as many examples, which may be none; called by one thread
-/// at a time. The tensors may share memory with the whole data set: make new ones.
+/// Maps a per-replica batch to another with the same number of examples, which may be 0. Called by
+/// one thread at a time. The tensors may share memory with the whole data set: return new tensors
+/// instead of changing these in place.
 template <class B>
-using ReplicaMapFunction = std::function<B(B share, ReplicaMapContext& context)>;
+using ReplicaMapFunction = std::function<B(B batch, ReplicaMapContext& context)>;
 
-/// Which share a function is called for.
+/// Identifies the per-replica batch that a function is called with.
 struct ReplicaBatchId {
   std::uint64_t seed = 0;
   int replica = 0;
@@ -33,15 +35,16 @@ struct ReplicaBatchId {
   std::uint64_t step = 0;
 };
 
-/// Calls `body` without gradients and with the share's random numbers. What it throws, this throws,
-/// with the share's place before its text.
+/// Calls `body` without gradients and with the batch's random numbers. Rethrows its exceptions with
+/// the replica, step and epoch before the text.
 void in_replica_map_context(const ReplicaBatchId& id, c10::Device device,
                       const std::function<void(ReplicaMapContext&)>& body);
 
-/// To be called before other threads run tensor operations (see device::ReplicaGenerator).
+/// Must be called before other threads run tensor operations (see device::ReplicaGenerator).
 void prepare_replica_map_contexts();
 
-/// Throws kInvalidArgument if a function made `after` examples of `before`.
+/// Throws kInvalidArgument unless `after`, the number of examples that a function returned, equals
+/// `before`, the number that it was given.
 void check_example_count(std::int64_t before, std::int64_t after);
 
 }  // namespace brigade::distribute

@@ -14,7 +14,7 @@ namespace {
 
 const c10::Device kCpu(c10::kCPU);
 
-/// What is drawn for a share: from the context, and by a tensor operation.
+/// Random numbers drawn for one batch: from the context, and by a tensor operation.
 struct Drawn {
   std::uint64_t number = 0;
   double tensor = 0;
@@ -30,7 +30,7 @@ Drawn drawn_for(const ReplicaBatchId& id) {
   return drawn;
 }
 
-TEST(ReplicaMapFunction, RandomNumbersBelongToTheShare) {
+TEST(ReplicaMapFunction, RandomNumbersDependOnTheBatchAlone) {
   const ReplicaBatchId id{.seed = 3, .replica = 1, .epoch = 2, .step = 7};
   EXPECT_EQ(drawn_for(id), drawn_for(id));
   for (const ReplicaBatchId& other : {ReplicaBatchId{4, 1, 2, 7}, ReplicaBatchId{3, 0, 2, 7}, ReplicaBatchId{3, 1, 1, 7},
@@ -40,7 +40,7 @@ TEST(ReplicaMapFunction, RandomNumbersBelongToTheShare) {
   }
 }
 
-TEST(ReplicaMapFunction, KnowsItsShareAndMakesNoGraph) {
+TEST(ReplicaMapFunction, KnowsItsBatchAndRecordsNoGradients) {
   in_replica_map_context({.replica = 1, .epoch = 2, .step = 7}, kCpu, [](ReplicaMapContext& context) {
     EXPECT_EQ(context.replica, 1);
     EXPECT_EQ(context.epoch, 2u);
@@ -51,13 +51,13 @@ TEST(ReplicaMapFunction, KnowsItsShareAndMakesNoGraph) {
   EXPECT_TRUE(at::GradMode::is_enabled());
 }
 
-TEST(ReplicaMapFunction, ErrorsNameTheShare) {
+TEST(ReplicaMapFunction, ErrorsNameTheBatch) {
   const Error error = error_from([] {
     in_replica_map_context({.replica = 1, .epoch = 2, .step = 7}, kCpu,
-                     [](ReplicaMapContext&) { throw std::runtime_error("no picture"); });
+                     [](ReplicaMapContext&) { throw std::runtime_error("no image"); });
   });
   EXPECT_EQ(error.code(), ErrorCode::kAborted);
-  EXPECT_TRUE(says(error, "replica 1 at step 7 of epoch 2: no picture")) << error.what();
+  EXPECT_TRUE(says(error, "replica 1 at step 7 of epoch 2: no image")) << error.what();
 }
 
 TEST(ReplicaMapFunction, KeepsTheNumberOfExamples) {

@@ -423,7 +423,7 @@ TEST(DistributedDataset, DatasetsOnReplicasDevicesMustLieThere) {
       options);
   const Error error = error_from([&] { elsewhere.iterator().next(); });
   EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
-  EXPECT_TRUE(says(error, "lies on meta")) << error.what();
+  EXPECT_TRUE(says(error, "is on meta")) << error.what();
 }
 
 TEST(DistributedDataset, WithoutFetchingSharesStayOnTheHost) {

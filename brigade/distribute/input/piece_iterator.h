@@ -17,17 +17,17 @@
 
 namespace brigade::distribute {
 
-/// A walk over batches that gives each of them in pieces, and can be saved between two pieces.
+/// Iterates over batches in pieces. Its position can be saved between two pieces of a batch.
 ///
 /// Thread-safety: one thread at a time.
 template <class B>
 class PieceIterator {
  public:
-  /// Without `sizes` pieces are whole batches.
+  /// Without `sizes` each piece is a whole batch.
   PieceIterator(data::Iterator<B> batches, PieceSizes sizes)
       : batches_(std::move(batches)), sizes_of_(std::move(sizes)) {}
 
-  /// The next piece, which may be empty, or nothing at the end.
+  /// The next piece, which may be empty; nullopt at the end.
   std::optional<B> next() {
     if (!sizes_of_) return batches_.next();
     while (next_piece_ == sizes_.size()) {
@@ -45,7 +45,7 @@ class PieceIterator {
     full_ = 0;
   }
 
-  /// The position behind the last piece that `next` returned.
+  /// The position after the last piece that `next` returned.
   io::StateTree save() const {
     if (!sizes_of_) return batches_.save();
     const bool is_within = next_piece_ < sizes_.size();
@@ -56,16 +56,16 @@ class PieceIterator {
     state[kFull] = full_;
     return state;
   }
-  /// Goes there. If batches are now cut otherwise, the rest of the batch is cut in the new way.
-  /// Throws kInvalidArgument for a place within a batch if batches are not cut at all.
+  /// Moves to a saved position. If batches are split differently now, the rest of the batch is split
+  /// in the new way. Throws kInvalidArgument for a position within a batch if batches are not split.
   void restore(const io::StateTree& state) {
     const bool is_piecewise = state.has(kPieceIndex);
     const auto piece_index = is_piecewise ? state.as_uint64(kPieceIndex) : 0;
     check_argument(piece_index == 0 || sizes_of_,
-                   "The position lies within a batch, a piece of which each worker was to train on "
-                   "later; batches are not cut like that here: share the input out as before, or "
-                   "begin a new epoch.");
-    // A job may go on for more passes, or on another number of replicas with batches to match.
+                   "The position is within a batch that was split into pieces, and batches are not "
+                   "split into pieces here: use the same AutoShardPolicy as before, or start a new "
+                   "epoch.");
+    // A job may resume with more epochs, or with another number of replicas and matching batches.
     batches_.restore(is_piecewise ? state.at(kPosition) : state, data::PipelineMatch::kIgnoreLengths);
     discard_batch();
     full_ = is_piecewise ? state.as_int64(kFull) : 0;
@@ -94,7 +94,7 @@ class PieceIterator {
     const bool has_batch = next_batch();
     const std::int64_t size = has_batch ? input::examples_in(*batch_) : 0;
     check_argument(given >= 0 && given <= size,
-                   "The position lies in a batch that the data does not have: was it saved from "
+                   "The position is within a batch that the data does not have: was it saved from "
                    "other data?");
     if (piece_index <= sizes_.size() &&
         std::accumulate(sizes_.begin(), sizes_.begin() + static_cast<std::ptrdiff_t>(piece_index),
@@ -114,10 +114,10 @@ class PieceIterator {
   data::Iterator<B> batches_;
   PieceSizes sizes_of_;
   io::StateTree before_;             // the position before the batch
-  std::optional<B> batch_;           // the one being given out
+  std::optional<B> batch_;           // the one being iterated over
   std::vector<std::int64_t> sizes_;  // of its pieces
-  std::size_t next_piece_ = 0;             // pieces given out
-  std::int64_t examples_given_ = 0;           // and their examples
+  std::size_t next_piece_ = 0;             // the index of the next piece
+  std::int64_t examples_given_ = 0;           // examples in the pieces before it
   std::int64_t full_ = 0;            // the largest batch of this epoch so far
 };
 

@@ -16,7 +16,7 @@ PieceIterator<at::Tensor> iterate_over(std::int64_t count, std::int64_t batch, P
   return {input::from_tensor_slices(at::arange(count)).batch(batch).iterator(), std::move(sizes)};
 }
 
-/// Pieces of `most` examples at most, the last one smaller.
+/// Pieces of at most `most` examples each; only the last one is smaller.
 PieceSizes pieces_of(std::int64_t most) {
   return [most](std::int64_t size, std::int64_t) {
     Numbers sizes;
@@ -58,7 +58,7 @@ TEST(PieceIterator, KnowsTheLargestBatchOfTheEpoch) {
   EXPECT_EQ(asked, (decltype(asked){{4, 4}, {2, 4}}));
 }
 
-TEST(PieceIterator, GoesOnBetweenAnyTwoPieces) {
+TEST(PieceIterator, ResumesBetweenAnyTwoPieces) {
   for (std::size_t taken = 0; taken <= 7; ++taken) {
     auto iterator = iterate_over(11, 5, pieces_of(2));
     for (std::size_t i = 0; i < taken; ++i) iterator.next();
@@ -69,7 +69,7 @@ TEST(PieceIterator, GoesOnBetweenAnyTwoPieces) {
   }
 }
 
-TEST(PieceIterator, CutsTheRestOfABatchInANewWay) {
+TEST(PieceIterator, SplitsTheRestOfABatchInANewWay) {
   auto iterator = iterate_over(11, 5, pieces_of(2));
   iterator.next();
   iterator.next();  // 0 to 3
@@ -78,7 +78,7 @@ TEST(PieceIterator, CutsTheRestOfABatchInANewWay) {
   EXPECT_EQ(rest_of(again), (std::vector<Numbers>{{4}, {5, 6, 7}, {8, 9}, {10}}));
 }
 
-TEST(PieceIterator, RefusesAPlaceWithinABatchWhereBatchesAreWhole) {
+TEST(PieceIterator, RefusesAPositionWithinABatchWhereBatchesAreWhole) {
   auto iterator = iterate_over(11, 5, pieces_of(2));
   iterator.next();
   const io::StateTree within = iterator.save();

@@ -28,7 +28,7 @@ PieceSizes piece_sizes(AutoShardPolicy policy, const WorkerLayout& layout) {
   if (policy != AutoShardPolicy::kOff) return nullptr;
   return [workers = layout.num_workers](std::int64_t size, std::int64_t) {
     std::vector<std::int64_t> sizes = input::split_sizes(size, workers);
-    std::erase(sizes, 0);  // a step that nobody has examples for
+    std::erase(sizes, 0);  // a step without examples
     return sizes;
   };
 }

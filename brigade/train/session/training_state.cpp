@@ -30,7 +30,7 @@ void check_name(std::string_view name) {
                          "and any of . _ / -"));
 }
 
-[[noreturn]] void throw_twice(std::string_view what) {
+[[noreturn]] void throw_already_exists(std::string_view what) {
   throw Error(ErrorCode::kAlreadyExists,
               str_cat("The training has a part '", what, "' already: give it another name."));
 }
@@ -64,9 +64,9 @@ void TrainingState::add_variables(std::span<const Variable> variables) {
 void TrainingState::add_optimizer(const std::string& name, const distribute::Optimizer& optimizer) {
   check_name(name);
   const bool is_ours = name == kCheckpointableTensors || name == kReplicaTensors;
-  const bool is_twice = std::any_of(optimizers_.begin(), optimizers_.end(),
+  const bool already_exists = std::any_of(optimizers_.begin(), optimizers_.end(),
                                     [&](const Optimizer& each) { return each.name == name; });
-  if (is_ours || is_twice) throw_twice(str_cat("optimizer/", name));
+  if (is_ours || already_exists) throw_already_exists(str_cat("optimizer/", name));
   optimizers_.push_back({name, optimizer, nullptr});
 }
 
@@ -124,9 +124,9 @@ void TrainingState::remove(const std::string& name) {
 }
 
 void TrainingState::add_checked(Checkpointable checkpointable) {
-  const bool is_twice = std::any_of(checkpointables_.begin(), checkpointables_.end(),
+  const bool already_exists = std::any_of(checkpointables_.begin(), checkpointables_.end(),
                                     [&](const Checkpointable& each) { return each.name == checkpointable.name; });
-  if (is_twice) throw_twice(checkpointable.name);
+  if (already_exists) throw_already_exists(checkpointable.name);
   checkpointables_.push_back(std::move(checkpointable));
 }
 
