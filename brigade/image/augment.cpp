@@ -39,7 +39,7 @@ void check_options(const ResizedWindowOptions& options) {
                                         "; it must be 1 or more"));
 }
 
-/// The largest window in the middle whose aspect is as near to the image's as allowed.
+/// The largest centered window whose aspect is as close to the image's as allowed.
 Window fallback_window(const Size& image_size, const ResizedWindowOptions& options) {
   const auto height = static_cast<double>(image_size.height);
   const auto width = static_cast<double>(image_size.width);
@@ -97,7 +97,7 @@ Window random_resized_window(const Size& image_size, const ResizedWindowOptions&
 Flip random_flip(base::CounterRng& rng, double probability) {
   if (!(probability >= 0 && probability <= 1)) {
     throw Error(ErrorCode::kInvalidArgument, str_cat("random_flip: the probability is ",
-                                                     probability, "; it must lie in [0, 1]"));
+                                                     probability, "; it must be in [0, 1]"));
   }
   return rng.uniform() < probability ? Flip::kHorizontal : Flip::kNone;
 }

@@ -14,23 +14,23 @@ namespace {
 using base::CounterRng;
 using testing::smooth_image;
 
-TEST(RandomWindow, TakesEachPlaceEquallyOften) {
+TEST(RandomWindow, EachPositionIsEquallyLikely) {
   CounterRng rng(1);
-  std::map<std::pair<std::int64_t, std::int64_t>, int> places;
+  std::map<std::pair<std::int64_t, std::int64_t>, int> positions;
   constexpr int kDraws = 6000;
   for (int i = 0; i < kDraws; ++i) {
     const Window window = random_window({5, 7}, {4, 5}, rng);
     ASSERT_EQ(window.size(), (Size{4, 5}));
-    ++places[{window.top, window.left}];
+    ++positions[{window.top, window.left}];
   }
-  ASSERT_EQ(places.size(), 6U);
-  for (const auto& [place, count] : places) EXPECT_NEAR(count, kDraws / 6, 150);
+  ASSERT_EQ(positions.size(), 6U);
+  for (const auto& [position, count] : positions) EXPECT_NEAR(count, kDraws / 6, 150);
   EXPECT_EQ(random_window({5, 7}, {5, 7}, rng), (Window{0, 0, 5, 7}));
   EXPECT_THROW(random_window({5, 7}, {6, 7}, rng), Error);
   EXPECT_THROW(random_window({5, 7}, {0, 7}, rng), Error);
 }
 
-TEST(RandomResizedWindow, KeepsToItsAreaAndAspect) {
+TEST(RandomResizedWindow, RespectsAreaAndAspectLimits) {
   CounterRng rng(2);
   double areas = 0;
   constexpr int kDraws = 4000;
@@ -47,7 +47,7 @@ TEST(RandomResizedWindow, KeepsToItsAreaAndAspect) {
   EXPECT_NEAR(areas / kDraws, 0.437, 0.012);  // below 0.54: large ones often do not fit
 }
 
-TEST(RandomResizedWindow, FallsBackToTheMiddle) {
+TEST(RandomResizedWindow, FallsBackToTheCenter) {
   CounterRng rng(3);
   const ResizedWindowOptions whole{.min_area = 1, .max_area = 1};
   EXPECT_EQ(random_resized_window({100, 300}, whole, rng), (Window{0, 83, 100, 133}));
@@ -65,7 +65,7 @@ TEST(RandomResizedWindow, RefusesImpossibleRanges) {
   EXPECT_THROW(random_resized_window({0, 9}, {}, rng), Error);
 }
 
-TEST(RandomFlip, HasItsProbability) {
+TEST(RandomFlip, FlipsWithTheGivenProbability) {
   CounterRng rng(4);
   int flips = 0;
   for (int i = 0; i < 4000; ++i) flips += random_flip(rng, 0.3) == Flip::kHorizontal ? 1 : 0;
@@ -97,7 +97,7 @@ TEST(ColorJitter, IsAFunctionOfTheGeneratorWithFourDraws) {
   EXPECT_EQ(first.position(), 8U);
 }
 
-TEST(ColorJitter, RefusesAmountsThatMeanNothing) {
+TEST(ColorJitter, RefusesInvalidAmounts) {
   CounterRng rng(5);
   EXPECT_THROW(color_jitter(Image({2, 2}, 3), {.brightness = -1}, rng), Error);
   EXPECT_THROW(color_jitter(Image({2, 2}, 3), {.hue = 0.6}, rng), Error);

@@ -13,16 +13,16 @@ namespace {
 using base::str_cat;
 using Rgba = std::array<std::uint8_t, 4>;
 
-[[noreturn]] void fail_broken(std::size_t place, std::string_view reason) {
+[[noreturn]] void fail_broken(std::size_t offset, std::string_view reason) {
   throw Error(ErrorCode::kDataLoss,
-              str_cat("BMP: broken or cut short at byte ", place, " (", reason, ")"));
+              str_cat("BMP: broken or cut short at byte ", offset, " (", reason, ")"));
 }
 
-std::uint32_t number_at(std::string_view bytes, std::size_t place, std::size_t length) {
-  if (place + length > bytes.size()) fail_broken(bytes.size(), "the head is incomplete");
+std::uint32_t number_at(std::string_view bytes, std::size_t offset, std::size_t length) {
+  if (offset + length > bytes.size()) fail_broken(bytes.size(), "the header is incomplete");
   std::uint32_t number = 0;
   for (std::size_t i = length; i-- > 0;) {
-    number = number << 8 | static_cast<std::uint8_t>(bytes[place + i]);
+    number = number << 8 | static_cast<std::uint8_t>(bytes[offset + i]);
   }
   return number;
 }
@@ -51,7 +51,7 @@ std::vector<Rgba> palette_of(std::string_view bytes) {
 
 void check_kind(std::string_view bytes) {
   constexpr std::uint32_t kShortestHead = 40;
-  constexpr std::uint32_t kBitFields = 3;  // of which only the usual ones, blue first, are read
+  constexpr std::uint32_t kBitFields = 3;  // only the usual order, blue first, is supported
   const std::uint32_t bits = number_at(bytes, 28, 2);
   const std::uint32_t compression = number_at(bytes, 30, 4);
   const bool is_plain =
@@ -90,19 +90,19 @@ std::int64_t stored_channels(const Head& head) {
   return head.bytes_a_pixel == 1 ? (is_gray(head.palette) ? 1 : 3) : head.bytes_a_pixel;
 }
 
-/// The color of the pixel that is stored from byte `place` on.
-Rgba color_at(const Head& head, std::string_view bytes, std::size_t place) {
-  const auto* pixel = reinterpret_cast<const std::uint8_t*>(bytes.data()) + place;
+/// The color of the pixel that is stored from byte `offset` on.
+Rgba color_at(const Head& head, std::string_view bytes, std::size_t offset) {
+  const auto* pixel = reinterpret_cast<const std::uint8_t*>(bytes.data()) + offset;
   if (head.bytes_a_pixel == 1) {
     if (*pixel >= head.palette.size()) {
-      fail_broken(place, "a color that its palette does not have");
+      fail_broken(offset, "a color that its palette does not have");
     }
     return head.palette[*pixel];
   }
   return {pixel[2], pixel[1], pixel[0], head.bytes_a_pixel == 4 ? pixel[3] : std::uint8_t{255}};
 }
 
-/// ITU-R 601's weights, as libjpeg has them.
+/// The ITU-R 601 weights, as in libjpeg.
 std::uint8_t gray_of(const Rgba& c) {
   return static_cast<std::uint8_t>((299 * c[0] + 587 * c[1] + 114 * c[2] + 500) / 1000);
 }
@@ -136,10 +136,10 @@ Image decode_bmp(std::string_view bytes, const BmpDecodeOptions& options) {
   Image image(head.size, channels);
   for (std::int64_t y = 0; y < head.size.height; ++y) {
     const std::int64_t at = head.is_upwards ? head.size.height - 1 - y : y;
-    std::size_t place = head.pixels_at + static_cast<std::size_t>(at * row_bytes);
+    std::size_t offset = head.pixels_at + static_cast<std::size_t>(at * row_bytes);
     for (std::int64_t x = 0; x < head.size.width; ++x) {
-      write_pixel(color_at(head, bytes, place), channels, &image.at(y, x, 0));
-      place += static_cast<std::size_t>(head.bytes_a_pixel);
+      write_pixel(color_at(head, bytes, offset), channels, &image.at(y, x, 0));
+      offset += static_cast<std::size_t>(head.bytes_a_pixel);
     }
   }
   return image;

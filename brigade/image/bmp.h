@@ -9,20 +9,19 @@
 namespace brigade::image {
 
 struct BmpDecodeOptions {
-  /// 1 (gray), 3 (RGB), 4 (RGBA), or 0: as the file has it: 1 of a gray palette, 3 of a colored
-  /// one and of 24 bits, 4 of 32 bits. Alpha that is not asked for is dropped, alpha that is
-  /// missing is 255.
+  /// 1 (gray), 3 (RGB), 4 (RGBA), or 0: as in the file: 1 for a gray palette, 3 for a colored palette
+  /// and for 24 bits, 4 for 32 bits. Alpha is dropped if it is not requested; missing alpha is 255.
   std::int64_t channels = 0;
-  /// More is kResourceExhausted.
+  /// Images with more pixels throw kResourceExhausted.
   std::int64_t max_pixels = kMaxPixels;
 };
 
-/// The image in an uncompressed Windows bitmap of 8 bits with a palette, 24 or 32 bits a pixel,
-/// stored upwards or downwards. Of 24 and 32 bits it gives what tf.io.decode_bmp gives; the palette
-/// of 8 bits, which TensorFlow takes for gray whatever it says, is looked up.
+/// Decodes an uncompressed Windows bitmap of 8 bits per pixel with a palette, or of 24 or 32 bits,
+/// stored bottom-up or top-down. For 24 and 32 bits the result equals that of tf.io.decode_bmp. For 8
+/// bits the palette is applied (TensorFlow ignores it and reads gray).
 ///
-/// Throws kDataLoss, with the byte, if the file is broken or cut short; kUnimplemented for other
-/// kinds; kResourceExhausted and kInvalidArgument as `decode_png`. Thread-safety: a pure function.
+/// Throws kDataLoss, with the byte offset, if the file is corrupt or truncated; kUnimplemented for
+/// other kinds of bitmaps; kResourceExhausted and kInvalidArgument as `decode_png`. Thread-safety: a pure function.
 Image decode_bmp(std::string_view bytes, const BmpDecodeOptions& options = {});
 
 }  // namespace brigade::image

@@ -14,7 +14,7 @@ namespace {
 using testing::digest_of;
 using testing::golden_file;
 
-TEST(DecodeBmp, GivesTheBitsOfTensorFlowWhereItReadsTheFile) {
+TEST(DecodeBmp, EqualsTensorFlowBitForBitWhereItReadsTheFile) {
   const auto files = testing::golden("bmp files");
   int compared = 0;
   for (const auto& row : testing::golden("bmp")) {
@@ -27,13 +27,13 @@ TEST(DecodeBmp, GivesTheBitsOfTensorFlowWhereItReadsTheFile) {
   EXPECT_GE(compared, 4);
 }
 
-TEST(DecodeBmp, LooksColorsUpInThePalette) {
+TEST(DecodeBmp, AppliesThePalette) {
   const auto row = testing::golden("bmp palette");
   const std::string file = testing::bytes_of(row.at("file").get<std::string>());
   EXPECT_EQ(digest_of(decode_bmp(file)), row.at("image"));
 }
 
-TEST(DecodeBmp, ReadsRowsStoredDownwards) {
+TEST(DecodeBmp, ReadsTopDownRows) {
   std::string file = golden_file("bmp", "32 bits");
   const Image upwards = decode_bmp(file);
   file.replace(22, 4, {static_cast<char>(-upwards.height()), '\xff', '\xff', '\xff'});
@@ -42,7 +42,7 @@ TEST(DecodeBmp, ReadsRowsStoredDownwards) {
   EXPECT_EQ(downwards.at(0, 3, 1), upwards.at(upwards.height() - 1, 3, 1));
 }
 
-TEST(DecodeBmp, FillsUpAndDropsAlpha) {
+TEST(DecodeBmp, AddsAndDropsAlpha) {
   const Image rgba = decode_bmp(golden_file("bmp", "32 bits"));
   ASSERT_EQ(rgba.channels(), 4);
   EXPECT_EQ(decode_bmp(golden_file("bmp", "24 bits"), {.channels = 4}).at(1, 1, 3), 255);
@@ -81,7 +81,7 @@ TEST(DecodeBmp, BrokenFilesDoNoHarm) {
   for (const std::string& file :
        {golden_file("bmp", "24 bits"), golden_file("bmp", "32 bits"), palette}) {
     testing::expect_cut_files_are_errors(decode, file);
-    testing::expect_turned_bits_do_no_harm(decode, file, 1000);
+    testing::expect_flipped_bits_do_no_harm(decode, file, 1000);
   }
 }
 

@@ -25,7 +25,7 @@ std::int64_t pixels_of(const FloatImage& image) {
   return image.height() * image.width();
 }
 
-/// Where on the circle of hues a pixel lies, from 0 (red) to 6 (red again).
+/// The hue of a pixel, from 0 (red) to 6 (red again).
 float hue_of(const float* rgb, float largest, float range) {
   if (range <= 0) return 0;
   float hue = 0;
@@ -39,8 +39,8 @@ float hue_of(const float* rgb, float largest, float range) {
   return hue < 0 ? hue + 6 : hue;
 }
 
-/// How far a channel lies above the smallest one, in shares of the range, `distance` away from its
-/// own hue: 1 up to a distance of 1, then less, 0 from 2 on.
+/// The height of a channel above the smallest one, as a fraction of the range, at `distance` from the
+/// channel's own hue: 1 up to a distance of 1, then decreasing, 0 from 2 on.
 float height_at(float hue, float own_hue) {
   const float distance = std::abs(hue - own_hue);
   return std::clamp(2 - std::min(distance, 6 - distance), 0.0F, 1.0F);
@@ -98,7 +98,7 @@ FloatImage adjust_hue(FloatImage image, float delta) {
   check_rgb(image, "adjust_hue");
   if (!(delta >= -1 && delta <= 1)) {
     throw Error(ErrorCode::kInvalidArgument,
-                str_cat("adjust_hue: delta is ", delta, "; it must lie in [-1, 1]"));
+                str_cat("adjust_hue: delta is ", delta, "; it must be in [-1, 1]"));
   }
   float* rgb = image.row(0);
   for (std::int64_t i = 0; i < pixels_of(image); ++i, rgb += 3) {

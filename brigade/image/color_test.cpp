@@ -16,7 +16,7 @@ namespace {
 using testing::largest_difference;
 using testing::image_of;
 
-TEST(Color, ChangesAsTensorFlowDoes) {
+TEST(Color, MatchesTensorFlow) {
   const auto image = image_of<std::uint8_t>(testing::golden("images").at("small"));
   const std::map<std::string, FloatImage (*)(FloatImage, float)> of_floats = {
       {"brightness", adjust_brightness},
@@ -43,7 +43,7 @@ TEST(Color, ChangesAsTensorFlowDoes) {
   }
 }
 
-TEST(Color, ThatDoesNotChangeStays) {
+TEST(Color, NeutralParametersChangeNothing) {
   const Image image = testing::smooth_image({8, 9}, 3);
   EXPECT_EQ(adjust_brightness(image, 0), image);
   EXPECT_EQ(adjust_contrast(image, 1), image);
@@ -58,7 +58,7 @@ TEST(Color, GrayHasNoHue) {
   EXPECT_EQ(adjust_saturation(gray, 3), gray);
 }
 
-TEST(Color, RefusesWhatHasNoHue) {
+TEST(Color, HueNeedsThreeChannels) {
   EXPECT_THROW(adjust_hue(Image({2, 2}, 1), 0.1F), Error);
   EXPECT_THROW(adjust_saturation(Image({2, 2}, 4), 0.1F), Error);
   EXPECT_THROW(adjust_hue(Image({2, 2}, 3), 1.1F), Error);

@@ -12,7 +12,7 @@ namespace {
 
 using testing::values_of;
 
-TEST(Convert, GivesTheValuesOfTensorFlow) {
+TEST(Convert, MatchesTensorFlow) {
   const auto table = testing::golden("convert");
   std::vector<std::uint8_t> bytes(256);
   std::iota(bytes.begin(), bytes.end(), std::uint8_t{0});
@@ -23,12 +23,12 @@ TEST(Convert, GivesTheValuesOfTensorFlow) {
             values_of<std::uint8_t>(table.at("floats to bytes")));
 }
 
-TEST(Convert, ThereAndBackIsTheSame) {
+TEST(Convert, RoundTripIsLossless) {
   const Image image = testing::smooth_image({40, 41}, 3);
   EXPECT_EQ(to_uint8(to_float(image)), image);
 }
 
-TEST(Convert, LimitsWhatIsNoNumber) {
+TEST(Convert, ClampsValuesAndNaN) {
   EXPECT_EQ(to_uint8(FloatImage({1, 3}, 1, {NAN, INFINITY, -INFINITY})).values(),
             (std::vector<std::uint8_t>{0, 255, 0}));
 }

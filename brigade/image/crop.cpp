@@ -10,7 +10,7 @@ namespace {
 
 using base::str_cat;
 
-/// In float, as TensorFlow does for images whose size it learns when it runs.
+/// In float, as TensorFlow does for images whose size is known only at run time.
 std::int64_t side_of_aspect(std::int64_t other_side, std::int64_t target, std::int64_t other_target,
                             std::int64_t most) {
   const float side = static_cast<float>(other_side * target) / static_cast<float>(other_target);
@@ -22,7 +22,7 @@ std::int64_t side_of_aspect(std::int64_t other_side, std::int64_t target, std::i
 Window central_window(const Size& image_size, double fraction) {
   if (!(fraction > 0 && fraction <= 1)) {
     throw Error(ErrorCode::kInvalidArgument,
-                str_cat("central_window: the fraction is ", fraction, "; it must lie in (0, 1]"));
+                str_cat("central_window: the fraction is ", fraction, "; it must be in (0, 1]"));
   }
   const auto margin = [fraction](std::int64_t side) {
     const auto length = static_cast<double>(side);

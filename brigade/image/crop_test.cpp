@@ -18,7 +18,7 @@ Window window_of(const nlohmann::json& four) {
   return {four[0], four[1], four[2], four[3]};
 }
 
-TEST(Crop, TakesTheWindowsOfTensorFlow) {
+TEST(Crop, WindowsMatchTensorFlow) {
   for (const auto& row : testing::golden("crop")) {
     const Size size = size_of(row.at("size"));
     const Window expected = window_of(row.at("window"));
@@ -30,7 +30,7 @@ TEST(Crop, TakesTheWindowsOfTensorFlow) {
   }
 }
 
-TEST(Crop, OrPadsAsTensorFlow) {
+TEST(Crop, CropOrPadMatchesTensorFlow) {
   const auto image = image_of<std::uint8_t>(testing::golden("images").at("small"));
   for (const auto& row : testing::golden("crop or pad")) {
     EXPECT_EQ(crop_or_pad(image, size_of(row.at("size"))),

@@ -25,11 +25,11 @@ Format format_of(std::string_view bytes) {
   if (bytes.starts_with("BM")) return Format::kBmp;
   if (bytes.starts_with("GIF8")) {
     throw Error(ErrorCode::kUnimplemented,
-                "GIF is not read; convert the image to PNG, JPEG or BMP");
+                "GIF is not supported; convert the image to PNG, JPEG or BMP");
   }
   throw Error(ErrorCode::kDataLoss,
               base::str_cat("The file of ", bytes.size(),
-                            " bytes is no image that can be read: JPEG, PNG or BMP"));
+                            " bytes is not an image in a supported format: JPEG, PNG or BMP"));
 }
 
 Image decode_image(std::string_view bytes, const DecodeOptions& options) {

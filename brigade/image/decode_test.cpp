@@ -25,7 +25,7 @@ TEST(DecodeImage, PicksTheDecoderByTheFirstBytes) {
   EXPECT_EQ(decode_image(golden_file("bmp", "24 bits")).size(), (Size{9, 14}));
 }
 
-TEST(DecodeImage, NamesTheFormatsThatItReads) {
+TEST(DecodeImage, ErrorsNameTheSupportedFormats) {
   try {
     decode_image("GIF89a and so on");
     FAIL();

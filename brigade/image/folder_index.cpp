@@ -32,13 +32,13 @@ bool is_directory(const io::FileSystem& files, const io::Path& path) {
   return info && info->kind == io::FileKind::kDirectory;
 }
 
-/// File systems in memory have no links, and their paths are not on the disk.
+/// File systems in memory have no links, and their paths do not exist on disk.
 bool is_link(const io::Path& path) {
   std::error_code ignored;
   return std::filesystem::is_symlink(path, ignored);
 }
 
-/// A folder with the images right in it.
+/// A folder that contains images directly.
 struct Folder {
   std::string path;
   std::vector<std::string> names;
@@ -62,7 +62,7 @@ class Walk {
     if (depth > kDeepest) {
       throw Error(ErrorCode::kInvalidArgument,
                   str_cat(path.string(), ": folders are nested more than ", kDeepest,
-                          " deep; do links lead in a circle?"));
+                          " deep; is there a cycle of links?"));
     }
     Folder folder{path.generic_string(), {}};
     for (const std::string& name : files_.list(path)) {
@@ -179,7 +179,7 @@ FolderIndex shuffled(FolderIndex index, std::uint64_t seed) {
 std::pair<FolderIndex, FolderIndex> split(const FolderIndex& index, double validation_split) {
   if (!(validation_split > 0 && validation_split < 1)) {
     throw Error(ErrorCode::kInvalidArgument,
-                str_cat("validation_split is ", validation_split, "; it must lie between 0 and 1"));
+                str_cat("validation_split is ", validation_split, "; it must be between 0 and 1"));
   }
   const auto count = static_cast<double>(index.files.size());
   const auto held_back = static_cast<std::ptrdiff_t>(validation_split * count);

@@ -44,7 +44,7 @@ class FolderIndexTest : public ::testing::Test {
   io::MemoryFileSystem files_;
 };
 
-TEST_F(FolderIndexTest, ClassesAreSortedFoldersAndFilesGoByFolderAndName) {
+TEST_F(FolderIndexTest, ClassesAreSortedFoldersAndFilesAreSortedByFolderAndName) {
   const FolderIndex index = index_folder(files_, "/pets");
   EXPECT_THAT(index.class_names, ElementsAre("cats", "dogs", "zebras"));
   EXPECT_EQ(names(index),
@@ -53,14 +53,14 @@ TEST_F(FolderIndexTest, ClassesAreSortedFoldersAndFilesGoByFolderAndName) {
   EXPECT_EQ(index.labels, (Labels{0, 0, 0, 0, 1, 1, 2}));
 }
 
-TEST_F(FolderIndexTest, ClassNamesChooseAndOrder) {
+TEST_F(FolderIndexTest, ClassNamesSelectAndOrderTheClasses) {
   const FolderIndex index = index_folder(files_, "/pets", {.class_names = {"zebras", "dogs"}});
   EXPECT_THAT(index.class_names, ElementsAre("zebras", "dogs"));
   EXPECT_EQ(names(index), "zebras/z.jpg dogs/a.PNG dogs/b.jpg");
   EXPECT_EQ(index.labels, (Labels{0, 1, 1}));
 }
 
-TEST_F(FolderIndexTest, WithoutLabelsAllFilesCount) {
+TEST_F(FolderIndexTest, WithoutLabelsAllFilesAreListed) {
   const FolderIndex index = index_folder(files_, "/pets", {.labels_from = LabelSource::kNone});
   EXPECT_EQ(names(index),
             "top.jpg .hidden/x.jpg cats/10.jpeg cats/2.bmp cats/old/1.gif cats/old-er/1.jpg "
@@ -77,7 +77,7 @@ TEST_F(FolderIndexTest, AListLabelsTheFilesInTheirOrder) {
   EXPECT_THAT(index.class_names, ElementsAre("3", "7", "11"));
 }
 
-TEST_F(FolderIndexTest, SaysWhatIsWrong) {
+TEST_F(FolderIndexTest, ErrorsNameTheProblem) {
   const auto message = [this](const io::Path& directory, const FolderIndexOptions& options) {
     try {
       index_folder(files_, directory, options);
@@ -96,7 +96,7 @@ TEST_F(FolderIndexTest, SaysWhatIsWrong) {
               HasSubstr("class_names"));
 }
 
-TEST_F(FolderIndexTest, ShufflesByItsSeedWithTheLabels) {
+TEST_F(FolderIndexTest, ShufflesFilesAndLabelsBySeed) {
   const FolderIndex index = index_folder(files_, "/pets");
   const FolderIndex mixed = shuffled(index, 5);
   EXPECT_NE(mixed.files, index.files);

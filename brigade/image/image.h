@@ -34,14 +34,14 @@ struct Window {
 /// "7 x 8 at row 3, column 0".
 std::string to_string(const Window& window);
 
-/// Throws kInvalidArgument, naming `what`, unless `window` has pixels and lies inside an image of
+/// Throws kInvalidArgument, naming `what`, unless `window` has pixels and is inside an image of
 /// `size`.
 void check_window(const Window& window, const Size& size, std::string_view what);
 
-/// How the values of an image lie in memory.
+/// The memory layout of an image's values.
 enum class Layout {
-  kChannelsFirst,  ///< One plane a channel, [C, H, W], as libtorch's convolutions take it.
-  kChannelsLast,   ///< A pixel's channels together, [H, W, C], as decoders give it.
+  kChannelsFirst,  ///< One plane per channel, [C, H, W], as libtorch's convolutions expect.
+  kChannelsLast,   ///< A pixel's channels together, [H, W, C], as decoders return it.
 };
 
 /// "channels first" or "channels last".
@@ -49,16 +49,17 @@ std::string_view to_string(Layout layout);
 
 namespace internal {
 /// Throws kInvalidArgument unless all are at least 1 (channels at most 4) and the image has at
-/// most 2^40 values, and returns how many.
+/// most 2^40 values; returns the number of values.
 std::size_t checked_values(const Size& size, std::int64_t channels);
 /// Throws kInvalidArgument unless there are as many values as the shape says.
 void check_values(std::size_t values, const Size& size, std::int64_t channels);
 }  // namespace internal
 
-/// The pixels of an image that somebody else owns, or of a window of one: rows of `width` pixels,
-/// each of `channels` values that lie together, `row_stride` values from one row to the next.
+/// A non-owning view of an image or of a window of one: rows of `width` pixels, each of `channels`
+/// contiguous values, with `row_stride` values from one row to the next.
 ///
-/// Thread-safety: a value; as that of the pixels it refers to. It must not outlive them.
+/// Thread-safety: a value; access is as safe as access to the pixels it refers to. It must not outlive
+/// them.
 template <class T>
 class BasicImageView {
  public:
@@ -80,10 +81,10 @@ class BasicImageView {
   const T& at(std::int64_t y, std::int64_t x, std::int64_t channel) const {
     return row(y)[x * channels_ + channel];
   }
-  /// Values that lie together in one row.
+  /// The number of contiguous values in one row.
   std::int64_t row_values() const { return size_.width * channels_; }
 
-  /// A part of it, without a copy. Throws kInvalidArgument unless it lies inside.
+  /// A part of the image, without a copy. Throws kInvalidArgument unless `part` is inside the image.
   BasicImageView window(const Window& part) const {
     check_window(part, size_, "window");
     return {row(part.top) + part.left * channels_, part.size(), channels_, row_stride_};
@@ -113,7 +114,7 @@ class BasicImage {
       : size_(size), channels_(channels), values_(std::move(values)) {
     internal::check_values(values_.size(), size, channels);
   }
-  /// A copy of what a view shows.
+  /// A copy of a view.
   explicit BasicImage(const BasicImageView<T>& view) : BasicImage(view.size(), view.channels()) {
     for (std::int64_t y = 0; y < height(); ++y) {
       std::copy_n(view.row(y), view.row_values(), row(y));
@@ -134,12 +135,12 @@ class BasicImage {
   const T& at(std::int64_t y, std::int64_t x, std::int64_t channel) const {
     return row(y)[x * channels_ + channel];
   }
-  /// With its pixels.
+  /// Size in memory, including the pixels.
   std::uint64_t byte_size() const { return sizeof *this + values_.capacity() * sizeof(T); }
   BasicImageView<T> view() const {
     return {values_.data(), size_, channels_, size_.width * channels_};
   }
-  operator BasicImageView<T>() const { return view(); }  // NOLINT: an image is seen as it is
+  operator BasicImageView<T>() const { return view(); }  // NOLINT: implicit by design
   friend bool operator==(const BasicImage&, const BasicImage&) = default;
 
  private:
@@ -148,10 +149,10 @@ class BasicImage {
   std::vector<T> values_;
 };
 
-/// What decoders give: values 0 to 255.
+/// The result of decoders: values 0 to 255.
 using Image = BasicImage<std::uint8_t>;
 using ImageView = BasicImageView<std::uint8_t>;
-/// What resizing and color changes give.
+/// The result of resizing and color changes.
 using FloatImage = BasicImage<float>;
 using FloatImageView = BasicImageView<float>;
 

@@ -32,7 +32,7 @@ TEST(Image, AWindowOfAViewIsThatPart) {
   EXPECT_EQ(copy.at(1, 2, 1), image.at(2, 4, 1));
 }
 
-TEST(Image, RefusesWindowsThatLieOutside) {
+TEST(Image, RefusesWindowsOutsideTheImage) {
   const Image image({4, 5}, 1);
   for (const Window& window : {Window{-1, 0, 2, 2}, Window{0, -1, 2, 2}, Window{3, 0, 2, 2},
                                Window{0, 4, 2, 2}, Window{0, 0, 0, 2}, Window{0, 0, 2, 0},
@@ -41,12 +41,12 @@ TEST(Image, RefusesWindowsThatLieOutside) {
   }
 }
 
-TEST(Image, KnowsHowManyBytesItTakes) {
+TEST(Image, ReportsItsByteSize) {
   EXPECT_GE(Image({100, 50}, 3).byte_size(), 15'000U);
   EXPECT_GE(FloatImage({100, 50}, 3).byte_size(), 60'000U);
 }
 
-TEST(Image, RefusesShapesWithoutPixelsAndOtherNumbersOfValues) {
+TEST(Image, RefusesEmptyShapesAndWrongNumbersOfValues) {
   EXPECT_THROW(Image({0, 5}, 1), Error);
   EXPECT_THROW(Image({5, -1}, 1), Error);
   EXPECT_THROW(Image({5, 5}, 5), Error);

@@ -72,7 +72,7 @@ std::uint8_t ink_on(int color, int key) {
   return static_cast<std::uint8_t>(color * key / 255);
 }
 
-/// Adobe's programs store light, all others ink.
+/// Adobe's programs store inverted CMYK values.
 void cmyk_to_rgb(const JSAMPLE* from, std::int64_t pixels, std::int64_t channels, bool is_light,
                  std::uint8_t* to) {
   const int flip = is_light ? 0 : 255;
@@ -82,8 +82,8 @@ void cmyk_to_rgb(const JSAMPLE* from, std::int64_t pixels, std::int64_t channels
   }
 }
 
-/// Reads the rows of `window` out of a decompressor that has read the head and knows what it is
-/// asked for.
+/// Reads the rows of `window` from a decompressor that has read the header and whose parameters are
+/// set.
 class RowReader {
  public:
   RowReader(Decompressor& jpeg, std::int64_t channels) : jpeg_(jpeg), channels_(channels) {}
@@ -128,7 +128,7 @@ class RowReader {
           std::copy_n(first, window.width * channels_, image.row(y));
         }
       }
-      // Without the last rows' end a file that is cut short would pass.
+      // Reads to the end, so that a truncated file is an error.
       if (source.output_scanline == source.output_height) jpeg_finish_decompress(&source);
     });
   }

@@ -9,8 +9,8 @@
 
 namespace brigade::image {
 
-/// Images with more pixels than this are refused, so that a few hostile bytes cannot take all
-/// memory. (One of 16,384 x 16,384 takes 768 MiB in RGB.)
+/// Images with more pixels than this are rejected, so that a small malicious file cannot exhaust
+/// memory. (16,384 x 16,384 pixels take 768 MiB in RGB.)
 inline constexpr std::int64_t kMaxPixels = std::int64_t{1} << 28;
 
 enum class DctMethod {
@@ -19,40 +19,39 @@ enum class DctMethod {
 };
 
 struct JpegDecodeOptions {
-  /// 1 (gray), 3 (RGB), 4 (RGB and an alpha of 255), or 0: as the file has it, 1 or 3.
+  /// 1 (gray), 3 (RGB), 4 (RGB and an alpha of 255), or 0: as in the file, 1 or 3.
   std::int64_t channels = 0;
   /// Decodes to 1/ratio of height and width, rounded up: 1, 2, 4 or 8. Far cheaper than decoding
   /// and shrinking.
   std::int64_t ratio = 1;
-  /// Decodes only this part of the (scaled) image. What lies beside it is not transformed, what
-  /// lies above is only read past, and what lies below is not looked at, so that a file broken
-  /// there passes.
+  /// Decodes only this part of the (scaled) image. Pixels to the left and right are not transformed,
+  /// rows above are skipped, and rows below are not read, so that corrupt data there goes unnoticed.
   std::optional<Window> window{};
   DctMethod dct = DctMethod::kFast;
-  /// Of the whole image as stored; more is kResourceExhausted.
+  /// Limit for the whole stored image; more is kResourceExhausted.
   std::int64_t max_pixels = kMaxPixels;
 };
 
-/// Height and width, from the file's head alone. Throws kDataLoss if `bytes` do not begin as a
-/// JPEG file does.
+/// Height and width, read from the file's header only. Throws kDataLoss if `bytes` do not start like a
+/// JPEG file.
 Size jpeg_size(std::string_view bytes);
 
-/// The image in a JPEG file, baseline or progressive; CMYK becomes RGB. Bit for bit what
-/// tf.io.decode_jpeg gives, and with a window what tf.image.decode_and_crop_jpeg gives: at the
-/// window's left and right edge colors may differ by a few units from those of the image decoded
-/// whole, because what lies beyond is not there to be smoothed with. The orientation in EXIF is
-/// ignored, as there.
+/// Decodes a JPEG file, baseline or progressive; CMYK becomes RGB. The result equals that of
+/// tf.io.decode_jpeg bit for bit, and with a window that of tf.image.decode_and_crop_jpeg: at the
+/// window's left and right edges, colors may differ by a few units from those of the fully decoded
+/// image, because the pixels beyond the edge are not available for smoothing. As in TensorFlow, the
+/// EXIF orientation is ignored.
 ///
-/// Throws kDataLoss, with libjpeg's reason and the byte, if the file is broken or cut short (damage
-/// that the format can resume from, as wrong bits inside of a scan, gives wrong pixels, as in
-/// TensorFlow); kResourceExhausted if the image is larger than allowed; kInvalidArgument for a
-/// window outside the image or other options than those named; kUnimplemented for CMYK as gray.
+/// Throws kDataLoss, with libjpeg's reason and the byte offset, if the file is corrupt or truncated
+/// (errors that the format can recover from, such as wrong bits inside a scan, give wrong pixels, as
+/// in TensorFlow); kResourceExhausted if the image is larger than allowed; kInvalidArgument for a
+/// window outside the image or an option value not listed above; kUnimplemented for CMYK as gray.
 /// Thread-safety: a pure function.
 Image decode_jpeg(std::string_view bytes, const JpegDecodeOptions& options = {});
 
 enum class ChromaSubsampling {
-  kHalf,  ///< Colors at half the height and width (4:2:0).
-  kNone,  ///< Colors at every pixel (4:4:4).
+  kHalf,  ///< Chroma at half the height and width (4:2:0).
+  kNone,  ///< Chroma at every pixel (4:4:4).
 };
 
 struct JpegEncodeOptions {
@@ -62,7 +61,7 @@ struct JpegEncodeOptions {
   enum class Scans { kBaseline, kProgressive } scans = Scans::kBaseline;
 };
 
-/// A JPEG file of an image with 1 or 3 channels. Throws kInvalidArgument for other channels, a
+/// Encodes an image with 1 or 3 channels as a JPEG file. Throws kInvalidArgument for other channels, a
 /// quality out of range, or a side of more than 65,500 pixels. TensorFlow: tf.io.encode_jpeg.
 std::string encode_jpeg(const ImageView& image, const JpegEncodeOptions& options = {});
 

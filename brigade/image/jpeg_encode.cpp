@@ -13,8 +13,7 @@ namespace {
 using base::str_cat;
 using Compressor = jpeg::Guard<jpeg_compress_struct, jpeg_destroy_compress>;
 
-/// Where the compressor's bytes go. A string that finds no memory must not throw through frames of
-/// C.
+/// Receives the compressor's bytes. A failed allocation must not throw through C frames.
 struct StringDestination {
   jpeg_destination_mgr manager{};
   std::string text;

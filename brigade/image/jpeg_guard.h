@@ -13,11 +13,11 @@
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 
-// What decoding and encoding share. Not for others.
+// Shared by JPEG decoding and encoding; internal.
 namespace brigade::image::jpeg {
 
-/// libjpeg reports an error by a function that must not return. Ours jumps back into `guarded`,
-/// which throws: an exception must not pass through frames of C.
+/// libjpeg reports an error by calling a function that must not return. This one jumps back into
+/// `guarded`, which throws: an exception must not propagate through C frames.
 struct JumpingErrors {
   jpeg_error_mgr manager{};
   std::jmp_buf jump{};
@@ -27,15 +27,15 @@ struct JumpingErrors {
   std::longjmp(reinterpret_cast<JumpingErrors*>(info->err)->jump, 1);
 }
 
-/// Warnings are for damage that libjpeg mends by guessing. The end of the file is none that a
-/// training should guess at.
+/// libjpeg warns about corrupt data that it can approximate. A premature end of the file is treated as
+/// an error instead, so that training does not use approximated pixels.
 inline void on_message(j_common_ptr info, int level) {
   if (level < 0 && info->err->msg_code == JWRN_JPEG_EOF) jump_out(info);
 }
 
 inline void ignore_message(j_common_ptr) {}
 
-/// A (de)compressor of libjpeg with errors as exceptions.
+/// A libjpeg compressor or decompressor that reports errors as exceptions.
 template <class Info, void (*destroy)(Info*)>
 class Guard {
  public:
@@ -49,7 +49,7 @@ class Guard {
   Guard& operator=(const Guard&) = delete;
   ~Guard() { destroy(&info_); }
   Info& info() { return info_; }
-  /// The length of the file that is read: errors say at which byte of it they are.
+  /// The length of the input file, so that errors can name a byte offset.
   void set_file_size(std::size_t bytes) { file_size_ = bytes; }
 
   /// Runs a step that libjpeg may jump out of: nothing in it may need a destructor.
@@ -72,11 +72,11 @@ class Guard {
                   "JPEG: this file's colors (CMYK) cannot be read as gray; ask for 3 channels");
     }
     throw Error(ErrorCode::kDataLoss,
-                base::str_cat("JPEG: broken or cut short", place(), " (", reason, ")"));
+                base::str_cat("JPEG: broken or cut short", byte_offset(), " (", reason, ")"));
   }
 
-  /// How far reading got: in the image's data, to the end of the block before.
-  std::string place() const {
+  /// " at byte N": how far reading got. In the image's data, N is the end of the previous block.
+  std::string byte_offset() const {
     if constexpr (std::is_same_v<Info, jpeg_decompress_struct>) {
       const int code = errors_.manager.msg_code;
       const bool is_at_end = code == JWRN_JPEG_EOF || code == JERR_INPUT_EOF;

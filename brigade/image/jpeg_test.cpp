@@ -36,7 +36,7 @@ ErrorCode code_of(const std::string& bytes, const JpegDecodeOptions& options = {
   return ErrorCode::kInternal;
 }
 
-TEST(DecodeJpeg, GivesTheBitsOfTensorFlow) {
+TEST(DecodeJpeg, EqualsTensorFlowBitForBit) {
   const auto files = testing::golden("jpeg files");
   int refused = 0;
   for (const auto& row : testing::golden("jpeg")) {
@@ -68,7 +68,7 @@ TEST(DecodeJpeg, DecodesAWindowOfAScaledImage) {
   EXPECT_EQ(decode_jpeg(file, {.ratio = 2, .window = window}), Image(half.view().window(window)));
 }
 
-TEST(DecodeJpeg, DoesNotLookBelowTheWindow) {
+TEST(DecodeJpeg, DoesNotReadBelowTheWindow) {
   const std::string file = encode_jpeg(smooth_image({400, 300}, 3));
   const JpegDecodeOptions top{.window = Window{3, 40, 80, 90}};
   EXPECT_EQ(decode_jpeg(file.substr(0, file.size() / 2), top), decode_jpeg(file, top));
@@ -85,7 +85,7 @@ TEST(DecodeJpeg, RefusesWindowsOutsideTheImageAndUnknownOptions) {
   EXPECT_EQ(code_of(file, {.ratio = 3}), ErrorCode::kInvalidArgument);
 }
 
-TEST(DecodeJpeg, NamesTheReason) {
+TEST(DecodeJpeg, ErrorsNameTheReason) {
   EXPECT_EQ(code_of(""), ErrorCode::kDataLoss);
   try {
     decode_jpeg("no image at all");
@@ -103,10 +103,10 @@ TEST(DecodeJpeg, NamesTheByteWhereItIsBroken) {
   const std::size_t frame = file.find("\xff\xc0");
   ASSERT_NE(frame, std::string::npos);
   file[frame + 3] = '\x05';  // a length that does not fit what follows
-  const auto place = testing::byte_of_error(decode, file);
-  ASSERT_TRUE(place);
-  EXPECT_GE(*place, frame);
-  EXPECT_LE(*place, frame + 20);
+  const auto offset = testing::byte_of_error(decode, file);
+  ASSERT_TRUE(offset);
+  EXPECT_GE(*offset, frame);
+  EXPECT_LE(*offset, frame + 20);
 }
 
 TEST(DecodeJpeg, RefusesMorePixelsThanAllowed) {
@@ -115,13 +115,13 @@ TEST(DecodeJpeg, RefusesMorePixelsThanAllowed) {
   EXPECT_EQ(decode_jpeg(file, {.max_pixels = 45 * 61}).height(), 45);
 }
 
-TEST(DecodeJpeg, FilesThatAreCutShortAreErrors) {
+TEST(DecodeJpeg, TruncatedFilesAreErrors) {
   const auto decode = [](const std::string& bytes) { return decode_jpeg(bytes); };
   testing::expect_cut_files_are_errors(decode, golden_file("jpeg", "420"));
   testing::expect_cut_files_are_errors(decode, golden_file("jpeg", "progressive"));
 }
 
-TEST(DecodeJpeg, FilesWithoutTheMarkOfTheirEndAreErrors) {
+TEST(DecodeJpeg, FilesWithoutAnEndMarkerAreErrors) {
   for (int quality = 1; quality <= 100; ++quality) {
     const std::string file = encode_jpeg(smooth_image({17, 23}, 3), {.quality = quality});
     for (const std::size_t missing : {1, 2}) {
@@ -130,12 +130,12 @@ TEST(DecodeJpeg, FilesWithoutTheMarkOfTheirEndAreErrors) {
   }
 }
 
-TEST(DecodeJpeg, TurnedBitsDoNoHarm) {
+TEST(DecodeJpeg, FlippedBitsDoNoHarm) {
   for (const char* name : {"420", "progressive", "cmyk", "restarts", "422"}) {
-    testing::expect_turned_bits_do_no_harm(
+    testing::expect_flipped_bits_do_no_harm(
         [](const std::string& bytes) { return decode_jpeg(bytes, {.max_pixels = 1 << 15}); },
         golden_file("jpeg", name), 400);
-    testing::expect_turned_bits_do_no_harm(
+    testing::expect_flipped_bits_do_no_harm(
         [](const std::string& bytes) {
           try {
             return decode_jpeg(bytes, {.window = Window{9, 17, 20, 20}, .max_pixels = 1 << 15});
@@ -148,7 +148,7 @@ TEST(DecodeJpeg, TurnedBitsDoNoHarm) {
   }
 }
 
-TEST(DecodeJpeg, EndsAFileOfCountlessScans) {
+TEST(DecodeJpeg, RefusesAFileWithTooManyScans) {
   const std::string file = golden_file("jpeg", "progressive");
   const std::size_t scan = file.rfind("\xff\xda");
   std::string bomb = file.substr(0, scan);
@@ -156,7 +156,7 @@ TEST(DecodeJpeg, EndsAFileOfCountlessScans) {
   EXPECT_EQ(code_of(bomb + "\xff\xd9"), ErrorCode::kDataLoss);
 }
 
-TEST(JpegSize, IsThatOfTheHead) {
+TEST(JpegSize, IsReadFromTheHeader) {
   const std::string file = golden_file("jpeg", "420");
   EXPECT_EQ(jpeg_size(file), (Size{45, 61}));
   EXPECT_EQ(jpeg_size(file.substr(0, 700)), (Size{45, 61}));
@@ -164,7 +164,7 @@ TEST(JpegSize, IsThatOfTheHead) {
   EXPECT_THROW(jpeg_size(""), Error);
 }
 
-TEST(EncodeJpeg, ComesBackNearlyTheSame) {
+TEST(EncodeJpeg, RoundTripIsNearlyLossless) {
   for (const std::int64_t channels : {1, 3}) {
     const Image image = smooth_image({50, 70}, channels);
     for (const auto scans :
@@ -176,7 +176,7 @@ TEST(EncodeJpeg, ComesBackNearlyTheSame) {
   }
 }
 
-TEST(EncodeJpeg, WritesFilesLargerThanItsFirstRoom) {
+TEST(EncodeJpeg, WritesFilesLargerThanItsFirstBuffer) {
   const Image image = smooth_image({600, 700}, 3);
   EXPECT_GT(encode_jpeg(image, {.quality = 100}).size(), std::size_t{1} << 15);
   EXPECT_LT(encode_jpeg(image, {.quality = 20}).size(), encode_jpeg(image).size());

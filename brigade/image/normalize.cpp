@@ -34,7 +34,7 @@ void check_room(std::span<const float> to, std::size_t values, std::string_view 
                                                    " values; the image has ", values));
 }
 
-// Planes of bytes first, then floats: so every loop has whole vectors on both sides.
+// Bytes are split into planes before the conversion to floats, so that both loops are vectorized.
 constexpr std::int64_t kBlock = 512;
 
 BRIGADE_IMAGE_VECTOR_CLONES

@@ -15,10 +15,10 @@ enum class Flip {
 };
 
 struct NormalizeOptions {
-  /// Subtracted from a channel's values once they are scaled to 0 to 1. As many as the image has
-  /// channels count.
+  /// Subtracted from each channel after scaling its values to 0 to 1. Only the first entries, one per
+  /// channel of the image, are used.
   std::array<float, 4> mean = {0, 0, 0, 0};
-  /// What the rest is divided by; greater than 0.
+  /// Divides the result of the subtraction; greater than 0.
   std::array<float, 4> deviation = {1, 1, 1, 1};
   Layout layout = Layout::kChannelsFirst;
   /// Mirrors the image in the same pass.
@@ -30,18 +30,17 @@ struct NormalizeOptions {
 inline constexpr std::array<float, 4> kImageNetMean = {0.485F, 0.456F, 0.406F, 0};
 inline constexpr std::array<float, 4> kImageNetDeviation = {0.229F, 0.224F, 0.225F, 1};
 
-/// Bytes into what a network takes, in one pass: (x / 255 - mean) / deviation of each channel,
-/// mirrored if asked for, in either layout, written to `to`. The same bits on every machine.
+/// Converts bytes to network input in one pass: (x / 255 - mean) / deviation of each channel,
+/// optionally mirrored, in either layout, written to `to`. The same bits on every machine.
 ///
 /// Throws kInvalidArgument unless `to` has exactly height x width x channels values, and if a
 /// deviation is not greater than 0. Thread-safety: a pure function but for `to`.
 void normalize(const ImageView& image, const NormalizeOptions& options, std::span<float> to);
 
-/// The same into memory of its own.
+/// As above, returning a new vector.
 std::vector<float> normalize(const ImageView& image, const NormalizeOptions& options = {});
 
-/// Values as they are, 0 to 255 in steps of any size, into the other layout: [H, W, C] into
-/// [C, H, W]. Throws kInvalidArgument unless `to` has exactly as many values.
+/// Copies values unchanged from [H, W, C] to [C, H, W]. Throws kInvalidArgument unless `to` has exactly as many values.
 void to_channels_first(const FloatImageView& image, std::span<float> to);
 
 }  // namespace brigade::image

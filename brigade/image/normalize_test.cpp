@@ -11,7 +11,7 @@ namespace {
 
 using testing::smooth_image;
 
-TEST(Normalize, IsItsFormulaInBothLayouts) {
+TEST(Normalize, AppliesItsFormulaInBothLayouts) {
   for (const std::int64_t channels : {1, 2, 3, 4}) {
     for (const std::int64_t width : {1, 7, 64, 1100}) {
       const Image image = smooth_image({5, width}, channels);
@@ -47,13 +47,13 @@ TEST(Normalize, FlipsInTheSamePass) {
   }
 }
 
-TEST(Normalize, TakesWindows) {
+TEST(Normalize, AcceptsWindows) {
   const Image image = smooth_image({20, 30}, 3);
   const ImageView window = image.view().window({2, 3, 10, 20});
   EXPECT_EQ(normalize(window), normalize(Image(window)));
 }
 
-TEST(Normalize, RefusesAnotherSizeAndDeviationsOfZero) {
+TEST(Normalize, RefusesAWrongSizeAndZeroDeviations) {
   const Image image({2, 2}, 3);
   std::vector<float> room(11);
   EXPECT_THROW(normalize(image, {}, room), Error);

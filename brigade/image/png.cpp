@@ -17,8 +17,8 @@ namespace {
 
 using base::str_cat;
 
-/// What a call of libpng failed with. It must leave by a jump: an exception must not pass through
-/// frames of C.
+/// The error of a libpng call. It is reported by a jump: an exception must not propagate through C
+/// frames.
 struct Failure {
   std::jmp_buf jump{};
   char reason[160] = "";
@@ -62,7 +62,7 @@ void flush_bytes(png_structp) {}
 
 enum class Direction { kRead, kWrite };
 
-/// libpng's two structures with errors as exceptions.
+/// libpng's two structures; errors are reported as exceptions.
 class Guard {
  public:
   explicit Guard(Direction direction) : direction_(direction) {
@@ -85,14 +85,14 @@ class Guard {
   void guarded(const Step& step) {
     if (setjmp(failure_.jump) != 0) {
       throw Error(ErrorCode::kDataLoss,
-                  str_cat("PNG: broken or cut short", place(), " (", failure_.reason, ")"));
+                  str_cat("PNG: broken or cut short", byte_offset(), " (", failure_.reason, ")"));
     }
     step(png_, info_);
   }
 
  private:
-  /// How far reading got; what is wrong lies before it.
-  std::string place() {
+  /// " at byte N": how far reading got. The error is before that byte.
+  std::string byte_offset() {
     if (direction_ == Direction::kWrite) return "";
     const auto* source = static_cast<const Source*>(png_get_io_ptr(png_));
     return source == nullptr ? "" : str_cat(" at byte ", source->size - source->rest.size());
@@ -111,7 +111,7 @@ class Guard {
   png_infop info_ = nullptr;
 };
 
-/// What the head of a file says.
+/// The header of a file.
 struct Head {
   Size size;
   bool has_color = false;
@@ -123,7 +123,7 @@ struct Head {
 Head read_head(Guard& guard) {
   Head head;
   guard.guarded([&head](png_structp png, png_infop info) {
-    // Only the palette, its transparency and the pixels are of use; other parts, which may be long,
+    // Only the palette, its transparency and the pixels are used; other chunks, which may be long,
     // are skipped.
     png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, nullptr, 0);
     png_set_chunk_malloc_max(png, 1 << 24);
@@ -139,7 +139,7 @@ Head read_head(Guard& guard) {
   return head;
 }
 
-/// As TensorFlow counts: one transparent color does not make a channel, a palette's do.
+/// As in TensorFlow: one transparent color does not add an alpha channel, a palette's colors do.
 std::int64_t stored_channels(const Head& head) {
   const bool has_alpha = head.has_alpha || (head.is_palette && head.has_key);
   return (head.has_color ? 3 : 1) + (has_alpha ? 1 : 0);
@@ -147,7 +147,7 @@ std::int64_t stored_channels(const Head& head) {
 
 /// Asks libpng for 8-bit values of `channels` channels, in the way TensorFlow does.
 void set_up(png_structp png, const Head& head, std::int64_t channels) {
-  // ITU-R 601's weights of red and green, in hundred-thousandths.
+  // The ITU-R 601 weights of red and green, in units of 1/100,000.
   constexpr int kRed = 29900;
   constexpr int kGreen = 58700;
   const bool wants_gray = channels < 3;
@@ -193,7 +193,7 @@ Image decode_png(std::string_view bytes, const PngDecodeOptions& options) {
     png_set_interlace_handling(png);
     png_read_update_info(png, info);
     if (png_get_rowbytes(png, info) != static_cast<std::size_t>(head.size.width * channels)) {
-      png_error(png, "its rows are of another length than its head says");
+      png_error(png, "its rows are of another length than its header says");
     }
     png_read_image(png, rows.data());
     png_read_end(png, nullptr);

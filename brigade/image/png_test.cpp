@@ -19,7 +19,7 @@ bool has_few_bits(const nlohmann::json& name) {
   return name == "palette" || name == "palette of 2 bits" || name == "1 bit";
 }
 
-TEST(DecodePng, GivesTheBitsOfTensorFlow) {
+TEST(DecodePng, EqualsTensorFlowBitForBit) {
   const auto files = testing::golden("png files");
   for (const auto& row : testing::golden("png")) {
     const std::string file = testing::bytes_of(files.at(row.at("file")).get<std::string>());
@@ -48,7 +48,7 @@ TEST(DecodePng, RefusesMorePixelsThanAllowedAndOtherChannels) {
   EXPECT_THROW(decode_png(file, {.channels = 5}), Error);
 }
 
-TEST(DecodePng, FilesThatAreCutShortAreErrors) {
+TEST(DecodePng, TruncatedFilesAreErrors) {
   const auto decode = [](const std::string& bytes) { return decode_png(bytes); };
   for (const char* name : {"rgba", "palette with key", "16 bits", "1 bit"}) {
     testing::expect_cut_files_are_errors(decode, golden_file("png", name));
@@ -62,9 +62,9 @@ TEST(DecodePng, NamesTheByteWhereItIsBroken) {
   EXPECT_EQ(testing::byte_of_error(decode, file), 33U);
 }
 
-TEST(DecodePng, TurnedBitsDoNoHarm) {
+TEST(DecodePng, FlippedBitsDoNoHarm) {
   for (const char* name : {"rgba", "palette with key", "16 bits", "1 bit", "gray with key"}) {
-    testing::expect_turned_bits_do_no_harm(
+    testing::expect_flipped_bits_do_no_harm(
         [](const std::string& bytes) {
           return decode_png(bytes, {.channels = 3, .max_pixels = 1 << 15});
         },
@@ -72,7 +72,7 @@ TEST(DecodePng, TurnedBitsDoNoHarm) {
   }
 }
 
-TEST(EncodePng, ComesBackTheSame) {
+TEST(EncodePng, RoundTripIsLossless) {
   for (const std::int64_t channels : {1, 2, 3, 4}) {
     const Image image = smooth_image({19, 23}, channels);
     EXPECT_EQ(decode_png(encode_png(image)), image);

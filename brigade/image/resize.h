@@ -6,38 +6,37 @@
 
 namespace brigade::image {
 
-/// How values between pixels are found. All are those of tf.image.resize without antialias: pixel
-/// centers lie at half coordinates, and what would lie outside is left out. Only kArea averages
-/// over all pixels of an image that is shrunk; the others sample it.
+/// Interpolation methods, as in tf.image.resize without antialias: pixel centers are at half
+/// coordinates, and pixels outside the image are ignored. When shrinking, only kArea averages over all
+/// pixels; the other methods sample them.
 enum class Interpolation {
-  kBilinear,       ///< From the two nearest pixels each way.
+  kBilinear,       ///< From the two nearest pixels along each axis.
   kNearest,        ///< The nearest pixel.
-  kBicubic,        ///< From four, by Keys' cubic (a = -0.5).
+  kBicubic,        ///< From four pixels, by Keys' cubic (a = -0.5).
   kArea,           ///< The mean over the area that a new pixel covers: best for shrinking.
-  kLanczos3,       ///< From six, by a windowed sinc.
-  kLanczos5,       ///< From ten.
-  kGaussian,       ///< From three, with deviation 0.5: blurs a little.
-  kMitchellCubic,  ///< From four, by Mitchell and Netravali's cubic.
+  kLanczos3,       ///< From six pixels, by a windowed sinc.
+  kLanczos5,       ///< From ten pixels.
+  kGaussian,       ///< From three pixels, with deviation 0.5: blurs slightly.
+  kMitchellCubic,  ///< From four pixels, by Mitchell and Netravali's cubic.
 };
 
 /// "bilinear", "nearest", "bicubic", "area", "lanczos3", "lanczos5", "gaussian" or "mitchellcubic":
 /// TensorFlow's names.
 std::string_view to_string(Interpolation interpolation);
-/// The other way; upper-case letters are taken too. Throws kInvalidArgument, naming all, for
-/// another name.
+/// Parses a name, ignoring case. Throws kInvalidArgument, listing all names, for another name.
 Interpolation interpolation_of(std::string_view name);
 
-/// The image at another size, each side stretched or shrunk on its own: values keep their scale
-/// (0 to 255 of an `Image`), and those of the cubic and Lanczos kinds may overshoot it. To keep the
-/// aspect ratio, resize a window of it (brigade/image/crop.h). Throws kInvalidArgument for a
-/// image or size without pixels. TensorFlow: tf.image.resize.
+/// Resizes the image; height and width are scaled independently. Values keep their range (0 to 255 for
+/// an `Image`), which the cubic and Lanczos methods may exceed. To keep the aspect ratio, resize a
+/// window of the image (brigade/image/crop.h). Throws kInvalidArgument for an image or a size without
+/// pixels. TensorFlow: tf.image.resize.
 /// Thread-safety: pure functions.
 FloatImage resize(const ImageView& image, const Size& size,
                   Interpolation interpolation = Interpolation::kBilinear);
 FloatImage resize(const FloatImageView& image, const Size& size,
                   Interpolation interpolation = Interpolation::kBilinear);
 
-/// The same, rounded to the nearest whole number and limited to 0 to 255.
+/// As `resize`, rounded to the nearest integer and clamped to 0 to 255.
 Image resize_to_uint8(const ImageView& image, const Size& size,
                       Interpolation interpolation = Interpolation::kBilinear);
 

@@ -12,7 +12,7 @@ namespace {
 using testing::image_of;
 using testing::smooth_image;
 
-TEST(Resize, GivesTheValuesOfTensorFlow) {
+TEST(Resize, MatchesTensorFlow) {
   const auto images = testing::golden("images");
   for (const auto& row : testing::golden("resize")) {
     const auto image = image_of<std::uint8_t>(images.at(row.at("image")));
@@ -25,7 +25,7 @@ TEST(Resize, GivesTheValuesOfTensorFlow) {
   }
 }
 
-TEST(Resize, OfFloatsIsThatOfBytes) {
+TEST(Resize, FloatsAndBytesGiveTheSameResult) {
   const Image image = smooth_image({20, 31}, 3);
   FloatImage floats(image.size(), 3);
   std::copy(image.values().begin(), image.values().end(), floats.row(0));
@@ -34,7 +34,7 @@ TEST(Resize, OfFloatsIsThatOfBytes) {
   }
 }
 
-TEST(Resize, TakesWindowsAndAnyNumberOfChannels) {
+TEST(Resize, AcceptsWindowsAndAnyNumberOfChannels) {
   for (const std::int64_t channels : {1, 2, 3, 4}) {
     const Image image = smooth_image({20, 31}, channels);
     const ImageView window = image.view().window({3, 4, 10, 20});
@@ -54,7 +54,7 @@ TEST(Resize, RoundsToBytes) {
   EXPECT_EQ(resize(image, {1, 1}).values(), std::vector<float>{11.5F});
   EXPECT_EQ(resize_to_uint8(image, {1, 1}).values(), std::vector<std::uint8_t>{12});
   const Image edge({1, 4}, 1, {0, 0, 255, 255});
-  // What overshoots is limited, not wrapped round.
+  // Values out of range are clamped, not wrapped around.
   EXPECT_EQ(resize_to_uint8(edge, {1, 16}, Interpolation::kBicubic).values().front(), 0);
   EXPECT_EQ(resize_to_uint8(edge, {1, 16}, Interpolation::kBicubic).at(0, 10, 0), 255);
 }
@@ -66,7 +66,7 @@ TEST(Resize, RefusesSizesWithoutPixels) {
   EXPECT_THROW(resize(Image(), {3, 3}), Error);
 }
 
-TEST(Interpolation, GoesByTensorFlowsNames) {
+TEST(Interpolation, UsesTensorFlowsNames) {
   EXPECT_EQ(interpolation_of("Bilinear"), Interpolation::kBilinear);
   EXPECT_EQ(to_string(interpolation_of("mitchellcubic")), "mitchellcubic");
   EXPECT_THROW(interpolation_of("cubic"), Error);

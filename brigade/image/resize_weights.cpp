@@ -9,10 +9,10 @@
 namespace brigade::image::internal {
 namespace {
 
-// float everywhere, and in TensorFlow's order: where a coordinate lies close to a whole number, a
-// more exact one could pick other pixels.
+// float everywhere, in TensorFlow's order of operations: near whole coordinates, a more precise result
+// could select other pixels.
 
-/// Old values with weights, the first one's place may be any.
+/// Weighted input values; `first` may be outside the input.
 struct Span {
   std::int64_t start = 0;
   std::vector<float> weights;
@@ -29,19 +29,19 @@ float scale_of(std::int64_t from, std::int64_t to) {
   return static_cast<float>(from) / static_cast<float>(to);
 }
 
-Span nearest_span(std::int64_t from, float scale, std::int64_t place) {
-  const float at = (static_cast<float>(place) + 0.5F) * scale;
+Span nearest_span(std::int64_t from, float scale, std::int64_t index) {
+  const float at = (static_cast<float>(index) + 0.5F) * scale;
   return {std::min(static_cast<std::int64_t>(std::floor(at)), from - 1), {1}};
 }
 
-Span bilinear_span(std::int64_t from, float scale, std::int64_t place) {
-  const float at = (static_cast<float>(place) + 0.5F) * scale - 0.5F;
+Span bilinear_span(std::int64_t from, float scale, std::int64_t index) {
+  const float at = (static_cast<float>(index) + 0.5F) * scale - 0.5F;
   const float below = std::floor(at);
   const auto lower = std::max<std::int64_t>(static_cast<std::int64_t>(below), 0);
   const auto upper = std::min(static_cast<std::int64_t>(std::ceil(at)), from - 1);
   if (lower == upper) return {lower, {1}};
-  const float share = at - below;
-  return {lower, {1 - share, share}};
+  const float fraction = at - below;
+  return {lower, {1 - fraction, fraction}};
 }
 
 /// TensorFlow takes the cubic's values from a table of 1024 steps.
@@ -52,14 +52,14 @@ float keys_cubic(float distance) {
   return ((kA * x - 5 * kA) * x + 8 * kA) * x - 4 * kA;
 }
 
-Span bicubic_span(std::int64_t from, float scale, std::int64_t place) {
+Span bicubic_span(std::int64_t from, float scale, std::int64_t index) {
   constexpr float kSteps = 1024;
-  const float at = (static_cast<float>(place) + 0.5F) * scale - 0.5F;
+  const float at = (static_cast<float>(index) + 0.5F) * scale - 0.5F;
   const float below = std::floor(at);
-  const float share = std::rint((at - below) * kSteps) / kSteps;
+  const float fraction = std::rint((at - below) * kSteps) / kSteps;
   const auto middle = static_cast<std::int64_t>(below);
-  const float all[] = {keys_cubic(1 + share), keys_cubic(share), keys_cubic(1 - share),
-                       keys_cubic(2 - share)};
+  const float all[] = {keys_cubic(1 + fraction), keys_cubic(fraction), keys_cubic(1 - fraction),
+                       keys_cubic(2 - fraction)};
   const std::int64_t begin = std::max<std::int64_t>(middle - 1, 0);
   const std::int64_t end = std::min(middle + 3, from);
   Span span{begin, {}};
@@ -74,9 +74,9 @@ float covered(std::int64_t pixel, float begin, float end, float scale) {
   return low + 1 > end ? end - low : 1;
 }
 
-Span area_span(std::int64_t from, float scale, std::int64_t place) {
-  const float begin = static_cast<float>(place) * scale;
-  const float end = static_cast<float>(place + 1) * scale;
+Span area_span(std::int64_t from, float scale, std::int64_t index) {
+  const float begin = static_cast<float>(index) * scale;
+  const float end = static_cast<float>(index + 1) * scale;
   const auto last = static_cast<std::int64_t>(std::ceil(end));
   Span span{static_cast<std::int64_t>(std::floor(begin)), {}};
   for (std::int64_t i = span.start; i < last; ++i) {
@@ -122,9 +122,9 @@ std::pair<float, float (*)(float)> kernel_of(Interpolation interpolation) {
   }
 }
 
-Span kernel_span(std::int64_t from, float scale, std::int64_t place, Interpolation interpolation) {
+Span kernel_span(std::int64_t from, float scale, std::int64_t index, Interpolation interpolation) {
   const auto [radius, kernel] = kernel_of(interpolation);
-  const float at = (static_cast<float>(place) + 0.5F) * scale;
+  const float at = (static_cast<float>(index) + 0.5F) * scale;
   const auto first = static_cast<std::int64_t>(std::ceil(at - radius - 0.5F));
   const auto last = static_cast<std::int64_t>(std::floor(at + radius - 0.5F));
   Span span{std::clamp<std::int64_t>(first, 0, from - 1), {}};
@@ -135,18 +135,18 @@ Span kernel_span(std::int64_t from, float scale, std::int64_t place, Interpolati
   return span;
 }
 
-Span span_of(std::int64_t from, float scale, std::int64_t place, Interpolation interpolation) {
+Span span_of(std::int64_t from, float scale, std::int64_t index, Interpolation interpolation) {
   switch (interpolation) {
     case Interpolation::kBilinear:
-      return bilinear_span(from, scale, place);
+      return bilinear_span(from, scale, index);
     case Interpolation::kNearest:
-      return nearest_span(from, scale, place);
+      return nearest_span(from, scale, index);
     case Interpolation::kBicubic:
-      return bicubic_span(from, scale, place);
+      return bicubic_span(from, scale, index);
     case Interpolation::kArea:
-      return area_span(from, scale, place);
+      return area_span(from, scale, index);
     default:
-      return kernel_span(from, scale, place, interpolation);
+      return kernel_span(from, scale, index, interpolation);
   }
 }
 

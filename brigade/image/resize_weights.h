@@ -7,9 +7,9 @@
 
 namespace brigade::image::internal {
 
-/// How the values along one axis of a resized image come from those of the old one: value i is
-/// the sum over k < taps of `weights[i * taps + k]` times old value `starts[i] + k`, all of which
-/// exist. All of TensorFlow's ways are separable, so an image takes two of these.
+/// Resizing weights along one axis: output value i is the sum over k < taps of
+/// `weights[i * taps + k]` times input value `starts[i] + k`, which is always in range. All methods
+/// are separable, so resizing an image uses two of these.
 struct AxisWeights {
   std::int64_t taps = 1;
   std::vector<std::int64_t> starts;

@@ -10,11 +10,11 @@
 #include "brigade/base/random.h"
 #include "brigade/image/image.h"
 
-/// Files as a bad disk or an enemy would have them. For tests only.
+/// Corrupt and malicious files. For tests only.
 namespace brigade::image::testing {
 
-/// Whether `decode(bytes)` gives an image or throws an `Error` about the data; anything else is a
-/// failure of the test.
+/// Whether `decode(bytes)` gives an image or throws an `Error` about the data; anything else fails
+/// the test.
 template <class Decode>
 bool survives(const Decode& decode, const std::string& bytes) {
   try {
@@ -43,8 +43,8 @@ std::optional<std::size_t> byte_of_error(const Decode& decode, const std::string
   return std::nullopt;
 }
 
-/// Decodes `file` cut short after every byte: none may pass as a whole image. The errors say
-/// where it ends, once the kind of file can be told.
+/// Decodes `file` truncated after every byte: each must be an error. The errors name the end of the
+/// file, once the format can be recognized.
 template <class Decode>
 void expect_cut_files_are_errors(const Decode& decode, const std::string& file) {
   for (std::size_t length = 0; length < file.size(); ++length) {
@@ -56,13 +56,13 @@ void expect_cut_files_are_errors(const Decode& decode, const std::string& file) 
   }
 }
 
-/// Decodes `file` with one to four bits turned, `count` times over.
+/// Decodes `file` with one to four flipped bits, `count` times.
 template <class Decode>
-void expect_turned_bits_do_no_harm(const Decode& decode, const std::string& file, int count) {
+void expect_flipped_bits_do_no_harm(const Decode& decode, const std::string& file, int count) {
   base::CounterRng rng(17);
   for (int i = 0; i < count; ++i) {
     std::string bytes = file;
-    for (std::uint64_t turns = 1 + rng.uniform_below(4); turns > 0; --turns) {
+    for (std::uint64_t flips = 1 + rng.uniform_below(4); flips > 0; --flips) {
       bytes[rng.uniform_below(bytes.size())] ^= static_cast<char>(1 << rng.uniform_below(8));
     }
     survives(decode, bytes);

@@ -13,7 +13,7 @@
 #include "brigade/image/image.h"
 #include "brigade/io/sha256.h"
 
-/// What TensorFlow makes of images, as tools/tf_data/images.py wrote it down. For tests only.
+/// TensorFlow's results for images, recorded by tools/tf_data/images.py. For tests only.
 namespace brigade::image::testing {
 
 /// A part of the file: "jpeg", "resize", ...
@@ -24,7 +24,7 @@ inline nlohmann::json golden(const std::string& part) {
   return json.at(part);
 }
 
-/// The bytes that a text in base64 stands for.
+/// Decodes base64.
 inline std::string bytes_of(std::string_view text) {
   constexpr std::string_view kDigits =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -60,7 +60,7 @@ BasicImage<T> image_of(const nlohmann::json& array) {
   return {{shape.at(0), shape.at(1)}, shape.at(2), values_of<T>(array)};
 }
 
-/// {"shape": ..., "sha256": ...} of an image, as the file has it.
+/// {"shape": ..., "sha256": ...} of an image, as in the file.
 inline nlohmann::json digest_of(const Image& image) {
   const std::string_view bytes(reinterpret_cast<const char*>(image.values().data()),
                                image.values().size());
@@ -79,7 +79,7 @@ double largest_difference(const std::vector<T>& a, const std::vector<T>& b) {
   return largest;
 }
 
-/// Soft shapes that differ by channel.
+/// A smooth pattern that differs by channel.
 inline Image smooth_image(const Size& size, std::int64_t channels) {
   Image image(size, channels);
   for (std::int64_t y = 0; y < size.height; ++y) {
