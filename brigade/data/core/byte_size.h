@@ -14,9 +14,9 @@
 
 namespace brigade::data {
 
-/// How much memory an element takes, for the memory budget of autotuning: about. Specialize it for
-/// a type of yours that owns more than itself (tensors), or give the type a
-/// `std::uint64_t byte_size() const`; without, only what `sizeof` sees counts.
+/// The approximate memory of an element in bytes, for the memory budget of autotuning. For a type
+/// that owns memory outside the object (tensors), specialize it or give the type a member
+/// `std::uint64_t byte_size() const`. The default is `sizeof(T)`.
 ///
 /// Thread-safety: pure functions.
 template <class T>
@@ -34,7 +34,7 @@ struct ByteSize {
 
 namespace internal {
 
-/// What an element owns beside itself.
+/// The bytes that an element owns outside the object.
 template <class T>
 std::uint64_t owned_bytes(const T& element) {
   const std::uint64_t whole = ByteSize<T>::of(element);
@@ -51,11 +51,11 @@ struct ByteSize<std::string> {
 template <class T>
 struct ByteSize<std::vector<T>> {
   static std::uint64_t of(const std::vector<T>& elements) {
-    constexpr std::size_t kLooked = 16;  // the others are taken for the like of the first ones
-    const std::size_t looked = std::min(elements.size(), kLooked);
+    constexpr std::size_t kMaxSampled = 16;  // the average of these stands for all
+    const std::size_t sampled = std::min(elements.size(), kMaxSampled);
     std::uint64_t owned = 0;
-    for (std::size_t i = 0; i < looked; ++i) owned += internal::owned_bytes(elements[i]);
-    if (looked > 0) owned = owned * elements.size() / looked;
+    for (std::size_t i = 0; i < sampled; ++i) owned += internal::owned_bytes(elements[i]);
+    if (sampled > 0) owned = owned * elements.size() / sampled;
     return sizeof elements + elements.capacity() * sizeof(T) + owned;
   }
 };
@@ -101,7 +101,7 @@ struct ByteSize<std::variant<T...>> {
 template <class K, class V, class Less>
 struct ByteSize<std::map<K, V, Less>> {
   static std::uint64_t of(const std::map<K, V, Less>& entries) {
-    constexpr std::uint64_t kLinks = 4 * sizeof(void*);  // of a node to others
+    constexpr std::uint64_t kLinks = 4 * sizeof(void*);  // of a tree node
     std::uint64_t bytes = sizeof entries;
     for (const auto& entry : entries) {
       bytes += kLinks + ByteSize<std::pair<const K, V>>::of(entry);

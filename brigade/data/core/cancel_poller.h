@@ -14,8 +14,8 @@
 
 namespace brigade::data::internal {
 
-/// Looks at a walk's token now and then, for loops that may find nothing for long in an input that
-/// waits for nothing.
+/// Checks a cancel token once every few elements: for loops that may read many elements without
+/// returning one, from an input that never waits.
 ///
 /// Thread-safety: one thread at a time.
 class CancelPoller {
@@ -23,8 +23,8 @@ class CancelPoller {
   explicit CancelPoller(std::optional<concurrency::CancelToken> cancel)
       : cancel_(std::move(cancel)) {}
 
-  /// To be called once for each element, before it is read. Throws kCancelled if the walk is
-  /// cancelled.
+  /// Call it once for each element, before the element is read. Throws kCancelled if the iteration
+  /// is cancelled.
   void poll() {
     if (++passed_ % kElementsPerPoll == 0 && is_cancelled()) {
       std::rethrow_exception(cancelled_error());
@@ -33,26 +33,26 @@ class CancelPoller {
   bool is_cancelled() const { return cancel_ && cancel_->is_cancelled(); }
 
  private:
-  /// Few enough for a slow input, and enough that looking costs next to nothing.
+  /// Few enough for a slow input, and enough that polling costs next to nothing.
   static constexpr std::uint64_t kElementsPerPoll = 16;
 
   std::optional<concurrency::CancelToken> cancel_;
   std::uint64_t passed_ = 0;
 };
 
-/// Throws kCancelled if somebody has cancelled the walk.
+/// Throws kCancelled if the iteration is cancelled.
 inline void throw_if_cancelled(const std::optional<concurrency::CancelToken>& cancel) {
   if (cancel && cancel->is_cancelled()) std::rethrow_exception(cancelled_error());
 }
 
-/// Passes over up to `count` elements as `input.skip` does, in parts between which it looks at the
-/// token: what a saved position asks for may be without end. Parts grow until one takes a while:
-/// for inputs that skip at no cost, and since an input with threads may begin anew with each.
+/// Calls `input.skip` for up to `count` elements, in parts, and checks the token between parts: a
+/// saved position may ask to skip any number of elements. The parts grow until one takes some 50
+/// ms, because many inputs skip at no cost, and an input with threads may restart them for each.
 template <class T>
 std::uint64_t cancellable_skip(IteratorBase<T>& input, std::uint64_t count,
                             const std::optional<concurrency::CancelToken>& cancel) {
   using Clock = std::chrono::steady_clock;
-  constexpr auto kAWhile = std::chrono::milliseconds(50);
+  constexpr auto kLongPart = std::chrono::milliseconds(50);
   std::uint64_t part = std::uint64_t{1} << 10;
   std::uint64_t passed = 0;
   while (passed < count) {
@@ -62,7 +62,7 @@ std::uint64_t cancellable_skip(IteratorBase<T>& input, std::uint64_t count,
     const std::uint64_t done = input.skip(wanted);
     passed += done;
     if (done < wanted) break;
-    if (Clock::now() - begin < kAWhile) part = saturating_multiply(part, 2);
+    if (Clock::now() - begin < kLongPart) part = saturating_multiply(part, 2);
   }
   return passed;
 }

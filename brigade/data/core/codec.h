@@ -17,10 +17,10 @@
 
 namespace brigade::data {
 
-/// How an element of type T becomes bytes and back: what files of elements (`cache(path)`,
-/// `snapshot`, `save`) are made of. It is there for bool, integers, float and double, std::string,
-/// and for vectors, arrays, pairs, tuples and optionals of what has one. Specialize it for a type
-/// of yours:
+/// Converts an element of type T to bytes and back, for files of elements (`cache(path)`,
+/// `snapshot`, `save`). There is a codec for bool, integers, float, double and std::string, and for
+/// vectors, arrays, pairs, tuples and optionals of types that have one. Specialize it for a custom
+/// type:
 ///
 ///   template <>
 ///   struct brigade::data::Codec<Point> {
@@ -32,10 +32,11 @@ namespace brigade::data {
 ///     }
 ///   };
 ///
-/// `name` is written into files, which refuse to be read as another type: change it when the bytes
-/// change. An element takes at least one byte. `decode` reads what `encode` wrote and no byte more;
-/// from any other bytes it throws kDataLoss or makes some element, and never takes memory out of
-/// proportion to their number: ask the `Decoder` for lengths.
+/// `name` is written into the files, and a file is refused if it was written with another name:
+/// change the name when the format of the bytes changes. `encode` must write at least one byte.
+/// `decode` must read exactly the bytes that `encode` wrote. From other bytes it throws kDataLoss
+/// or returns some element; it must not allocate memory out of proportion to the number of bytes,
+/// so get lengths from `Decoder::length`.
 ///
 /// Thread-safety: pure functions.
 template <class T>
@@ -49,7 +50,7 @@ concept Encodable = requires(const T& element, Encoder& to, Decoder& from) {
   { Codec<T>::decode(from) } -> std::same_as<T>;
 };
 
-/// Encodes several values, one behind the other.
+/// Encodes several values, one after the other.
 template <Encodable... T>
 void encode_all(Encoder& to, const T&... values) {
   (Codec<T>::encode(values, to), ...);
@@ -63,7 +64,7 @@ std::string encode(const T& element) {
   return std::move(encoder).bytes();
 }
 
-/// The element that `encode` wrote. Throws kDataLoss if the bytes are broken, too few or too many.
+/// The element that `encode` wrote. Throws kDataLoss if the bytes are invalid, too few or too many.
 template <Encodable T>
 T decode(std::string_view bytes) {
   Decoder decoder(bytes);

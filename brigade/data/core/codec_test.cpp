@@ -115,7 +115,7 @@ TEST(Codec, RefusesBytesThatMeanNothing) {
   EXPECT_EQ(error_of([] { decode<std::optional<char>>("\3a"); }).code(), ErrorCode::kDataLoss);
   const Error behind = error_of([] { decode<std::int8_t>("ab"); });
   EXPECT_EQ(behind.code(), ErrorCode::kDataLoss);
-  EXPECT_NE(std::string(behind.what()).find("1 bytes follow behind it"), std::string::npos);
+  EXPECT_NE(std::string(behind.what()).find("1 bytes follow it"), std::string::npos);
 }
 
 TEST(Codec, RefusesElementsOfNoBytes) {

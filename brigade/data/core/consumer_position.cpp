@@ -14,7 +14,7 @@ void ConsumerPosition::add_snapshot(std::uint64_t index, io::StateTree state) {
   advance_snapshot();
 }
 
-void ConsumerPosition::deliver(std::uint64_t begin, std::uint64_t end) {
+void ConsumerPosition::mark_delivered(std::uint64_t begin, std::uint64_t end) {
   delivered_.add(begin, end);
   advance_snapshot();
 }
@@ -51,7 +51,7 @@ void ConsumerPosition::load(std::string_view transform, const io::StateTree& sta
   const std::uint64_t ahead = checked_ahead(position_number(state, "ahead"));
   check_early(early, index);
   check_argument(early.next_begin(0) >= index + ahead,
-                 base::str_cat("A saved position counts places before ", index + ahead,
+                 base::str_cat("A saved position counts elements before element ", index + ahead,
                                " twice: it is damaged"));
   io::StateTree snapshot = position_input(state);
   IndexSet delivered;
@@ -63,7 +63,7 @@ void ConsumerPosition::load(std::string_view transform, const io::StateTree& sta
   pending_.clear();
 }
 
-std::uint64_t ConsumerPosition::pass(std::uint64_t count,
+std::uint64_t ConsumerPosition::skip_undelivered(std::uint64_t count,
                                 const std::function<std::uint64_t(std::uint64_t)>& skip) {
   std::uint64_t passed = 0;
   while (true) {

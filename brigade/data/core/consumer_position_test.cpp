@@ -44,13 +44,13 @@ TEST(ConsumerPosition, APositionIsTheLastNoteBeforeWhichAllIsDelivered) {
   EXPECT_EQ(saved(places), "0+0");
   places.add_snapshot(4, taken_at(4));
   places.add_snapshot(8, taken_at(8));
-  places.deliver(0, 3);
+  places.mark_delivered(0, 3);
   EXPECT_EQ(saved(places), "0+3");
   EXPECT_EQ(note_of(places), 0U);
-  places.deliver(3, 4);
+  places.mark_delivered(3, 4);
   EXPECT_EQ(saved(places), "4+0");
   EXPECT_EQ(note_of(places), 4U);
-  places.deliver(4, 10);
+  places.mark_delivered(4, 10);
   EXPECT_EQ(saved(places), "8+2");
   places.add_snapshot(10, taken_at(10));
   EXPECT_EQ(saved(places), "10+0");
@@ -59,7 +59,7 @@ TEST(ConsumerPosition, APositionIsTheLastNoteBeforeWhichAllIsDelivered) {
 TEST(ConsumerPosition, WhatIsInHandCountsWithoutMovingTheNote) {
   ConsumerPosition places = at_start();
   places.add_snapshot(4, taken_at(4));
-  places.deliver(0, 2);
+  places.mark_delivered(0, 2);
   EXPECT_EQ(saved(places, 2, 5), "4+1");
   EXPECT_EQ(note_of(places), 0U);
   EXPECT_EQ(saved(places), "0+2");
@@ -68,11 +68,11 @@ TEST(ConsumerPosition, WhatIsInHandCountsWithoutMovingTheNote) {
 TEST(ConsumerPosition, PlacesThatWereDeliveredEarlyAreListed) {
   ConsumerPosition places = at_start();
   places.add_snapshot(4, taken_at(4));
-  places.deliver(0, 1);
-  places.deliver(3, 5);
+  places.mark_delivered(0, 1);
+  places.mark_delivered(3, 5);
   EXPECT_EQ(saved(places, 7, 9), "0+1 early 3-5 early 7-9");
   EXPECT_EQ(note_of(places), 0U) << "place 1 is still to come";
-  places.deliver(1, 3);
+  places.mark_delivered(1, 3);
   EXPECT_EQ(saved(places, 7, 9), "4+1 early 7-9");
 }
 
@@ -80,14 +80,14 @@ TEST(ConsumerPosition, NotesOfWhatWasUnderWayAreDropped) {
   ConsumerPosition places = at_start();
   places.add_snapshot(4, taken_at(4));
   places.drop_pending();
-  places.deliver(0, 6);
+  places.mark_delivered(0, 6);
   EXPECT_EQ(saved(places), "0+6");
 }
 
 TEST(ConsumerPosition, GoesOnBehindWhatIsDelivered) {
   ConsumerPosition places = at_start();
-  places.deliver(0, 2);
-  places.deliver(4, 6);
+  places.mark_delivered(0, 2);
+  places.mark_delivered(4, 6);
   std::uint64_t input = 0;
   const auto skip_in = [&input](std::uint64_t size) {
     return [&input, size](std::uint64_t count) {
@@ -96,12 +96,12 @@ TEST(ConsumerPosition, GoesOnBehindWhatIsDelivered) {
       return done;
     };
   };
-  EXPECT_EQ(places.pass(0, skip_in(100)), 0U);
+  EXPECT_EQ(places.skip_undelivered(0, skip_in(100)), 0U);
   EXPECT_EQ(input, 2U);
-  EXPECT_EQ(places.pass(3, skip_in(100)), 3U) << "2, 3 and 6";
+  EXPECT_EQ(places.skip_undelivered(3, skip_in(100)), 3U) << "2, 3 and 6";
   EXPECT_EQ(input, 7U);
   EXPECT_EQ(places.snapshot_index(), 7U);
-  EXPECT_EQ(places.pass(9, skip_in(10)), 3U) << "the input ends";
+  EXPECT_EQ(places.skip_undelivered(9, skip_in(10)), 3U) << "the input ends";
   places.set_snapshot(taken_at(10));
   EXPECT_EQ(saved(places), "10+0");
 }
@@ -109,20 +109,20 @@ TEST(ConsumerPosition, GoesOnBehindWhatIsDelivered) {
 TEST(ConsumerPosition, LoadsWhatItSaved) {
   ConsumerPosition places = at_start();
   places.add_snapshot(4, taken_at(4));
-  places.deliver(0, 5);
-  places.deliver(7, 9);
+  places.mark_delivered(0, 5);
+  places.mark_delivered(7, 9);
   ConsumerPosition loaded = at_start();
   loaded.add_snapshot(2, taken_at(2));
   loaded.load("test", places.save("test", 11, 12));
   EXPECT_EQ(saved(loaded), "4+1 early 7-9 early 11-12");
   EXPECT_EQ(note_of(loaded), 4U);
-  loaded.deliver(5, 7);
+  loaded.mark_delivered(5, 7);
   EXPECT_EQ(saved(loaded), "4+5 early 11-12");
 }
 
 TEST(ConsumerPosition, RefusesForeignAndBrokenStatesAndKeepsItsOwn) {
   ConsumerPosition places = at_start();
-  places.deliver(0, 3);
+  places.mark_delivered(0, 3);
   io::StateTree broken = places.save("test", 5, 6);
   broken["place"] = std::uint64_t{6};
   EXPECT_THROW(places.load("test", broken), Error);

@@ -82,8 +82,8 @@ ElementIndex parse_index(std::string_view text, const io::Path& path) {
     index.compression = compression_named(tree.as_string("compression"));
     return index;
   } catch (const Error& error) {
-    throw Error(ErrorCode::kDataLoss, str_cat(path, " is no index of elements: ", error.what(),
-                                              "; delete its folder to have it written anew"));
+    throw Error(ErrorCode::kDataLoss, str_cat(path, " is not an index of elements: ", error.what(),
+                                              "; delete its folder to write it again"));
   }
 }
 
@@ -93,20 +93,20 @@ std::optional<ElementIndex> find_index(const io::FileSystem& files, const io::Pa
   return parse_index(io::read_at_most(files, path, io::kMostBytesOfText), path);
 }
 
-void check_index(const ElementIndex& found, const ElementIndex& wanted, const io::Path& folder) {
+void check_index(const ElementIndex& found, const ElementIndex& expected, const io::Path& folder) {
   const auto refuse = [&](std::string_view why) {
     throw Error(ErrorCode::kFailedPrecondition,
                 str_cat(folder, " holds other elements: ", why, ". Delete ", folder,
-                        " to have it written anew, or give another path."));
+                        " to write it again, or give another path."));
   };
-  if (found.type != wanted.type) {
-    refuse(str_cat("they are of the type ", found.type, ", and ", wanted.type, " is wanted"));
+  if (found.type != expected.type) {
+    refuse(str_cat("they are of the type ", found.type, ", not ", expected.type));
   }
-  if (wanted.pipeline.empty()) return;
-  const std::string different = difference(found.pipeline, wanted.pipeline);
+  if (expected.pipeline.empty()) return;
+  const std::string different = difference(found.pipeline, expected.pipeline);
   if (different.empty()) return;
   refuse(str_cat("they were written from ", describe(found.pipeline), ", and the input is ",
-                 describe(wanted.pipeline), " here: ", different));
+                 describe(expected.pipeline), " here: ", different));
 }
 
 }  // namespace brigade::data::internal

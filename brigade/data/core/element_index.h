@@ -11,15 +11,14 @@
 
 namespace brigade::data::internal {
 
-/// What a folder of elements says about itself, in its `index.json` (docs/formats.md, "Files of
-/// elements").
+/// The contents of `index.json` in a folder of elements (docs/formats.md, "Files of elements").
 struct ElementIndex {
   std::string type;  ///< `Codec<T>::name()`
   PipelineDescription pipeline;     ///< of the dataset that was written
   std::uint64_t seed = 0;
   std::string shard;  ///< of the dataset: "the whole"
   std::uint64_t count = 0;
-  std::uint64_t files = 1;  ///< element i lies in file i % files
+  std::uint64_t files = 1;  ///< element i is in file i % files
   io::Compression compression = io::Compression::kNone;
 };
 
@@ -31,14 +30,14 @@ io::Path records_path(const io::Path& folder, std::uint64_t file, std::uint64_t 
 io::Path offsets_path(const io::Path& folder, std::uint64_t file, std::uint64_t files);
 
 std::string index_text(const ElementIndex& index);
-/// Throws kDataLoss, naming the path, if the text is no index.
+/// Throws kDataLoss, with the path in the message, if the text is not a valid index.
 ElementIndex parse_index(std::string_view text, const io::Path& path);
 
-/// The index of a folder, or nothing if the folder holds none.
+/// The index of a folder, or `std::nullopt` if the folder has none.
 std::optional<ElementIndex> find_index(const io::FileSystem& files, const io::Path& folder);
 
 /// Throws kFailedPrecondition, saying what differs and what to delete, unless the folder holds
-/// elements of this type and, if `wanted` has one, of this recipe.
-void check_index(const ElementIndex& found, const ElementIndex& wanted, const io::Path& folder);
+/// elements of this type and, if `expected` has one, of this recipe.
+void check_index(const ElementIndex& found, const ElementIndex& expected, const io::Path& folder);
 
 }  // namespace brigade::data::internal

@@ -8,8 +8,8 @@
 
 namespace brigade::data {
 
-/// What a call of `next()` came to: an element, the error in its place, or the end. Lets elements
-/// that failed travel through buffers and threads to where they are due.
+/// The result of a call of `next()`: an element, an error, or the end. Lets the errors of elements
+/// pass through buffers and threads, in the order of the elements.
 ///
 /// Thread-safety: a value.
 template <class T>
@@ -18,14 +18,14 @@ struct ElementResult {
   std::exception_ptr error;
 
   bool is_end() const { return !element && !error; }
-  /// The element, or nothing at the end. Throws the error if it is one.
+  /// The element, or `std::nullopt` at the end. Throws the error if there is one.
   std::optional<T> take() && {
     if (error) std::rethrow_exception(error);
     return std::move(element);
   }
 };
 
-/// Calls `next()` and keeps what it throws.
+/// Calls `next()` and catches what it throws.
 template <class T>
 ElementResult<T> result_of_next(IteratorBase<T>& iterator) {
   try {

@@ -8,8 +8,8 @@ namespace {
 
 [[noreturn]] void fail(std::string_view why) {
   throw Error(ErrorCode::kDataLoss,
-              base::str_cat("The bytes are no element of this type: ", why,
-                            "; they are broken, or were written by another program."));
+              base::str_cat("The bytes are not an element of this type: ", why,
+                            "; they are corrupt, or were written by another program."));
 }
 
 }  // namespace
@@ -53,7 +53,7 @@ void Decoder::check_holds(std::uint64_t count, std::uint64_t bytes_each,
 }
 
 void Decoder::expect_end() const {
-  if (!left_.empty()) fail(base::str_cat(left_.size(), " bytes follow behind it"));
+  if (!left_.empty()) fail(base::str_cat(left_.size(), " bytes follow it"));
 }
 
 }  // namespace brigade::data

@@ -14,7 +14,7 @@
 
 namespace brigade::data {
 
-/// The numbers that stand in bytes as they stand in memory: integers of all widths, float, double.
+/// The numbers that are encoded as their bytes in memory: integers of all widths, float, double.
 template <class T>
 concept CodedNumber = (std::integral<T> && !std::same_as<std::remove_cv_t<T>, bool>) ||
                       std::same_as<T, float> || std::same_as<T, double>;
@@ -24,7 +24,8 @@ namespace internal {
 /// Throws kInvalidArgument if elements took less than a byte each.
 void check_encoded(std::size_t bytes, std::size_t elements, std::string_view type);
 
-/// A number's bytes in the order of the machine, or in that of files: the same operation.
+/// Converts a number's bytes between the machine's byte order and little-endian, in either
+/// direction.
 template <CodedNumber T>
 void to_little_endian(char* bytes) {
   if constexpr (std::endian::native == std::endian::big) std::reverse(bytes, bytes + sizeof(T));
@@ -32,7 +33,7 @@ void to_little_endian(char* bytes) {
 
 }  // namespace internal
 
-/// Where a `Codec` writes its bytes.
+/// The output of a `Codec`.
 ///
 /// Thread-safety: one thread at a time.
 class Encoder {
@@ -61,15 +62,15 @@ class Encoder {
   std::string bytes_;
 };
 
-/// What a `Codec` reads from: bytes of which nobody knows that they are whole. Every call that
-/// wants more than there is throws kDataLoss.
+/// The input of a `Codec`. The bytes may be incomplete or invalid: every call that needs more bytes
+/// than are left throws kDataLoss.
 ///
 /// Thread-safety: one thread at a time. The bytes must outlive it.
 class Decoder {
  public:
   explicit Decoder(std::string_view bytes) : left_(bytes) {}
 
-  /// The next `count` bytes, a view into those it was made of.
+  /// The next `count` bytes, as a view into the input.
   std::string_view take(std::uint64_t count);
   template <CodedNumber T>
   T number() {
@@ -78,7 +79,7 @@ class Decoder {
     internal::to_little_endian<T>(bytes);
     return std::bit_cast<T>(bytes);
   }
-  /// Throws before it takes any memory if there are not so many.
+  /// Throws before it allocates memory if there are fewer than `count` numbers left.
   template <CodedNumber T>
   std::vector<T> numbers(std::uint64_t count) {
     check_holds(count, sizeof(T), "a list of numbers");
@@ -88,10 +89,10 @@ class Decoder {
     for (T& value : values) internal::to_little_endian<T>(reinterpret_cast<char*>(&value));
     return values;
   }
-  /// A byte that must be 0 or 1; `what` stands in the error.
+  /// A byte that must be 0 or 1; `what` names it in the error.
   bool flag(std::string_view what);
-  /// A length written as u64, of things that take at least `bytes_each` bytes (1 or more): what is
-  /// left can hold so many of them.
+  /// A length written as u64, of items that take at least `bytes_each` bytes (1 or more) each.
+  /// Throws kDataLoss if the bytes left cannot hold that many.
   std::uint64_t length(std::uint64_t bytes_each, std::string_view what);
   /// Throws kDataLoss if there are bytes left.
   void expect_end() const;

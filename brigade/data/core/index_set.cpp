@@ -57,8 +57,7 @@ std::uint64_t IndexSet::next_begin(std::uint64_t index) const {
 
 std::uint64_t checked_ahead(std::uint64_t ahead) {
   check_argument(ahead <= kMaxAhead, base::str_cat("A saved position is ", ahead,
-                                                    " elements ahead of where its input "
-                                                    "stands; at most ",
+                                                    " elements ahead of its input; at most ",
                                                     kMaxAhead, " are possible: it is damaged"));
   return ahead;
 }
@@ -70,27 +69,27 @@ void check_early(const IndexSet& early, std::uint64_t index) {
   }
 }
 
-void save_index_set(io::StateTree& state, const IndexSet& places) {
-  for (const IndexSet::Range& range : places.ranges()) {
+void save_index_set(io::StateTree& state, const IndexSet& indices) {
+  for (const IndexSet::Range& range : indices.ranges()) {
     state[kEarly].push_back(range.begin);
     state[kEarly].push_back(range.end);
   }
 }
 
 IndexSet load_index_set(const io::StateTree& state) {
-  IndexSet places;
-  if (!state.has(kEarly)) return places;
+  IndexSet indices;
+  if (!state.has(kEarly)) return indices;
   std::uint64_t last = 0;
   for (std::size_t i = 0; i < state.at(kEarly).size(); i += 2) {
     const std::uint64_t begin = state.as_uint64(kEarly, i);
     const std::uint64_t end = state.as_uint64(kEarly, i + 1);
     check_argument(last <= begin && begin < end,
-                   base::str_cat("A saved position has the places ", begin, " to ", end, " behind ",
-                                 last, ": it is damaged"));
-    places.add(begin, end);
+                   base::str_cat("A saved position has the elements ", begin, " to ", end,
+                                 " after element ", last, ": it is damaged"));
+    indices.add(begin, end);
     last = end;
   }
-  return places;
+  return indices;
 }
 
 }  // namespace brigade::data

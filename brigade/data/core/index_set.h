@@ -8,8 +8,8 @@
 
 namespace brigade::data {
 
-/// Which places of an epoch are done, where they need not be done in order: a few ranges, most
-/// often one.
+/// A set of element indices of one epoch, as ranges. For elements that may be delivered out of
+/// order; there are few ranges, most often one.
 ///
 /// Thread-safety: a value.
 class IndexSet {
@@ -20,13 +20,13 @@ class IndexSet {
     friend bool operator==(const Range&, const Range&) = default;
   };
 
-  /// Adds the places [begin, end), none of which may be in the set.
+  /// Adds the indices [begin, end), none of which may be in the set.
   void add(std::uint64_t begin, std::uint64_t end);
-  /// Forgets all places before `index`.
+  /// Removes all indices before `index`.
   void drop_below(std::uint64_t index);
-  /// The first place from `index` on that is not in the set.
+  /// The first index from `index` on that is not in the set.
   std::uint64_t end_of_run(std::uint64_t index) const;
-  /// The first place from `index` on that is in the set; the largest number if there is none.
+  /// The first index from `index` on that is in the set; the largest number if there is none.
   std::uint64_t next_begin(std::uint64_t index) const;
 
   bool is_empty() const { return ranges_.empty(); }
@@ -36,18 +36,18 @@ class IndexSet {
   std::vector<Range> ranges_;  // in order; no two of them touch
 };
 
-/// No step is so far ahead of its consumer, or of what it can go back to: a saved position that
-/// says so is damaged, and nobody waits for it.
+/// The most elements that a step can be ahead of its consumer, or of its snapshot. A saved position
+/// that says more is damaged, and is refused.
 inline constexpr std::uint64_t kMaxAhead = std::uint64_t{1} << 24;
 
-/// `ahead`, if a step may be so many elements ahead; otherwise throws kInvalidArgument.
+/// Returns `ahead`. Throws kInvalidArgument if it is more than `kMaxAhead`.
 std::uint64_t checked_ahead(std::uint64_t ahead);
-/// Throws kInvalidArgument if places are further than that ahead of `index`.
+/// Throws kInvalidArgument if `early` has indices more than `kMaxAhead` ahead of `index`.
 void check_early(const IndexSet& early, std::uint64_t index);
 
-/// How a step notes the places that it passed ahead of its position, in its saved state: nothing if
+/// Writes the indices that a step delivered ahead of its position into its saved state; nothing if
 /// there are none. `load_index_set` throws kInvalidArgument if the ranges are not in order.
-void save_index_set(io::StateTree& state, const IndexSet& places);
+void save_index_set(io::StateTree& state, const IndexSet& indices);
 IndexSet load_index_set(const io::StateTree& state);
 
 }  // namespace brigade::data

@@ -19,22 +19,22 @@ bool has(const std::vector<std::int64_t>& inputs, std::int64_t cardinality) {
 }  // namespace
 
 ShardingInfo sharding_of_joined(const std::vector<ShardingInfo>& inputs) {
-  ShardingInfo joined{.files = inputs.front().files, .list = inputs.front().list, .has_hint = true};
+  ShardingInfo joined{.files = inputs.front().files, .file_list_hash = inputs.front().file_list_hash, .has_hint = true};
   for (const ShardingInfo& input : inputs) {
     // The fewest: whoever asks whether there are enough files for all asks of each input.
     joined.files = std::min(joined.files, input.files);
-    if (&input != &inputs.front()) joined.list = base::mix_seed(joined.list, input.list);
+    if (&input != &inputs.front()) joined.file_list_hash = base::mix_seed(joined.file_list_hash, input.file_list_hash);
     joined.has_hint = joined.has_hint && input.has_hint;
-    if (joined.counted_by.empty()) joined.counted_by = input.counted_by;
+    if (joined.counting_step.empty()) joined.counting_step = input.counting_step;
   }
-  if (joined.files == 0) joined.list = 0;
+  if (joined.files == 0) joined.file_list_hash = 0;
   return joined;
 }
 
 ShardingInfo sharding_of_aligned(const std::vector<ShardingInfo>& inputs) {
   ShardingInfo aligned = sharding_of_joined(inputs);
   aligned.files = 0;
-  aligned.list = 0;
+  aligned.file_list_hash = 0;
   return aligned;
 }
 

@@ -7,18 +7,18 @@
 namespace brigade::data::internal {
 namespace {
 
-const ShardingInfo kFiles{.files = 8, .list = 5, .has_hint = true};
-const ShardingInfo kFewFiles{.files = 3, .list = 6, .counted_by = "take(1)"};
+const ShardingInfo kFiles{.files = 8, .file_list_hash = 5, .has_hint = true};
+const ShardingInfo kFewFiles{.files = 3, .file_list_hash = 6, .counting_step = "take(1)"};
 
 TEST(Inputs, JoinedOnesAreSharedOutByWhatAllHave) {
   const ShardingInfo both = sharding_of_joined({kFiles, kFewFiles});
   EXPECT_EQ(both.files, 3);
-  EXPECT_NE(both.list, sharding_of_joined({kFewFiles, kFiles}).list);
+  EXPECT_NE(both.file_list_hash, sharding_of_joined({kFewFiles, kFiles}).file_list_hash);
   EXPECT_FALSE(both.has_hint);
-  EXPECT_EQ(both.counted_by, "take(1)");
+  EXPECT_EQ(both.counting_step, "take(1)");
   EXPECT_TRUE(sharding_of_joined({kFiles, kFiles}).has_hint);
   EXPECT_EQ(sharding_of_joined({kFiles, ShardingInfo()}).files, 0);
-  EXPECT_EQ(sharding_of_joined({kFiles, ShardingInfo()}).list, 0U);
+  EXPECT_EQ(sharding_of_joined({kFiles, ShardingInfo()}).file_list_hash, 0U);
 }
 
 TEST(Inputs, AlignedOnesAreNotSharedOutByFiles) {

@@ -107,7 +107,7 @@ class TransformNode : public Node<Out> {
   /// The answer of a transform that counts, and so does something else to shards than to the whole.
   ShardingInfo sharding_of_counter() const {
     ShardingInfo sharding = input_->sharding();
-    if (sharding.counted_by.empty()) sharding.counted_by = name_;
+    if (sharding.counting_step.empty()) sharding.counting_step = name_;
     return sharding;
   }
 

@@ -145,7 +145,7 @@ class PipelinedIterator final : public IteratorBase<Out> {
 
   /// The consumer: all of the chunk in hand is delivered.
   void finish_chunk() {
-    places_.deliver(current_.place, current_.place + taken_);
+    places_.mark_delivered(current_.place, current_.place + taken_);
     current_.results.clear();
     current_.place += taken_;
     taken_ = 0;
@@ -247,7 +247,7 @@ class PipelinedIterator final : public IteratorBase<Out> {
     stop();
     has_ended_ = false;
     input_->restore(places_.snapshot());
-    const std::uint64_t passed = places_.pass(count, [this](std::uint64_t distance) {
+    const std::uint64_t passed = places_.skip_undelivered(count, [this](std::uint64_t distance) {
       return internal::cancellable_skip(*input_, distance, options_.cancel);
     });
     places_.set_snapshot(input_->save());

@@ -19,8 +19,8 @@ ReplayPoint load_replay_point(const io::StateTree& state) {
   const std::uint64_t snapshot = state.as_uint64("note");
   const std::uint64_t index = state.as_uint64("place");
   check_argument(snapshot <= index,
-                 base::str_cat("A saved position is broken: it lies at element ", index,
-                               ", before element ", snapshot, ", from which it is told"));
+                 base::str_cat("A saved position is broken: its element ", index,
+                               " comes before its snapshot at element ", snapshot));
   return {std::make_shared<const InputSnapshot>(InputSnapshot{snapshot, state.at("input")}), index};
 }
 

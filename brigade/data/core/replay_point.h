@@ -5,11 +5,11 @@
 
 namespace brigade::data::internal {
 
-/// A place in an input as a part of a saved state: the state noted last before it, and how far
-/// behind that it lies.
+/// The replay point as a part of a saved state: the snapshot's index and state, and the point's
+/// index.
 io::StateTree save_replay_point(const ReplayPoint& point);
 
-/// Throws kInvalidArgument if `state` is none that `save_replay_point` made.
+/// Throws kInvalidArgument if `state` was not made by `save_replay_point`.
 ReplayPoint load_replay_point(const io::StateTree& state);
 
 }  // namespace brigade::data::internal

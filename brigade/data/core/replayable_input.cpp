@@ -7,7 +7,7 @@ namespace brigade::data::internal {
 
 void throw_replay_past_end(std::uint64_t index) {
   throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat("The saved position lies behind element ", index,
+              base::str_cat("The saved position is after element ", index,
                             " of an input that now has fewer: was it saved from other data?"));
 }
 

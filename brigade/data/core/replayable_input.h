@@ -14,13 +14,14 @@
 
 namespace brigade::data::internal {
 
-/// The state of an input before element `index`, shared by all places that are told from it.
+/// The saved state of an input before element `index`. Several replay points share one.
 struct InputSnapshot {
   std::uint64_t index = 0;
   io::StateTree state;
 };
 
-/// Where an input stands: before element `index`, a few elements behind the note.
+/// A position in an input that can be read again: before element `index`, at most a few elements
+/// after the snapshot.
 struct ReplayPoint {
   std::shared_ptr<const InputSnapshot> snapshot;
   std::uint64_t index = 0;
@@ -28,11 +29,12 @@ struct ReplayPoint {
   ReplayPoint after() const { return {snapshot, index + 1}; }
 };
 
+/// Throws kInvalidArgument: the input has fewer elements than when the position was saved.
 [[noreturn]] void throw_replay_past_end(std::uint64_t index);
 
-/// An input to whose elements a transform can go back, one at a time, for the price of a saved
-/// state every few elements. Going back reads again what lies between the note and the place, so
-/// the input must keep its order: make it with `options_in_order`.
+/// An input whose elements a transform can read again, one at a time. It saves the state of the
+/// input every few elements. `seek` restores such a snapshot and re-reads the elements from there,
+/// so the input must keep its order: make it with `options_in_order`.
 ///
 /// Thread-safety: one call at a time.
 template <class T>
@@ -40,7 +42,7 @@ class ReplayableInput {
  public:
   struct Element {
     ReplayPoint at;
-    ElementResult<T> result;  // an element that failed has its place
+    ElementResult<T> result;  // an element that failed has a position too
   };
 
   ReplayableInput(std::unique_ptr<IteratorBase<T>> input, std::optional<concurrency::CancelToken> cancel)
@@ -51,10 +53,10 @@ class ReplayableInput {
 
   const ReplayPoint& position() const { return position_; }
 
-  /// The next element, or the error in its place, or the end. Throws if the wait for it was given
-  /// up: then it is still the next.
+  /// The next element, or its error, or the end. Throws kCancelled if the iteration is cancelled:
+  /// then the position does not change.
   Element next() {
-    cancel_poller_.poll();  // who takes from here may find nothing in it for long
+    cancel_poller_.poll();  // the caller may read many elements without returning one
     if (position_.index - position_.snapshot->index >= kElementsPerSnapshot) {
       position_.snapshot = std::make_shared<const InputSnapshot>(InputSnapshot{position_.index, input_->save()});
     }
@@ -66,7 +68,7 @@ class ReplayableInput {
     return element;
   }
 
-  /// Passes over up to `count` elements, and returns how many there were.
+  /// Skips up to `count` elements, and returns how many it skipped.
   std::uint64_t skip(std::uint64_t count) {
     const std::uint64_t passed = cancellable_skip(*input_, count, cancel_);
     position_.index += passed;
@@ -86,7 +88,7 @@ class ReplayableInput {
   }
 
  private:
-  /// Small enough that going back reads little again, large enough that notes cost next to nothing.
+  /// Small enough that `seek` re-reads little, large enough that snapshots cost next to nothing.
   static constexpr std::uint64_t kElementsPerSnapshot = 16;
 
   std::unique_ptr<IteratorBase<T>> input_;

@@ -46,7 +46,7 @@ TEST(ReplayableInput, RefusesAPlaceBehindTheEnd) {
   for (int i = 0; i < 9; ++i) of_longer.next();
   const auto shorter = range(5);
   ReplayableInput<std::int64_t> input(shorter.node()->iterator({}), std::nullopt);
-  expect_invalid_argument([&] { input.seek(of_longer.position()); }, "behind element 9");
+  expect_invalid_argument([&] { input.seek(of_longer.position()); }, "after element 9");
 }
 
 TEST(ReplayableInput, AWaitThatWasGivenUpLosesNoElement) {

@@ -33,18 +33,18 @@ TEST(ShardingInfo, IsWhatTheSourceSays) {
                               .prefetch(1)
                               .sharding();
   EXPECT_EQ(sharding.files, 2);
-  EXPECT_EQ(sharding.counted_by, "");
+  EXPECT_EQ(sharding.counting_step, "");
   EXPECT_FALSE(sharding.has_hint);
 }
 
 TEST(ShardingInfo, NamesTheFirstTransformThatCountsForItself) {
   const auto files = two_files_of_ten();
-  EXPECT_EQ(files.take(3).skip(1).sharding().counted_by, "take(3)");
-  EXPECT_EQ(files.skip(1).batch(2).sharding().counted_by, "skip(1)");
-  EXPECT_EQ(files.repeat().batch(2).sharding().counted_by, "repeat()");
-  EXPECT_EQ(files.batch(2, {.remainder = Remainder::kDrop}).sharding().counted_by,
+  EXPECT_EQ(files.take(3).skip(1).sharding().counting_step, "take(3)");
+  EXPECT_EQ(files.skip(1).batch(2).sharding().counting_step, "skip(1)");
+  EXPECT_EQ(files.repeat().batch(2).sharding().counting_step, "repeat()");
+  EXPECT_EQ(files.batch(2, {.remainder = Remainder::kDrop}).sharding().counting_step,
             "batch(2, without remainder)");
-  EXPECT_EQ(files.shard(2, 0).sharding().counted_by, "shard(2, 0)");
+  EXPECT_EQ(files.shard(2, 0).sharding().counting_step, "shard(2, 0)");
   EXPECT_EQ(files.take(3).sharding().files, 2);
 }
 

@@ -55,7 +55,7 @@ PipelineDescription FileList::pipeline() const {
 }
 
 ShardingInfo FileList::sharding() const {
-  return {.files = static_cast<std::int64_t>(size()), .list = fingerprint_};
+  return {.files = static_cast<std::int64_t>(size()), .file_list_hash = fingerprint_};
 }
 
 io::StateTree FileList::save(std::uint64_t done, std::optional<io::StateTree> inner) const {

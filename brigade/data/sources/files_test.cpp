@@ -163,7 +163,7 @@ TEST(Files, RefuseAPositionInOtherFiles) {
 }
 
 TEST(Files, AreTheSameListByNamesAndOrderBelowTheirFolder) {
-  const auto list = [](const std::vector<io::Path>& names) { return files(names).sharding().list; };
+  const auto list = [](const std::vector<io::Path>& names) { return files(names).sharding().file_list_hash; };
   EXPECT_EQ(list({"a/x/1..1", "a/y/1..1"}), list({"/b/c/x/1..1", "/b/c/y/1..1"}));
   EXPECT_NE(list({"a/x/1..1", "a/y/1..1"}), list({"a/y/1..1", "a/x/1..1"}));
   EXPECT_NE(list({"1..1"}), list({"2..2"}));

@@ -79,7 +79,7 @@ TEST(ListFiles, AreSharedOutByFilesWhateverReadsThem) {
                         })
                         .batch(2);
   EXPECT_EQ(read.sharding().files, 5);
-  EXPECT_EQ(read.sharding().counted_by, "");
+  EXPECT_EQ(read.sharding().counting_step, "");
 }
 
 TEST(ListFiles, ShardsTogetherHaveEachFileOnceInAnyOrder) {

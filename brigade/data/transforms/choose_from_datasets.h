@@ -80,7 +80,7 @@ class ChooseNode final : public Node<T> {
   ShardingInfo sharding() const override {
     ShardingInfo sharding =
         sharding_of_joined(of_each(inputs_, [](const auto& node) { return node.sharding(); }));
-    if (sharding.counted_by.empty()) sharding.counted_by = kName;
+    if (sharding.counting_step.empty()) sharding.counting_step = kName;
     return sharding;
   }
 

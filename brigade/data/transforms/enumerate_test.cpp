@@ -39,7 +39,7 @@ TEST(Enumerate, CountsOnBehindTheLargestNumber) {
 }
 
 TEST(Enumerate, SaysThatShardsCountForThemselves) {
-  EXPECT_EQ(range(2).enumerate().sharding().counted_by, "enumerate(0)");
+  EXPECT_EQ(range(2).enumerate().sharding().counting_step, "enumerate(0)");
 }
 
 }  // namespace

@@ -235,7 +235,7 @@ TEST_F(FileCache, AnotherRecipeOrTypeIsRefused) {
   }
   const auto type = error_of([&] { cached(range(6)).iterator(); });
   EXPECT_EQ(type.code(), ErrorCode::kFailedPrecondition);
-  EXPECT_NE(std::string(type.what()).find("type vector<i64>, and i64 is wanted"),
+  EXPECT_NE(std::string(type.what()).find("type vector<i64>, not i64"),
             std::string::npos);
 }
 

@@ -70,8 +70,8 @@ TEST(Rebatch, DescribesItself) {
 }
 
 TEST(Rebatch, SaysWhereShardsDropRemaindersOfTheirOwn) {
-  EXPECT_EQ(range(9).batch(3).rebatch(2).sharding().counted_by, "");
-  EXPECT_EQ(range(9).batch(3).rebatch(2, kDropped).sharding().counted_by,
+  EXPECT_EQ(range(9).batch(3).rebatch(2).sharding().counting_step, "");
+  EXPECT_EQ(range(9).batch(3).rebatch(2, kDropped).sharding().counting_step,
             "rebatch(2, without remainder)");
 }
 

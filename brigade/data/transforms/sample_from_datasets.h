@@ -98,7 +98,7 @@ class SampleNode final : public Node<T> {
     ShardingInfo sharding =
         sharding_of_joined(of_each(inputs_, [](const auto& node) { return node.sharding(); }));
     const bool counts = options_.when_empty == WhenEmpty::kStop;
-    if (counts && sharding.counted_by.empty()) sharding.counted_by = kName;
+    if (counts && sharding.counting_step.empty()) sharding.counting_step = kName;
     return sharding;
   }
 

@@ -124,11 +124,11 @@ TEST(SampleFromDatasets, RefusesTheStateOfAnotherSeed) {
 TEST(SampleFromDatasets, IsSharedOutAsItsInputsAre) {
   const auto hinted = range(8).shard_hint();
   EXPECT_TRUE(sample_from_datasets<std::int64_t>({hinted, hinted}).sharding().has_hint);
-  EXPECT_EQ(sample_from_datasets<std::int64_t>({hinted, hinted}).sharding().counted_by, "");
+  EXPECT_EQ(sample_from_datasets<std::int64_t>({hinted, hinted}).sharding().counting_step, "");
   EXPECT_EQ(
       sample_from_datasets<std::int64_t>({hinted, hinted}, {}, {.when_empty = WhenEmpty::kStop})
           .sharding()
-          .counted_by,
+          .counting_step,
       "sample_from_datasets");
   Numbers seen;
   for (const std::int64_t index : {0, 1}) {

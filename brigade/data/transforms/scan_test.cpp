@@ -107,7 +107,7 @@ TEST(Scan, RefusesABrokenState) {
 }
 
 TEST(Scan, SaysThatEachShardHasAStateOfItsOwn) {
-  EXPECT_EQ(range(4).scan(std::int64_t{0}, kSum).sharding().counted_by, "scan");
+  EXPECT_EQ(range(4).scan(std::int64_t{0}, kSum).sharding().counting_step, "scan");
 }
 
 }  // namespace

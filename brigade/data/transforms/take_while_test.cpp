@@ -43,7 +43,7 @@ TEST(TakeWhile, GoesOnBehindAnElementThatFails) {
 }
 
 TEST(TakeWhile, SaysThatEachShardEndsForItself) {
-  EXPECT_EQ(range(4).take_while(is_not_four).sharding().counted_by, "take_while");
+  EXPECT_EQ(range(4).take_while(is_not_four).sharding().counting_step, "take_while");
 }
 
 }  // namespace

@@ -75,7 +75,7 @@ TEST(Unique, ReadingAgainCanBeCancelled) {
 }
 
 TEST(Unique, SaysThatShardsMayHaveTheSameElements) {
-  EXPECT_EQ(range(4).unique().sharding().counted_by, "unique");
+  EXPECT_EQ(range(4).unique().sharding().counting_step, "unique");
 }
 
 }  // namespace

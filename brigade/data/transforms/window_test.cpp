@@ -114,9 +114,9 @@ TEST(Window, DescribesItself) {
 }
 
 TEST(Window, SaysWhereShardsTogetherHaveOtherWindowsThanTheWhole) {
-  EXPECT_EQ(range(9).window(3).sharding().counted_by, "");
-  EXPECT_EQ(range(9).window(3, {.shift = 1}).sharding().counted_by, "window(3, shift 1)");
-  EXPECT_EQ(range(9).window(3, {.remainder = Remainder::kDrop}).sharding().counted_by,
+  EXPECT_EQ(range(9).window(3).sharding().counting_step, "");
+  EXPECT_EQ(range(9).window(3, {.shift = 1}).sharding().counting_step, "window(3, shift 1)");
+  EXPECT_EQ(range(9).window(3, {.remainder = Remainder::kDrop}).sharding().counting_step,
             "window(3, without remainder)");
 }
 

@@ -8,23 +8,23 @@ namespace brigade::distribute {
 
 namespace {
 
-std::string counted(std::int64_t count, std::string_view what) {
+std::string with_unit(std::int64_t count, std::string_view what) {
   return base::str_cat(count, " ", what, count == 1 ? "" : "s");
 }
 
-AutoShard chosen_by_itself(const data::ShardingInfo& sharding, int workers) {
+AutoShard choose_automatically(const data::ShardingInfo& sharding, int workers) {
   if (sharding.files == 0) return {AutoShardPolicy::kData, ""};
   if (sharding.files < workers) {
     return {
         AutoShardPolicy::kData,
-        base::str_cat("The dataset has ", counted(sharding.files, "file"), " and the job ", workers,
-                      " workers: it is shared out by data, so every worker reads all of it.")};
+        base::str_cat("The dataset has ", with_unit(sharding.files, "file"), " and the job ", workers,
+                      " workers: it is sharded by data, so every worker reads all of it.")};
   }
-  if (sharding.counted_by.empty()) return {AutoShardPolicy::kFile, ""};
+  if (sharding.counting_step.empty()) return {AutoShardPolicy::kFile, ""};
   return {AutoShardPolicy::kData,
           base::str_cat("The dataset is shared out by data, so every worker reads all of it: on "
                         "files of its own each would do ",
-                        sharding.counted_by,
+                        sharding.counting_step,
                         " for itself, and examples would be lost or come too often. "
                         "AutoShardPolicy::kFile does that.")};
 }
@@ -33,32 +33,32 @@ void check_files(std::int64_t files, int workers) {
   if (files >= workers) return;
   throw Error(ErrorCode::kInvalidArgument,
               base::str_cat(
-                  "AutoShardPolicy::kFile gives each worker files of its own, and the dataset has ",
-                  files == 0 ? "none (data::from_files)" : counted(files, "file"), " for ", workers,
-                  " workers: cut it into more files, start fewer workers, or use kAuto or kData."));
+                  "AutoShardPolicy::kFile gives each worker its own files, and the dataset has ",
+                  files == 0 ? "none (data::from_files)" : with_unit(files, "file"), " for ", workers,
+                  " workers: use more files, fewer workers, or kAuto or kData."));
 }
 
 }  // namespace
 
 AutoShard choose_auto_shard(AutoShardPolicy asked, const data::ShardingInfo& sharding, int workers) {
   if (workers == 1) return {AutoShardPolicy::kData, ""};
-  if (asked == AutoShardPolicy::kAuto) return chosen_by_itself(sharding, workers);
+  if (asked == AutoShardPolicy::kAuto) return choose_automatically(sharding, workers);
   if (asked == AutoShardPolicy::kFile) {
     check_files(sharding.files, workers);
-    if (sharding.counted_by.empty()) return {asked, ""};
+    if (sharding.counting_step.empty()) return {asked, ""};
     return {asked, base::str_cat("The dataset is shared out by files: each worker does ",
-                                 sharding.counted_by, " for itself, on its own files.")};
+                                 sharding.counting_step, " for itself, on its own files.")};
   }
   if (asked == AutoShardPolicy::kHint) {
     check_argument(
         sharding.has_hint,
-        "AutoShardPolicy::kHint shares a dataset out where shard_hint() stands, and this "
-        "one has none: add it to the transforms, or use another policy.");
+        "AutoShardPolicy::kHint shards a dataset at its shard_hint(), and this dataset has none: "
+        "add shard_hint() to the transforms, or use another policy.");
   }
   return {asked, ""};
 }
 
-AutoShardPolicy auto_shard_at(const WorkerLayout& layout, AutoShardPolicy asked,
+AutoShardPolicy auto_shard_for(const WorkerLayout& layout, AutoShardPolicy asked,
                               const data::ShardingInfo& sharding) {
   const AutoShard chosen = choose_auto_shard(asked, sharding, layout.num_workers);
   if (layout.worker == 0 && !chosen.notice.empty()) base::log_info(chosen.notice);

@@ -8,23 +8,24 @@
 
 namespace brigade::distribute {
 
-/// How a dataset is shared out, with kAuto decided.
+/// How a dataset is divided among the workers, with kAuto resolved to another policy.
 struct AutoShard {
   AutoShardPolicy policy = AutoShardPolicy::kData;
-  /// What whoever asked may not expect; empty if nothing.
+  /// A note for the log on a choice that users may not expect; empty if there is none.
   std::string notice;
 };
 
-/// The way for `workers` workers, all of which come to the same. Throws kInvalidArgument for kFile
-/// with fewer files than workers, naming both numbers, and for kHint without a hint.
+/// Resolves `asked` for `workers` workers; every worker gets the same result. Throws
+/// kInvalidArgument for kFile with fewer files than workers, naming both numbers, and for kHint
+/// without a hint.
 AutoShard choose_auto_shard(AutoShardPolicy asked, const data::ShardingInfo& sharding, int workers);
 
-/// The same for one of the workers; the first of them logs the notice.
-AutoShardPolicy auto_shard_at(const WorkerLayout& layout, AutoShardPolicy asked,
+/// The same, called in each worker. Worker 0 logs the notice.
+AutoShardPolicy auto_shard_for(const WorkerLayout& layout, AutoShardPolicy asked,
                               const data::ShardingInfo& sharding);
 
-/// The part of the dataset that a worker walks over: the whole, unless the policy (one that
-/// `choose_auto_shard` gave) is kFile or kHint.
+/// The shard of the dataset that a worker iterates over. It is the whole dataset, unless the policy
+/// (one that `choose_auto_shard` returned) is kFile or kHint.
 data::Shard shard_of(const WorkerLayout& layout, AutoShardPolicy policy);
 
 }  // namespace brigade::distribute

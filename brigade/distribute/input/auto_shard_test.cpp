@@ -30,14 +30,14 @@ TEST(AutoShard, IsByFileWhereEveryWorkerHasOne) {
   EXPECT_EQ(chosen(AutoShardPolicy::kAuto, {.files = 2}, 3), AutoShardPolicy::kData);
   EXPECT_EQ(chosen(AutoShardPolicy::kAuto, {}, 2), AutoShardPolicy::kData);
   EXPECT_EQ(notice(AutoShardPolicy::kAuto, {.files = 3}, 3), "");
-  EXPECT_EQ(notice(AutoShardPolicy::kAuto, {}, 2), "") << "nobody expects files";
+  EXPECT_EQ(notice(AutoShardPolicy::kAuto, {}, 2), "") << "there are no files to mention";
 }
 
-TEST(AutoShard, SaysThatItGoesByDataThoughThereAreFiles) {
+TEST(AutoShard, WarnsThatADatasetOfFilesIsShardedByData) {
   EXPECT_TRUE(notice(AutoShardPolicy::kAuto, {.files = 1}, 2)
-                  .starts_with("The dataset has 1 file and the job 2 workers: it is shared out by "
+                  .starts_with("The dataset has 1 file and the job 2 workers: it is sharded by "
                                "data"));
-  const data::ShardingInfo counted{.files = 8, .counted_by = "take(5)"};
+  const data::ShardingInfo counted{.files = 8, .counting_step = "take(5)"};
   EXPECT_EQ(chosen(AutoShardPolicy::kAuto, counted, 2), AutoShardPolicy::kData);
   EXPECT_NE(notice(AutoShardPolicy::kAuto, counted, 2).find("take(5)"), std::string::npos);
   EXPECT_EQ(chosen(AutoShardPolicy::kFile, counted, 2), AutoShardPolicy::kFile);
@@ -58,17 +58,17 @@ TEST(AutoShard, ByHintNeedsAHint) {
   EXPECT_TRUE(says(error_from([] { chosen(AutoShardPolicy::kHint, {}, 2); }), "shard_hint()"));
 }
 
-TEST(AutoShard, OneWorkerHasItAll) {
+TEST(AutoShard, OneWorkerReadsAll) {
   for (const auto asked : {AutoShardPolicy::kAuto, AutoShardPolicy::kFile, AutoShardPolicy::kData,
                            AutoShardPolicy::kHint, AutoShardPolicy::kOff})
     EXPECT_EQ(chosen(asked, {}, 1), AutoShardPolicy::kData);
 }
 
-TEST(AutoShard, OneWorkerLogsWhatAllHaveChosen) {
+TEST(AutoShard, OneWorkerLogsTheChoiceOfAll) {
   std::vector<std::string> lines;
   base::set_log_sink([&](base::LogLevel, std::string_view line) { lines.emplace_back(line); });
   for (const int worker : {0, 1})
-    auto_shard_at({.num_workers = 2, .worker = worker}, AutoShardPolicy::kAuto, {.files = 1});
+    auto_shard_for({.num_workers = 2, .worker = worker}, AutoShardPolicy::kAuto, {.files = 1});
   base::set_log_sink({});
   ASSERT_EQ(lines.size(), 1u);
   EXPECT_NE(lines[0].find("1 file "), std::string::npos) << lines[0];
@@ -84,17 +84,17 @@ TEST(AutoShard, AWorkersPartIsItsNumber) {
   EXPECT_EQ(shard_of(layout, AutoShardPolicy::kOff), data::Shard());
 }
 
-/// The numbers that all workers' replicas train on in an epoch, in the order of their size.
+/// The numbers that all workers' replicas train on in an epoch, sorted.
 std::vector<std::int64_t> trained_on(const data::Dataset<at::Tensor>& batches,
                                      AutoShardPolicy policy) {
   std::mutex mutex;
   std::vector<std::int64_t> numbers;
   run_workers({1, 2}, [&](MultiWorkerMirroredStrategy& strategy) {
     for (const auto& batch : strategy.distribute(batches, {.auto_shard = policy})) {
-      for (const at::Tensor& share : batch.values()) {
+      for (const at::Tensor& own : batch.values()) {
         const std::lock_guard lock(mutex);
-        for (std::int64_t i = 0; i < share.numel(); ++i)
-          numbers.push_back(share[i].item<std::int64_t>());
+        for (std::int64_t i = 0; i < own.numel(); ++i)
+          numbers.push_back(own[i].item<std::int64_t>());
       }
     }
   });
@@ -102,7 +102,7 @@ std::vector<std::int64_t> trained_on(const data::Dataset<at::Tensor>& batches,
   return numbers;
 }
 
-TEST(AutoShard, LinesOfFilesComeOnceUnlessOffWasAskedFor) {
+TEST(AutoShard, LinesOfFilesAreReadOnceUnlessThePolicyIsOff) {
   data::testing::Folder folder;
   const auto batches_of = [&](const std::vector<io::Path>& files) {
     return data::text_lines(files, {.file_system = folder.files()})
@@ -120,7 +120,7 @@ TEST(AutoShard, LinesOfFilesComeOnceUnlessOffWasAskedFor) {
   }
   EXPECT_EQ(trained_on(three, AutoShardPolicy::kFile), all);
   const std::vector<std::int64_t> six(all.begin(), all.begin() + 6);
-  EXPECT_EQ(trained_on(three.take(3), AutoShardPolicy::kAuto), six) << "shared out by data";
+  EXPECT_EQ(trained_on(three.take(3), AutoShardPolicy::kAuto), six) << "sharded by data";
   EXPECT_TRUE(says(error_from([&] { trained_on(one, AutoShardPolicy::kFile); }), "1 file"));
 }
 

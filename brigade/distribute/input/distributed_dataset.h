@@ -57,7 +57,7 @@ class DistributedDataset {
     check_input_options(options, kind);
     if (kind == BatchKind::kGlobal)
       input_.policy =
-          auto_shard_at(input_.layout, options.auto_shard, input_.datasets.front().sharding());
+          auto_shard_for(input_.layout, options.auto_shard, input_.datasets.front().sharding());
   }
   DistributedDataset(data::Dataset<B> dataset, std::vector<c10::Device> devices, std::uint64_t seed,
                      BatchKind kind, std::shared_ptr<StepMeter> meter = nullptr,

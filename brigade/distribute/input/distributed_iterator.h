@@ -126,7 +126,7 @@ class DistributedIterator {
     return {.kind = input_.kind,
             .replication = input_.options.replication,
             .policy = input_.policy,
-            .files = dataset.sharding().list,
+            .files = dataset.sharding().file_list_hash,
             .pipeline = dataset.node()->pipeline(),
             .cardinality = dataset.cardinality(),
             .epoch = prefetcher_->epoch()};

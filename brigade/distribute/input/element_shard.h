@@ -12,16 +12,16 @@ struct ElementRange {
   friend bool operator==(const ElementRange&, const ElementRange&) = default;
 };
 
-/// Share `share` of `shares` of a run of elements that several replicas work on at once. Shares
-/// follow on one another and are of about one size; each begins a whole number of cache lines (64
-/// elements) behind the run's begin, so that no two replicas write into the same line.
-constexpr ElementRange element_shard(ElementRange run, int share, int shares) {
+/// Shard `shard` of `num_shards` of a range of elements, on which several replicas work at the same
+/// time. Shards are consecutive and of nearly equal size. Each begins a multiple of 64 elements
+/// (whole cache lines) after the range's begin, so that no two replicas write to the same line.
+constexpr ElementRange element_shard(ElementRange range, int shard, int num_shards) {
   constexpr std::int64_t kAlignment = 64;
-  const auto cut = [&](int part) {
-    const std::int64_t at = (run.end - run.begin) * part / shares;
-    return part == shares ? run.end : run.begin + at / kAlignment * kAlignment;
+  const auto begin_of = [&](int index) {
+    const std::int64_t offset = (range.end - range.begin) * index / num_shards;
+    return index == num_shards ? range.end : range.begin + offset / kAlignment * kAlignment;
   };
-  return {cut(share), cut(share + 1)};
+  return {begin_of(shard), begin_of(shard + 1)};
 }
 
 }  // namespace brigade::distribute

@@ -5,12 +5,12 @@
 namespace brigade::distribute {
 namespace {
 
-TEST(ElementShare, SharesAreTheRunFromEndToEnd) {
+TEST(ElementShard, ShardsCoverTheRange) {
   for (const std::int64_t size : {0, 1, 63, 64, 1000, 100'003}) {
-    for (const int shares : {1, 2, 3, 7}) {
+    for (const int num_shards : {1, 2, 3, 7}) {
       std::int64_t at = 5;
-      for (int share = 0; share < shares; ++share) {
-        const ElementRange range = element_shard({5, 5 + size}, share, shares);
+      for (int shard = 0; shard < num_shards; ++shard) {
+        const ElementRange range = element_shard({5, 5 + size}, shard, num_shards);
         EXPECT_EQ(range.begin, at);
         at = range.end;
       }
@@ -19,7 +19,7 @@ TEST(ElementShare, SharesAreTheRunFromEndToEnd) {
   }
 }
 
-TEST(ElementShare, BeginsAtWholeCacheLinesAndIsFair) {
+TEST(ElementShard, BeginsAtWholeCacheLinesAndIsBalanced) {
   EXPECT_EQ(element_shard({0, 1000}, 0, 3), (ElementRange{0, 320}));
   EXPECT_EQ(element_shard({0, 1000}, 1, 3), (ElementRange{320, 640}));
   EXPECT_EQ(element_shard({0, 1000}, 2, 3), (ElementRange{640, 1000}));

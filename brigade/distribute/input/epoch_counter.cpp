@@ -33,7 +33,7 @@ std::shared_ptr<EpochCounter> EpochCounters::of(const std::shared_ptr<const void
   }
   const std::string shuffled = shuffles(pipeline) ? data::describe(pipeline) : std::string();
   if (!shuffled.empty()) warn_if_repeated(shuffled);
-  // What is gone is kept for its recipe alone, once.
+  // Of datasets that are gone, keep one entry per shuffling pipeline.
   std::erase_if(entries_, [&](const Entry& entry) {
     return entry.dataset.expired() && (entry.pipeline.empty() || entry.pipeline == shuffled);
   });
@@ -47,10 +47,9 @@ void EpochCounters::warn_if_repeated(const std::string& pipeline) {
   if (std::ranges::find(entries_, pipeline, &Entry::pipeline) == entries_.end()) return;
   warned_.push_back(pipeline);
   base::log_warning(base::str_cat(
-      "A dataset like one before was made anew and distributed: ", pipeline,
-      ". It begins at epoch 0 again, in the same order. Make the dataset once, before the loop "
-      "over "
-      "epochs: each distribute or range-for over it is then an epoch with an order of its own."));
+      "A dataset equal to an earlier one was created and distributed: ", pipeline,
+      ". It starts at epoch 0 again, in the same order. Create the dataset once, before the loop "
+      "over epochs: each distribute or range-for over it is then a new epoch with a new order."));
 }
 
 }  // namespace brigade::distribute

@@ -12,7 +12,7 @@ using data::testing::warnings_of;
 
 const data::PipelineDescription kShuffled{{"range(8)"}, {"shuffle(8)"}};
 
-TEST(EpochCounter, NewIteratorsComeAfterWhatIsReached) {
+TEST(EpochCounter, NewIteratorsGetEpochsAfterTheRecordedOne) {
   EpochCounter epochs;
   EXPECT_EQ(epochs.take(), 0U);
   epochs.record_epoch(4);
@@ -29,17 +29,17 @@ TEST(EpochCounters, TheSameDatasetHasOneCounter) {
   EXPECT_NE(counters.of(dataset, kShuffled), counters.of(other, kShuffled));
 }
 
-TEST(EpochCounters, WarnsOnceOfAShuffledDatasetThatIsMadeAnew) {
+TEST(EpochCounters, WarnsOnceOfAShuffledDatasetThatIsCreatedAgain) {
   EpochCounters counters;
-  const auto distribute_anew = [&] { counters.of(std::make_shared<int>(), kShuffled)->take(); };
-  EXPECT_THAT(warnings_of(distribute_anew), testing::IsEmpty());
-  EXPECT_THAT(warnings_of(distribute_anew),
+  const auto distribute_again = [&] { counters.of(std::make_shared<int>(), kShuffled)->take(); };
+  EXPECT_THAT(warnings_of(distribute_again), testing::IsEmpty());
+  EXPECT_THAT(warnings_of(distribute_again),
               testing::ElementsAre(testing::AllOf(testing::HasSubstr("range(8) | shuffle(8)"),
                                                   testing::HasSubstr("before the loop"))));
-  EXPECT_THAT(warnings_of(distribute_anew), testing::IsEmpty()) << "once";
+  EXPECT_THAT(warnings_of(distribute_again), testing::IsEmpty()) << "once";
 }
 
-TEST(EpochCounters, WithoutAShuffleNothingIsRepeatedThatShouldNotBe) {
+TEST(EpochCounters, DatasetsWithoutAShuffleAreNotWarnedOf) {
   EpochCounters counters;
   EXPECT_THAT(warnings_of([&] {
                 for (int i = 0; i < 3; ++i) counters.of(std::make_shared<int>(), {{"range(8)"}});

@@ -17,7 +17,7 @@ namespace {
 using base::str_cat;
 using comm::Facts;
 
-constexpr std::string_view kPolicy = "way to share out";
+constexpr std::string_view kPolicy = "AutoShardPolicy";
 constexpr std::string_view kFiles = "list of files";
 constexpr std::string_view kEpoch = "epoch";
 constexpr std::string_view kKind = "kind of input";
@@ -26,9 +26,9 @@ constexpr std::string_view kReplication = "InputReplication";
 Facts facts_of(const InputDescription& own) {
   using Policy = AutoShardPolicy;
   if (own.kind == BatchKind::kPerReplica) {
-    const bool is_shared = own.replication == InputReplication::kPerWorker;
+    const bool is_per_worker = own.replication == InputReplication::kPerWorker;
     return {{std::string(kKind), "distribute_from_function"},
-            {std::string(kReplication), is_shared ? "kPerWorker" : "kPerReplica"}};
+            {std::string(kReplication), is_per_worker ? "kPerWorker" : "kPerReplica"}};
   }
   Facts facts = {{std::string(kKind), "distribute"},
                  {std::string(kPolicy), std::string(to_string(own.policy))}};
@@ -47,18 +47,18 @@ std::string_view advice_on(std::string_view name) {
   if (name == kKind) return "make the input in the same way in all of them.";
   if (name == kReplication) return "give all of them the same InputOptions.";
   if (name == kPolicy)
-    return "AutoShardPolicy::kAuto is decided by the dataset's files, so all workers must see as "
-           "many, or choose a policy.";
+    return "AutoShardPolicy::kAuto depends on the dataset's number of files, so all workers must "
+           "see the same number, or choose a policy.";
   if (name == kFiles)
     return "the same names must come in the same order everywhere (sort what a directory lists).";
   if (name == kEpoch)
-    return "a dataset counts its walks, so all workers must begin as many of them.";
-  return "distribute needs the same dataset everywhere (an interleave without a cycle_length goes "
-         "by the machine's cores); for data of their own use distribute_from_function.";
+    return "a dataset counts its epochs, so all workers must start the same number of iterators.";
+  return "distribute needs the same dataset in all workers (an interleave without a cycle_length "
+         "depends on the machine's cores); for different data use distribute_from_function.";
 }
 
 std::string difference(const comm::FactDifference& found) {
-  return str_cat("The workers' inputs do not go together: worker ", found.rank, " has another ",
+  return str_cat("The workers' inputs do not match: worker ", found.rank, " has another ",
                  found.name, " than worker 0, ", found.value.value_or("nothing"), " and not ",
                  found.first_value.value_or("nothing"), ": ", advice_on(found.name));
 }

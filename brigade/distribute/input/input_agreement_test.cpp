@@ -42,15 +42,15 @@ void expect_refused(const InputDescription& first, const InputDescription& secon
     EXPECT_NE(each.find(text), std::string::npos) << each << "\nlacks: " << text;
 }
 
-TEST(InputAgreement, EqualInputsGoTogether) {
+TEST(InputAgreement, EqualInputsMatch) {
   for (const auto policy : {AutoShardPolicy::kFile, AutoShardPolicy::kData, AutoShardPolicy::kHint,
                             AutoShardPolicy::kOff})
     expect_agreed(by(policy), by(policy));
 }
 
-TEST(InputAgreement, WorkersMustShareOutInTheSameWay) {
+TEST(InputAgreement, WorkersMustUseTheSamePolicy) {
   expect_refused(by(AutoShardPolicy::kFile), by(AutoShardPolicy::kData),
-                 "worker 2 has another way to share out than worker 0, data and not file");
+                 "worker 2 has another AutoShardPolicy than worker 0, data and not file");
   InputDescription from_function{.kind = BatchKind::kPerReplica};
   expect_refused(
       by(AutoShardPolicy::kData), from_function,
@@ -61,7 +61,7 @@ TEST(InputAgreement, WorkersMustShareOutInTheSameWay) {
                  "another InputReplication than worker 0, kPerReplica and not kPerWorker");
 }
 
-TEST(InputAgreement, DatasetsThatAreSharedOutMustBeTheSame) {
+TEST(InputAgreement, ShardedDatasetsMustBeTheSame) {
   for (const auto policy :
        {AutoShardPolicy::kFile, AutoShardPolicy::kData, AutoShardPolicy::kHint}) {
     const InputDescription own = by(policy);
@@ -82,7 +82,7 @@ TEST(InputAgreement, ListsOfFilesMustBeTheSame) {
                  "worker 2 has another list of files than worker 0, 17 and not 0");
 }
 
-TEST(InputAgreement, TheOrderOfAnEpochMustBeTheSameWhereItDecides) {
+TEST(InputAgreement, EpochsMustBeEqualWhereOrderMatters) {
   for (const auto policy : {AutoShardPolicy::kData, AutoShardPolicy::kHint}) {
     InputDescription later = by(policy);
     later.epoch = 2;
@@ -95,7 +95,7 @@ TEST(InputAgreement, TheOrderOfAnEpochMustBeTheSameWhereItDecides) {
   }
 }
 
-TEST(InputAgreement, WithoutSharingDatasetsMayDifferButNotInLength) {
+TEST(InputAgreement, WithoutShardingDatasetsMayDifferButNotInLength) {
   InputDescription other = by(AutoShardPolicy::kOff, {"others", "batch(2)"});
   expect_agreed(by(AutoShardPolicy::kOff), other);
   other.cardinality = 4;
@@ -103,7 +103,7 @@ TEST(InputAgreement, WithoutSharingDatasetsMayDifferButNotInLength) {
                  "worker 2 has another number of batches than worker 0, 4 and not 3");
 }
 
-TEST(InputAgreement, FunctionsMayGiveEachWorkerItsOwn) {
+TEST(InputAgreement, FunctionsMayMakeDifferentDatasets) {
   InputDescription one = by(AutoShardPolicy::kData);
   InputDescription other = by(AutoShardPolicy::kData, {"others"});
   one.kind = other.kind = BatchKind::kPerReplica;

@@ -12,7 +12,7 @@ TEST(InputContext, DividesTheGlobalBatch) {
   EXPECT_EQ(InputContext{}.get_per_replica_batch_size(7), 7);
 }
 
-TEST(InputContext, RefusesWhatDoesNotDivideAndNamesTheNearest) {
+TEST(InputContext, RefusesUnevenSizesAndNamesTheNearestEvenOnes) {
   const InputContext context{.num_replicas_in_sync = 3};
   const Error error = error_from([&] { context.get_per_replica_batch_size(10); });
   EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
