@@ -21,11 +21,11 @@
 namespace brigade::command {
 namespace {
 
-constexpr const char* kExamples = R"(Examples:
+constexpr const char* kBenchExamples = R"(Examples:
   brigade bench
       the MNIST CNN at batch 128 on one CPU
   brigade bench --strategy mirrored --devices cpu:0,cpu:1 --steps 100 --json
-      the same on two replicas, for programs)";
+      the same on two replicas, with JSON output)";
 
 constexpr std::int64_t kDistinctBatches = 4;
 
@@ -40,23 +40,23 @@ std::vector<Batch> make_batches(const distribute::Strategy& strategy, std::int64
   return batches;
 }
 
-// Seconds of each step behind the first `warmup` ones.
+// Seconds of each step after the first `warmup` ones.
 std::vector<double> time_steps(const TrainingStep& step, const std::vector<Batch>& batches,
                                std::int64_t warmup, std::int64_t steps) {
   std::vector<double> seconds;
   for (std::int64_t i = 0; i < warmup + steps; ++i) {
     const auto begin = std::chrono::steady_clock::now();
     const auto losses = step.run(batches[static_cast<std::size_t>(i) % batches.size()]);
-    if (!losses[0].is_cpu()) step.mean(losses);  // a GPU's step ends when its loss is there
+    if (!losses[0].is_cpu()) step.mean(losses);  // a GPU's step ends when its loss is computed
     if (i >= warmup) seconds.push_back(seconds_between(begin, std::chrono::steady_clock::now()));
   }
   return seconds;
 }
 
-double quantile(std::vector<double> values, double share) {
+double quantile(std::vector<double> values, double fraction) {
   std::sort(values.begin(), values.end());
   const auto last = static_cast<double>(values.size() - 1);
-  return values[static_cast<std::size_t>(share * last + 0.5)];
+  return values[static_cast<std::size_t>(fraction * last + 0.5)];
 }
 
 class BenchCommand final : public Command {
@@ -70,11 +70,11 @@ class BenchCommand final : public Command {
     parser_.add_option("--steps", steps_, "Steps to measure")
         ->capture_default_str()
         ->group("Steps");
-    parser_.add_option("--warmup-steps", warmup_, "Steps before, which are not measured")
+    parser_.add_option("--warmup-steps", warmup_, "Steps before the measurement")
         ->capture_default_str()
         ->group("Steps");
     parser_.add_flag("--json", json_, "Write one JSON object to standard output")->group("Output");
-    parser_.footer(kExamples);
+    parser_.footer(kBenchExamples);
   }
   const CLI::App& parser() const override { return parser_; }
 
@@ -93,7 +93,7 @@ class BenchCommand final : public Command {
   }
 
  private:
-  // The optimizer is compared where it is made.
+  // The optimizer is compared when it is made.
   void check_same_bench(const distribute::Strategy& strategy, std::int64_t batch) const {
     distribute::check_agreement(
         strategy.workers(),

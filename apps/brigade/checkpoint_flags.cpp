@@ -12,7 +12,7 @@ namespace brigade::command {
 
 namespace {
 
-constexpr const char* kGroup = "Model directory";
+constexpr const char* kCheckpointGroup = "Model directory";
 constexpr const char* kSaveEvery = "10m";
 constexpr std::int64_t kKeepLast = 5;
 
@@ -22,29 +22,29 @@ void CheckpointFlags::add_to(CLI::App& app) {
   app.add_option("--model-dir", model_dir,
                  "Folder for checkpoints, event files, run.json and weights.safetensors. Without "
                  "it the weights are dropped")
-      ->group(kGroup);
+      ->group(kCheckpointGroup);
   add_interval(app, "--save-every", save_every,
                base::str_cat("Save a checkpoint every 500steps, 100s, or both as 100s,500steps; "
                              "also at the start and the end (default ",
                              kSaveEvery, ")"))
-      ->group(kGroup);
+      ->group(kCheckpointGroup);
   app.add_option(
          "--keep-last", keep_last,
-         base::str_cat("How many of the newest checkpoints stay; 0: all (default ", kKeepLast, ")"))
-      ->group(kGroup);
+         base::str_cat("How many of the newest checkpoints to keep; 0: all (default ", kKeepLast, ")"))
+      ->group(kCheckpointGroup);
   app.add_option("--checkpoint-writers", writers,
-                 "Which of several workers write checkpoints: the chief, or all, each its share, "
-                 "into a --model-dir that all see (default chief)")
+                 "Which of several workers write checkpoints: the chief, or all, each one shard, "
+                 "into a --model-dir that all of them see (default chief)")
       ->option_text("chief|all")
-      ->group(kGroup);
+      ->group(kCheckpointGroup);
   app.add_option("--resume", resume,
-                 "auto: go on with the run in the model directory, if there is one; never: refuse "
-                 "it; PATH: begin with that checkpoint, or the newest of that model directory")
+                 "auto: resume the run in the model directory, if there is one; never: refuse "
+                 "it; PATH: start from that checkpoint, or the newest of that model directory")
       ->capture_default_str()
       ->option_text("auto|never|PATH")
-      ->group(kGroup);
-  app.add_flag("--overwrite", overwrite, "Replace the run that the model directory holds")
-      ->group(kGroup);
+      ->group(kCheckpointGroup);
+  app.add_flag("--overwrite", overwrite, "Replace the run in the model directory")
+      ->group(kCheckpointGroup);
 }
 
 void CheckpointFlags::check() const {
@@ -58,14 +58,14 @@ void CheckpointFlags::check() const {
     throw UsageError("--resume is ''; give auto, never, or the path of a checkpoint");
   }
   if (!model_dir.empty()) return;
-  if (save_every) throw UsageError("--save-every needs --model-dir, where checkpoints lie");
-  if (keep_last) throw UsageError("--keep-last needs --model-dir, where checkpoints lie");
-  if (writers) throw UsageError("--checkpoint-writers needs --model-dir, where checkpoints lie");
+  if (save_every) throw UsageError("--save-every needs --model-dir, the folder for checkpoints");
+  if (keep_last) throw UsageError("--keep-last needs --model-dir, the folder for checkpoints");
+  if (writers) throw UsageError("--checkpoint-writers needs --model-dir, the folder for checkpoints");
 }
 
-HeldRun CheckpointFlags::held_run() const {
-  if (overwrite) return HeldRun::kReplace;
-  return resume == "never" ? HeldRun::kRefuse : HeldRun::kGoOn;
+ExistingRun CheckpointFlags::existing_run() const {
+  if (overwrite) return ExistingRun::kReplace;
+  return resume == "never" ? ExistingRun::kRefuse : ExistingRun::kResume;
 }
 
 std::optional<io::Path> CheckpointFlags::resume_path() const {
@@ -77,8 +77,8 @@ train::SessionOptions CheckpointFlags::session_options() const {
   train::SessionOptions options{.save_checkpoints = {}, .save_summaries = {}, .log_step_count = {}};
   if (model_dir.empty()) return options;
   options.checkpoint_dir = checkpoints_in(model_dir);
-  // What may be there all the same is none of this run's.
-  if (held_run() != HeldRun::kGoOn) options.resume = train::Resume::kNever;
+  // Checkpoints that are there all the same do not belong to this run.
+  if (existing_run() != ExistingRun::kResume) options.resume = train::Resume::kNever;
   options.scaffold.saver.keep_last = static_cast<std::size_t>(keep_last.value_or(kKeepLast));
   if (writers == "all") options.scaffold.saver.writers = checkpoint::Writers::kAllWorkers;
   options.save_checkpoints =

@@ -13,7 +13,7 @@ class App;
 
 namespace brigade::command {
 
-/// The flags that say where a training is kept, how often it is saved, and what it goes on from.
+/// The flags that say where a training is saved, how often, and what it resumes from.
 struct CheckpointFlags {
   std::string model_dir;
   std::optional<std::string> save_every;
@@ -25,12 +25,12 @@ struct CheckpointFlags {
   void add_to(CLI::App& app);
   /// Throws UsageError.
   void check() const;
-  /// What is done with a run that the model directory holds.
-  HeldRun held_run() const;
+  /// What to do with a run that is already in the model directory.
+  ExistingRun existing_run() const;
   /// The checkpoint, or the run, that `--resume` names.
   std::optional<io::Path> resume_path() const;
-  /// Checkpoints every ten minutes if nothing is said; none without a model directory. Nothing is
-  /// logged or written beside them.
+  /// Checkpoints every ten minutes by default; none without a model directory. No summaries and no
+  /// log lines.
   train::SessionOptions session_options() const;
 };
 

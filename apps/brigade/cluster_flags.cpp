@@ -12,7 +12,7 @@
 namespace brigade::command {
 namespace {
 
-constexpr const char* kGroup = "Cluster";
+constexpr const char* kClusterGroup = "Cluster";
 
 comm::WireType wire_type(const std::string& text) {
   check_choice("value of --wire", text, {"full", "bf16", "fp16"});
@@ -21,7 +21,7 @@ comm::WireType wire_type(const std::string& text) {
 }
 
 /// Unset for "auto".
-std::optional<std::int64_t> pack_size(const std::string& text) {
+std::optional<std::int64_t> parse_bytes_per_pack(const std::string& text) {
   if (text == "auto") return std::nullopt;
   std::int64_t bytes = -1;
   const char* const end = text.data() + text.size();
@@ -39,37 +39,37 @@ CLI::Option* add_seconds(CLI::App& app, const char* flag, double& seconds, const
         return value;
       })
       ->capture_default_str()
-      ->group(kGroup);
+      ->group(kClusterGroup);
 }
 
 }  // namespace
 
 void ClusterFlags::add_to(CLI::App& app) {
   app.add_option("--cluster", cluster,
-                 "multi_worker_mirrored: who trains together: worker=a:1,b:1 or a JSON file "
+                 "multi_worker_mirrored: the cluster's tasks: worker=a:1,b:1 or a JSON file "
                  "(default: TF_CONFIG, or the launcher's environment)")
-      ->group(kGroup);
-  app.add_option("--task", task, "Which of them this process is: worker:1")->group(kGroup);
+      ->group(kClusterGroup);
+  app.add_option("--task", task, "Which task this process is: worker:1")->group(kClusterGroup);
   app.add_option("--key-file", key_file,
-                 "The cluster's key, without which nothing goes beyond this machine")
-      ->group(kGroup);
+                 "The cluster's key; without it nothing is sent beyond this machine")
+      ->group(kClusterGroup);
   add_seconds(app, "--start-timeout", start_timeout_seconds,
-              "How long to wait until all workers have come");
+              "How long to wait until all workers have joined");
   add_seconds(app, "--peer-timeout", peer_timeout_seconds,
-              "A worker that is not heard of for so long is lost");
+              "A worker that sends no heartbeat for so long is lost");
   app.add_option("--transport", transport,
                  "Between processes: auto, shared_memory, gloo (tcp), mpi, nccl")
       ->capture_default_str()
-      ->group(kGroup);
+      ->group(kClusterGroup);
   app.add_option("--wire", wire, "Gradients between processes: full, bf16, fp16")
       ->capture_default_str()
-      ->group(kGroup);
+      ->group(kClusterGroup);
   app.add_option(
          "--bytes-per-pack", bytes_per_pack,
-         "Gradients travel in packs of so many bytes, while backward goes on; 0: all in one "
-         "behind it; auto: the first steps try")
+         "Gradients are sent in buckets of so many bytes, while backward is running; 0: all "
+         "together after it; auto: tuned in the first steps")
       ->capture_default_str()
-      ->group(kGroup);
+      ->group(kClusterGroup);
 }
 
 void ClusterFlags::apply_to(distribute::MultiWorkerMirroredOptions& options) const {
@@ -78,7 +78,7 @@ void ClusterFlags::apply_to(distribute::MultiWorkerMirroredOptions& options) con
   if (!key_file.empty()) options.join.key = cluster::ClusterKey::read(key_file);
   options.communication.transport = comm::parse_transport(transport);
   options.communication.wire = wire_type(wire);
-  options.communication.bytes_per_pack = pack_size(bytes_per_pack);
+  options.communication.bytes_per_pack = parse_bytes_per_pack(bytes_per_pack);
 }
 
 cluster::ClusterConfig ClusterFlags::resolve() const {

@@ -11,7 +11,7 @@ class App;
 
 namespace brigade::command {
 
-/// The flags that say who trains together, and how they exchange tensors.
+/// The flags that describe the cluster, and how its processes exchange tensors.
 struct ClusterFlags {
   std::string cluster;
   std::string task;
@@ -23,9 +23,9 @@ struct ClusterFlags {
   std::string bytes_per_pack = "0";
 
   void add_to(CLI::App& app);
-  /// Sets what they say in `options`. Throws UsageError.
+  /// Sets `options` as the flags say. Throws UsageError.
   void apply_to(distribute::MultiWorkerMirroredOptions& options) const;
-  /// Who this process is. Throws as cluster::resolve_cluster.
+  /// The cluster and this process's task in it. Throws as cluster::resolve_cluster.
   cluster::ClusterConfig resolve() const;
 };
 

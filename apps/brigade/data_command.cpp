@@ -14,20 +14,20 @@
 namespace brigade::command {
 namespace {
 
-constexpr const char* kExamples = R"(Examples:
+constexpr const char* kDataExamples = R"(Examples:
   brigade data stats --augment random_crop
-      how fast the input of `brigade train --augment random_crop` is, and what holds it back
+      how fast the input of `brigade train --augment random_crop` is, and its bottleneck
   brigade data stats --augment random_crop --step-ms 30 --json
-      the same beside steps that take 30 ms, for programs
+      the same with training steps of 30 ms, with JSON output
   brigade data stats --augment random_crop --sweep
-      autotuning beside fixed numbers of threads)";
+      autotuning compared with fixed numbers of threads)";
 
 constexpr double kFewestSeconds = 0.01;
 
 class DataCommand final : public Command {
  public:
   explicit DataCommand(CLI::App& parent)
-      : parser_(*parent.add_subcommand("data", "Look at a training's input")) {
+      : parser_(*parent.add_subcommand("data", "Measure a training's input pipeline")) {
     parser_.require_subcommand(1);
     CLI::App& stats =
         *parser_.add_subcommand("stats", "Measure each step of the input, without the training");
@@ -36,19 +36,19 @@ class DataCommand final : public Command {
     batch_.add_to(stats);
     stats
         .add_option("--seconds", seconds_,
-                    "Seconds to measure, behind as long a warm-up, 1 at most")
+                    "Seconds to measure, after a warm-up as long, at most 1")
         ->capture_default_str()
         ->group("Steps");
-    stats.add_option("--steps", steps_, "Batches to measure, in place of seconds")->group("Steps");
+    stats.add_option("--steps", steps_, "Batches to measure, instead of seconds")->group("Steps");
     stats
         .add_option("--step-ms", step_ms_,
-                    "Milliseconds between two batches, slept through: a training step on a device")
+                    "Milliseconds to sleep between two batches, as a training step on a device takes")
         ->capture_default_str()
         ->group("Steps");
     stats.add_flag("--sweep", sweep_, "Compare autotuning with fixed numbers of threads")
         ->group("Output");
     stats.add_flag("--json", json_, "Write one JSON object to standard output")->group("Output");
-    stats.footer(kExamples);
+    stats.footer(kDataExamples);
   }
   const CLI::App& parser() const override { return parser_; }
 
@@ -84,7 +84,7 @@ class DataCommand final : public Command {
 
   void report(const InputRun& run) const {
     if (json_) return print_json(json_of(run));
-    print_text(base::str_cat(base::printable(run.recipe), "\n", fixed(run.examples_per_second, 0),
+    print_text(base::str_cat(base::printable(run.pipeline), "\n", fixed(run.examples_per_second, 0),
                              " examples/s, a position of ", run.position_bytes, " bytes\n",
                              data::describe(run.steps)));
   }

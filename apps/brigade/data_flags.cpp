@@ -56,7 +56,7 @@ void DataFlags::add_to(CLI::App& app) {
                                input::kFashionMnistDirectory, ")"))
       ->group("Data");
   app.add_option("--train-examples", train_examples,
-                 base::str_cat("Train on the first N examples only (synthetic: make N, by default ",
+                 base::str_cat("Train on the first N examples only (synthetic: generate N, by default ",
                                kSyntheticTrain, ")"))
       ->group("Data");
 }
@@ -68,7 +68,7 @@ void DataFlags::check() const {
     throw UsageError("dataset mnist needs --data-dir, the folder with its four idx files");
   }
   if (dataset == "synthetic" && !data_dir.empty()) {
-    throw UsageError("dataset synthetic is made up and reads no folder; leave out --data-dir");
+    throw UsageError("dataset synthetic is generated and reads no folder; leave out --data-dir");
   }
 }
 
@@ -82,15 +82,15 @@ data::Dataset<input::LabeledExample> DataFlags::load(input::Split split) const {
 }
 
 void PipelineFlags::add_to(CLI::App& app) {
-  app.add_option("--shuffle-buffer", shuffle_buffer, "Examples to draw the next one from; 1: none")
+  app.add_option("--shuffle-buffer", shuffle_buffer, "Size of the shuffle buffer in examples; 1: no shuffling")
       ->capture_default_str()
       ->group("Data");
-  app.add_option("--augment", augment, "Random changes to each image: none, random_crop")
+  app.add_option("--augment", augment, "Random augmentation of each image: none, random_crop")
       ->capture_default_str()
       ->group("Data");
   app.add_option("--map-threads", map_threads,
                  "Threads that augment, or auto: as many as the training needs, of the cores that "
-                 "its replicas leave. The result is the same")
+                 "its replicas leave free. The result is the same")
       ->capture_default_str()
       ->group("Data");
 }

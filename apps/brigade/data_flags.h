@@ -14,7 +14,7 @@ class App;
 
 namespace brigade::command {
 
-/// The flags that choose what to learn from.
+/// The flags that choose the data.
 struct DataFlags {
   std::string dataset = "fashion_mnist";
   std::string data_dir;
@@ -23,11 +23,11 @@ struct DataFlags {
   void add_to(CLI::App& app);
   /// Throws UsageError for flags that cannot work. Reads no file.
   void check() const;
-  /// Reads a split, or makes it up.
+  /// Reads a split, or makes a synthetic one.
   data::Dataset<input::LabeledExample> load(input::Split split) const;
 };
 
-/// The flags that say how the training examples flow.
+/// The flags of the input pipeline.
 struct PipelineFlags {
   std::int64_t shuffle_buffer = 10'000;
   std::string augment = "none";
@@ -38,11 +38,11 @@ struct PipelineFlags {
   void check() const;
   /// What `map_threads` means: a number, or `data::kAutotune`. Throws UsageError.
   std::int64_t map_parallelism() const;
-  /// Shuffled and augmented, one pass.
+  /// Shuffled and augmented, one epoch.
   data::Dataset<input::LabeledExample> apply(data::Dataset<input::LabeledExample> examples) const;
 };
 
-/// The size of a batch, said in one of two ways.
+/// The size of a batch, given in one of two ways.
 struct BatchFlags {
   std::optional<std::int64_t> per_replica;
   std::optional<std::int64_t> global;

@@ -17,11 +17,11 @@
 namespace brigade::command {
 namespace {
 
-constexpr const char* kExamples = R"(Examples:
+constexpr const char* kDevicesExamples = R"(Examples:
   brigade devices
       a table of the logical devices, one thread each
   brigade devices --threads-per-replica 2 --json
-      CPUs of two cores each, for programs)";
+      CPUs of two cores each, with JSON output)";
 
 constexpr bool kCudaBuilt = BRIGADE_CUDA_BUILT != 0;
 
@@ -41,7 +41,7 @@ Row row_of(const device::Device& device) {
 }
 
 // Columns as wide as their widest cell.
-std::string table(const std::vector<Row>& rows) {
+std::string format_table(const std::vector<Row>& rows) {
   std::vector<std::size_t> widths(rows.front().size(), 0);
   for (const Row& row : rows) {
     for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
@@ -67,7 +67,7 @@ Json json_of(const device::Device& device) {
   return json;
 }
 
-// One device for each memory: all that share a memory reach the others alike.
+// One device for each memory: devices that share a memory reach the others in the same way.
 std::vector<device::Device> one_for_each_memory(const std::vector<device::Device>& devices) {
   std::vector<device::Device> memories;
   for (const device::Device& device : devices) {
@@ -112,7 +112,7 @@ class DevicesCommand final : public Command {
                     "Threads, and cores, of each logical CPU")
         ->capture_default_str();
     parser_.add_flag("--json", json_, "Write one JSON object to standard output");
-    parser_.footer(kExamples);
+    parser_.footer(kDevicesExamples);
   }
   const CLI::App& parser() const override { return parser_; }
 
@@ -122,7 +122,7 @@ class DevicesCommand final : public Command {
     if (json_) {
       print_json(describe(hardware, devices));
     } else {
-      print_text(describe_for_people(hardware, devices));
+      print_text(describe_as_text(hardware, devices));
     }
     return kDone;
   }
@@ -145,7 +145,7 @@ class DevicesCommand final : public Command {
     return json;
   }
 
-  static std::string describe_for_people(const device::Hardware& hardware,
+  static std::string describe_as_text(const device::Hardware& hardware,
                                          const std::vector<device::Device>& devices) {
     std::vector<Row> rows = {{"DEVICE", "TENSORFLOW", "LIBTORCH", "CORES", "THREADS"}};
     for (const device::Device& device : devices) rows.push_back(row_of(device));
@@ -162,9 +162,9 @@ class DevicesCommand final : public Command {
         {"tuning", tuning::report().describe()}};
     if (reach.empty()) {
       machine.push_back({"reach", "all devices share one memory"});
-      return table(rows) + "\n" + table(machine);
+      return format_table(rows) + "\n" + format_table(machine);
     }
-    return table(rows) + "\n" + table(reach) + "\n" + table(machine);
+    return format_table(rows) + "\n" + format_table(reach) + "\n" + format_table(machine);
   }
 
   CLI::App& parser_;

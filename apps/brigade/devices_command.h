@@ -6,7 +6,7 @@
 
 namespace brigade::command {
 
-/// `brigade devices`: shows what this machine offers.
+/// `brigade devices`: shows the devices of this machine.
 std::unique_ptr<Command> make_devices_command(CLI::App& parent);
 
 }  // namespace brigade::command

@@ -18,13 +18,13 @@
 namespace brigade::command {
 namespace {
 
-constexpr const char* kExamples = R"(Examples:
+constexpr const char* kDoctorExamples = R"(Examples:
   brigade doctor
-      what the environment says of a cluster, whether there is a key, cores and GPUs
+      which cluster the environment describes, whether there is a key, cores and GPUs
   brigade doctor --cluster 'chief=a:2222;worker=b:2222,c:2222' --task worker:0
-      the same, and tries every address: who listens, which host is unknown or silent
+      the same, and tries every address: which ones listen, which host is unknown or silent
   brigade doctor --cluster cluster.json --json
-      with the cluster from a file in TF_CONFIG's form
+      with the cluster from a file in the format of TF_CONFIG
 
 Exit codes: 0 nothing is wrong, 1 something is, 2 the flags or the cluster in them cannot be read.)";
 
@@ -34,7 +34,7 @@ struct Flags {
   bool json = false;
 };
 
-// What was found so far: for programs, for people, and what is wrong.
+// What was found so far: as JSON, as text, and the problems.
 struct Findings {
   Json json = Json::object();
   std::string text = {};
@@ -59,10 +59,10 @@ Json json_of(const cluster::ClusterConfig& config) {
 
 std::string text_of(const cluster::ClusterConfig& config) {
   if (config.world_size == 1) return base::str_cat("one process alone (", config.source, ")");
-  const std::string place = config.rank < 0
-                                ? std::string("outside of the training")
+  const std::string role = config.rank < 0
+                                ? std::string("not part of the training")
                                 : base::str_cat("rank ", config.rank, " of ", config.world_size);
-  return base::str_cat(config.task, ", ", place, ", meeting at ", config.rendezvous, " (",
+  return base::str_cat(config.task, ", ", role, ", meeting at ", config.rendezvous, " (",
                        config.source, ")");
 }
 
@@ -70,13 +70,13 @@ std::string text_of(const cluster::ClusterConfig& config) {
 cluster::ClusterSpec look_at_cluster(const Flags& flags, Findings& findings) {
   const auto environment = cluster::process_environment();
   findings.json["sources"] = cluster::cluster_sources(environment);
-  // What the flags say wrongly ends the command; of the environment it is a finding.
+  // An error in the flags ends the command; one in the environment is a finding.
   cluster::DescribedCluster given;
   if (!flags.cluster.cluster.empty()) {
     given = set_up([&] { return cluster::parse_cluster(flags.cluster.cluster); });
   }
-  const bool can_be_placed = given.cluster.is_empty() || given.task || !flags.cluster.task.empty();
-  if (!can_be_placed) {
+  const bool has_task = given.cluster.is_empty() || given.task || !flags.cluster.task.empty();
+  if (!has_task) {
     findings.json["cluster"] = nullptr;
     findings.line("cluster", "from --cluster; give --task to say which of its tasks this is");
     return given.cluster;
@@ -91,7 +91,7 @@ cluster::ClusterSpec look_at_cluster(const Flags& flags, Findings& findings) {
       throw UsageError(error.what());
     }
     findings.json["cluster"] = nullptr;
-    findings.line("cluster", "cannot be told");
+    findings.line("cluster", "unknown");
     findings.problems.emplace_back(error.what());
     return {};
   }
@@ -170,7 +170,7 @@ class DoctorCommand final : public Command {
         .add_option("--timeout", flags_.timeout_seconds, "Seconds that all addresses together get")
         ->capture_default_str();
     parser_.add_flag("--json", flags_.json, "Write one JSON object to standard output");
-    parser_.footer(kExamples);
+    parser_.footer(kDoctorExamples);
   }
   const CLI::App& parser() const override { return parser_; }
 

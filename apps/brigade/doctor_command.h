@@ -6,7 +6,7 @@
 
 namespace brigade::command {
 
-/// `brigade doctor`: says what this process's environment means, and tries a cluster's addresses.
+/// `brigade doctor`: says which cluster the environment describes, and tries its addresses.
 std::unique_ptr<Command> make_doctor_command(CLI::App& parent);
 
 }  // namespace brigade::command

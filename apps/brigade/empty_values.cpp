@@ -6,8 +6,8 @@
 namespace brigade::command {
 namespace {
 
-bool is_flag(const std::string& word) {
-  return word.size() > 1 && word.front() == '-';
+bool is_flag(const std::string& argument) {
+  return argument.size() > 1 && argument.front() == '-';
 }
 
 [[noreturn]] void refuse(const std::string& flag) {
@@ -20,16 +20,16 @@ bool is_flag(const std::string& word) {
 
 void check_no_empty_values(const std::vector<std::string>& arguments) {
   const std::string* before = nullptr;
-  for (const std::string& word : arguments) {
-    if (word == "--") return;
+  for (const std::string& argument : arguments) {
+    if (argument == "--") return;
     // Only the first '=' ends a flag's name.
-    if (is_flag(word) && word.find('=') == word.size() - 1) refuse(word.substr(0, word.size() - 1));
-    if (word.empty()) {
+    if (is_flag(argument) && argument.find('=') == argument.size() - 1) refuse(argument.substr(0, argument.size() - 1));
+    if (argument.empty()) {
       if (before != nullptr && is_flag(*before) && before->find('=') == std::string::npos)
         refuse(*before);
-      throw UsageError("an empty word is given (is a shell variable not set?)");
+      throw UsageError("an empty argument is given (is a shell variable not set?)");
     }
-    before = &word;
+    before = &argument;
   }
 }
 

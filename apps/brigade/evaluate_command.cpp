@@ -21,7 +21,7 @@
 namespace brigade::command {
 namespace {
 
-constexpr const char* kExamples = R"(Examples:
+constexpr const char* kEvaluateExamples = R"(Examples:
   brigade evaluate --model-dir /tmp/run
       the model saved there, on the test split of the data that it was trained on
   brigade evaluate --model-dir /tmp/run --strategy mirrored --json
@@ -44,7 +44,7 @@ class EvaluateCommand final : public Command {
     strategy_.add_to(parser_);
     batch_.add_to(parser_);
     add_hash_mismatch(parser_, allow_changed_weights_);
-    parser_.footer(kExamples);
+    parser_.footer(kEvaluateExamples);
   }
   const CLI::App& parser() const override { return parser_; }
 

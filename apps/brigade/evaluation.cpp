@@ -7,7 +7,7 @@ namespace brigade::command {
 std::optional<train::EvaluationResult> evaluate_unless_interrupted(
     distribute::Strategy& strategy, const Model& model,
     const data::Dataset<input::LabeledBatch>& batches, const Interrupt& interrupt) {
-  // Its end is everybody's: one worker must not leave it alone.
+  // A collective evaluation: one worker must not stop alone.
   if (strategy.num_workers() > 1) return train::evaluate(strategy, model, batches);
   const auto guarded = batches.map([&interrupt](input::LabeledBatch batch) {
     if (interrupt.received()) throw Error(ErrorCode::kCancelled, "interrupted");

@@ -8,7 +8,7 @@
 
 namespace brigade::command {
 
-/// `train::evaluate`, given up at the next batch once a signal came: then nothing is returned.
+/// `train::evaluate`, stopped at the next batch after a signal: then nothing is returned.
 std::optional<train::EvaluationResult> evaluate_unless_interrupted(
     distribute::Strategy& strategy, const Model& model,
     const data::Dataset<input::LabeledBatch>& batches, const Interrupt& interrupt);

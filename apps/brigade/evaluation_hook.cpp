@@ -10,19 +10,19 @@
 namespace brigade::command {
 namespace {
 
-/// While it lives, runs of the strategy are none of the training's: they are not measured, and
-/// random numbers go on afterwards as if they had not been.
-class Aside {
+/// While it lives, runs of the strategy do not count as training: they are not measured, and
+/// random numbers continue afterwards as if the runs had not happened.
+class OutsideTraining {
  public:
-  explicit Aside(distribute::Strategy& strategy) : strategy_(strategy), step_(strategy.step()) {
+  explicit OutsideTraining(distribute::Strategy& strategy) : strategy_(strategy), step_(strategy.step()) {
     strategy_.measure_steps(distribute::StepMeasuring::kOff);
   }
-  ~Aside() {
+  ~OutsideTraining() {
     strategy_.set_step(step_);
     strategy_.measure_steps(distribute::StepMeasuring::kOn);
   }
-  Aside(const Aside&) = delete;
-  Aside& operator=(const Aside&) = delete;
+  OutsideTraining(const OutsideTraining&) = delete;
+  OutsideTraining& operator=(const OutsideTraining&) = delete;
 
  private:
   distribute::Strategy& strategy_;
@@ -68,7 +68,7 @@ bool EvaluationHook::is_due_by_steps(std::int64_t step) const {
 std::optional<train::EvaluationResult> EvaluationHook::evaluate(std::int64_t step) {
   if (const auto known = results_.find(step); known != results_.end()) return known->second;
   const auto begin = std::chrono::steady_clock::now();
-  const Aside aside(options_.strategy);
+  const OutsideTraining aside(options_.strategy);
   const auto result = evaluate_unless_interrupted(options_.strategy, options_.model,
                                                   options_.batches, options_.interrupt);
   time_ += std::chrono::steady_clock::now() - begin;
@@ -83,9 +83,9 @@ void EvaluationHook::write(std::int64_t step, const train::EvaluationResult& res
                                fixed(100 * result.accuracy, 2), " %, loss ",
                                fixed(result.loss, 4)));
   if (!summaries_) return;
-  const std::array<summary::TaggedScalar, 2> figures{
+  const std::array<summary::TaggedScalar, 2> scalars{
       {{.tag = "loss", .value = result.loss}, {.tag = "accuracy", .value = result.accuracy}}};
-  summaries_->scalars(figures, step);
+  summaries_->scalars(scalars, step);
   summaries_->flush();
 }
 
@@ -111,7 +111,7 @@ train::Checkpointable EvaluationHook::checkpointable() {
     }
     results_ = std::move(results);
   };
-  // A run may be evaluated only from some step on.
+  // An older checkpoint may have no evaluations.
   return {.name = "evaluations",
           .save = save,
           .restore = restore,

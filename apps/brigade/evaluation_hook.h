@@ -18,10 +18,10 @@
 
 namespace brigade::command {
 
-/// Evaluates a model while it is trained, without a trace in the training: the weights are those
-/// that it would have had without. By steps it is due at multiples of them, so a run that was
-/// killed and goes on is evaluated where the unbroken one is. What came out is in the checkpoints.
-/// Borrows all but the batches.
+/// Evaluates a model while it is trained, without influence on the training: the weights are the
+/// same as without it. An interval in steps is due at its multiples, so a resumed run is evaluated
+/// at the same steps as an uninterrupted one. Checkpoints contain the results. Borrows everything
+/// but the batches.
 class EvaluationHook final : public train::SessionRunHook {
  public:
   struct Options {
@@ -39,13 +39,13 @@ class EvaluationHook final : public train::SessionRunHook {
   void after_create_session(train::SessionContext& context) override;
   void after_run(train::SessionContext& context, const train::StepValues& values) override;
 
-  /// The result at `step`, which the model has reached; an evaluation unless there was one at this
-  /// step. Nothing if a signal came meanwhile.
+  /// The result at `step`, the model's current step. Evaluates unless that was done at this step.
+  /// Nothing if a signal came meanwhile.
   std::optional<train::EvaluationResult> evaluate(std::int64_t step);
 
-  /// By step, also those of earlier processes of the run.
+  /// By step, including earlier processes of the run.
   const std::map<std::int64_t, train::EvaluationResult>& results() const { return results_; }
-  /// What evaluations have taken in this process.
+  /// The time that evaluations have taken in this process.
   std::chrono::steady_clock::duration time() const { return time_; }
 
  private:

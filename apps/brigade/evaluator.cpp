@@ -18,9 +18,9 @@ namespace {
 
 constexpr std::chrono::milliseconds kPoll{200};
 
-/// Where the training stands that writes `directory`, by its run.json, which has a result at the
-/// end. One from before this evaluator's start may be an earlier training's, and counts only when
-/// no other has begun for a while.
+/// Whether the training that writes `directory` has begun or ended, by its run.json, which has a
+/// result at the end. A run.json from before the start of this evaluator may belong to an earlier
+/// training; it counts only if no other training has begun for a while.
 class TrainingWatch {
  public:
   TrainingWatch(RunDirectory directory, std::chrono::milliseconds patience)
@@ -28,17 +28,17 @@ class TrainingWatch {
         patience_(patience),
         began_(std::filesystem::file_time_type::clock::now()) {}
 
-  /// Before that the directory may be cleared.
-  bool has_begun() const { return is_new() || (is_there() && !directory_.has_result()); }
+  /// Until then the directory may still be cleared.
+  bool has_begun() const { return is_new() || (exists() && !directory_.has_result()); }
 
   bool has_ended() const {
-    if (!is_there() || !directory_.has_result()) return false;
+    if (!exists() || !directory_.has_result()) return false;
     return is_new() || std::filesystem::file_time_type::clock::now() - began_ > patience_;
   }
 
  private:
   std::filesystem::path file() const { return directory_.path() / "run.json"; }
-  bool is_there() const { return std::filesystem::exists(file()); }
+  bool exists() const { return std::filesystem::exists(file()); }
   bool is_new() const {
     std::error_code error;
     const auto written = std::filesystem::last_write_time(file(), error);

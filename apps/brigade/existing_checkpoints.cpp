@@ -1,4 +1,4 @@
-#include "apps/brigade/held_checkpoints.h"
+#include "apps/brigade/existing_checkpoints.h"
 
 #include "apps/brigade/run_directory.h"
 #include "brigade/base/error.h"
@@ -16,16 +16,16 @@ namespace {
           ? base::str_cat("there is no checkpoint in ", checkpoints_in(model_dir))
           : base::str_cat("none of its checkpoints is whole (", broken.back().reason, ")");
   throw Error(ErrorCode::kDataLoss,
-              base::str_cat("the run in the model directory ", model_dir, " cannot go on from its ",
+              base::str_cat("the run in the model directory ", model_dir, " cannot be resumed after its ",
                             steps_made > 0 ? base::str_cat(steps_made, " steps: ") : "steps: ", why,
-                            "; put a whole one back, begin with another run's checkpoint by "
-                            "--resume PATH and another --model-dir, or train anew with "
+                            "; put a whole one back, start from another run's checkpoint by "
+                            "--resume PATH and another --model-dir, or start over with "
                             "--overwrite"));
 }
 
 }  // namespace
 
-void check_goes_on(const std::shared_ptr<io::FileSystem>& files, const io::Path& model_dir,
+void check_can_resume(const std::shared_ptr<io::FileSystem>& files, const io::Path& model_dir,
                    std::int64_t steps_made, std::uint64_t seed) {
   const auto found = checkpoint::find_latest_whole(files, checkpoints_in(model_dir));
   if (!found.checkpoint) {
@@ -36,10 +36,10 @@ void check_goes_on(const std::shared_ptr<io::FileSystem>& files, const io::Path&
   if (!saved || *saved == seed) return;
   throw Error(ErrorCode::kInvalidArgument,
               base::str_cat("the checkpoint ", found.checkpoint->path(),
-                            " is of another training: it was saved with seed ", *saved,
+                            " belongs to another training: it was saved with seed ", *saved,
                             ", and the seed is ", seed,
                             "; put the run's own checkpoints back, choose another --model-dir, or "
-                            "train anew with --overwrite"));
+                            "start over with --overwrite"));
 }
 
 }  // namespace brigade::command

@@ -7,11 +7,11 @@
 
 namespace brigade::command {
 
-/// Throws unless the run in `model_dir`, which has made so many steps as far as it says, can be
-/// gone on with under `seed`: kDataLoss if none of its checkpoints is whole, though it has made
-/// steps or has broken ones; kInvalidArgument if the newest was saved with another seed. Reads the
-/// newest.
-void check_goes_on(const std::shared_ptr<io::FileSystem>& files, const io::Path& model_dir,
+/// Throws unless the run in `model_dir` can be resumed under `seed`. `steps_made` is the number of
+/// steps in its run.json. Throws kDataLoss if none of its checkpoints is whole, though it has made
+/// steps or has broken checkpoints; kInvalidArgument if the newest was saved with another seed.
+/// Reads the newest.
+void check_can_resume(const std::shared_ptr<io::FileSystem>& files, const io::Path& model_dir,
                    std::int64_t steps_made, std::uint64_t seed);
 
 }  // namespace brigade::command

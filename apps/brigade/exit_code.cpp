@@ -41,8 +41,8 @@ std::string text_of(const std::exception& error) {
   return dynamic_cast<const std::bad_alloc*>(&error) != nullptr ? without_memory() : error.what();
 }
 
-/// Whether standard error takes something: who does not read it must not keep a command from
-/// ending.
+/// Whether standard error can be written: a reader that does not read must not keep the command
+/// from ending.
 bool can_write_errors() {
   pollfd one{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
   return ::poll(&one, 1, kErrorPatienceMs) == 1;
@@ -50,7 +50,7 @@ bool can_write_errors() {
 
 }  // namespace
 
-bool is_users_to_mend(ErrorCode code) {
+bool is_user_error(ErrorCode code) {
   switch (code) {
     case ErrorCode::kInvalidArgument:
     case ErrorCode::kNotFound:

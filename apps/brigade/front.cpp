@@ -1,6 +1,6 @@
-// What is called `brigade`: a small program without libtorch, so that a launcher is there at once
-// and costs little memory a process. It launches by itself; everything else is `brigade-core`'s,
-// which lies beside it and takes its place.
+// The program `brigade`: a small one without libtorch, so that a launcher starts immediately and
+// needs little memory. It implements `launch`; for everything else it runs (exec) `brigade-core`,
+// which is in the same folder.
 #include <unistd.h>
 
 #include <cerrno>
@@ -25,7 +25,7 @@ namespace {
   const auto core = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "brigade-core";
   ::execv(core.c_str(), argv);
   throw Error(ErrorCode::kNotFound,
-              base::str_cat("The program ", core.string(), ", which belongs beside this one, ",
+              base::str_cat("The program ", core.string(), ", which belongs in the same folder, ",
                             "was not started: ", std::strerror(errno)));
 }
 
@@ -41,7 +41,7 @@ int run(int argc, char** argv) {
 }  // namespace brigade::command
 
 int main(int argc, char** argv) {
-  brigade::command::hold_standard_streams();
+  brigade::command::reserve_standard_streams();
   // A file that outgrows `ulimit -f` is then an error with a message, not a silent death.
   std::signal(SIGXFSZ, SIG_IGN);
   int code = 0;

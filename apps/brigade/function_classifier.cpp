@@ -12,7 +12,7 @@ namespace {
 
 using FunctionModel = distribute::Replicated<distribute::FunctionModule<models::ModelFunction>>;
 
-/// One replica's face of the function model.
+/// One replica's view of the function model.
 class FunctionClassifier final : public models::Classifier {
  public:
   FunctionClassifier(FunctionModel model, int replica)

@@ -14,19 +14,19 @@ namespace brigade::command {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using Batches = data::Iterator<input::LabeledBatch>;
+using BatchIterator = data::Iterator<input::LabeledBatch>;
 
 constexpr double kLongestWarmup = 1;
 
-struct Walked {
+struct Measured {
   std::int64_t batches = 0;
   std::int64_t examples = 0;
   double seconds = 0;
 };
 
-Walked walk(Batches& batches, const InputLength& length) {
+Measured read_batches(BatchIterator& batches, const InputLength& length) {
   const auto begin = Clock::now();
-  Walked done;
+  Measured done;
   const auto is_over = [&] {
     done.seconds = seconds_between(begin, Clock::now());
     return length.batches ? done.batches >= *length.batches : done.seconds >= length.seconds;
@@ -67,10 +67,10 @@ InputRun run_input(const data::Dataset<input::LabeledBatch>& batches, const Inpu
   InputLength warmup = length;
   warmup.seconds = std::min(length.seconds, kLongestWarmup);
   if (warmup.batches) warmup.batches = std::max<std::int64_t>(1, *warmup.batches / 5);
-  walk(iterator, warmup);
+  read_batches(iterator, warmup);
   stages->clear();
-  const Walked done = walk(iterator, length);
-  return {.recipe = batches.describe(),
+  const Measured done = read_batches(iterator, length);
+  return {.pipeline = batches.describe(),
           .batches = done.batches,
           .seconds = done.seconds,
           .examples_per_second = static_cast<double>(done.examples) / done.seconds,
@@ -80,7 +80,7 @@ InputRun run_input(const data::Dataset<input::LabeledBatch>& batches, const Inpu
 
 Json json_of(const InputRun& run) {
   Json json;
-  json["recipe"] = run.recipe;
+  json["recipe"] = run.pipeline;
   json["batches"] = run.batches;
   json["seconds"] = run.seconds;
   json["examples_per_second"] = run.examples_per_second;
@@ -126,7 +126,7 @@ Json json_of(const InputSweep& sweep) {
 }
 
 std::string text_of(const InputSweep& sweep) {
-  std::string text = base::str_cat(sweep.autotuned.recipe, "\nmap threads  prefetch  examples/s\n");
+  std::string text = base::str_cat(sweep.autotuned.pipeline, "\nmap threads  prefetch  examples/s\n");
   for (const InputSweep::Fixed& each : sweep.fixed) {
     const std::string threads = base::str_cat(each.map_threads);
     const std::string prefetch = base::str_cat(each.prefetch);
@@ -134,9 +134,9 @@ std::string text_of(const InputSweep& sweep) {
                           std::string(10 - prefetch.size(), ' '), prefetch, "  ",
                           fixed(each.examples_per_second, 0), "\n");
   }
-  const double share = sweep.autotuned.examples_per_second / sweep.best().examples_per_second;
+  const double fraction = sweep.autotuned.examples_per_second / sweep.best().examples_per_second;
   return base::str_cat(text, "   autotuned            ",
-                       fixed(sweep.autotuned.examples_per_second, 0), ", ", fixed(100 * share, 0),
+                       fixed(sweep.autotuned.examples_per_second, 0), ", ", fixed(100 * fraction, 0),
                        " % of the best\n", data::describe(sweep.autotuned.steps));
 }
 

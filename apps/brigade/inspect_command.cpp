@@ -21,11 +21,11 @@ using checkpoint::Inspection;
 using checkpoint::Section;
 using checkpoint::TensorDifference;
 
-constexpr const char* kExamples = R"(Examples:
+constexpr const char* kInspectExamples = R"(Examples:
   brigade inspect /tmp/run
       the newest whole checkpoint of a model directory
   brigade inspect /tmp/run/checkpoints/ckpt-500 --json
-      one checkpoint, for programs
+      one checkpoint, with JSON output
   brigade inspect /tmp/run/checkpoints/ckpt-500 weights.safetensors
       how they differ: exit code 0 if they are equal, 1 if not)";
 
@@ -33,7 +33,7 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
   return base::str_cat("[", base::join(shape, ", "), "]");
 }
 
-// Variables are what people look for: only other names say whose they are.
+// Users look for variables: only names of other sections have a prefix.
 std::string full_name(Section section, const std::string& name) {
   const std::string shown = base::printable(name);
   return section == Section::kVariables ? shown : base::str_cat(section, ":", shown);
@@ -172,10 +172,10 @@ class InspectCommand final : public Command {
         .add_option("PATH", path_,
                     "A checkpoint, a model directory, a directory of checkpoints, or a file")
         ->required();
-    parser_.add_option("OTHER", other_, "Another one, to be compared with");
+    parser_.add_option("OTHER", other_, "Another one to compare it with");
     parser_.add_flag("--json", json_, "Write one JSON object to standard output");
     add_hash_mismatch(parser_, allow_changed_weights_);
-    parser_.footer(kExamples);
+    parser_.footer(kInspectExamples);
   }
   const CLI::App& parser() const override { return parser_; }
 
@@ -184,12 +184,12 @@ class InspectCommand final : public Command {
     const auto mismatch = hash_mismatch(allow_changed_weights_);
     if (other_.empty()) {
       const Inspection seen =
-          set_up([&] { return checkpoint::inspect(files, meant_by(*files, path_), mismatch); });
+          set_up([&] { return checkpoint::inspect(files, resolve_checkpoint_path(*files, path_), mismatch); });
       json_ ? print_json(json_of(seen)) : print_text(text_of(seen));
       return kDone;
     }
     const Comparison found = set_up([&] {
-      return checkpoint::compare(files, meant_by(*files, path_), meant_by(*files, other_),
+      return checkpoint::compare(files, resolve_checkpoint_path(*files, path_), resolve_checkpoint_path(*files, other_),
                                  mismatch);
     });
     json_ ? print_json(json_of(found)) : print_text(text_of(found));

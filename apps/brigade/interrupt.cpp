@@ -19,7 +19,7 @@ void set_action(int signal, void (*handler)(int)) {
   sigaction(signal, &action, nullptr);
 }
 
-// As under nohup: a terminal that closes is nothing to this process.
+// As under nohup: a closing terminal does not end this process.
 bool ignores_hangup() {
   struct sigaction action {};
   sigaction(SIGHUP, nullptr, &action);
@@ -30,7 +30,8 @@ void remember(int signal) {
   received_signal.store(signal);
   set_action(SIGINT, SIG_DFL);  // the next one, of either kind, ends the process
   set_action(SIGTERM, SIG_DFL);
-  // A terminal that closes may say so twice, by its shell and by the kernel: that is no impatience.
+  // A closing terminal may send SIGHUP twice, by its shell and by the kernel; that is no request to
+  // stop immediately.
   set_action(SIGHUP, SIG_IGN);
 }
 
@@ -46,7 +47,7 @@ Interrupt::Interrupt() : hangups_(ignores_hangup() ? Hangups::kIgnored : Hangups
 Interrupt::~Interrupt() {
   set_action(SIGINT, SIG_DFL);
   set_action(SIGTERM, SIG_DFL);
-  // What was saved is not to end as if it had been killed by the same terminal's second message.
+  // A second SIGHUP of the same terminal must not kill a process that has already saved.
   if (hangups_ == Hangups::kObeyed && received() != SIGHUP) set_action(SIGHUP, SIG_DFL);
 }
 

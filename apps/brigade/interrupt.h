@@ -8,9 +8,10 @@
 namespace brigade::command {
 
 /// While it lives, the first SIGINT, SIGTERM or SIGHUP is remembered instead of ending the process,
-/// so that a step can finish and its result be saved. A SIGINT or SIGTERM after it ends the process
-/// at once, as if this did not exist; a SIGHUP does not, for a terminal that closes may send
-/// several. A process that ignores SIGHUP, as under nohup, goes on ignoring it. One at a time.
+/// so that a step can finish and its result be saved. A later SIGINT or SIGTERM ends the process
+/// immediately, as if this did not exist; a SIGHUP does not, because a closing terminal may send
+/// several. A process that ignores SIGHUP, as under nohup, still ignores it. Only one instance may
+/// exist at a time.
 ///
 /// Thread-safety: `received` from any thread.
 class Interrupt {

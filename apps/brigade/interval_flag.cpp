@@ -72,10 +72,10 @@ train::Every parse_interval(std::string_view flag, std::string_view text, Never 
   for (const std::string& part : base::split(text, ',')) {
     const std::string_view one = base::trim(part);
     if (const auto steps = steps_of(one)) {
-      if (every.steps) throw refuse(", which says steps twice");
+      if (every.steps) throw refuse(", which gives steps twice");
       every.steps = steps;
     } else if (const auto time = time_of(one)) {
-      if (every.time) throw refuse(", which says a time twice");
+      if (every.time) throw refuse(", which gives a time twice");
       every.time = time;
     } else {
       throw refuse("");

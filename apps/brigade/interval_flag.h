@@ -13,16 +13,16 @@ class Option;
 
 namespace brigade::command {
 
-/// Whether a flag may say that something is not done at all.
+/// Whether a flag accepts `never`.
 enum class Never { kRefused, kAllowed };
 
 /// Adds a flag such as `--save-every`. Given twice, it counts as `FIRST,SECOND`.
 CLI::Option* add_interval(CLI::App& app, const std::string& flag, std::optional<std::string>& text,
                           const std::string& description);
 
-/// What such a flag says: steps ("500steps"), time ("100s", "1.5m", "2h"), both ("100s,500steps":
-/// whichever comes first), or `never`. Throws UsageError that names the flag, what it is, and what
-/// it may be.
+/// Parses such a flag: steps ("500steps"), time ("100s", "1.5m", "2h"), both ("100s,500steps":
+/// whichever comes first), or `never`. Throws UsageError that names the flag, its value, and the
+/// allowed values.
 train::Every parse_interval(std::string_view flag, std::string_view text, Never never);
 
 }  // namespace brigade::command

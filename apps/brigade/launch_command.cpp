@@ -20,29 +20,29 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr const char* kExamples = R"(Examples:
+constexpr const char* kLaunchExamples = R"(Examples:
   brigade launch --nproc 2 -- brigade train --strategy multi_worker_mirrored --model-dir /tmp/run
       one model, trained by two processes of this machine
   brigade launch --nproc 4 --max-restarts 3 -- ./my_program --flag
-      any program; after a failure all are started again, up to three times
+      any program; after a failure all are restarted, up to three times
   brigade launch --nproc 2 --output-dir /tmp/logs --show-ranks 0 -- python3 train.py
-      every process's output in files, that of rank 0 shown too
+      every process's output in files, that of rank 0 also shown
   brigade launch --nproc 4 --elastic 2:4 --status-port 9400 -- ./my_program
-      goes on with fewer when one is killed; Prometheus may ask http://127.0.0.1:9400/metrics
+      continues with fewer when one is killed; Prometheus can read http://127.0.0.1:9400/metrics
   brigade launch --independent --per-rank rates.txt -- brigade train --model-dir /tmp/sweep/{rank}
-      models that have nothing to do with each other: a line of rates.txt, such as
-      "--learning-rate 0.1", is the additional arguments of one of them
+      independent models: each line of rates.txt, such as "--learning-rate 0.1", has the
+      additional arguments of one of them
   brigade launch --nnodes 2 --node-rank 0 --rendezvous a:29400 --key-file cluster.key --nproc 4 -- ./my_program
       on host a, and the same with --node-rank 1 on host b: one job of eight processes
   (umask 077; brigade launch --new-key > cluster.key)
-      the secret that members of a cluster on several machines share
+      the key that the members of a cluster on several machines share
 
-Each process finds RANK, WORLD_SIZE, LOCAL_RANK and where to meet in its environment; in the program's
-arguments {rank} and {world_size} stand for the numbers. The exit code is 0 when all ended well, else that of
-the process that failed first (128 and the number where a signal killed it). SIGINT and SIGTERM go to all
+Each process finds RANK, WORLD_SIZE, LOCAL_RANK and the rendezvous address in its environment. In the program's
+arguments, {rank} and {world_size} are replaced by the numbers. The exit code is 0 if all succeeded, else that of
+the process that failed first (128 plus the number if a signal killed it). SIGINT and SIGTERM are sent to all
 processes (130, 75); a second one kills them.)";
 
-// At the end, for a reader that takes nothing; shorter where the launcher was told to stop.
+// At the end, for a reader that does not read; shorter if the launcher was asked to stop.
 constexpr std::chrono::milliseconds kPatience = std::chrono::seconds(30);
 constexpr std::chrono::milliseconds kShortPatience = std::chrono::seconds(1);
 
@@ -68,7 +68,7 @@ Json as_json(const launch::JobResult& result, std::int64_t dropped_lines) {
 }
 
 /// Runs the job and ends its output. Returns the exit code.
-int run_shown(const launch::JobOptions& options, bool json) {
+int run_with_output(const launch::JobOptions& options, bool json) {
   launch::StandardOutput output;
   launch::JobResult result;
   try {
@@ -94,8 +94,8 @@ int run_shown(const launch::JobOptions& options, bool json) {
   return result.exit_code == kDone ? kFailed : result.exit_code;
 }
 
-/// The words up to "--" are ours, the rest is the program.
-std::vector<std::string> cut_off_program(std::vector<std::string>& arguments) {
+/// The arguments up to "--" are ours, the rest is the program.
+std::vector<std::string> split_off_program(std::vector<std::string>& arguments) {
   const auto dashes = std::ranges::find(arguments, "--");
   if (dashes == arguments.end()) return {};
   std::vector<std::string> program(dashes + 1, arguments.end());
@@ -111,8 +111,8 @@ int run_launch(std::vector<std::string> arguments) {
       "brigade launch");
   LaunchFlags flags;
   flags.add_to(app);
-  app.footer(kExamples);
-  std::vector<std::string> program = cut_off_program(arguments);
+  app.footer(kLaunchExamples);
+  std::vector<std::string> program = split_off_program(arguments);
   check_no_empty_values(arguments);
   try {
     std::ranges::reverse(arguments);  // as the parser takes them
@@ -126,9 +126,9 @@ int run_launch(std::vector<std::string> arguments) {
     return kDone;
   }
   if (program.empty())
-    throw UsageError("no program is given. Put it behind --: brigade launch --nproc 2 -- PROGRAM");
+    throw UsageError("no program is given. Put it after --: brigade launch --nproc 2 -- PROGRAM");
   const launch::JobOptions options = set_up([&] { return flags.job_options(program); });
-  return run_shown(options, flags.json);
+  return run_with_output(options, flags.json);
 }
 
 }  // namespace brigade::command

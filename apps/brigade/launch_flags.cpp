@@ -50,10 +50,10 @@ int number_of_processes(const std::optional<int>& given, std::size_t lines) {
   return lines == 0 ? 1 : static_cast<int>(lines);
 }
 
-launch::HostOptions host_place(const LaunchFlags& flags) {
+launch::HostOptions host_options(const LaunchFlags& flags) {
   if (flags.hosts != 1 && !flags.host) {
     throw UsageError(base::str_cat("--nnodes is ", flags.hosts,
-                                   ", but --node-rank does not say which of them this is"));
+                                   ", but --node-rank does not say which host this is"));
   }
   if (flags.hosts > 1 && flags.rendezvous.empty()) {
     throw UsageError(
@@ -74,16 +74,16 @@ void LaunchFlags::add_to(CLI::App& app) {
   app.add_option("--per-rank", per_rank,
                  "A file with a line of additional arguments for each process");
   app.add_flag("--independent", independent,
-               "The processes do not train together: each is alone, and none stops for another");
-  app.add_option("--max-restarts", max_restarts, "Start again after a failure, so many times")
+               "The processes do not train together: each runs alone, and a failure of one does not stop the others");
+  app.add_option("--max-restarts", max_restarts, "Restart after a failure, at most so many times")
       ->capture_default_str();
   app.add_option("--elastic", elastic,
-                 "MIN:MAX: a lost process is done without while MIN are left; SIGUSR1 to the "
+                 "MIN:MAX: continue without a lost process while MIN are left; SIGUSR1 to the "
                  "launcher adds one, up to MAX");
   app.add_option("--grace", grace_seconds, "Seconds between SIGTERM and SIGKILL")
       ->capture_default_str();
   app.add_option("--peer-timeout", peer_timeout_seconds,
-                 "Seconds after which a process that is not heard of is lost")
+                 "Seconds without a heartbeat after which a process is lost")
       ->capture_default_str();
   app.add_option("--bind", binding, "Cores: divide them among the processes, or none")
       ->capture_default_str();
@@ -92,10 +92,10 @@ void LaunchFlags::add_to(CLI::App& app) {
                  "or none: each sees all")
       ->capture_default_str();
   app.add_option("--gpu-memory-fraction", gpu_memory_fraction,
-                 "What a process made with Brigade may have of each of its GPUs' memory: above 0, "
+                 "Fraction of each GPU's memory that a process made with Brigade may use: above 0, "
                  "up to 1");
   app.add_option("--status-port", status_port,
-                 "Answer /healthz and /metrics (Prometheus) on 127.0.0.1; 0 takes a free port");
+                 "Serve /healthz and /metrics (Prometheus) on 127.0.0.1; 0 takes a free port");
   app.add_option("--prefix", prefix, "Before each line of output: rank, or none")
       ->capture_default_str();
   app.add_option("--show-ranks", shown_ranks, "Show the output of these ranks only (0,2)")
@@ -105,19 +105,19 @@ void LaunchFlags::add_to(CLI::App& app) {
       "--key-file", key_file,
       "The cluster's key (default: BRIGADE_CLUSTER_KEY or BRIGADE_CLUSTER_KEY_FILE; without "
       "them, on one host, one is made for the job)");
-  app.add_flag("--new-key", new_key, "Write a new cluster key to standard output, and end");
+  app.add_flag("--new-key", new_key, "Write a new cluster key to standard output and exit");
   constexpr const char* kHosts = "Several hosts (the same command on each, with its own number)";
   app.add_option("--nnodes", hosts, "Hosts")->capture_default_str()->group(kHosts);
-  app.add_option("--node-rank,--node_rank", host, "Which of them this is: 0, 1, ...")
+  app.add_option("--node-rank,--node_rank", host, "Which host this is: 0, 1, ...")
       ->group(kHosts);
   app.add_option("--rendezvous,--rdzv-endpoint,--rdzv_endpoint", rendezvous,
                  "HOST:PORT where the launcher of host 0 listens for the others")
       ->group(kHosts);
   app.add_option("--start-timeout", start_timeout_seconds,
-                 "Seconds until all launchers must have come")
+                 "Seconds until all launchers must have joined")
       ->capture_default_str()
       ->group(kHosts);
-  app.add_flag("--json", json, "Write one JSON object about the job, behind its output");
+  app.add_flag("--json", json, "Write one JSON object about the job, after its output");
 }
 
 launch::JobOptions LaunchFlags::job_options(std::vector<std::string> program) const {
@@ -129,7 +129,7 @@ launch::JobOptions LaunchFlags::job_options(std::vector<std::string> program) co
   return {
       .command = std::move(program),
       .processes = number_of_processes(processes, lines.size()),
-      .hosts = host_place(*this),
+      .hosts = host_options(*this),
       .arguments_by_rank = lines,
       .coupling = independent ? launch::Coupling::kIndependent : launch::Coupling::kTogether,
       .max_restarts = max_restarts,

@@ -37,7 +37,7 @@ struct LaunchFlags {
   bool json = false;
 
   void add_to(CLI::App& app);
-  /// What they say of a job of this program. Throws UsageError, and what reading their files does.
+  /// The options for a job of this program. Throws UsageError, and the errors of reading files.
   launch::JobOptions job_options(std::vector<std::string> program) const;
 };
 

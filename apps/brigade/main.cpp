@@ -50,7 +50,7 @@ std::vector<std::string> flags_of(const CLI::App& parser) {
   return flags;
 }
 
-// What the parser could not place: a misspelt flag, or a word too many.
+// The error for what the parser does not know: a misspelled flag, or an unexpected argument.
 UsageError unexpected(const CLI::App& app, const Commands& commands) {
   const std::vector<std::string> rest = app.remaining(true);
   const std::string word = rest.empty() ? "" : rest.front().substr(0, rest.front().find('='));
@@ -59,11 +59,11 @@ UsageError unexpected(const CLI::App& app, const Commands& commands) {
   const auto near = base::nearest(word, flags_of(parser));
   const std::string name = command == nullptr ? "" : " " + parser.get_name();
   return UsageError(base::str_cat(
-      word.rfind('-', 0) == 0 ? "unknown flag " : "unexpected word ", base::shortened(word),
+      word.rfind('-', 0) == 0 ? "unknown flag " : "unexpected argument ", base::shortened(word),
       near ? base::str_cat("; did you mean ", *near, "?") : ".", " See: brigade", name, " --help"));
 }
 
-// Before the parser, whose own message names no command.
+// Called before the parser, whose message names no command.
 void check_command_name(int argc, char** argv, const Commands& commands) {
   const std::string names = base::join(names_of(commands), ", ");
   if (argc < 2) throw UsageError("no command is given. Known: " + names + ". See: brigade --help");
@@ -117,7 +117,7 @@ int run_and_report(int argc, char** argv) {
     std::cerr << "brigade: " << base::printable(stopped.what()) << std::endl;
     return stopped.code();
   } catch (const c10::Error& error) {
-    // libtorch appends where it was thrown; the first line is for users.
+    // libtorch appends a backtrace; the first line is for users.
     const std::string text = error.what_without_backtrace();
     return report_error(std::runtime_error(text.substr(0, text.find('\n'))));
   } catch (const std::exception& error) {
@@ -129,7 +129,7 @@ int run_and_report(int argc, char** argv) {
 }  // namespace brigade::command
 
 int main(int argc, char** argv) {
-  brigade::command::hold_standard_streams();
+  brigade::command::reserve_standard_streams();
   // A file that outgrows `ulimit -f` is then an error with a message, not a silent death.
   std::signal(SIGXFSZ, SIG_IGN);
   return brigade::command::finish_standard_output(brigade::command::run_and_report(argc, argv));

@@ -35,7 +35,7 @@ void ModelFlags::add_to(CLI::App& app) {
   app.add_option("--hidden", hidden, "Widths of the hidden layers (mlp)")
       ->capture_default_str()
       ->group("Model");
-  app.add_option("--dropout", dropout, "Dropped share of the hidden values in training (mnist_cnn)")
+  app.add_option("--dropout", dropout, "Dropout rate of the hidden layer in training (mnist_cnn)")
       ->capture_default_str()
       ->group("Model");
 }
@@ -43,7 +43,7 @@ void ModelFlags::add_to(CLI::App& app) {
 models::ModelOptions ModelFlags::options() const {
   check_choice("model", model, models::model_names());
   if (!(dropout >= 0.0 && dropout < 1.0)) {
-    throw UsageError(base::str_cat("--dropout is ", dropout, "; it must lie in [0, 1)"));
+    throw UsageError(base::str_cat("--dropout is ", dropout, "; it must be in [0, 1)"));
   }
   if (dropout > 0.0 && model != "mnist_cnn") {
     throw UsageError(base::str_cat("model ", model, " has no dropout; leave out --dropout"));

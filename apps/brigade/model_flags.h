@@ -20,9 +20,9 @@ struct ModelFlags {
   double dropout = 0.0;
 
   void add_to(CLI::App& app);
-  /// What the flags say, checked. Throws UsageError.
+  /// The options of the model, checked. Throws UsageError.
   models::ModelOptions options() const;
-  /// The model, once a replica.
+  /// The model, once per replica.
   distribute::Replicated<models::Classifier> create(distribute::Strategy& strategy) const;
 };
 

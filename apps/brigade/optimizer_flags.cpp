@@ -10,7 +10,7 @@
 namespace brigade::command {
 namespace {
 
-// The flags that are set go over the rule's own defaults.
+// The flags that are set replace the rule's defaults.
 template <class Rule>
 optim::UpdateRulePtr with_rates(Rule rule, const OptimizerFlags& flags) {
   if (flags.learning_rate) rule.learning_rate = *flags.learning_rate;

@@ -11,7 +11,7 @@ class App;
 
 namespace brigade::command {
 
-/// The flags that choose how the weights change.
+/// The flags that choose the optimizer.
 struct OptimizerFlags {
   std::string optimizer = "adam";
   std::optional<double> learning_rate;

@@ -36,7 +36,7 @@ void print_text(const std::string& text) {
 }
 
 std::int64_t peak_memory() {
-  // Not getrusage: its figure begins with that of the process that started this one.
+  // Not getrusage: its value includes the peak of the process that started this one.
   std::ifstream status("/proc/self/status");
   for (std::string word; status >> word;) {
     std::int64_t kibibytes = 0;

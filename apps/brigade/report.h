@@ -14,19 +14,19 @@ using Json = nlohmann::ordered_json;
 /// become null. Throws kUnavailable if standard output cannot be written.
 void print_json(const Json& object);
 
-/// Writes lines of text to standard output, made fit for a terminal by `base::printable_lines`:
-/// what comes from a file goes through `base::printable` before it becomes part of a line. Throws
-/// as `print_json`.
+/// Writes lines of text to standard output, escaped for a terminal by `base::printable_lines`.
+/// Text from a file must go through `base::printable` before it becomes part of a line. Throws as
+/// `print_json`.
 void print_text(const std::string& text);
 
-/// The most memory that this process has had so far, in bytes.
+/// The peak memory of this process so far, in bytes.
 std::int64_t peak_memory();
 
 /// Seconds between two moments.
 double seconds_between(std::chrono::steady_clock::time_point begin,
                        std::chrono::steady_clock::time_point end);
 
-/// `value` with `digits` digits behind the point.
+/// `value` with `digits` digits after the decimal point.
 std::string fixed(double value, int digits);
 
 }  // namespace brigade::command

@@ -8,7 +8,7 @@
 #include <set>
 #include <system_error>
 
-#include "apps/brigade/held_checkpoints.h"
+#include "apps/brigade/existing_checkpoints.h"
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 #include "brigade/checkpoint/checkpoint_directory.h"
@@ -24,7 +24,7 @@ namespace {
 
 constexpr const char* kSavedStep = "saved_step";
 
-// The folder itself, or the nearest one above it that exists: there the first write happens.
+// The folder itself, or the nearest existing parent, where the first write would happen.
 io::Path nearest_existing(const io::FileSystem& files, io::Path path) {
   while (path.has_parent_path() && path != path.parent_path() && !files.exists(path)) {
     path = path.parent_path();
@@ -33,22 +33,23 @@ io::Path nearest_existing(const io::FileSystem& files, io::Path path) {
 }
 
 void check_writable(const io::FileSystem& files, const io::Path& directory) {
-  const io::Path place = nearest_existing(files, directory);
-  const auto info = files.info(place);
+  const io::Path existing = nearest_existing(files, directory);
+  const auto info = files.info(existing);
   if (info && info->kind != io::FileKind::kDirectory) {
     throw Error(ErrorCode::kInvalidArgument,
-                base::str_cat("cannot write to the model directory ", directory, ": ", place,
+                base::str_cat("cannot write to the model directory ", directory, ": ", existing,
                               " is not a folder; choose another --model-dir"));
   }
-  if (::access(place.c_str(), W_OK | X_OK) != 0) {
+  if (::access(existing.c_str(), W_OK | X_OK) != 0) {
     throw Error(ErrorCode::kPermissionDenied,
-                base::str_cat("cannot write to the model directory ", directory, ": ", place, ": ",
+                base::str_cat("cannot write to the model directory ", directory, ": ", existing, ": ",
                               std::generic_category().message(errno),
                               "; change its permissions or choose another --model-dir"));
   }
 }
 
-/// Everything that the trained weights depend on, beyond the last bits, must be as it was.
+/// Everything that the trained weights depend on must be the same, except for what changes only the
+/// last bits.
 void check_same(const io::Path& directory, const Json& was, const Json& is) {
   static const std::set<std::string> kMayDiffer = {
       "strategy",   "devices",  "replicas",           "workers",
@@ -68,26 +69,26 @@ void remove_beginning_with(io::FileSystem& files, const io::Path& folder, std::s
                        [&](std::string_view name) { return name.starts_with(prefix); });
 }
 
-/// What replacing run.json or the weights leaves where it is cut short.
+/// A temporary file that an interrupted replacement of run.json or of the weights has left.
 bool is_left_behind(std::string_view name) {
   const bool is_of_ours =
       name.starts_with(".run.json.") || name.starts_with(".weights.safetensors.");
   return is_of_ours && name.ends_with(".tmp");
 }
 
-/// A file or folder of a run, if anything is there, is one.
-void check_place(const io::FileSystem& files, const io::Path& path, io::FileKind expected) {
+/// Throws unless `path` is missing or of the expected kind.
+void check_entry_kind(const io::FileSystem& files, const io::Path& path, io::FileKind expected) {
   const auto found = files.entry(path);
   if (!found || found->kind == expected) return;
   throw Error(
       ErrorCode::kInvalidArgument,
       base::str_cat(path, " is ", found->kind == io::FileKind::kLink ? "a symbolic link, " : "",
                     "not the ", expected == io::FileKind::kDirectory ? "folder" : "regular file",
-                    " that a training has there; move it away, or choose another "
+                    " that a training writes; move it away, or choose another "
                     "--model-dir"));
 }
 
-/// The steps that a run has behind it, as far as its run.json says.
+/// The steps that a run has made, as far as its run.json says.
 std::int64_t steps_made(const Json& run) {
   const auto count = [](const Json& object, const char* key) {
     const bool is_there =
@@ -128,12 +129,12 @@ io::Path RunDirectory::run_path() const {
   return path_ / "run.json";
 }
 
-Json RunDirectory::held_run() const {
+Json RunDirectory::stored_run() const {
   if (!files_->exists(run_path())) return nullptr;
   const auto refuse = [this](const std::string& why) {
     throw Error(ErrorCode::kDataLoss,
-                base::str_cat(run_path(), " is no run.json", why.empty() ? "" : ": ", why,
-                              "; choose another --model-dir, or train anew with --overwrite"));
+                base::str_cat(run_path(), " is not a valid run.json", why.empty() ? "" : ": ", why,
+                              "; choose another --model-dir, or start over with --overwrite"));
   };
   const std::string text = io::read_at_most(*files_, run_path(), io::kMostBytesOfText);
   constexpr std::size_t kDeepest = 32;
@@ -147,33 +148,33 @@ io::Path RunDirectory::lock_path() const {
   return path_ / "run.lock";
 }
 
-void RunDirectory::check_places() const {
+void RunDirectory::check_entry_kinds() const {
   for (const io::Path& path : {run_path(), weights_path(), lock_path()})
-    check_place(*files_, path, io::FileKind::kFile);
+    check_entry_kind(*files_, path, io::FileKind::kFile);
   const io::Path checkpoints = checkpoints_in(path_);
   for (const io::Path& path : {checkpoints, evaluations_in(path_), profile_in(path_)})
-    check_place(*files_, path, io::FileKind::kDirectory);
+    check_entry_kind(*files_, path, io::FileKind::kDirectory);
   if (!files_->exists(checkpoints)) return;
-  check_place(*files_, checkpoints / checkpoint::kLatestName, io::FileKind::kFile);
+  check_entry_kind(*files_, checkpoints / checkpoint::kLatestName, io::FileKind::kFile);
   for (const std::string& name : files_->list(checkpoints)) {
     if (checkpoint::parse_folder_name(name))
-      check_place(*files_, checkpoints / name, io::FileKind::kDirectory);
+      check_entry_kind(*files_, checkpoints / name, io::FileKind::kDirectory);
   }
 }
 
-void RunDirectory::check(HeldRun held) const {
+void RunDirectory::check(ExistingRun existing) const {
   check_writable(*files_, path_);
-  check_places();
-  if (held == HeldRun::kReplace) return;
-  const bool has_run = !held_run().is_null();
+  check_entry_kinds();
+  if (existing == ExistingRun::kReplace) return;
+  const bool has_run = !stored_run().is_null();
   const bool has_parts = files_->exists(weights_path()) || files_->exists(checkpoints_in(path_));
-  if (has_run ? held == HeldRun::kGoOn : !has_parts) return;
+  if (has_run ? existing == ExistingRun::kResume : !has_parts) return;
   throw Error(
       ErrorCode::kAlreadyExists,
       base::str_cat(
           "the model directory ", path_, " holds ",
           has_run ? "a run, and --resume is never" : "weights or checkpoints, but no run.json",
-          "; choose another --model-dir", has_run ? ", go on with it with --resume auto," : "",
+          "; choose another --model-dir", has_run ? ", resume it with --resume auto," : "",
           " or replace it with --overwrite"));
 }
 
@@ -186,39 +187,39 @@ void RunDirectory::lock() {
                               io::LockFile::holder(lock_path()),
                               "; wait until it has ended, or choose another --model-dir"));
   }
-  place_ = files_->hold(path_);
+  held_folder_ = files_->hold(path_);
 }
 
-// What is written anew at the old path would not be the run that was begun there.
-void RunDirectory::check_is_in_place() const {
-  if (place_ == nullptr || place_->is_unchanged()) return;
+// A new folder at the old path would not belong to the run that was begun there.
+void RunDirectory::check_not_replaced() const {
+  if (held_folder_ == nullptr || held_folder_->is_unchanged()) return;
   throw Error(ErrorCode::kFailedPrecondition,
               base::str_cat("the model directory ", path_,
-                            " is not the one any more in which this training began: it was "
-                            "removed, renamed, replaced or unmounted, and nothing is written, here "
-                            "or there; put it back and give the same command again"));
+                            " is no longer the one in which this training began: it was "
+                            "removed, renamed, replaced or unmounted. Nothing more is written; put "
+                            "it back and run the same command again"));
 }
 
 Json RunDirectory::configuration() const {
-  const Json run = held_run();
+  const Json run = stored_run();
   return run.is_null() ? Json(nullptr) : run["configuration"];
 }
 
 bool RunDirectory::has_result() const {
-  const Json run = held_run();
+  const Json run = stored_run();
   return !run.is_null() && !run["result"].is_null();
 }
 
 Json RunDirectory::finished(const Json& configuration, const std::optional<Length>& length) const {
-  const Json run = held_run();
+  const Json run = stored_run();
   if (run.is_null() || !run["result"].is_object() || !length) return nullptr;
   check_same(path_, run["configuration"], configuration);
   const Json& result = run["result"];
   const std::int64_t made = result.value(length->unit, std::int64_t{0});
   if (made > length->count) {
     throw Error(ErrorCode::kInvalidArgument,
-                base::str_cat("the run in the model directory ", path_, " has ", made, " ",
-                              length->unit, " behind it, and only ", length->count,
+                base::str_cat("the run in the model directory ", path_, " has made ", made, " ",
+                              length->unit, ", and only ", length->count,
                               " are asked for; ask for more, choose another --model-dir, or "
                               "replace it with --overwrite"));
   }
@@ -235,34 +236,34 @@ void RunDirectory::check_weights(const Json& result) const {
   if (recorded.empty() || found == recorded) return;
   throw Error(ErrorCode::kDataLoss,
               base::str_cat("the run in the model directory ", path_,
-                            " is finished, but its weights are not those that run.json recorded: "
+                            " is finished, but its weights do not match run.json: "
                             "the sha256 of ",
                             weights_path(), " is ", found, " and was ", recorded,
-                            "; put the file back, remove it to have it written anew from the last "
-                            "checkpoint, or train anew with --overwrite"));
+                            "; put the file back, remove it to have it written again from the last "
+                            "checkpoint, or start over with --overwrite"));
 }
 
-void RunDirectory::open(HeldRun held, const Json& configuration, std::string_view run_json) {
-  const Json run = held == HeldRun::kReplace ? Json(nullptr) : held_run();
+void RunDirectory::open(ExistingRun existing, const Json& configuration, std::string_view run_json) {
+  const Json run = existing == ExistingRun::kReplace ? Json(nullptr) : stored_run();
   const std::int64_t made = steps_made(run);
   if (!run.is_null()) {
     check_same(path_, run["configuration"], configuration);
-    check_goes_on(files_, path_, made, configuration["seed"].get<std::uint64_t>());
+    check_can_resume(files_, path_, made, configuration["seed"].get<std::uint64_t>());
   }
-  if (held == HeldRun::kReplace) remove_run();
-  io::remove_own_files(*files_, path_ / ".", is_left_behind);  // which may be a link: follow that
+  if (existing == ExistingRun::kReplace) remove_run();
+  io::remove_own_files(*files_, path_ / ".", is_left_behind);  // "/.": path_ may be a link, which is followed
   run_json_ = run_json;
   write_run(made > 0 ? with_saved_step(run_json_, made) : run_json_);
 }
 
-void RunDirectory::note_saved(std::int64_t step) {
+void RunDirectory::record_saved_step(std::int64_t step) {
   write_run(with_saved_step(run_json_, step));
 }
 
 void RunDirectory::remove_run() {
   constexpr std::string_view kEventFiles = "events.out.tfevents.";
   checkpoint::clear_directory(*files_, checkpoints_in(path_));
-  // Without a run they are another program's.
+  // Without a run, these files belong to another program.
   if (files_->exists(run_path())) {
     remove_beginning_with(*files_, path_ / ".", kEventFiles);
     remove_beginning_with(*files_, evaluations_in(path_), kEventFiles);
@@ -272,13 +273,13 @@ void RunDirectory::remove_run() {
 }
 
 void RunDirectory::write_run(std::string_view run_json) {
-  check_is_in_place();
+  check_not_replaced();
   io::atomic_write(*files_, run_path(), run_json);
 }
 
 void RunDirectory::save_weights(std::span<const checkpoint::NamedTensor> weights,
                                 std::int64_t step) {
-  check_is_in_place();
+  check_not_replaced();
   checkpoint::save_safetensors(
       *files_, weights_path(), weights,
       {{"step", std::to_string(step)},
@@ -286,12 +287,12 @@ void RunDirectory::save_weights(std::span<const checkpoint::NamedTensor> weights
        {"writer", "brigade"}});
 }
 
-// The result's counts: a file that was replaced as a whole may record what it holds. While there is
-// no result, the weights are those of an earlier end of the run, which only the file knows.
+// The result's hash has priority: a file that was replaced as a whole may record its own hash. If
+// there is no result yet, only the file has the hash of the weights.
 RunDirectory::RecordedHash RunDirectory::recorded_hash(
     const checkpoint::SafetensorsFile& weights) const {
   const std::string key(checkpoint::kWeightsHashKey);
-  const Json run = held_run();
+  const Json run = stored_run();
   if (!run.is_null() && run["result"].is_object()) {
     const auto found = run["result"].find(key);
     if (found != run["result"].end() && found->is_string())
@@ -315,7 +316,7 @@ checkpoint::SafetensorsFile RunDirectory::read_weights(checkpoint::HashMismatch 
   if (found == recorded.hash) return weights;
   throw Error(
       ErrorCode::kDataLoss,
-      base::str_cat(weights_path(), ": the weights are not those of the run: their sha256 is ",
+      base::str_cat(weights_path(), ": the weights do not match the run: their sha256 is ",
                     found, ", and ", recorded.where, " records ", recorded.hash,
                     "; if they were replaced on purpose, give --allow-changed-weights"));
 }

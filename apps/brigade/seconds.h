@@ -5,11 +5,11 @@
 
 namespace brigade::command {
 
-/// Whether a time of nothing makes sense.
+/// Whether 0 seconds are allowed.
 enum class ZeroSeconds { kRefused, kAllowed };
 
-/// What a flag gives in seconds. Throws UsageError, naming the flag, for what is no time of up to
-/// 1000000 seconds.
+/// A flag's seconds as milliseconds. Throws UsageError, naming the flag, unless the time is valid
+/// and at most 1000000 seconds.
 std::chrono::milliseconds to_milliseconds(std::string_view flag, double seconds,
                                           ZeroSeconds zero = ZeroSeconds::kRefused);
 

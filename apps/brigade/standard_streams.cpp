@@ -13,7 +13,7 @@
 
 namespace brigade::command {
 
-void hold_standard_streams() {
+void reserve_standard_streams() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(stream, F_GETFD) >= 0) continue;
     // Opened the wrong way round; the lowest free number is given.
@@ -28,7 +28,7 @@ int finish_standard_output(int code) {
   const std::string reason = errno == 0 ? "" : base::str_cat(": ", std::strerror(errno));
   return report_error(
       Error(ErrorCode::kUnavailable,
-            base::str_cat("standard output cannot be written", reason, "; what was said is lost")));
+            base::str_cat("standard output cannot be written", reason, "; the output is lost")));
 }
 
 }  // namespace brigade::command

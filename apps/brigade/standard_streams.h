@@ -2,12 +2,12 @@
 
 namespace brigade::command {
 
-/// Takes the places of standard streams that are closed, so that no file opened later gets their
-/// numbers and with them what is written to them: writing there still fails. To be called first.
-void hold_standard_streams();
+/// Opens placeholders for closed standard streams, so that no file opened later gets their
+/// descriptors and the output written to them. Writing to a placeholder still fails. Call it first.
+void reserve_standard_streams();
 
-/// Ends standard output: `code`, or 1 with a line on standard error where all went well but what
-/// was said could not be written (disk full, output closed).
+/// Flushes standard output. Returns `code`; or, if `code` is 0 but the output could not be written
+/// (disk full, output closed), 1 with a line on standard error.
 int finish_standard_output(int code);
 
 }  // namespace brigade::command

@@ -7,7 +7,7 @@
 namespace brigade::command {
 namespace {
 
-// A handler of signals can wake nobody, so somebody has to look.
+// A signal handler cannot wake a thread, so a thread polls.
 constexpr std::chrono::milliseconds kLook{20};
 
 }  // namespace
@@ -27,7 +27,7 @@ StartWatch::StartWatch(const Interrupt& interrupt)
         if (interrupt_.received()) token_.cancel();
       }) {}
 
-void StartWatch::throw_if_told(const std::string& waiting_for) const {
+void StartWatch::throw_if_stopped(const std::string& waiting_for) const {
   const auto signal = interrupt_.received();
   if (!signal) return;
   throw StoppedAtStart(*signal,

@@ -12,8 +12,8 @@
 
 namespace brigade::command {
 
-/// SIGINT or SIGTERM came before the work had begun; nothing is lost. `what` is one line for
-/// people.
+/// SIGINT or SIGTERM came before the work had begun; nothing is lost. `what` is one
+/// human-readable line.
 class StoppedAtStart : public std::runtime_error {
  public:
   StoppedAtStart(int signal, const std::string& what)
@@ -25,38 +25,39 @@ class StoppedAtStart : public std::runtime_error {
 };
 
 /// While it lives, the first SIGINT or SIGTERM cancels a token instead of ending the process, so
-/// that a wait for others can be given up in good order. The second one ends the process at once.
-/// One at a time, and not together with an Interrupt, unless that is the one it looks at.
+/// that a wait for others can be ended in an orderly way. The second one ends the process
+/// immediately. Only one may exist at a time, and none together with an Interrupt, except the one
+/// that it watches.
 class StartWatch {
  public:
   StartWatch();
-  /// The signals that `interrupt`, which must outlive this, remembers.
+  /// Watches the signals of `interrupt`, which must outlive this.
   explicit StartWatch(const Interrupt& interrupt);
   const concurrency::CancelToken& token() const { return token_; }
 
-  /// What `start` makes. Throws StoppedAtStart if a signal came meanwhile, whatever `start` made of
-  /// that. `waiting_for` says what the process was at.
+  /// Calls `start` and returns its result. Throws StoppedAtStart if a signal came meanwhile, even
+  /// if `start` succeeded. `waiting_for` names what the process was waiting for, for the message.
   template <class Start>
   auto guard(const std::string& waiting_for, Start&& start) {
     auto made = attempt(waiting_for, start);
-    throw_if_told(waiting_for);
+    throw_if_stopped(waiting_for);
     return made;
   }
 
-  /// The same, but what `start` could make in spite of a signal is given back.
+  /// The same, but if `start` succeeds in spite of a signal, its result is returned.
   template <class Start>
   auto attempt(const std::string& waiting_for, Start&& start) {
     try {
       return start();
     } catch (const Error&) {
-      throw_if_told(waiting_for);
+      throw_if_stopped(waiting_for);
       throw;
     }
   }
 
  private:
   explicit StartWatch(std::unique_ptr<const Interrupt> own);
-  void throw_if_told(const std::string& waiting_for) const;
+  void throw_if_stopped(const std::string& waiting_for) const;
 
   const concurrency::CancelToken token_;
   std::unique_ptr<const Interrupt> own_;

@@ -38,7 +38,7 @@ void fill_in_data(const Json& stored, const CLI::App& parser, DataFlags& data) {
   if (const Json* value = open_value(stored, parser, "data_dir", "--data-dir")) {
     data.data_dir = value->get<std::string>();
   }
-  // Where the examples of a made-up test split begin.
+  // Where the examples of a synthetic test split begin.
   if (const Json* value = open_value(stored, parser, "train_examples", "--train-examples")) {
     data.train_examples = value->get<std::int64_t>();
   }

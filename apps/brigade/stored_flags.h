@@ -6,9 +6,9 @@
 
 namespace brigade::command {
 
-/// Fills in, from the configuration of a run.json, what the command line of `parser` leaves open of
-/// the model and the data. Another model than the run's takes nothing of the model from it, another
-/// dataset nothing of the data. A null `configuration` fills in nothing.
+/// Fills in flags of model and data that the command line of `parser` does not set, from the
+/// configuration of a run.json. If the model differs from the run's, no flag of the model is filled
+/// in; if the dataset differs, none of the data. A null `configuration` fills in nothing.
 void fill_in(const Json& configuration, const CLI::App& parser, ModelFlags& model, DataFlags& data);
 
 }  // namespace brigade::command

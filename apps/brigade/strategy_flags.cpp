@@ -83,7 +83,7 @@ std::unique_ptr<distribute::Strategy> make_multi_worker_mirrored(const StrategyF
 
 using Make = std::unique_ptr<distribute::Strategy> (*)(const StrategyFlags&);
 
-const std::map<std::string, Make>& table() {
+const std::map<std::string, Make>& strategy_makers() {
   static const std::map<std::string, Make> strategies = {
       {"central_storage", make_central_storage},
       {"mirrored", make_mirrored},
@@ -95,7 +95,7 @@ const std::map<std::string, Make>& table() {
 
 std::vector<std::string> strategy_names() {
   std::vector<std::string> names;
-  for (const auto& [name, make] : table()) names.push_back(name);
+  for (const auto& [name, make] : strategy_makers()) names.push_back(name);
   return names;
 }
 
@@ -103,7 +103,7 @@ std::vector<std::string> strategy_names() {
 
 void StrategyFlags::add_to(CLI::App& app) {
   app.add_option("--strategy", strategy,
-                 base::str_cat("Who runs: ", base::join(strategy_names(), ", ")))
+                 base::str_cat("The strategy: ", base::join(strategy_names(), ", ")))
       ->capture_default_str()
       ->group("Strategy");
   app.add_option("--devices", devices,
@@ -115,16 +115,16 @@ void StrategyFlags::add_to(CLI::App& app) {
                  "the only device)")
       ->group("Strategy");
   app.add_flag("--log-device-placement", log_device_placement,
-               "Log where each variable and layer lies, a line each")
+               "Log the device of each variable and layer, one line each")
       ->group("Strategy");
   app.add_option("--threads-per-replica", threads_per_replica,
                  "Threads of each replica on CPU; changes the last bits of the weights")
       ->capture_default_str()
       ->group("Strategy");
   app.add_flag("--allow-oversubscription", allow_oversubscription,
-               "Let replicas on CPU share cores")
+               "Allow more CPU replicas than cores")
       ->group("Strategy");
-  app.add_option("--seed", seed, "The root of all randomness: weights, order, dropout, crops")
+  app.add_option("--seed", seed, "The root seed of all random numbers: weights, order, dropout, crops")
       ->capture_default_str()
       ->group("Strategy");
   cluster.add_to(app);
@@ -139,7 +139,7 @@ std::unique_ptr<distribute::Strategy> StrategyFlags::make() const {
                                    " has no controller; leave out --controller, or use --strategy "
                                    "central_storage or towers"));
   }
-  return set_up([&] { return table().at(strategy)(*this); });
+  return set_up([&] { return strategy_makers().at(strategy)(*this); });
 }
 
 bool StrategyFlags::is_evaluator() const {

@@ -14,7 +14,7 @@ class App;
 
 namespace brigade::command {
 
-/// The flags that say where the work runs.
+/// The flags that choose the strategy and its devices.
 struct StrategyFlags {
   std::string strategy = "one_device";
   std::string devices;
@@ -26,11 +26,11 @@ struct StrategyFlags {
   ClusterFlags cluster;
 
   void add_to(CLI::App& app);
-  /// The strategy, with its replicas' threads waiting. Throws UsageError for flags that cannot
-  /// work, and what the strategy throws for devices that do not fit.
+  /// The strategy, with its replicas' threads running. Throws UsageError for flags that cannot
+  /// work, and the strategy's errors for devices that do not fit.
   std::unique_ptr<distribute::Strategy> make() const;
-  /// Whether this process is a cluster's evaluator, which has no part in the strategy. Throws
-  /// UsageError for a cluster that is not described as it should be.
+  /// Whether this process is a cluster's evaluator, which takes no part in the strategy. Throws
+  /// UsageError for an invalid description of the cluster.
   bool is_evaluator() const;
 };
 

@@ -24,7 +24,7 @@
 namespace brigade::command {
 namespace {
 
-constexpr const char* kExamples = R"(Examples:
+constexpr const char* kTrainExamples = R"(Examples:
   brigade train --model-dir /tmp/run --epochs 2
       the MNIST CNN on Fashion-MNIST, one CPU
   brigade train --strategy mirrored --devices cpu:0,cpu:1 --batch-size 128 --epochs 5 --model-dir /tmp/run
@@ -34,18 +34,18 @@ constexpr const char* kExamples = R"(Examples:
   brigade train --model-dir /tmp/run --epochs 5 --save-every 100s,500steps --keep-last 3 --eval-every 200steps
       saved every 100 seconds and every 500 steps; the accuracy on the test split every 200 steps
   brigade train --model-dir /tmp/other --epochs 9 --resume /tmp/run/checkpoints/ckpt-500
-      another run that begins with that checkpoint
+      another run that starts from that checkpoint
   brigade train --model-dir /tmp/run --steps 100 --summaries-every 10steps --profile-steps 20:30
       the loss every 10 steps for TensorBoard, and a trace of steps 20 to 30 for ui.perfetto.dev
   TF_CONFIG='{"cluster": {"worker": ["a:2222", "b:2222"]}, "task": {"type": "worker", "index": 0}}' \
       brigade train --strategy multi_worker_mirrored --key-file cluster.key --model-dir /shared/run
       this one of two workers; the same on b with index 1 (one machine: brigade launch --nproc 2 -- brigade train ...)
   brigade train --model mlp --dataset synthetic --steps 100 --optimizer sgd --learning-rate 0.1 --json
-      a quick try, without files
+      a quick test without files
 
-SIGINT (Ctrl-C), SIGTERM and SIGHUP end the training after the current step; everything is saved. A second one
-ends it at once. The same command again goes on where it was, as it does after a crash; with more steps
-or epochs a finished run goes on, too. Exit codes: 0 done, 1 failed, 2 wrong usage or input, 130 SIGINT, 75 SIGTERM or SIGHUP.)";
+SIGINT (Ctrl-C), SIGTERM and SIGHUP end the training after the current step; everything is saved. A second
+signal ends it immediately. The same command again resumes the training, also after a crash; with more steps
+or epochs it also resumes a finished run. Exit codes: 0 done, 1 failed, 2 wrong usage or input, 130 SIGINT, 75 SIGTERM or SIGHUP.)";
 
 constexpr double kSecondsBetweenLines = 5.0;
 constexpr double kSecondsBetweenRewrites = 0.5;
@@ -65,7 +65,7 @@ class TrainCommand final : public Command {
   explicit TrainCommand(CLI::App& parent)
       : parser_(*parent.add_subcommand("train", "Train a model and save its weights")) {
     flags_.add_to(parser_);
-    parser_.footer(kExamples);
+    parser_.footer(kTrainExamples);
   }
   const CLI::App& parser() const override { return parser_; }
 
@@ -80,23 +80,23 @@ class TrainCommand final : public Command {
       stored = set_up([&] { return open(prepared, config); });
     if (strategy.broadcast_from_chief(std::int64_t{!stored.is_null()}) == 0) return train(prepared, config);
     if (strategy.is_chief()) {
-      tell_finished(stored, prepared);
+      report_finished(stored, prepared);
       write(config, stored);
     }
     return kDone;
   }
 
  private:
-  /// The result, if the run that the directory holds is finished; else makes it ready.
+  /// The result, if the run in the directory is finished; else null, after preparing the directory.
   Json open(Prepared& prepared, const Json& config) const {
-    const HeldRun held = flags_.checkpoints.held_run();
+    const ExistingRun existing = flags_.checkpoints.existing_run();
     prepared.directory->lock();
-    prepared.directory->check(held);  // again: another training may have ended there meanwhile
-    if (held != HeldRun::kReplace) {
+    prepared.directory->check(existing);  // again: another training may have ended there meanwhile
+    if (existing != ExistingRun::kReplace) {
       Json stored = prepared.directory->finished(config, prepared.length);
       if (!stored.is_null()) return stored;
     }
-    prepared.directory->open(held, config, run_json(config, nullptr));
+    prepared.directory->open(existing, config, run_json(config, nullptr));
     return nullptr;
   }
 
@@ -120,19 +120,19 @@ class TrainCommand final : public Command {
                                           .session = session_options(prepared, evaluation),
                                           .evaluation = evaluation},
                                          progress, interrupt);
-    if (is_chief) tell_shares(result);
+    if (is_chief) report_step_breakdown(result);
     const auto weights = weights_of(model.variables());
     const std::string weights_sha256 = checkpoint::weights_sha256(weights);
     check_same_weights(*prepared.strategy, weights_sha256);
     if (prepared.directory && is_chief) prepared.directory->save_weights(weights, result.steps);
-    if (result.signal && is_chief) tell_interrupted(result, total_steps, prepared);
+    if (result.signal && is_chief) report_interrupted(result, total_steps, prepared);
     if (is_chief) warn_of_divergence(result);
     std::optional<train::EvaluationResult> at_end;
     if (flags_.watch.evaluates_at_end() && !result.signal) {
       at_end = evaluation->evaluate(result.steps);
       if (!at_end) {
         result.signal = interrupt.received();
-        tell_interrupted(result, total_steps, prepared);
+        report_interrupted(result, total_steps, prepared);
       }
     }
     return finish(prepared, config,
@@ -140,7 +140,7 @@ class TrainCommand final : public Command {
                   result.signal);
   }
 
-  /// Null if the test split is not asked for.
+  /// Null without the test split.
   std::shared_ptr<EvaluationHook> evaluation_of(const Prepared& prepared, const Model& model,
                                                 const Interrupt& interrupt) const {
     if (!prepared.test) return nullptr;
@@ -161,13 +161,13 @@ class TrainCommand final : public Command {
     options.resume_from = prepared.resume_from;
     if (prepared.directory)
       options.scaffold.saver.on_saved = [&directory = *prepared.directory](std::int64_t step) {
-        directory.note_saved(step);
+        directory.record_saved_step(step);
       };
     if (!flags_.watch.evaluations().is_never()) options.hooks.push_back(evaluation);
     return options;
   }
 
-  /// Those on the way; that of the end alone has keys of its own.
+  /// The evaluations during the training; the one at the end has its own keys in the JSON.
   std::map<std::int64_t, train::EvaluationResult> evaluations(
       const std::shared_ptr<EvaluationHook>& evaluation) const {
     if (flags_.watch.evaluations().is_never()) return {};

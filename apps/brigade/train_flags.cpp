@@ -13,12 +13,12 @@ void TrainFlags::add_to(CLI::App& app) {
   strategy.add_to(app);
   optimizer.add_to(app);
   batch.add_to(app);
-  app.add_option("--epochs", epochs, "Passes over the training examples (default 1)")
+  app.add_option("--epochs", epochs, "Epochs: passes over the training examples (default 1)")
       ->group("Steps");
-  app.add_option("--steps", steps, "Steps, over as many passes as they need")->group("Steps");
+  app.add_option("--steps", steps, "Steps, over as many epochs as they need")->group("Steps");
   app.add_option("--accumulate", accumulate,
-                 "Batches whose gradients are gathered for one step: as one batch so many times as "
-                 "large")
+                 "Batches whose gradients are accumulated for one step, with the effect of one "
+                 "batch so many times as large")
       ->capture_default_str()
       ->group("Steps");
   checkpoints.add_to(app);

@@ -13,7 +13,7 @@
 namespace brigade::command {
 namespace {
 
-constexpr double kTellOfInput = 0.1;
+constexpr double kReportedInputFraction = 0.1;
 
 template <class T>
 Json number_or_null(const std::optional<T>& value) {
@@ -21,19 +21,19 @@ Json number_or_null(const std::optional<T>& value) {
 }
 
 /// [replica]: {"input": 0.01, ...}; an empty list if no step was measured.
-Json shares_json(const std::vector<distribute::StepTimes>& replicas) {
+Json step_breakdown_json(const std::vector<distribute::StepTimes>& replicas) {
   Json all = Json::array();
   for (const distribute::StepTimes& times : replicas) {
     if (times.steps == 0) continue;
-    Json& shares = all.emplace_back(Json::object());
+    Json& breakdown = all.emplace_back(Json::object());
     for (const comm::StepPhase phase : comm::kStepPhases)
-      shares[std::string(to_string(phase))] = times.fraction(phase);
+      breakdown[std::string(to_string(phase))] = times.fraction(phase);
   }
   return all;
 }
 
-/// All replicas wait alike.
-double input_share(const std::vector<distribute::StepTimes>& replicas) {
+/// The same for all replicas.
+double input_fraction(const std::vector<distribute::StepTimes>& replicas) {
   return replicas.front().fraction(comm::StepPhase::kInput);
 }
 
@@ -96,7 +96,7 @@ Json result_json(const TrainingResult& result,
   json["warmup_steps"] = result.warmup_steps;
   json["examples_per_second_total"] = result.examples_per_second_total;
   json["seconds"] = result.seconds;
-  json["step_shares"] = shares_json(result.step_times);
+  json["step_shares"] = step_breakdown_json(result.step_times);
   json["final_loss"] = number_or_null(result.final_loss);
   json["eval_accuracy"] = evaluation ? Json(evaluation->accuracy) : Json(nullptr);
   json["eval_loss"] = evaluation ? Json(evaluation->loss) : Json(nullptr);
@@ -142,7 +142,7 @@ void announce(const TrainFlags& flags, const Prepared& prepared) {
                              prepared.global_batch, " examples\n");
 }
 
-void tell_interrupted(const TrainingResult& result, std::optional<std::int64_t> total_steps,
+void report_interrupted(const TrainingResult& result, std::optional<std::int64_t> total_steps,
                       const Prepared& prepared) {
   std::cerr << "brigade: stopped by " << signal_name(*result.signal) << " after step "
             << result.steps;
@@ -155,21 +155,22 @@ void tell_interrupted(const TrainingResult& result, std::optional<std::int64_t> 
   }
 }
 
-void tell_finished(const Json& result, const Prepared& prepared) {
+void report_finished(const Json& result, const Prepared& prepared) {
   std::cerr << "brigade: the run in " << base::printable(prepared.directory->path().string())
             << " is finished, after step " << result["steps"].get<std::int64_t>()
-            << "; go on with more --steps or --epochs, or train anew with --overwrite" << std::endl;
+            << "; resume it with more --steps or --epochs, or start over with --overwrite"
+            << std::endl;
 }
 
-void tell_shares(const TrainingResult& result) {
-  const std::string shares = distribute::describe_step_breakdown(result.step_times);
-  if (shares.empty()) return;
-  std::cerr << shares << std::endl;
-  const double input = input_share(result.step_times);
-  if (input < kTellOfInput) return;
+void report_step_breakdown(const TrainingResult& result) {
+  const std::string breakdown = distribute::describe_step_breakdown(result.step_times);
+  if (breakdown.empty()) return;
+  std::cerr << breakdown << std::endl;
+  const double input = input_fraction(result.step_times);
+  if (input < kReportedInputFraction) return;
   std::cerr << "brigade: replicas wait for input for " << fixed(100 * input, 0)
-            << " % of a step; `brigade data stats` with the same flags tells which of its steps "
-               "holds them back"
+            << " % of a step; `brigade data stats` with the same flags shows the bottleneck of "
+               "the input"
             << std::endl;
 }
 

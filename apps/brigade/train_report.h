@@ -12,10 +12,10 @@
 
 namespace brigade::command {
 
-/// What was asked for, with defaults filled in.
+/// The configuration of the training, with defaults filled in.
 Json configuration(const TrainFlags& flags, const Prepared& prepared);
 
-/// What came out: at the end, and on the way by step. docs/command.md says what each key is.
+/// The results: those of the end, and evaluations by step. docs/command.md explains each key.
 Json result_json(const TrainingResult& result,
                  const std::optional<train::EvaluationResult>& evaluation,
                  const std::map<std::int64_t, train::EvaluationResult>& evaluations,
@@ -24,23 +24,23 @@ Json result_json(const TrainingResult& result,
 /// The text of a run.json; `result` is null until there is one.
 std::string run_json(const Json& configuration, const Json& result);
 
-/// The result for people.
+/// The human-readable result.
 std::string summary(const Json& result);
 
-/// Says on standard error what is about to be trained.
+/// Says on standard error what will be trained.
 void announce(const TrainFlags& flags, const Prepared& prepared);
 
-/// Says on standard error where a signal stopped the training, and what became of the weights.
-void tell_interrupted(const TrainingResult& result, std::optional<std::int64_t> total_steps,
+/// Says on standard error where a signal stopped the training, and whether the weights were saved.
+void report_interrupted(const TrainingResult& result, std::optional<std::int64_t> total_steps,
                       const Prepared& prepared);
 
-/// Says on standard error that there is nothing to train, and what to do to train on.
-void tell_finished(const Json& result, const Prepared& prepared);
+/// Says on standard error that the run is finished, and how to train further.
+void report_finished(const Json& result, const Prepared& prepared);
 
-/// Says on standard error on what the steps spent their time.
-void tell_shares(const TrainingResult& result);
+/// Says on standard error how the steps spent their time.
+void report_step_breakdown(const TrainingResult& result);
 
-/// Warns on standard error if the training ran off to infinity.
+/// Warns on standard error if the training diverged.
 void warn_of_divergence(const TrainingResult& result);
 
 }  // namespace brigade::command

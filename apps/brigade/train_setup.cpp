@@ -19,7 +19,7 @@ io::Path normal_path(const io::Path& path) {
   return error ? std::filesystem::absolute(path) : found;
 }
 
-bool lies_in(const io::Path& folder, const io::Path& path) {
+bool is_inside(const io::Path& folder, const io::Path& path) {
   const auto ends = std::mismatch(folder.begin(), folder.end(), path.begin(), path.end());
   return ends.first == folder.end();
 }
@@ -28,20 +28,20 @@ std::string started_from(const CheckpointFlags& flags, const Prepared& prepared)
   if (const auto path = flags.resume_path()) {
     const io::Path from = normal_path(*path);
     if (flags.overwrite && !flags.model_dir.empty() &&
-        lies_in(normal_path(flags.model_dir), from)) {
+        is_inside(normal_path(flags.model_dir), from)) {
       throw UsageError(base::str_cat("--resume ", flags.resume,
-                                     " lies in the model directory that --overwrite clears; "
+                                     " is in the model directory that --overwrite clears; "
                                      "choose another --model-dir"));
     }
     return from.string();
   }
   if (!prepared.directory || flags.overwrite) return "";
-  const Json held = prepared.directory->configuration();
-  const bool is_known = held.contains("started_from") && held["started_from"].is_string();
-  return is_known ? held["started_from"].get<std::string>() : "";
+  const Json stored = prepared.directory->configuration();
+  const bool is_known = stored.contains("started_from") && stored["started_from"].is_string();
+  return is_known ? stored["started_from"].get<std::string>() : "";
 }
 
-// A run that has checkpoints of its own goes on from them, so that the same command again does.
+// A run that has its own checkpoints resumes from them, so that the same command can be repeated.
 std::optional<io::Path> resume_from(const CheckpointFlags& flags, const Prepared& prepared) {
   if (prepared.started_from.empty()) return std::nullopt;
   const auto files = io::posix_file_system();
@@ -53,8 +53,8 @@ std::optional<io::Path> resume_from(const CheckpointFlags& flags, const Prepared
   return whole_checkpoint(files, prepared.started_from);
 }
 
-// By manifests alone, which is quick. Also finds a checkpoint of a newer format, before anything is
-// written beside it.
+// Reads manifests only, which is quick. Also finds a checkpoint of a newer format, before anything
+// is written next to it.
 bool has_own_beyond(const io::Path& checkpoints, std::int64_t step) {
   const auto files = io::posix_file_system();
   const auto newest = checkpoint::latest_checkpoint(*files, checkpoints);
@@ -62,9 +62,9 @@ bool has_own_beyond(const io::Path& checkpoints, std::int64_t step) {
 }
 
 [[noreturn]] void refuse_to_end_before(const checkpoint::Checkpoint& begin, std::int64_t steps) {
-  throw UsageError(base::str_cat("the training goes on from ", begin.path(), " after step ",
+  throw UsageError(base::str_cat("the training resumes from ", begin.path(), " after step ",
                                  begin.step(), ", and --steps is ", steps,
-                                 " in all; give more steps, or begin with an earlier checkpoint"));
+                                 " in all; give more steps, or start from an earlier checkpoint"));
 }
 
 void check_steps_left(const TrainFlags& flags, const Prepared& prepared) {
@@ -76,14 +76,14 @@ void check_steps_left(const TrainFlags& flags, const Prepared& prepared) {
   }
   if (!prepared.directory || flags.checkpoints.overwrite) return;
   const io::Path own = checkpoints_in(flags.checkpoints.model_dir);
-  // One with a result is refused by it, which says how long the run was.
+  // A run with a result is refused later, by a message that says how long it was.
   if (!has_own_beyond(own, steps) || prepared.directory->has_result()) return;
   const auto newest = checkpoint::find_latest_whole(files, own).checkpoint;
   if (newest && newest->step() > steps) refuse_to_end_before(*newest, steps);
 }
 
-// What another run was trained on so far; 0 if it does not say.
-std::int64_t examples_behind(const io::Path& path) {
+// The number of examples that another run was trained on; 0 if its checkpoint does not say.
+std::int64_t examples_trained(const io::Path& path) {
   const io::StateTree state = checkpoint::Checkpoint::open(io::posix_file_system(), path).state();
   constexpr const char* kPart = "part/examples";
   return state.has("parts") && state.at("parts").has(kPart) ? state.at("parts").at(kPart).as_int64()
@@ -92,17 +92,17 @@ std::int64_t examples_behind(const io::Path& path) {
 
 void check_examples_left(const Prepared& prepared) {
   if (!prepared.resume_from || !prepared.length || prepared.length->unit != "examples") return;
-  const std::int64_t behind = examples_behind(*prepared.resume_from);
-  if (behind <= prepared.length->count) return;
-  throw UsageError(base::str_cat("the training goes on from ", *prepared.resume_from, " after ",
-                                 behind, " examples, and --epochs asks for ",
+  const std::int64_t trained = examples_trained(*prepared.resume_from);
+  if (trained <= prepared.length->count) return;
+  throw UsageError(base::str_cat("the training resumes from ", *prepared.resume_from, " after ",
+                                 trained, " examples, and --epochs asks for ",
                                  prepared.length->count,
-                                 " in all; give more epochs, or begin with an earlier checkpoint"));
+                                 " in all; give more epochs, or start from an earlier checkpoint"));
 }
 
 constexpr std::int64_t kComparedExamples = 1024;
 
-// A whole data set takes too long to read once more; one that differs does so from the beginning.
+// Reading a whole dataset again takes too long; datasets that differ usually differ at the start.
 std::string sha256_of_first(const data::Dataset<input::LabeledExample>& examples) {
   auto batches = examples.take(kComparedExamples).batch(kComparedExamples).iterator();
   const auto first = batches.next();
@@ -134,7 +134,7 @@ Prepared prepare(const TrainFlags& flags) {
   prepared.rule = flags.optimizer.rule();
   if (!model_dir.empty()) {
     prepared.directory.emplace(io::posix_file_system(), model_dir);
-    prepared.directory->check(flags.checkpoints.held_run());
+    prepared.directory->check(flags.checkpoints.existing_run());
   }
   prepared.started_from = started_from(flags.checkpoints, prepared);
   prepared.resume_from = resume_from(flags.checkpoints, prepared);

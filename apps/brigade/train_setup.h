@@ -15,7 +15,7 @@ namespace brigade::command {
 
 using Batches = data::Dataset<input::LabeledBatch>;
 
-/// All that a training needs, checked; nothing has been written yet.
+/// Everything that a training needs, checked; nothing has been written yet.
 struct Prepared {
   optim::UpdateRulePtr rule;
   std::optional<RunDirectory> directory;
@@ -23,19 +23,19 @@ struct Prepared {
   std::int64_t global_batch = 0;
   std::optional<Batches> train;
   std::optional<Batches> test;
-  /// What the training is asked to be in all, if that is known.
+  /// The total length of the training, if that is known.
   std::optional<Length> length;
-  /// What the run began with when it was new, as an absolute path (`--resume PATH`); empty:
-  /// nothing.
+  /// The checkpoint from which the run started when it was new, as an absolute path
+  /// (`--resume PATH`); empty: none.
   std::string started_from;
-  /// The checkpoint of another run to begin with; unset: as the model directory has it.
+  /// The checkpoint of another run to start from; unset: the model directory's own, if any.
   std::optional<io::Path> resume_from;
-  /// Of the first examples as they are read, where several workers must read the same; else empty.
+  /// Of the first examples, if several workers must read the same ones; else empty.
   std::string data_sha256;
 };
 
-/// Checks the flags and the model directory, makes the strategy and reads the data, the quick
-/// things first. Throws UsageError, and Error for what the data files hold.
+/// Checks the flags and the model directory, makes the strategy and reads the data, quick checks
+/// first. Throws UsageError, and Error for broken data files.
 Prepared prepare(const TrainFlags& flags);
 
 /// How many steps the training will take, if that is known.

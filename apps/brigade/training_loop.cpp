@@ -19,11 +19,11 @@ constexpr std::int64_t kWarmupSteps = 10;
 
 std::int64_t warmup_steps(const Training& training) {
   const std::int64_t known = training.steps.value_or(training.batches.cardinality());
-  // Of accumulated batches there are more than steps; then a few more steps count as first ones.
+  // With accumulation there are more batches than steps; then a few more steps count as warm-up.
   return known < 0 ? kWarmupSteps : std::min(kWarmupSteps, known / 5);
 }
 
-// Counts, and splits off the first steps.
+// Counts steps and examples, and measures the warm-up separately.
 class Meter {
  public:
   explicit Meter(std::int64_t warmup) : warmup_(warmup), begin_(Clock::now()), warm_(begin_) {}
@@ -36,13 +36,13 @@ class Meter {
     warm_examples_ = examples_;
   }
 
-  /// As if so much time had not passed.
+  /// Subtracts `time`.
   void leave_out(Clock::duration time) {
     begin_ += time;
     if (steps_ >= warmup_) warm_ += time;
   }
 
-  /// Whether the step counted last was the last of the first ones.
+  /// Whether the last step counted was the last of the warm-up.
   bool has_just_warmed_up() const { return warmup_ > 0 && steps_ == warmup_; }
   std::int64_t steps() const { return steps_; }
   std::int64_t examples() const { return examples_; }
@@ -52,12 +52,12 @@ class Meter {
     const bool is_warm = steps_ > warmup_;
     const double seconds = seconds_between(begin_, end);
     const double warm_seconds = is_warm ? seconds_between(warm_, end) : seconds;
-    const std::int64_t counted = is_warm ? examples_ - warm_examples_ : examples_;
+    const std::int64_t counter_state = is_warm ? examples_ - warm_examples_ : examples_;
     return {.steps = steps_,
             .examples = examples_,
             .seconds = seconds,
             .warmup_steps = is_warm ? warmup_ : 0,
-            .examples_per_second = rate(counted, warm_seconds),
+            .examples_per_second = rate(counter_state, warm_seconds),
             .examples_per_second_total = rate(examples_, seconds)};
   }
 
@@ -94,7 +94,7 @@ std::int64_t make_step(const TrainingStep& step,
 
 train::SessionOptions session_options(const Training& training, const Losses& losses) {
   train::SessionOptions options = training.session;
-  // Asked for only where it is written: reading the loss waits for the devices.
+  // Computed only when it is written, because reading the loss waits for the devices.
   if (training.step.strategy.num_workers() == 1)
     options.scaffold.summaries = [&](summary::SummaryWriter& writer, std::int64_t step,
                                      const train::StepValues&) {
@@ -107,14 +107,14 @@ train::SessionOptions session_options(const Training& training, const Losses& lo
   return options;
 }
 
-/// What one worker was told, all were: they stopped together.
+/// The signal that stopped any of the workers: they all stop together.
 std::optional<int> agreed_signal(const distribute::Strategy& strategy, std::optional<int> own) {
   const auto signal = static_cast<int>(strategy.all_reduce_max(own.value_or(0)));
   return signal == 0 ? std::nullopt : std::optional(signal);
 }
 
-/// A count that goes on from checkpoint to checkpoint.
-train::Checkpointable counted(const std::string& name, std::int64_t& count) {
+/// A counter that is saved in checkpoints.
+train::Checkpointable counter_state(const std::string& name, std::int64_t& count) {
   return {.name = name,
           .save = [&count] { return train::CheckpointableState{.tree = io::StateTree(count)}; },
           .restore = [&count](const train::CheckpointableState& saved) { count = saved.tree.as_int64(); }};
@@ -125,27 +125,27 @@ train::Checkpointable counted(const std::string& name, std::int64_t& count) {
 TrainingResult run_training(const Training& training, train::Progress& progress,
                             const Interrupt& interrupt) {
   distribute::Strategy& strategy = training.step.strategy;
-  // Going on from a checkpoint may read much of the data again. Several workers stop together, at a
-  // step that they agree on: none of them gives up by itself.
+  // Resuming from a checkpoint may read much of the data again. Several workers stop together, at a
+  // step that they agree on, so none of them gives up here.
   std::optional<StartWatch> start(std::in_place, interrupt);
-  const auto told = strategy.num_workers() == 1 ? start->token() : concurrency::CancelToken();
-  auto batches = strategy.distribute(training.batches).iterator(told);
-  std::int64_t examples = 0;  // in earlier processes too, as the global step
+  const auto cancel = strategy.num_workers() == 1 ? start->token() : concurrency::CancelToken();
+  auto batches = strategy.distribute(training.batches).iterator(cancel);
+  std::int64_t examples = 0;  // including earlier processes, as the global step
   Losses losses;
   train::TrainingState state(strategy);
   state.add_model(training.step.model);
   state.add_optimizer(training.optimizer, training.step.optimizer);
   state.add_iterator("train", batches);
-  state.add(counted("examples", examples));
-  const auto begun = start->attempt("the input to be where the checkpoint left it", [&] {
+  state.add(counter_state("examples", examples));
+  const auto begun = start->attempt("the input to reach the checkpoint's position", [&] {
     return std::make_unique<train::MonitoredTrainingSession>(state,
                                                              session_options(training, losses));
   });
-  start.reset();  // from here on a signal ends the training behind its step
+  start.reset();  // from here on a signal ends the training after the current step
   train::MonitoredTrainingSession& session = *begun;
 
   const std::int64_t first_step = state.global_step();
-  if (first_step > 0) base::log_info(base::str_cat("going on from step ", first_step));
+  if (first_step > 0) base::log_info(base::str_cat("resuming from step ", first_step));
   Meter meter(warmup_steps(training));
   const bool writes_loss = strategy.num_workers() > 1 && !training.session.summary_dir.empty();
   std::optional<int> signal;

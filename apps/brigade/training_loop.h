@@ -23,31 +23,31 @@ struct Training {
   /// Global batches; the training ends with them, or at step `steps`.
   data::Dataset<input::LabeledBatch> batches;
   std::optional<std::int64_t> steps;
-  /// Under which its slots are saved.
+  /// The name under which its slots are saved.
   std::string optimizer;
   /// Checkpoints, summaries and hooks.
   train::SessionOptions session;
-  /// Among the hooks, or null: its time is none of the training's.
+  /// One of the hooks, or null. Its time does not count as training.
   std::shared_ptr<EvaluationHook> evaluation;
 };
 
-/// What became of it.
+/// The result of a training.
 struct TrainingResult {
-  std::int64_t steps = 0;            ///< made so far, in earlier processes too
-  std::int64_t examples = 0;         ///< trained on so far, in earlier processes too
+  std::int64_t steps = 0;            ///< made so far, including earlier processes
+  std::int64_t examples = 0;         ///< trained on so far, including earlier processes
   std::int64_t first_step = 0;       ///< where this process began
   double seconds = 0.0;              ///< of the loop: input, steps, saving, progress; no evaluation
   std::int64_t warmup_steps = 0;     ///< first steps that `examples_per_second` leaves out
-  double examples_per_second = 0.0;  ///< behind the first steps, in which memory is first touched
+  double examples_per_second = 0.0;  ///< after the warm-up, which touches memory first
   double examples_per_second_total = 0.0;
   std::optional<double> final_loss;  ///< mean over the last global batch; unset without a step
   std::optional<int> signal;         ///< what ended it early
-  /// [replica]: on what the steps behind the warm-up spent their time.
+  /// [replica]: how the steps after the warm-up spent their time.
   std::vector<distribute::StepTimes> step_times;
 };
 
-/// Trains from the newest whole checkpoint, if there is one, until the end, or until the step in
-/// which a signal came is finished; then the state is saved.
+/// Trains from the newest whole checkpoint, if there is one. Ends at the end of the data, at the
+/// last step, or after the step in which a signal came; then saves the state.
 TrainingResult run_training(const Training& training, train::Progress& progress,
                             const Interrupt& interrupt);
 

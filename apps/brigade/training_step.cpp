@@ -7,9 +7,9 @@ namespace brigade::command {
 distribute::PerReplica<at::Tensor> TrainingStep::run(
     const distribute::PerReplica<input::LabeledBatch>& batch) const {
   return strategy.run(
-      [this](distribute::ReplicaContext&, const input::LabeledBatch& share) {
+      [this](distribute::ReplicaContext&, const input::LabeledBatch& local) {
         const at::Tensor loss =
-            layers::losses::sparse_softmax_cross_entropy(model(share.features), share.labels);
+            layers::losses::sparse_softmax_cross_entropy(model(local.features), local.labels);
         optimizer.minimize(loss);
         return loss.detach();
       },

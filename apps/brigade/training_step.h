@@ -8,13 +8,13 @@ namespace brigade::command {
 
 using Model = distribute::Replicated<models::Classifier>;
 
-/// One step of training a classifier. Borrows what it is made of.
+/// One step of training a classifier. Borrows its members.
 struct TrainingStep {
   distribute::Strategy& strategy;
   const Model& model;
   const distribute::Optimizer& optimizer;
 
-  /// Trains on a global batch. Returns each replica's mean loss, not yet waited for.
+  /// Trains on a global batch. Returns each replica's mean loss, without waiting for the devices.
   distribute::PerReplica<at::Tensor> run(
       const distribute::PerReplica<input::LabeledBatch>& batch) const;
   /// The mean loss over the global batch. Waits for the devices.

@@ -13,7 +13,7 @@ namespace brigade::command {
 
 namespace {
 
-constexpr const char* kGroup = "Watching";
+constexpr const char* kWatchGroup = "Watching";
 constexpr const char* kSummariesEvery = "100steps";
 
 train::StepRange parse_steps(const std::string& text) {
@@ -35,21 +35,21 @@ void WatchFlags::add_to(CLI::App& app) {
                base::str_cat("How often the loss and the speed are written for TensorBoard: "
                              "100steps, 10s, both, or never (default ",
                              kSummariesEvery, ")"))
-      ->group(kGroup);
+      ->group(kWatchGroup);
   app.add_option("--profile-steps", profile_steps,
                  "Write a Chrome trace of these steps, both included, into the model directory's "
                  "profile/")
       ->option_text("A:B")
-      ->group(kGroup);
+      ->group(kWatchGroup);
   add_interval(app, "--eval-every", eval_every,
                "Evaluate on the test split every 500steps, 60s, or both, while training (default "
                "never)")
-      ->group(kGroup);
+      ->group(kWatchGroup);
   app.add_option("--eval", eval, "Evaluate on the test split: end, none")
       ->capture_default_str()
-      ->group(kGroup);
+      ->group(kWatchGroup);
   app.add_option("--log-every", log_every, "Seconds between progress reports on standard error")
-      ->group(kGroup);
+      ->group(kWatchGroup);
 }
 
 void WatchFlags::check(const std::string& model_dir) const {
@@ -62,9 +62,9 @@ void WatchFlags::check(const std::string& model_dir) const {
   }
   if (!model_dir.empty()) return;
   if (summaries_every) {
-    throw UsageError("--summaries-every needs --model-dir, where event files lie");
+    throw UsageError("--summaries-every needs --model-dir, the folder for event files");
   }
-  if (profile_steps) throw UsageError("--profile-steps needs --model-dir, where the profile lies");
+  if (profile_steps) throw UsageError("--profile-steps needs --model-dir, the folder for the profile");
 }
 
 train::Every WatchFlags::evaluations() const {

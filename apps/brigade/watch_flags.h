@@ -12,7 +12,7 @@ class App;
 
 namespace brigade::command {
 
-/// The flags that say what is seen of a training while it goes on, and how well it did.
+/// The flags of progress reports, summaries, profiles and evaluations of a training.
 struct WatchFlags {
   std::optional<std::string> summaries_every;
   std::optional<std::string> profile_steps;
@@ -23,7 +23,7 @@ struct WatchFlags {
   void add_to(CLI::App& app);
   /// Throws UsageError.
   void check(const std::string& model_dir) const;
-  /// How often the training stops for an evaluation.
+  /// How often the training is interrupted for an evaluation.
   train::Every evaluations() const;
   bool evaluates_at_end() const { return eval == "end"; }
   std::optional<train::StepRange> profiled() const;

@@ -10,14 +10,14 @@
 namespace brigade::command {
 namespace {
 
-std::string shape_text(at::IntArrayRef shape) {
+std::string dimensions_text(at::IntArrayRef shape) {
   return base::str_cat("[", base::join(shape, ", "), "]");
 }
 
 // The shape, and the dtype where that is what differs.
 std::string form_text(at::IntArrayRef shape, at::ScalarType dtype, bool with_dtype) {
-  return with_dtype ? base::str_cat(at::toString(dtype), " ", shape_text(shape))
-                    : shape_text(shape);
+  return with_dtype ? base::str_cat(at::toString(dtype), " ", dimensions_text(shape))
+                    : dimensions_text(shape);
 }
 
 struct Differences {
@@ -44,7 +44,7 @@ Differences compare(std::span<const variables::Variable> variables,
   for (const variables::Variable& variable : variables) {
     const auto match = stored.find(variable.name());
     if (match == stored.end()) {
-      found.missing.push_back(base::str_cat(variable.name(), " ", shape_text(variable.shape())));
+      found.missing.push_back(base::str_cat(variable.name(), " ", dimensions_text(variable.shape())));
       continue;
     }
     const at::Tensor& tensor = *match->second;
@@ -57,7 +57,7 @@ Differences compare(std::span<const variables::Variable> variables,
     stored.erase(match);
   }
   for (const auto& [name, tensor] : stored) {
-    found.unexpected.push_back(base::str_cat(name, " ", shape_text(tensor->sizes())));
+    found.unexpected.push_back(base::str_cat(name, " ", dimensions_text(tensor->sizes())));
   }
   return found;
 }
@@ -66,7 +66,7 @@ Differences compare(std::span<const variables::Variable> variables,
 
 void add_hash_mismatch(CLI::App& app, bool& allow_changed_weights) {
   app.add_flag("--allow-changed-weights", allow_changed_weights,
-               "Take weights that are not those whose sha256 was recorded: they were replaced on "
+               "Accept weights that do not match the recorded sha256: they were replaced on "
                "purpose");
 }
 
@@ -90,7 +90,7 @@ void assign_weights(std::span<const variables::Variable> variables,
   if (!differences.empty()) {
     throw Error(
         ErrorCode::kInvalidArgument,
-        base::str_cat("the weights in ", source, " are not those of model ", model, ": ",
+        base::str_cat("the weights in ", source, " do not fit model ", model, ": ",
                       differences.describe(), "; give --model and its flags as in the training"));
   }
   for (const variables::Variable& variable : variables) {

@@ -16,9 +16,9 @@ class App;
 
 namespace brigade::command {
 
-/// Adds `--allow-changed-weights`, for weights that somebody has replaced on purpose.
+/// Adds `--allow-changed-weights`, for weights that were replaced on purpose.
 void add_hash_mismatch(CLI::App& app, bool& allow_changed_weights);
-/// What that flag says.
+/// The policy for that flag.
 checkpoint::HashMismatch hash_mismatch(bool allow_changed_weights);
 
 /// The values of all variables, as they are saved and hashed.

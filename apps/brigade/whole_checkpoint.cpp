@@ -6,7 +6,7 @@
 
 namespace brigade::command {
 
-io::Path meant_by(const io::FileSystem& files, const io::Path& path) {
+io::Path resolve_checkpoint_path(const io::FileSystem& files, const io::Path& path) {
   if (path.filename() == checkpoint::kManifestName && path.has_parent_path()) {
     return path.parent_path();
   }
@@ -15,8 +15,8 @@ io::Path meant_by(const io::FileSystem& files, const io::Path& path) {
 }
 
 io::Path whole_checkpoint(const std::shared_ptr<io::FileSystem>& files, const io::Path& path) {
-  const io::Path place = meant_by(*files, path);
-  const auto info = files->info(place);
+  const io::Path folder = resolve_checkpoint_path(*files, path);
+  const auto info = files->info(folder);
   if (!info) {
     throw Error(ErrorCode::kNotFound,
                 base::str_cat("there is no checkpoint at ", path,
@@ -26,15 +26,15 @@ io::Path whole_checkpoint(const std::shared_ptr<io::FileSystem>& files, const io
   if (info->kind != io::FileKind::kDirectory) {
     throw Error(ErrorCode::kInvalidArgument,
                 base::str_cat(path,
-                              " is a file; a training goes on from the folder of a checkpoint or "
-                              "from a model directory (weights alone have no optimizer and no "
-                              "place in the data)"));
+                              " is a file; a training resumes from the folder of a checkpoint or "
+                              "from a model directory (weights alone have no optimizer state and "
+                              "no position in the data)"));
   }
-  if (files->exists(place / checkpoint::kManifestName)) {
-    checkpoint::Checkpoint::open(files, place).verify();
-    return place;
+  if (files->exists(folder / checkpoint::kManifestName)) {
+    checkpoint::Checkpoint::open(files, folder).verify();
+    return folder;
   }
-  const checkpoint::LatestWhole found = checkpoint::find_latest_whole(files, place);
+  const checkpoint::LatestWhole found = checkpoint::find_latest_whole(files, folder);
   if (found.checkpoint) return found.checkpoint->path();
   const std::string broken =
       found.broken.empty() ? "" : base::str_cat(" (", found.broken.front().reason, ")");

@@ -6,13 +6,13 @@
 
 namespace brigade::command {
 
-/// What people name, as the library takes it: a model directory stands for the checkpoints in it, a
+/// Resolves a path that a user gives: a model directory stands for the checkpoints in it, a
 /// manifest for its checkpoint's folder.
-io::Path meant_by(const io::FileSystem& files, const io::Path& path);
+io::Path resolve_checkpoint_path(const io::FileSystem& files, const io::Path& path);
 
 /// The folder of the checkpoint at `path`, or of the newest whole one if a directory of checkpoints
-/// or a model directory is there. Every byte has been read. Throws kNotFound if there is none,
-/// kInvalidArgument for a file, kDataLoss if what is named is not whole.
+/// or a model directory is there. Reads every byte. Throws kNotFound if there is none,
+/// kInvalidArgument for a file, kDataLoss if that checkpoint is not whole.
 io::Path whole_checkpoint(const std::shared_ptr<io::FileSystem>& files, const io::Path& path);
 
 }  // namespace brigade::command

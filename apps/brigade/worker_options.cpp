@@ -18,7 +18,7 @@ std::string text_of(const std::optional<std::string>& value) {
 }
 
 void add_configuration(comm::Facts& facts, const Json& configuration) {
-  // Each worker's own, or what the strategy has compared; where a run began is told below.
+  // These may differ, or the strategy has compared them; the initial checkpoint is added below.
   static const std::set<std::string> kMayDiffer = {"devices", "data_dir", "threads_per_replica",
                                                    "controller", "started_from"};
   for (const auto& [key, value] : configuration.items()) {
@@ -37,7 +37,7 @@ void add_course(comm::Facts& facts, const TrainFlags& flags, const Prepared& pre
       {"checkpoint to begin with", prepared.resume_from ? prepared.resume_from->string() : "none"});
 }
 
-/// What all workers do together on the way.
+/// What all workers do together during the training.
 void add_watching(comm::Facts& facts, const TrainFlags& flags) {
   facts.push_back({"--model-dir", flags.checkpoints.model_dir.empty() ? "none" : "given"});
   facts.push_back({"--save-every", text_of(flags.checkpoints.save_every)});
