@@ -25,7 +25,7 @@ using Names = std::vector<std::string>;
   throw Error(ErrorCode::kInvalidArgument, str_cat("from_csv: ", why));
 }
 
-std::size_t place_of(const std::string& name, const Names& names) {
+std::size_t column_index(const std::string& name, const Names& names) {
   const auto found = std::find(names.begin(), names.end(), name);
   if (found == names.end()) {
     fail(str_cat("there is no column \"", name, "\"; there are: ", base::join(names, ", ")));
@@ -58,13 +58,13 @@ Names names_in(const std::vector<io::Path>& paths, const CsvTensorsOptions& opti
 }
 
 /// Where the wanted columns lie in the files, ascending.
-std::vector<std::size_t> places_of(const Names& wanted, const Names& all) {
-  std::vector<std::size_t> places;
+std::vector<std::size_t> column_indices(const Names& wanted, const Names& all) {
+  std::vector<std::size_t> indices;
   for (const std::string& name : wanted.empty() ? all : wanted) {
-    places.push_back(place_of(name, all));
+    indices.push_back(column_index(name, all));
   }
-  std::sort(places.begin(), places.end());
-  return places;
+  std::sort(indices.begin(), indices.end());
+  return indices;
 }
 
 at::ScalarType tensor_type(CsvType type) {
@@ -97,7 +97,7 @@ class CsvTensors {
  private:
   void choose_columns(const std::vector<io::Path>& paths, const CsvTensorsOptions& options);
   void check_columns() const;
-  std::int64_t place_in_vocabulary(std::size_t column, const std::string& word) const;
+  std::int64_t index_in_vocabulary(std::size_t column, const std::string& word) const;
   at::Tensor tensor_of(const std::vector<CsvRow>& rows, std::size_t column) const;
 
   std::shared_ptr<const Names> names_;
@@ -114,11 +114,11 @@ CsvTensors::CsvTensors(const std::vector<io::Path>& paths, const CsvTensorsOptio
   const Names all = names_in(paths, options);
   check_distinct(all);
   check_distinct(options.select_columns);
-  format_.select_columns = places_of(options.select_columns, all);
+  format_.select_columns = column_indices(options.select_columns, all);
   Names names;
-  for (const std::size_t place : format_.select_columns) names.push_back(all[place]);
-  for (const auto& [name, column] : options.columns) place_of(name, names);
-  for (const auto& [name, words] : options.vocabularies) place_of(name, names);
+  for (const std::size_t index : format_.select_columns) names.push_back(all[index]);
+  for (const auto& [name, column] : options.columns) column_index(name, names);
+  for (const auto& [name, words] : options.vocabularies) column_index(name, names);
   names_ = std::make_shared<const Names>(std::move(names));
   choose_columns(paths, options);
   check_columns();
@@ -158,12 +158,12 @@ void CsvTensors::check_columns() const {
                    columns_[i].type, "; it must be a string"));
     }
     if (is_string && columns_[i].default_value) {
-      place_in_vocabulary(i, std::get<std::string>(*columns_[i].default_value));
+      index_in_vocabulary(i, std::get<std::string>(*columns_[i].default_value));
     }
   }
 }
 
-std::int64_t CsvTensors::place_in_vocabulary(std::size_t column, const std::string& word) const {
+std::int64_t CsvTensors::index_in_vocabulary(std::size_t column, const std::string& word) const {
   const Names& words = vocabularies_[column];
   const auto found = std::find(words.begin(), words.end(), word);
   if (found == words.end()) {
@@ -184,7 +184,7 @@ at::Tensor CsvTensors::tensor_of(const std::vector<CsvRow>& rows, std::size_t co
       at::empty({static_cast<std::int64_t>(rows.size())}, at::TensorOptions(tensor_type(type)));
   if (type == CsvType::kString) {
     return fill(tensor, std::int64_t(), [&](const CsvValue& value) {
-      return place_in_vocabulary(column, std::get<std::string>(value));
+      return index_in_vocabulary(column, std::get<std::string>(value));
     });
   }
   const auto as = [&]<class T>(T zero) {
@@ -224,7 +224,7 @@ data::Dataset<std::pair<NamedTensors, at::Tensor>> from_csv(std::vector<io::Path
                                                             const std::string& label,
                                                             const CsvTensorsOptions& options) {
   const auto tensors = std::make_shared<const CsvTensors>(paths, options);
-  place_of(label, tensors->names());
+  column_index(label, tensors->names());
   return batches_of(std::move(paths), *tensors, options)
       .map([tensors, label](const std::vector<CsvRow>& rows) {
         const NamedTensors all = (*tensors)(rows);

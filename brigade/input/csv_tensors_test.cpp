@@ -121,9 +121,9 @@ std::string numbers(int count) {
 }
 
 std::vector<std::int64_t> all_of(const data::Dataset<NamedTensors>& batches,
-                                 data::IteratorOptions walk = {}) {
+                                 data::IteratorOptions options = {}) {
   std::vector<std::int64_t> all;
-  auto iterator = batches.iterator(std::move(walk));
+  auto iterator = batches.iterator(std::move(options));
   while (const auto batch = iterator.next()) {
     for (const Json& value : values_of((*batch)["n"])) all.push_back(value);
   }

@@ -21,10 +21,10 @@ using Shape = std::vector<std::int64_t>;
 
 [[noreturn]] void fail(const ExampleColumn& column, std::size_t example, const std::string& why) {
   const bool is_batch = column.examples.size() > 1;
-  const std::string place =
+  const std::string source =
       is_batch ? str_cat("example ", example, " of a batch, counted from 0,") : "an example";
   throw Error(ErrorCode::kInvalidArgument,
-              str_cat("The feature \"", column.name, "\" of ", place, " ", why));
+              str_cat("The feature \"", column.name, "\" of ", source, " ", why));
 }
 
 std::string text_of(const Shape& shape) {

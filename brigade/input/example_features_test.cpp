@@ -90,11 +90,11 @@ TEST(ExampleFeatures, GivesTheSameBeforeAndBehindBatch) {
   for (std::int64_t n = 0; n < 7; ++n) records.push_back(record(n % 4));
   const auto path = folder.write("records", data::testing::framed(records));
   const auto source = data::records({path}, {.file_system = folder.files()});
-  auto behind = source.batch(3).map(parser(), {.parallelism = 2}).iterator();
+  auto after_batch = source.batch(3).map(parser(), {.parallelism = 2}).iterator();
   auto before =
       source.map(parser()).padded_batch(3, {.padding = {{"words", {.value = -1}}}}).iterator();
   int batches = 0;
-  while (const auto batch = behind.next()) {
+  while (const auto batch = after_batch.next()) {
     EXPECT_TRUE(equals(*batch, *before.next()));
     ++batches;
   }

@@ -19,7 +19,7 @@
 namespace brigade::input {
 namespace {
 
-constexpr std::uint64_t kMostUnpacked = std::uint64_t{1} << 31;  // 40 times MNIST's training set
+constexpr std::uint64_t kMaxUncompressedBytes = std::uint64_t{1} << 31;  // 40 times MNIST's training set
 
 /// A file that is read as its header says, and no further: what the header says is compared with
 /// the size of the file before there is memory for it.
@@ -42,7 +42,7 @@ class IdxFile {
   }
 
   at::Tensor values() {
-    at::Tensor tensor = room();
+    at::Tensor tensor = allocate();
     const std::span bytes(static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes());
     const std::size_t got = bytes.empty() ? 0 : file_->read(bytes);
     std::byte more{};  // asked for even behind an early end: a packed file then says what is wrong
@@ -61,19 +61,19 @@ class IdxFile {
       }
       return;
     }
-    constexpr std::uint64_t kMostPerByte = 1032;  // deflate makes no more of one packed byte
-    if (header_.value_bytes / kMostPerByte > file_bytes) {
+    constexpr std::uint64_t kMaxDeflateRatio = 1032;  // deflate makes no more of one packed byte
+    if (header_.value_bytes / kMaxDeflateRatio > file_bytes) {
       data::throw_wrong_idx_size(
-          header_, name_, base::str_cat("at most ", kMostPerByte * file_bytes, ", once unpacked"));
+          header_, name_, base::str_cat("at most ", kMaxDeflateRatio * file_bytes, ", once unpacked"));
     }
-    if (header_.value_bytes > kMostUnpacked) {
+    if (header_.value_bytes > kMaxUncompressedBytes) {
       throw Error(ErrorCode::kResourceExhausted,
-                  base::str_cat(name_, ": more than ", base::human_bytes(kMostUnpacked),
+                  base::str_cat(name_, ": more than ", base::human_bytes(kMaxUncompressedBytes),
                                 " once decompressed, which is more than such a file may hold; "
                                 "unpack it"));
     }
   }
-  at::Tensor room() const {
+  at::Tensor allocate() const {
     try {
       return at::empty(header_.shape, at::kByte);
     } catch (const c10::Error&) {

@@ -61,7 +61,7 @@ class ImageFolderTest : public ::testing::Test {
   std::shared_ptr<io::MemoryFileSystem> files_ = std::make_shared<io::MemoryFileSystem>();
 };
 
-std::vector<LabeledBatch> walk(const data::Dataset<LabeledBatch>& dataset) {
+std::vector<LabeledBatch> all_batches(const data::Dataset<LabeledBatch>& dataset) {
   std::vector<LabeledBatch> batches;
   for (const auto& batch : dataset) batches.push_back(batch);
   return batches;
@@ -83,7 +83,7 @@ TEST_F(ImageFolderTest, GivesBatchesOfResizedImagesWithTheirLabels) {
   EXPECT_EQ(pets.file_paths.front(), io::Path("/pets/cats/1.jpg"));
   EXPECT_EQ(pets.dataset.cardinality(), 2);
   EXPECT_FALSE(pets.validation.has_value());
-  const auto batches = walk(pets.dataset);
+  const auto batches = all_batches(pets.dataset);
   ASSERT_EQ(batches.size(), 2U);
   EXPECT_EQ(batches[0].features.sizes(), (at::IntArrayRef{4, 3, 8, 10}));
   EXPECT_TRUE(at::equal(batches[0].labels, at::tensor({0, 0, 0, 1}, at::kLong)));
@@ -98,22 +98,22 @@ TEST_F(ImageFolderTest, ObeysLayoutColorAndAspect) {
   wanted.color_mode = ColorMode::kGrayscale;
   wanted.aspect_ratio = AspectRatio::kCrop;
   wanted.interpolation = image::Interpolation::kArea;
-  const auto batch = walk(image_dataset_from_directory("/pets", wanted).dataset).at(0);
+  const auto batch = all_batches(image_dataset_from_directory("/pets", wanted).dataset).at(0);
   ASSERT_EQ(batch.features.sizes(), (at::IntArrayRef{5, 8, 10, 1}));
   const auto dog = image::decode_image(files_->read("/pets/dogs/1.png"), {.channels = 1});
   const auto middle = dog.view().window(image::window_of_aspect(dog.size(), {8, 10}));
   const auto expected = image::resize(middle, {8, 10}, image::Interpolation::kArea);
   EXPECT_FLOAT_EQ(batch.features[3][7][9][0].item<float>(), expected.at(7, 9, 0));
   wanted.color_mode = ColorMode::kRgba;
-  EXPECT_EQ(walk(image_dataset_from_directory("/pets", wanted).dataset).at(0).features.size(3), 4);
+  EXPECT_EQ(all_batches(image_dataset_from_directory("/pets", wanted).dataset).at(0).features.size(3), 4);
 }
 
 TEST_F(ImageFolderTest, ScaledDecodingGivesNearlyTheSame) {
   auto wanted = options();
   wanted.interpolation = image::Interpolation::kArea;
-  const auto exact = walk(image_dataset_from_directory("/pets", wanted).dataset).at(0);
+  const auto exact = all_batches(image_dataset_from_directory("/pets", wanted).dataset).at(0);
   wanted.jpeg_decoding = JpegDecoding::kScaled;
-  const auto scaled = walk(image_dataset_from_directory("/pets", wanted).dataset).at(0);
+  const auto scaled = all_batches(image_dataset_from_directory("/pets", wanted).dataset).at(0);
   EXPECT_FALSE(at::equal(scaled.features, exact.features));
   EXPECT_LT((scaled.features - exact.features).abs().max().item<float>(), 12);
 }
@@ -121,10 +121,10 @@ TEST_F(ImageFolderTest, ScaledDecodingGivesNearlyTheSame) {
 TEST_F(ImageFolderTest, EncodesLabels) {
   auto wanted = options();
   wanted.label_mode = LabelMode::kBinary;
-  EXPECT_TRUE(at::equal(walk(image_dataset_from_directory("/pets", wanted).dataset)[0].labels,
+  EXPECT_TRUE(at::equal(all_batches(image_dataset_from_directory("/pets", wanted).dataset)[0].labels,
                         at::tensor({0.F, 0.F, 0.F, 1.F, 1.F}).unsqueeze(1)));
   wanted.label_mode = LabelMode::kCategorical;
-  const auto rows = walk(image_dataset_from_directory("/pets", wanted).dataset)[0].labels;
+  const auto rows = all_batches(image_dataset_from_directory("/pets", wanted).dataset)[0].labels;
   EXPECT_EQ(rows.sizes(), (at::IntArrayRef{5, 2}));
   EXPECT_TRUE(at::equal(rows[4], at::tensor({0.F, 1.F})));
   wanted.class_names = {"dogs"};
@@ -164,7 +164,7 @@ TEST_F(ImageFolderTest, SplitsOffValidationWithTheSameSeed) {
   wanted.subset = Subset::kValidation;
   const auto validation = image_dataset_from_directory("/pets", wanted);
   EXPECT_EQ(validation.file_paths, both.validation_file_paths);
-  EXPECT_TRUE(at::equal(walk(validation.dataset)[0].features, walk(*both.validation)[0].features));
+  EXPECT_TRUE(at::equal(all_batches(validation.dataset)[0].features, all_batches(*both.validation)[0].features));
   wanted.validation_split = 0.1;
   EXPECT_THAT(message(wanted), HasSubstr("no images for validation"));
 }

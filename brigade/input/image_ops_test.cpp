@@ -26,17 +26,17 @@ at::Tensor crop_with(std::uint64_t key, const at::Tensor& image, const CropOptio
 TEST(RandomCrop, IsAWindowOfThePaddedImage) {
   const at::Tensor image = at::arange(2 * 4 * 5, at::kFloat).reshape({2, 4, 5}) + 1;
   const at::Tensor padded = at::constant_pad_nd(image, {2, 2, 2, 2});
-  std::set<std::int64_t> places;
+  std::set<std::int64_t> positions;
   for (std::uint64_t key = 0; key < 400; ++key) {
     const at::Tensor crop = crop_with(key, image, {.height = 3, .padding = 2});
     ASSERT_EQ(crop.sizes(), at::IntArrayRef({2, 3, 5}));
     for (std::int64_t top = 0; top <= 5; ++top) {
       for (std::int64_t left = 0; left <= 4; ++left) {
-        if (padded.narrow(1, top, 3).narrow(2, left, 5).equal(crop)) places.insert(top * 5 + left);
+        if (padded.narrow(1, top, 3).narrow(2, left, 5).equal(crop)) positions.insert(top * 5 + left);
       }
     }
   }
-  EXPECT_EQ(places.size(), 6U * 5U);  // each place is reached, and nothing else
+  EXPECT_EQ(positions.size(), 6U * 5U);  // each place is reached, and nothing else
 }
 
 TEST(RandomCrop, OfTheWholeImageIsTheImage) {

@@ -34,7 +34,7 @@ void check_alike(const std::vector<at::Tensor>& rows) {
   }
 }
 
-bool fits_behind(const at::Tensor& first, const at::Tensor& part) {
+bool can_concatenate(const at::Tensor& first, const at::Tensor& part) {
   return part.dim() == first.dim() && part.scalar_type() == first.scalar_type() &&
          part.device() == first.device() && part.sizes().slice(1) == first.sizes().slice(1);
 }
@@ -85,7 +85,7 @@ at::Tensor join_rows(const std::vector<at::Tensor>& parts) {
   check_argument(!parts.empty(), "A batch of no parts has no shape");
   row_count(parts[0]);
   for (std::size_t i = 1; i < parts.size(); ++i) {
-    if (fits_behind(parts[0], parts[i])) continue;
+    if (can_concatenate(parts[0], parts[i])) continue;
     throw Error(ErrorCode::kInvalidArgument,
                 base::str_cat("The parts of a batch must have one dtype and, behind the first "
                               "dimension, one shape: part 0 is ",

@@ -49,8 +49,8 @@ std::uint64_t checked_bytes(const std::vector<std::int64_t>& shape, std::uint64_
     if (extent < 0) fail(str_cat("a dimension is ", extent));
     if (extent == 0) is_empty = true;
     const auto factor = extent == 0 ? std::uint64_t{1} : static_cast<std::uint64_t>(extent);
-    constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
-    if (factor > kMost / bytes) fail("its size overflows");
+    constexpr std::uint64_t kMax = std::numeric_limits<std::int64_t>::max();
+    if (factor > kMax / bytes) fail("its size overflows");
     bytes *= factor;
   }
   if (is_empty) return 0;

@@ -95,7 +95,7 @@ class CsvReader {
   std::optional<CsvRecord> record();
   void pass_broken();
   CsvRow row_of(const CsvRecord& record, std::uint64_t line) const;
-  CsvValue value_of(const CsvField& field, std::size_t column, std::size_t place,
+  CsvValue value_of(const CsvField& field, std::size_t column, std::size_t position,
                     std::uint64_t line) const;
   [[noreturn]] void fail(std::uint64_t line, const std::string& why) const;
 

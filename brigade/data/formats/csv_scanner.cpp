@@ -87,8 +87,8 @@ class Scanner {
     if (at_ < text_.size()) {
       const bool is_return = text_[at_++] == '\r';
       ++record_.lines;
-      const bool may_go_on = is_return && at_ == text_.size() && !is_final_;
-      record_.is_whole = !may_go_on;  // with a '\n'
+      const bool may_continue = is_return && at_ == text_.size() && !is_final_;
+      record_.is_whole = !may_continue;  // with a '\n'
       if (is_return && at_ < text_.size() && text_[at_] == '\n') ++at_;
     } else {
       record_.is_whole = is_final_;

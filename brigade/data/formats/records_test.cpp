@@ -32,18 +32,18 @@ Texts with_failures(const Dataset<std::string>& dataset) {
 }
 
 /// The same elements come by skipping any number first, and from a position saved anywhere.
-void expect_same_places(const Dataset<std::string>& dataset, const Texts& expected) {
+void expect_same_positions(const Dataset<std::string>& dataset, const Texts& expected) {
   EXPECT_EQ(with_failures(dataset), expected);
-  const auto places = dataset.node()->iterator({});
-  for (std::size_t place = 0; place <= expected.size(); ++place) {
-    SCOPED_TRACE(place);
-    EXPECT_EQ(with_failures(dataset.skip(static_cast<std::int64_t>(place))),
-              elements_from(expected, place));
+  const auto positions = dataset.node()->iterator({});
+  for (std::size_t position = 0; position <= expected.size(); ++position) {
+    SCOPED_TRACE(position);
+    EXPECT_EQ(with_failures(dataset.skip(static_cast<std::int64_t>(position))),
+              elements_from(expected, position));
     const auto restored = dataset.node()->iterator({});
-    restored->restore(written_and_read(places->save()));
-    EXPECT_EQ(restored->skip(99), expected.size() - place);
+    restored->restore(written_and_read(positions->save()));
+    EXPECT_EQ(restored->skip(99), expected.size() - position);
     try {
-      places->next();
+      positions->next();
     } catch (const Error&) {
     }
   }
@@ -71,7 +71,7 @@ TEST(Records, OneWithBrokenBytesFailsAlone) {
   std::string broken = framed({"one", "two", "three"});
   broken[kFrame + 3 + 13] ^= 1;
   const auto dataset = records({folder.write("a", broken)}, {.file_system = folder.files()});
-  expect_same_places(dataset, {"one", "DATA_LOSS", "three"});
+  expect_same_positions(dataset, {"one", "DATA_LOSS", "three"});
 }
 
 TEST(Records, AfterABrokenLengthTheFileIsOneElementThatFails) {
@@ -80,7 +80,7 @@ TEST(Records, AfterABrokenLengthTheFileIsOneElementThatFails) {
   broken[kFrame + 3] ^= 1;
   const auto dataset = records({folder.write("a", broken), folder.write("b", framed({"next"}))},
                                {.file_system = folder.files()});
-  expect_same_places(dataset, {"one", "DATA_LOSS", "next"});
+  expect_same_positions(dataset, {"one", "DATA_LOSS", "next"});
 }
 
 TEST(Records, AFileCutShortAnywhereFailsAtItsEnd) {
@@ -94,7 +94,7 @@ TEST(Records, AFileCutShortAnywhereFailsAtItsEnd) {
     if (expected.size() == 2) expected[1] = "two";
     if (size % 19 != 0) expected.emplace_back("DATA_LOSS");
     expected.emplace_back("next");
-    ASSERT_NO_FATAL_FAILURE(expect_same_places(dataset, expected)) << size;
+    ASSERT_NO_FATAL_FAILURE(expect_same_positions(dataset, expected)) << size;
   }
 }
 
@@ -102,7 +102,7 @@ TEST(Records, OneTooLongFailsAlone) {
   Folder folder;
   const auto dataset = records({folder.write("a", framed({"one", "five!", "two"}))},
                                {.max_record_bytes = 4, .file_system = folder.files()});
-  expect_same_places(dataset, {"one", "RESOURCE_EXHAUSTED", "two"});
+  expect_same_positions(dataset, {"one", "RESOURCE_EXHAUSTED", "two"});
 }
 
 TEST(Records, ABrokenPackedFileIsOneElementThatFails) {
@@ -111,14 +111,14 @@ TEST(Records, ABrokenPackedFileIsOneElementThatFails) {
   packed[packed.size() - 8] ^= 1;  // the checksum of all
   const auto dataset = records({folder.write("a", packed)},
                                {.compression = Compression::kGzip, .file_system = folder.files()});
-  expect_same_places(dataset, {"one", "two", "DATA_LOSS"});
+  expect_same_positions(dataset, {"one", "two", "DATA_LOSS"});
 }
 
 TEST(Records, NoFileOfRecordsFails) {
   Folder folder;
   const auto dataset = records({folder.write("a", "this is a file of text, not of records")},
                                {.file_system = folder.files()});
-  expect_same_places(dataset, {"DATA_LOSS"});
+  expect_same_positions(dataset, {"DATA_LOSS"});
 }
 
 TEST(WriteRecords, MakesAFileThatIsReadBack) {

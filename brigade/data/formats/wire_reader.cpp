@@ -42,10 +42,10 @@ std::uint64_t WireReader::fixed(std::size_t size) {
 }
 
 WireField WireReader::next() {
-  constexpr std::uint64_t kMostNumber = (1u << 29) - 1;
+  constexpr std::uint64_t kMaxFieldNumber = (1u << 29) - 1;
   const std::uint64_t tag = varint();
   const std::uint64_t number = tag >> 3;
-  if (number == 0 || number > kMostNumber) fail("a field has no valid number");
+  if (number == 0 || number > kMaxFieldNumber) fail("a field has no valid number");
   WireField field{.number = static_cast<std::uint32_t>(number),
                   .type = static_cast<WireType>(tag & 7)};
   switch (field.type) {

@@ -208,9 +208,9 @@ TEST(InterleaveCycle, ThePositionIsBehindWhatWasTaken) {
   ASSERT_TRUE(position.slots[0].has_value());
   EXPECT_EQ(position.slots[0]->delivered, 1U);
   EXPECT_FALSE(position.slots[1].has_value());
-  Queue::Chunk noted = chunk({2});
-  noted.snapshot.emplace();
-  read(cycle, 0, std::move(noted));
+  Queue::Chunk with_snapshot = chunk({2});
+  with_snapshot.snapshot.emplace();
+  read(cycle, 0, std::move(with_snapshot));
   EXPECT_EQ(cycle.position().slots[0]->delivered, 1U) << "the chunk is not taken yet";
   EXPECT_FALSE(cycle.position().slots[0]->state.has_value());
   cycle.find(Order::kInOrder);

@@ -49,17 +49,17 @@ TEST(InterleaveReader, NotesTheStateBeforeAChunkEveryFewElements) {
   const auto dataset = range(200);
   Queue queue = queue_of(200);
   std::int64_t index = 0;
-  std::int64_t noted = 0;
+  std::int64_t snapshot_index = 0;
   while (index < 150) {
     const Queue::Chunk chunk = Reader(ranges).read(queue);
     if (chunk.snapshot) {
       const auto iterator = dataset.node()->iterator({});
       iterator->restore(*chunk.snapshot);
       ASSERT_EQ(iterator->next(), index) << "the note is that of the first result";
-      noted = index;
+      snapshot_index = index;
     }
     index += static_cast<std::int64_t>(chunk.results.size());
-    ASSERT_LE(index - noted, 16 + 16) << "a restore would repeat too much";
+    ASSERT_LE(index - snapshot_index, 16 + 16) << "a restore would repeat too much";
   }
 }
 

@@ -177,20 +177,20 @@ TEST(ParallelInterleave, TheWalkMayAskForAnyOrderOrForThisOne) {
 }
 
 TEST(ParallelInterleave, ReadsSeveralDatasetsAtOnce) {
-  auto meeting = std::make_shared<std::latch>(3);
-  const auto meet = [meeting](std::int64_t x) {
-    return range(1).map([meeting, x](std::int64_t) {
+  auto latch = std::make_shared<std::latch>(3);
+  const auto wait_for_others = [latch](std::int64_t x) {
+    return range(1).map([latch, x](std::int64_t) {
       // All three must be inside at the same time for any to leave.
       const auto deadline = std::chrono::steady_clock::now() + kDeadline;
-      if (x < 3) meeting->count_down();
-      while (x < 3 && !meeting->try_wait()) {
+      if (x < 3) latch->count_down();
+      while (x < 3 && !latch->try_wait()) {
         if (std::chrono::steady_clock::now() > deadline) throw Error(ErrorCode::kAborted, "alone");
         std::this_thread::yield();
       }
       return x;
     });
   };
-  EXPECT_EQ(epoch_of(range(6).interleave(meet, {.cycle_length = 3, .parallelism = 3})),
+  EXPECT_EQ(epoch_of(range(6).interleave(wait_for_others, {.cycle_length = 3, .parallelism = 3})),
             (Numbers{0, 1, 2, 3, 4, 5}));
 }
 

@@ -40,19 +40,19 @@ class SlowSources {
   Dataset<std::int64_t> read(std::int64_t size) {
     return range(size).map([this](std::int64_t x) {
       const int now = ++inside_;
-      for (int most = most_; most < now && !most_.compare_exchange_weak(most, now);) {
+      for (int max = max_; max < now && !max_.compare_exchange_weak(max, now);) {
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(1));  // as a far away file does
       --inside_;
       return x;
     });
   }
-  int most() const { return most_; }
-  void forget() { most_ = inside_.load(); }
+  int max() const { return max_; }
+  void reset_max() { max_ = inside_.load(); }
 
  private:
   std::atomic<int> inside_{0};
-  std::atomic<int> most_{0};
+  std::atomic<int> max_{0};
 };
 
 TEST(TunedInterleave, StatsKnowItsThreadsAndItsElements) {
@@ -67,9 +67,9 @@ TEST(TunedInterleave, StatsKnowItsThreadsAndItsElements) {
   EXPECT_EQ(step.elements, 600U);
   EXPECT_GT(step.queue_depth, 0);
   EXPECT_LE(step.queue_depth, static_cast<double>(step.capacity));
-  for (const double share : {step.busy, step.stall, step.starved, step.delayed}) {
-    EXPECT_GE(share, 0);
-    EXPECT_LE(share, 1);
+  for (const double fraction : {step.busy, step.stall, step.starved, step.delayed}) {
+    EXPECT_GE(fraction, 0);
+    EXPECT_LE(fraction, 1);
   }
 }
 
@@ -170,10 +170,10 @@ TEST(TunedInterleave, AConsumerThatWaitsGetsMoreThreads) {
   Stage* const stage = stages->find_or_add(dataset.describe(), {1, 1}, {.max_threads = 1});
   stage->set({.threads = 1, .capacity = 1});  // as if it began so
   iterator.next();
-  EXPECT_EQ(sources.most(), 1);
+  EXPECT_EQ(sources.max(), 1);
   const auto deadline = Clock::now() + kDeadline;
-  while (sources.most() < 3 && Clock::now() < deadline) iterator.next();
-  EXPECT_GE(sources.most(), 3);
+  while (sources.max() < 3 && Clock::now() < deadline) iterator.next();
+  EXPECT_GE(sources.max(), 3);
   EXPECT_GE(stage->settings().threads, 3U);
   EXPECT_LE(stage->settings().threads, 8U) << "twice the cycle";
 }
@@ -187,14 +187,14 @@ TEST(TunedInterleave, ThreadsThatAreTakenAwayReadNoMore) {
   Stage* const stage = stages->find_or_add(dataset.describe(), {1, 1}, {.max_threads = 1});
   stage->set({.threads = 4, .capacity = 1});
   const auto deadline = Clock::now() + kDeadline;
-  while (sources.most() < 2 && Clock::now() < deadline) iterator.next();
-  ASSERT_GE(sources.most(), 2);
+  while (sources.max() < 2 && Clock::now() < deadline) iterator.next();
+  ASSERT_GE(sources.max(), 2);
   stage->set({.threads = 1, .capacity = 1});
   do {
-    sources.forget();
+    sources.reset_max();
     for (int i = 0; i < 40; ++i) iterator.next();
-  } while (sources.most() > 1 && Clock::now() < deadline);
-  EXPECT_EQ(sources.most(), 1);
+  } while (sources.max() > 1 && Clock::now() < deadline);
+  EXPECT_EQ(sources.max(), 1);
 }
 
 TEST(TunedInterleave, RunsFromItsFirstElementToItsLast) {

@@ -39,15 +39,15 @@ class RandomIterator final : public IteratorBase<std::int64_t> {
  public:
   RandomIterator(std::uint64_t key, const std::string& name)
       : numbers_(make_endless([key](std::int64_t index) { return random_at(key, index); }, name)),
-        walk_(numbers_->iterator({})) {}
-  std::optional<std::int64_t> next() override { return walk_->next(); }
-  std::uint64_t skip(std::uint64_t count) override { return walk_->skip(count); }
-  io::StateTree save() const override { return walk_->save(); }
-  void restore(const io::StateTree& state) override { walk_->restore(state); }
+        iterator_(numbers_->iterator({})) {}
+  std::optional<std::int64_t> next() override { return iterator_->next(); }
+  std::uint64_t skip(std::uint64_t count) override { return iterator_->skip(count); }
+  io::StateTree save() const override { return iterator_->save(); }
+  void restore(const io::StateTree& state) override { iterator_->restore(state); }
 
  private:
   std::shared_ptr<const internal::IndexedNode<std::int64_t>> numbers_;
-  std::unique_ptr<IteratorBase<std::int64_t>> walk_;
+  std::unique_ptr<IteratorBase<std::int64_t>> iterator_;
 };
 
 class RandomNode final : public Node<std::int64_t> {

@@ -34,8 +34,8 @@ ElementFiles::ElementFiles(std::shared_ptr<const io::FileSystem> files, io::Path
   }
 }
 
-std::string ElementFiles::describe_place(std::uint64_t place) const {
-  return str_cat("Element ", place, " in ", folder_, ": ");
+std::string ElementFiles::describe_element(std::uint64_t position) const {
+  return str_cat("Element ", position, " in ", folder_, ": ");
 }
 
 io::RecordReader ElementFiles::open(std::uint64_t file) const {
@@ -49,15 +49,15 @@ ElementFileReader::ElementFileReader(std::shared_ptr<const ElementFiles> element
       file_(file),
       size_(elements_in_file(elements_->index(), file)) {}
 
-std::string ElementFileReader::describe_place(std::uint64_t place) const {
-  return elements_->describe_place(place * elements_->index().files + file_);
+std::string ElementFileReader::describe_element(std::uint64_t position) const {
+  return elements_->describe_element(position * elements_->index().files + file_);
 }
 
-std::string ElementFileReader::read(std::uint64_t place) {
+std::string ElementFileReader::read(std::uint64_t position) {
   if (!records_) records_.emplace(elements_->open(file_));
-  if (place != next_) {
-    records_->seek(elements_->offset(file_, place));
-    next_ = place;
+  if (position != next_) {
+    records_->seek(elements_->offset(file_, position));
+    next_ = position;
   }
   std::optional<std::string> record = records_->next();
   if (!record) throw Error(ErrorCode::kDataLoss, "its file ends before it.");

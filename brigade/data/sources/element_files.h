@@ -30,9 +30,9 @@ class ElementFiles {
   ElementFiles(std::shared_ptr<const io::FileSystem> files, io::Path folder, ElementIndex index);
 
   const ElementIndex& index() const { return index_; }
-  std::string describe_place(std::uint64_t place) const;
-  std::uint64_t offset(std::uint64_t file, std::uint64_t place) const {
-    return offsets_[file][static_cast<std::size_t>(place)];
+  std::string describe_element(std::uint64_t position) const;
+  std::uint64_t offset(std::uint64_t file, std::uint64_t position) const {
+    return offsets_[file][static_cast<std::size_t>(position)];
   }
   io::RecordReader open(std::uint64_t file) const;
 
@@ -51,9 +51,9 @@ class ElementFileReader {
   ElementFileReader(std::shared_ptr<const ElementFiles> elements, std::uint64_t file);
   std::uint64_t size() const { return size_; }
   /// The element at `place` of the file; at once if it is the next one or the file is not packed.
-  std::string read(std::uint64_t place);
+  std::string read(std::uint64_t position);
   /// The same place in the whole.
-  std::string describe_place(std::uint64_t place) const;
+  std::string describe_element(std::uint64_t position) const;
 
  private:
   std::shared_ptr<const ElementFiles> elements_;
@@ -68,33 +68,33 @@ template <Encodable T>
 class ElementFileIterator final : public IteratorBase<T> {
  public:
   ElementFileIterator(std::shared_ptr<const ElementFiles> elements, std::uint64_t file,
-                      std::uint64_t place)
-      : reader_(std::move(elements), file), place_(place) {}
+                      std::uint64_t position)
+      : reader_(std::move(elements), file), position_(position) {}
   std::optional<T> next() override {
-    if (place_ >= reader_.size()) return std::nullopt;
-    const std::uint64_t place = place_++;
+    if (position_ >= reader_.size()) return std::nullopt;
+    const std::uint64_t position = position_++;
     try {
-      return decode<T>(reader_.read(place));
+      return decode<T>(reader_.read(position));
     } catch (...) {
-      rethrow_with_context(reader_.describe_place(place));
+      rethrow_with_context(reader_.describe_element(position));
     }
   }
   std::uint64_t skip(std::uint64_t count) override {
-    const std::uint64_t left = reader_.size() - place_;
+    const std::uint64_t left = reader_.size() - position_;
     const std::uint64_t passed = count < left ? count : left;
-    place_ += passed;
+    position_ += passed;
     return passed;
   }
-  io::StateTree save() const override { return make_position("elements", {{"place", place_}}); }
+  io::StateTree save() const override { return make_position("elements", {{"place", position_}}); }
   void restore(const io::StateTree& state) override {
     check_position(state, "elements");
-    const std::uint64_t place = position_number(state, "place");
-    place_ = place < reader_.size() ? place : reader_.size();
+    const std::uint64_t position = position_number(state, "place");
+    position_ = position < reader_.size() ? position : reader_.size();
   }
 
  private:
   ElementFileReader reader_;
-  std::uint64_t place_;
+  std::uint64_t position_;
 };
 
 /// The elements of a folder in their order. Several files are read ahead by a thread each.
@@ -106,35 +106,35 @@ class ElementsIterator {
     seek(0);
   }
 
-  std::uint64_t place() const { return place_; }
+  std::uint64_t position() const { return position_; }
   std::uint64_t size() const { return elements_->index().count; }
   std::optional<T> next() {
-    if (place_ >= size()) return std::nullopt;
-    IteratorBase<T>& file = *files_[static_cast<std::size_t>(place_ % files_.size())];
+    if (position_ >= size()) return std::nullopt;
+    IteratorBase<T>& file = *files_[static_cast<std::size_t>(position_ % files_.size())];
     ElementResult<T> result = result_of_next(file);
     // Without the element: the call was cancelled on its way.
     if (result.error && options_.cancel && options_.cancel->is_cancelled()) {
       std::rethrow_exception(result.error);
     }
-    ++place_;
+    ++position_;
     return std::move(result).take();
   }
   std::uint64_t skip(std::uint64_t count) {
-    const std::uint64_t left = size() - place_;
+    const std::uint64_t left = size() - position_;
     const std::uint64_t passed = count < left ? count : left;
     for (std::uint64_t file = 0; file < files_.size(); ++file) {
-      const std::uint64_t of_file = before(place_ + passed, file) - before(place_, file);
+      const std::uint64_t of_file = before(position_ + passed, file) - before(position_, file);
       if (of_file > 0) files_[static_cast<std::size_t>(file)]->skip(of_file);
     }
-    place_ += passed;
+    position_ += passed;
     return passed;
   }
-  void seek(std::uint64_t place) {
-    place_ = place;
+  void seek(std::uint64_t position) {
+    position_ = position;
     files_.clear();  // joins their threads
     const std::uint64_t files = elements_->index().files;
     for (std::uint64_t file = 0; file < files; ++file) {
-      auto reader = std::make_unique<ElementFileIterator<T>>(elements_, file, before(place, file));
+      auto reader = std::make_unique<ElementFileIterator<T>>(elements_, file, before(position, file));
       if (files == 1) {
         files_.push_back(std::move(reader));
       } else {
@@ -145,9 +145,9 @@ class ElementsIterator {
 
  private:
   /// Elements before `place` that lie in the file.
-  std::uint64_t before(std::uint64_t place, std::uint64_t file) const {
+  std::uint64_t before(std::uint64_t position, std::uint64_t file) const {
     const std::uint64_t files = elements_->index().files;
-    return place / files + (file < place % files ? 1 : 0);
+    return position / files + (file < position % files ? 1 : 0);
   }
   std::unique_ptr<IteratorBase<T>> read_ahead(std::unique_ptr<IteratorBase<T>> reader) const {
     return std::make_unique<PipelinedIterator<T, T>>(
@@ -162,7 +162,7 @@ class ElementsIterator {
   std::shared_ptr<const ElementFiles> elements_;
   IteratorOptions options_;
   std::vector<std::unique_ptr<IteratorBase<T>>> files_;
-  std::uint64_t place_ = 0;
+  std::uint64_t position_ = 0;
 };
 
 }  // namespace brigade::data::internal

@@ -65,10 +65,10 @@ TEST(Files, AShardGoesOnWhereItWasSaved) {
   for (std::int64_t index = 0; index < 3; ++index) {
     const Numbers elements = epoch_of(dataset, by_files(3, index));
     auto iterator = dataset.iterator(by_files(3, index));
-    for (std::size_t place = 0; place <= elements.size(); ++place) {
+    for (std::size_t position = 0; position <= elements.size(); ++position) {
       auto again = dataset.iterator(by_files(3, index));
       again.restore(written_and_read(iterator.save()));
-      EXPECT_EQ(rest_of(again), elements_from(elements, place)) << index << ", " << place;
+      EXPECT_EQ(rest_of(again), elements_from(elements, position)) << index << ", " << position;
       iterator.next();
     }
   }
@@ -177,12 +177,12 @@ TEST(Files, DescribeThemselves) {
 
 TEST(Files, KeepTheOrderWithinAFile) {
   std::optional<Order> seen;
-  const auto notes_order = [&](const IteratorOptions& options) {
+  const auto records_order = [&](const IteratorOptions& options) {
     seen = options.order;
     return [] { return std::optional<std::int64_t>(); };
   };
   const auto dataset = from_files<std::int64_t>(
-      {"a"}, [&](const io::Path&) { return from_generator<std::int64_t>(notes_order); });
+      {"a"}, [&](const io::Path&) { return from_generator<std::int64_t>(records_order); });
   EXPECT_EQ(dataset.node()->order({.order = Order::kRelaxed}), Order::kInOrder);
   epoch_of(dataset, {.order = Order::kRelaxed});
   EXPECT_EQ(seen, Order::kInOrder);

@@ -5,9 +5,9 @@
 
 namespace brigade::data::internal {
 
-void throw_generator_too_short(std::uint64_t place, const std::string& name) {
+void throw_generator_too_short(std::uint64_t index, const std::string& name) {
   throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat("The saved position lies behind element ", place, " of ", name,
+              base::str_cat("The saved position lies behind element ", index, " of ", name,
                             ", which now gives fewer: was it saved from other data?"));
 }
 

@@ -35,7 +35,7 @@ class Generator {
 
 namespace internal {
 
-[[noreturn]] void throw_generator_too_short(std::uint64_t place, const std::string& name);
+[[noreturn]] void throw_generator_too_short(std::uint64_t index, const std::string& name);
 
 /// Walks over a function by which the next element is asked for, or over a `Generator`.
 template <class T, class Source>
@@ -49,33 +49,33 @@ class GeneratorIterator final : public IteratorBase<T> {
         source_(make_()) {}
   std::optional<T> next() override {
     if (has_ended_) return std::nullopt;
-    ++place_;  // passed even if it throws
+    ++index_;  // passed even if it throws
     auto element = generate();
     if (element) return element;
-    --place_;
+    --index_;
     has_ended_ = true;
     return std::nullopt;
   }
   io::StateTree save() const override {
     io::StateTree state =
-        make_position("from_generator", {{"place", place_}, {"has_ended", has_ended_ ? 1U : 0U}});
+        make_position("from_generator", {{"place", index_}, {"has_ended", has_ended_ ? 1U : 0U}});
     if constexpr (kSaves) state["generator"] = source_->save();
     return state;
   }
   void restore(const io::StateTree& state) override {
     check_position(state, "from_generator");
-    const std::uint64_t place = position_number(state, "place");
+    const std::uint64_t index = position_number(state, "place");
     const bool has_ended = position_number(state, "has_ended") != 0;
     if constexpr (kSaves) {
       Source source = make_();
       source->restore(state.at("generator"));
       source_ = std::move(source);
-      place_ = place;
+      index_ = index;
     } else {
       source_ = make_();
-      place_ = 0;
+      index_ = 0;
       has_ended_ = false;
-      if (cancellable_skip(*this, place, cancel_) != place) throw_generator_too_short(place, name_);
+      if (cancellable_skip(*this, index, cancel_) != index) throw_generator_too_short(index, name_);
     }
     has_ended_ = has_ended;
   }
@@ -91,7 +91,7 @@ class GeneratorIterator final : public IteratorBase<T> {
         return source_();
       }
     } catch (...) {
-      rethrow_at_element(name_, epoch_, place_ - 1);
+      rethrow_at_element(name_, epoch_, index_ - 1);
     }
   }
 
@@ -100,7 +100,7 @@ class GeneratorIterator final : public IteratorBase<T> {
   std::uint64_t epoch_;
   std::optional<concurrency::CancelToken> cancel_;
   Source source_;
-  std::uint64_t place_ = 0;
+  std::uint64_t index_ = 0;
   bool has_ended_ = false;
 };
 

@@ -89,8 +89,8 @@ TEST(ListFiles, ShardsTogetherHaveEachFileOnceInAnyOrder) {
     for (std::uint64_t epoch = 0; epoch < 5; ++epoch) {
       Paths all;
       for (std::int64_t index = 0; index < 3; ++index) {
-        auto walk = list.iterator({.epoch = epoch, .shard = {.count = 3, .index = index}});
-        const auto part = rest_of(walk);
+        auto iterator = list.iterator({.epoch = epoch, .shard = {.count = 3, .index = index}});
+        const auto part = rest_of(iterator);
         EXPECT_EQ(part.size(), index < 2 ? 2U : 1U);
         all.insert(all.end(), part.begin(), part.end());
       }
@@ -105,12 +105,12 @@ TEST(ListFiles, AShardGoesOnWhereItWasSaved) {
   const IteratorOptions half{.seed = 3, .shard = {.count = 2, .index = 0}};
   const Paths whole = epoch_of(list, half);
   ASSERT_EQ(whole.size(), 3U);
-  auto walk = list.iterator(half);
-  for (std::size_t place = 0; place <= whole.size(); ++place) {
+  auto iterator = list.iterator(half);
+  for (std::size_t index = 0; index <= whole.size(); ++index) {
     auto other = list.iterator(half);
-    other.restore(written_and_read(walk.save()));
-    EXPECT_EQ(rest_of(other), elements_from(whole, place));
-    walk.next();
+    other.restore(written_and_read(iterator.save()));
+    EXPECT_EQ(rest_of(other), elements_from(whole, index));
+    iterator.next();
   }
 }
 

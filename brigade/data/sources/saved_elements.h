@@ -36,13 +36,13 @@ class LoadIterator final : public IteratorBase<T> {
   std::optional<T> next() override { return elements_.next(); }
   std::uint64_t skip(std::uint64_t count) override { return elements_.skip(count); }
   io::StateTree save() const override {
-    return make_position("load", {{"place", elements_.place()}});
+    return make_position("load", {{"place", elements_.position()}});
   }
   void restore(const io::StateTree& state) override {
     check_position(state, "load");
-    const std::uint64_t place = position_number(state, "place");
-    if (place > elements_.size()) throw_cached_input_too_short(place);
-    elements_.seek(place);
+    const std::uint64_t index = position_number(state, "place");
+    if (index > elements_.size()) throw_cached_input_too_short(index);
+    elements_.seek(index);
   }
 
  private:
@@ -77,7 +77,7 @@ class LoadNode final : public Node<T> {
 /// full). TensorFlow counterpart: Dataset.save.
 template <Encodable T>
 void save(const Dataset<T>& dataset, const io::Path& path, ElementFilesOptions options = {},
-          IteratorOptions walk = {}) {
+          IteratorOptions iterator_options = {}) {
   internal::check_element_files(options, path, "save");
   internal::check_cache_input(dataset.cardinality(), dataset.describe() + " | save");
   const io::Path folder = internal::folder_of_shard(path, Shard());
@@ -85,11 +85,11 @@ void save(const Dataset<T>& dataset, const io::Path& path, ElementFilesOptions o
   internal::ElementWriter writer(options.file_system, folder,
                                  {.type = Codec<T>::name(),
                                   .pipeline = dataset.node()->pipeline(),
-                                  .seed = walk.seed,
-                                  .shard = describe(walk.shard),
+                                  .seed = iterator_options.seed,
+                                  .shard = describe(iterator_options.shard),
                                   .files = static_cast<std::uint64_t>(options.files),
                                   .compression = options.compression});
-  auto iterator = dataset.iterator(std::move(walk));
+  auto iterator = dataset.iterator(std::move(iterator_options));
   while (auto element = iterator.next()) writer.write(encode(*element));
   internal::finish_saving(writer, folder);
 }

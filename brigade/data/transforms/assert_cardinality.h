@@ -33,18 +33,18 @@ class AssertCardinalityIterator final : public IteratorBase<T> {
       end();
       return std::nullopt;
     }
-    ++place_;  // passed even if it throws
+    ++index_;  // passed even if it throws
     auto element = input_->next();
     if (element) return element;
-    --place_;
+    --index_;
     has_ended_ = true;
-    throw_too_few(where_, expected_, place_);
+    throw_too_few(where_, expected_, index_);
   }
   std::uint64_t skip(std::uint64_t count) override {
     if (has_ended_ || count == 0) return 0;
     const std::uint64_t wanted = count < left() ? count : left();
     const std::uint64_t passed = input_->skip(wanted);
-    place_ += passed;
+    index_ += passed;
     if (passed == count) return count;
     try {
       if (passed == wanted) {
@@ -59,22 +59,22 @@ class AssertCardinalityIterator final : public IteratorBase<T> {
   }
   io::StateTree save() const override {
     return make_position("assert_cardinality",
-                         {{"place", place_}, {"has_ended", has_ended_ ? 1U : 0U}}, input_->save());
+                         {{"place", index_}, {"has_ended", has_ended_ ? 1U : 0U}}, input_->save());
   }
   void restore(const io::StateTree& state) override {
     check_position(state, "assert_cardinality");
-    const std::uint64_t place = position_number(state, "place");
+    const std::uint64_t index = position_number(state, "place");
     const bool has_ended = position_number(state, "has_ended") != 0;
-    check_source_position(place, expected_, where_);
+    check_source_position(index, expected_, where_);
     input_->restore(position_input(state));
-    place_ = place;
+    index_ = index;
     has_ended_ = has_ended;
   }
 
  private:
   std::uint64_t left() const {
     if (expected_ == kInfinite) return ~std::uint64_t{0};
-    return static_cast<std::uint64_t>(expected_) - place_;
+    return static_cast<std::uint64_t>(expected_) - index_;
   }
   /// All that are expected were there: throws if there is one more.
   void end() {
@@ -85,7 +85,7 @@ class AssertCardinalityIterator final : public IteratorBase<T> {
   std::unique_ptr<IteratorBase<T>> input_;
   std::int64_t expected_;
   std::string where_;
-  std::uint64_t place_ = 0;
+  std::uint64_t index_ = 0;
   bool has_ended_ = false;
 };
 

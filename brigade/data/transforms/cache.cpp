@@ -32,9 +32,9 @@ bool is_cancelled(const IteratorOptions& options) {
   return options.cancel && options.cancel->is_cancelled();
 }
 
-void throw_cached_input_too_short(std::uint64_t place) {
+void throw_cached_input_too_short(std::uint64_t index) {
   throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat("The saved cache had passed ", place,
+              base::str_cat("The saved cache had passed ", index,
                             " elements, but its input now has fewer: was it saved from other "
                             "data?"));
 }

@@ -25,7 +25,7 @@ void check_cache_input(std::int64_t cardinality, const std::string& describe);
 /// not depend on when that was.
 IteratorOptions options_of_cached(IteratorOptions options);
 bool is_cancelled(const IteratorOptions& options);
-[[noreturn]] void throw_cached_input_too_short(std::uint64_t place);
+[[noreturn]] void throw_cached_input_too_short(std::uint64_t index);
 
 /// What the iterators of a cache share: the elements of whole passes, by seed and shard, and
 /// whether somebody was warned of a pass that was not whole.
@@ -37,22 +37,22 @@ class CacheStore {
   using Elements = std::shared_ptr<const std::vector<T>>;
 
   /// Null: there was no whole pass yet.
-  Elements find(const IteratorOptions& walk) const {
+  Elements find(const IteratorOptions& options) const {
     concurrency::MutexLock lock(mutex_);
     for (const Filled& each : filled_) {
-      if (each.seed == walk.seed && each.shard == walk.shard) return each.elements;
+      if (each.seed == options.seed && each.shard == options.shard) return each.elements;
     }
     return nullptr;
   }
   /// The elements of the first whole pass, which may have been another's.
-  Elements put(const IteratorOptions& walk, std::vector<T>&& elements) {
+  Elements put(const IteratorOptions& options, std::vector<T>&& elements) {
     concurrency::MutexLock lock(mutex_);
     for (const Filled& each : filled_) {
-      if (each.seed == walk.seed && each.shard == walk.shard) return each.elements;
+      if (each.seed == options.seed && each.shard == options.shard) return each.elements;
     }
-    if (filled_.size() == kMostKept) filled_.erase(filled_.begin());
+    if (filled_.size() == kMaxKept) filled_.erase(filled_.begin());
     filled_.push_back(
-        {walk.seed, walk.shard, std::make_shared<const std::vector<T>>(std::move(elements))});
+        {options.seed, options.shard, std::make_shared<const std::vector<T>>(std::move(elements))});
     return filled_.back().elements;
   }
   /// True once.
@@ -67,7 +67,7 @@ class CacheStore {
     Shard shard;
     Elements elements;
   };
-  static constexpr std::size_t kMostKept = 8;  // walks with ever new seeds must not fill the memory
+  static constexpr std::size_t kMaxKept = 8;  // walks with ever new seeds must not fill the memory
 
   mutable concurrency::Mutex mutex_;
   std::vector<Filled> filled_ BRIGADE_GUARDED_BY(mutex_);
@@ -98,34 +98,34 @@ class CacheIterator final : public IteratorBase<T> {
   CacheIterator& operator=(const CacheIterator&) = delete;
 
   std::optional<T> next() override {
-    if (!reaches(place_)) return std::nullopt;
-    const auto place = static_cast<std::size_t>(place_++);
-    if (whole_) return (*whole_)[place];
-    if (read_[place].error) std::rethrow_exception(read_[place].error);
-    return *read_[place].element;
+    if (!reaches(index_)) return std::nullopt;
+    const auto index = static_cast<std::size_t>(index_++);
+    if (whole_) return (*whole_)[index];
+    if (read_[index].error) std::rethrow_exception(read_[index].error);
+    return *read_[index].element;
   }
   std::uint64_t skip(std::uint64_t count) override {
-    const std::uint64_t end = saturating_add(place_, count);
+    const std::uint64_t end = saturating_add(index_, count);
     if (count > 0) reaches(end - 1);
     const std::uint64_t reached = end < size() ? end : size();
-    return reached - std::exchange(place_, reached);
+    return reached - std::exchange(index_, reached);
   }
-  io::StateTree save() const override { return make_position("cache", {{"place", place_}}); }
+  io::StateTree save() const override { return make_position("cache", {{"place", index_}}); }
   void restore(const io::StateTree& state) override {
     check_position(state, "cache");
-    const std::uint64_t place = position_number(state, "place");
-    check_source_position(place, node_.cardinality(), node_.describe());
-    if (place > 0 && !reaches(place - 1)) throw_cached_input_too_short(place);
-    place_ = place;
+    const std::uint64_t index = position_number(state, "place");
+    check_source_position(index, node_.cardinality(), node_.describe());
+    if (index > 0 && !reaches(index - 1)) throw_cached_input_too_short(index);
+    index_ = index;
   }
   bool keeps_position_when_cancelled() const override { return true; }
 
  private:
   std::uint64_t size() const { return whole_ ? whole_->size() : read_.size(); }
   /// Whether there is an element at `place`. Reads up to it if nobody has.
-  bool reaches(std::uint64_t place) {
-    while (!whole_ && !has_ended_ && read_.size() <= place) read();
-    return place < size();
+  bool reaches(std::uint64_t index) {
+    while (!whole_ && !has_ended_ && read_.size() <= index) read();
+    return index < size();
   }
   void read() {
     whole_ = store_->find(options_);  // another walk may have come to its end
@@ -167,7 +167,7 @@ class CacheIterator final : public IteratorBase<T> {
   bool has_failed_ = false;
   bool has_ended_ = false;
   std::unique_ptr<IteratorBase<T>> input_;
-  std::uint64_t place_ = 0;
+  std::uint64_t index_ = 0;
 };
 
 template <class T>

@@ -68,7 +68,7 @@ TEST(Cache, WalksOfOtherSeedsAndShardsHaveElementsOfTheirOwn) {
   });
   const auto shuffled = files.shuffle(6);
   const auto cached = shuffled.cache();
-  for (int walk = 0; walk < 2; ++walk) {
+  for (int pass = 0; pass < 2; ++pass) {
     for (const std::uint64_t seed : {1, 2}) {
       EXPECT_EQ(epoch_of(cached, {.seed = seed}), epoch_of(shuffled, {.seed = seed}));
       const IteratorOptions half{.seed = seed, .shard = {.count = 2, .index = 1}};

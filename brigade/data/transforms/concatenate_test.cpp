@@ -54,10 +54,10 @@ TEST(Concatenate, APartThatCannotBeBegunIsOneElementThatFails) {
   iterator.next();
   iterator.next();
   EXPECT_EQ(error_of([&] { iterator.next(); }).code(), ErrorCode::kUnavailable);
-  const io::StateTree behind = written_and_read(iterator.save());
+  const io::StateTree state = written_and_read(iterator.save());
   EXPECT_EQ(iterator.next(), std::nullopt);
   auto resumed = dataset().iterator();
-  resumed.restore(behind);
+  resumed.restore(state);
   EXPECT_EQ(resumed.next(), std::nullopt);
   EXPECT_EQ(dataset().node()->iterator({})->skip(100), 3U);
   EXPECT_EQ(epoch_of(dataset().ignore_errors({.log = ErrorLog::kOff})), (Numbers{0, 1}));

@@ -18,7 +18,7 @@ namespace internal {
 std::string name_of_enumerate(std::int64_t start);
 
 /// `start + place`; behind the largest number comes the smallest.
-std::int64_t number_of_element(std::int64_t start, std::uint64_t place);
+std::int64_t number_of_element(std::int64_t start, std::uint64_t index);
 
 template <class T>
 class EnumerateIterator final : public IteratorBase<std::tuple<std::int64_t, T>> {
@@ -28,31 +28,31 @@ class EnumerateIterator final : public IteratorBase<std::tuple<std::int64_t, T>>
   EnumerateIterator(std::unique_ptr<IteratorBase<T>> input, std::int64_t start)
       : input_(std::move(input)), start_(start) {}
   std::optional<Numbered> next() override {
-    const std::uint64_t place = place_++;  // passed even if it throws
+    const std::uint64_t index = index_++;  // passed even if it throws
     auto element = input_->next();
-    if (element) return Numbered(number_of_element(start_, place), std::move(*element));
-    --place_;
+    if (element) return Numbered(number_of_element(start_, index), std::move(*element));
+    --index_;
     return std::nullopt;
   }
   std::uint64_t skip(std::uint64_t count) override {
     const std::uint64_t passed = input_->skip(count);
-    place_ += passed;
+    index_ += passed;
     return passed;
   }
   io::StateTree save() const override {
-    return make_position("enumerate", {{"place", place_}}, input_->save());
+    return make_position("enumerate", {{"place", index_}}, input_->save());
   }
   void restore(const io::StateTree& state) override {
     check_position(state, "enumerate");
-    const std::uint64_t place = position_number(state, "place");
+    const std::uint64_t index = position_number(state, "place");
     input_->restore(position_input(state));
-    place_ = place;
+    index_ = index;
   }
 
  private:
   std::unique_ptr<IteratorBase<T>> input_;
   std::int64_t start_;
-  std::uint64_t place_ = 0;
+  std::uint64_t index_ = 0;
 };
 
 template <class T>

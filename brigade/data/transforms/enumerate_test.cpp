@@ -33,9 +33,9 @@ TEST(Enumerate, ElementsThatFailAreCounted) {
 }
 
 TEST(Enumerate, CountsOnBehindTheLargestNumber) {
-  constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
-  EXPECT_EQ(epoch_of(range(2).enumerate(kMost)),
-            (std::vector<Numbered>{{kMost, 0}, {std::numeric_limits<std::int64_t>::min(), 1}}));
+  constexpr auto kMax = std::numeric_limits<std::int64_t>::max();
+  EXPECT_EQ(epoch_of(range(2).enumerate(kMax)),
+            (std::vector<Numbered>{{kMax, 0}, {std::numeric_limits<std::int64_t>::min(), 1}}));
 }
 
 TEST(Enumerate, SaysThatShardsCountForThemselves) {

@@ -35,39 +35,39 @@ FileCache::FileCache(io::Path folder, ElementFilesOptions options, std::string t
     : folder_(std::move(folder)),
       options_(std::move(options)),
       type_(std::move(type)),
-      recipe_(std::move(pipeline)),
+      pipeline_(std::move(pipeline)),
       describe_(std::move(describe)) {}
 
-ElementIndex FileCache::index_of(const IteratorOptions& walk) const {
+ElementIndex FileCache::index_of(const IteratorOptions& options) const {
   return {.type = type_,
-          .pipeline = recipe_,
-          .seed = walk.seed,
-          .shard = describe(walk.shard),
+          .pipeline = pipeline_,
+          .seed = options.seed,
+          .shard = describe(options.shard),
           .files = static_cast<std::uint64_t>(options_.files),
           .compression = options_.compression};
 }
 
-std::shared_ptr<const ElementFiles> FileCache::find(const IteratorOptions& walk) const {
-  const io::Path folder = folder_of_shard(folder_, walk.shard);
+std::shared_ptr<const ElementFiles> FileCache::find(const IteratorOptions& options) const {
+  const io::Path folder = folder_of_shard(folder_, options.shard);
   const auto index = find_index(*options_.file_system, folder);
   if (!index) return nullptr;
-  check_index(*index, index_of(walk), folder);
-  if (index->seed == walk.seed && index->shard == describe(walk.shard)) {
+  check_index(*index, index_of(options), folder);
+  if (index->seed == options.seed && index->shard == describe(options.shard)) {
     return std::make_shared<const ElementFiles>(options_.file_system, folder, *index);
   }
   if (wants_warning()) {
     base::log_warning(str_cat(folder, " holds elements of the seed ", index->seed,
-                              ", and this walk has the seed ", walk.seed,
+                              ", and this walk has the seed ", options.seed,
                               ": it reads its input. Delete ", folder,
                               " to have them written anew, or give another path."));
   }
   return nullptr;
 }
 
-std::unique_ptr<ElementWriter> FileCache::write(const IteratorOptions& walk) const {
-  const io::Path folder = folder_of_shard(folder_, walk.shard);
+std::unique_ptr<ElementWriter> FileCache::write(const IteratorOptions& options) const {
+  const io::Path folder = folder_of_shard(folder_, options.shard);
   if (find_index(*options_.file_system, folder)) return nullptr;
-  return std::make_unique<ElementWriter>(options_.file_system, folder, index_of(walk));
+  return std::make_unique<ElementWriter>(options_.file_system, folder, index_of(options));
 }
 
 bool FileCache::wants_warning() const {

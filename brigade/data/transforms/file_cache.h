@@ -53,20 +53,20 @@ class FileCache {
   /// The elements of this walk, if they are there: null if nobody wrote any, or if they are those
   /// of another seed, which a warning says once. Throws kFailedPrecondition if the folder holds
   /// elements of another recipe or type.
-  std::shared_ptr<const ElementFiles> find(const IteratorOptions& walk) const;
+  std::shared_ptr<const ElementFiles> find(const IteratorOptions& options) const;
   /// Null if the folder is taken by another seed.
-  std::unique_ptr<ElementWriter> write(const IteratorOptions& walk) const;
+  std::unique_ptr<ElementWriter> write(const IteratorOptions& options) const;
   void warn_of_partial(std::uint64_t elements) const noexcept;
   void warn_of_failure() const noexcept;
 
  private:
-  ElementIndex index_of(const IteratorOptions& walk) const;
+  ElementIndex index_of(const IteratorOptions& options) const;
   bool wants_warning() const;
 
   io::Path folder_;
   ElementFilesOptions options_;
   std::string type_;
-  PipelineDescription recipe_;
+  PipelineDescription pipeline_;
   std::string describe_;
   mutable concurrency::Mutex mutex_;
   mutable bool has_warned_ BRIGADE_GUARDED_BY(mutex_) = false;
@@ -94,27 +94,27 @@ class FileCacheIterator final : public IteratorBase<T> {
     if (files_) return files_->skip(count);
     if (has_begun_ && !writer_) {
       const std::uint64_t passed = input_->skip(count);
-      place_ += passed;
+      index_ += passed;
       return passed;
     }
     return IteratorBase<T>::skip(count);
   }
   io::StateTree save() const override {
-    return make_position("cache", {{"place", files_ ? files_->place() : place_}});
+    return make_position("cache", {{"place", files_ ? files_->position() : index_}});
   }
   void restore(const io::StateTree& state) override {
     check_position(state, "cache");
-    const std::uint64_t place = position_number(state, "place");
+    const std::uint64_t index = position_number(state, "place");
     if (!files_) open();
     if (files_) {
-      if (place > files_->size()) throw_cached_input_too_short(place);
-      return files_->seek(place);
+      if (index > files_->size()) throw_cached_input_too_short(index);
+      return files_->seek(index);
     }
-    if (place < place_) begin_input();
-    const std::uint64_t distance = place - place_;
-    check_source_position(place, node_.cardinality(), node_.describe());
+    if (index < index_) begin_input();
+    const std::uint64_t distance = index - index_;
+    check_source_position(index, node_.cardinality(), node_.describe());
     if (cancellable_skip(*this, distance, options_.cancel) != distance)
-      throw_cached_input_too_short(place);
+      throw_cached_input_too_short(index);
   }
 
  private:
@@ -128,19 +128,19 @@ class FileCacheIterator final : public IteratorBase<T> {
   /// From the start of the epoch. What was written before is not written again.
   void begin_input() {
     input_ = node_.iterator(options_);  // the old one stays if this throws
-    place_ = 0;
+    index_ = 0;
   }
   std::optional<T> next_of_input() {
     ElementResult<T> result = result_of_next(*input_);
     if (result.error && is_cancelled(options_)) std::rethrow_exception(result.error);
-    const std::uint64_t place = place_;
-    if (!result.is_end()) ++place_;  // passed even if there is nowhere to write it
+    const std::uint64_t index = index_;
+    if (!result.is_end()) ++index_;  // passed even if there is nowhere to write it
     if (!std::exchange(has_begun_, true)) writer_ = cache_->write(options_);
     if (result.is_end()) {
       commit();
       return std::nullopt;
     }
-    if (writer_ && writer_->count() == place) write(result);
+    if (writer_ && writer_->count() == index) write(result);
     return std::move(result).take();
   }
   /// An element that cannot be written fails, and the walk goes on without writing.
@@ -160,7 +160,7 @@ class FileCacheIterator final : public IteratorBase<T> {
   const std::shared_ptr<const FileCache> cache_;
   std::optional<ElementsIterator<T>> files_;  // once they are complete
   std::unique_ptr<IteratorBase<T>> input_;    // until then
-  std::uint64_t place_ = 0;                   // of input_
+  std::uint64_t index_ = 0;                   // of input_
   std::unique_ptr<ElementWriter> writer_;     // while a pass is being written
   bool has_begun_ = false;
 };

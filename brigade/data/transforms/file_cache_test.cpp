@@ -76,15 +76,15 @@ TEST_F(FileCache, SnapshotsPassTheBattery) {
 TEST_F(FileCache, TheBatteryHoldsWhileNobodyHasFilledIt) {
   const auto dataset = cached(input(7));
   const auto expected = epoch_of(input(7));
-  for (std::size_t place = 0; place <= expected.size(); ++place) {
-    auto iterator = cached(input(7), "/cache/" + std::to_string(place)).iterator();
-    for (std::size_t i = 0; i < place; ++i) iterator.next();
+  for (std::size_t index = 0; index <= expected.size(); ++index) {
+    auto iterator = cached(input(7), "/cache/" + std::to_string(index)).iterator();
+    for (std::size_t i = 0; i < index; ++i) iterator.next();
     const io::StateTree state = written_and_read(iterator.save());
     auto fresh = dataset.iterator();
     fresh.restore(state);
-    EXPECT_EQ(rest_of(fresh), elements_from(expected, place));
+    EXPECT_EQ(rest_of(fresh), elements_from(expected, index));
     iterator.restore(state);  // goes back, or stays
-    EXPECT_EQ(rest_of(iterator), elements_from(expected, place));
+    EXPECT_EQ(rest_of(iterator), elements_from(expected, index));
   }
 }
 
@@ -96,7 +96,7 @@ TEST_F(FileCache, GoesBackWhileItIsFilledAndWritesEachElementOnce) {
   const io::StateTree state = iterator->save();
   for (int i = 0; i < 3; ++i) iterator->next();
   iterator->restore(state);
-  for (std::size_t place = 1; place < 6; ++place) EXPECT_EQ(iterator->next(), expected[place]);
+  for (std::size_t index = 1; index < 6; ++index) EXPECT_EQ(iterator->next(), expected[index]);
   EXPECT_FALSE(iterator->next().has_value());
   *made_ = 0;
   EXPECT_EQ(epoch_of(dataset), expected);
@@ -243,7 +243,7 @@ TEST_F(FileCache, AWalkOfAnotherSeedReadsItsInput) {
   catch_warnings();
   epoch_of(cached(input(20)), {.seed = 1});
   const auto dataset = cached(input(20));
-  for (int walk = 0; walk < 2; ++walk) {
+  for (int pass = 0; pass < 2; ++pass) {
     EXPECT_EQ(epoch_of(dataset, {.seed = 2}), epoch_of(input(20), {.seed = 2}));
   }
   ASSERT_EQ(warnings_.size(), 1U);
@@ -254,7 +254,7 @@ TEST_F(FileCache, ShardsLieBesideEachOther) {
   const auto files = from_files<std::int64_t>({"1", "2"}, [](const io::Path& path) {
     return range(3).map([path](std::int64_t x) { return x + (path == "1" ? 10 : 20); });
   });
-  for (int walk = 0; walk < 2; ++walk) {
+  for (int pass = 0; pass < 2; ++pass) {
     EXPECT_EQ(epoch_of(cached(files), {.shard = {.count = 2, .index = 0}}), (Numbers{10, 11, 12}));
     EXPECT_EQ(epoch_of(cached(files), {.shard = {.count = 2, .index = 1}}), (Numbers{20, 21, 22}));
   }
@@ -351,12 +351,12 @@ TEST_F(FileCache, ThatCannotBeginToWriteFailsOneElementAndGoesOn) {
 TEST_F(FileCache, SeveralFilesArePassedOverWithoutReadingAnew) {
   const auto dataset = range(30).snapshot("/cache/s", {.files = 4, .file_system = files_});
   epoch_of(dataset);
-  const auto walk = dataset.node()->iterator({});
-  std::int64_t place = 0;
+  const auto iterator = dataset.node()->iterator({});
+  std::int64_t index = 0;
   for (const std::uint64_t count : {1, 0, 5, 2, 7, 3}) {
-    EXPECT_EQ(walk->skip(count), count);
-    place += static_cast<std::int64_t>(count);
-    EXPECT_EQ(walk->next(), place++);
+    EXPECT_EQ(iterator->skip(count), count);
+    index += static_cast<std::int64_t>(count);
+    EXPECT_EQ(iterator->next(), index++);
   }
   EXPECT_EQ(epoch_of(dataset.shard(7, 3)), (Numbers{3, 10, 17, 24}));
 }

@@ -24,29 +24,29 @@ class FilterIterator final : public IteratorBase<T> {
   std::optional<T> next() override {
     while (true) {
       cancel_poller_.poll();
-      ++place_;  // passed even if it throws
+      ++index_;  // passed even if it throws
       auto element = input_->next();
       if (!element) break;
-      if (predicate_(*element, place_ - 1)) return element;
+      if (predicate_(*element, index_ - 1)) return element;
     }
-    --place_;
+    --index_;
     return std::nullopt;
   }
   io::StateTree save() const override {
-    return make_position("filter", {{"place", place_}}, input_->save());
+    return make_position("filter", {{"place", index_}}, input_->save());
   }
   void restore(const io::StateTree& state) override {
     check_position(state, "filter");
-    const std::uint64_t place = position_number(state, "place");
+    const std::uint64_t index = position_number(state, "place");
     input_->restore(position_input(state));
-    place_ = place;
+    index_ = index;
   }
 
  private:
   std::unique_ptr<IteratorBase<T>> input_;
   Predicate<F> predicate_;
   CancelPoller cancel_poller_;
-  std::uint64_t place_ = 0;  // elements read from the input
+  std::uint64_t index_ = 0;  // elements read from the input
 };
 
 template <class F, class T>

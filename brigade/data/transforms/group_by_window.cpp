@@ -11,7 +11,7 @@ std::function<std::int64_t(std::int64_t)> window_size_function(std::int64_t size
   return [size](std::int64_t) { return size; };
 }
 
-std::string place_of_window(const std::string& where, std::uint64_t window, std::int64_t key) {
+std::string window_context(const std::string& where, std::uint64_t window, std::int64_t key) {
   return base::str_cat(where, ", window ", window, " (key ", key, "): ");
 }
 

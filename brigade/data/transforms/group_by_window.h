@@ -35,7 +35,7 @@ std::function<std::int64_t(std::int64_t)> window_size_function(F size) {
 }
 
 /// "..., window 3: "
-std::string place_of_window(const std::string& where, std::uint64_t window, std::int64_t key);
+std::string window_context(const std::string& where, std::uint64_t window, std::int64_t key);
 
 template <class Reduce, class T>
 struct ReductionTraits {
@@ -76,7 +76,7 @@ class GroupByWindowIterator final : public IteratorBase<U> {
   io::StateTree save() const override {
     io::StateTree state = make_position("group_by_window", {{"windows", windows_}},
                                         groups_.save(open_ ? &*open_ : nullptr));
-    if (open_) state["window"] = walk_->save();
+    if (open_) state["window"] = window_iterator_->save();
     return state;
   }
   void restore(const io::StateTree& state) override {
@@ -87,15 +87,15 @@ class GroupByWindowIterator final : public IteratorBase<U> {
     windows_ = windows;
     if (!group) return;
     open(std::move(*group));
-    walk_->restore(state.at("window"));
+    window_iterator_->restore(state.at("window"));
   }
 
  private:
   std::optional<U> next_of_open() {
     try {
-      return walk_->next();
+      return window_iterator_->next();
     } catch (...) {
-      rethrow_with_context(place_of_window(where_, windows_ - 1, open_->key));
+      rethrow_with_context(window_context(where_, windows_ - 1, open_->key));
     }
   }
   /// A window of which no dataset can be made fails as one element.
@@ -108,16 +108,16 @@ class GroupByWindowIterator final : public IteratorBase<U> {
       }
       group.elements.clear();
       node_ = reduce_(group.key, make_window_contents(std::move(contents)));
-      walk_ = node_->iterator(options_of_inner(options_, windows_ - 1));
+      window_iterator_ = node_->iterator(options_of_inner(options_, windows_ - 1));
       open_ = std::move(group);
     } catch (...) {
       close();
-      rethrow_with_context(place_of_window(where_, windows_ - 1, group.key));
+      rethrow_with_context(window_context(where_, windows_ - 1, group.key));
     }
   }
   void close() {
     open_ = std::nullopt;
-    walk_ = nullptr;
+    window_iterator_ = nullptr;
     node_ = nullptr;
   }
 
@@ -128,7 +128,7 @@ class GroupByWindowIterator final : public IteratorBase<U> {
   std::uint64_t windows_ = 0;  // that were opened
   std::optional<Group<T>> open_;
   NodePtr<U> node_;  // before its iterator, so that it outlives it
-  std::unique_ptr<IteratorBase<U>> walk_;
+  std::unique_ptr<IteratorBase<U>> window_iterator_;
 };
 
 template <class T, class U>

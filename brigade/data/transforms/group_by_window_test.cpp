@@ -139,11 +139,11 @@ TEST(GroupByWindow, RefusesBrokenPositions) {
 
 TEST(GroupByWindow, KeepsTheOrderWithinWindows) {
   std::optional<Order> seen;
-  const auto notes_order = [&](const IteratorOptions& options) {
+  const auto records_order = [&](const IteratorOptions& options) {
     seen = options.order;
     return [] { return std::optional<std::int64_t>(); };
   };
-  const auto inner = from_generator<std::int64_t>(notes_order);
+  const auto inner = from_generator<std::int64_t>(records_order);
   const auto dataset = range(4).group_by_window(
       [](std::int64_t) { return 0; }, [=](std::int64_t, const auto&) { return inner; }, 2);
   EXPECT_EQ(dataset.node()->order({.order = Order::kRelaxed}), Order::kInOrder);

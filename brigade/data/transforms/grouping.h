@@ -23,7 +23,7 @@ namespace brigade::data::internal {
 template <class T>
 struct Group {
   std::int64_t key = 0;
-  std::vector<ReplayPoint> places;
+  std::vector<ReplayPoint> points;
   std::vector<T> elements;
 };
 
@@ -56,7 +56,7 @@ class Grouping {
       if (next.result.is_end()) break;
       std::optional<T> element = std::move(next.result).take();
       Gathered& gathered = gathered_for(*element, next.at.index);
-      gathered.group.places.push_back(std::move(next.at));
+      gathered.group.points.push_back(std::move(next.at));
       gathered.group.elements.push_back(std::move(*element));
       if (gathered.group.elements.size() >= gathered.size) return take(gathered.group.key);
     }
@@ -68,9 +68,9 @@ class Grouping {
   io::StateTree save(const Group<T>* open) const {
     GroupingState state{.read = input_.position(), .groups = {}, .open = std::nullopt};
     for (const auto& [key, gathered] : gathered_) {
-      state.groups.push_back({key, gathered.group.places});
+      state.groups.push_back({key, gathered.group.points});
     }
-    if (open != nullptr) state.open = {open->key, open->places};
+    if (open != nullptr) state.open = {open->key, open->points};
     return save_grouping(state);
   }
   /// Goes to a saved position; the group that was open then, with its elements.
@@ -78,7 +78,7 @@ class Grouping {
     const GroupingState state = load_grouping(saved);
     gathered_.clear();
     std::optional<Group<T>> open;
-    if (state.open) open = Group<T>{.key = state.open->key, .places = {}, .elements = {}};
+    if (state.open) open = Group<T>{.key = state.open->key, .points = {}, .elements = {}};
     input_.seek(state.first());
     for (const HeldElement& held : held_in_order(state)) {
       pass_to(held.index);
@@ -86,7 +86,7 @@ class Grouping {
       std::optional<T> element = std::move(next.result).take();
       if (!element) throw_replay_past_end(held.index);
       Group<T>& group = held.is_open ? *open : group_of(held.key).group;
-      group.places.push_back(std::move(next.at));
+      group.points.push_back(std::move(next.at));
       group.elements.push_back(std::move(*element));
     }
     pass_to(state.read.index);
@@ -111,7 +111,7 @@ class Grouping {
     if (found == gathered_.end()) {
       const std::size_t size = checked_group_size(rule_.size(key), key);
       found =
-          gathered_.emplace(key, Gathered{size, {.key = key, .places = {}, .elements = {}}}).first;
+          gathered_.emplace(key, Gathered{size, {.key = key, .points = {}, .elements = {}}}).first;
     }
     return found->second;
   }

@@ -13,18 +13,18 @@ io::StateTree save_group(const GroupMembers& group) {
   io::StateTree state;
   state["key"] = group.key;
   state["places"] = io::StateTree::list();
-  for (const ReplayPoint& point : group.places) state["places"].push_back(point.index);
+  for (const ReplayPoint& point : group.points) state["places"].push_back(point.index);
   return state;
 }
 
 GroupMembers load_group(const io::StateTree& state, const ReplayPoint& first, std::uint64_t read) {
-  GroupMembers group{.key = state.as_int64("key"), .places = {}};
+  GroupMembers group{.key = state.as_int64("key"), .points = {}};
   for (std::size_t i = 0; i < state.at("places").size(); ++i) {
     const std::uint64_t index = state.as_uint64("places", i);
     check_argument(index >= first.index && index < read,
                    base::str_cat("A saved position of groups is broken: it holds element ", index,
                                  ", outside of ", first.index, " to ", read));
-    group.places.push_back({first.snapshot, index});
+    group.points.push_back({first.snapshot, index});
   }
   return group;
 }
@@ -43,7 +43,7 @@ const ReplayPoint& GroupingState::first() const {
   const ReplayPoint* first = &read;
   const auto look_at = [&](const GroupMembers& group) {
     // The elements of a group came one after the other.
-    if (!group.places.empty() && group.places[0].index < first->index) first = &group.places[0];
+    if (!group.points.empty() && group.points[0].index < first->index) first = &group.points[0];
   };
   for (const GroupMembers& group : groups) look_at(group);
   if (open) look_at(*open);
@@ -53,10 +53,10 @@ const ReplayPoint& GroupingState::first() const {
 std::vector<HeldElement> held_in_order(const GroupingState& state) {
   std::vector<HeldElement> held;
   for (const GroupMembers& group : state.groups) {
-    for (const ReplayPoint& point : group.places) held.push_back({point.index, group.key, false});
+    for (const ReplayPoint& point : group.points) held.push_back({point.index, group.key, false});
   }
   if (state.open) {
-    for (const ReplayPoint& point : state.open->places) {
+    for (const ReplayPoint& point : state.open->points) {
       held.push_back({point.index, state.open->key, true});
     }
   }

@@ -12,7 +12,7 @@ namespace brigade::data::internal {
 
 struct GroupMembers {
   std::int64_t key = 0;
-  std::vector<ReplayPoint> places;
+  std::vector<ReplayPoint> points;
 };
 
 /// Where a grouping stands: how far the input was read, and which of its elements are still held.

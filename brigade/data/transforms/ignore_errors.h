@@ -72,34 +72,34 @@ class IgnoredErrors {
 template <class T>
 class IgnoreErrorsIterator final : public IteratorBase<T> {
  public:
-  IgnoreErrorsIterator(std::unique_ptr<IteratorBase<T>> input, IgnoredErrors notes,
+  IgnoreErrorsIterator(std::unique_ptr<IteratorBase<T>> input, IgnoredErrors ignored,
                        std::optional<concurrency::CancelToken> cancel)
-      : input_(std::move(input)), notes_(std::move(notes)), cancel_(std::move(cancel)) {}
+      : input_(std::move(input)), ignored_(std::move(ignored)), cancel_(std::move(cancel)) {}
   std::optional<T> next() override {
     while (true) {
       try {
         auto element = input_->next();
-        if (!element) notes_.end();
+        if (!element) ignored_.end();
         return element;
       } catch (const std::bad_alloc&) {  // says nothing about the element
         throw;
       } catch (...) {
         if (cancel_ && cancel_->is_cancelled()) throw;
-        notes_.add_current();
+        ignored_.add_current();
       }
     }
   }
-  io::StateTree save() const override { return notes_.save(input_->save()); }
+  io::StateTree save() const override { return ignored_.save(input_->save()); }
   void restore(const io::StateTree& state) override {
-    IgnoredErrors notes = notes_;
-    notes.restore(state);
+    IgnoredErrors ignored = ignored_;
+    ignored.restore(state);
     input_->restore(position_input(state));
-    notes_ = std::move(notes);
+    ignored_ = std::move(ignored);
   }
 
  private:
   std::unique_ptr<IteratorBase<T>> input_;
-  IgnoredErrors notes_;
+  IgnoredErrors ignored_;
   std::optional<concurrency::CancelToken> cancel_;
 };
 

@@ -119,20 +119,20 @@ class MapIterator final : public IteratorBase<typename MapTraits<F, T>::Result> 
       : input_(std::move(input)), call_(std::move(call)) {}
   std::optional<Result> next() override {
     pass_early();
-    const std::uint64_t place = place_++;
+    const std::uint64_t index = index_++;
     auto element = input_->next();
-    if (element) return call_(std::move(*element), place);
-    --place_;
+    if (element) return call_(std::move(*element), index);
+    --index_;
     return std::nullopt;
   }
   std::uint64_t skip(std::uint64_t count) override {
     if (!early_.is_empty()) return IteratorBase<Result>::skip(count);
     const std::uint64_t passed = input_->skip(count);
-    place_ += passed;
+    index_ += passed;
     return passed;
   }
   io::StateTree save() const override {
-    io::StateTree state = make_position("map", {{"place", place_}, {"ahead", 0}}, input_->save());
+    io::StateTree state = make_position("map", {{"place", index_}, {"ahead", 0}}, input_->save());
     save_index_set(state, early_);
     return state;
   }
@@ -142,21 +142,21 @@ class MapIterator final : public IteratorBase<typename MapTraits<F, T>::Result> 
     check_early(early_, position_number(state, "place"));
     input_->restore(position_input(state));
     const std::uint64_t ahead = checked_ahead(position_number(state, "ahead"));
-    place_ = position_number(state, "place") + cancellable_skip(*input_, ahead, call_.cancel);
+    index_ = position_number(state, "place") + cancellable_skip(*input_, ahead, call_.cancel);
   }
 
  private:
   /// Passes what threads of a relaxed order had delivered before the state was saved.
   void pass_early() {
     if (early_.is_empty()) return;
-    const std::uint64_t end = early_.end_of_run(place_);
-    if (end != place_) place_ += cancellable_skip(*input_, end - place_, call_.cancel);
-    early_.drop_below(place_);
+    const std::uint64_t end = early_.end_of_run(index_);
+    if (end != index_) index_ += cancellable_skip(*input_, end - index_, call_.cancel);
+    early_.drop_below(index_);
   }
 
   std::unique_ptr<IteratorBase<T>> input_;
   MapCall<F, T> call_;
-  std::uint64_t place_ = 0;
+  std::uint64_t index_ = 0;
   IndexSet early_;
 };
 
@@ -170,13 +170,13 @@ class MapNode final : public TransformNode<typename MapTraits<F, T>::Result, T> 
         function_(std::make_shared<const F>(std::move(function))),
         threads_(threads_for(options.parallelism, options.name)),
         options_(std::move(options)) {}
-  std::unique_ptr<IteratorBase<Result>> iterator(const IteratorOptions& walk) const override {
+  std::unique_ptr<IteratorBase<Result>> iterator(const IteratorOptions& options) const override {
     if (options_.parallelism == 1) {
       const Node<T>& from = this->input_in_any_order();
-      return std::make_unique<MapIterator<F, T>>(from.iterator(walk), call_of(walk));
+      return std::make_unique<MapIterator<F, T>>(from.iterator(options), call_of(options));
     }
-    auto end = std::make_unique<const concurrency::LinkedToken>(walk.cancel);
-    const IteratorOptions job = options_ended_by(*end, walk);
+    auto end = std::make_unique<const concurrency::LinkedToken>(options.cancel);
+    const IteratorOptions job = options_ended_by(*end, options);
     // What left early is known by its place, which must mean the same element another time.
     const bool is_relaxed = order_of_map(options_, job) == Order::kRelaxed;
     const Node<T>& from = is_relaxed ? this->input() : this->input_in_any_order();

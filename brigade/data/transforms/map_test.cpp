@@ -55,10 +55,10 @@ TEST(Map, GivesEveryElementItsOwnRandomStream) {
 }
 
 TEST(Map, TellsTheElementItsPlace) {
-  const auto place = [](std::int64_t, ElementContext& context) {
+  const auto index = [](std::int64_t, ElementContext& context) {
     return context.epoch * 100 + context.index;
   };
-  const auto dataset = range(3).shuffle(3).map(place, {.parallelism = 2}).repeat(2);
+  const auto dataset = range(3).shuffle(3).map(index, {.parallelism = 2}).repeat(2);
   EXPECT_EQ(epoch_of(dataset), (std::vector<std::uint64_t>{0, 1, 2, 100, 101, 102}));
 }
 
@@ -76,19 +76,19 @@ TEST(Map, AStateFitsAnyNumberOfThreads) {
 }
 
 TEST(Map, RunsOnSeveralThreadsAtOnce) {
-  auto meeting = std::make_shared<std::latch>(3);
-  const auto meet = [meeting](std::int64_t x) {
+  auto latch = std::make_shared<std::latch>(3);
+  const auto wait_for_others = [latch](std::int64_t x) {
     // All three must be inside at the same time for any to leave; the deadline keeps a failure
     // from hanging.
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-    if (x < 3) meeting->count_down();
-    while (x < 3 && !meeting->try_wait()) {
+    if (x < 3) latch->count_down();
+    while (x < 3 && !latch->try_wait()) {
       if (std::chrono::steady_clock::now() > deadline) throw Error(ErrorCode::kAborted, "alone");
       std::this_thread::yield();
     }
     return x;
   };
-  EXPECT_EQ(epoch_of(range(6).map(meet, {.parallelism = 3})), epoch_of(range(6)));
+  EXPECT_EQ(epoch_of(range(6).map(wait_for_others, {.parallelism = 3})), epoch_of(range(6)));
 }
 
 TEST(Map, ErrorsSurfaceAtTheirElementAndNameIt) {
@@ -205,17 +205,17 @@ TEST(RelaxedMap, ASlowElementHoldsUpNoOther) {
 /// Saved anywhere, with elements delivered out of order, the rest is what was not delivered.
 template <class F>
 void expect_nothing_lost(F transform, std::size_t size) {
-  for (std::size_t place = 0; place <= size; place += 3) {
+  for (std::size_t index = 0; index <= size; index += 3) {
     const auto open = std::make_shared<std::latch>(0);
     const auto others = std::make_shared<std::latch>(1);
     const auto dataset = transform(range(static_cast<std::int64_t>(size)), others);
     auto iterator = dataset.iterator();
     Numbers seen;
-    while (seen.size() < place && seen.size() < 12) seen.push_back(*iterator.next());
+    while (seen.size() < index && seen.size() < 12) seen.push_back(*iterator.next());
     io::StateTree state = written_and_read(iterator.save());
     others->count_down();
-    while (seen.size() < place) seen.push_back(*iterator.next());
-    if (place > 12) state = written_and_read(iterator.save());
+    while (seen.size() < index) seen.push_back(*iterator.next());
+    if (index > 12) state = written_and_read(iterator.save());
     auto resumed = transform(range(static_cast<std::int64_t>(size)), open).iterator();
     resumed.restore(state);
     const Numbers before = seen;
@@ -229,7 +229,7 @@ void expect_nothing_lost(F transform, std::size_t size) {
         for (const std::int64_t x : rest_of(later)) seen.push_back(x);
       }
       std::sort(seen.begin(), seen.end());
-      ASSERT_EQ(seen, epoch_of(range(static_cast<std::int64_t>(size)))) << "after " << place;
+      ASSERT_EQ(seen, epoch_of(range(static_cast<std::int64_t>(size)))) << "after " << index;
     }
   }
 }
@@ -287,14 +287,14 @@ TEST(RelaxedMap, AStepThatReadsAgainKeepsTheOrder) {
 TEST(RelaxedMap, SkipsAsManyAsItSays) {
   const auto dataset = range(100).map([](std::int64_t x) { return x; }, kRelaxed);
   auto iterator = dataset.node()->iterator({});
-  std::size_t places = 0;
+  std::size_t count_passed = 0;
   for (const std::uint64_t count : {1U, 5U, 40U}) {
     EXPECT_TRUE(iterator->next());
     EXPECT_EQ(iterator->skip(count), count);
-    places += 1 + count;
+    count_passed += 1 + count;
   }
-  while (iterator->next()) ++places;
-  EXPECT_EQ(places, 100U);
+  while (iterator->next()) ++count_passed;
+  EXPECT_EQ(count_passed, 100U);
 }
 
 }  // namespace

@@ -27,9 +27,9 @@ class PrefetchNode final : public TransformNode<T> {
       : TransformNode<T>(std::move(input), "prefetch"),
         count_(count),
         depth_(depth_for(count, "prefetch")) {}
-  std::unique_ptr<IteratorBase<T>> iterator(const IteratorOptions& walk) const override {
-    auto end = std::make_unique<const concurrency::LinkedToken>(walk.cancel);
-    const IteratorOptions job = options_ended_by(*end, walk);
+  std::unique_ptr<IteratorBase<T>> iterator(const IteratorOptions& options) const override {
+    auto end = std::make_unique<const concurrency::LinkedToken>(options.cancel);
+    const IteratorOptions job = options_ended_by(*end, options);
     const Node<T>& from = this->input_in_any_order();
     return std::make_unique<PipelinedIterator<T, T>>(
         from.iterator(job), [](T&& element, std::uint64_t) { return std::move(element); },

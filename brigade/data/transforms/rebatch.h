@@ -45,21 +45,21 @@ class RebatchIterator final : public IteratorBase<B> {
     return count;
   }
   io::StateTree save() const override {
-    return make_position("rebatch", {{"turn", turn_}}, batches_.save());
+    return make_position("rebatch", {{"turn", size_index_}}, batches_.save());
   }
   void restore(const io::StateTree& state) override {
     check_position(state, "rebatch");
-    const std::uint64_t turn = position_number(state, "turn");
+    const std::uint64_t size_index = position_number(state, "turn");
     batches_.restore(position_input(state));
-    turn_ = turn % sizes_.size();
+    size_index_ = size_index % sizes_.size();
   }
 
  private:
   /// What the next batch is made of. If one of the batches that it would be cut from fails, it
   /// fails, and the next one starts behind that.
   std::optional<std::vector<B>> gather() {
-    const std::int64_t size = sizes_[static_cast<std::size_t>(turn_)];
-    turn_ = (turn_ + 1) % sizes_.size();
+    const std::int64_t size = sizes_[static_cast<std::size_t>(size_index_)];
+    size_index_ = (size_index_ + 1) % sizes_.size();
     std::vector<B> parts;
     std::int64_t missing = size;
     while (missing > 0 && (batches_.left() > 0 || batches_.open_next())) {
@@ -83,7 +83,7 @@ class RebatchIterator final : public IteratorBase<B> {
   BatchCursor<B> batches_;
   std::vector<std::int64_t> sizes_;
   Remainder remainder_;
-  std::uint64_t turn_ = 0;  // of sizes_
+  std::uint64_t size_index_ = 0;  // of sizes_
 };
 
 template <class B>

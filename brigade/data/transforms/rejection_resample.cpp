@@ -17,13 +17,13 @@ constexpr const char* kCounts = "counts";
 /// number.
 constexpr std::uint64_t kSeenBefore = 10;
 
-void check_probabilities(const std::vector<double>& shares, std::string_view name) {
+void check_probabilities(const std::vector<double>& probabilities, std::string_view name) {
   double sum = 0;
-  for (const double share : shares) {
-    check_argument(std::isfinite(share) && share >= 0,
-                   base::str_cat("rejection_resample: ", name, " has the share ", share,
+  for (const double probability : probabilities) {
+    check_argument(std::isfinite(probability) && probability >= 0,
+                   base::str_cat("rejection_resample: ", name, " has the share ", probability,
                                  "; shares must be numbers from 0 to 1"));
-    sum += share;
+    sum += probability;
   }
   constexpr double kTolerance = 1e-3;  // as of shares written with three digits
   check_argument(std::abs(sum - 1) <= kTolerance,
@@ -31,9 +31,9 @@ void check_probabilities(const std::vector<double>& shares, std::string_view nam
                                "; they must add up to 1"));
 }
 
-std::string listed(const std::vector<double>& shares) {
+std::string listed(const std::vector<double>& probabilities) {
   std::string text;
-  for (const double share : shares) text += base::str_cat(text.empty() ? "" : ", ", share);
+  for (const double probability : probabilities) text += base::str_cat(text.empty() ? "" : ", ", probability);
   return base::str_cat("[", text, "]");
 }
 
@@ -67,8 +67,8 @@ ResampleTarget checked_resample(std::vector<double> target, std::vector<double> 
 }
 
 bool keeps_all(const ResampleTarget& target) {
-  const auto& shares = target.initial;
-  return shares == target.target && std::find(shares.begin(), shares.end(), 0) == shares.end();
+  const auto& probabilities = target.initial;
+  return probabilities == target.target && std::find(probabilities.begin(), probabilities.end(), 0) == probabilities.end();
 }
 
 std::string name_of_resample(const ResampleTarget& target, const ResampleOptions& options) {
@@ -96,7 +96,7 @@ Resampler::Resampler(std::uint64_t key, ResampleTarget target)
   }
 }
 
-bool Resampler::accepts(std::int64_t element_class, std::uint64_t place) {
+bool Resampler::accepts(std::int64_t element_class, std::uint64_t index) {
   const auto classes = static_cast<std::int64_t>(target_.target.size());
   check_argument(element_class >= 0 && element_class < classes,
                  base::str_cat("the class is ", element_class,
@@ -107,7 +107,7 @@ bool Resampler::accepts(std::int64_t element_class, std::uint64_t place) {
     estimate();
   }
   // Each place has a draw of its own, so that it does not depend on where a walk began.
-  base::CounterRng rng(key_, place);
+  base::CounterRng rng(key_, index);
   return rng.uniform() < acceptance_[number];
 }
 

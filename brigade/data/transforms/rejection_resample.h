@@ -63,7 +63,7 @@ class Resampler {
 
   /// Whether the element at `place` is kept. Throws kInvalidArgument for a class that there is
   /// not.
-  bool accepts(std::int64_t element_class, std::uint64_t place);
+  bool accepts(std::int64_t element_class, std::uint64_t index);
 
   /// Adds what was counted, if anything is.
   void save(io::StateTree& state) const;
@@ -98,37 +98,37 @@ class ResampleIterator final : public IteratorBase<std::tuple<std::int64_t, T>> 
   std::optional<std::tuple<std::int64_t, T>> next() override {
     while (true) {
       cancel_poller_.poll();
-      ++place_;  // passed even if it throws
+      ++index_;  // passed even if it throws
       auto element = input_->next();
       if (!element) break;
-      const auto [element_class, is_kept] = judge(*element, place_ - 1);
+      const auto [element_class, is_kept] = judge(*element, index_ - 1);
       if (is_kept) return std::tuple<std::int64_t, T>(element_class, std::move(*element));
     }
-    --place_;
+    --index_;
     return std::nullopt;
   }
   io::StateTree save() const override {
-    io::StateTree state = make_position("rejection_resample", {{"place", place_}}, input_->save());
+    io::StateTree state = make_position("rejection_resample", {{"place", index_}}, input_->save());
     resampler_.save(state);
     return state;
   }
   void restore(const io::StateTree& state) override {
     check_position(state, "rejection_resample");
-    const std::uint64_t place = position_number(state, "place");
+    const std::uint64_t index = position_number(state, "place");
     Resampler resampler = resampler_;
     resampler.restore(state);
     input_->restore(position_input(state));
     resampler_ = std::move(resampler);
-    place_ = place;
+    index_ = index;
   }
 
  private:
-  std::pair<std::int64_t, bool> judge(const T& element, std::uint64_t place) {
+  std::pair<std::int64_t, bool> judge(const T& element, std::uint64_t index) {
     try {
       const auto element_class = static_cast<std::int64_t>((*call_.class_of)(element));
-      return {element_class, resampler_.accepts(element_class, place)};
+      return {element_class, resampler_.accepts(element_class, index)};
     } catch (...) {
-      rethrow_at_element(call_.where, call_.epoch, place);
+      rethrow_at_element(call_.where, call_.epoch, index);
     }
   }
 
@@ -136,7 +136,7 @@ class ResampleIterator final : public IteratorBase<std::tuple<std::int64_t, T>> 
   Call call_;
   Resampler resampler_;
   CancelPoller cancel_poller_;
-  std::uint64_t place_ = 0;  // elements read from the input
+  std::uint64_t index_ = 0;  // elements read from the input
 };
 
 template <class F, class T>

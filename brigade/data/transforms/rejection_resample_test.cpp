@@ -13,7 +13,7 @@ namespace {
 
 using namespace testing;  // NOLINT: the battery
 using Pair = std::tuple<std::int64_t, std::int64_t>;
-using Shares = std::vector<double>;
+using Probabilities = std::vector<double>;
 
 /// Of ten numbers in a row six are of class 0 and four of class 1.
 const auto kSixToFour = [](const std::int64_t& x) { return (x * 7) % 10 < 6 ? 0 : 1; };
@@ -23,25 +23,25 @@ std::int64_t remainder(const std::int64_t& x) {
   return x % classes;
 }
 
-void expect_near(const Shares& got, const Shares& wanted, double tolerance) {
+void expect_near(const Probabilities& got, const Probabilities& wanted, double tolerance) {
   ASSERT_EQ(got.size(), wanted.size());
   for (std::size_t c = 0; c < got.size(); ++c) EXPECT_NEAR(got[c], wanted[c], tolerance) << c;
 }
 
-Shares shares_of(const std::vector<Pair>& elements, std::size_t classes) {
-  Shares shares(classes);
-  for (const auto& [c, x] : elements) shares[static_cast<std::size_t>(c)] += 1;
-  for (double& share : shares) share /= static_cast<double>(elements.size());
-  return shares;
+Probabilities class_fractions(const std::vector<Pair>& elements, std::size_t classes) {
+  Probabilities fractions(classes);
+  for (const auto& [c, x] : elements) fractions[static_cast<std::size_t>(c)] += 1;
+  for (double& fraction : fractions) fraction /= static_cast<double>(elements.size());
+  return fractions;
 }
 
 /// How often an element of each class comes for each time that it is in the input, as parts of the
 /// largest: from what TensorFlow computes, which is how likely an element is taken from the input
 /// as it is, and how likely those of a class are taken otherwise.
-Shares as_tensorflow_keeps(double of_any, const Shares& of_class, const Shares& initial) {
+Probabilities as_tensorflow_keeps(double of_any, const Probabilities& of_class, const Probabilities& initial) {
   double sum = 0;
   for (std::size_t c = 0; c < initial.size(); ++c) sum += initial[c] * of_class[c];
-  Shares kept;
+  Probabilities kept;
   for (const double of_this : of_class) kept.push_back(of_any + (1 - of_any) * of_this / sum);
   const double most = *std::max_element(kept.begin(), kept.end());
   for (double& each : kept) each /= most;
@@ -96,15 +96,15 @@ TEST(RejectionResample, PassesTheBattery) {
 
 TEST(RejectionResample, ReachesTheTargetAndLeavesOutNoMoreThanItMust) {
   constexpr std::int64_t kCount = 20'000;
-  const Shares target{0.5, 0.5};
+  const Probabilities target{0.5, 0.5};
   const auto given =
       epoch_of(range(kCount).rejection_resample(kSixToFour, target, {.initial_dist = {0.6, 0.4}}));
   const double deviation = std::sqrt(0.25 / static_cast<double>(given.size()));
-  expect_near(shares_of(given, 2), target, 4 * deviation);
+  expect_near(class_fractions(given, 2), target, 4 * deviation);
   EXPECT_NEAR(static_cast<double>(given.size()), 0.8 * kCount, 300)
       << "2 / 3 of six in ten, and four";
   const auto estimated = epoch_of(range(kCount).rejection_resample(kSixToFour, target));
-  expect_near(shares_of(estimated, 2), target, 5 * deviation);
+  expect_near(class_fractions(estimated, 2), target, 5 * deviation);
 }
 
 TEST(RejectionResample, IsAFunctionOfTheSeedAndTheEpoch) {
@@ -135,7 +135,7 @@ TEST(RejectionResample, AnElementWithoutAClassFailsInItsPlace) {
 }
 
 TEST(RejectionResample, RefusesWhatIsNoDistribution) {
-  const auto with = [](Shares target, Shares initial) {
+  const auto with = [](Probabilities target, Probabilities initial) {
     return [target, initial] {
       range(3).rejection_resample(remainder<2>, target, {.initial_dist = initial});
     };

@@ -90,10 +90,10 @@ TEST(Repeat, APassThatCannotBeBegunIsOneElementThatFails) {
   EXPECT_EQ(iterator.next(), 0);
   EXPECT_EQ(iterator.next(), 1);
   EXPECT_EQ(error_of([&] { iterator.next(); }).code(), ErrorCode::kUnavailable);
-  const io::StateTree behind = written_and_read(iterator.save());
+  const io::StateTree state = written_and_read(iterator.save());
   EXPECT_EQ(rest_of(iterator), (Numbers{0, 1}));
   auto resumed = source_failing_at(2, -1).repeat(3).iterator();
-  resumed.restore(behind);
+  resumed.restore(state);
   EXPECT_EQ(rest_of(resumed), (Numbers{0, 1})) << "the pass that failed is passed";
   EXPECT_EQ(dataset().node()->iterator({})->skip(100), 5U);
 }
@@ -112,13 +112,13 @@ TEST(Repeat, GoesBackFromAPassWithoutElements) {
                            return x < size ? std::optional(x++) : std::nullopt;
                          };
                        }).repeat(3);
-  const auto walk = dataset.node()->iterator({});
-  walk->next();
-  const io::StateTree state = walk->save();
+  const auto iterator = dataset.node()->iterator({});
+  iterator->next();
+  const io::StateTree state = iterator->save();
   for (int pass = 0; pass < 2; ++pass) {
-    EXPECT_EQ(walk->next(), 1);
-    EXPECT_EQ(walk->next(), std::nullopt) << "pass 1 has no elements";
-    walk->restore(state);
+    EXPECT_EQ(iterator->next(), 1);
+    EXPECT_EQ(iterator->next(), std::nullopt) << "pass 1 has no elements";
+    iterator->restore(state);
   }
 }
 

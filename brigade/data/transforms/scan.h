@@ -59,33 +59,33 @@ class ScanIterator final : public IteratorBase<typename ScanTraits<State, F, T>:
     start();
   }
   std::optional<Result> next() override {
-    ++place_;  // passed even if it throws, which leaves the state as it was
+    ++index_;  // passed even if it throws, which leaves the state as it was
     auto element = input_->next();
     if (element) return advance(std::move(*element));
-    --place_;
+    --index_;
     return std::nullopt;
   }
   io::StateTree save() const override {
     if constexpr (Encodable<State>) {
-      io::StateTree state = make_position("scan", {{"place", place_}}, input_->save());
+      io::StateTree state = make_position("scan", {{"place", index_}}, input_->save());
       state["state"] = state_of_encoded(encode(state_));
       return state;
     } else {
-      return make_position("scan", {{"place", place_}});
+      return make_position("scan", {{"place", index_}});
     }
   }
   void restore(const io::StateTree& state) override {
     check_position(state, "scan");
-    const std::uint64_t place = position_number(state, "place");
+    const std::uint64_t index = position_number(state, "place");
     if constexpr (Encodable<State>) {
       State restored = decode<State>(encoded_of_state(state.at("state")));
       input_->restore(position_input(state));
       state_ = std::move(restored);
-      place_ = place;
+      index_ = index;
     } else {
-      check_source_position(place, node_.cardinality(), node_.describe());
+      check_source_position(index, node_.cardinality(), node_.describe());
       start();
-      if (cancellable_skip(*this, place, options_.cancel) != place) throw_scan_too_short(place);
+      if (cancellable_skip(*this, index, options_.cancel) != index) throw_scan_too_short(index);
     }
   }
 
@@ -93,7 +93,7 @@ class ScanIterator final : public IteratorBase<typename ScanTraits<State, F, T>:
   void start() {
     input_ = node_.iterator(options_);  // the old one stays if this throws
     state_ = call_.initial;
-    place_ = 0;
+    index_ = 0;
   }
   Result advance(T&& element) {
     try {
@@ -101,7 +101,7 @@ class ScanIterator final : public IteratorBase<typename ScanTraits<State, F, T>:
       state_ = std::move(std::get<0>(result));
       return std::move(std::get<1>(result));
     } catch (...) {
-      rethrow_at_element(call_.where, options_.epoch, place_ - 1);
+      rethrow_at_element(call_.where, options_.epoch, index_ - 1);
     }
   }
 
@@ -110,7 +110,7 @@ class ScanIterator final : public IteratorBase<typename ScanTraits<State, F, T>:
   ScanCall<State, F, T> call_;
   std::unique_ptr<IteratorBase<T>> input_;
   State state_;
-  std::uint64_t place_ = 0;
+  std::uint64_t index_ = 0;
 };
 
 template <class State, class F, class T>

@@ -32,17 +32,17 @@ ReplayedBuffer replay_shuffle(std::uint64_t key, std::uint64_t buffer_size,
                               const std::optional<concurrency::CancelToken>& cancel) {
   constexpr std::uint64_t kDrawsPerLook = std::uint64_t{1} << 16;
   ReplayedBuffer replayed{{}, base::CounterRng(key)};
-  auto& places = replayed.places;
+  auto& indices = replayed.indices;
   std::uint64_t filled = 0;
   const auto fill = [&] {
-    while (places.size() < buffer_size && filled < progress.filled) places.push_back(filled++);
+    while (indices.size() < buffer_size && filled < progress.filled) indices.push_back(filled++);
   };
   for (std::uint64_t drawn = 0; drawn < progress.drawn; ++drawn) {
     if (drawn % kDrawsPerLook == 0) throw_if_cancelled(cancel);
     fill();
-    const auto slot = static_cast<std::size_t>(replayed.rng.uniform_below(places.size()));
-    places[slot] = places.back();
-    places.pop_back();
+    const auto slot = static_cast<std::size_t>(replayed.rng.uniform_below(indices.size()));
+    indices[slot] = indices.back();
+    indices.pop_back();
   }
   fill();
   return replayed;
@@ -79,11 +79,11 @@ ShuffleProgress load_shuffle(const io::StateTree& state, std::uint64_t key,
   return progress;
 }
 
-std::vector<std::size_t> slots_by_place(const std::vector<std::uint64_t>& places) {
-  std::vector<std::size_t> slots(places.size());
+std::vector<std::size_t> slots_by_index(const std::vector<std::uint64_t>& indices) {
+  std::vector<std::size_t> slots(indices.size());
   std::iota(slots.begin(), slots.end(), std::size_t{0});
   std::sort(slots.begin(), slots.end(),
-            [&](std::size_t a, std::size_t b) { return places[a] < places[b]; });
+            [&](std::size_t a, std::size_t b) { return indices[a] < indices[b]; });
   return slots;
 }
 

@@ -51,7 +51,7 @@ struct ShuffleProgress {
 /// element lies in each slot of the buffer, and leaves `rng` where the next draw goes on. Throws
 /// kCancelled if somebody cancels.
 struct ReplayedBuffer {
-  std::vector<std::uint64_t> places;
+  std::vector<std::uint64_t> indices;
   base::CounterRng rng;
 };
 ReplayedBuffer replay_shuffle(std::uint64_t key, std::uint64_t buffer_size,
@@ -62,7 +62,7 @@ io::StateTree save_shuffle(std::uint64_t key, std::uint64_t buffer_size, Shuffle
 ShuffleProgress load_shuffle(const io::StateTree& state, std::uint64_t key,
                              std::uint64_t buffer_size);
 /// The slots in the order of the input elements they hold.
-std::vector<std::size_t> slots_by_place(const std::vector<std::uint64_t>& places);
+std::vector<std::size_t> slots_by_index(const std::vector<std::uint64_t>& indices);
 [[noreturn]] void throw_input_too_short(std::uint64_t filled);
 
 template <class T>
@@ -95,7 +95,7 @@ class ShuffleIterator final : public IteratorBase<T> {
     ReplayedBuffer replayed = replay_shuffle(key_, buffer_size_, progress, job_.cancel);
     input_ = node_.iterator(job_);
     buffer_.clear();
-    buffer_.resize(replayed.places.size());
+    buffer_.resize(replayed.indices.size());
     std::uint64_t position = 0;
     const auto pass_to = [&](std::uint64_t target) {
       const std::uint64_t distance = target - position;
@@ -104,8 +104,8 @@ class ShuffleIterator final : public IteratorBase<T> {
       }
       position = target;
     };
-    for (const std::size_t slot : slots_by_place(replayed.places)) {
-      pass_to(replayed.places[slot]);
+    for (const std::size_t slot : slots_by_index(replayed.indices)) {
+      pass_to(replayed.indices[slot]);
       buffer_[slot] = read();
       if (buffer_[slot].is_end()) throw_input_too_short(progress.filled);
       ++position;

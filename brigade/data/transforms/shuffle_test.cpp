@@ -80,7 +80,7 @@ TEST(Shuffle, TwoInOneChainDrawDifferently) {
   const Numbers once = epoch_of(range(20).shuffle(20));
   Numbers twice = epoch_of(range(20).shuffle(20).shuffle(20));
   Numbers squared;
-  for (const auto place : once) squared.push_back(once[static_cast<std::size_t>(place)]);
+  for (const auto index : once) squared.push_back(once[static_cast<std::size_t>(index)]);
   EXPECT_NE(twice, squared);
   EXPECT_NE(twice, once);
 }

@@ -22,30 +22,30 @@ class TakeWhileIterator final : public IteratorBase<T> {
       : input_(std::move(input)), predicate_(std::move(predicate)) {}
   std::optional<T> next() override {
     if (has_ended_) return std::nullopt;
-    ++place_;  // passed even if it throws
+    ++index_;  // passed even if it throws
     auto element = input_->next();
-    if (element && predicate_(*element, place_ - 1)) return element;
-    --place_;
+    if (element && predicate_(*element, index_ - 1)) return element;
+    --index_;
     has_ended_ = true;
     return std::nullopt;
   }
   io::StateTree save() const override {
-    return make_position("take_while", {{"place", place_}, {"has_ended", has_ended_ ? 1U : 0U}},
+    return make_position("take_while", {{"place", index_}, {"has_ended", has_ended_ ? 1U : 0U}},
                          input_->save());
   }
   void restore(const io::StateTree& state) override {
     check_position(state, "take_while");
-    const std::uint64_t place = position_number(state, "place");
+    const std::uint64_t index = position_number(state, "place");
     const bool has_ended = position_number(state, "has_ended") != 0;
     input_->restore(position_input(state));
-    place_ = place;
+    index_ = index;
     has_ended_ = has_ended;
   }
 
  private:
   std::unique_ptr<IteratorBase<T>> input_;
   Predicate<F> predicate_;
-  std::uint64_t place_ = 0;
+  std::uint64_t index_ = 0;
   bool has_ended_ = false;
 };
 

@@ -66,12 +66,12 @@ TEST(Unique, AWalkThatFindsNothingCanBeCancelled) {
 
 TEST(Unique, ReadingAgainCanBeCancelled) {
   const auto numbers = range(1'000'000).unique();
-  auto walk = numbers.node()->iterator({});
-  walk->skip(1000);
+  auto iterator = numbers.node()->iterator({});
+  iterator->skip(1000);
   const concurrency::CancelToken token;
   token.cancel();
   auto base = numbers.node()->iterator({.cancel = token});
-  EXPECT_EQ(error_of([&] { base->restore(walk->save()); }).code(), ErrorCode::kCancelled);
+  EXPECT_EQ(error_of([&] { base->restore(iterator->save()); }).code(), ErrorCode::kCancelled);
 }
 
 TEST(Unique, SaysThatShardsMayHaveTheSameElements) {
