@@ -73,7 +73,7 @@ std::vector<NamedTensor> Checkpoint::tensors(Section section) const {
   return all;
 }
 
-// The manifest and the file's own header must say the same.
+// The manifest and the header of the file must agree.
 std::vector<NamedTensor> Checkpoint::read_file(std::size_t file, Section section) const {
   const ManifestFile& entry = manifest_.files[file];
   const io::Path path = path_ / entry.name;
@@ -92,7 +92,7 @@ std::vector<NamedTensor> Checkpoint::read_file(std::size_t file, Section section
   }
   if (is_same) return tensors;
   throw Error(ErrorCode::kDataLoss,
-              base::str_cat(path, ": it does not hold the tensors that the manifest says"));
+              base::str_cat(path, ": it does not hold the tensors that the manifest lists"));
 }
 
 io::StateTree Checkpoint::state() const {

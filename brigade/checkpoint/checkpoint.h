@@ -18,15 +18,15 @@
 
 namespace brigade::checkpoint {
 
-/// A checkpoint on the disk that is whole: its manifest is sound and its files have their sizes.
-/// Tensors are read when they are asked for, and their file's checksum is compared on the way
-/// (TensorFlow: tf.train.load_checkpoint, list_variables, load_variable).
+/// A complete checkpoint on disk: its manifest is valid and its files have the recorded sizes.
+/// Tensors are read on request, and the checksum of their file is verified then (TensorFlow:
+/// tf.train.load_checkpoint, list_variables, load_variable).
 ///
 /// Thread-safety: all functions from any thread.
 class Checkpoint {
  public:
   /// Opens the folder of one checkpoint. Throws kNotFound if there is none, kDataLoss if it is
-  /// broken, kUnimplemented if it was written by a newer Brigade; each names the file.
+  /// corrupt, kUnimplemented if a newer Brigade wrote it; each names the file.
   static Checkpoint open(std::shared_ptr<const io::FileSystem> files, const io::Path& folder);
 
   const io::Path& path() const { return path_; }
@@ -35,18 +35,19 @@ class Checkpoint {
   const std::map<std::string, double>& metrics() const { return manifest_.metrics; }
   const std::map<std::string, std::string>& metadata() const { return manifest_.metadata; }
 
-  /// In byte order.
+  /// Sorted by bytes.
   std::vector<std::string> names(Section section = Section::kVariables) const;
   bool has(std::string_view name, Section section = Section::kVariables) const;
-  /// One tensor, on the CPU. Reads the whole file that it lies in: for many, prefer `tensors`.
-  /// Throws kNotFound, naming the nearest, if there is none; kDataLoss if the file is broken.
+  /// One tensor, on the CPU. Reads the whole file that contains it: to read many, prefer `tensors`.
+  /// Throws kNotFound, which suggests the nearest name, if there is none; kDataLoss if the file is
+  /// corrupt.
   at::Tensor tensor(std::string_view name, Section section = Section::kVariables) const;
-  /// All tensors of a section, in name order. Throws kDataLoss if a file is broken.
+  /// All tensors of a section, sorted by name. Throws kDataLoss if a file is corrupt.
   std::vector<NamedTensor> tensors(Section section = Section::kVariables) const;
-  /// The state tree, as it was saved. Throws as `tensors`.
+  /// The saved state tree. Throws as `tensors`.
   io::StateTree state() const;
 
-  /// Reads every file and throws kDataLoss, naming the first that is not as it was written.
+  /// Reads every file. Throws kDataLoss, naming the first one that differs from what was written.
   void verify() const;
 
  private:
@@ -57,16 +58,16 @@ class Checkpoint {
   Manifest manifest_;
 };
 
-/// The whole checkpoints of a directory, oldest first; sums are not compared. Throws
-/// kUnimplemented, naming it, if one has a format that is newer than this build reads; so do the
-/// next two.
+/// The complete checkpoints of a directory, oldest first; checksums are not verified. Throws
+/// kUnimplemented, naming the checkpoint, if one has a format that is newer than this build reads;
+/// so do the next two functions.
 std::vector<io::Path> checkpoint_paths(const io::FileSystem& files, const io::Path& directory);
 
-/// The newest of them, or nothing (TensorFlow: tf.train.latest_checkpoint). Newest is what was
+/// The newest of them, or nothing (TensorFlow: tf.train.latest_checkpoint). The newest is the one
 /// saved last, whatever its step.
 std::optional<io::Path> latest_checkpoint(const io::FileSystem& files, const io::Path& directory);
 
-/// A folder that is named like a checkpoint and is none.
+/// A folder that has a checkpoint's name but is not a complete checkpoint.
 struct BrokenCheckpoint {
   io::Path path;
   std::string reason;
@@ -74,12 +75,12 @@ struct BrokenCheckpoint {
 
 struct LatestWhole {
   std::optional<Checkpoint> checkpoint;
-  std::vector<BrokenCheckpoint> broken;  ///< What was passed over.
+  std::vector<BrokenCheckpoint> broken;  ///< The corrupt checkpoints that were skipped.
 };
 
-/// The newest checkpoint of which every byte is as it was written; what is broken is passed over
-/// and reported. Nothing, if the directory is missing or holds no whole one. This is where a
-/// training goes on from.
+/// The newest checkpoint whose bytes all match their checksums; corrupt checkpoints are skipped and
+/// reported. Nothing if the directory is missing or holds no complete checkpoint. Training resumes
+/// from here.
 LatestWhole find_latest_whole(std::shared_ptr<const io::FileSystem> files,
                               const io::Path& directory);
 

@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::string_view kPrefix = "ckpt-";
 
-// Errors that say something of the checkpoint, not of the machine or the user's rights. A newer
-// format (kUnimplemented) is not broken: it may be the newest, and its number cannot be known.
+// Errors of the checkpoint itself, not of the machine or of permissions. A newer format
+// (kUnimplemented) is not broken: it may be the newest, and its number is unknown.
 bool is_broken(ErrorCode code) {
   return code == ErrorCode::kDataLoss || code == ErrorCode::kNotFound ||
          code == ErrorCode::kInvalidArgument;
@@ -51,7 +51,7 @@ std::vector<DirectoryEntry> list_checkpoints(const io::FileSystem& files,
     const auto known = parse_folder_name(name);
     if (!known) continue;
     auto entry = examine(files, directory / name, *known);
-    // Gone meanwhile: a saver has removed an old one.
+    // Skipped if it is gone: a saver has removed an old one meanwhile.
     if (entry.manifest || files.exists(entry.path)) entries.push_back(std::move(entry));
   }
   std::sort(entries.begin(), entries.end(), [](const DirectoryEntry& a, const DirectoryEntry& b) {

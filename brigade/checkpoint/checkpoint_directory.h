@@ -11,41 +11,41 @@
 
 namespace brigade::checkpoint {
 
-/// A folder of a checkpoint directory that is named like a checkpoint.
+/// A folder of a checkpoint directory with a checkpoint's name.
 struct DirectoryEntry {
   io::Path path;
-  std::int64_t step = 0;  ///< As its name says; so is the next.
+  std::int64_t step = 0;  ///< Taken from the folder's name, as is `attempt`.
   int attempt = 1;
-  std::optional<Manifest> manifest;  ///< If it is whole, and all files have their size.
-  std::string reason;                ///< Otherwise: why not.
+  std::optional<Manifest> manifest;  ///< Set if the checkpoint is complete and all files have the recorded size.
+  std::string reason;                ///< Otherwise: why it is not complete.
 };
 
-/// All checkpoints in `directory`, whole and broken: the whole ones by their number, oldest first;
-/// then the broken ones by the step of their name. Empty if there is no such folder.
+/// All checkpoints in `directory`: first the complete ones by number, oldest first, then the broken
+/// ones by the step in their name. Empty if the folder does not exist.
 ///
-/// Throws kUnimplemented, naming it, for one whose format is newer than this build reads: it is
-/// whole, and what is newest, which numbers are taken and what may be removed cannot be known
-/// without it. So nobody goes on before it, reuses its number or removes it.
+/// Throws kUnimplemented, naming the checkpoint, if its format is newer than this build reads.
+/// Without that checkpoint it is unknown which one is newest, which numbers are in use and which
+/// may be removed. So training never resumes from an older one, and its number is never reused.
 std::vector<DirectoryEntry> list_checkpoints(const io::FileSystem& files,
                                              const io::Path& directory);
 
-/// Reads the manifest in `folder` and compares the sizes of its files. Throws kDataLoss, kNotFound
-/// or kUnimplemented if it is no whole checkpoint of a known version.
+/// Reads the manifest in `folder` and verifies the sizes of its files. Throws kDataLoss, kNotFound
+/// or kUnimplemented if it is not a complete checkpoint of a known version.
 Manifest read_manifest(const io::FileSystem& files, const io::Path& folder);
 
-/// "ckpt-120"; with an attempt above 1, for a step that is saved again, "ckpt-120-2".
+/// "ckpt-120"; for a step that is saved again, with its attempt, "ckpt-120-2".
 std::string folder_name(std::int64_t step, int attempt);
 
-/// What a folder's name says, or nothing if it is no name of a checkpoint.
+/// Parses a folder's name; nothing if it is not the name of a checkpoint.
 struct FolderName {
   std::int64_t step = 0;
   int attempt = 1;
 };
 std::optional<FolderName> parse_folder_name(std::string_view name);
 
-/// The file in a checkpoint directory that names the newest checkpoint, for people and scripts.
+/// The file in a checkpoint directory that names the newest checkpoint, for users and scripts.
 inline constexpr std::string_view kLatestName = "latest";
-/// How folders begin that are being written or removed: no checkpoints.
+/// The prefix of folders that are being written or removed. They are not checkpoints.
 inline constexpr std::string_view kTemporaryPrefix = ".ckpt-";
 
 }  // namespace brigade::checkpoint

@@ -21,14 +21,14 @@ bool is_folder(const io::FileSystem& files, const io::Path& path) {
   return found && found->kind == io::FileKind::kDirectory;
 }
 
-/// Takes `beginning` off the front of `text`, if it is there.
+/// Removes `beginning` from the front of `text`; false if `text` does not start with it.
 bool skip(std::string_view& text, std::string_view beginning) {
   if (!text.starts_with(beginning)) return false;
   text.remove_prefix(beginning.size());
   return true;
 }
 
-/// Takes so many digits, at least one, off the front of `text`.
+/// Removes one to `most` digits from the front of `text`; false if there are none.
 bool skip_digits(std::string_view& text, std::size_t most = std::string_view::npos) {
   const std::size_t count = std::min({text.find_first_not_of("0123456789"), text.size(), most});
   text.remove_prefix(count);
@@ -46,12 +46,12 @@ bool is_temporary_folder(std::string_view name) {
   return name.find_first_not_of("0123456789abcdef.") == name.npos;
 }
 
-/// What replacing `latest` leaves when it is cut short.
+/// Whether this is the temporary file of an interrupted write of `latest`.
 bool is_temporary_pointer(std::string_view name) {
   return name.starts_with(base::str_cat(".", kLatestName, ".")) && name.ends_with(".tmp");
 }
 
-/// ".ckpt-120.removing"; another one while something is there that does not go.
+/// ".ckpt-120.removing", with a number if something at that path cannot be removed.
 io::Path free_hidden_path(io::FileSystem& files, const io::Path& checkpoint) {
   for (int n = 1;; ++n) {
     io::Path path =
@@ -96,7 +96,7 @@ void remove_checkpoints(io::FileSystem& files, const io::Path& directory,
       hidden.push_back(free_hidden_path(files, path));
       files.rename(path, hidden.back());
     } else if (files.entry(path)) {
-      base::log_warning(base::str_cat(path, " is no folder that a saver has made: it stays"));
+      base::log_warning(base::str_cat(path, " is not a folder made by a saver; it is left in place"));
     }
   }
   files.sync_directory(directory);

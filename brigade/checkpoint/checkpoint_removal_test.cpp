@@ -1,5 +1,5 @@
-// What goes away is what savers have made; what others have put into a checkpoint directory, and
-// what links in it lead to, is there afterwards.
+// Only files made by savers are removed. Files of others in a checkpoint directory, and targets of
+// links in it, stay.
 #include "brigade/checkpoint/checkpoint_removal.h"
 
 #include <gtest/gtest.h>
@@ -20,8 +20,7 @@ namespace {
 using testing::caught;
 using testing::sample;
 
-/// A checkpoint directory on the disk, and beside it a folder that is none of ours though its files
-/// are named like ours.
+/// A checkpoint directory on disk, and next to it a foreign folder whose files have the same names.
 class CheckpointRemoval : public ::testing::Test {
  protected:
   CheckpointRemoval() {
@@ -50,7 +49,7 @@ class CheckpointRemoval : public ::testing::Test {
   std::vector<std::string> names() const { return files_->list(run()); }
   void expect_link_is_left(const std::string& name) const {
     EXPECT_TRUE(std::filesystem::is_symlink(run() / name)) << name;
-    EXPECT_EQ(files_->list(elsewhere()).size(), 3u) << "what " << name << " leads to is gone";
+    EXPECT_EQ(files_->list(elsewhere()).size(), 3u) << "what " << name << " points to is gone";
     EXPECT_EQ(warnings_about(name), 1) << name;
   }
   std::ptrdiff_t warnings_about(const std::string& name) const {
@@ -80,7 +79,7 @@ TEST_F(CheckpointRemoval, AStaleFolderThatIsALinkStays) {
     expect_link_is_left(name);
 }
 
-TEST_F(CheckpointRemoval, ALinkInTheWayOfASaveIsNotWrittenThrough) {
+TEST_F(CheckpointRemoval, ASaveDoesNotWriteThroughALink) {
   Saver under_test = saver();
   link(".ckpt-8.saving");
   under_test.save(8, sample(8));
@@ -88,7 +87,7 @@ TEST_F(CheckpointRemoval, ALinkInTheWayOfASaveIsNotWrittenThrough) {
   expect_link_is_left(".ckpt-8.saving");
 }
 
-TEST_F(CheckpointRemoval, ALinkInTheWayOfARemovalIsNotFollowed) {
+TEST_F(CheckpointRemoval, ARemovalDoesNotFollowALink) {
   Saver under_test = saver();
   under_test.save(1, sample(1));
   link(".ckpt-1.removing");
@@ -97,7 +96,7 @@ TEST_F(CheckpointRemoval, ALinkInTheWayOfARemovalIsNotFollowed) {
   expect_link_is_left(".ckpt-1.removing");
 }
 
-TEST_F(CheckpointRemoval, ACheckpointThatIsALinkFallsOutOfRetentionAndStays) {
+TEST_F(CheckpointRemoval, ALinkedCheckpointIsIgnoredByRetentionAndStays) {
   {
     Saver first = saver(0);
     first.save(1, sample(1));
@@ -112,7 +111,7 @@ TEST_F(CheckpointRemoval, ACheckpointThatIsALinkFallsOutOfRetentionAndStays) {
   EXPECT_EQ(newest_step(), 4);
 }
 
-TEST_F(CheckpointRemoval, WhatOthersPutIntoACheckpointStays) {
+TEST_F(CheckpointRemoval, FilesOfOthersInACheckpointStay) {
   Saver under_test = saver();
   under_test.save(1, sample(1));
   testing::write_file(*files_, run() / "ckpt-1" / "notes.txt", "mine");
@@ -128,7 +127,7 @@ TEST_F(CheckpointRemoval, WhatOthersPutIntoACheckpointStays) {
   EXPECT_TRUE(files_->exists(run() / ".ckpt-1.removing" / "notes.txt"));
 }
 
-TEST_F(CheckpointRemoval, OnlyNamesOfSaversAreTheirs) {
+TEST_F(CheckpointRemoval, OnlyNamesWrittenBySaversAreRemoved) {
   for (const char* name :
        {"manifest.json", "variables-00001-of-00002.safetensors",
         "tensors-00003-of-00003.safetensors", "state-00001-of-00001.safetensors"})
@@ -139,7 +138,7 @@ TEST_F(CheckpointRemoval, OnlyNamesOfSaversAreTheirs) {
     EXPECT_FALSE(is_checkpoint_file(name)) << name;
 }
 
-TEST_F(CheckpointRemoval, FoldersThatOnlyLookLeftBehindStay) {
+TEST_F(CheckpointRemoval, FoldersThatOnlyLookTemporaryStay) {
   for (const char* name :
        {".ckpt-mine", ".ckpt-7.saving.old", ".ckpt-.saving", ".ckpt-7x.removing"})
     files_->create_directory(run() / name);
@@ -150,7 +149,7 @@ TEST_F(CheckpointRemoval, FoldersThatOnlyLookLeftBehindStay) {
                                                ".ckpt-7x.removing", ".ckpt-mine"}));
 }
 
-TEST_F(CheckpointRemoval, ABrokenOneIsSetAsideForEver) {
+TEST_F(CheckpointRemoval, ABrokenCheckpointIsSetAsideForever) {
   for (int time = 0; time < 2; ++time) {
     Saver under_test = saver();
     under_test.save(5, sample(5));
@@ -165,7 +164,7 @@ TEST_F(CheckpointRemoval, ABrokenOneIsSetAsideForEver) {
   EXPECT_TRUE(files_->exists(run() / "ckpt-5.broken" / "tensors-00001-of-00001.safetensors"));
 }
 
-TEST_F(CheckpointRemoval, ADirectoryIsClearedOfWhatSaversMade) {
+TEST_F(CheckpointRemoval, ClearingRemovesWhatSaversMade) {
   {
     Saver first = saver(0);
     for (const std::int64_t step : {1, 2, 3}) first.save(step, sample(step));
@@ -178,7 +177,7 @@ TEST_F(CheckpointRemoval, ADirectoryIsClearedOfWhatSaversMade) {
   EXPECT_EQ(files_->list(elsewhere()).size(), 3u);
 }
 
-TEST_F(CheckpointRemoval, AClearedDirectoryThatIsEmptyGoes) {
+TEST_F(CheckpointRemoval, AClearedDirectoryThatIsEmptyIsRemoved) {
   {
     Saver first = saver();
     first.save(1, sample(1));
@@ -188,7 +187,7 @@ TEST_F(CheckpointRemoval, AClearedDirectoryThatIsEmptyGoes) {
   clear_directory(*files_, run());
 }
 
-TEST_F(CheckpointRemoval, ADirectoryThatIsGoneIsNotMadeAnew) {
+TEST_F(CheckpointRemoval, AMissingDirectoryIsNotCreatedAgain) {
   using Hurt = std::function<void()>;
   const std::vector<Hurt> hurts = {
       [&] { std::filesystem::remove_all(run()); },
@@ -216,7 +215,7 @@ TEST_F(CheckpointRemoval, ADirectoryThatIsGoneIsNotMadeAnew) {
   }
 }
 
-TEST_F(CheckpointRemoval, ADirectoryThatIsPutBackIsGoneOnWith) {
+TEST_F(CheckpointRemoval, SavingContinuesInARestoredDirectory) {
   Saver under_test = saver();
   under_test.save(1, sample(1));
   std::filesystem::rename(run(), root_ / "renamed");
@@ -226,10 +225,10 @@ TEST_F(CheckpointRemoval, ADirectoryThatIsPutBackIsGoneOnWith) {
   EXPECT_EQ(newest_step(), 2);
 }
 
-TEST_F(CheckpointRemoval, WhoeverAsksIsToldOfEachSave) {
+TEST_F(CheckpointRemoval, OnSavedIsCalledForEachSave) {
   std::vector<std::int64_t> saved;
   Saver under_test(files_, {.directory = run(), .on_saved = [&](std::int64_t step) {
-                              EXPECT_EQ(newest_step(), step) << "it is there already";
+                              EXPECT_EQ(newest_step(), step) << "it exists already";
                               saved.push_back(step);
                             }});
   under_test.save(1, sample(1));

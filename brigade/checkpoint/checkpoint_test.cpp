@@ -40,7 +40,7 @@ class CheckpointTest : public ::testing::Test {
 
 constexpr std::string_view kTensorFile = "tensors-00001-of-00001.safetensors";
 
-TEST_F(CheckpointTest, FindsNothingWhereNothingIs) {
+TEST_F(CheckpointTest, FindsNothingInAnEmptyDirectory) {
   EXPECT_EQ(latest_checkpoint(*files_, "/absent"), std::nullopt);
   EXPECT_FALSE(find_latest_whole(files_, "/absent").checkpoint.has_value());
   EXPECT_EQ(open_code("/absent"), ErrorCode::kNotFound);
@@ -53,7 +53,7 @@ TEST_F(CheckpointTest, ListsOldestFirst) {
   EXPECT_EQ(latest_checkpoint(*files_, kDirectory), path(100));
 }
 
-// Their numbers are equal where somebody has put two runs into one folder.
+// Numbers are equal if two runs were copied into one folder.
 TEST_F(CheckpointTest, EqualNumbersAreOrderedByStepAndAttemptNotByText) {
   const std::vector<std::string> names = {"ckpt-9", "ckpt-9-2", "ckpt-9-10", "ckpt-10"};
   save({9});
@@ -75,7 +75,7 @@ TEST_F(CheckpointTest, EqualNumbersAreOrderedByStepAndAttemptNotByText) {
   EXPECT_EQ(found, names);
 }
 
-TEST_F(CheckpointTest, ANewerFormatIsRefusedByNameWhereverACheckpointIsLookedFor) {
+TEST_F(CheckpointTest, ANewerFormatIsRefusedByName) {
   save({1, 2, 3});
   testing::make_newer(*files_, path(2));
   const auto expect_refused = [&](const std::function<void()>& call) {
@@ -91,7 +91,7 @@ TEST_F(CheckpointTest, ANewerFormatIsRefusedByNameWhereverACheckpointIsLookedFor
   EXPECT_EQ(Checkpoint::open(files_, path(3)).step(), 3);  // asked for by name
 }
 
-TEST_F(CheckpointTest, ReadsOneTensorAndNamesTheNearest) {
+TEST_F(CheckpointTest, ReadsOneTensorAndSuggestsTheNearestName) {
   save({4});
   const Checkpoint checkpoint = Checkpoint::open(files_, path(4));
   EXPECT_TRUE(at::equal(checkpoint.tensor("conv1/weights/adam/m", Section::kTensors),
@@ -104,7 +104,7 @@ TEST_F(CheckpointTest, ReadsOneTensorAndNamesTheNearest) {
   EXPECT_TRUE(checkpoint.has("step", Section::kTensors));
 }
 
-TEST_F(CheckpointTest, ABrokenNewestIsReportedAndTheOneBeforeTaken) {
+TEST_F(CheckpointTest, ABrokenNewestIsReportedAndThePreviousOneUsed) {
   save({1, 2, 3});
   change(path(3) / kTensorFile, [](std::string& bytes) { bytes.back() ^= 1; });
   change(path(2) / kTensorFile, [](std::string& bytes) { bytes.pop_back(); });
@@ -149,8 +149,8 @@ TEST_F(CheckpointTest, EveryTruncationIsFound) {
   EXPECT_TRUE(find_latest_whole(files_, kDirectory).checkpoint);
 }
 
-// A manifest that somebody made up to fit the broken file: its sums prove nothing then.
-TEST_F(CheckpointTest, ATruncationThatTheManifestVouchesForIsFound) {
+// A manifest forged to fit the broken file: then its checksums prove nothing.
+TEST_F(CheckpointTest, ATruncationThatAForgedManifestHidesIsFound) {
   save({1});
   Manifest manifest = Checkpoint::open(files_, path(1)).manifest();
   for (ManifestFile& file : manifest.files) {
@@ -173,7 +173,7 @@ TEST_F(CheckpointTest, ATruncationThatTheManifestVouchesForIsFound) {
   }
 }
 
-TEST_F(CheckpointTest, RefusesAFileOfOtherTensorsThanTheManifestSays) {
+TEST_F(CheckpointTest, RefusesAFileWhoseTensorsDifferFromTheManifest) {
   save({1});
   Manifest manifest = Checkpoint::open(files_, path(1)).manifest();
   auto& tensors = manifest.tensors[static_cast<std::size_t>(Section::kTensors)];
@@ -184,7 +184,7 @@ TEST_F(CheckpointTest, RefusesAFileOfOtherTensorsThanTheManifestSays) {
   EXPECT_EQ(caught([&] { checkpoint.tensors(Section::kTensors); }).code, ErrorCode::kDataLoss);
 }
 
-TEST_F(CheckpointTest, FoldersOfOtherNamesAreNone) {
+TEST_F(CheckpointTest, FoldersWithOtherNamesAreIgnored) {
   save({1});
   for (const char* name : {"ckpt-", "ckpt-x", "ckpt-01", "ckpt-1-1", "ckpt-1-2-3", "other"}) {
     files_->create_directories(kDirectory / name);
@@ -196,7 +196,7 @@ TEST_F(CheckpointTest, FoldersOfOtherNamesAreNone) {
 
 const io::Path kGolden = io::Path(BRIGADE_CHECKPOINT_TEST_DATA) / "checkpoint-v1";
 
-TEST(GoldenCheckpoint, OfVersionOneLoads) {
+TEST(GoldenCheckpoint, VersionOneLoads) {
   const Checkpoint checkpoint = Checkpoint::open(io::posix_file_system(), kGolden);
   checkpoint.verify();
   EXPECT_EQ(checkpoint.step(), 120);
@@ -220,8 +220,9 @@ void save_golden(std::shared_ptr<io::FileSystem> files, const io::Path& director
   saver.close();
 }
 
-// Other programs read these bytes: what the reader's tests in Python read is what is written.
-TEST(GoldenCheckpoint, IsWhatIsWritten) {
+// Other programs read these bytes: the Python tests of the reader read the same files that are
+// written here.
+TEST(GoldenCheckpoint, EqualsNewlyWrittenFiles) {
   const auto files = std::make_shared<io::MemoryFileSystem>();
   save_golden(files, "/run");
   const auto disk = io::posix_file_system();
@@ -231,7 +232,7 @@ TEST(GoldenCheckpoint, IsWhatIsWritten) {
   }
 }
 
-// How the golden files came to be; to be run once for each new version of the format.
+// Creates the golden files; run once for each new version of the format.
 TEST(GoldenCheckpoint, Write) {
   if (!base::environment("BRIGADE_WRITE_GOLDEN")) {
     GTEST_SKIP()

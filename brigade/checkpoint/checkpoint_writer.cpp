@@ -45,7 +45,7 @@ void write_file(io::FileSystem& files, const io::Path& path, std::string_view te
   file->close();
 }
 
-/// A folder that goes unless it became a checkpoint.
+/// A folder that is removed unless it became a checkpoint.
 class TemporaryFolder {
  public:
   TemporaryFolder(io::FileSystem& files, io::Path path) : files_(files), path_(std::move(path)) {}
@@ -78,8 +78,8 @@ io::Path free_path(const io::FileSystem& files, const io::Path& directory, std::
   }
 }
 
-/// Folders that others write into have a name that nobody had before: who is late, from a save that
-/// has failed or a life of the job that is over, finds no folder.
+/// Folders that other processes write into have a unique name, so that a late writer of a failed
+/// save or of an earlier run of the job finds no folder.
 std::string nonce_of(bool is_shared) {
   if (!is_shared) return "";
   std::random_device device;

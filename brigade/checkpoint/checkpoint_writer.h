@@ -9,32 +9,32 @@
 
 namespace brigade::checkpoint {
 
-/// Where and as what a snapshot is written.
+/// Where a snapshot is written, and as which checkpoint.
 struct WriteRequest {
   io::Path directory;  ///< Must exist.
   std::int64_t number = 1;
   std::chrono::milliseconds time{};
   KeptMark kept;
-  std::size_t shards = 1;  ///< Files a section.
+  std::size_t shards = 1;  ///< Files per section.
   std::size_t num_threads = 1;   ///< Threads of this process.
-  /// Who writes with this process; null: nobody. Counted by all: `save`.
+  /// The other processes that write it too; null: none. All processes count `save`.
   OtherWriters* others = nullptr;
   std::int64_t save = 0;
 };
 
-/// What came of it.
+/// The checkpoint that was written.
 struct Written {
   io::Path path;
   Manifest manifest;
 };
 
-/// Writes one checkpoint: the tensor files, then the manifest, into a folder that is no checkpoint
-/// yet; everything is on the disk before the folder gets its name, and the name is on the disk
-/// before this returns. A crash anywhere leaves no checkpoint or a whole one. If the step has a
+/// Writes one checkpoint: the tensor files, then the manifest, into a temporary folder. Everything
+/// is synced before the folder is renamed to its final name, and the rename is synced before this
+/// returns. A crash at any point leaves either no checkpoint or a complete one. If the step has a
 /// folder already, the new one gets another name and the old one stays.
 ///
-/// Throws as `io::FileSystem` and `OtherWriters::write` do; then what was written is removed as far
-/// as that works.
+/// Throws as `io::FileSystem` and `OtherWriters::write` do; the files written so far are then
+/// removed if possible.
 Written write_checkpoint(io::FileSystem& files, const Snapshot& snapshot,
                          const WriteRequest& request);
 

@@ -51,7 +51,7 @@ at::Tensor held(const at::Tensor& tensor, SnapshotMemory memory) {
 at::Tensor held(const variables::Variable& variable, SnapshotMemory memory) {
   const bool is_as_it_lies = variable.synchronization() != variables::Synchronization::kOnRead;
   if (memory == SnapshotMemory::kShared && is_as_it_lies) return held(variable.local(), memory);
-  const at::Tensor value = variable.read();  // a copy already, but for corner cases
+  const at::Tensor value = variable.read();  // usually a copy already
   return value.is_cpu() && value.is_contiguous() && !value.is_alias_of(variable.local())
              ? value
              : held(value, memory);

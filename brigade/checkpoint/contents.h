@@ -13,18 +13,19 @@
 
 namespace brigade::checkpoint {
 
-/// What one checkpoint commits together.
+/// What one checkpoint contains.
 struct Contents {
-  /// Saved by name, as they read outside of replicas: mirrored ones once, on-read ones as their
-  /// aggregate.
+  /// Saved by name, with the values that they have outside of replicas: mirrored variables once,
+  /// on-read variables as their aggregate.
   std::vector<variables::Variable> variables;
-  /// Tensors that are no variables: optimizer slots, moving averages. Names of their own.
+  /// Tensors that are not variables: optimizer slots, moving averages. They have a separate name
+  /// space.
   std::vector<NamedTensor> tensors;
-  /// Everything else that goes on: iterators, schedules, random streams, counters.
+  /// All other state: iterators, schedules, random streams, counters.
   io::StateTree state;
-  /// What was measured at this step: `SaverOptions::best_of` looks here.
+  /// Metrics of this step: `SaverOptions::best_of` looks here.
   std::map<std::string, double> metrics;
-  /// For people and tools, such as the strategy, the devices, the model's flags.
+  /// For users and tools, such as the strategy, the devices, the model's flags.
   std::map<std::string, std::string> metadata;
 };
 
@@ -37,14 +38,14 @@ struct Snapshot {
   std::map<std::string, std::string> metadata;
 };
 
-/// Where a snapshot's tensors lie.
+/// Where a snapshot's tensors are.
 enum class SnapshotMemory {
-  kOwn,     ///< In copies: training may go on.
-  kShared,  ///< Where they are, if they lie so already: nobody may change them while it is used.
+  kOwn,     ///< In copies: training may continue.
+  kShared,  ///< Shared with the variables where possible: these must not change while the snapshot is used.
 };
 
-/// Throws kInvalidArgument, naming the thing, for what no checkpoint can hold (a step below 0, a
-/// name twice, a tensor that safetensors does not hold, text that is not UTF-8), and
+/// Throws kInvalidArgument, naming it, for what a checkpoint cannot hold (a negative step, a
+/// duplicate name, a tensor that safetensors does not support, text that is not UTF-8), and
 /// kFailedPrecondition inside a replica.
 Snapshot take_snapshot(std::int64_t step, const Contents& contents, SnapshotMemory memory);
 

@@ -14,7 +14,7 @@ namespace {
 
 using Key = std::pair<Section, std::string>;
 
-/// What lies at a path, with its tensors.
+/// The file or checkpoint at a path, with its tensors.
 struct Loaded {
   Inspection inspection;
   std::map<Key, at::Tensor> tensors;
@@ -66,7 +66,7 @@ Loaded load_directory(std::shared_ptr<const io::FileSystem> files, const io::Pat
   std::string broken;
   for (const BrokenCheckpoint& each : latest.broken) broken += base::str_cat("; ", each.reason);
   throw Error(broken.empty() ? ErrorCode::kNotFound : ErrorCode::kDataLoss,
-              base::str_cat(path, " holds no whole checkpoint", broken));
+              base::str_cat(path, " holds no complete checkpoint", broken));
 }
 
 Loaded load_file(const io::FileSystem& files, const io::Path& path, std::uint64_t bytes,
@@ -89,7 +89,7 @@ Loaded load(std::shared_ptr<const io::FileSystem> files, const io::Path& path,
   check_argument(files != nullptr, "inspect: needs a file system");
   const auto info = files->info(path);
   if (!info) {
-    throw Error(ErrorCode::kNotFound, base::str_cat("cannot inspect ", path, ": nothing is there"));
+    throw Error(ErrorCode::kNotFound, base::str_cat("cannot inspect ", path, ": it does not exist"));
   }
   if (info->kind == io::FileKind::kDirectory) return load_directory(std::move(files), path);
   return load_file(*files, path, info->size, mismatch);

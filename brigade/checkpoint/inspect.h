@@ -25,15 +25,15 @@ struct InspectedTensor {
   std::uint64_t not_finite = 0;  ///< Elements that are NaN or infinite.
 };
 
-/// How many elements of a tensor are NaN or infinite: weights of a training that has diverged.
-/// Thread-safety: a pure function.
+/// The number of elements of a tensor that are NaN or infinite, as in the weights of a diverged
+/// training. Thread-safety: a pure function.
 std::uint64_t count_not_finite(const at::Tensor& tensor);
 
-/// What lies at a path, for people.
+/// Describes the file or checkpoint at a path, for display.
 struct Inspection {
   io::Path path;                     ///< Of the checkpoint or file itself.
   std::string format;                ///< "checkpoint", "safetensors" or "torch".
-  std::optional<std::int64_t> step;  ///< Of a checkpoint; so are the next three.
+  std::optional<std::int64_t> step;  ///< Of a checkpoint, as are the next three fields.
   std::optional<std::int64_t> number;
   std::optional<std::int64_t> time_ms;  ///< When it was saved, since 1970, UTC.
   std::map<std::string, double> metrics;
@@ -42,19 +42,19 @@ struct Inspection {
   std::uint64_t bytes = 0;               ///< Of all its files.
 };
 
-/// Looks at a checkpoint's folder, at a directory of checkpoints (the newest whole one), at a
-/// safetensors file, or at a PyTorch file. Reads every byte: what is broken is refused. Throws
-/// kNotFound, kDataLoss or kInvalidArgument naming the path; of a file of weights that are not
-/// those whose hash it records, kDataLoss unless `mismatch` allows it.
+/// Inspects a checkpoint folder, a directory of checkpoints (the newest complete one), a
+/// safetensors file, or a PyTorch file. Reads every byte and refuses corrupt data. Throws
+/// kNotFound, kDataLoss or kInvalidArgument naming the path; kDataLoss also for a file whose
+/// weights do not match its recorded hash, unless `mismatch` allows it.
 Inspection inspect(std::shared_ptr<const io::FileSystem> files, const io::Path& path,
                    HashMismatch mismatch = HashMismatch::kRefuse);
 
-/// A tensor that two files hold and that differs.
+/// A tensor that differs between two files.
 struct TensorDifference {
   Section section = Section::kVariables;
   std::string name;
   std::string a, b;  ///< "float32 [2, 3]": equal if only values differ.
-  /// Over all elements, if the forms are equal. NaN if one is NaN where the other is not.
+  /// Over all elements, if dtype and shape are equal. NaN if one is NaN where the other is not.
   double max_abs_difference = 0;
   std::uint64_t differing = 0;  ///< Elements.
 };
@@ -73,8 +73,8 @@ struct Comparison {
   }
 };
 
-/// Compares what lies at two paths, each as `inspect` takes it. Time, number and metadata are not
-/// compared, nor are metrics; steps and states only if both have them.
+/// Compares the files or checkpoints at two paths, each as in `inspect`. Time, number, metadata and
+/// metrics are not compared; steps and states only if both have them.
 Comparison compare(std::shared_ptr<const io::FileSystem> files, const io::Path& a,
                    const io::Path& b, HashMismatch mismatch = HashMismatch::kRefuse);
 

@@ -54,7 +54,7 @@ TEST_F(InspectTest, ShowsABareFile) {
   EXPECT_EQ(seen.bytes, files_->read("/w.safetensors").size());
 }
 
-TEST_F(InspectTest, RefusesWeightsThatAreNotThoseRecordedUnlessAllowed) {
+TEST_F(InspectTest, RefusesWeightsThatDoNotMatchTheHashUnlessAllowed) {
   const std::vector<NamedTensor> tensors = {{"a", at::full({2}, 1, at::kFloat)}};
   const std::vector<NamedTensor> others = {{"a", at::full({2}, 2, at::kFloat)}};
   const std::string hash = weights_sha256(tensors);
@@ -83,7 +83,7 @@ TEST_F(InspectTest, CountsElementsThatAreNotFinite) {
   EXPECT_EQ(seen.tensors.at(1).not_finite, 0u);
 }
 
-TEST_F(InspectTest, RefusesWhatIsNone) {
+TEST_F(InspectTest, RefusesAnythingElse) {
   files_->create_directories("/empty");
   testing::write_file(*files_, "/text", "hello, world");
   EXPECT_EQ(caught([&] { inspect(files_, "/absent"); }).code, ErrorCode::kNotFound);
@@ -91,7 +91,7 @@ TEST_F(InspectTest, RefusesWhatIsNone) {
   EXPECT_EQ(caught([&] { inspect(files_, "/text"); }).code, ErrorCode::kDataLoss);
 }
 
-TEST_F(InspectTest, ComparesByNameFormAndValue) {
+TEST_F(InspectTest, ComparesNamesShapesAndValues) {
   save("/a", {{"same", at::full({2}, 1.0)},
               {"nan", at::full({2}, std::nan(""))},
               {"value", at::tensor({1.0, 2.0, 3.0})},

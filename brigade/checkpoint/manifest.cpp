@@ -22,7 +22,7 @@ ordered_json json_of(const ManifestFile& file) {
 
 ordered_json json_of(const std::map<std::string, ManifestTensor>& tensors) {
   ordered_json json = ordered_json::object();
-  // Behind one another: `json[name]` would look through all that are there, for each.
+  // Appended: `json[name]` would search all existing keys each time.
   auto& entries = json.get_ref<ordered_json::object_t&>();
   for (const auto& [name, tensor] : tensors) {
     ordered_json entry;
@@ -42,7 +42,7 @@ ordered_json json_of(const KeptMark& kept) {
   return json;
 }
 
-// NaN and infinities are not JSON: state trees know how to write them.
+// JSON has no NaN and no infinities: state trees encode them.
 std::string metrics_text(const std::map<std::string, double>& metrics) {
   io::StateTree tree = io::StateTree::dict();
   for (const auto& [name, value] : metrics) tree[name] = value;
@@ -98,7 +98,7 @@ std::string write_manifest(const Manifest& manifest) {
   root["tensors"] = json_of(manifest.section(Section::kTensors));
   root["state_arrays"] = json_of(manifest.section(Section::kState));
   std::string text = text_of(root);
-  text.pop_back();  // the brace, to go on
+  text.pop_back();  // the closing brace, to append more
   text +=
       base::str_cat(",\"metrics\":", metrics_text(manifest.metrics), ",\"state\":", manifest.state);
   text += base::str_cat(",\"crc32c\":\"", to_hex(io::crc32c(io::as_bytes(text))), "\"}\n");

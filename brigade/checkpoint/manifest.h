@@ -13,15 +13,15 @@
 
 namespace brigade::checkpoint {
 
-/// The three name spaces of a checkpoint.
+/// The three sections of a checkpoint, each with its own names.
 enum class Section {
   kVariables,  ///< the values of variables, by their names
-  kTensors,    ///< what else the caller saves as tensors: optimizer slots, moving averages
+  kTensors,    ///< other tensors that the caller saves: optimizer slots, moving averages
   kState,      ///< arrays and bytes of the state tree, under the names that `io::to_json` gives
 };
 inline constexpr std::array kSections{Section::kVariables, Section::kTensors, Section::kState};
 
-/// "variables", "tensors" or "state": also how the section's files begin.
+/// "variables", "tensors" or "state": also the prefix of the section's file names.
 std::string_view to_string(Section section);
 
 struct ManifestFile {
@@ -37,19 +37,20 @@ struct ManifestTensor {
   std::uint64_t bytes() const;
 };
 
-/// What decides whether `SaverOptions::keep_every` keeps a checkpoint for ever. Saved, because the
-/// checkpoints from which it was counted may be gone.
+/// Decides whether `SaverOptions::keep_every` keeps a checkpoint forever. Saved, because the
+/// checkpoints that it is counted from may have been removed.
 struct KeptMark {
-  bool is_kept = false;                   ///< This one is kept for ever.
-  std::int64_t last_step = 0;             ///< The newest one kept up to here; 0 before the first.
-  std::chrono::milliseconds last_time{};  ///< Its time; before the first, when saving began.
+  bool is_kept = false;                   ///< This checkpoint is kept forever.
+  std::int64_t last_step = 0;             ///< The newest checkpoint kept so far; 0 before the first.
+  std::chrono::milliseconds last_time{};  ///< Its time; before the first one, the time when saving began.
   friend bool operator==(const KeptMark&, const KeptMark&) = default;
 };
 
-/// The file that commits a checkpoint: what belongs to it, and everything that is no tensor. A
-/// folder is a checkpoint if and only if its manifest is whole. docs/formats.md gives the bytes.
+/// The file that commits a checkpoint. It lists the checkpoint's files and holds everything that is
+/// not a tensor. A folder is a checkpoint if and only if its manifest is complete. docs/formats.md
+/// describes the bytes.
 struct Manifest {
-  std::int64_t number = 1;  ///< Counts the saves of a directory: the highest is the newest.
+  std::int64_t number = 1;  ///< Counts the saves of a directory: the newest checkpoint has the highest number.
   std::int64_t step = 0;
   std::chrono::milliseconds time{};  ///< Since 1970, UTC.
   std::vector<ManifestFile> files;
@@ -66,23 +67,23 @@ struct Manifest {
   std::uint64_t bytes() const;
 };
 
-/// The version that `write_manifest` writes. `parse_manifest` reads it and all before it.
+/// The version that `write_manifest` writes. `parse_manifest` reads it and all older ones.
 inline constexpr int kManifestVersion = 1;
 
-/// The manifest's name in a checkpoint's folder.
+/// The name of the manifest in a checkpoint folder.
 inline constexpr std::string_view kManifestName = "manifest.json";
 
-/// No manifest is larger: a file that is cannot be one, and is not read.
+/// The maximum size of a manifest. A larger file is not read.
 inline constexpr std::uint64_t kMostManifestBytes = 100'000'000;
 
 /// The text of the file. Throws kInvalidArgument for text that is not UTF-8, and for more than
 /// `kMostManifestBytes` of it.
 std::string write_manifest(const Manifest& manifest);
 
-/// Reads the text of a manifest and proves it sound: its sum, every key and type, file names that
-/// stay in the folder, sizes that do not overflow and fit in their files. Throws kDataLoss naming
-/// `file` and the place otherwise, kUnimplemented for a version that is newer than this build.
-/// Thread-safety: a pure function.
+/// Parses the text of a manifest and validates it: its checksum, every key and type, that file
+/// names stay in the folder, and that sizes do not overflow and fit in their files. Otherwise
+/// throws kDataLoss, which names `file` and what is wrong, kUnimplemented for a version that is
+/// newer than this build. Thread-safety: a pure function.
 Manifest parse_manifest(std::string_view text, std::string_view file);
 
 }  // namespace brigade::checkpoint

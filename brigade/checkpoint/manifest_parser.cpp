@@ -23,14 +23,14 @@ constexpr std::string_view kSumKey = ",\"crc32c\":\"";
 constexpr std::size_t kSumDigits = 8;
 constexpr std::string_view kSumEnd = "\"}\n";
 constexpr std::string_view kFileEnd = ".safetensors";
-// The state's own depth and the object around it.
+// The maximum depth of the state, plus the object around it.
 constexpr std::size_t kDeepest = io::kMaxStateDepth + 1;
 constexpr std::size_t kMostDimensions = 64;
 const std::set<std::string, std::less<>> kKeys = {
     "brigade_checkpoint", "number",  "step",         "time_ms", "kept",  "metadata", "files",
     "variables",          "tensors", "state_arrays", "metrics", "state", "crc32c"};
 
-/// Reads one manifest, with the file's name for its messages.
+/// Parses one manifest. Messages name the file.
 class Parser {
  public:
   explicit Parser(std::string_view file) : file_(file) {}
@@ -59,14 +59,14 @@ class Parser {
   }
 
  private:
-  struct User {  // who a file's bytes belong to
+  struct User {  // the section that a file belongs to
     std::optional<Section> section;
     std::uint64_t bytes = 0;
   };
 
   template <class... T>
   [[noreturn]] void fail(const T&... pieces) const {
-    throw Error(ErrorCode::kDataLoss, base::str_cat(file_, ": not a whole manifest: ", pieces...));
+    throw Error(ErrorCode::kDataLoss, base::str_cat(file_, ": not a valid manifest: ", pieces...));
   }
 
   void check_sum(std::string_view text) const {
@@ -159,7 +159,7 @@ class Parser {
       check_keys(entry, {"name", "bytes", "crc32c"}, "a file");
       const std::string& name = text(entry["name"], "a file's name");
       check_file_name(name);
-      if (!names.insert(name).second) fail("file ", base::quoted(name), " is there twice");
+      if (!names.insert(name).second) fail("file ", base::quoted(name), " occurs twice");
       const auto bytes =
           integer(entry["bytes"], base::str_cat("file ", base::quoted(name), ": bytes"), 0);
       manifest.files.push_back(
@@ -173,7 +173,7 @@ class Parser {
     };
     if (name.size() > 200 || !name.ends_with(kFileEnd) || name.starts_with('.') ||
         !std::all_of(name.begin(), name.end(), is_allowed)) {
-      fail(base::quoted(name), " is no name of a file in the checkpoint's folder");
+      fail(base::quoted(name), " is not the name of a file in the checkpoint's folder");
     }
   }
 
@@ -218,7 +218,7 @@ class Parser {
     return result;
   }
 
-  // Sizes are multiplied with zeros left out, as the strides of libtorch are.
+  // Zero sizes are left out of the product, as in libtorch's strides.
   void claim(const ManifestTensor& tensor, Section section, const ManifestFile& file,
              std::string_view what) {
     std::int64_t extent = tensor.dtype.bytes;

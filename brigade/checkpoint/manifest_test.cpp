@@ -37,7 +37,7 @@ Manifest sample_manifest() {
   return manifest;
 }
 
-/// The text with another body and the sum that belongs to it.
+/// The text with another body and a matching checksum.
 std::string sealed(std::string body) {
   return base::str_cat(body, ",\"crc32c\":\"", to_hex(io::crc32c(io::as_bytes(body))), "\"}\n");
 }
@@ -47,7 +47,7 @@ std::string body_of_sample() {
   return text.substr(0, text.rfind(",\"crc32c\""));
 }
 
-/// The sample with `from` replaced by `to`, and a right sum.
+/// The sample with `from` replaced by `to`, and a matching checksum.
 std::string mutated(std::string_view from, std::string_view to) {
   std::string body = body_of_sample();
   const auto at = body.find(from);
@@ -77,14 +77,14 @@ TEST(Manifest, ReadsBackWhatItWrote) {
   EXPECT_EQ(write_manifest(after), text);
 }
 
-TEST(Manifest, CutShortAnywhereIsRefused) {
+TEST(Manifest, RefusesEveryTruncation) {
   const std::string text = write_manifest(sample_manifest());
   for (std::size_t size = 0; size < text.size(); ++size) {
     ASSERT_EQ(code_of(std::string_view(text).substr(0, size)), ErrorCode::kDataLoss) << size;
   }
 }
 
-TEST(Manifest, AChangedByteAnywhereIsRefused) {
+TEST(Manifest, RefusesEveryChangedByte) {
   const std::string text = write_manifest(sample_manifest());
   for (std::size_t at = 0; at < text.size(); ++at) {
     std::string broken = text;
@@ -93,14 +93,14 @@ TEST(Manifest, AChangedByteAnywhereIsRefused) {
   }
 }
 
-TEST(Manifest, ErrorsNameTheFileAndThePlace) {
+TEST(Manifest, ErrorsNameTheFileAndTheLocation) {
   const auto error =
       caught([] { parse_manifest(mutated("[2,3]", "[2,-3]"), "dir/manifest.json"); });
   EXPECT_NE(error.message.find("dir/manifest.json"), std::string::npos) << error.message;
   EXPECT_NE(error.message.find("conv1/weights"), std::string::npos) << error.message;
 }
 
-TEST(Manifest, RefusesWhatItCannotProve) {
+TEST(Manifest, RefusesInvalidContent) {
   const std::pair<std::string_view, std::string_view> changes[] = {
       {"[2,3]", "[2,-3]"},
       {"[2,3]", "[2,1.5]"},
@@ -111,7 +111,7 @@ TEST(Manifest, RefusesWhatItCannotProve) {
       {"\"conv1/weights\":{", "\"conv1/weights\":{\"file\":0,"},  // a key twice
       {"\"conv1/weights\":{",
        "\"conv1/weights\":{\"file\":0,\"dtype\":\"F32\",\"shape\":[1]},\"conv1/weights\":{"},
-      {"\"conv1/weights\":{",  // each fits into 63 bits, their sum does not into 64
+      {"\"conv1/weights\":{",  // each fits into 63 bits, but their sum does not fit into 64
        "\"a\":{\"file\":0,\"dtype\":\"U8\",\"shape\":[9223372036854775807]},"
        "\"b\":{\"file\":0,\"dtype\":\"U8\",\"shape\":[9223372036854775807]},"
        "\"conv1/weights\":{"},
@@ -179,7 +179,7 @@ TEST(Manifest, TakesAHundredThousandEntries) {
   EXPECT_EQ(code_of(write_manifest(manifest)), ErrorCode::kDataLoss);
 }
 
-TEST(Manifest, RefusesToWriteWhatIsNotUtf8) {
+TEST(Manifest, RefusesToWriteInvalidUtf8) {
   Manifest manifest = sample_manifest();
   manifest.metadata["x"] = "\xff";
   EXPECT_EQ(caught([&] { write_manifest(manifest); }).code, ErrorCode::kInvalidArgument);

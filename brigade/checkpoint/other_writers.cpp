@@ -11,7 +11,7 @@
 
 namespace brigade::checkpoint {
 
-// One save: the files, who writes them, and what is known of them.
+// One save: the files, the rank that writes each, and their checksums.
 struct OtherWriters::Work {
   io::FileSystem& files;
   const io::Path& folder;
@@ -36,7 +36,7 @@ struct OtherWriters::Work {
     for (std::size_t i = 0; i < indices.size(); ++i) seals[indices[i]] = written[i];
   }
 
-  /// Why what `rank` says it has written cannot be used; empty if it can.
+  /// Why the files reported by `rank` cannot be used; empty if they can.
   std::string mismatch(int rank, const ShardReport& report) const {
     std::vector<ManifestFile> expected;
     for (const std::size_t i : of([&](int writer) { return writer == rank; })) {
@@ -44,10 +44,10 @@ struct OtherWriters::Work {
     }
     for (const ManifestFile& each : expected) {
       if (std::find(report.files.begin(), report.files.end(), each) == report.files.end())
-        return base::str_cat("what it has written into ", each.name, " is not what the chief has");
+        return base::str_cat("its file ", each.name, " differs from what the chief has");
       const auto info = files.info(folder / each.name);
       if (!info || info->kind != io::FileKind::kFile || info->size != each.seal.bytes)
-        return base::str_cat("what it has written into ", each.name, " is not there for the chief");
+        return base::str_cat("its file ", each.name, " is not visible to the chief");
     }
     return "";
   }
@@ -65,7 +65,7 @@ void OtherWriters::announce(Announcement announcement) {
   exchange_->post(announced_.text());
 }
 
-// Whom we cannot tell sees that the chief is gone.
+// A process that cannot be reached notices that the chief is gone.
 void OtherWriters::post_quietly() noexcept {
   try {
     exchange_->post(announced_.text());
@@ -88,8 +88,8 @@ void OtherWriters::end() noexcept {
 void OtherWriters::leave_out(int rank, const std::string& reason) {
   announced_.left_out.insert(rank);
   base::log_warning(base::str_cat(exchange_->name(rank),
-                                  " writes no part of checkpoints, and the chief writes it in its "
-                                  "place from now on: ",
+                                  " writes no part of checkpoints; from now on the chief writes "
+                                  "that part: ",
                                   reason));
 }
 
@@ -102,7 +102,7 @@ void OtherWriters::take_report(int rank, Work& work) {
   if (report.save != work.save) {
     throw Error(ErrorCode::kUnavailable,
                 base::str_cat(exchange_->name(rank),
-                              " has ended before it wrote its part of the checkpoint"));
+                              " ended before it wrote its part of the checkpoint"));
   }
   switch (report.result) {
     case ShardReport::Result::kFailed:
@@ -144,7 +144,7 @@ std::vector<Seal> OtherWriters::write(std::int64_t save, io::FileSystem& files,
     for (const std::size_t i : work.of([&](int rank) { return rank != 0 && !is_left_out(rank); }))
       work.seals[i] = seal_of(shards[i]);
   });
-  // Whatever has happened here: nobody may be writing any more when the folder goes.
+  // Even after an error: no process may still be writing when the folder is removed.
   for (int rank = 1; rank < count(); ++rank) {
     if (!is_left_out(rank)) attempt([&] { take_report(rank, work); });
   }

@@ -16,29 +16,29 @@
 
 namespace brigade::checkpoint {
 
-/// The processes that write checkpoints with the chief (each has a `ShardWriter`), as the chief
-/// sees them. It trusts none: what another has written must be, by size and sum, what the chief
-/// holds; otherwise the chief writes it itself, and leaves that process out of the saves to come.
+/// The chief's view of the other processes that write checkpoints with it; each of them has a
+/// `ShardWriter`. The chief verifies what they write: size and checksum must match the chief's own
+/// tensors. Otherwise the chief writes the files itself and leaves that process out of later saves.
 ///
 /// Thread-safety: one thread at a time.
 class OtherWriters {
  public:
-  /// Throws kInvalidArgument unless it is the chief's exchange.
+  /// Throws kInvalidArgument unless `exchange` is the chief's.
   explicit OtherWriters(std::shared_ptr<ShardExchange> exchange);
 
-  /// Processes, the chief included.
+  /// The number of processes, including the chief.
   int count() const { return exchange_->count(); }
 
-  /// Has everybody write its share of `shards` into `folder`, a new one, the chief's by `num_threads`
-  /// threads. All are on the disk when it returns. When it throws, others may be writing still only
-  /// if they were lost or too slow. Throws as `write_shards`; what made another process fail, with
-  /// its name; and as `ShardExchange::wait_for`.
+  /// All processes write their own files of `shards` into the new folder `folder`; the chief uses
+  /// `num_threads` threads. All files are synced when this returns. When it throws, other processes
+  /// may still be writing only if they were lost or too slow. Throws as `write_shards` and
+  /// `ShardExchange::wait_for`; if another process fails, throws its error with its name.
   std::vector<Seal> write(std::int64_t save, io::FileSystem& files, const io::Path& folder,
                           const std::vector<Shard>& shards, std::size_t num_threads);
 
-  /// Tells the others that nothing comes of this save, if they wait for it still.
+  /// Tells the other processes that this save was abandoned, if they still wait for it.
   void give_up(std::int64_t save) noexcept;
-  /// Tells the others that no further save comes.
+  /// Tells the other processes that there are no further saves.
   void end() noexcept;
 
  private:
@@ -49,7 +49,7 @@ class OtherWriters {
   void leave_out(int rank, const std::string& reason);
 
   std::shared_ptr<ShardExchange> exchange_;
-  Announcement announced_;  // the last one
+  Announcement announced_;  // the latest one
 };
 
 }  // namespace brigade::checkpoint

@@ -18,21 +18,21 @@ constexpr PickleIndex kMark = 0xffffffff;
 // A state dict of a million tensors has some twelve million values.
 constexpr std::size_t kMostPickleValues = 16'000'000;
 
-// Their names tell the allowed globals apart, whatever their modules.
+// The allowed globals differ by name, whatever their modules.
 constexpr std::string_view kOrderedDict = "OrderedDict";
 constexpr std::string_view kTensor = "_rebuild_tensor_v2";
 constexpr std::string_view kParameter = "_rebuild_parameter";
 constexpr std::string_view kSize = "Size";
-// With metadata, which newer versions of PyTorch may add.
+// Including metadata, which newer versions of PyTorch may add.
 constexpr std::size_t kMostTensorArguments = 7;
 constexpr std::size_t kStorageParts = 5;
 
-// The types that libtorch's C++ archives make for their modules.
+// The types that libtorch's C++ archives use for their modules.
 bool is_module(std::string_view module) {
   return module == "__torch__" || module.starts_with("__torch__.");
 }
 
-// Storages are told apart by whoever knows dtypes.
+// The caller, who knows dtypes, distinguishes storages.
 bool is_allowed(std::string_view module, std::string_view name) {
   if (is_module(module)) return true;
   if (module == "collections") return name == kOrderedDict;
@@ -46,7 +46,7 @@ std::string hex_of(unsigned char byte) {
   return {'0', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
 }
 
-/// The machine that a pickle is a program for, without the instructions that could do anything.
+/// The pickle machine, without the instructions that could run code.
 class Machine {
  public:
   Machine(std::string_view bytes, std::string_view file) : bytes_(bytes), file_(file) {}
@@ -59,7 +59,7 @@ class Machine {
  private:
   template <class... T>
   [[noreturn]] void fail(const T&... pieces) const {
-    throw Error(ErrorCode::kDataLoss, base::str_cat(file_, ": not a sound pickle: ", pieces...));
+    throw Error(ErrorCode::kDataLoss, base::str_cat(file_, ": not a valid pickle: ", pieces...));
   }
   template <class... T>
   [[noreturn]] void refuse(const T&... pieces) const {
@@ -233,7 +233,7 @@ class Machine {
     const auto first = stack_.end() - static_cast<std::ptrdiff_t>(count);
     std::vector<PickleIndex> items(first, stack_.end());
     for (const PickleIndex each : items) {
-      if (each == kMark) fail("a mark stands where a value should");
+      if (each == kMark) fail("there is a mark in place of a value");
     }
     stack_.erase(first, stack_.end());
     return items;
@@ -259,7 +259,7 @@ class Machine {
   }
   std::string_view text_of(PickleIndex index) const {
     const PickleValue& value = pickle_.values[index];
-    if (value.kind != Kind::kString) fail("a name is no string");
+    if (value.kind != Kind::kString) fail("a name is not a string");
     return value.text;
   }
 
@@ -269,15 +269,15 @@ class Machine {
     value.items.insert(value.items.end(), items.begin(), items.end());
   }
 
-  // Places are numbered one after the other, so there are no more of them than bytes.
+  // Memo slots are numbered consecutively, so there are no more of them than bytes.
   void memorize(std::uint32_t slot) {
-    if (stack_.empty() || stack_.back() == kMark) fail("nothing is there to be remembered");
-    if (slot >= bytes_.size()) fail("it remembers a value under the number ", slot);
+    if (stack_.empty() || stack_.back() == kMark) fail("there is no value to memoize");
+    if (slot >= bytes_.size()) fail("it memoizes a value in slot  ", slot);
     if (slot >= memo_.size()) memo_.resize(slot + 1, kMark);
     if (std::exchange(memo_[slot], stack_.back()) == kMark) ++remembered_;
   }
   void recall(std::uint32_t slot) {
-    if (slot >= memo_.size() || memo_[slot] == kMark) fail("it recalls what was not remembered");
+    if (slot >= memo_.size() || memo_[slot] == kMark) fail("it reads an empty memo slot");
     stack_.push_back(memo_[slot]);
   }
 
@@ -285,7 +285,7 @@ class Machine {
     const auto call = pop_last(2);
     const std::vector<PickleIndex>& arguments = items_of(call[1], Kind::kTuple);
     if (pickle_.values[call[0]].kind != Kind::kGlobal)
-      refuse("the pickle calls what is no function");
+      refuse("the pickle calls something that is not a function");
     const std::string_view function = pickle_.values[call[0]].text;
     if (function == kOrderedDict && arguments.empty()) {
       push({.kind = Kind::kDict});
@@ -297,14 +297,14 @@ class Machine {
       stack_.push_back(arguments[0]);
     } else if (function == kSize && arguments.size() == 1) {
       const Kind kind = pickle_.values[arguments[0]].kind;
-      if (kind != Kind::kTuple && kind != Kind::kList) fail("a size is no list");
-      stack_.push_back(arguments[0]);  // the list itself: as a copy it could be made without end
+      if (kind != Kind::kTuple && kind != Kind::kList) fail("a size is not a list");
+      stack_.push_back(arguments[0]);  // the list itself: copies could grow without limit
     } else {
       refuse("the pickle calls ", base::quoted(function), " with ", arguments.size(), " arguments");
     }
   }
 
-  // Nothing of the type but its name is looked at: no code comes with it.
+  // Only the type's name is used; no code is attached to it.
   void make_object() {
     const auto call = pop_last(2);
     const PickleValue& type = pickle_.values[call[0]];
@@ -314,7 +314,7 @@ class Machine {
     push({.kind = Kind::kObject});
   }
 
-  // Attributes of a dict (`_metadata` of a state dict) are no tensors.
+  // Attributes of a dict (`_metadata` of a state dict) are not tensors.
   void build() {
     const PickleIndex attributes = pop();
     if (!stack_.empty() && stack_.back() != kMark &&
@@ -339,7 +339,7 @@ class Machine {
   std::size_t position_ = 0;
   Pickle pickle_;
   std::vector<PickleIndex> stack_;
-  std::vector<PickleIndex> memo_;  // kMark where nothing is remembered
+  std::vector<PickleIndex> memo_;  // kMark in empty slots
   std::uint32_t remembered_ = 0;
   bool is_done_ = false;
 };

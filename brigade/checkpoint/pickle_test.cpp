@@ -48,7 +48,7 @@ TEST(Pickle, ReadsLongIntegers) {
   EXPECT_EQ(refused("\x8a\x09\0\0\0\0\0\0\0\0\0."s).code, ErrorCode::kDataLoss);
 }
 
-TEST(Pickle, SharesWhatIsRemembered) {
+TEST(Pickle, SharesMemoizedValues) {
   const Pickle pickle = parse("]q\0h\0a."s);  // a list that holds itself
   EXPECT_EQ(pickle.at(pickle.root).items, (std::vector<PickleIndex>{pickle.root}));
 }
@@ -59,8 +59,8 @@ std::size_t items_of(const Pickle& pickle) {
   return items;
 }
 
-// Copied, a list of n numbers that is named n times takes memory in the square of the file's size.
-TEST(Pickle, ASizeIsSharedNotCopied) {
+// If it were copied, a list of n numbers that is referenced n times would take quadratic memory.
+TEST(Pickle, ARepeatedSizeIsNotCopied) {
   constexpr int kCount = 2000;
   std::string program = "(";
   for (int i = 0; i < kCount; ++i) program += "K\x01";
@@ -70,7 +70,7 @@ TEST(Pickle, ASizeIsSharedNotCopied) {
   EXPECT_LE(items_of(parse(program)), program.size());
 }
 
-TEST(Pickle, TensorsAndStoragesHaveOnlyTheirParts) {
+TEST(Pickle, TensorsAndStoragesHaveOnlyTheirFields) {
   const std::string many(2000, 'N');
   const std::string tensor = "ctorch._utils\n_rebuild_tensor_v2\n";
   EXPECT_EQ(parse(tensor + "(NNNNNNtR.").values.back().items.size(), 6u);
@@ -80,12 +80,12 @@ TEST(Pickle, TensorsAndStoragesHaveOnlyTheirParts) {
   EXPECT_EQ(refused("(" + many + "tQ.").code, ErrorCode::kDataLoss);
 }
 
-TEST(Pickle, RemembersNoMoreValuesThanItHasBytes) {
+TEST(Pickle, MemoizesNoMoreValuesThanItHasBytes) {
   EXPECT_EQ(refused("Nr\xff\xff\xff\x7f."s).code, ErrorCode::kDataLoss);
   EXPECT_EQ(parse("N\x94N\x94h\1."s).root, 1u);
 }
 
-TEST(Pickle, TextsLieInItsBytes) {
+TEST(Pickle, TextsReferToItsBytes) {
   const std::string bytes = "\x80\x02X\x04\0\0\0name."s;
   const Pickle pickle = parse_pickle(bytes, "file.pt");
   EXPECT_EQ(pickle.at(0).text, "name");
@@ -109,14 +109,14 @@ TEST(Pickle, RunsNoCodeAndNamesWhatItRefuses) {
     EXPECT_EQ(error.code, ErrorCode::kInvalidArgument) << code;
     EXPECT_NE(error.message.find("instruction 0x"), std::string::npos) << error.message;
   }
-  // A storage is no function, a dict's type takes no arguments, a list has no attributes.
+  // A storage is not a function, a dict's type takes no arguments, a list has no attributes.
   EXPECT_EQ(refused("ctorch\nFloatStorage\n)R."s).code, ErrorCode::kInvalidArgument);
   EXPECT_EQ(refused("ccollections\nOrderedDict\n]\x85R."s).code, ErrorCode::kInvalidArgument);
   EXPECT_EQ(refused("]}b."s).code, ErrorCode::kInvalidArgument);
   EXPECT_EQ(refused("N)R."s).code, ErrorCode::kInvalidArgument);
 }
 
-TEST(Pickle, AnObjectIsItsAttributesAndOfAnArchivesModulesOnly) {
+TEST(Pickle, OnlyModulesOfAnArchiveAreObjects) {
   // Module().__dict__ = {"a": None}
   const Pickle pickle = parse("c__torch__.inner\nModule\n)\x81}(X\x01\0\0\0aNub."s);
   const PickleValue& object = pickle.at(pickle.root);

@@ -47,7 +47,7 @@ class Reader(unittest.TestCase):
     def setUp(self):
         self.manifest = read_manifest(GOLDEN)
 
-    def test_the_manifest_says_what_is_there(self):
+    def test_the_manifest_describes_the_checkpoint(self):
         self.assertEqual((self.manifest["brigade_checkpoint"], self.manifest["step"]), (1, 120))
         self.assertEqual(self.manifest["state"], {"buffer": "$bytes:state/buffer", "position": 120})
         self.assertEqual(self.manifest["metadata"], {"strategy": "mirrored"})
@@ -56,7 +56,7 @@ class Reader(unittest.TestCase):
             data = (GOLDEN / file["name"]).read_bytes()
             self.assertEqual((file["bytes"], file["crc32c"]), (len(data), crc32c(data)))
 
-    def test_the_files_hold_what_the_manifest_says(self):
+    def test_the_files_match_the_manifest(self):
         files = [read_tensors((GOLDEN / file["name"]).read_bytes()) for file in self.manifest["files"]]
         for section in ("variables", "tensors", "state_arrays"):
             for name, entry in self.manifest[section].items():

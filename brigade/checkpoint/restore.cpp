@@ -45,7 +45,7 @@ void check_scopes(const std::vector<std::string>& scopes, std::span<const Variab
     for (const Variable& each : variables) names.push_back(each.name());
     const auto nearest = base::nearest(scope, names);
     throw Error(ErrorCode::kInvalidArgument,
-                str_cat("restore: no variable lies in the scope ", base::quoted(scope),
+                str_cat("restore: no variable is in the scope ", base::quoted(scope),
                         nearest ? str_cat("; did you mean ", base::quoted(*nearest), "?") : ""));
   }
 }
@@ -80,7 +80,7 @@ struct Match {
   at::Tensor value;
 };
 
-/// What will be done, all of it checked.
+/// The planned assignments, all of them checked.
 struct Plan {
   std::vector<Match> matches;
   RestoreReport report;
@@ -90,7 +90,7 @@ std::string missing_message(const Variable& variable, std::string_view stored_na
                             std::string_view source) {
   return str_cat(
       "Checkpoint is missing variable [", variable.name(), "]",
-      stored_name == variable.name() ? "" : str_cat(", to be found as ", base::quoted(stored_name)),
+      stored_name == variable.name() ? "" : str_cat(", stored as ", base::quoted(stored_name)),
       " (", source, ")");
 }
 
@@ -146,7 +146,7 @@ Rename Rename::pattern(std::string expression, std::string replacement) {
     std::regex{expression};
   } catch (const std::regex_error& error) {
     throw Error(ErrorCode::kInvalidArgument, str_cat("Rename: ", base::quoted(expression),
-                                                     " is no regular expression: ", error.what()));
+                                                     "is not a valid regular expression: ", error.what()));
   }
   return {Kind::kPattern, std::move(expression), std::move(replacement)};
 }

@@ -12,19 +12,19 @@
 
 namespace brigade::checkpoint {
 
-/// Says under which other name a variable lies in the checkpoint.
+/// Maps a variable's name to the name under which it is stored in the checkpoint.
 class Rename {
  public:
-  /// The variable `variable` lies there as `stored`.
+  /// The variable `variable` is stored as `stored`.
   static Rename name(std::string variable, std::string stored);
-  /// Variables whose names begin with `variables` lie there with `stored` in its place.
+  /// Variables whose names begin with `variables` are stored with the prefix `stored` instead.
   static Rename prefix(std::string variables, std::string stored);
-  /// Variables whose whole name matches the regular expression (ECMAScript) lie there as
-  /// `replacement`, in which $1, $2, ... are its groups. Throws kInvalidArgument for what is no
+  /// Variables whose whole name matches the regular expression (ECMAScript) are stored as
+  /// `replacement`, in which $1, $2, ... are its groups. Throws kInvalidArgument for an invalid
   /// regular expression.
   static Rename pattern(std::string expression, std::string replacement);
 
-  /// The stored name of `variable`, or nothing if this rule says nothing about it.
+  /// The stored name of `variable`, or nothing if this rule does not match it.
   std::optional<std::string> apply(const std::string& variable) const;
 
  private:
@@ -38,13 +38,13 @@ class Rename {
 /// What to do with a variable that the checkpoint lacks.
 enum class Missing {
   kRefuse,  ///< Throws kNotFound: `Checkpoint is missing variable [x]`. Nothing is assigned.
-  kSkip,    ///< Leaves it as it is, with a warning.
+  kSkip,    ///< Leaves it unchanged, with a warning.
 };
 
 /// What to do with a stored tensor of another shape (TensorFlow: reshape_variables).
 enum class Shapes {
   kEqual,    ///< Throws kInvalidArgument that names both shapes. Nothing is assigned.
-  kReshape,  ///< Takes it if it has as many elements.
+  kReshape,  ///< Accepts it if it has as many elements.
 };
 
 struct RestoreOptions {
@@ -52,10 +52,10 @@ struct RestoreOptions {
   /// `net/conv1` holds `net/conv1` itself, `net/conv1/...` and `net/conv1....`, but not
   /// `net/conv10`. Throws kInvalidArgument if a scope holds no variable.
   std::vector<std::string> include;
-  /// And none in these.
+  /// Variables in these scopes are left out.
   std::vector<std::string> exclude;
-  /// The first rule that fits a variable counts; without one, it lies there under its own name or,
-  /// if it is tied, under one of its aliases.
+  /// The first rule that matches a variable applies; without one, it is stored under its own name
+  /// or, if it is tied, under one of its aliases.
   std::vector<Rename> renames;
   Missing missing = Missing::kRefuse;
   Shapes shapes = Shapes::kEqual;
@@ -67,25 +67,25 @@ struct RestoreReport {
     std::string stored;  ///< Its name in the checkpoint.
   };
   std::vector<Restored> restored;
-  std::vector<std::string> missing_in_checkpoint;  ///< Variables that kept their values.
-  std::vector<std::string> unused_in_checkpoint;   ///< Stored variables that nobody asked for.
+  std::vector<std::string> missing_in_checkpoint;  ///< Variables that were left unchanged.
+  std::vector<std::string> unused_in_checkpoint;   ///< Stored variables that were not requested.
 };
 
 /// Gives variables the values that a checkpoint holds under their names, whatever strategy and
 /// however many replicas saved it: mirrored variables get the value in every component, on-read
-/// ones that add up get their share of the sum. Call it outside of replicas. Everything is read and
-/// checked before the first variable changes. Optimizer slots are not variables: take them from
-/// `Checkpoint::tensors(Section::kTensors)`.
+/// variables with a sum aggregation get an equal part of the sum. Call it outside of replicas.
+/// Everything is read and checked before the first variable changes. Optimizer slots are not
+/// variables: take them from `Checkpoint::tensors(Section::kTensors)`.
 ///
 /// TensorFlow: Saver.restore, and with options init_from_checkpoint and slim's
 /// assign_from_checkpoint. Throws as the options say; kInvalidArgument naming both for a tensor of
-/// another dtype, and if there is no variable to restore; kDataLoss for a broken checkpoint.
+/// another dtype, and if there is no variable to restore; kDataLoss for a corrupt checkpoint.
 RestoreReport restore_variables(const Checkpoint& checkpoint,
                                 std::span<const variables::Variable> variables,
                                 const RestoreOptions& options = {});
 
-/// The same from tensors that lie in memory (`read_safetensors`, `read_torch`); `source` names them
-/// in messages.
+/// The same from tensors in memory (`read_safetensors`, `read_torch`); `source` names them in
+/// messages.
 RestoreReport restore_variables(std::span<const NamedTensor> tensors, std::string_view source,
                                 std::span<const variables::Variable> variables,
                                 const RestoreOptions& options = {});

@@ -63,7 +63,7 @@ class RestoreTest : public ::testing::Test {
   VariableStore store_ = store_of(1, StorageSharing::kOneStorage);
 };
 
-TEST(Restore, AnyNumberOfReplicasLoadsWhatAnyOtherSaved) {
+TEST(Restore, LoadsIntoAnyNumberOfReplicas) {
   for (const int saving : {1, 2, 3}) {
     for (const int loading : {1, 2, 4}) {
       const auto files = std::make_shared<io::MemoryFileSystem>();
@@ -88,7 +88,7 @@ TEST(Restore, AnyNumberOfReplicasLoadsWhatAnyOtherSaved) {
   }
 }
 
-TEST_F(RestoreTest, ReportsWhatWasUnused) {
+TEST_F(RestoreTest, ReportsUnusedVariables) {
   const auto report = restore(stored({{"a", 1}, {"b", 2}}), {weights(store_, "a", 0)});
   ASSERT_EQ(report.restored.size(), 1u);
   EXPECT_EQ(report.restored[0].variable, "a");
@@ -104,7 +104,7 @@ TEST_F(RestoreTest, AMissingVariableIsRefusedAndNothingIsChanged) {
   EXPECT_EQ(value_of(variables[0]), 0);
 }
 
-TEST_F(RestoreTest, OrSkippedWithAWarning) {
+TEST_F(RestoreTest, AMissingVariableIsSkippedWithAWarning) {
   std::string log;
   base::set_log_sink([&](base::LogLevel, std::string_view message) { log += message; });
   const std::vector<Variable> variables = {weights(store_, "a", 0), weights(store_, "x", 7)};
@@ -139,7 +139,7 @@ TEST_F(RestoreTest, ReshapesIfAsked) {
             ErrorCode::kInvalidArgument);
 }
 
-TEST_F(RestoreTest, ScopesChoose) {
+TEST_F(RestoreTest, RestoresOnlyTheScopesThatAreGiven) {
   const std::vector<Variable> variables = {weights(store_, "net/conv1/w", 0),
                                            weights(store_, "net/conv10/w", 0),
                                            weights(store_, "net/fc.w", 0)};
@@ -154,7 +154,7 @@ TEST_F(RestoreTest, ScopesChoose) {
   EXPECT_EQ(value_of(variables[1]), 2);
 }
 
-TEST_F(RestoreTest, AScopeThatHoldsNothingIsRefused) {
+TEST_F(RestoreTest, AnEmptyScopeIsRefused) {
   const std::vector<Variable> variables = {weights(store_, "conv1", 0)};
   const auto error = caught([&] { restore({}, variables, {.include = {"conv2"}}); });
   EXPECT_EQ(error.code, ErrorCode::kInvalidArgument);
@@ -183,7 +183,7 @@ TEST_F(RestoreTest, AMissingRenamedVariableSaysWhereItLooked) {
   const auto error = caught([&] {
     restore(stored({{"a", 1}}), {weights(store_, "x", 0)}, {.renames = {Rename::name("x", "y")}});
   });
-  EXPECT_NE(error.message.find("[x], to be found as 'y'"), std::string::npos) << error.message;
+  EXPECT_NE(error.message.find("[x], stored as 'y'"), std::string::npos) << error.message;
 }
 
 }  // namespace

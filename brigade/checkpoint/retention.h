@@ -12,22 +12,22 @@
 
 namespace brigade::checkpoint {
 
-/// What retention knows of a checkpoint.
+/// A checkpoint as the retention rules see it.
 struct Candidate {
   std::int64_t number = 0;
-  bool is_kept = false;  ///< By keep_every, for ever.
+  bool is_kept = false;  ///< Kept forever by keep_every.
   std::map<std::string, double> metrics;
 };
 
-/// The mark of a checkpoint that is saved now, after one with the mark `before`.
+/// The mark of a checkpoint saved now, after a checkpoint with the mark `before`.
 KeptMark next_mark(const KeptMark& before, std::int64_t step, std::chrono::milliseconds now,
                    const KeepEvery& keep_every);
 
-/// The numbers of those of `whole` (oldest first) that no rule keeps, in their order. Never the
-/// newest. Thread-safety: a pure function.
+/// The numbers of the checkpoints in `whole` (oldest first) that no rule keeps, in the same order.
+/// Never includes the newest. Thread-safety: a pure function.
 std::vector<std::int64_t> to_remove(std::span<const Candidate> whole, const SaverOptions& options);
 
-/// Throws kInvalidArgument, naming the field, for options that can have no meaning.
+/// Throws kInvalidArgument, naming the field, for invalid options.
 void validate(const SaverOptions& options);
 
 }  // namespace brigade::checkpoint

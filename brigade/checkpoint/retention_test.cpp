@@ -52,7 +52,7 @@ TEST(Retention, OfEquallyGoodOnesTheNewerIsKept) {
   EXPECT_EQ(to_remove(candidates({1, 1, 2}), lowest), (Numbers{1}));
 }
 
-TEST(Retention, DoesNotCompareNanOrWhatIsMissing) {
+TEST(Retention, IgnoresNanAndMissingMetrics) {
   SaverOptions lowest = options(1);
   lowest.best_of = {.metric = "loss", .best = BestIs::kLowest};
   EXPECT_EQ(to_remove(candidates({std::nan(""), 5, 9}), lowest), (Numbers{1}));
@@ -60,13 +60,13 @@ TEST(Retention, DoesNotCompareNanOrWhatIsMissing) {
   EXPECT_EQ(to_remove(candidates({1, 2, 3}), lowest), (Numbers{1, 2}));
 }
 
-TEST(Retention, KeepsWhatIsMarked) {
+TEST(Retention, KeepsMarkedCheckpoints) {
   auto whole = candidates({1, 1, 1});
   whole[0].is_kept = true;
   EXPECT_EQ(to_remove(whole, options(1)), (Numbers{2}));
 }
 
-TEST(Retention, MarksTheFirstAtOrAfterSoManySteps) {
+TEST(Retention, MarksTheFirstCheckpointAfterEachInterval) {
   const KeepEvery every{.steps = 100, .time = std::nullopt};
   KeptMark mark;
   std::vector<std::int64_t> kept;
@@ -77,7 +77,7 @@ TEST(Retention, MarksTheFirstAtOrAfterSoManySteps) {
   EXPECT_EQ(kept, (Numbers{120, 240, 360}));
 }
 
-TEST(Retention, CountsFromWhereTrainingBeganAgain) {
+TEST(Retention, CountsFromWhereTrainingRestarted) {
   const KeepEvery every{.steps = 100, .time = std::nullopt};
   KeptMark mark{.is_kept = true, .last_step = 1000, .last_time = {}};
   mark = next_mark(mark, 50, milliseconds(0), every);
@@ -85,7 +85,7 @@ TEST(Retention, CountsFromWhereTrainingBeganAgain) {
   EXPECT_TRUE(next_mark(mark, 150, milliseconds(0), every).is_kept);
 }
 
-TEST(Retention, MarksTheFirstAfterSoMuchTime) {
+TEST(Retention, MarksTheFirstCheckpointAfterEachPeriod) {
   const KeepEvery every{.steps = std::nullopt, .time = std::chrono::hours(1)};
   const milliseconds begin(5'000'000);
   KeptMark mark{.is_kept = false, .last_step = 0, .last_time = begin};
@@ -97,7 +97,7 @@ TEST(Retention, MarksTheFirstAfterSoMuchTime) {
   EXPECT_FALSE(mark.is_kept);
 }
 
-TEST(Retention, RefusesOptionsWithoutMeaning) {
+TEST(Retention, RefusesInvalidOptions) {
   const auto code = [](const SaverOptions& refused) {
     return testing::caught([&] { validate(refused); }).code;
   };

@@ -9,7 +9,7 @@
 namespace brigade::checkpoint {
 namespace {
 
-/// A file in memory, for `atomic_write`, which takes the whole content.
+/// A file in memory, for `atomic_write`, which takes the complete content.
 class MemoryFile final : public io::WritableFile {
  public:
   void write(std::span<const std::byte> bytes) override {

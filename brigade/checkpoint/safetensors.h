@@ -12,36 +12,37 @@
 
 namespace brigade::checkpoint {
 
-/// A tensor under the name that its variable has.
+/// A tensor with the name of its variable.
 struct NamedTensor {
   std::string name;
   at::Tensor tensor;
 };
 
-/// What a safetensors file holds. docs/formats.md describes the bytes.
+/// The content of a safetensors file. docs/formats.md describes the bytes.
 struct SafetensorsFile {
   std::vector<NamedTensor> tensors;  ///< In name order, on the CPU, each with its own storage.
-  std::map<std::string, std::string> metadata;  ///< Free text that the writer put in.
+  std::map<std::string, std::string> metadata;  ///< Free text from the writer.
 
-  /// The tensor called `name`. Throws `Error{kNotFound}` that names the nearest if there is none.
+  /// The tensor called `name`. Throws `Error{kNotFound}`, which suggests the nearest name, if there
+  /// is none.
   const at::Tensor& at(std::string_view name) const;
 };
 
-/// Writes `tensors` to `path` in the safetensors format, which Python and others read, replacing
-/// what was there in one step (`io::atomic_write`). Any device, any strides; dtypes that the format
+/// Writes `tensors` to `path` in the safetensors format, which Python and others read, replacing an
+/// existing file atomically (`io::atomic_write`). Any device, any strides; dtypes that the format
 /// shares with libtorch (float64, float32, float16, bfloat16, int64, int32, int16, int8, uint8,
 /// bool). The order of `tensors` does not change the bytes.
 ///
-/// Holds one copy of everything in memory while it writes. Throws `Error{kInvalidArgument}` naming
-/// the tensor if a name occurs twice, is "__metadata__" or is not UTF-8, or a tensor is undefined,
-/// sparse or of another dtype; and as `io::FileSystem` does.
+/// Holds one copy of all tensors in memory while it writes. Throws `Error{kInvalidArgument}` naming
+/// the tensor for a name that occurs twice, is "__metadata__" or is not UTF-8, and for a tensor
+/// that is undefined, sparse or of another dtype; also throws as `io::FileSystem` does.
 void save_safetensors(io::FileSystem& files, const io::Path& path,
                       std::span<const NamedTensor> tensors,
                       const std::map<std::string, std::string>& metadata = {});
 
-/// Reads a safetensors file. Throws `Error{kDataLoss}` naming the file, and the tensor where there
-/// is one, if anything in it is not as the format says (a hostile file cannot do more than that),
-/// and as `io::FileSystem` does.
+/// Reads a safetensors file. Throws `Error{kDataLoss}`, naming the file and, where possible, the
+/// tensor, if the file violates the format (a malicious file cannot do more than that), and as
+/// `io::FileSystem` does.
 SafetensorsFile read_safetensors(const io::FileSystem& files, const io::Path& path);
 
 }  // namespace brigade::checkpoint

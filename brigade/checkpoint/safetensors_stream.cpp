@@ -16,9 +16,10 @@
 namespace brigade::checkpoint {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "tensors are written as they lie");
+static_assert(std::endian::native == std::endian::little, "tensors are written as they are in memory");
 
-// Summed while still in the processor's cache; small tensors are gathered up to it.
+// Checksums are computed while a piece is still in the processor's cache; small tensors are
+// collected into one piece.
 constexpr std::size_t kPiece = std::size_t{256} << 10;
 
 template <class... T>
@@ -40,8 +41,8 @@ io::TensorEntry entry_of(const NamedTensor& named) {
           .shape = tensor.sizes().vec()};
 }
 
-/// The tensors in the order of their data: larger elements first, so that each lies aligned; then
-/// by name.
+/// The tensors in the order of their data: larger elements first, so that each is aligned; then by
+/// name.
 std::vector<const NamedTensor*> data_order(std::span<const NamedTensor> tensors) {
   std::vector<const NamedTensor*> order;
   for (const auto& each : tensors) order.push_back(&each);
@@ -62,7 +63,7 @@ void check_unique(std::span<const NamedTensor> tensors) {
   if (twice != names.end()) refuse("two tensors are called ", base::quoted(*twice));
 }
 
-/// Hands bytes on in pieces of a good size, and sums them.
+/// Writes bytes in pieces of a good size, and computes their checksum.
 class SealingWriter {
  public:
   explicit SealingWriter(io::WritableFile& file) : file_(file) { buffer_.reserve(kPiece); }
@@ -97,7 +98,7 @@ class SealingWriter {
   Seal seal_;
 };
 
-/// Reads one file to its end, and sums it.
+/// Reads one file to its end, and computes its checksum.
 class SealingReader {
  public:
   SealingReader(const io::FileSystem& files, const io::Path& path)
@@ -106,7 +107,7 @@ class SealingReader {
   template <class... T>
   [[noreturn]] void fail(const T&... pieces) const {
     throw Error(ErrorCode::kDataLoss,
-                base::str_cat(name_, ": not a sound safetensors file: ", pieces...));
+                base::str_cat(name_, ": not a valid safetensors file: ", pieces...));
   }
   const std::string& name() const { return name_; }
   std::uint64_t size() const { return size_; }
@@ -125,7 +126,7 @@ class SealingReader {
  private:
   static std::uint64_t size_of(const io::FileSystem& files, const io::Path& path) {
     const auto info = files.info(path);
-    return info ? info->size : 0;  // that there is nothing, `open` reports
+    return info ? info->size : 0;  // `open` reports a missing file
   }
 
   std::string name_;

@@ -69,7 +69,7 @@ TEST(Safetensors, ReadsTheBytesThatPythonWrites) {
   EXPECT_EQ(file.metadata, (std::map<std::string, std::string>{{"format", "pt"}}));
 }
 
-TEST(Safetensors, EveryDtypeComesBackBitForBit) {
+TEST(Safetensors, EveryDtypeIsReadBackBitForBit) {
   io::MemoryFileSystem files;
   std::vector<NamedTensor> tensors;
   for (const auto type : {at::kDouble, at::kFloat, at::kHalf, at::kBFloat16, at::kLong, at::kInt,
@@ -130,7 +130,7 @@ TEST(Safetensors, AnyFlippedBitIsRefusedOrHarmless) {
   }
 }
 
-TEST(Safetensors, RefusesHeaderLengthsThatDoNotFit) {
+TEST(Safetensors, RefusesInvalidHeaderLengths) {
   for (const auto last : {'\x01', '\x7f', '\xff'}) {
     auto bytes = golden();
     bytes[7] = last;
@@ -139,7 +139,7 @@ TEST(Safetensors, RefusesHeaderLengthsThatDoNotFit) {
   }
 }
 
-TEST(Safetensors, RefusesBytesThatAreNoBool) {
+TEST(Safetensors, RefusesInvalidBoolBytes) {
   io::MemoryFileSystem files;
   save_safetensors(files, "/w", std::vector<NamedTensor>{{"flag", torch::ones({3}, at::kBool)}});
   auto bytes = files.read("/w");

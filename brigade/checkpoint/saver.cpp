@@ -67,7 +67,7 @@ class Saver::Writer {
 
   void save(std::int64_t step, const Contents& contents) {
     check_state(!is_closed_, "Saver: save after close");
-    const std::int64_t save = ++saves_;  // also one that fails: the others count it
+    const std::int64_t save = ++saves_;  // failed saves count too: the other processes count them
     wait();
     check_directory();
     if (pool_ == nullptr)
@@ -80,7 +80,7 @@ class Saver::Writer {
       } catch (...) {
         error_ = std::current_exception();
       }
-      snapshot.reset();  // freed here, not by the training's thread
+      snapshot.reset();  // freed here, not by the training thread
     });
   }
 
@@ -93,7 +93,7 @@ class Saver::Writer {
     settle();
     pool_.reset();
     if (others_) others_->end();
-    others_.reset();  // with what it holds of the cluster
+    others_.reset();  // releases its references to the cluster
     wait();
   }
   void set_aside(const std::vector<io::Path>& broken) {
@@ -112,12 +112,13 @@ class Saver::Writer {
   }
 
  private:
-  // A disk has no deadline to offer: a write ends or fails when the system says so.
+  // Without a deadline: a write ends or fails when the system says so.
   void settle() {
     if (pool_ != nullptr) pool_->wait_idle({});
   }
 
-  // A checkpoint is lost with any folder above it, and who made those may not have synced them.
+  // A checkpoint is lost with any of its parent folders, and their creator may not have synced
+  // them.
   void prepare_directory() {
     files_->create_directories(options_.directory);
     for (io::Path path = options_.directory; path.has_relative_path();) {
@@ -126,7 +127,7 @@ class Saver::Writer {
     }
   }
 
-  // Where we may not look, we have made nothing.
+  // Folders without permission were not created by us.
   void sync_if_allowed(const io::Path& directory) {
     try {
       files_->sync_directory(directory);
@@ -135,21 +136,21 @@ class Saver::Writer {
     }
   }
 
-  // Else a folder would be made where nobody looks for it, or taken for the one that is gone.
+  // Otherwise checkpoints could be written into a folder that merely replaced the original one.
   void check_directory() const {
     if (held_directory_->is_unchanged()) return;
     throw Error(ErrorCode::kFailedPrecondition,
                 base::str_cat("the checkpoint directory ", options_.directory,
-                              " is not the one any more in which this training saves: it was "
-                              "removed, renamed, replaced or unmounted, and nothing is saved, here "
-                              "or there; put it back and start the training again"));
+                              " is no longer the one that this training saves to: it was "
+                              "removed, renamed, replaced or unmounted, so nothing is saved; "
+                              "restore it and start the training again"));
   }
 
   void read_directory() {
     known_.clear();
     for (const DirectoryEntry& each : list_checkpoints(*files_, options_.directory)) {
       if (!each.manifest) {
-        base::log_warning(base::str_cat(each.path, " is no whole checkpoint: ", each.reason));
+        base::log_warning(base::str_cat(each.path, " is not a complete checkpoint: ", each.reason));
         continue;
       }
       known_.push_back(known_of(each.path, *each.manifest));
@@ -175,11 +176,11 @@ class Saver::Writer {
 
   void commit(const Snapshot& snapshot, std::int64_t save) {
     check_directory();
-    // What a failed write has left (it may have failed when the checkpoint had its name already).
+    // Finds what a failed write has left (it may have failed after the checkpoint got its name).
     if (std::exchange(is_unsure_, true)) read_directory();
     const auto time = now();
     const std::size_t writers = others_ ? static_cast<std::size_t>(others_->count()) : 1;
-    // Counted first: what fails may be whole all the same, and must stay the older one.
+    // Counted first: a failed checkpoint may be complete all the same, and must count as older.
     const WriteRequest request{.directory = options_.directory,
                                .number = ++number_,
                                .time = time,
@@ -193,12 +194,12 @@ class Saver::Writer {
     known_.push_back(known_of(written.path, written.manifest));
     io::replace_file(*files_, options_.directory / kLatestName,
                      base::str_cat(written.path.filename(), "\n"));
-    remove(outdated());  // which makes the new `latest` last, too
+    remove(outdated());  // which also syncs the new `latest`
     is_unsure_ = false;
     if (options_.on_saved) options_.on_saved(snapshot.step);
   }
 
-  // What the newest checkpoint replaces, and what no rule keeps.
+  // The checkpoints that the newest one replaces, and those that no rule keeps.
   std::vector<io::Path> outdated() const {
     const Known& newest = known_.back();
     std::vector<io::Path> paths;
@@ -232,13 +233,13 @@ class Saver::Writer {
   SaverOptions options_;
   std::shared_ptr<const base::Clock> clock_;
   std::unique_ptr<io::HeldFolder> held_directory_;
-  std::vector<Known> known_;  // whole, oldest first
+  std::vector<Known> known_;  // complete, oldest first
   std::int64_t number_ = 0;   // of the newest
   KeptMark kept_;             // of the newest
   std::optional<OtherWriters> others_;
-  std::int64_t saves_ = 0;    // begun
-  std::exception_ptr error_;  // of the write in the background
-  bool is_unsure_ = false;    // a write has failed: known_ may not be what is there
+  std::int64_t saves_ = 0;    // started
+  std::exception_ptr error_;  // of the background write
+  bool is_unsure_ = false;    // a write has failed: known_ may differ from the directory
   bool is_closed_ = false;
   std::unique_ptr<concurrency::ThreadPool> pool_;  // last: its thread uses all above
 };

@@ -12,8 +12,8 @@
 
 namespace brigade::checkpoint {
 
-/// Saves checkpoints into a directory while training goes on, and removes old ones. Usable alone,
-/// in a loop written by hand (TensorFlow: tf.train.Saver, tf.train.CheckpointManager):
+/// Saves checkpoints into a directory in the background of training, and removes old ones. It can
+/// be used on its own, in a custom loop (TensorFlow: tf.train.Saver, tf.train.CheckpointManager):
 ///
 ///   Saver saver(io::posix_file_system(), {.directory = "/tmp/run", .keep_last = 3});
 ///   ...
@@ -21,51 +21,51 @@ namespace brigade::checkpoint {
 ///   ...
 ///   saver.close();
 ///
-/// A crash of the program or the machine at any moment leaves every checkpoint whole that was whole
-/// before, and the new one whole or absent. A checkpoint is removed only after a newer one is on
-/// the disk, and never the newest whole one. What is kept is read from the directory itself, so it
-/// outlives the process. Folders that a crash left half written are removed by the next saver of
-/// the directory; checkpoints that are broken stay, for people to look at. Only what savers write
-/// is ever removed, and no symbolic link is followed for it: what else lies in the directory stays,
-/// with a warning where it is in the way.
+/// A crash of the program or the machine at any point leaves all existing checkpoints complete, and
+/// the new one complete or absent. A checkpoint is removed only after a newer one is on the disk,
+/// and the newest complete one is never removed. The state of retention is read from the directory
+/// itself, so it survives the process. The next saver of the directory removes folders that a crash
+/// left incomplete; broken checkpoints stay for inspection. Only files written by savers are
+/// removed, and symbolic links are not followed: all other files stay, with a warning if they block
+/// the saver.
 ///
-/// A directory that is removed, renamed, replaced or unmounted meanwhile is not made anew, and what
-/// took its place is not written to: the next save throws kFailedPrecondition, which names it. In
-/// one that has become read-only it throws kPermissionDenied.
+/// A directory that is removed, renamed, replaced or unmounted during training is not created
+/// again, and a replacement is not written to: the next save throws kFailedPrecondition, which
+/// names the directory. If the directory has become read-only, it throws kPermissionDenied.
 ///
 /// Thread-safety: one thread at a time.
 class Saver {
  public:
-  /// Makes the directory if it is missing. Throws kInvalidArgument for options without meaning, and
-  /// as `io::FileSystem` does. `clock` stamps the checkpoints; null: the machine's. With an
-  /// exchange all its processes write tensor files: this one, the chief, has the saver, each of the
-  /// others a `ShardWriter`, and all save the same contents at the same time.
+  /// Creates the directory if it is missing. Throws kInvalidArgument for invalid options, and as
+  /// `io::FileSystem` does. `clock` gives the checkpoints' times; null: the system clock. With an
+  /// exchange, all of its processes write tensor files: this process, the chief, has the saver,
+  /// each of the others a `ShardWriter`, and all save the same contents at the same time.
   Saver(std::shared_ptr<io::FileSystem> files, SaverOptions options,
         std::shared_ptr<const base::Clock> clock = nullptr,
         std::shared_ptr<ShardExchange> exchange = nullptr);
-  /// Closes; an error is logged: call `close` to see it.
+  /// Closes. An error is only logged: call `close` to get it.
   ~Saver();
   Saver(const Saver&) = delete;
   Saver& operator=(const Saver&) = delete;
 
   /// Saves `contents` as the checkpoint of `step`; with Writing::kBackground it copies them and
-  /// returns. Waits first for the write before, and throws its error if it failed (nothing is saved
-  /// then; the call may be repeated). A step that is saved already is replaced once the new one is
-  /// on the disk. Must not be called inside a replica. Throws kInvalidArgument for what a
-  /// checkpoint cannot hold, kFailedPrecondition after `close` and for a directory that is not
-  /// where it was.
+  /// returns. Waits for the previous write first, and throws its error if it failed (then nothing
+  /// is saved, and the call may be repeated). If the step is saved already, the old checkpoint is
+  /// removed once the new one is on the disk. Must not be called inside a replica. Throws
+  /// kInvalidArgument for contents that a checkpoint cannot hold, kFailedPrecondition after `close`
+  /// and if the directory was moved or replaced.
   void save(std::int64_t step, const Contents& contents);
 
-  /// Returns when nothing is being written; throws the error of the last write if it failed.
+  /// Waits until the last write is finished, and throws its error if it failed.
   void wait();
-  /// The same, and ends the saving. A second call does nothing.
+  /// Waits, and ends the saver. A second call does nothing.
   void close();
 
-  /// Gives checkpoints of the directory that were found broken other names (`ckpt-120.broken`),
-  /// under which nobody takes them for checkpoints or removes them. Waits as `checkpoints` does.
+  /// Renames broken checkpoints of the directory (to `ckpt-120.broken`). Under the new names they
+  /// are neither loaded nor removed. Waits as `checkpoints` does.
   void set_aside(const std::vector<io::Path>& broken);
 
-  /// The whole checkpoints of the directory that this saver knows, oldest first. Waits as `wait`
+  /// The complete checkpoints of the directory that this saver knows, oldest first. Waits as `wait`
   /// does, without throwing its error.
   std::vector<io::Path> checkpoints();
 

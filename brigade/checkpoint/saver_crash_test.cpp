@@ -1,4 +1,4 @@
-// What is left of a directory when saving stops anywhere: the old checkpoint or the new one, whole.
+// After a save stops at any point, the directory holds the old checkpoint or the new one, complete.
 #include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -27,7 +27,7 @@ SaverOptions foreground(const io::Path& directory, std::size_t shards = 1) {
       .directory = directory, .keep_last = 1, .writing = Writing::kForeground, .shards = shards};
 }
 
-/// The step of the newest whole checkpoint, all of which is compared with what was saved.
+/// The step of the newest complete checkpoint, after comparing its content with what was saved.
 std::int64_t whole_step(const std::shared_ptr<const io::FileSystem>& files,
                         const io::Path& directory) {
   const LatestWhole found = find_latest_whole(files, directory);
@@ -45,7 +45,7 @@ std::int64_t whole_step(const std::shared_ptr<const io::FileSystem>& files,
 struct Fault {
   ErrorCode code;
   io::FaultLength length;
-  bool crashes;  // the machine, so that what was not synced is lost
+  bool crashes;  // of the machine: unsynced data is lost
 };
 
 /// Saves step 2 after step 1, with a fault at every operation. Returns how many there were.
@@ -64,7 +64,7 @@ std::size_t try_every_operation(const Fault& fault, std::size_t shards) {
     files->heal();
     const std::int64_t step = whole_step(memory, "/run");
     EXPECT_TRUE(step == 2 || (failed && step == 1)) << "operation " << operation;
-    Saver next(files, foreground("/run", shards));  // training goes on
+    Saver next(files, foreground("/run", shards));  // training continues
     next.save(3, sample(3));
     EXPECT_EQ(whole_step(memory, "/run"), 3) << "operation " << operation;
     EXPECT_EQ(checkpoint_paths(*memory, "/run").size(), 1u) << "operation " << operation;
@@ -86,7 +86,7 @@ TEST(SaverCrash, AFaultAmongShardsLeavesTheOldOrTheNew) {
   EXPECT_GT(try_every_operation({ErrorCode::kDataLoss, io::FaultLength::kEverAfter, true}, 3), 25u);
 }
 
-TEST(SaverCrash, AFailedSaveIsMadeGoodByTheSameSaver) {
+TEST(SaverCrash, TheSameSaverRecoversFromAFailedSave) {
   for (std::size_t operation = 0; operation < 30; ++operation) {
     const auto files =
         std::make_shared<io::FaultyFileSystem>(std::make_shared<io::MemoryFileSystem>());
@@ -101,7 +101,7 @@ TEST(SaverCrash, AFailedSaveIsMadeGoodByTheSameSaver) {
   }
 }
 
-/// Saves without end and tells the pipe before each save, until it is killed.
+/// Saves in a loop, and writes to the pipe before each save, until it is killed.
 [[noreturn]] void save_until_killed(const io::Path& directory, int pipe, std::int64_t from) {
   try {
     Saver saver(io::posix_file_system(), {.directory = directory, .keep_last = 2, .shards = 2});
@@ -109,7 +109,7 @@ TEST(SaverCrash, AFailedSaveIsMadeGoodByTheSameSaver) {
       saver.save(step, sample(step));
       if (::write(pipe, "s", 1) != 1) break;
     }
-  } catch (...) {  // the parent sees the pipe's end
+  } catch (...) {  // the parent notices that the pipe closed
   }
   ::_exit(1);
 }
@@ -139,11 +139,11 @@ TEST(SaverCrash, AKilledProcessLeavesTheOldOrTheNew) {
     EXPECT_TRUE(WIFSIGNALED(status));
     ::close(pipe[0]);
     const std::int64_t step = whole_step(files, directory);
-    EXPECT_GE(step, last + 2) << "a save that had ended was lost";
+    EXPECT_GE(step, last + 2) << "a finished save was lost";
     for (const std::string& name : files->list(directory)) left_half += name.ends_with(".saving");
     last = step;
   }
-  EXPECT_GT(left_half, 0) << "no kill fell into a save";
+  EXPECT_GT(left_half, 0) << "no kill happened during a save";
   std::filesystem::remove_all(directory);
 }
 

@@ -11,8 +11,8 @@
 
 namespace brigade::checkpoint {
 
-/// Checkpoints that are kept for ever, counted from one that is kept to the next. Both may be set:
-/// then either keeps.
+/// Checkpoints that are kept forever; each interval starts at the last one kept. If both are set,
+/// either rule keeps a checkpoint.
 struct KeepEvery {
   /// The first checkpoint at or after each `steps` steps (counted from step 0).
   std::optional<std::int64_t> steps;
@@ -28,38 +28,37 @@ struct BestOf {
   std::string metric;  ///< A key of `Contents::metrics`; checkpoints without it, or with NaN, are
                        ///< not compared.
   BestIs best = BestIs::kHighest;
-  std::size_t count = 1;  ///< How many of the best. Of equal ones, the newer.
+  std::size_t count = 1;  ///< How many of the best. Of equal ones, the newer one.
 };
 
 enum class Writing {
-  kBackground,  ///< `save` returns when everything is copied; a thread of the saver's writes.
+  kBackground,  ///< `save` returns when everything is copied; the saver's thread writes.
   kForeground,  ///< `save` returns when the checkpoint is on the disk.
 };
 
 /// Which processes of a job write tensor files.
 enum class Writers {
   kChief,       ///< The chief alone.
-  kAllWorkers,  ///< Each its share, into a folder that all must see; the chief commits. For models
-                ///< whose writing takes long, on disks that several processes fill faster than one.
+  kAllWorkers,  ///< Each worker writes its shards into a folder that all must see; the chief commits. For large models, on disks where several writers are faster than one.
 };
 
 struct SaverOptions {
-  /// Made, if missing, with the folders above it. One saver at a time writes to it.
+  /// Created if missing, with its parent folders. Only one saver at a time may write to it.
   io::Path directory;
   /// How many of the newest checkpoints are kept; 0 keeps all. TensorFlow: max_to_keep.
   std::size_t keep_last = 5;
   KeepEvery keep_every = {};
   std::optional<BestOf> best_of = std::nullopt;
   Writing writing = Writing::kBackground;
-  /// Files, and threads, over which tensors are spread by size. More than one pays on disks that
-  /// take several writers.
+  /// Files, and threads, over which tensors are spread by size. More than one helps on disks that
+  /// are faster with several writers.
   std::size_t shards = 1;
   /// With kAllWorkers a section has as many files as there are workers, or `shards` if that is
-  /// more. A session of several workers heeds it (the chief's counts); else, and in a `Saver` that
-  /// was given no exchange, there is one process.
+  /// more. A session of several workers uses the chief's value; otherwise, and in a `Saver` without
+  /// an exchange, one process writes.
   Writers writers = Writers::kChief;
-  /// Called with its step when a checkpoint is on the disk, in the process and on the thread that
-  /// writes. What it throws is an error of the write, though the checkpoint stays.
+  /// Called with the step when a checkpoint is on the disk, on the thread that wrote it. An
+  /// exception from it is an error of the write, although the checkpoint stays.
   std::function<void(std::int64_t step)> on_saved = {};
 };
 

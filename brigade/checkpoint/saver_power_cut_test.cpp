@@ -1,5 +1,5 @@
-// What is left of a directory when the machine stops anywhere in a save, on a disk that loses,
-// tears and reorders what was not synced.
+// The state of a directory after the machine stops at any point of a save, on a disk that loses,
+// tears and reorders unsynced data.
 #include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ using testing::sample;
 const io::Path kHomeRun = "/home/me/run";
 using Crashes = std::vector<io::Crash>;
 
-/// Every rule for what survives, those that draw with several seeds.
+/// Every rule for which data survives, with several seeds for the random ones.
 Crashes all_crashes() {
   Crashes all;
   const Survivors rules[] = {Survivors::kNone, Survivors::kAll, Survivors::kSome};
@@ -39,7 +39,7 @@ Crashes all_crashes() {
   return all;
 }
 
-/// Those that lose the most in one way, and a few draws.
+/// The rules that lose the most in one way, and a few random ones.
 Crashes few_crashes() {
   Crashes few = {{}, {.names = Survivors::kAll}, {.data = Survivors::kAll}};
   for (std::uint64_t seed = 0; seed < 3; ++seed)
@@ -58,8 +58,8 @@ Contents contents(std::int64_t value) {
   return all;
 }
 
-/// Which of `saved` the newest whole checkpoint holds, all of it compared: -1 if there is none, -2
-/// if it is none of them.
+/// The index in `saved` of the newest complete checkpoint, after comparing its content: -1 if there
+/// is no checkpoint, -2 if it equals none of them.
 std::int64_t held(const std::shared_ptr<const io::FileSystem>& files,
                   std::initializer_list<std::int64_t> saved) {
   const LatestWhole found = find_latest_whole(files, kHomeRun);
@@ -77,20 +77,20 @@ std::int64_t held(const std::shared_ptr<const io::FileSystem>& files,
   return -2;
 }
 
-/// A save to be stopped, and what there was before it.
+/// A save to be interrupted, and the state before it.
 struct Story {
   std::size_t shards = 1;
   std::int64_t old_step = 1, new_step = 2;
   bool has_old = true;
 };
 
-/// A disk on which the program is somewhere in a story.
+/// A disk in the middle of a scenario.
 struct PowerCut {
   std::shared_ptr<CrashingFileSystem> disk = std::make_shared<CrashingFileSystem>();
   bool has_returned = false;  // from the save
 };
 
-/// Plays the story until the machine stops at an operation, or to its end.
+/// Runs the scenario until the machine stops at an operation, or to its end.
 PowerCut play(const Story& story, std::size_t operation) {
   PowerCut scene;
   const auto files = std::make_shared<io::FaultyFileSystem>(scene.disk);
@@ -104,7 +104,7 @@ PowerCut play(const Story& story, std::size_t operation) {
       files->inject(stop);
     }
     const auto error = caught([&] { saver.save(story.new_step, contents(2)); });
-    scene.has_returned = error.code == ErrorCode::kInternal;  // nothing was thrown
+    scene.has_returned = error.code == ErrorCode::kInternal;  // nothing thrown
   });
   return scene;
 }
@@ -113,7 +113,7 @@ struct Tried {
   std::size_t operations = 0, crashes = 0, kept_old = 0, has_new = 0;
 };
 
-/// What must be there after a crash in this scene, and what is.
+/// Compares the disk after a crash with what must be there.
 void check(const Story& story, const PowerCut& scene, const io::Crash& crash, Tried& tried) {
   const auto disk = scene.disk->crash(crash);
   const std::int64_t left = held(disk, {1, 2});
@@ -131,14 +131,14 @@ void check(const Story& story, const PowerCut& scene, const io::Crash& crash, Tr
   }
 }
 
-/// After the crash the training goes on: a new saver saves, and what it saved survives anything.
+/// After the crash training continues: a new saver saves, and its checkpoint survives any crash.
 void check_goes_on(const Story& story, const PowerCut& scene, const io::Crash& crash) {
   const auto disk = scene.disk->crash(crash);
   Saver next(disk, options(story.shards));
   next.save(3, contents(3));
   EXPECT_EQ(held(disk->crash({}), {3}), 3);
   const auto names = disk->list(kHomeRun);
-  for (const std::string& name : names) EXPECT_NE(name.front(), '.') << "left behind: " << name;
+  for (const std::string& name : names) EXPECT_NE(name.front(), '.') << "left over: " << name;
 }
 
 Tried stop_everywhere(const Story& story) {
@@ -154,7 +154,7 @@ Tried stop_everywhere(const Story& story) {
     is_done = scene.has_returned;
   }
   std::cout << tried.operations << " operations, " << tried.crashes
-            << " crashes: " << tried.kept_old << " left the old, " << tried.has_new << " the new\n";
+            << " crashes: " << tried.kept_old << " kept the old, " << tried.has_new << " have the new\n";
   return tried;
 }
 
@@ -173,12 +173,12 @@ TEST(SaverPowerCut, OfAStepSavedAgainLeavesTheOldOrTheNew) {
   stop_everywhere({.old_step = 2, .new_step = 2});
 }
 
-TEST(SaverPowerCut, OfTheFirstSaveOfAllLeavesNothingOrAllOfIt) {
+TEST(SaverPowerCut, OfTheFirstSaveLeavesNothingOrACompleteCheckpoint) {
   stop_everywhere({.has_old = false});
 }
 
-// A writer of summaries makes the folder before the saver comes, and nobody has synced it.
-TEST(SaverPowerCut, AFolderThatSomebodyElseMadeIsNotLost) {
+// A summary writer creates the folder before the saver, without syncing it.
+TEST(SaverPowerCut, AFolderMadeByAnotherWriterIsNotLost) {
   const auto disk = std::make_shared<CrashingFileSystem>();
   disk->create_directories(kHomeRun);
   Saver saver(disk, options(1));
@@ -186,8 +186,8 @@ TEST(SaverPowerCut, AFolderThatSomebodyElseMadeIsNotLost) {
   for (const io::Crash& crash : all_crashes()) ASSERT_EQ(held(disk->crash(crash), {2}), 2);
 }
 
-/// The disk fails once or from an operation on, the program ends by the error, and then the machine
-/// stops, too.
+/// The disk fails once or permanently, the program exits with the error, and then the machine stops
+/// too.
 TEST(SaverPowerCut, AfterAFullOrBrokenDiskLeavesTheOldOrTheNew) {
   for (const ErrorCode code : {ErrorCode::kResourceExhausted, ErrorCode::kDataLoss}) {
     for (const auto length : {io::FaultLength::kOnce, io::FaultLength::kEverAfter}) {

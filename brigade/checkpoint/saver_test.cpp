@@ -95,7 +95,7 @@ TEST_F(SaverTest, CopiesAtTheCall) {
   expect_is_sample(newest(), 3);
 }
 
-TEST_F(SaverTest, SavesVariablesAsTheyReadOutside) {
+TEST_F(SaverTest, SavesTheValuesOutsideOfReplicas) {
   variables::VariableStore store(std::vector<c10::Device>(2, c10::Device(c10::kCPU)),
                                  variables::StorageSharing::kOneCopyEach);
   const auto variable = store.create({.name = "seen",
@@ -116,7 +116,7 @@ TEST_F(SaverTest, KeepsTheLastFiveByDefault) {
   for (std::int64_t step = 1; step <= 8; ++step) under_test.save(step, sample(step));
   under_test.close();
   EXPECT_EQ(steps(), (Steps{4, 5, 6, 7, 8}));
-  EXPECT_EQ(files_->list(kDirectory).size(), 6u);  // and the pointer
+  EXPECT_EQ(files_->list(kDirectory).size(), 6u);  // and `latest`
   EXPECT_EQ(files_->read(kDirectory / "latest"), "ckpt-8\n");
 }
 
@@ -126,7 +126,7 @@ TEST_F(SaverTest, KeepsWhatTheRulesKeepOverRestarts) {
                              .best_of = BestOf{.metric = "accuracy"}};
   for (std::int64_t step = 1; step <= 9; ++step) {
     Saver under_test = saver(options);
-    under_test.save(step, sample(step));  // the accuracy falls
+    under_test.save(step, sample(step));  // the accuracy drops
     under_test.close();
   }
   EXPECT_EQ(steps(), (Steps{1, 4, 8, 9}));
@@ -167,7 +167,7 @@ TEST_F(SaverTest, NewestIsWhatWasSavedLast) {
     under_test.save(300, sample(300));
     under_test.close();
   }
-  Saver again = saver();  // goes on from an earlier checkpoint
+  Saver again = saver();  // continues from an earlier checkpoint
   again.save(200, sample(200));
   again.close();
   expect_is_sample(newest(), 200);
@@ -183,8 +183,8 @@ TEST_F(SaverTest, KeepsABrokenCheckpointOfTheSameStep) {
   expect_is_sample(newest(), 5);
 }
 
-// Its number would be given again, and at its step it would be removed.
-TEST_F(SaverTest, SavesNothingBesideACheckpointOfANewerFormat) {
+// Otherwise its number would be reused, and a save of its step would remove it.
+TEST_F(SaverTest, RefusesADirectoryWithACheckpointOfANewerFormat) {
   {
     Saver first = saver();
     first.save(5, sample(5));
@@ -203,7 +203,7 @@ TEST_F(SaverTest, SavesNothingBesideACheckpointOfANewerFormat) {
   EXPECT_EQ(files_->list(kDirectory), (std::vector<std::string>{"ckpt-5", "latest"}));
 }
 
-TEST_F(SaverTest, RemovesWhatACrashLeftBehind) {
+TEST_F(SaverTest, RemovesLeftoversOfACrash) {
   files_->create_directories(kDirectory / ".ckpt-7.saving");
   testing::write_file(*files_, kDirectory / ".ckpt-7.saving" / "manifest.json", "x");
   testing::write_file(*files_, kDirectory / ".latest.12.0.tmp", "x");
@@ -212,7 +212,7 @@ TEST_F(SaverTest, RemovesWhatACrashLeftBehind) {
   EXPECT_EQ(files_->list(kDirectory), (std::vector<std::string>{"notes.txt"}));
 }
 
-TEST_F(SaverTest, AnErrorSurfacesAtTheNextSaveAndThenItGoesOn) {
+TEST_F(SaverTest, AnErrorSurfacesAtTheNextSaveAndSavingContinues) {
   Saver under_test = saver();
   under_test.save(1, sample(1));
   under_test.wait();
@@ -254,7 +254,7 @@ TEST_F(SaverTest, RefusesContentsAtTheCall) {
   EXPECT_EQ(steps(), Steps{});
 }
 
-TEST_F(SaverTest, SavesNothingAtAll) {
+TEST_F(SaverTest, SavesEmptyContents) {
   Saver under_test = saver();
   under_test.save(0, {});
   under_test.close();
@@ -263,7 +263,7 @@ TEST_F(SaverTest, SavesNothingAtAll) {
   EXPECT_TRUE(newest().state().is_null());
 }
 
-TEST_F(SaverTest, StampsTheTime) {
+TEST_F(SaverTest, RecordsTheTime) {
   clock_->advance(std::chrono::milliseconds(1234));
   Saver under_test = saver();
   under_test.save(1, {});

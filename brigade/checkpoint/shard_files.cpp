@@ -39,9 +39,9 @@ class NullFile final : public io::WritableFile {
 
 }  // namespace
 
-// Shard i, i + lanes, i + 2 lanes, ... by thread i, the caller's being thread 0. A lane syncs when
-// all of its files are written: the disk is busy with the first meanwhile, and one commit of the
-// file system's journal serves them all.
+// Thread i writes the shards i, i + num_threads, i + 2 num_threads, ...; the caller is thread 0. A
+// thread syncs after all of its files are written: the disk is busy with the first file meanwhile,
+// and one commit of the file system's journal covers all of them.
 std::vector<Seal> write_shards(io::FileSystem& files, const io::Path& folder,
                                std::span<const Shard* const> shards, std::size_t num_threads) {
   std::vector<Unfinished> all;

@@ -10,12 +10,12 @@
 
 namespace brigade::checkpoint {
 
-/// Writes the files into `folder`, which must not have them, by so many threads (the caller's is
-/// one of them). All are on the disk when it returns. Throws as `io::FileSystem` does.
+/// Writes the files into `folder`, where they must not exist yet, with `num_threads` threads
+/// including the caller's. All files are synced when this returns. Throws as `io::FileSystem` does.
 std::vector<Seal> write_shards(io::FileSystem& files, const io::Path& folder,
                                std::span<const Shard* const> shards, std::size_t num_threads);
 
-/// What `write_shards` would return, without writing.
+/// The result that `write_shards` would give for `shard`, without writing it.
 Seal seal_of(const Shard& shard);
 
 }  // namespace brigade::checkpoint

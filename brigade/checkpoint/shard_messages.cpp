@@ -21,7 +21,7 @@ Message parsed(std::string_view text, const Fill& fill) {
   constexpr std::size_t kDeepestMessage = 32;
   const auto fail = [](const std::string& why) {
     throw Error(ErrorCode::kDataLoss,
-                base::str_cat("What another writer of a checkpoint says cannot be read: ",
+                base::str_cat("A message of another checkpoint writer cannot be parsed: ",
                               base::shortened(why)));
   };
   Message message;

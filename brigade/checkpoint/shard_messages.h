@@ -11,24 +11,24 @@
 
 namespace brigade::checkpoint {
 
-/// What the chief posts for the others in each save.
+/// The chief's message to the other processes for each save.
 struct Announcement {
-  std::int64_t save = 0;        ///< Counted by all, from 1.
-  std::string folder = {};      ///< Into which to write; empty: the save was given up.
+  std::int64_t save = 0;        ///< Counted by all processes, from 1.
+  std::string folder = {};      ///< The folder to write into; empty: the save was abandoned.
   std::string digest = {};      ///< Of the plan.
-  std::set<int> left_out = {};  ///< Ranks whose share the chief writes.
-  bool has_ended = false;       ///< No further save comes.
+  std::set<int> left_out = {};  ///< Ranks whose shards the chief writes.
+  bool has_ended = false;       ///< There are no further saves.
 
   std::string text() const;
-  /// Throws kDataLoss for what is no announcement. "" is one of no save.
+  /// Throws kDataLoss for an invalid text. "" is an announcement without a save.
   static Announcement parse(std::string_view text);
 };
 
-/// What another writer posts when it is through with a save.
+/// A writer's message to the chief when it has finished its part of a save.
 struct ShardReport {
   enum class Result {
     kWritten,   ///< Its files are on the disk.
-    kDeclined,  ///< It cannot take part: the chief has to do without it from now on.
+    kDeclined,  ///< It cannot take part: the chief leaves it out from now on.
     kFailed,    ///< The save must fail.
   };
   std::int64_t save = 0;
@@ -36,7 +36,7 @@ struct ShardReport {
   std::vector<ManifestFile> files = {};   ///< Of kWritten.
   ErrorCode code = ErrorCode::kInternal;  ///< Of kFailed.
   std::string reason = {};                ///< Of kDeclined and kFailed.
-  bool has_ended = false;                 ///< No further report comes.
+  bool has_ended = false;                 ///< There are no further reports.
 
   std::string text() const;
   static ShardReport parse(std::string_view text);

@@ -16,7 +16,7 @@ std::string file_name(Section section, std::size_t index, std::size_t count) {
   return base::str_cat(section, number, ".safetensors");
 }
 
-/// The largest first, each to the shard that has least: no shard is far above its share.
+/// Assigns the largest tensor first, each to the smallest shard, which balances the shards.
 std::vector<Shard> spread(Section section, const std::vector<NamedTensor>& tensors,
                           std::size_t most) {
   const std::size_t count = std::min(most, tensors.size());

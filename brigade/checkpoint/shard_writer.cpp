@@ -18,14 +18,14 @@ namespace {
 
 using Result = ShardReport::Result;
 
-/// This process's part of one save.
+/// The shards of one save that this process writes.
 struct OwnShards {
   std::int64_t save = 0;
   std::string digest;  // of the whole plan
   std::vector<Shard> shards;
 };
 
-// The training goes on while they are written.
+// Training continues while they are written.
 void clone_tensors(std::vector<Shard>& shards) {
   for (Shard& shard : shards) {
     for (NamedTensor& each : shard.tensors) each.tensor = each.tensor.clone();
@@ -63,11 +63,11 @@ class ShardWriter::Writer {
     clone_tensors(own->shards);
     pool_->submit([this, own = std::move(own)]() mutable {
       participate(*own);
-      own.reset();  // freed here, not by the training's thread
+      own.reset();  // freed here, not by the training thread
     });
   }
 
-  // A disk has no deadline to offer: a write ends or fails when the system says so.
+  // Without a deadline: a write ends or fails when the system says so.
   void wait() {
     if (pool_ != nullptr) pool_->wait_idle({});
   }
@@ -78,7 +78,7 @@ class ShardWriter::Writer {
     pool_.reset();
     reported_.has_ended = true;
     post_quietly();
-    exchange_.reset();  // with what it holds of the cluster
+    exchange_.reset();  // releases its references to the cluster
   }
 
  private:
@@ -104,7 +104,7 @@ class ShardWriter::Writer {
       exchange_->post(reported_.text());
     } catch (const std::exception& error) {
       base::log_warning(
-          base::str_cat("A part of a checkpoint was not written, or not heard of: ", error.what()));
+          base::str_cat("A part of a checkpoint was not written or not reported: ", error.what()));
     }
   }
 
@@ -120,7 +120,7 @@ class ShardWriter::Writer {
     try {
       write(own, announced, report);
     } catch (const Error& error) {
-      // Who may not write there never may; any other error is one of the disk.
+      // Missing permission is permanent; any other error is one of the disk.
       const bool is_refused = error.code() == ErrorCode::kPermissionDenied;
       report.result = is_refused ? Result::kDeclined : Result::kFailed;
       report.code = error.code();
@@ -146,7 +146,7 @@ class ShardWriter::Writer {
     if (!files_->exists(folder)) {
       return decline(base::str_cat("it does not see the folder ", folder,
                                    ", which the chief has made; checkpoints written by all workers "
-                                   "need a disk that all share"));
+                                   "need a shared disk"));
     }
     std::vector<const Shard*> shards;
     for (const Shard& each : own.shards) shards.push_back(&each);
@@ -155,7 +155,7 @@ class ShardWriter::Writer {
       report.files.push_back({own.shards[i].name, seals[i]});
   }
 
-  // Whom we cannot tell sees that we are gone.
+  // A process that cannot be reached notices that this one is gone.
   void post_quietly() noexcept {
     try {
       exchange_->post(reported_.text());
@@ -167,7 +167,7 @@ class ShardWriter::Writer {
   SaverOptions options_;
   std::shared_ptr<ShardExchange> exchange_;
   std::int64_t saves_ = 0;
-  ShardReport reported_;      // the last one
+  ShardReport reported_;      // the latest one
   bool is_left_out_ = false;  // as the chief says
   bool is_closed_ = false;
   std::unique_ptr<concurrency::ThreadPool> pool_;  // last: its thread uses all above

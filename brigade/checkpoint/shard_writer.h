@@ -10,21 +10,21 @@
 
 namespace brigade::checkpoint {
 
-/// Writes one process's share of the checkpoints that the chief's `Saver` commits: for processes
-/// that hold the same contents, see the same folder, and save at the same steps (the workers of
-/// one job). Which files are whose both know; when the chief has made the folder it says so, and
-/// when the files are on the disk it is told.
+/// Writes one process's shards of the checkpoints that the chief's `Saver` commits: for processes
+/// that hold the same contents, see the same folder, and save at the same steps (the workers of one
+/// job). All processes compute the same assignment of files; the chief announces the folder, and
+/// each writer reports when its files are on the disk.
 ///
-/// The outcome of a save is the chief's to report. What goes wrong here is told to it, and logged:
-/// a process that cannot take part (it does not see the folder, may not write there, or holds other
-/// tensors) is left out from then on, and the chief writes its share; any other error fails the
-/// chief's save by its name.
+/// The chief reports the result of a save. An error here is logged and sent to the chief: a process
+/// that cannot take part (it does not see the folder, may not write there, or holds other tensors)
+/// is left out from then on, and the chief writes its shards; any other error fails the chief's
+/// save, which names this process.
 ///
 /// Thread-safety: one thread at a time.
 class ShardWriter {
  public:
-  /// `options` as the chief's: directory, writing and shards count. Throws kInvalidArgument for
-  /// options without meaning.
+  /// `options` must equal the chief's; only directory, writing and shards are used. Throws
+  /// kInvalidArgument for invalid options.
   ShardWriter(std::shared_ptr<io::FileSystem> files, SaverOptions options,
               std::shared_ptr<ShardExchange> exchange);
   /// Closes.
@@ -33,13 +33,13 @@ class ShardWriter {
   ShardWriter& operator=(const ShardWriter&) = delete;
 
   /// Takes part in a save: all processes call it, in the same order. With Writing::kBackground it
-  /// copies its share and returns. Waits first for the save before. Throws as `take_snapshot`, and
-  /// kFailedPrecondition after `close`.
+  /// copies its shards and returns. Waits for the previous save first. Throws as `take_snapshot`,
+  /// and kFailedPrecondition after `close`.
   void save(std::int64_t step, const Contents& contents);
 
-  /// Returns when nothing is being written.
+  /// Waits until the last save is finished.
   void wait();
-  /// The same, and takes part in no further save.
+  /// Waits, and takes part in no further save.
   void close();
 
  private:

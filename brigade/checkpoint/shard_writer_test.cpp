@@ -1,4 +1,4 @@
-// Checkpoints that several processes write: here they are threads with file systems of their own.
+// Checkpoints that several processes write. Here each process is a thread with its own file system.
 #include "brigade/checkpoint/shard_writer.h"
 
 #include <ATen/ops/equal.h>
@@ -35,7 +35,7 @@ using testing::WritingJob;
 
 const io::Path kWorkersRun = "/run";
 
-/// What is logged while it lives.
+/// Captures the log during its lifetime.
 class Log {
  public:
   Log() {
@@ -94,7 +94,7 @@ class ShardWriterTest : public ::testing::Test {
   Log log_;
 };
 
-TEST_F(ShardWriterTest, EachWritesItsOwnShare) {
+TEST_F(ShardWriterTest, EachProcessWritesItsOwnShards) {
   WritingJob job(views(3));
   job.save(5, sample(5));
   job.wait();
@@ -107,7 +107,7 @@ TEST_F(ShardWriterTest, EachWritesItsOwnShare) {
   EXPECT_THAT(log_.text(), IsEmpty());
 }
 
-TEST_F(ShardWriterTest, TheFilesAreThoseThatTheChiefAloneWouldWrite) {
+TEST_F(ShardWriterTest, TheFilesEqualThoseOfASingleWriter) {
   WritingJob job(views(3));
   job.save(5, sample(5));
   job.wait();
@@ -131,7 +131,7 @@ TEST_F(ShardWriterTest, ManySavesKeepTheLastOnesAndOneTextEach) {
   EXPECT_EQ(written_by(1).size(), 20u);  // the second of three tensors in four files
 }
 
-TEST_F(ShardWriterTest, TheShareIsCopiedBeforeTheTrainingGoesOn) {
+TEST_F(ShardWriterTest, TensorsAreCopiedBeforeTrainingContinues) {
   WritingJob job(views(2));
   Contents contents = sample(5);
   const Contents before = sample(5);
@@ -144,8 +144,8 @@ TEST_F(ShardWriterTest, TheShareIsCopiedBeforeTheTrainingGoesOn) {
   EXPECT_THAT(log_.text(), IsEmpty());
 }
 
-// Who comes late, from a save or a job that is over, must not find the folder of another.
-TEST_F(ShardWriterTest, ASharedFolderHasANameThatNobodyKnewBefore) {
+// A late writer of a finished save or job must not find the folder of a newer one.
+TEST_F(ShardWriterTest, ASharedFolderHasAUniqueName) {
   WritingJob job(views(2));
   testing::InMemoryShardExchange spy(job.status, 1);
   std::set<std::string> names;
@@ -158,7 +158,7 @@ TEST_F(ShardWriterTest, ASharedFolderHasANameThatNobodyKnewBefore) {
   EXPECT_THAT(names, Each(StartsWith(".ckpt-5.")));
 }
 
-TEST_F(ShardWriterTest, WhoDoesNotSeeTheFolderIsLeftOut) {
+TEST_F(ShardWriterTest, AWriterThatDoesNotSeeTheFolderIsLeftOut) {
   auto files = views(3);
   files[1] = std::make_shared<io::MemoryFileSystem>();  // another machine's disk
   WritingJob job(files);
@@ -171,14 +171,14 @@ TEST_F(ShardWriterTest, WhoDoesNotSeeTheFolderIsLeftOut) {
   EXPECT_FALSE(files[1]->exists(kWorkersRun));
   EXPECT_EQ(written_by(2).size(), 3u);
   EXPECT_EQ(written_by(0).size(), 9u);
-  EXPECT_THAT(log_.text(), HasSubstr("/job:worker/task:1 writes no part of checkpoints, and the "
-                                     "chief writes it in its place from now on: it does not see "
+  EXPECT_THAT(log_.text(), HasSubstr("/job:worker/task:1 writes no part of checkpoints; from "
+                                     "now on the chief writes that part: it does not see "
                                      "the folder /run/.ckpt-5."));
   EXPECT_EQ(log_.text().find("task:1"), log_.text().rfind("task:1")) << "once: " << log_.text();
   EXPECT_EQ(log_.text().find("This worker's"), log_.text().rfind("This worker's"));
 }
 
-TEST_F(ShardWriterTest, WhoHoldsOtherTensorsIsLeftOut) {
+TEST_F(ShardWriterTest, AWriterWithOtherTensorsIsLeftOut) {
   WritingJob job(views(2));
   for (const std::int64_t step : {5, 6}) {
     Contents more = sample(step);
@@ -193,8 +193,8 @@ TEST_F(ShardWriterTest, WhoHoldsOtherTensorsIsLeftOut) {
   EXPECT_THAT(log_.text(), HasSubstr("it holds other tensors than the chief"));
 }
 
-// The chief's own sum of what the other should have written tells.
-TEST_F(ShardWriterTest, WhoHoldsOtherValuesIsLeftOutAndWrittenOver) {
+// The chief compares with its own checksum of the file.
+TEST_F(ShardWriterTest, AWriterWithOtherValuesIsLeftOutAndItsFilesRewritten) {
   WritingJob job(views(2));
   Contents other = sample(5);
   other.tensors[0].tensor = other.tensors[0].tensor + 1;
@@ -205,15 +205,15 @@ TEST_F(ShardWriterTest, WhoHoldsOtherValuesIsLeftOutAndWrittenOver) {
   expect_holds(sample(5));
   expect_is_tidy();
   EXPECT_EQ(written_by(1).size(), 1u);
-  EXPECT_THAT(log_.text(), HasSubstr("is not what the chief has"));
+  EXPECT_THAT(log_.text(), HasSubstr("differs from what the chief has"));
   job.save(6, sample(6));
   job.wait();
   expect_holds(sample(6));
-  EXPECT_EQ(written_by(1).size(), 1u) << "it has been told that it is left out";
+  EXPECT_EQ(written_by(1).size(), 1u) << "it knows that it is left out";
 }
 
-// A state's arrays may differ: positions in data of a process's own.
-TEST_F(ShardWriterTest, StateIsTheChiefs) {
+// Arrays of the state may differ: each process has its own data positions.
+TEST_F(ShardWriterTest, TheStateIsTakenFromTheChief) {
   WritingJob job(views(2));
   Contents other = sample(5);
   other.state = sample(6).state;
@@ -224,11 +224,12 @@ TEST_F(ShardWriterTest, StateIsTheChiefs) {
   EXPECT_THAT(log_.text(), IsEmpty());
 }
 
-TEST_F(ShardWriterTest, WhatTheChiefDoesNotFindItWritesItself) {
+TEST_F(ShardWriterTest, TheChiefWritesFilesThatItDoesNotFind) {
   auto files = views(2);
   files[1] = std::make_shared<io::MemoryFileSystem>();
   WritingJob job(files);
-  // A folder of the same name elsewhere: the other sees one, and the chief none of its files.
+  // A folder of the same name on another disk: the other process sees it, but the chief sees none
+  // of its files.
   testing::InMemoryShardExchange spy(job.status, 1);
   job.saver->save(5, sample(5));
   const auto announced =
@@ -238,10 +239,10 @@ TEST_F(ShardWriterTest, WhatTheChiefDoesNotFindItWritesItself) {
   job.wait();
   expect_holds(sample(5));
   expect_is_tidy();
-  EXPECT_THAT(log_.text(), HasSubstr("is not there for the chief"));
+  EXPECT_THAT(log_.text(), HasSubstr("is not visible to the chief"));
 }
 
-TEST_F(ShardWriterTest, AFullDiskOfAnotherFailsTheSaveByItsName) {
+TEST_F(ShardWriterTest, AFullDiskOfAWriterFailsTheSaveNamingIt) {
   auto files = views(3);
   const auto full = std::make_shared<io::FaultyFileSystem>(files[2]);
   files[2] = full;
@@ -266,7 +267,7 @@ TEST_F(ShardWriterTest, AFullDiskOfAnotherFailsTheSaveByItsName) {
   EXPECT_EQ(written_by(2).size(), 5u);  // in step 6 once not even created
 }
 
-TEST_F(ShardWriterTest, AFullDiskOfTheChiefLeavesTheOthersWaitingForNothing) {
+TEST_F(ShardWriterTest, AFullDiskOfTheChiefDoesNotBlockTheOthers) {
   auto files = views(2);
   const auto full = std::make_shared<io::FaultyFileSystem>(files[0]);
   files[0] = full;
@@ -289,7 +290,7 @@ TEST_F(ShardWriterTest, AFullDiskOfTheChiefLeavesTheOthersWaitingForNothing) {
     EXPECT_EQ(name.find(".saving"), std::string::npos) << name;
 }
 
-TEST_F(ShardWriterTest, ALostWriterIsNamedAndItsSaveIsNone) {
+TEST_F(ShardWriterTest, ALostWriterIsNamedAndTheSaveFails) {
   WritingJob job(views(2));
   job.save(5, sample(5));
   job.wait();
@@ -310,11 +311,11 @@ TEST_F(ShardWriterTest, AWriterThatHasEndedIsNotWaitedFor) {
   job.saver->save(6, sample(6));
   const auto error = caught([&] { job.saver->wait(); });
   EXPECT_EQ(error.code, ErrorCode::kUnavailable);
-  EXPECT_THAT(error.message, HasSubstr("task:1 has ended"));
+  EXPECT_THAT(error.message, HasSubstr("task:1 ended"));
   expect_holds(sample(5));
 }
 
-TEST_F(ShardWriterTest, WhenTheChiefHasEndedNobodyWaits) {
+TEST_F(ShardWriterTest, NoWriterWaitsAfterTheChiefEnded) {
   WritingJob job(views(2));
   job.save(5, sample(5));
   job.saver->close();
@@ -324,14 +325,14 @@ TEST_F(ShardWriterTest, WhenTheChiefHasEndedNobodyWaits) {
   EXPECT_THAT(log_.text(), IsEmpty()) << "it was waited for until the deadline";
 }
 
-TEST_F(ShardWriterTest, AWriterThatIsTooLateIsNamed) {
+TEST_F(ShardWriterTest, ASlowWriterIsNamed) {
   WritingJob job(views(2));
   job.status->give_up_after(std::chrono::milliseconds(5));
   job.saver->save(6, sample(6));
   const auto error = caught([&] { job.saver->wait(); });
   EXPECT_EQ(error.code, ErrorCode::kDeadlineExceeded);
   EXPECT_THAT(error.message, HasSubstr("task:1"));
-  // Its folder is gone when it comes, and it comes to the next save.
+  // The folder is gone when it arrives, and it takes part in the next save.
   job.status->give_up_after(std::chrono::seconds(60));
   job.others[0]->save(6, sample(6));
   job.others[0]->wait();
@@ -340,7 +341,7 @@ TEST_F(ShardWriterTest, AWriterThatIsTooLateIsNamed) {
   expect_holds(sample(7));
 }
 
-TEST_F(ShardWriterTest, RefusesWhatHasNoMeaning) {
+TEST_F(ShardWriterTest, RefusesInvalidArguments) {
   const auto status = std::make_shared<testing::InMemoryShardStatus>(2);
   const auto exchange = [&](int rank) {
     return std::make_shared<testing::InMemoryShardExchange>(status, rank);

@@ -24,12 +24,12 @@ using Kind = PickleValue::Kind;
 
 constexpr std::string_view kZipMark = "PK\3\4";
 constexpr std::string_view kPickleName = "data.pkl";
-// Shared values are met once for every way to them: a few bytes can name a billion tensors.
+// Shared values are visited once per path to them: a few bytes can name a billion tensors.
 constexpr std::size_t kMostValues = 1'000'000;
 constexpr std::size_t kDeepest = 100;
 constexpr std::size_t kMostDimensions = 64;
-// What is nested has its own name and those of all above it: in an honest file a few times the
-// bytes of the pickle.
+// A nested value's name includes the names of its parents. In a normal file, all names together
+// take a few times the bytes of the pickle.
 constexpr std::size_t kMostNameBytesPerByte = 64;
 constexpr std::size_t kNameBytesForAll = std::size_t{1} << 20;
 
@@ -50,7 +50,7 @@ constexpr std::array<StorageType, 10> kStorageTypes{{
     {"BoolStorage", at::kBool},
 }};
 
-/// Turns one archive's pickle into named tensors.
+/// Converts the pickle of one archive to named tensors.
 class Importer {
  public:
   Importer(const ZipReader& zip, std::string folder, std::string_view pickle, std::string_view file)
@@ -117,7 +117,7 @@ class Importer {
     }
   }
 
-  // A value that is named again is the same tensor.
+  // A repeated value is the same tensor.
   at::Tensor shared_tensor(PickleIndex index, const std::string& name) {
     const auto known = made_.find(index);
     if (known != made_.end()) return known->second;
@@ -157,7 +157,7 @@ class Importer {
       fail("tensor ", base::quoted(name), " reaches beyond its storage of ", available,
            " elements");
     }
-    // Expanded, it would be far larger wherever it is copied.
+    // An expanded tensor would be far larger when it is copied.
     if (!is_empty && count > available) {
       fail("tensor ", base::quoted(name), " has ", count, " elements in a storage of ", available,
            "; save it after contiguous()");
@@ -213,14 +213,14 @@ class Importer {
   std::int64_t integer(PickleIndex index, const std::string& name) const {
     const PickleValue& value = pickle_.at(index);
     if (value.kind != Kind::kInt || value.number < 0) {
-      fail("tensor ", base::quoted(name), ": a size is no whole number from 0 up");
+      fail("tensor ", base::quoted(name), ": a size is not a whole number of at least 0");
     }
     return value.number;
   }
   std::vector<std::int64_t> integers(PickleIndex index, const std::string& name) const {
     const PickleValue& value = pickle_.at(index);
     if (value.kind != Kind::kTuple && value.kind != Kind::kList) {
-      fail("tensor ", base::quoted(name), ": a shape is no tuple");
+      fail("tensor ", base::quoted(name), ": a shape is not a tuple");
     }
     if (value.items.size() > kMostDimensions) {
       fail("tensor ", base::quoted(name), ": a shape has ", value.items.size(), " numbers");
@@ -243,7 +243,7 @@ class Importer {
   TorchFile result_;
 };
 
-// Everything lies in one folder, named after the file as it was saved.
+// All entries are in one folder, named after the saved file.
 std::string folder_of(const ZipReader& zip, std::string_view file) {
   for (const auto& [name, entry] : zip.entries()) {
     const auto slash = name.find('/');

@@ -35,7 +35,7 @@ testing::Caught refused(const std::string& name) {
   return caught([&] { read(name); });
 }
 
-/// Reads bytes as a file; whatever they are, the answer must be tensors or an Error.
+/// Reads bytes as a file; the result must always be tensors or an Error.
 bool is_read(io::MemoryFileSystem& files, std::string_view bytes) {
   testing::write_file(files, "/f.pt", bytes);
   try {
@@ -78,7 +78,7 @@ TEST(TorchImport, ReadsTheStateDictOfAModel) {
   EXPECT_EQ(found.at("norm.num_batches_tracked").scalar_type(), at::kLong);
 }
 
-TEST(TorchImport, FlattensWhatIsNestedAndListsWhatIsNoTensor) {
+TEST(TorchImport, FlattensNestedValuesAndListsOthers) {
   const TorchFile file_found = read_torch(*io::posix_file_system(), file("nested"));
   const SafetensorsFile found{.tensors = file_found.tensors, .metadata = {}};
   EXPECT_TRUE(at::equal(found.at("model.w"), at::full({2}, 1.0)));
@@ -91,7 +91,7 @@ TEST(TorchImport, FlattensWhatIsNestedAndListsWhatIsNoTensor) {
   }
 }
 
-/// A model with parameters, buffers and a part inside of a part.
+/// A model with parameters, buffers and nested submodules.
 struct Net : torch::nn::Module {
   Net() {
     inner = register_module("inner", std::make_shared<torch::nn::BatchNorm1dImpl>(2));
@@ -103,7 +103,7 @@ struct Net : torch::nn::Module {
   at::Tensor counts;
 };
 
-/// What torch::save writes of `value` to `path`.
+/// Writes `value` to `path` with torch::save.
 template <class Value>
 void save_by_libtorch(io::MemoryFileSystem& files, const std::string& path, const Value& value) {
   torch::serialize::OutputArchive archive;
@@ -143,7 +143,7 @@ TEST(TorchImport, ReadsTheOptimizerOfACppArchive) {
       found.left_out, [](const std::string& name) { return name.ends_with("options.lr"); }));
 }
 
-TEST(TorchImport, ACppArchiveThatIsCutShortIsRefused) {
+TEST(TorchImport, ATruncatedCppArchiveIsRefused) {
   io::MemoryFileSystem files;
   save_by_libtorch(files, "/net.pt", Net());
   const std::string bytes = files.read("/net.pt");
@@ -165,7 +165,7 @@ TorchFile read_pickle(const std::string& pickle) {
   return read_torch(files, "/f.pt");
 }
 
-// One long key, and many values below it: each has a name of its own.
+// One long key with many values below it, each with its own name.
 TEST(TorchImport, NamesTakeNoMoreThanAFewTimesTheFile) {
   constexpr std::uint32_t kKey = 100'000;
   std::string pickle =
@@ -177,14 +177,14 @@ TEST(TorchImport, NamesTakeNoMoreThanAFewTimesTheFile) {
   EXPECT_LT(error.message.size(), 500u);
 }
 
-TEST(TorchImport, AListNamedAgainAndAgainIsRefused) {
+TEST(TorchImport, AListOfNestedRepetitionsIsRefused) {
   using std::string_literals::operator""s;
   std::string pickle = "](" + std::string(30'000, 'N') + "eq\0"s + "]("s;
   for (int i = 0; i < 30'000; ++i) pickle += "h\0"s;
   EXPECT_EQ(caught([&] { read_pickle(pickle + "e."); }).code, ErrorCode::kDataLoss);
 }
 
-TEST(TorchImport, RefusesWhatItDoesNotReadByName) {
+TEST(TorchImport, RefusesUnsupportedContentByName) {
   const auto code = refused("code");
   EXPECT_EQ(code.code, ErrorCode::kInvalidArgument);
   EXPECT_NE(code.message.find("torch.device"), std::string::npos) << code.message;
@@ -198,7 +198,7 @@ TEST(TorchImport, RefusesWhatItDoesNotReadByName) {
   EXPECT_EQ(refused("absent").code, ErrorCode::kNotFound);
 }
 
-TEST(TorchImport, CutShortAnywhereIsRefused) {
+TEST(TorchImport, RefusesEveryTruncation) {
   io::MemoryFileSystem files;
   for (const char* name : {"views", "bare"}) {
     const std::string bytes = io::posix_file_system()->read(file(name));
@@ -208,7 +208,7 @@ TEST(TorchImport, CutShortAnywhereIsRefused) {
   }
 }
 
-TEST(TorchImport, AChangedByteAnywhereIsSurvived) {
+TEST(TorchImport, SurvivesEveryChangedByte) {
   io::MemoryFileSystem files;
   const std::string bytes = io::posix_file_system()->read(file("views"));
   for (std::size_t at = 0; at < bytes.size(); ++at) {
@@ -220,10 +220,10 @@ TEST(TorchImport, AChangedByteAnywhereIsSurvived) {
   }
 }
 
-// The sums would stop most changes at once: these have the right ones.
+// Checksums would reject most changes immediately: these have valid ones.
 std::string with_right_sums(std::string bytes);
 
-TEST(TorchImport, RandomPicklesAreSurvived) {
+TEST(TorchImport, SurvivesRandomPickles) {
   const std::string bytes = io::posix_file_system()->read(file("nested"));
   const std::size_t begin = bytes.find("\x80\x02}");
   ASSERT_NE(begin, std::string::npos);
@@ -266,7 +266,7 @@ std::string with_right_sums(std::string bytes) {
   return bytes;
 }
 
-TEST(TorchImport, TheSumsOfTheFuzzAreRight) {
+TEST(TorchImport, TheChecksumsOfTheFuzzAreValid) {
   const std::string bytes = io::posix_file_system()->read(file("nested"));
   EXPECT_EQ(with_right_sums(bytes), bytes);
 }

@@ -38,7 +38,7 @@ TEST(WeightsSha256, DependsOnNameDtypeShapeAndBitsOnly) {
   EXPECT_NE(hash("z", torch::tensor({0.0F})), hash("z", torch::tensor({-0.0F})));
 }
 
-TEST(WeightsSha256, RefusesWhatItCannotHash) {
+TEST(WeightsSha256, RefusesUnsupportedTensors) {
   const auto one = torch::ones({1});
   const auto refused = [](std::vector<NamedTensor> variables) {
     EXPECT_THROW(weights_sha256(variables), Error);

@@ -21,9 +21,9 @@ constexpr std::size_t kLocator64Bytes = 20;
 constexpr std::size_t kEnd64Bytes = 56;
 constexpr std::size_t kCentralBytes = 46;
 constexpr std::size_t kLocalBytes = 30;
-constexpr std::uint64_t kIn64 = 0xffffffff;  // the number lies in the zip64 part
+constexpr std::uint64_t kIn64 = 0xffffffff;  // the number is in the zip64 part
 
-/// Where the central directory lies.
+/// The location of the central directory.
 struct Directory {
   std::uint64_t begin = 0, bytes = 0, entries = 0;
 };
@@ -51,7 +51,7 @@ class Parser {
       const ZipReader::Entry entry{
           .bytes = data_of(central), .crc32 = central.crc32, .compression = compression_of(central)};
       if (!result.emplace(std::string(central.name), entry).second) {
-        fail("the entry ", base::quoted(central.name), " is there twice");
+        fail("the entry ", base::quoted(central.name), " occurs twice");
       }
       used.emplace_back(
           central.local,
@@ -64,10 +64,10 @@ class Parser {
  private:
   template <class... T>
   [[noreturn]] void fail(const T&... pieces) const {
-    throw Error(ErrorCode::kDataLoss, base::str_cat(file_, ": not a sound zip file: ", pieces...));
+    throw Error(ErrorCode::kDataLoss, base::str_cat(file_, ": not a valid zip file: ", pieces...));
   }
 
-  // Bytes that lay in many entries would be a small file with a large content.
+  // Overlapping entries would let a small file have a huge content.
   void check_disjoint(std::vector<std::pair<std::uint64_t, std::uint64_t>> used) const {
     std::sort(used.begin(), used.end());
     for (std::size_t i = 1; i < used.size(); ++i) {

@@ -7,20 +7,20 @@
 
 namespace brigade::checkpoint {
 
-/// The entries of a zip archive that lies in memory, as far as PyTorch's files need it: stored
-/// without compression, zip64 included. Compressed ones (the code in C++ archives) may be there,
-/// and cannot be read. When this is made, everything is checked to lie within the archive, and no
-/// byte in two entries: together they are no larger than the archive.
+/// The entries of a zip archive in memory, for PyTorch's files: entries without compression, zip64
+/// included. Compressed entries (the code in C++ archives) are allowed but cannot be read. The
+/// constructor verifies that all entries are inside the archive and do not overlap, so together
+/// they are no larger than the archive.
 ///
-/// Thread-safety: a value. It refers to the archive's bytes, which must outlive it.
+/// Thread-safety: an immutable value. It refers to the archive's bytes, which must outlive it.
 class ZipReader {
  public:
-  /// Throws kDataLoss naming `file` for what is no sound archive.
+  /// Throws kDataLoss naming `file` for an invalid archive.
   ZipReader(std::string_view archive, std::string_view file);
 
   bool has(std::string_view name) const { return entries_.contains(name); }
-  /// The bytes of an entry, their sum compared. Throws kDataLoss if there is none or it is broken,
-  /// kUnimplemented for one that is compressed or encrypted.
+  /// The bytes of an entry, after their checksum is verified. Throws kDataLoss if the entry is
+  /// missing or corrupt, kUnimplemented for one that is compressed or encrypted.
   std::string_view read(std::string_view name) const;
 
   struct Entry {

@@ -26,7 +26,7 @@ ErrorCode code_of(const std::string& bytes) {
       .code;
 }
 
-/// The archive with another number at `offset` bytes behind the first `mark`.
+/// The archive with another number at `offset` bytes after the first `mark`.
 template <class Number>
 std::string changed(std::string_view mark, std::size_t offset, Number number) {
   std::string bytes = archive();
@@ -45,7 +45,7 @@ TEST(ZipReader, ReadsStoredEntries) {
   EXPECT_EQ(caught([&] { zip.read("bare/absent"); }).code, ErrorCode::kDataLoss);
 }
 
-TEST(ZipReader, RefusesWhatDoesNotLieWithin) {
+TEST(ZipReader, RefusesEntriesOutsideTheArchive) {
   EXPECT_EQ(code_of(archive()), ErrorCode::kInternal);  // nothing is thrown
   const std::string_view central = "PK\1\2";
   const std::string_view end = "PK\5\6";
@@ -58,7 +58,7 @@ TEST(ZipReader, RefusesWhatDoesNotLieWithin) {
   EXPECT_EQ(code_of(""), ErrorCode::kDataLoss);
 }
 
-TEST(ZipReader, RefusesBytesThatLieInTwoEntries) {
+TEST(ZipReader, RefusesOverlappingEntries) {
   testing::ZipFile sound;
   sound.add("a", "first");
   sound.add("b", "");

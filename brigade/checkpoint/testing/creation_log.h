@@ -9,7 +9,7 @@
 
 namespace brigade::checkpoint::testing {
 
-/// One process's view of a file system that others use too: knows what this one has created.
+/// One process's view of a shared file system; logs which files this process creates.
 class CreationLog final : public io::FileSystem {
  public:
   explicit CreationLog(std::shared_ptr<io::FileSystem> below) : below_(std::move(below)) {}

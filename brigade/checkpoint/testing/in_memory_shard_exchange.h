@@ -15,7 +15,7 @@
 
 namespace brigade::checkpoint::testing {
 
-/// The boards of processes that are threads of a test.
+/// The status texts of processes that are threads of a test.
 class InMemoryShardStatus {
  public:
   explicit InMemoryShardStatus(int count) : texts_(static_cast<std::size_t>(count)) {}
@@ -58,7 +58,7 @@ class InMemoryShardStatus {
   int posts_ = 0;
 };
 
-/// One rank's view of it.
+/// One rank's view of the shared status.
 class InMemoryShardExchange final : public ShardExchange {
  public:
   InMemoryShardExchange(std::shared_ptr<InMemoryShardStatus> status, int rank)

@@ -15,7 +15,7 @@
 
 namespace brigade::checkpoint::testing {
 
-/// Small contents of every kind, all different for every step.
+/// Small contents of every kind, with different values for every step.
 inline Contents sample(std::int64_t step) {
   const double value = static_cast<double>(step);
   Contents contents;
@@ -29,7 +29,7 @@ inline Contents sample(std::int64_t step) {
   return contents;
 }
 
-/// What an error says, and its code: both are part of what is promised.
+/// An error's message and code: both are part of the contract.
 struct Caught {
   ErrorCode code = ErrorCode::kInternal;
   std::string message = "(nothing was thrown)";
@@ -49,7 +49,7 @@ inline void write_file(io::FileSystem& files, const io::Path& path, std::string_
   file->close();
 }
 
-/// Makes the checkpoint in `folder` one of the format version 2, with the sum that belongs to it.
+/// Changes the checkpoint in `folder` to format version 2, with a matching checksum.
 inline void make_newer(io::FileSystem& files, const io::Path& folder) {
   const std::string from = "\"brigade_checkpoint\":1", to = "\"brigade_checkpoint\":2";
   std::string text = files.read(folder / kManifestName);

@@ -12,7 +12,7 @@
 namespace brigade::checkpoint::testing {
 
 /// Processes that write checkpoints together, as objects of one thread that write in the
-/// background. Each has a file system of its own, which may all lead to the same files.
+/// background. Each has its own file system; all may access the same files.
 struct WritingJob {
   explicit WritingJob(std::vector<std::shared_ptr<io::FileSystem>> files,
                       SaverOptions options = {.directory = "/run"})
@@ -25,7 +25,7 @@ struct WritingJob {
     }
   }
 
-  /// All save, the others first: they wait for the chief.
+  /// All processes save, the chief last: the others wait for it.
   void save(std::int64_t step, const Contents& contents) {
     for (const auto& other : others) other->save(step, contents);
     saver->save(step, contents);

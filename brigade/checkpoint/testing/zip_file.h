@@ -9,10 +9,10 @@
 
 namespace brigade::checkpoint::testing {
 
-/// A zip file, written entry by entry: sound, or as hostile as the test wants it.
+/// A zip file, written entry by entry: valid, or as malicious as the test needs.
 class ZipFile {
  public:
-  /// Adds an entry whose data is `data`. Returns where its header begins.
+  /// Adds an entry with the data `data`. Returns the offset of its header.
   std::uint32_t add(std::string_view name, std::string_view data) {
     const auto begin = static_cast<std::uint32_t>(bytes_.size());
     bytes_ += local_header(name, data);
@@ -20,7 +20,7 @@ class ZipFile {
     list(name, data, begin);
     return begin;
   }
-  /// Lists an entry that lies at `begin` already, in whatever else lies there.
+  /// Lists an entry at `begin`, even inside other data.
   void list(std::string_view name, std::string_view data, std::uint32_t begin) {
     directory_ += "PK\1\2" + text<std::uint32_t>(20) + common(name, data) + text<std::uint16_t>(0) +
                   text<std::uint16_t>(0) + text<std::uint16_t>(0) + text<std::uint32_t>(0) +

@@ -8,28 +8,29 @@
 
 namespace brigade::train {
 
-/// One step of training: its mean loss, or nothing once the data is used up.
+/// One training step: returns its mean loss, or nothing at the end of the data.
 using UpdateFunction = std::function<std::optional<at::Tensor>()>;
 
 struct DoTrainingOptions {
-  /// A report each so many steps, the first one included.
+  /// The number of steps from one report to the next; the first step is reported.
   std::int64_t log_every = 100;
-  /// Unset: until the data ends.
+  /// The maximum number of steps. Unset: until the end of the data.
   std::optional<std::int64_t> steps = std::nullopt;
-  /// What a report is; empty: a line in the log, "Step 100 with loss 0.0781".
+  /// Called for each report. Empty: writes a line to the log, "Step 100 with loss 0.0781".
   std::function<void(std::int64_t step, double loss)> report = {};
 };
 
 struct DoTrainingResult {
   std::int64_t steps = 0;
-  /// Unset without a step.
+  /// Unset if there was no step.
   std::optional<double> first_loss;
   std::optional<double> final_loss;
 };
 
-/// Calls `update` until it returns nothing: the plain loop of the tutorials, without checkpoints or
-/// summaries. Waits for the devices only where a loss is reported. Throws kInvalidArgument unless
-/// `log_every` is positive, and kDataLoss, naming the step, for a reported loss that is not finite.
+/// Calls `update` until it returns nothing: the plain training loop of tutorials, without
+/// checkpoints and summaries. Waits for the devices only when a loss is reported. Throws
+/// kInvalidArgument unless `log_every` is positive, and kDataLoss, with the step, for a reported
+/// loss that is not finite.
 ///
 /// Thread-safety: `update` is called on the calling thread.
 DoTrainingResult do_training(const UpdateFunction& update, const DoTrainingOptions& options = {});

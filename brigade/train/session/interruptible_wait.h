@@ -6,7 +6,7 @@
 
 namespace brigade::train {
 
-/// Waits for this long, or until the token is cancelled.
+/// Waits for `time`, or until the token is cancelled.
 void interruptible_wait(std::chrono::milliseconds time, const concurrency::CancelToken& cancel);
 
 }  // namespace brigade::train

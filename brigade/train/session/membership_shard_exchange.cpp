@@ -46,7 +46,7 @@ class MembershipShardExchange final : public checkpoint::ShardExchange {
  private:
   std::string key_of(int rank) const { return base::str_cat("checkpoint/", group_, "/", rank); }
 
-  /// Waits for the first text.
+  /// Returns the current message; waits for the first one.
   std::string read(int rank, Clock::time_point deadline) {
     const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
     try {
@@ -60,8 +60,8 @@ class MembershipShardExchange final : public checkpoint::ShardExchange {
   [[noreturn]] void throw_too_late(int rank) const {
     throw Error(
         ErrorCode::kDeadlineExceeded,
-        base::str_cat(name(rank), " has not come to write ", kWhat, " within ", timeout_.count(),
-                      " ms; is its disk very slow, or its process stuck?"));
+        base::str_cat(name(rank), " did not start to write ", kWhat, " within ", timeout_.count(),
+                      " ms; is its disk very slow, or has its process stalled?"));
   }
 
   std::shared_ptr<cluster::Membership> membership_;
@@ -73,7 +73,7 @@ class MembershipShardExchange final : public checkpoint::ShardExchange {
 
 std::shared_ptr<checkpoint::ShardExchange> make_shard_exchange(
     std::shared_ptr<cluster::Membership> membership, std::int64_t group, milliseconds timeout) {
-  check_argument(membership != nullptr, "make_shard_exchange: needs a membership");
+  check_argument(membership != nullptr, "make_shard_exchange: the membership is null");
   return std::make_shared<MembershipShardExchange>(std::move(membership), group, timeout);
 }
 

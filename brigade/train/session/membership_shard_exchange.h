@@ -9,12 +9,13 @@
 
 namespace brigade::train {
 
-/// The boards of a membership's processes, as keys of its store: one a process, whose value is
-/// replaced. `group` tells these boards from others of the same membership; all processes must have
-/// the same. Waits end after `timeout`, and when a member is lost.
+/// A `ShardExchange` over the key-value store of a membership: each process has one key, whose
+/// value it replaces. `group` separates exchanges of the same membership; it must be the same in
+/// all processes. Waits end after `timeout`, and when a member is lost.
 ///
-/// A wait looks at the store again and again, less than every 20 ms: the store tells when a key is
-/// set first, not when it changes, and a key for each text would stay there for ever.
+/// A wait polls the store, at intervals of at most 20 ms: the store notifies when a key is set for
+/// the first time, not when it changes, and a new key for each message would stay in the store for
+/// ever.
 std::shared_ptr<checkpoint::ShardExchange> make_shard_exchange(
     std::shared_ptr<cluster::Membership> membership, std::int64_t group,
     std::chrono::milliseconds timeout);

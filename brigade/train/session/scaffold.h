@@ -12,24 +12,27 @@
 
 namespace brigade::train {
 
-/// Writes the summaries of a step, as `SummarySaverHook` asks for them.
+/// Writes the summaries of a step. Called by `SummarySaverHook`.
 using SummaryFunction =
     std::function<void(summary::SummaryWriter&, std::int64_t step, const StepValues&)>;
 
-/// The pieces of a session that depend on the model (TensorFlow: tf.train.Scaffold). All may be
-/// left out.
+/// The parts of a session that depend on the model (TensorFlow: tf.train.Scaffold). All are
+/// optional.
 struct Scaffold {
-  /// Gives the first values, only if no checkpoint was restored: to start from given weights, call
-  /// `checkpoint::restore_variables` here. Variables have their initializers' values already.
+  /// Sets the initial values. Called only if no checkpoint was restored; to start from pretrained
+  /// weights, call `checkpoint::restore_variables` here. Variables already have the values of their
+  /// initializers.
   std::function<void(TrainingState&)> init = {};
-  /// Called always, behind `init` or the restore: for what no checkpoint holds.
+  /// Always called, after `init` or the restore: for state that is in no checkpoint.
   std::function<void(TrainingState&)> local_init = {};
-  /// Why the training cannot start yet, or nothing. Asked at the start, before `local_init`: a
-  /// worker asks until it can; for a chief it is an error.
+  /// Returns why the training cannot start yet, or nothing if it can. Called at the start, before
+  /// `local_init`: a worker calls it until the training can start; for a chief a reason is an
+  /// error.
   std::function<std::optional<std::string>()> not_ready = {};
-  /// How the session saves; its directory is the session's `checkpoint_dir`.
+  /// How the session saves; its directory is set to the session's `checkpoint_dir`.
   checkpoint::SaverOptions saver = {};
-  /// Written at `SessionOptions::save_summaries`. Empty: every value of the step that is a number.
+  /// Writes summaries as often as `SessionOptions::save_summaries` says. Empty: every scalar value
+  /// of the step is written.
   SummaryFunction summaries = {};
 };
 

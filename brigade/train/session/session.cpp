@@ -47,9 +47,9 @@ std::unique_ptr<summary::SummaryWriter> make_summaries(const SessionOptions& opt
                                                        const base::Clock& system_clock) {
   const io::Path directory =
       options.summary_dir.empty() ? options.checkpoint_dir : options.summary_dir;
-  const bool is_asked = !options.summary_dir.empty() || !options.save_summaries.is_never() ||
+  const bool is_requested = !options.summary_dir.empty() || !options.save_summaries.is_never() ||
                         !options.log_step_count.is_never();
-  if (!is_chief(options) || directory.empty() || !is_asked) return nullptr;
+  if (!is_chief(options) || directory.empty() || !is_requested) return nullptr;
   check_argument(environment.files != nullptr, "SessionEnvironment::files is null.");
   const base::Clock& clock = environment.clock != nullptr ? *environment.clock : system_clock;
   return std::make_unique<summary::SummaryWriter>(environment.files, directory, clock);
@@ -62,8 +62,7 @@ std::string text_of(const Every& every) {
                  every.time ? str_cat(std::int64_t{every.time->count()}, " ms") : "");
 }
 
-/// What decides which collectives a session makes, and when. Where files lie is each worker's own
-/// view of them.
+/// What decides which collectives a session makes, and when. Paths may differ between workers.
 comm::Facts facts_of(const SessionOptions& options, const TrainingState& state) {
   comm::Facts facts = {
       {"checkpoint_dir", options.checkpoint_dir.empty() ? "none" : "given"},
@@ -103,9 +102,9 @@ MonitoredTrainingSession::MonitoredTrainingSession(TrainingState& state, Session
 MonitoredTrainingSession::~MonitoredTrainingSession() {
   if (is_closed_) return;
   if (std::uncaught_exceptions() > exceptions_at_start_) {
-    // The program's error may have come between drawing data and the step that needed it.
+    // The program's error may have occurred after reading a batch and before its step.
     fail(std::make_exception_ptr(
-        Error(ErrorCode::kAborted, "The program left the session by an error.")));
+        Error(ErrorCode::kAborted, "The program left the session with an error.")));
     return;
   }
   try {
@@ -130,9 +129,9 @@ void MonitoredTrainingSession::make_hooks() {
                                   .graph = WriteGraph::kYes}));
     }
   }
-  // What is saved is read in all workers, and written by the chief.
-  const bool takes_part = is_chief(options_) || context_.state().strategy().num_workers() > 1;
-  if (takes_part && !options_.checkpoint_dir.empty() && !options_.save_checkpoints.is_never()) {
+  // All workers read the state that is saved; the chief writes it.
+  const bool participates = is_chief(options_) || context_.state().strategy().num_workers() > 1;
+  if (participates && !options_.checkpoint_dir.empty() && !options_.save_checkpoints.is_never()) {
     CheckpointSaverHookOptions saving{.saver = options_.scaffold.saver,
                                       .every = options_.save_checkpoints};
     saving.saver.directory = options_.checkpoint_dir;
@@ -193,7 +192,7 @@ checkpoint::Checkpoint MonitoredTrainingSession::open_checkpoint(const io::Path&
   }
   if (auto latest = find_latest(path)) return std::move(*latest);
   throw Error(ErrorCode::kNotFound,
-              str_cat("There is no whole checkpoint at ", path.string(), " to resume from."));
+              str_cat("There is no intact checkpoint at ", path.string(), " to resume from."));
 }
 
 std::optional<checkpoint::Checkpoint> MonitoredTrainingSession::find_latest(const io::Path& path) {
@@ -205,26 +204,26 @@ std::optional<checkpoint::Checkpoint> MonitoredTrainingSession::find_latest(cons
   if (context_.files()->exists(io::Path(chosen) / checkpoint::kManifestName))
     return checkpoint::Checkpoint::open(context_.files(), chosen);
   throw Error(ErrorCode::kNotFound,
-              str_cat("The chief goes on from the checkpoint ", chosen,
-                      ", which is not there for this worker: put the checkpoint directory where "
-                      "all workers see it."));
+              str_cat("The chief resumes from the checkpoint ", chosen,
+                      ", which this worker cannot see: put the checkpoint directory where "
+                      "all workers can read it."));
 }
 
 std::optional<checkpoint::Checkpoint> MonitoredTrainingSession::find_own_latest(
     const io::Path& path) {
   checkpoint::LatestWhole found = checkpoint::find_latest_whole(context_.files(), path);
   if (!found.checkpoint && !found.broken.empty()) {
-    // To begin anew would look like success, and in the end push out what can still be mended.
+    // Starting over would look like success, and would in the end delete checkpoints that can still be repaired.
     throw Error(ErrorCode::kDataLoss,
-                str_cat("None of the checkpoints in ", path.string(), " is whole (",
+                str_cat("None of the checkpoints in ", path.string(), " is intact (",
                         found.broken.back().reason,
-                        "): put whole ones back, move them away, or begin anew with Resume::kNever "
+                        "): restore intact ones, move them away, or start over with Resume::kNever "
                         "or in another directory."));
   }
   std::vector<io::Path> paths;
   for (checkpoint::BrokenCheckpoint& broken : found.broken) {
     base::log_warning(
-        str_cat("Passed over the broken checkpoint ", broken.path.string(), ": ", broken.reason));
+        str_cat("Skipped the broken checkpoint ", broken.path.string(), ": ", broken.reason));
     paths.push_back(broken.path);
     passed_over_.push_back(std::move(broken));
   }
@@ -243,7 +242,7 @@ bool MonitoredTrainingSession::restore_latest() {
 void MonitoredTrainingSession::restore(const checkpoint::Checkpoint& checkpoint) {
   TrainingRestoreReport report = context_.state().restore(checkpoint, options_.restore);
   base::log_info(
-      str_cat("Training goes on from step ", report.step, " (", checkpoint.path().string(), ")"));
+      str_cat("Training resumes from step ", report.step, " (", checkpoint.path().string(), ")"));
   context_.restored_from_ = checkpoint.path();
   if (context_.recoveries_ == 0) restored_ = std::move(report);
 }
@@ -271,7 +270,7 @@ void MonitoredTrainingSession::fail(const std::exception_ptr& error) {
       call();
     } catch (...) {
       base::log_error(
-          str_cat("While a training ended by an error: ", text_of(std::current_exception())));
+          str_cat("While a training ended with an error: ", text_of(std::current_exception())));
     }
   };
   for (std::size_t i = 0; i < begun_; ++i) attempt([&] { hooks_[i]->on_error(context_, error); });

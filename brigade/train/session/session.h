@@ -23,59 +23,61 @@ namespace brigade::train {
 
 class CheckpointSaverHook;
 
-/// Who saves, logs and writes summaries: one chief a job. Workers only train. Under a strategy of
-/// several workers only its chief is one, whatever the options say.
+/// The chief saves, logs and writes summaries; there is one per job. Workers only train. Under a
+/// strategy with several workers, the strategy's chief is the chief, whatever the options say.
 enum class SessionRole { kChief, kWorker };
 
-/// Where a training begins.
+/// Where a training starts.
 enum class Resume {
-  /// From the newest whole checkpoint of `checkpoint_dir`, or from the start if it holds none. If
-  /// all
-  /// that it holds are broken, the session throws kDataLoss. Broken ones beside a whole one get
-  /// other names (`ckpt-120.broken`) where the session saves.
+  /// From the newest intact checkpoint in `checkpoint_dir`, or from the start if there is none. If
+  /// all checkpoints there are broken, the session throws kDataLoss. If some are broken, a session
+  /// that saves renames them (`ckpt-120.broken`). checkpoints there are broken, the session throws
+  /// kDataLoss. If some are broken, a session that saves renames them (`ckpt-120.broken`).
   kAuto,
-  kNever,  ///< from the start; checkpoints that are there stay until newer ones push them out
+  kNever,  ///< from the start; existing checkpoints stay until newer ones replace them
 };
 
-/// Defaults are TensorFlow's, where it has them.
+/// The defaults are TensorFlow's, where TensorFlow has the option.
 struct SessionOptions {
-  /// Where checkpoints lie. Empty: nothing is saved, and no error is recovered from.
+  /// The directory of checkpoints. Empty: nothing is saved, and the session does not recover from
+  /// errors.
   io::Path checkpoint_dir = {};
   SessionRole role = SessionRole::kChief;
   Scaffold scaffold = {};
-  /// Called behind the built-in ones, in this order.
+  /// Called after the built-in hooks, in this order.
   std::vector<std::shared_ptr<SessionRunHook>> hooks = {};
-  /// The chief's alone; called before all others.
+  /// Hooks of the chief only; called before all others.
   std::vector<std::shared_ptr<SessionRunHook>> chief_only_hooks = {};
 
-  /// Also saved behind the start and at the end. `Every{}`: not at all.
+  /// How often to save; a checkpoint is also saved after the start and at the end. `Every{}`:
+  /// never.
   Every save_checkpoints = {.time = std::chrono::seconds(600)};
-  /// Needs `summary_dir` or `checkpoint_dir`.
+  /// How often to write summaries. Needs `summary_dir` or `checkpoint_dir`.
   Every save_summaries = {.steps = 100};
-  /// The log line and summary `global_step/sec`.
+  /// How often to write the log line and the summary `global_step/sec`.
   Every log_step_count = {.steps = 100};
-  /// Where event files go. Empty: to `checkpoint_dir`.
+  /// The directory of event files. Empty: `checkpoint_dir`.
   io::Path summary_dir = {};
 
   Resume resume = Resume::kAuto;
-  /// Begins with this checkpoint, or the newest whole one of this directory, whatever
-  /// `checkpoint_dir` holds. Throws kNotFound if there is none.
+  /// Starts from this checkpoint, or from the newest intact one in this directory, whatever
+  /// `checkpoint_dir` contains. Throws kNotFound if there is none.
   std::optional<io::Path> resume_from = std::nullopt;
   TrainingRestoreOptions restore = {};
 
-  /// How long a worker waits until `Scaffold::not_ready` says nothing.
+  /// How long a worker waits for `Scaffold::not_ready` to return nothing.
   std::chrono::milliseconds max_wait = std::chrono::seconds(7200);
-  /// How often it asks.
+  /// How often it calls `Scaffold::not_ready`.
   std::chrono::milliseconds ready_poll = std::chrono::milliseconds(500);
-  /// How often in a row a step that failed with kAborted or kUnavailable is tried again from the
-  /// last checkpoint, without getting further than before. TensorFlow tries for ever.
+  /// The maximum number of consecutive recoveries without progress. A step that failed with
+  /// kAborted or kUnavailable is retried from the last checkpoint. TensorFlow has no limit.
   int max_recoveries = 3;
-  /// Cancelled: as `request_stop()`; waits end at once.
+  /// Cancelling has the effect of `request_stop()`; waits end immediately.
   concurrency::CancelToken cancel = {};
 };
 
-/// Runs a training step by step, and does what every training needs around it: goes on from the
-/// newest whole checkpoint, saves, logs, writes summaries, stops, recovers (TensorFlow:
+/// Runs a training step by step, and does what every training needs: resumes from the newest intact
+/// checkpoint, saves, logs, writes summaries, stops, and recovers from errors (TensorFlow:
 /// tf.train.MonitoredTrainingSession).
 ///
 ///   MonitoredTrainingSession session(state, {.checkpoint_dir = dir,
@@ -90,65 +92,67 @@ struct SessionOptions {
 ///   }
 ///   session.close();
 ///
-/// Killed at any moment and started again, the program ends with the weights it would have had (see
-/// TrainingState), as long as each step draws its data from iterators that the state knows.
+/// A program that is killed at any moment and started again ends with the same weights as without
+/// the interruption (see TrainingState), provided that each step reads its data from iterators that
+/// were added to the state.
 ///
-/// Hooks of a chief, in order: chief_only_hooks, StepCounterHook, SummarySaverHook,
-/// CheckpointSaverHook, hooks. Of a worker: hooks. The saver's `after_run` alone comes behind all
-/// others', so that a checkpoint holds what they remember of its step and none is written of a step
-/// that they refused.
+/// The order of hooks of a chief: chief_only_hooks, StepCounterHook, SummarySaverHook,
+/// CheckpointSaverHook, hooks. A worker has only hooks. CheckpointSaverHook's `after_run` is called
+/// after that of all other hooks, so that a checkpoint contains their state after the step, and no
+/// checkpoint is written of a step for which a hook threw.
 ///
-/// Differs from TensorFlow: a training that is resumed at its last step makes no further one;
-/// `end` of every hook is called also after an error; times and steps may both be set; recovery is
-/// bounded.
+/// Differences from TensorFlow: a training that is resumed at its last step makes no further step;
+/// `end` of every hook is called after an error, too; `Every` may have both a time and steps; the
+/// number of recoveries is limited.
 ///
-/// Under a strategy of several workers each of them makes a session, with the same options but for
-/// hooks of its own, and all make the same calls. They start from the chief's choice of checkpoint,
-/// in a directory that all see, and stop at the same step. Clocks are the chief's. A lost worker
-/// ends the session: the job is started again (`brigade launch --max-restarts`).
+/// Under a strategy with several workers, each worker creates a session with the same options,
+/// except for hooks, and all make the same calls. All start from the checkpoint that the chief
+/// chooses, in a directory that all can read, and stop at the same step. The chief's clock decides
+/// when something is due. A lost worker ends the session; the job must be restarted (`brigade
+/// launch --max-restarts`).
 ///
-/// Thread-safety: `request_stop` and `should_stop` from any thread, the rest from one, outside of
-/// replicas.
+/// Thread-safety: `request_stop` and `should_stop` may be called from any thread, everything else
+/// from one thread, outside of replicas.
 class MonitoredTrainingSession {
  public:
-  /// One step: what it computed, or nothing at the end of the data. The session counts the step.
+  /// One step: returns its values, or nothing at the end of the data. The session counts the steps.
   using StepFunction = std::function<std::optional<StepValues>()>;
 
-  /// Restores or initializes, and calls the hooks up to `after_create_session`; if that fails,
-  /// they are ended and the error is thrown. Broken checkpoints are passed over with a warning
-  /// (`passed_over`). Throws kInvalidArgument for options without meaning, kDeadlineExceeded if a
-  /// worker waited too long (with what was missing), and as `TrainingState::restore`. `state` must
-  /// outlive the session.
+  /// Restores or initializes the state, and calls the hooks up to `after_create_session`; if that
+  /// fails, the hooks are ended and the error is thrown. Broken checkpoints are skipped with a
+  /// warning (`passed_over`). Throws kInvalidArgument for invalid options, kDeadlineExceeded, with
+  /// the reason from `not_ready`, if a worker waited too long, and as `TrainingState::restore`.
+  /// `state` must outlive the session.
   explicit MonitoredTrainingSession(TrainingState& state, SessionOptions options = {},
                                     SessionEnvironment environment = {});
-  /// Closes; an error is logged: call `close` to see it. If an error of the program passes, hooks
-  /// end as after an error of a step: nothing is saved.
+  /// Closes the session; errors are logged: call `close` to get them. During stack unwinding the
+  /// hooks end as after a failed step: nothing is saved.
   ~MonitoredTrainingSession();
   MonitoredTrainingSession(const MonitoredTrainingSession&) = delete;
   MonitoredTrainingSession& operator=(const MonitoredTrainingSession&) = delete;
 
   bool should_stop() const;
 
-  /// Makes one step, with the hooks around it, and returns its values; nothing if the data ended,
-  /// which stops the session. After kAborted or kUnavailable the state goes back to the last
-  /// checkpoint and the step is tried again, so what comes back may be an earlier step than the one
-  /// asked for. Any other error ends the hooks, closes the session and is thrown on. Throws
-  /// kFailedPrecondition after should_stop.
+  /// Makes one step, with the hooks around it, and returns its values; returns nothing at the end
+  /// of the data, which stops the session. After kAborted or kUnavailable, the state is restored
+  /// from the last checkpoint and the step is retried, so the returned values may be of an earlier
+  /// step. Any other error ends the hooks, closes the session and is rethrown. Throws
+  /// kFailedPrecondition if `should_stop` is true.
   std::optional<StepValues> run(const StepFunction& step);
 
-  /// The step under way is finished, then nothing more is begun; `close` saves the state, or does
-  /// not. What a program calls on SIGTERM.
+  /// Ends the training after the current step; `at_stop` says whether `close` saves the state.
+  /// Programs call it on SIGTERM.
   void request_stop(AtStop at_stop = AtStop::kSave);
 
-  /// Ends the hooks (which saves and waits for the save) and closes the files. Throws the first
-  /// error of them, after all have ended. A second call does nothing.
+  /// Ends the hooks, which saves and waits for the save, and closes the files. Throws the first
+  /// error of a hook after all have ended. A second call does nothing.
   void close();
 
-  /// Where this run of the program began, or nothing if from the start.
+  /// The checkpoint from which this run was restored, or nothing if it started from the beginning.
   const std::optional<TrainingRestoreReport>& restored() const { return restored_; }
-  /// Checkpoints found broken at the start or in a recovery.
+  /// The broken checkpoints found at the start or in a recovery.
   const std::vector<checkpoint::BrokenCheckpoint>& passed_over() const { return passed_over_; }
-  /// For measuring parts of a step, such as reading the next batch: the profiler shows them.
+  /// For measuring parts of a step, such as reading the next batch; the profiler shows them.
   Spans& spans() { return context_.spans(); }
   SessionContext& context() { return context_; }
 
@@ -180,7 +184,7 @@ class MonitoredTrainingSession {
   std::int64_t furthest_step_ = 0;  // reached before the last recovery
   int recoveries_in_a_row_ = 0;
   const int exceptions_at_start_;
-  std::size_t begun_ = 0;  // hooks whose `begin` was called
+  std::size_t begun_ = 0;  // number of hooks whose `begin` was called
   bool is_closed_ = false;
 };
 

@@ -11,8 +11,8 @@ namespace brigade::train {
 
 namespace {
 
-/// Whether trying again from the last checkpoint may help. A replica's error that is none of
-/// Brigade's comes nested in a kAborted: what is inside decides.
+/// Whether a retry from the last checkpoint may help. An error of a replica that is not a
+/// brigade::Error is nested in a kAborted error: the nested error decides.
 bool is_recoverable(const std::exception_ptr& exception) {
   try {
     std::rethrow_exception(exception);
@@ -37,7 +37,7 @@ std::string what_of(const std::exception_ptr& exception) {
 
 std::optional<StepValues> MonitoredTrainingSession::run(const StepFunction& step) {
   check_state(!should_stop(),
-              "run was called after the session should stop: ask should_stop first.");
+              "run was called after the session should stop: check should_stop first.");
   while (!should_stop()) {
     try {
       return try_run(step);
@@ -71,29 +71,29 @@ std::optional<StepValues> MonitoredTrainingSession::try_run(const StepFunction& 
     for (const auto& hook : hooks_) {
       if (hook != saver_) hook->after_run(context_, *values);
     }
-    // Last, so that it saves what the others remember of this step, and nothing that they refused.
+    // Last, so that it saves the other hooks' state after this step, and nothing if one of them threw.
     if (saver_) saver_->after_run(context_, *values);
   });
   if (context_.global_step() > furthest_step_) recoveries_in_a_row_ = 0;
   return values;
 }
 
-// An error of the recovery itself is logged: the first one is what people must see.
+// An error of the recovery itself is only logged: users must see the first error.
 bool MonitoredTrainingSession::recover(const std::exception_ptr& error) {
   if (!is_recoverable(error) || options_.checkpoint_dir.empty()) return false;
-  // Others do not know of it, or are the error: a launcher starts all of them again.
+  // The other workers do not know of the error, or caused it: a launcher restarts all of them.
   if (context_.state().strategy().num_workers() > 1) return false;
-  // What lies there is another run's, unless this one saves.
-  const bool began_elsewhere = options_.resume == Resume::kNever || options_.resume_from;
-  if (began_elsewhere && !saver_) return false;
+  // The checkpoints there are of another run, unless this one saves.
+  const bool started_elsewhere = options_.resume == Resume::kNever || options_.resume_from;
+  if (started_elsewhere && !saver_) return false;
   if (recoveries_in_a_row_ >= options_.max_recoveries) {
-    base::log_error(base::str_cat("Gave up after ", std::int64_t{recoveries_in_a_row_},
-                                  " recoveries without getting further than step ", furthest_step_,
+    base::log_error(base::str_cat("Giving up after ", std::int64_t{recoveries_in_a_row_},
+                                  " recoveries without progress beyond step ", furthest_step_,
                                   "."));
     return false;
   }
   base::log_warning(
-      base::str_cat("A step failed and is tried again from the last checkpoint: ", what_of(error)));
+      base::str_cat("A step failed and is retried from the last checkpoint: ", what_of(error)));
   furthest_step_ = std::max(furthest_step_, context_.global_step());
   ++recoveries_in_a_row_;
   ++context_.recoveries_;

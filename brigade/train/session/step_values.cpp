@@ -51,7 +51,7 @@ const at::Tensor& StepValues::tensor(std::string_view name) const {
 double StepValues::number(std::string_view name) const {
   const at::Tensor& value = tensor(name);
   check_argument(value.numel() == 1, base::str_cat("The step's value '", name, "' has the shape ",
-                                                   value.sizes(), " and is no single number."));
+                                                   value.sizes(), " and is not a single number."));
   return value.item().toDouble();
 }
 

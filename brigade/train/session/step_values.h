@@ -10,9 +10,9 @@
 
 namespace brigade::train {
 
-/// What one step of training returns, by name and in the order given: `{{"loss", loss}}`. Hooks
-/// look at it. Tensors are kept as they are and read only when somebody asks for a number, because
-/// reading waits for the device.
+/// The values of one training step, by name and in the given order: `{{"loss", loss}}`. Hooks read
+/// them. Tensors are stored as they are and converted only by `number`, because that waits for the
+/// device.
 ///
 /// Thread-safety: one thread at a time.
 class StepValues {
@@ -20,17 +20,17 @@ class StepValues {
   StepValues() = default;
   StepValues(std::initializer_list<std::pair<std::string, at::Tensor>> values);
 
-  /// Adds a value, or replaces it. A tensor must not need a graph any more: it is detached.
+  /// Adds or replaces a value. Tensors are detached.
   void set(std::string_view name, const at::Tensor& value);
   void set(std::string_view name, double value);
 
   bool has(std::string_view name) const;
-  /// In the order in which they were given.
+  /// In the order in which they were added.
   std::vector<std::string> names() const;
-  /// Throws kNotFound, naming those that there are.
+  /// Throws kNotFound, with the existing names.
   const at::Tensor& tensor(std::string_view name) const;
-  /// The value of one element; waits for its device. Throws kNotFound, and kInvalidArgument for a
-  /// tensor of another size.
+  /// The value of a tensor with one element; waits for its device. Throws kNotFound, and
+  /// kInvalidArgument for a tensor of another size.
   double number(std::string_view name) const;
 
  private:

@@ -9,24 +9,24 @@
 
 namespace brigade::train {
 
-/// How the tensors of a training that are no variables begin in a checkpoint. Optimizers' slots
-/// begin with the optimizer's name.
+/// Prefixes of the names in a checkpoint of tensors that are not variables. The names of optimizer
+/// slots start with the optimizer's name.
 inline constexpr std::string_view kCheckpointableTensors = "part";
 inline constexpr std::string_view kReplicaTensors = "replica";
 
-/// "part/averages/ema/<name>"; `checkpointable` is the part's whole name.
+/// "part/averages/ema/<name>", where `checkpointable` is "averages/ema".
 inline std::string checkpointable_tensor_prefix(std::string_view checkpointable) {
   return base::str_cat(kCheckpointableTensors, "/", checkpointable, "/");
 }
 inline std::string checkpointable_tensor_name(std::string_view checkpointable, std::string_view name) {
   return checkpointable_tensor_prefix(checkpointable).append(name);
 }
-/// What replica `replica` keeps for itself of a variable: "replica/1/bn.running_mean".
+/// The value of a variable in one replica: "replica/1/bn.running_mean".
 inline std::string replica_tensor_name(int replica, std::string_view variable) {
   return base::str_cat(kReplicaTensors, "/", replica, "/", variable);
 }
 
-/// How many replicas each worker has, as a checkpoint keeps it.
+/// The number of replicas of each worker, as it is saved in a checkpoint.
 io::StateTree layout_of(const distribute::Workers& workers);
 
 }  // namespace brigade::train

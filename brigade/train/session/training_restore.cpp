@@ -20,24 +20,25 @@ namespace {
 
 using Tensors = std::map<std::string, at::Tensor>;
 
-/// Those whose names begin with `prefix`, without it or with it.
-enum class Prefix { kKeep, kCut };
-Tensors beginning_with(const Tensors& tensors, const std::string& prefix, Prefix how) {
+/// The tensors whose names start with `prefix`; the prefix is kept or removed.
+enum class Prefix { kKeep, kRemove };
+Tensors with_prefix(const Tensors& tensors, const std::string& prefix, Prefix how) {
   Tensors found;
   for (auto each = tensors.lower_bound(prefix);
        each != tensors.end() && each->first.starts_with(prefix); ++each)
-    found.emplace(how == Prefix::kCut ? each->first.substr(prefix.size()) : each->first,
+    found.emplace(how == Prefix::kRemove ? each->first.substr(prefix.size()) : each->first,
                   each->second);
   return found;
 }
 
-/// What is saved may alias what is about to change.
+/// Copies the tensors: the saved state may alias tensors that are about to change.
 CheckpointableState clone_tensors(CheckpointableState state) {
   for (auto& [name, tensor] : state.tensors) tensor = tensor.clone();
   return state;
 }
 
-/// What each replica has of variables, whose parts restore only their aggregate.
+/// Copies of the values of variables in each replica; a metric's own `restore` restores only the
+/// aggregate.
 class ReplicaCopies {
  public:
   explicit ReplicaCopies(std::span<const Variable> variables) : variables_(variables) {
@@ -61,13 +62,13 @@ class ReplicaCopies {
   std::vector<at::Tensor> copies_;
 };
 
-bool is_same_form(const at::Tensor& a, const at::Tensor& b) {
+bool has_same_shape_and_dtype(const at::Tensor& a, const at::Tensor& b) {
   return a.sizes() == b.sizes() && a.scalar_type() == b.scalar_type();
 }
 
 }  // namespace
 
-/// One restore: reads and checks in its constructor, changes in `apply`.
+/// One restore: the constructor reads and checks, `apply` makes the changes.
 class TrainingState::Restorer {
  public:
   Restorer(TrainingState& training, const checkpoint::Checkpoint& checkpoint,
@@ -76,7 +77,7 @@ class TrainingState::Restorer {
     state_ = checkpoint.state();
     check_argument(state_.has("global_step") && state_.has("strategy"),
                    str_cat(source_,
-                           " was not saved from a training's whole state: restore its "
+                           " is not the checkpoint of a whole training state: restore its "
                            "variables alone, with checkpoint::restore_variables."));
     variables_ = checkpoint.tensors(checkpoint::Section::kVariables);
     for (auto& each : checkpoint.tensors(checkpoint::Section::kTensors))
@@ -117,9 +118,10 @@ class TrainingState::Restorer {
                                                     : optim::MissingSlots::kRefuse;
   }
 
-  /// Whether there is something to be restored; notes it, or throws.
-  bool is_found(const std::string& name, bool is_there, Missing missing) {
-    if (is_there) {
+  /// Records in the report whether the state `name` was found; throws if it is missing and not
+  /// skipped.
+  bool is_found(const std::string& name, bool exists, Missing missing) {
+    if (exists) {
       report_.restored.push_back(name);
       return true;
     }
@@ -137,10 +139,10 @@ class TrainingState::Restorer {
       if (!is_found(str_cat("optimizer/", each.name), saved.has(each.name), options_.missing_state))
         continue;
       FoundOptimizer found{&each,
-                           {.slots = beginning_with(tensors_, each.name + "/", Prefix::kKeep),
+                           {.slots = with_prefix(tensors_, each.name + "/", Prefix::kKeep),
                             .state = saved.at(each.name)}};
-      const auto lacking = each.optimizer.state().check(each.name, found.saved, missing_slots());
-      for (const std::string& variable : lacking)
+      const auto missing_variables = each.optimizer.state().check(each.name, found.saved, missing_slots());
+      for (const std::string& variable : missing_variables)
         report_.missing_in_checkpoint.push_back(str_cat("optimizer/", each.name, ": ", variable));
       optimizers_.push_back(std::move(found));
     }
@@ -154,7 +156,7 @@ class TrainingState::Restorer {
       checkpointables_.push_back(
           {&each,
            {.tree = saved.at(each.name),
-            .tensors = beginning_with(tensors_, checkpointable_tensor_prefix(each.name), Prefix::kCut)}});
+            .tensors = with_prefix(tensors_, checkpointable_tensor_prefix(each.name), Prefix::kRemove)}});
     }
   }
 
@@ -175,19 +177,19 @@ class TrainingState::Restorer {
     const io::StateTree& strategy = state_.at("strategy");
     const std::int64_t saved_on = strategy.as_int64("replicas");
     const int replicas = training_.strategy_.num_replicas_in_sync();
-    // Strategies differ in how they aggregate, so another one's parts would be another whole.
+    // Strategies aggregate in different ways, so values per replica are valid only for the same strategy.
     is_same_layout_ = saved_on == replicas &&
                       strategy.as_string("name") == training_.strategy_.name() &&
                       has_same_workers(strategy);
     if (!is_same_layout_) {
       add_difference(str_cat("saved on ", saved_on, " replicas under ", strategy.as_string("name"),
                    " and restored on ", replicas, " under ", training_.strategy_.name(),
-                   ": the run goes on with the same values, and not with the same bits."));
+                   ": the run resumes with the same values, but its results will not be bit-identical."));
     }
     const std::uint64_t seed = strategy.as_uint64("seed");
     if (seed != training_.strategy_.seed()) {
       add_difference(str_cat("saved with seed ", seed, " and restored with seed ", training_.strategy_.seed(),
-                   ": random numbers are others from here on."));
+                   ": random numbers differ from here on."));
     }
     for (const Optimizer& each : training_.optimizers_) compare_schedule(each);
   }
@@ -206,13 +208,13 @@ class TrainingState::Restorer {
     const io::StateTree now = optimizer.schedule ? optimizer.schedule->config() : io::StateTree();
     if (before == now) return;
     add_difference(str_cat("optimizer '", optimizer.name, "' had the schedule ", io::to_json(before).json,
-                 " and has ", io::to_json(now).json, " now, which counts."));
+                 " and has ", io::to_json(now).json, " now; the new schedule is used."));
   }
 
-  // Parts are opaque: what they refuse shows only when they try. Then all get back what they had.
+  // Whether a checkpointable accepts its state shows only in `restore`. If one throws, all are restored to their previous state.
   void restore_checkpointables() {
     std::vector<std::pair<const Checkpointable*, CheckpointableState>> before;
-    const ReplicaCopies sums(training_.metric_sums_);
+    const ReplicaCopies metric_sums(training_.metric_sums_);
     try {
       for (const FoundCheckpointable& each : checkpointables_) {
         before.emplace_back(each.checkpointable, clone_tensors(each.checkpointable->save()));
@@ -222,7 +224,7 @@ class TrainingState::Restorer {
     } catch (...) {
       for (auto each = before.rbegin(); each != before.rend(); ++each)
         each->first->restore(each->second);
-      sums.restore();
+      metric_sums.restore();
       throw;
     }
   }
@@ -243,29 +245,29 @@ class TrainingState::Restorer {
     return all;
   }
 
-  /// A variable that the options kept from being restored under its own name.
-  bool is_left_alone(const Variable& variable) const {
+  /// Whether the options kept the variable from being restored from its own name.
+  bool is_not_restored(const Variable& variable) const {
     if (variable.aggregation() == variables::Aggregation::kNone) return false;
-    const auto is_it = [&](const Variable& each) { return each.name() == variable.name(); };
+    const auto has_its_name = [&](const Variable& each) { return each.name() == variable.name(); };
     const auto& all = training_.variables_;
-    if (std::none_of(all.begin(), all.end(), is_it)) return false;  // a metric's
+    if (std::none_of(all.begin(), all.end(), has_its_name)) return false;  // a metric's
     const auto& restored = report_.variables.restored;
     return std::none_of(restored.begin(), restored.end(), [&](const auto& each) {
       return each.variable == variable.name() && each.stored == variable.name();
     });
   }
 
-  // On another number of replicas, or under another strategy, they keep the aggregate that they
-  // were given.
+  // With another number of replicas or another strategy, the statistics keep the restored
+  // aggregate.
   void restore_statistics() {
     if (!is_same_layout_) return;
     const at::NoGradGuard no_grad;
     for (const Variable& variable : training_.per_replica_statistics()) {
-      if (is_left_alone(variable)) continue;
+      if (is_not_restored(variable)) continue;
       for (int replica = 0; replica < variable.num_components(); ++replica) {
         const auto found = tensors_.find(replica_tensor_name(
             training_.strategy_.replica_range().first + replica, variable.name()));
-        if (found == tensors_.end() || !is_same_form(found->second, variable.component(replica)))
+        if (found == tensors_.end() || !has_same_shape_and_dtype(found->second, variable.component(replica)))
           break;
         variable.component(replica).detach().copy_(found->second);
         variable.mark_updated(replica);

@@ -26,18 +26,18 @@ void check_name(std::string_view name) {
   };
   check_argument(!name.empty() && std::all_of(name.begin(), name.end(), is_allowed),
                  str_cat("'", name,
-                         "' is no name for a part of a training: use letters, digits "
+                         "' is not a valid name of a checkpointable: use letters, digits "
                          "and any of . _ / -"));
 }
 
 [[noreturn]] void throw_already_exists(std::string_view what) {
   throw Error(ErrorCode::kAlreadyExists,
-              str_cat("The training has a part '", what, "' already: give it another name."));
+              str_cat("The training state already has '", what, "': use another name."));
 }
 
 }  // namespace
 
-/// The replicas of each worker: another layout adds in another order.
+/// The number of replicas of each worker: another layout adds values in another order.
 io::StateTree layout_of(const distribute::Workers& workers) {
   io::StateTree layout = io::StateTree::list();
   for (const int replicas : workers.layout.replicas) layout.push_back(replicas);
@@ -56,17 +56,17 @@ void TrainingState::add_variables(std::span<const Variable> variables) {
       variables_.push_back(variable);
     } else if (known->lifetime().lock() != variable.lifetime().lock()) {
       throw Error(ErrorCode::kAlreadyExists,
-                  str_cat("The training has another variable '", variable.name(), "' already."));
+                  str_cat("The training state already has another variable '", variable.name(), "'."));
     }
   }
 }
 
 void TrainingState::add_optimizer(const std::string& name, const distribute::Optimizer& optimizer) {
   check_name(name);
-  const bool is_ours = name == kCheckpointableTensors || name == kReplicaTensors;
+  const bool is_reserved = name == kCheckpointableTensors || name == kReplicaTensors;
   const bool already_exists = std::any_of(optimizers_.begin(), optimizers_.end(),
                                     [&](const Optimizer& each) { return each.name == name; });
-  if (is_ours || already_exists) throw_already_exists(str_cat("optimizer/", name));
+  if (is_reserved || already_exists) throw_already_exists(str_cat("optimizer/", name));
   optimizers_.push_back({name, optimizer, nullptr});
 }
 
@@ -79,7 +79,7 @@ void TrainingState::add_schedule(const std::string& optimizer, optim::SchedulePt
     return;
   }
   throw Error(ErrorCode::kNotFound, str_cat("The training has no optimizer '", optimizer,
-                                            "' that a schedule could drive: add it first."));
+                                            "' for the schedule: add the optimizer first."));
 }
 
 void TrainingState::add_iterator_functions(const std::string& name,
@@ -114,7 +114,7 @@ void TrainingState::add(Checkpointable checkpointable) {
   check_name(checkpointable.name);
   check_argument(
       checkpointable.save && checkpointable.restore,
-      str_cat("Part '", checkpointable.name, "' needs a function that saves and one that restores."));
+      str_cat("Checkpointable '", checkpointable.name, "' needs a save and a restore function."));
   checkpointable.name = str_cat("part/", checkpointable.name);
   add_checked(std::move(checkpointable));
 }
@@ -173,13 +173,13 @@ comm::Facts TrainingState::facts() const {
     facts.push_back(
         {"schedule", each.schedule ? io::to_json(each.schedule->config()).json : "none"});
   }
-  for (const Checkpointable& each : checkpointables_) facts.push_back({"part", each.name});
+  for (const Checkpointable& each : checkpointables_) facts.push_back({"checkpointable", each.name});
   return facts;
 }
 
-// Each replica writes its own, and their aggregate does not tell what each had.
+// Variables that each replica writes separately: their aggregate does not contain each replica's value.
 std::vector<Variable> TrainingState::per_replica_statistics() const {
-  std::vector<Variable> own;
+  std::vector<Variable> statistics;
   for (const auto* from : {&variables_, &metric_sums_}) {
     for (const Variable& variable : *from) {
       if (variable.synchronization() == variables::Synchronization::kOnRead &&

@@ -24,51 +24,51 @@
 
 namespace brigade::train {
 
-/// What a part of a training gives to a checkpoint and takes back.
+/// The state of a `Checkpointable`, as it is saved in a checkpoint.
 struct CheckpointableState {
   io::StateTree tree;
   std::map<std::string, at::Tensor> tensors;
 };
 
-/// Anything that goes on from step to step and is not known to `TrainingState` by itself: a hook's
-/// counters, an early stopping's best value, a data source of one's own.
+/// State that lasts from step to step and that `TrainingState` does not know by itself: the
+/// counters of a hook, the best value of early stopping, the position of a custom data source.
 struct Checkpointable {
-  /// Unique among the parts; letters, digits and "._/-".
+  /// Unique in its `TrainingState`; letters, digits and "._/-".
   std::string name;
   std::function<CheckpointableState()> save;
-  /// Takes back what `save` gave. Should throw and change nothing if it does not fit; what it
-  /// throws is thrown on, and every part is as it was before.
+  /// Restores the result of `save`. Should throw, and change nothing, if the state does not match;
+  /// then the error is rethrown, and the whole training state is as before.
   std::function<void(const CheckpointableState&)> restore;
-  /// What to do if a checkpoint lacks it; kSkip leaves it as it is. Unset: what the restore's
-  /// options say.
+  /// What to do if a checkpoint does not contain it; kSkip leaves it unchanged. Unset:
+  /// `TrainingRestoreOptions::missing_state`.
   std::optional<checkpoint::Missing> missing = std::nullopt;
 };
 
 struct TrainingRestoreOptions {
-  /// Which variables are restored, under which names, and what is done if one is missing.
+  /// Which variables to restore, from which names, and what to do if one is missing.
   checkpoint::RestoreOptions variables;
-  /// What is done if the checkpoint lacks an optimizer, an iterator, averages or a part that does
-  /// not say it itself. Metrics that it lacks begin anew.
+  /// What to do if the checkpoint contains no state of an optimizer, an iterator, averages, or a
+  /// `Checkpointable` without its own `missing`. Metrics that it does not contain start from zero.
   checkpoint::Missing missing_state = checkpoint::Missing::kRefuse;
 };
 
-/// What was and was not found.
+/// What a restore found and did not find.
 struct TrainingRestoreReport {
   std::int64_t step = 0;
   checkpoint::RestoreReport variables;
-  /// As in the checkpoint: "optimizer/adam", "iterator/train", "metric/accuracy", "part/...".
+  /// Names as in the checkpoint: "optimizer/adam", "iterator/train", "metric/accuracy", "part/...".
   std::vector<std::string> restored;
   std::vector<std::string> missing_in_checkpoint;
   std::vector<std::string> unused_in_checkpoint;
-  /// What keeps the run from going on bit for bit as it would have: another number of replicas or
-  /// strategy, another seed, another schedule. Each a sentence; they are logged as warnings, too.
+  /// Reasons why the resumed run will not be bit-identical to the uninterrupted one: another number
+  /// of replicas, strategy, seed or schedule. One sentence each; they are also logged as warnings.
   std::vector<std::string> differences;
 };
 
-/// Everything of a training that one checkpoint commits together, so that a run which is killed and
-/// restored from it goes on exactly as if it had not been: variables, optimizers, the strategy's
-/// step (on which random numbers depend), positions in the data, metrics, averages, hooks' own
-/// state, and the global step.
+/// The whole state of a training, which one checkpoint commits together: variables, optimizers, the
+/// strategy's step (on which random numbers depend), positions in the data, metrics, averages, the
+/// state of hooks, and the global step. A run that is killed and restored from it resumes exactly
+/// as if it had not been killed.
 ///
 ///   TrainingState state(strategy);
 ///   state.add_model(model);
@@ -77,12 +77,12 @@ struct TrainingRestoreReport {
 ///   state.add_iterator("train", batches);
 ///   saver.save(state.global_step(), state.contents());
 ///
-/// On the same number of replicas of the same strategy what is restored is bit for bit what was
-/// saved, statistics that each replica keeps for itself included. On another number variables,
-/// optimizers and metrics have the same values; each replica's own statistics begin as their
-/// aggregate.
+/// With the same strategy and number of replicas, the restored state is bit-identical to the saved
+/// one, including statistics that differ between replicas. With another number of replicas,
+/// variables, optimizers and metrics have the same values, and the statistics of each replica start
+/// from their aggregate.
 ///
-/// It holds references to what was added by reference, which must outlive it.
+/// It keeps references to the objects that were added by reference; they must outlive it.
 ///
 /// Thread-safety: one thread at a time, outside of replicas.
 class TrainingState {
@@ -92,20 +92,21 @@ class TrainingState {
   TrainingState(const TrainingState&) = delete;
   TrainingState& operator=(const TrainingState&) = delete;
 
-  /// All of the model's variables, buffers included; what is there already is not added again.
+  /// Adds all variables of the model, including buffers. Variables that were already added are
+  /// skipped.
   template <class Model>
   void add_model(const Model& model) {
     add_variables(model.variables());
   }
   void add_variables(std::span<const variables::Variable> variables);
 
-  /// The slots are saved as `<name>/<slot>/<variable>`. All functions that add throw
-  /// kAlreadyExists for a name that has been added, kInvalidArgument for one that is no name.
+  /// The slots are saved as `<name>/<slot>/<variable>`. All `add` functions throw kAlreadyExists
+  /// for a name that was already added, and kInvalidArgument for an invalid name.
   void add_optimizer(const std::string& name, const distribute::Optimizer& optimizer);
-  /// The optimizer's rate at each step: `apply_schedules` sets it. Throws kNotFound if there is no
-  /// such optimizer.
+  /// The learning rate of the optimizer at each step: `apply_schedules` sets it. Throws kNotFound
+  /// if there is no such optimizer.
   void add_schedule(const std::string& optimizer, optim::SchedulePtr schedule);
-  /// A DistributedIterator, a data::Iterator, or anything else that saves and restores a state
+  /// A DistributedIterator, a data::Iterator, or any other object that saves and restores a state
   /// tree.
   template <class Iterator>
   void add_iterator(const std::string& name, Iterator& iterator) {
@@ -113,48 +114,52 @@ class TrainingState {
         name, [&iterator] { return iterator.save(); },
         [&iterator](const io::StateTree& tree) { iterator.restore(tree); });
   }
-  /// Saved under the metric's own name.
+  /// Saved under the name of the metric.
   void add_metric(const metrics::Metric& metric);
   void add_averages(const std::string& name, optim::ExponentialMovingAverage& averages);
   void add(Checkpointable checkpointable);
-  /// For a hook that has ended. Nothing happens if there is no such part.
+  /// Removes a `Checkpointable`, for example of a hook that has ended. Does nothing if there is
+  /// none of this name.
   void remove(const std::string& name);
 
-  /// Steps made. Whoever runs the steps counts them: a session does.
+  /// The number of steps made. The code that runs the steps counts them; a session does this.
   std::int64_t global_step() const;
   /// Throws kInvalidArgument below 0.
   void set_global_step(std::int64_t step);
   /// From now on the global step is this variable (`OptimizerOptions::global_step`), which the
-  /// optimizer counts in each update; it is added to the variables.
+  /// optimizer increments in each update. It is added to the variables.
   void count_by(const variables::Variable& global_step);
-  /// One more step, if no variable counts them.
+  /// Increments the global step, unless a variable counts the steps (`count_by`).
   void advance();
 
-  /// Sets every optimizer's rate to what its schedule says for the global step. Before each step.
+  /// Sets the learning rate of each optimizer by its schedule and the global step. Call it before
+  /// each step.
   void apply_schedules() const;
 
-  /// Whether no optimizer has gathered micro-batches that it has not applied: gathered gradients
-  /// are in no checkpoint, so only such a state goes on exactly.
+  /// Whether no optimizer has accumulated gradients of micro-batches that it has not applied yet.
+  /// Checkpoints do not contain accumulated gradients, so only such a state can be resumed exactly.
   bool is_between_updates() const;
 
-  /// A figure to be saved with the next checkpoints, by which `SaverOptions::best_of` chooses.
+  /// A value to be saved with the next checkpoints, by which `SaverOptions::best_of` chooses.
   void set_metric_value(const std::string& name, double value);
 
-  /// What every worker's training must have alike: optimizers by name with their schedules, parts
-  /// and the number of variables. Sessions compare it.
+  /// What must be equal in all workers: the names of the optimizers with their schedules, the names
+  /// of the checkpointables, and the number of variables. Sessions compare it.
   comm::Facts facts() const;
 
-  /// What a checkpoint of now holds: hand it to `checkpoint::Saver::save`. Variables and slots are
-  /// not copied yet. With several workers it is a collective of theirs, as copying it is
-  /// (`checkpoint::take_snapshot`): one that does not write does both, and drops them.
+  /// The contents of a checkpoint of the current state, for `checkpoint::Saver::save`. Variables
+  /// and slots are not copied yet. With several workers this is a collective, and so is copying
+  /// (`checkpoint::take_snapshot`): a worker that writes nothing must call both, too, and drop the
+  /// result.
   checkpoint::Contents contents() const;
 
-  /// Goes on from a checkpoint. Everything is read and checked before anything changes, and if a
-  /// part refuses its state, those before it get theirs back: an error leaves the training as it
-  /// was. Gradients gathered so far are dropped.
+  /// Restores the state from a checkpoint. Everything is read and checked before anything changes,
+  /// and if one `restore` function throws, all that were called before are undone: an error leaves
+  /// the training state unchanged. Accumulated gradients are dropped.
   ///
-  /// Throws kNotFound for what is missing and not skipped, kInvalidArgument, naming both, for what
-  /// does not fit (shapes, dtypes, an optimizer of another rule), kDataLoss for a broken file.
+  /// Throws kNotFound for state that is missing and not skipped; kInvalidArgument, naming both
+  /// sides, for state that does not match (shapes, dtypes, an optimizer with another rule);
+  /// kDataLoss for a broken file.
   TrainingRestoreReport restore(const checkpoint::Checkpoint& checkpoint,
                                 const TrainingRestoreOptions& options = {});
 
@@ -177,15 +182,15 @@ class TrainingState {
   distribute::Strategy& strategy_;
   std::vector<variables::Variable> variables_;
   std::vector<Optimizer> optimizers_;
-  std::vector<Checkpointable> checkpointables_;  // metrics, averages and iterators among them
+  std::vector<Checkpointable> checkpointables_;  // including metrics, averages and iterators
   std::vector<variables::Variable> metric_sums_;
   std::map<std::string, double> metric_values_;
   std::optional<variables::Variable> counter_;
   std::int64_t global_step_ = 0;
 };
 
-/// The seed of the strategy under which a training's checkpoint was saved; nothing if it is none of
-/// a training. Throws as `Checkpoint::state`.
+/// The seed of the strategy under which the checkpoint was saved; nothing if it is not the
+/// checkpoint of a training state. Throws as `Checkpoint::state`.
 std::optional<std::uint64_t> saved_seed(const checkpoint::Checkpoint& checkpoint);
 
 }  // namespace brigade::train

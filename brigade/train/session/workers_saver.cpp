@@ -8,18 +8,18 @@
 namespace brigade::train {
 namespace {
 
-constexpr std::int64_t kChiefAlone = 0;
+constexpr std::int64_t kChiefOnly = 0;
 
-/// How the workers write together, if the chief wants them to; null: it writes alone.
+/// The exchange for writing together, if the chief's options say so; null: the chief writes alone.
 std::shared_ptr<checkpoint::ShardExchange> exchange_of(const distribute::Strategy& strategy,
                                                        checkpoint::Writers writers) {
   const distribute::Workers* workers = strategy.workers();
   if (workers == nullptr) return nullptr;
-  std::int64_t group = kChiefAlone;
+  std::int64_t group = kChiefOnly;
   if (strategy.is_chief() && writers == checkpoint::Writers::kAllWorkers)
     group = workers->membership->add("checkpoint/groups", 1);
   group = strategy.broadcast_from_chief(group);
-  if (group == kChiefAlone) return nullptr;
+  if (group == kChiefOnly) return nullptr;
   return make_shard_exchange(workers->membership, group, workers->communication.timeout);
 }
 

@@ -11,10 +11,10 @@
 
 namespace brigade::train {
 
-/// What saves a training's checkpoints under a strategy of any number of workers. Each of them has
-/// one, and all make the same calls: contents are read together, and written by the chief, alone or
-/// with the others (`SaverOptions::writers`, of which the chief's counts). Whether a write has
-/// failed is the chief's to say; in others nothing is thrown of it.
+/// Saves checkpoints under a strategy with any number of workers. Each worker has one, and all make
+/// the same calls: all read the contents together, and the chief writes them, alone or with the
+/// others (`SaverOptions::writers` of the chief decides). Errors of writing are thrown in the chief
+/// only.
 ///
 /// Thread-safety: one thread at a time.
 class WorkersSaver {
@@ -26,17 +26,17 @@ class WorkersSaver {
 
   /// As `checkpoint::Saver::save`; a collective of the workers.
   void save(std::int64_t step, const checkpoint::Contents& contents);
-  /// Returns when this worker writes nothing. Throws the chief's errors, in the chief.
+  /// Waits until this worker writes nothing. Throws errors of writing in the chief.
   void wait();
   void close();
   /// As `checkpoint::Saver::set_aside`, in the chief.
   void set_aside(const std::vector<io::Path>& broken);
-  /// Those that the chief knows; in others none.
+  /// The checkpoints that the chief knows; empty in other workers.
   std::vector<io::Path> checkpoints();
 
  private:
-  std::unique_ptr<checkpoint::Saver> saver_;               // of the chief
-  std::unique_ptr<checkpoint::ShardWriter> shard_writer_;  // of others, where all write
+  std::unique_ptr<checkpoint::Saver> saver_;               // in the chief
+  std::unique_ptr<checkpoint::ShardWriter> shard_writer_;  // in other workers, if all write
 };
 
 }  // namespace brigade::train
