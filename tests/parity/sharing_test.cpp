@@ -380,7 +380,7 @@ std::string refusal_of(const std::vector<Ids>& datasets, distribute::InputOption
 TEST(Sharing, WorkersThatWouldShareOutInDifferentWaysAreRefused) {
   const std::string refusal =
       refusal_of({files_of({3, 4}).batch(2), input::from_tensor_slices(at::arange(7)).batch(2)});
-  EXPECT_NE(refusal.find("another way to share out than worker 0, data and not file"),
+  EXPECT_NE(refusal.find("another AutoShardPolicy than worker 0, data and not file"),
             std::string::npos)
       << refusal;
 }

@@ -22,10 +22,10 @@ AutoShard choose_automatically(const data::ShardingInfo& sharding, int workers) 
   }
   if (sharding.counting_step.empty()) return {AutoShardPolicy::kFile, ""};
   return {AutoShardPolicy::kData,
-          base::str_cat("The dataset is shared out by data, so every worker reads all of it: on "
-                        "files of its own each would do ",
+          base::str_cat("The dataset is sharded by data, so every worker reads all of it: sharded "
+                        "by file, each worker would apply ",
                         sharding.counting_step,
-                        " for itself, and examples would be lost or come too often. "
+                        " to its own files, and examples would be lost or repeated. "
                         "AutoShardPolicy::kFile does that.")};
 }
 
@@ -46,8 +46,8 @@ AutoShard choose_auto_shard(AutoShardPolicy asked, const data::ShardingInfo& sha
   if (asked == AutoShardPolicy::kFile) {
     check_files(sharding.files, workers);
     if (sharding.counting_step.empty()) return {asked, ""};
-    return {asked, base::str_cat("The dataset is shared out by files: each worker does ",
-                                 sharding.counting_step, " for itself, on its own files.")};
+    return {asked, base::str_cat("The dataset is sharded by file: each worker applies ",
+                                 sharding.counting_step, " to its own files.")};
   }
   if (asked == AutoShardPolicy::kHint) {
     check_argument(

@@ -21,27 +21,27 @@
 
 namespace brigade::distribute {
 
-/// How a walk over a distributed dataset runs.
+/// Options of an iterator over a distributed dataset.
 struct DistributedIteratorOptions {
-  /// Whoever cancels it ends every wait for data: `next` then throws kCancelled. Unset: nobody.
+  /// Cancelling it ends every wait for data: `next` then throws kCancelled. Unset: not cancellable.
   std::optional<concurrency::CancelToken> cancel{};
-  /// What `DistributedIterator::stats` counts, and what `kAutotune` may take; unset budgets are
-  /// what the replicas leave.
+  /// Which stages `DistributedIterator::stats` reports, and the budgets of `kAutotune`; an unset
+  /// budget is what the replicas leave free.
   data::StagesOptions stages{};
 };
 
-/// A dataset whose batches arrive cut for the replicas of a strategy. Made by
-/// `Strategy::distribute`. Each range-for over it is a new epoch: a shuffle inside gives each its
-/// own order, without a call such as PyTorch's `set_epoch`. Epochs are counted for the dataset: all
-/// copies of this handle, and what the same strategy makes of the same dataset again, count
-/// together. TensorFlow: tf.distribute.DistributedDataset.
+/// A dataset whose batches are split among the replicas of a strategy. Made by
+/// `Strategy::distribute`. Each range-for over it is a new epoch: a shuffle in it has another order
+/// in each epoch, without a call such as PyTorch's `set_epoch`. Epochs are counted per dataset:
+/// copies of this handle, and other distributed datasets that the strategy makes of the same
+/// dataset, share one count. TensorFlow: tf.distribute.DistributedDataset.
 ///
 /// Thread-safety: loops in several threads are different epochs.
 template <class B>
 class DistributedDataset {
  public:
-  /// Throws kInvalidArgument if batches cannot be shared out, or brought to devices, as `options`
-  /// ask. `datasets` is one, or one for each device.
+  /// `datasets` holds one dataset, or one for each device. Throws kInvalidArgument if `options` do
+  /// not suit the datasets.
   DistributedDataset(std::vector<data::Dataset<B>> datasets, std::vector<c10::Device> devices,
                      std::uint64_t seed, BatchKind kind, std::shared_ptr<StepMeter> meter = nullptr,
                      WorkerLayout layout = {}, InputOptions options = {},
@@ -66,30 +66,30 @@ class DistributedDataset {
       : DistributedDataset(std::vector{std::move(dataset)}, std::move(devices), seed, kind,
                            std::move(meter), std::move(layout), options, std::move(epochs)) {}
 
-  /// This dataset with `function` called on each replica's share, on the replica's device: ahead of
-  /// the step, while the one before computes, where batches are made ahead
-  /// (`InputOptions::per_replica_buffer_size`), else in `next`. The place for random changes to
-  /// pictures on GPUs, where they cost the host nothing. Shares keep their number of examples. On a
-  /// dataset that has a function, `function` is called on what that one makes. Epochs are counted
-  /// together with this dataset's.
+  /// This dataset with `function` applied to each per-replica batch, on the replica's device. If
+  /// batches are prefetched (`InputOptions::per_replica_buffer_size`), the function runs while the
+  /// previous step computes, otherwise in `next`. Use it for random image augmentation on GPUs,
+  /// where it costs the host nothing. The function must keep the number of examples. If this dataset
+  /// already has a function, `function` is applied to its result. The returned dataset shares the
+  /// epoch count of this one.
   DistributedDataset map_on_replica(ReplicaMapFunction<B> function) const {
     check_argument(static_cast<bool>(function), "map_on_replica needs a function.");
     DistributedDataset mapped = *this;
     if (input_.function) {
-      function = [first = input_.function, second = std::move(function)](B share,
+      function = [first = input_.function, second = std::move(function)](B batch,
                                                                          ReplicaMapContext& context) {
-        return second(first(std::move(share), context), context);
+        return second(first(std::move(batch), context), context);
       };
     }
     mapped.input_.function = std::move(function);
     return mapped;
   }
 
-  /// A walk over the next epoch.
+  /// An iterator over the next epoch.
   ///
-  ///   auto walk = dataset.iterator({.stages = {.count = data::StagesOptions::Count::kAll}});
+  ///   auto iterator = dataset.iterator({.stages = {.count = data::StagesOptions::Count::kAll}});
   ///   ...
-  ///   std::cout << data::describe(walk.stats());
+  ///   std::cout << data::describe(iterator.stats());
   DistributedIterator<B> iterator(const DistributedIteratorOptions& options = {}) const {
     return {input_,
             {.seed = seed_, .epoch = input_.epochs->take(), .cancel = options.cancel},
@@ -99,8 +99,8 @@ class DistributedDataset {
     return iterator(DistributedIteratorOptions{.cancel = std::move(cancel)});
   }
 
-  /// Global batches in one epoch, or data::kInfinite, or data::kUnknown: which it is where the
-  /// workers have data of their own, whose number of steps is that of the longest.
+  /// The number of global batches in one epoch, data::kInfinite or data::kUnknown. It is unknown if
+  /// workers have their own data: the worker with the most data decides the number of steps.
   std::int64_t cardinality() const {
     std::int64_t elements = 0;
     for (const data::Dataset<B>& dataset : input_.datasets) {
@@ -108,16 +108,16 @@ class DistributedDataset {
       if (own < 0) return own;
       elements = std::max(elements, own);
     }
-    const bool is_common =
+    const bool all_iterate_alike =
         input_.kind == BatchKind::kGlobal && input_.policy == AutoShardPolicy::kData;
-    if (elements == 0 || is_common) return elements;
+    if (elements == 0 || all_iterate_alike) return elements;
     if (input_.layout.num_workers > 1) return data::kUnknown;
     if (input_.datasets.size() > 1) return elements;
     const auto replicas = static_cast<std::int64_t>(input_.devices.size());
     return (elements + replicas - 1) / replicas;
   }
 
-  /// What range-for moves along.
+  /// The iterator of range-for.
   class Cursor {
    public:
     using value_type = PerReplica<B>;

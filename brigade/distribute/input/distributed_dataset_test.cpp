@@ -13,7 +13,7 @@ namespace brigade::distribute {
 namespace {
 
 using Numbers = std::vector<std::int64_t>;
-using Shares = std::vector<Numbers>;  // [replica]
+using Batches = std::vector<Numbers>;  // [replica]
 
 data::Dataset<at::Tensor> numbers_to(std::int64_t count) {
   return input::from_tensor_slices(at::arange(count));
@@ -24,15 +24,15 @@ Numbers numbers_of(const at::Tensor& tensor) {
   return {first, first + tensor.numel()};
 }
 
-Shares shares_of(const PerReplica<at::Tensor>& batch) {
-  Shares shares;
-  for (const at::Tensor& share : batch.values()) shares.push_back(numbers_of(share.contiguous()));
-  return shares;
+Batches batches_of(const PerReplica<at::Tensor>& batch) {
+  Batches numbers;
+  for (const at::Tensor& own : batch.values()) numbers.push_back(numbers_of(own.contiguous()));
+  return numbers;
 }
 
-std::vector<Shares> all_shares(const DistributedDataset<at::Tensor>& dataset) {
-  std::vector<Shares> all;
-  for (const auto& batch : dataset) all.push_back(shares_of(batch));
+std::vector<Batches> all_batches(const DistributedDataset<at::Tensor>& dataset) {
+  std::vector<Batches> all;
+  for (const auto& batch : dataset) all.push_back(batches_of(batch));
   return all;
 }
 
@@ -44,23 +44,23 @@ DistributedDataset<at::Tensor> distributed(const data::Dataset<at::Tensor>& batc
           seed, kind};
 }
 
-TEST(DistributedDataset, GlobalBatchesAreCutByTheBalancedRule) {
-  EXPECT_EQ(all_shares(distributed(numbers_to(10).batch(4), 2)),
-            (std::vector<Shares>{{{0, 1}, {2, 3}}, {{4, 5}, {6, 7}}, {{8}, {9}}}));
-  EXPECT_EQ(all_shares(distributed(numbers_to(10).batch(4), 3)),
-            (std::vector<Shares>{{{0, 1}, {2}, {3}}, {{4, 5}, {6}, {7}}, {{8}, {9}, {}}}));
-  EXPECT_EQ(all_shares(distributed(numbers_to(9).batch(4), 2)),
-            (std::vector<Shares>{{{0, 1}, {2, 3}}, {{4, 5}, {6, 7}}, {{8}, {}}}));
-  EXPECT_EQ(all_shares(distributed(numbers_to(2).batch(2), 4)),
-            (std::vector<Shares>{{{0}, {1}, {}, {}}}));
-  EXPECT_EQ(all_shares(distributed(numbers_to(7).batch(4), 2)),
-            (std::vector<Shares>{{{0, 1}, {2, 3}}, {{4, 5}, {6}}}));
+TEST(DistributedDataset, GlobalBatchesAreSplitEvenly) {
+  EXPECT_EQ(all_batches(distributed(numbers_to(10).batch(4), 2)),
+            (std::vector<Batches>{{{0, 1}, {2, 3}}, {{4, 5}, {6, 7}}, {{8}, {9}}}));
+  EXPECT_EQ(all_batches(distributed(numbers_to(10).batch(4), 3)),
+            (std::vector<Batches>{{{0, 1}, {2}, {3}}, {{4, 5}, {6}, {7}}, {{8}, {9}, {}}}));
+  EXPECT_EQ(all_batches(distributed(numbers_to(9).batch(4), 2)),
+            (std::vector<Batches>{{{0, 1}, {2, 3}}, {{4, 5}, {6, 7}}, {{8}, {}}}));
+  EXPECT_EQ(all_batches(distributed(numbers_to(2).batch(2), 4)),
+            (std::vector<Batches>{{{0}, {1}, {}, {}}}));
+  EXPECT_EQ(all_batches(distributed(numbers_to(7).batch(4), 2)),
+            (std::vector<Batches>{{{0, 1}, {2, 3}}, {{4, 5}, {6}}}));
 }
 
 TEST(DistributedDataset, ADroppedRemainderIsDroppedForAll) {
   const auto batches = numbers_to(9).batch(4, {.remainder = data::Remainder::kDrop});
   const auto dataset = distributed(batches, 2);
-  EXPECT_EQ(all_shares(dataset), (std::vector<Shares>{{{0, 1}, {2, 3}}, {{4, 5}, {6, 7}}}));
+  EXPECT_EQ(all_batches(dataset), (std::vector<Batches>{{{0, 1}, {2, 3}}, {{4, 5}, {6, 7}}}));
   EXPECT_EQ(dataset.cardinality(), 2);
 }
 
@@ -72,7 +72,7 @@ TEST(DistributedDataset, ADatasetOfNoBatchesIsRefused) {
   }
 }
 
-TEST(DistributedDataset, BatchesOfTuplesAreCutPartByPart) {
+TEST(DistributedDataset, BatchesOfTuplesAreSplitFieldByField) {
   const auto images = input::from_tensor_slices(at::arange(10).reshape({5, 2}));
   const auto batches = data::zip(images, numbers_to(5)).enumerate().batch(5);
   using Batch = decltype(batches)::Element;
@@ -81,22 +81,22 @@ TEST(DistributedDataset, BatchesOfTuplesAreCutPartByPart) {
   for (const auto fetch : {DeviceFetch::kStayOnHost, DeviceFetch::kToReplica}) {
     const DistributedDataset<Batch> dataset(batches, devices, 3, BatchKind::kGlobal, nullptr, {},
                                             {.fetch = fetch, .per_replica_buffer_size = 0});
-    auto walk = dataset.iterator();
-    const auto batch = walk.next();
+    auto iterator = dataset.iterator();
+    const auto batch = iterator.next();
     EXPECT_EQ(batch->examples()->local, Numbers({3, 2}));
-    const auto& [numbers, pictures] = (*batch)[1];
+    const auto& [numbers, images_and_ids] = (*batch)[1];
     EXPECT_EQ(numbers, Numbers({3, 4}));
-    EXPECT_EQ(std::get<0>(pictures).sizes(), at::IntArrayRef({2, 2}));
-    const bool stays = fetch == DeviceFetch::kStayOnHost;
-    EXPECT_EQ(std::get<1>(pictures).is_meta(), !stays);
-    if (stays) {
-      EXPECT_EQ(numbers_of(std::get<1>(pictures).contiguous()), Numbers({3, 4}));
+    EXPECT_EQ(std::get<0>(images_and_ids).sizes(), at::IntArrayRef({2, 2}));
+    const bool stays_on_host = fetch == DeviceFetch::kStayOnHost;
+    EXPECT_EQ(std::get<1>(images_and_ids).is_meta(), !stays_on_host);
+    if (stays_on_host) {
+      EXPECT_EQ(numbers_of(std::get<1>(images_and_ids).contiguous()), Numbers({3, 4}));
     }
-    EXPECT_FALSE(walk.next().has_value());
+    EXPECT_FALSE(iterator.next().has_value());
   }
 }
 
-TEST(DistributedDataset, PairsAreTakenInTurnsWithEmptyOnesAtTheEnd) {
+TEST(DistributedDataset, PairsAreTakenInRotationWithEmptyOnesAtTheEnd) {
   const auto batches =
       numbers_to(3).map([](const at::Tensor& id) { return std::pair(id, id * 10); }).batch(2);
   const std::vector<c10::Device> devices(3, c10::Device(c10::kCPU));
@@ -108,16 +108,16 @@ TEST(DistributedDataset, PairsAreTakenInTurnsWithEmptyOnesAtTheEnd) {
   EXPECT_EQ((*batch)[2].second.sizes(), at::IntArrayRef({0}));
 }
 
-TEST(DistributedDataset, AWalkTellsWhatItsStepsDid) {
+TEST(DistributedDataset, AnIteratorReportsStatisticsOfItsStages) {
   const auto batches = numbers_to(12).map([](const at::Tensor& t) { return t + 1; }).batch(4);
   for (const int ahead : {0, 2}) {
     const DistributedDataset<at::Tensor> dataset(batches, {c10::Device(c10::kCPU)}, 3,
                                                  BatchKind::kGlobal, nullptr, {},
                                                  {.per_replica_buffer_size = ahead});
-    auto walk = dataset.iterator({.stages = {.count = data::StagesOptions::Count::kAll}});
-    while (walk.next()) {
+    auto iterator = dataset.iterator({.stages = {.count = data::StagesOptions::Count::kAll}});
+    while (iterator.next()) {
     }
-    const std::vector<data::StageStats> stats = walk.stats();
+    const std::vector<data::StageStats> stats = iterator.stats();
     ASSERT_EQ(stats.size(), 3u) << data::describe(stats);
     EXPECT_EQ(stats[1].name, "map");
     EXPECT_EQ(stats[1].elements, 12u);
@@ -128,17 +128,17 @@ TEST(DistributedDataset, AWalkTellsWhatItsStepsDid) {
   }
 }
 
-TEST(DistributedDataset, PipelinesOfReplicasAreToldApart) {
+TEST(DistributedDataset, StatisticsNameTheReplicaOfEachPipeline) {
   const MirroredStrategy strategy(cpus(2));
   const auto dataset = strategy.distribute_from_function(
       [](const InputContext& context) {
         return numbers_to(context.input_pipeline_id == 0 ? 4 : 6).batch(2);
       },
       {.replication = InputReplication::kPerReplica});
-  auto walk = dataset.iterator({.stages = {.count = data::StagesOptions::Count::kAll}});
-  while (walk.next()) {
+  auto iterator = dataset.iterator({.stages = {.count = data::StagesOptions::Count::kAll}});
+  while (iterator.next()) {
   }
-  const std::vector<data::StageStats> stats = walk.stats();
+  const std::vector<data::StageStats> stats = iterator.stats();
   ASSERT_EQ(stats.size(), 4u) << data::describe(stats);
   EXPECT_EQ(stats[1].name, "replica 0: batch(2)");
   EXPECT_EQ(stats[1].elements, 2u);
@@ -146,25 +146,25 @@ TEST(DistributedDataset, PipelinesOfReplicasAreToldApart) {
   EXPECT_EQ(stats[3].elements, 3u);
 }
 
-TEST(DistributedDataset, ACancelledWalkEnds) {
+TEST(DistributedDataset, ACancelledIteratorThrows) {
   const concurrency::CancelToken token;
   token.cancel();
   const auto dataset = distributed(numbers_to(4).batch(2), 2);
   for (const bool with_options : {false, true}) {
-    auto walk = with_options ? dataset.iterator({.cancel = token}) : dataset.iterator(token);
-    EXPECT_EQ(error_from([&] { walk.next(); }).code(), ErrorCode::kCancelled);
+    auto iterator = with_options ? dataset.iterator({.cancel = token}) : dataset.iterator(token);
+    EXPECT_EQ(error_from([&] { iterator.next(); }).code(), ErrorCode::kCancelled);
   }
 }
 
 // In TensorFlow a ValueError.
-TEST(DistributedDataset, IsNotDrawnFromInsideAReplica) {
+TEST(DistributedDataset, NextInsideAReplicaIsRefused) {
   MirroredStrategy strategy(cpus(2));
-  auto walk = strategy.distribute(numbers_to(8).batch(4)).iterator();
+  auto iterator = strategy.distribute(numbers_to(8).batch(4)).iterator();
   const Error error =
-      error_from([&] { strategy.run([&](ReplicaContext&) { return walk.next()->size(); }); });
+      error_from([&] { strategy.run([&](ReplicaContext&) { return iterator.next()->size(); }); });
   EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
-  EXPECT_TRUE(says(error, "draw it before Strategy::run")) << error.what();
-  EXPECT_EQ(shares_of(*walk.next()), (Shares{{0, 1}, {2, 3}})) << "nothing was drawn";
+  EXPECT_TRUE(says(error, "call it before Strategy::run")) << error.what();
+  EXPECT_EQ(batches_of(*iterator.next()), (Batches{{0, 1}, {2, 3}})) << "nothing was read";
 }
 
 TEST(DistributedDataset, BatchesKnowTheirExamples) {
@@ -176,7 +176,7 @@ TEST(DistributedDataset, BatchesKnowTheirExamples) {
   EXPECT_FALSE(iterator.next().has_value()) << "the end stays the end";
 }
 
-TEST(DistributedDataset, AnEmptyShareKeepsDtypeAndShape) {
+TEST(DistributedDataset, AnEmptyBatchKeepsDtypeAndShape) {
   const auto images = input::from_tensor_slices(at::zeros({1, 4, 3}, at::kDouble)).batch(8);
   for (const auto& batch : distributed(images, 2)) {
     EXPECT_EQ(batch[1].sizes(), at::IntArrayRef({0, 4, 3}));
@@ -184,9 +184,9 @@ TEST(DistributedDataset, AnEmptyShareKeepsDtypeAndShape) {
   }
 }
 
-TEST(DistributedDataset, PerReplicaBatchesAreTakenInTurns) {
-  EXPECT_EQ(all_shares(distributed(numbers_to(10).batch(2), 2, BatchKind::kPerReplica)),
-            (std::vector<Shares>{{{0, 1}, {2, 3}}, {{4, 5}, {6, 7}}, {{8, 9}, {}}}));
+TEST(DistributedDataset, PerReplicaBatchesAreTakenInRotation) {
+  EXPECT_EQ(all_batches(distributed(numbers_to(10).batch(2), 2, BatchKind::kPerReplica)),
+            (std::vector<Batches>{{{0, 1}, {2, 3}}, {{4, 5}, {6, 7}}, {{8, 9}, {}}}));
 }
 
 TEST(DistributedDataset, CountsItsGlobalBatches) {
@@ -198,16 +198,16 @@ TEST(DistributedDataset, CountsItsGlobalBatches) {
 
 TEST(DistributedDataset, EachLoopIsANewEpoch) {
   const auto dataset = distributed(numbers_to(50).shuffle(50).batch(8), 2);
-  const auto first = all_shares(dataset);
-  const auto second = all_shares(dataset);
+  const auto first = all_batches(dataset);
+  const auto second = all_batches(dataset);
   EXPECT_NE(first, second);
   Numbers seen(50, 0);
-  for (const Shares& shares : second) {
-    for (const Numbers& share : shares) {
-      for (const std::int64_t number : share) ++seen[number];
+  for (const Batches& step : second) {
+    for (const Numbers& own : step) {
+      for (const std::int64_t number : own) ++seen[number];
     }
   }
-  EXPECT_EQ(seen, Numbers(50, 1)) << "every example of an epoch comes once";
+  EXPECT_EQ(seen, Numbers(50, 1)) << "every example is read once in an epoch";
   EXPECT_EQ(dataset.iterator().epoch(), 2u);
 }
 
@@ -216,21 +216,21 @@ TEST(DistributedDataset, DistributingInsideTheLoopOverEpochsGivesTheSameOrdersAs
   const MirroredStrategy once(cpus(2));
   const auto distributed_once = once.distribute(batches);
   const MirroredStrategy each_time(cpus(2));
-  std::vector<std::vector<Shares>> orders;
+  std::vector<std::vector<Batches>> orders;
   for (int epoch = 0; epoch < 3; ++epoch) {
-    const auto expected = all_shares(distributed_once);
-    EXPECT_EQ(all_shares(each_time.distribute(batches)), expected) << "epoch " << epoch;
+    const auto expected = all_batches(distributed_once);
+    EXPECT_EQ(all_batches(each_time.distribute(batches)), expected) << "epoch " << epoch;
     for (const auto& before : orders) EXPECT_NE(expected, before);
     orders.push_back(expected);
   }
   const MirroredStrategy by_function(cpus(2));
   const auto pieces = numbers_to(50).shuffle(50).batch(4);
   const auto make = [&](const InputContext&) { return pieces; };
-  EXPECT_NE(all_shares(by_function.distribute_from_function(make)),
-            all_shares(by_function.distribute_from_function(make)));
+  EXPECT_NE(all_batches(by_function.distribute_from_function(make)),
+            all_batches(by_function.distribute_from_function(make)));
 }
 
-TEST(DistributedDataset, EpochsThatAnIteratorReachesByItselfAreCounted) {
+TEST(DistributedDataset, EpochsThatAnIteratorReachesAreCounted) {
   const MirroredStrategy strategy(cpus(2));
   const auto batches = numbers_to(50).shuffle(50).batch(8);
   auto iterator = strategy.distribute(batches).iterator();
@@ -244,9 +244,9 @@ TEST(DistributedDataset, EpochsThatAnIteratorReachesByItselfAreCounted) {
 
 TEST(DistributedDataset, TheOrderDependsOnTheSeedAloneAndNotOnTheReplicas) {
   const auto batches = numbers_to(50).shuffle(50).batch(8);
-  EXPECT_EQ(all_shares(distributed(batches, 2)), all_shares(distributed(batches, 2)));
-  EXPECT_NE(all_shares(distributed(batches, 2)),
-            all_shares(distributed(batches, 2, BatchKind::kGlobal, 4)));
+  EXPECT_EQ(all_batches(distributed(batches, 2)), all_batches(distributed(batches, 2)));
+  EXPECT_NE(all_batches(distributed(batches, 2)),
+            all_batches(distributed(batches, 2, BatchKind::kGlobal, 4)));
   const auto two = distributed(batches, 2).iterator().next();
   const auto three = distributed(batches, 3).iterator().next();
   EXPECT_EQ(at::cat(two->values()).equal(at::cat(three->values())), true);
@@ -261,8 +261,8 @@ TEST(DistributedDataset, LeavingALoopEarlyLeavesNoThread) {
                       .prefetch(2),
                   2);
   for (const auto& batch : dataset) {
-    EXPECT_EQ(shares_of(batch), (Shares{{1, 2}, {3, 4}}));
-    EXPECT_FALSE(threads_of_this_process() <= before) << "nothing works ahead";
+    EXPECT_EQ(batches_of(batch), (Batches{{1, 2}, {3, 4}}));
+    EXPECT_FALSE(threads_of_this_process() <= before) << "nothing is prefetched";
     break;
   }
   EXPECT_TRUE(threads_go_down_to(before));
@@ -275,14 +275,14 @@ TEST(DistributedDataset, ResumesExactlyInMidEpoch) {
   iterator.start_next_epoch();
   for (int i = 0; i < 3; ++i) iterator.next();
   const io::StateTree state = iterator.save();
-  std::vector<Shares> rest;
-  while (auto batch = iterator.next()) rest.push_back(shares_of(*batch));
+  std::vector<Batches> rest;
+  while (auto batch = iterator.next()) rest.push_back(batches_of(*batch));
   EXPECT_EQ(rest.size(), 6u);
 
   auto resumed = distributed(batches, 3, BatchKind::kGlobal, /*seed=*/99).iterator();
   resumed.restore(state);
   EXPECT_EQ(resumed.epoch(), 1u);
-  for (const Shares& expected : rest) EXPECT_EQ(shares_of(*resumed.next()), expected);
+  for (const Batches& expected : rest) EXPECT_EQ(batches_of(*resumed.next()), expected);
   EXPECT_FALSE(resumed.next().has_value());
 }
 
@@ -292,19 +292,19 @@ TEST(DistributedDataset, PerReplicaBatchesResumeToo) {
   iterator.next();
   auto resumed = dataset.iterator();
   resumed.restore(iterator.save());
-  EXPECT_EQ(shares_of(*resumed.next()), (Shares{{4, 5}, {6, 7}}));
+  EXPECT_EQ(batches_of(*resumed.next()), (Batches{{4, 5}, {6, 7}}));
 }
 
-TEST(DistributedDataset, AStrategysDatasetIsCutForItsReplicas) {
+TEST(DistributedDataset, AStrategySplitsItsDatasetForItsReplicas) {
   const MirroredStrategy strategy(cpus(2));
-  EXPECT_EQ(all_shares(strategy.distribute(numbers_to(3).batch(3))),
-            (std::vector<Shares>{{{0, 1}, {2}}}));
+  EXPECT_EQ(all_batches(strategy.distribute(numbers_to(3).batch(3))),
+            (std::vector<Batches>{{{0, 1}, {2}}}));
   const auto from_function = strategy.distribute_from_function([](const InputContext& context) {
     EXPECT_EQ(context.num_replicas_in_sync, 2);
     EXPECT_EQ(context.num_input_pipelines, 1);
     return numbers_to(8).batch(context.get_per_replica_batch_size(4));
   });
-  EXPECT_EQ(all_shares(from_function), (std::vector<Shares>{{{0, 1}, {2, 3}}, {{4, 5}, {6, 7}}}));
+  EXPECT_EQ(all_batches(from_function), (std::vector<Batches>{{{0, 1}, {2, 3}}, {{4, 5}, {6, 7}}}));
   EXPECT_EQ(error_from([&] {
               strategy.distribute_from_function([](const InputContext& context) {
                 return numbers_to(8).batch(context.get_per_replica_batch_size(3));
@@ -313,12 +313,12 @@ TEST(DistributedDataset, AStrategysDatasetIsCutForItsReplicas) {
             ErrorCode::kInvalidArgument);
 }
 
-// One law for all ways to make batches ahead: nothing that a step sees depends on it.
-TEST(DistributedDataset, BatchesMadeAheadAreTheSameAndResumeExactly) {
+// Property: prefetching does not change what a step gets.
+TEST(DistributedDataset, PrefetchedBatchesAreTheSameAndResumeExactly) {
   const auto batches = numbers_to(60).shuffle(20).batch(7).prefetch(2);
-  const auto add_noise = [](const at::Tensor& share, ReplicaMapContext& context) {
-    return share * 1'000 + static_cast<std::int64_t>(context.rng.uniform_below(500)) +
-           at::randint(500, share.sizes(), share.options());
+  const auto add_noise = [](const at::Tensor& own, ReplicaMapContext& context) {
+    return own * 1'000 + static_cast<std::int64_t>(context.rng.uniform_below(500)) +
+           at::randint(500, own.sizes(), own.options());
   };
   const auto made = [&](int ahead, std::uint64_t seed) {
     const InputOptions options{.per_replica_buffer_size = ahead};
@@ -327,60 +327,60 @@ TEST(DistributedDataset, BatchesMadeAheadAreTheSameAndResumeExactly) {
                                           options)
         .map_on_replica(add_noise);
   };
-  const auto expected = all_shares(made(0, 3));
+  const auto expected = all_batches(made(0, 3));
   EXPECT_EQ(expected.size(), 9u);
-  EXPECT_NE(expected, all_shares(made(0, 4)));
+  EXPECT_NE(expected, all_batches(made(0, 4)));
   for (const int ahead : {0, 1, 4}) {
-    EXPECT_EQ(all_shares(made(ahead, 3)), expected) << ahead;
+    EXPECT_EQ(all_batches(made(ahead, 3)), expected) << ahead;
     auto iterator = made(ahead, 3).iterator();
     for (std::size_t taken = 0; taken <= expected.size(); ++taken) {
       auto resumed = made(ahead, /*seed=*/99).iterator();
       resumed.restore(iterator.save());
       for (std::size_t i = taken; i < expected.size(); ++i)
-        ASSERT_EQ(shares_of(*resumed.next()), expected[i]) << ahead << ", from " << taken;
+        ASSERT_EQ(batches_of(*resumed.next()), expected[i]) << ahead << ", from " << taken;
       EXPECT_FALSE(resumed.next().has_value());
       if (taken < expected.size()) iterator.next();
     }
   }
 }
 
-TEST(DistributedDataset, ALoopLeftEarlyLeavesNoStagingThread) {
+TEST(DistributedDataset, ALoopLeftEarlyLeavesNoPrefetchThread) {
   const std::ptrdiff_t before = settled_threads_of_this_process();
   {
     const DistributedDataset<at::Tensor> dataset(numbers_to(1'000).batch(4),
                                                  {c10::Device(c10::kCPU)}, 3, BatchKind::kGlobal,
                                                  nullptr, {}, {.per_replica_buffer_size = 2});
     for (const auto& batch : dataset) {
-      EXPECT_EQ(shares_of(batch), (Shares{{0, 1, 2, 3}}));
-      EXPECT_GT(threads_of_this_process(), before) << "nothing works ahead";
+      EXPECT_EQ(batches_of(batch), (Batches{{0, 1, 2, 3}}));
+      EXPECT_GT(threads_of_this_process(), before) << "nothing is prefetched";
       break;
     }
   }
   EXPECT_TRUE(threads_go_down_to(before));
 }
 
-TEST(DistributedDataset, AFunctionOnReplicasSeesEachShareAndCountsEpochs) {
+TEST(DistributedDataset, AFunctionOnReplicasMapsEachBatchAndCountsEpochs) {
   const auto plain = distributed(numbers_to(3).batch(2), 2);
   const auto mapped = plain
-                          .map_on_replica([](const at::Tensor& share, ReplicaMapContext& context) {
-                            return share + 100 * (context.replica + 1);
+                          .map_on_replica([](const at::Tensor& own, ReplicaMapContext& context) {
+                            return own + 100 * (context.replica + 1);
                           })
-                          .map_on_replica([](const at::Tensor& share, ReplicaMapContext& context) {
-                            return share * 10 + static_cast<std::int64_t>(context.epoch);
+                          .map_on_replica([](const at::Tensor& own, ReplicaMapContext& context) {
+                            return own * 10 + static_cast<std::int64_t>(context.epoch);
                           });
-  EXPECT_EQ(all_shares(mapped), (std::vector<Shares>{{{1000}, {2010}}, {{1020}, {}}}));
-  EXPECT_EQ(all_shares(mapped), (std::vector<Shares>{{{1001}, {2011}}, {{1021}, {}}}));
+  EXPECT_EQ(all_batches(mapped), (std::vector<Batches>{{{1000}, {2010}}, {{1020}, {}}}));
+  EXPECT_EQ(all_batches(mapped), (std::vector<Batches>{{{1001}, {2011}}, {{1021}, {}}}));
   EXPECT_EQ(plain.iterator().epoch(), 2u);
   EXPECT_EQ(mapped.cardinality(), 2);
   const Error error = error_from([&] {
-    all_shares(plain.map_on_replica(
-        [](const at::Tensor& share, ReplicaMapContext&) { return share.narrow(0, 0, 0); }));
+    all_batches(plain.map_on_replica(
+        [](const at::Tensor& own, ReplicaMapContext&) { return own.narrow(0, 0, 0); }));
   });
-  EXPECT_TRUE(says(error, "replica 0 at step 0 of epoch 3: the function made 0 examples of 1"))
+  EXPECT_TRUE(says(error, "replica 0 at step 0 of epoch 3: the function returned 0 examples for 1"))
       << error.what();
 }
 
-TEST(DistributedDataset, ReplicasMayHavePipelinesOfTheirOwn) {
+TEST(DistributedDataset, ReplicasMayHaveSeparatePipelines) {
   const MirroredStrategy strategy(cpus(2));
   std::vector<InputContext> contexts;
   const auto make = [&](const InputContext& context) {
@@ -396,26 +396,26 @@ TEST(DistributedDataset, ReplicasMayHavePipelinesOfTheirOwn) {
     EXPECT_EQ(contexts[1].input_pipeline_id, 1);
     EXPECT_EQ(contexts[1].torch_device, "cpu");
     EXPECT_EQ(dataset.cardinality(), 3);
-    EXPECT_EQ(all_shares(dataset),
-              (std::vector<Shares>{{{0, 1}, {0, 1}}, {{2}, {2, 3}}, {{}, {4}}}));
+    EXPECT_EQ(all_batches(dataset),
+              (std::vector<Batches>{{{0, 1}, {0, 1}}, {{2}, {2, 3}}, {{}, {4}}}));
     auto iterator = dataset.iterator();
     iterator.next();
     iterator.next();
     auto resumed = dataset.iterator();
     resumed.restore(iterator.save());
-    EXPECT_EQ(shares_of(*resumed.next()), (Shares{{}, {4}}));
+    EXPECT_EQ(batches_of(*resumed.next()), (Batches{{}, {4}}));
     EXPECT_FALSE(resumed.next().has_value());
   }
 }
 
-TEST(DistributedDataset, DatasetsOnReplicasDevicesMustLieThere) {
+TEST(DistributedDataset, DatasetsOnReplicasMustMakeBatchesOnTheirDevice) {
   const MirroredStrategy strategy(cpus(1));
   const InputOptions options{.fetch = DeviceFetch::kStayOnHost,
                              .replication = InputReplication::kPerReplica,
                              .placement = DatasetPlacement::kOnReplica};
   const auto here = strategy.distribute_from_function(
       [](const InputContext&) { return numbers_to(2).batch(2); }, options);
-  EXPECT_EQ(all_shares(here), (std::vector<Shares>{{{0, 1}}}));
+  EXPECT_EQ(all_batches(here), (std::vector<Batches>{{{0, 1}}}));
   const auto elsewhere = strategy.distribute_from_function(
       [](const InputContext&) {
         return numbers_to(2).batch(2).map([](const at::Tensor& t) { return t.to(c10::kMeta); });
@@ -426,7 +426,7 @@ TEST(DistributedDataset, DatasetsOnReplicasDevicesMustLieThere) {
   EXPECT_TRUE(says(error, "is on meta")) << error.what();
 }
 
-TEST(DistributedDataset, WithoutFetchingSharesStayOnTheHost) {
+TEST(DistributedDataset, WithoutFetchingBatchesStayOnTheHost) {
   const std::vector<c10::Device> elsewhere{c10::Device(c10::kMeta)};
   const DistributedDataset<at::Tensor> fetched(numbers_to(2).batch(2), elsewhere, 0,
                                                BatchKind::kGlobal, nullptr, {},
@@ -435,7 +435,7 @@ TEST(DistributedDataset, WithoutFetchingSharesStayOnTheHost) {
   const DistributedDataset<at::Tensor> staying(numbers_to(2).batch(2), elsewhere, 0,
                                                BatchKind::kGlobal, nullptr, {},
                                                {.fetch = DeviceFetch::kStayOnHost});
-  EXPECT_EQ(shares_of(*staying.iterator().next()), (Shares{{0, 1}}));
+  EXPECT_EQ(batches_of(*staying.iterator().next()), (Batches{{0, 1}}));
 }
 
 }  // namespace

@@ -20,18 +20,18 @@ namespace {
 
 constexpr const char* kWorkers = "workers";
 
-/// A position as one text. Positions of what cannot seek hold bytes, and those stay in their
-/// process.
+/// A position as text. A position in a source that cannot seek contains elements, which cannot be
+/// sent as text.
 std::string text_of(const io::StateTree& position) {
   const io::StateJson text = io::to_json(position);
   if (text.arrays.empty()) return text.json;
   throw Error(
       ErrorCode::kUnimplemented,
-      "This worker's position in its own data holds elements, which a checkpoint of several "
+      "This worker's position in its own data contains elements, which a checkpoint of several "
       "workers cannot keep yet: use a source that can seek.");
 }
 
-/// Which workers failed, and why: a collective of all, some of which bring a reason.
+/// Which workers failed, and why: a collective of all. `own` is empty if this worker did not fail.
 std::string failures_of(comm::Communicator& workers, const std::string& own) {
   const std::vector<std::string> all = comm::all_gather_texts(workers, own);
   std::vector<std::string> failures;
@@ -85,8 +85,8 @@ void InputCoordinator::fail(const std::string& reason) const {
     return;
   }
   try {
-    exchange({}, reason.empty() ? "an error without words" : reason);
-  } catch (const std::exception&) {  // its own error is this worker's word
+    exchange({}, reason.empty() ? "an error without a message" : reason);
+  } catch (const std::exception&) {  // this worker throws its own error instead
   }
 }
 
@@ -117,18 +117,18 @@ io::StateTree InputCoordinator::save(const io::StateTree& position) const {
 const io::StateTree& InputCoordinator::restore(const io::StateTree& state) const {
   const std::size_t saved = state.has(kWorkers) ? state.at(kWorkers).size() : 0;
   check_argument(saved == 0 || saved == static_cast<std::size_t>(layout_.num_workers),
-                 base::str_cat("The position in data of the workers' own was saved by ", saved,
+                 base::str_cat("The position, in separate data of each worker, was saved by ", saved,
                                " workers and is restored by ", layout_.num_workers,
-                               ": start as many, or begin a new epoch."));
+                               ": start the same number of workers, or start a new epoch."));
   if (has_own_data() != (saved > 0)) {
     const auto description = [](bool is_own) {
-      return is_own ? "data of its own" : "all of the data";
+      return is_own ? "its own data" : "all of the data";
     };
     throw Error(
         ErrorCode::kInvalidArgument,
         base::str_cat("The position was saved where each worker reads ", description(saved > 0),
                       ", and is restored where each reads ", description(has_own_data()),
-                      ": share the input out as before, or begin a new epoch."));
+                      ": use the same AutoShardPolicy as before, or start a new epoch."));
   }
   if (!has_own_data()) return state;
   return state.at(kWorkers, static_cast<std::size_t>(layout_.worker));

@@ -11,10 +11,11 @@
 
 namespace brigade::distribute {
 
-/// Whether every worker walks over the same data, or over data of its own.
+/// Whether all workers iterate over the same data, or each over its own.
 enum class InputSource { kSameForAll, kOwn };
 
-/// What the workers have to settle about their input, apart from the batches themselves.
+/// Coordinates the workers' input: compares it, agrees on the end of data and on errors, and gathers
+/// the workers' positions for a checkpoint. The batches themselves are not its concern.
 ///
 /// Thread-safety: one thread at a time.
 class InputCoordinator {
@@ -22,30 +23,30 @@ class InputCoordinator {
   InputCoordinator(WorkerLayout layout, InputSource source);
 
   const WorkerLayout& layout() const { return layout_; }
-  /// Whether there are other workers, with whose input this one's was not compared yet.
+  /// Whether there are other workers whose input has not been compared with this worker's yet.
   bool must_compare() const { return !is_compared_ && layout_.workers != nullptr; }
-  /// A collective of the workers: throws as `check_same_input`.
+  /// Compares the workers' inputs, a collective of the workers. Throws as `check_same_input`.
   void compare(const InputDescription& own);
 
-  /// Whether several workers have data of their own, so that all below is collective.
+  /// Whether there are several workers with their own data. All calls below are then collectives.
   bool has_own_data() const;
 
   struct Agreement {
     bool any_has_data = false;
     std::int64_t examples = 0;  ///< of all workers
   };
-  /// What all have of the next step. Throws kAborted if others could not read theirs, naming them
-  /// and why.
+  /// Agrees on the next step: whether any worker has data, and the number of examples. Throws
+  /// kAborted if a worker could not read its data, naming the worker and the reason.
   Agreement agree(std::span<const std::int64_t> own_counts) const;
-  /// Tells the others that this worker cannot read its data of the next step, for `reason`: they
-  /// all throw it, in `agree`, or where they wait for this worker's gradients.
+  /// Reports to the others that this worker cannot read its data of the next step, with the reason.
+  /// They throw it, in `agree` or where they wait for this worker's gradients.
   void fail(const std::string& reason) const;
 
-  /// The state of the workers' walks, of which this one's stands at `position`: every worker's,
-  /// where they have data of their own.
+  /// The state of the workers' iterators; `position` is this worker's. Contains every worker's
+  /// position if workers have their own data.
   io::StateTree save(const io::StateTree& position) const;
-  /// This worker's position. Throws kInvalidArgument if another number of workers with data of
-  /// their own saved it, or workers that all had the same.
+  /// This worker's position in `state`. Throws kInvalidArgument if the state was saved by another
+  /// number of workers with their own data, or with another InputSource.
   const io::StateTree& restore(const io::StateTree& state) const;
 
  private:

@@ -12,7 +12,7 @@ namespace {
 
 using Numbers = std::vector<std::int64_t>;
 
-/// The second of two workers, each with one replica. Nobody is asked: the data is the same for all.
+/// The second of two workers, each with one replica. It needs no peer: all have the same data.
 DistributedIterator<at::Tensor> iterator_of_worker_1(AutoShardPolicy policy) {
   auto alone = std::make_shared<comm::LocalGroup>(1);
   std::shared_ptr<comm::Communicator> nobody = std::move(comm::make_local_communicators(alone)[0]);
@@ -28,13 +28,13 @@ DistributedIterator<at::Tensor> iterator_of_worker_1(AutoShardPolicy policy) {
 }
 
 std::vector<Numbers> rest_of(DistributedIterator<at::Tensor>& iterator) {
-  std::vector<Numbers> shares;
+  std::vector<Numbers> batches;
   while (const auto batch = iterator.next()) {
-    const at::Tensor share = (*batch)[0].contiguous();
-    const auto* first = share.const_data_ptr<std::int64_t>();
-    shares.emplace_back(first, first + share.numel());
+    const at::Tensor own = (*batch)[0].contiguous();
+    const auto* first = own.const_data_ptr<std::int64_t>();
+    batches.emplace_back(first, first + own.numel());
   }
-  return shares;
+  return batches;
 }
 
 TEST(InputCoordinator, ByDataAWorkerTakesItsReplicasPartOfEachBatch) {
@@ -43,12 +43,12 @@ TEST(InputCoordinator, ByDataAWorkerTakesItsReplicasPartOfEachBatch) {
 }
 
 // TensorFlow, policy OFF, measured: both workers get [0, 1], [2, 3], [4, 5], ...
-TEST(InputCoordinator, WithoutShardingAWorkerTakesAllOfEachBatchInTurns) {
+TEST(InputCoordinator, WithoutShardingAWorkerTakesAllPiecesOfEachBatch) {
   auto iterator = iterator_of_worker_1(AutoShardPolicy::kOff);
   EXPECT_EQ(rest_of(iterator), (std::vector<Numbers>{{0, 1}, {2, 3}, {4, 5}, {6, 7}, {8}, {9}}));
 }
 
-TEST(InputCoordinator, APositionWithinABatchIsGoneBackTo) {
+TEST(InputCoordinator, APositionWithinABatchIsRestored) {
   for (std::size_t taken = 0; taken <= 6; ++taken) {
     auto iterator = iterator_of_worker_1(AutoShardPolicy::kOff);
     for (std::size_t i = 0; i < taken; ++i) iterator.next();
@@ -59,7 +59,7 @@ TEST(InputCoordinator, APositionWithinABatchIsGoneBackTo) {
   }
 }
 
-TEST(InputCoordinator, EveryTurnsExamplesAreCountedOverAllWorkers) {
+TEST(InputCoordinator, TheExamplesOfAStepAreCountedOverAllWorkers) {
   auto iterator = iterator_of_worker_1(AutoShardPolicy::kOff);
   EXPECT_EQ(iterator.next()->examples()->global, 4);  // both workers' 0 and 1
 }

@@ -30,7 +30,7 @@ AutoShardPolicy parse_auto_shard_policy(std::string_view text) {
   }
   throw Error(
       ErrorCode::kInvalidArgument,
-      base::str_cat("'", text, "' is no way to share out input: auto, file, data, hint or off."));
+      base::str_cat("'", text, "' is not an AutoShardPolicy: use auto, file, data, hint or off."));
 }
 
 void check_input_options(const InputOptions& options, BatchKind kind) {
@@ -39,25 +39,25 @@ void check_input_options(const InputOptions& options, BatchKind kind) {
                                            "; it counts batches: 0 or more."));
   if (kind == BatchKind::kGlobal) {
     check_argument(options.replication == InputReplication::kPerWorker,
-                   "InputReplication::kPerReplica makes a dataset for each replica, which needs a "
-                   "function that does: use distribute_from_function.");
+                   "InputReplication::kPerReplica needs a function that makes a dataset for each "
+                   "replica: use distribute_from_function.");
   } else {
     check_argument(
         options.auto_shard == AutoShardPolicy::kAuto || options.auto_shard == AutoShardPolicy::kOff,
         base::str_cat("AutoShardPolicy '", to_string(options.auto_shard),
-                      "' has no meaning for datasets that come from a function: it "
-                      "takes its own part by what its InputContext says."));
+                      "' does not apply to datasets that come from a function: the function itself "
+                      "shards the data, by its InputContext."));
   }
   const bool stays = options.fetch == DeviceFetch::kStayOnHost;
   if (options.placement == DatasetPlacement::kOnReplica) {
     check_argument(options.replication == InputReplication::kPerReplica && stays,
                    "DatasetPlacement::kOnReplica makes batches on each replica's device: it needs "
-                   "InputReplication::kPerReplica, so that each has a dataset, and "
-                   "DeviceFetch::kStayOnHost, as there is nothing to fetch.");
+                   "InputReplication::kPerReplica, so that each replica has a dataset, and "
+                   "DeviceFetch::kStayOnHost, because nothing is copied.");
   }
   check_argument(!stays || ahead == 0,
-                 "InputOptions::per_replica_buffer_size counts batches held on the devices, and "
-                 "with DeviceFetch::kStayOnHost none is brought there: leave it out, and use "
+                 "InputOptions::per_replica_buffer_size counts batches held on the devices, but "
+                 "DeviceFetch::kStayOnHost copies none there: leave it unset, and use "
                  "Dataset::prefetch.");
 }
 

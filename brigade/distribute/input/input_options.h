@@ -13,23 +13,25 @@
 
 namespace brigade::distribute {
 
-/// How the workers of a job share out one dataset (TensorFlow: AutoShardPolicy).
+/// How the workers of a job divide one dataset among themselves (TensorFlow: AutoShardPolicy).
 enum class AutoShardPolicy {
-  /// kFile where the dataset has at least one file a worker and none of its transforms counts by
-  /// itself in each worker (`take`, `skip`, an endless `repeat`, dropped remainders); else kData,
-  /// which the log says once if there are files. So examples are neither lost nor seen twice.
+  /// kFile if the dataset has at least one file per worker and no transform that counts elements
+  /// (`take`, `skip`, an endless `repeat`, dropped remainders), which each worker would do
+  /// separately; otherwise kData, which is logged once if the dataset has files. No example is lost
+  /// or read twice.
   kAuto,
-  /// Every worker reads files of its own (`data::from_files`), each file in one worker: the only
-  /// way in which nobody reads what others train on. Batches are the worker's own, cut so that the
-  /// workers' shares of a step make one together. Fewer files than workers are an error.
+  /// Every worker reads its own files (`data::from_files`), and each file is read by one worker: the
+  /// only policy under which no worker reads data that another trains on. Each worker splits its own
+  /// batches so that the pieces of all workers in a step make up one global batch. Fewer files than
+  /// workers are an error.
   kFile,
-  /// Every worker walks over all batches and takes its replicas' part of each: needs the same data
-  /// in the same order everywhere, and reads it in every worker. Steps keep their order then,
-  /// whatever they or the dataset chose (`data::Order::kRelaxed`).
+  /// Every worker iterates over all batches and takes its replicas' part of each. Needs the same
+  /// data in the same order in every worker, and reads it in every worker. Transforms then keep
+  /// their order, even where they or the dataset chose `data::Order::kRelaxed`.
   kData,
-  /// As kFile, but the dataset says by `shard_hint()` where elements are shared out.
+  /// As kFile, but the dataset is sharded at its `shard_hint()`.
   kHint,
-  /// Every worker trains on everything: each example counts once a worker.
+  /// Every worker trains on all data: each example is used once per worker.
   kOff,
 };
 
@@ -38,67 +40,67 @@ std::string_view to_string(AutoShardPolicy policy);
 /// Reads what `to_string` writes. Throws kInvalidArgument, naming the choices.
 AutoShardPolicy parse_auto_shard_policy(std::string_view text);
 
-/// Whether the elements of a dataset are global batches, to be cut for the replicas, or one
-/// replica's each.
+/// Whether the elements of a dataset are global batches, which are split among the replicas, or
+/// per-replica batches.
 enum class BatchKind { kGlobal, kPerReplica };
 
-/// Where the replicas' shares of a batch are handed out.
+/// Where the per-replica batches are when an iterator returns them.
 enum class DeviceFetch {
   kToReplica,   ///< On the replica's device.
-  kStayOnHost,  ///< Where the dataset made them: the step brings over what it needs.
+  kStayOnHost,  ///< Where the dataset made them: the step copies what it needs.
 };
 
 /// How often the function of `Strategy::distribute_from_function` is called (TensorFlow:
 /// InputReplicationMode).
 enum class InputReplication {
-  kPerWorker,   ///< Once; the worker's replicas take the dataset's batches in turns.
-  kPerReplica,  ///< Once a replica, which then has a pipeline, and an end of data, of its own.
+  kPerWorker,   ///< Once per worker; its replicas take the dataset's batches in rotation.
+  kPerReplica,  ///< Once per replica: each has its own pipeline and its own end of data.
 };
 
-/// Where a replica's own pipeline makes its batches.
+/// Where the pipeline of a replica makes its batches.
 enum class DatasetPlacement {
   kOnHost,
-  /// On the replica's device, which `InputContext::torch_device` names: nothing is copied, and a
-  /// batch that lies elsewhere is an error.
+  /// On the replica's device, which `InputContext::torch_device` names. Nothing is copied; a batch
+  /// on another device is an error.
   kOnReplica,
 };
 
 /// How a strategy's replicas get their input (TensorFlow: tf.distribute.InputOptions, and
 /// `auto_shard_policy` of tf.data.Options).
 struct InputOptions {
-  /// Of datasets of global batches: how the workers share them out.
+  /// For datasets of global batches: how the workers divide them.
   AutoShardPolicy auto_shard = AutoShardPolicy::kAuto;
   DeviceFetch fetch = DeviceFetch::kToReplica;
-  /// kPerReplica: with `distribute_from_function` only.
+  /// kPerReplica is allowed only with `distribute_from_function`.
   InputReplication replication = InputReplication::kPerWorker;
-  /// kOnReplica: with kPerReplica and kStayOnHost only.
+  /// kOnReplica is allowed only with kPerReplica and kStayOnHost.
   DatasetPlacement placement = DatasetPlacement::kOnHost;
-  /// Steps' batches that are cut, copied to the devices and worked on (`map_on_replica`) ahead of
-  /// the step that takes them, by a thread of the iterator's own; one more is being made meanwhile.
-  /// Costs their memory on each device. 0: `next` does all that. Unset: 1 where a replica is on a
-  /// GPU, which computes while the thread copies; 0 on CPUs, where nothing is copied and a thread
-  /// would take time from the replicas'. What the steps see is the same.
+  /// For how many steps a thread of the iterator prefetches batches: it splits them, copies them to
+  /// the devices and calls the function of `map_on_replica`. One more batch is in progress. Costs
+  /// the memory of these batches on each device. 0: `next` does this work itself. Unset: 1 if a
+  /// replica is on a GPU, which computes while the thread copies; 0 on CPUs, where nothing is copied
+  /// and the thread would compete with the replicas. The steps get the same batches in any case.
   std::optional<int> per_replica_buffer_size = std::nullopt;
 };
 
-/// Throws kInvalidArgument for options that cannot go together, or not with batches of this kind.
+/// Throws kInvalidArgument for options that contradict each other or do not suit batches of this kind.
 void check_input_options(const InputOptions& options, BatchKind kind);
 
-/// How many steps' batches are made ahead for replicas on these devices.
+/// For how many steps batches are prefetched for replicas on these devices.
 int batches_ahead(const InputOptions& options, std::span<const c10::Device> devices);
 
-/// Whose part of the input an iterator gives out.
+/// Which worker of the job, with which replicas, an iterator reads input for.
 struct WorkerLayout {
   ReplicaRange replicas;
   int num_workers = 1;
   int worker = 0;
-  /// Between the workers; null where there is one.
+  /// Connects the workers; null if there is only one.
   std::shared_ptr<comm::Communicator> workers = nullptr;
-  /// What the other workers know of this one's steps; null where there is one.
+  /// This worker's step progress, which the other workers see; null if there is only one worker.
   std::shared_ptr<comm::StepProgress> progress = nullptr;
 };
 
-/// The place of the only worker, of `replicas` replicas; with several workers `layout` as it is.
+/// With one worker: its layout, with `replicas` replicas. With several: `layout` unchanged.
 WorkerLayout with_replicas(WorkerLayout layout, int replicas);
 
 }  // namespace brigade::distribute

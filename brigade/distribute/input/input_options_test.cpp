@@ -25,7 +25,7 @@ std::string refusal(const InputOptions& options, BatchKind kind = BatchKind::kGl
   return error.what();
 }
 
-TEST(InputOptions, WhatCannotGoTogetherIsRefused) {
+TEST(InputOptions, ContradictingOptionsAreRefused) {
   EXPECT_EQ(refusal({}), "");
   EXPECT_EQ(refusal({}, BatchKind::kPerReplica), "");
   EXPECT_TRUE(refusal({.per_replica_buffer_size = -1}).starts_with("InputOptions::per_replica_b"));
@@ -39,7 +39,7 @@ TEST(InputOptions, WhatCannotGoTogetherIsRefused) {
 
 // TensorFlow: experimental_place_dataset_on_device needs PER_REPLICA, and
 // experimental_fetch_to_device to be false.
-TEST(InputOptions, DatasetsOnDevicesAreReplicasOwnAndNotFetched) {
+TEST(InputOptions, DatasetsOnDevicesArePerReplicaAndNotFetched) {
   const InputOptions right{.fetch = DeviceFetch::kStayOnHost,
                            .replication = InputReplication::kPerReplica,
                            .placement = DatasetPlacement::kOnReplica};
@@ -52,7 +52,7 @@ TEST(InputOptions, DatasetsOnDevicesAreReplicasOwnAndNotFetched) {
   EXPECT_NE(refusal(shared, BatchKind::kPerReplica).find("kPerReplica"), std::string::npos);
 }
 
-TEST(InputOptions, BatchesAreMadeAheadForCards) {
+TEST(InputOptions, BatchesArePrefetchedForGpus) {
   const std::vector<c10::Device> cpus(2, c10::Device(c10::kCPU));
   const std::vector<c10::Device> mixed{c10::Device(c10::kCPU), c10::Device(c10::kCUDA, 0)};
   EXPECT_EQ(batches_ahead({}, cpus), 0);

@@ -13,15 +13,15 @@ namespace {
 using Numbers = std::vector<std::int64_t>;
 
 constexpr std::chrono::seconds kLong(30);        // a test that waits this long has failed
-constexpr std::chrono::milliseconds kShort(20);  // gives a wrong implementation time to go on
+constexpr std::chrono::milliseconds kShort(20);  // gives a wrong implementation time to continue
 
-/// Ten numbers in batches of 2 for two replicas; the batch with `broken` cannot be read. `drawn`
-/// rises with each number read.
+/// Ten numbers in batches of 2 for two replicas; the batch with `broken` cannot be read. `num_read`
+/// is raised for each number read.
 DistributedInput<at::Tensor> input_of(int ahead, std::int64_t broken = -1,
-                                      std::shared_ptr<concurrency::Signal> drawn = nullptr) {
+                                      std::shared_ptr<concurrency::Signal> num_read = nullptr) {
   return {.datasets = {input::from_tensor_slices(at::arange(10))
-                           .map([broken, drawn](const at::Tensor& number) {
-                             if (drawn) drawn->raise();
+                           .map([broken, num_read](const at::Tensor& number) {
+                             if (num_read) num_read->raise();
                              check_argument(number.item<std::int64_t>() != broken, "broken");
                              return number;
                            })
@@ -31,12 +31,12 @@ DistributedInput<at::Tensor> input_of(int ahead, std::int64_t broken = -1,
           .options = {.per_replica_buffer_size = ahead}};
 }
 
-/// The next turn's numbers; -1 for an error, nothing at the end.
+/// The numbers of the next step; -1 for an error, empty at the end.
 Numbers next_of(StepInputPrefetcher<at::Tensor>& prefetcher) {
   Numbers numbers;
   try {
-    for (const auto& share : prefetcher.next().batches) {
-      if (share) numbers.push_back(share->share.item<std::int64_t>());
+    for (const auto& own : prefetcher.next().batches) {
+      if (own) numbers.push_back(own->batch.item<std::int64_t>());
     }
   } catch (const Error&) {
     numbers.push_back(-1);
@@ -50,7 +50,7 @@ std::vector<Numbers> rest_of(StepInputPrefetcher<at::Tensor>& prefetcher) {
   return all;
 }
 
-TEST(StepInputPrefetcher, AreTheSameHoweverFarAhead) {
+TEST(StepInputPrefetcher, TheDepthDoesNotChangeTheBatches) {
   StepInputPrefetcher<at::Tensor> plain(input_of(0), {});
   const auto expected = rest_of(plain);
   EXPECT_EQ(expected, (std::vector<Numbers>{{0, 1}, {2, 3}, {4, 5}, {6, 7}, {8, 9}}));
@@ -64,7 +64,7 @@ TEST(StepInputPrefetcher, AreTheSameHoweverFarAhead) {
   }
 }
 
-TEST(StepInputPrefetcher, PositionsAreTheTakers) {
+TEST(StepInputPrefetcher, PositionsFollowTheConsumer) {
   for (const int ahead : {1, 3}) {
     StepInputPrefetcher<at::Tensor> plain(input_of(0), {});
     StepInputPrefetcher<at::Tensor> prefetcher(input_of(ahead), {});
@@ -80,17 +80,17 @@ TEST(StepInputPrefetcher, PositionsAreTheTakers) {
   }
 }
 
-TEST(StepInputPrefetcher, WorkAheadAsFarAsAskedFor) {
-  const auto drawn = std::make_shared<concurrency::Signal>();
-  StepInputPrefetcher<at::Tensor> prefetcher(input_of(2, -1, drawn), {});
-  EXPECT_FALSE(drawn->wait_for(1, std::chrono::microseconds(0), kShort)) << "not before next()";
+TEST(StepInputPrefetcher, PrefetchesAsFarAsAskedFor) {
+  const auto num_read = std::make_shared<concurrency::Signal>();
+  StepInputPrefetcher<at::Tensor> prefetcher(input_of(2, -1, num_read), {});
+  EXPECT_FALSE(num_read->wait_for(1, std::chrono::microseconds(0), kShort)) << "not before next()";
   next_of(prefetcher);
-  // Two wait, a third is in hand.
-  EXPECT_TRUE(drawn->wait_for(2 * 4, std::chrono::microseconds(0), kLong));
-  EXPECT_FALSE(drawn->wait_for(2 * 4 + 1, std::chrono::microseconds(0), kShort));
+  // Two are ready, a third is in progress.
+  EXPECT_TRUE(num_read->wait_for(2 * 4, std::chrono::microseconds(0), kLong));
+  EXPECT_FALSE(num_read->wait_for(2 * 4 + 1, std::chrono::microseconds(0), kShort));
 }
 
-TEST(StepInputPrefetcher, ErrorsKeepTheirPlace) {
+TEST(StepInputPrefetcher, ErrorsKeepTheirOrder) {
   for (const int ahead : {0, 1, 10}) {
     StepInputPrefetcher<at::Tensor> prefetcher(input_of(ahead, /*broken=*/5), {});
     EXPECT_EQ(rest_of(prefetcher), (std::vector<Numbers>{{0, 1}, {2, 3}, {-1}, {6, 7}, {8, 9}}));
@@ -104,7 +104,7 @@ TEST(StepInputPrefetcher, ARefusedPositionChangesNothing) {
   EXPECT_EQ(next_of(prefetcher), Numbers({2, 3}));
 }
 
-TEST(StepInputPrefetcher, LeaveNoThread) {
+TEST(StepInputPrefetcher, LeavesNoThread) {
   const std::ptrdiff_t before = settled_threads_of_this_process();
   {
     StepInputPrefetcher<at::Tensor> prefetcher(input_of(1), {});
@@ -119,29 +119,29 @@ TEST(StepInputPrefetcher, LeaveNoThread) {
   EXPECT_TRUE(threads_go_down_to(before));
 }
 
-/// A source that gives one number and then waits until it is told to stop.
+/// A source that returns one batch and then waits until it is cancelled.
 class Stuck final : public data::Node<at::Tensor> {
  public:
   explicit Stuck(std::shared_ptr<concurrency::Signal> waits) : waits_(std::move(waits)) {}
   std::unique_ptr<data::IteratorBase<at::Tensor>> iterator(
       const data::IteratorOptions& options) const override {
-    return std::make_unique<Walk>(options.cancel.value(), *waits_);
+    return std::make_unique<Iterator>(options.cancel.value(), *waits_);
   }
   std::int64_t cardinality() const override { return data::kInfinite; }
   std::string describe() const override { return "stuck"; }
   std::uint64_t depth() const override { return 0; }
 
  private:
-  class Walk final : public data::IteratorBase<at::Tensor> {
+  class Iterator final : public data::IteratorBase<at::Tensor> {
    public:
-    Walk(concurrency::CancelToken cancel, concurrency::Signal& waits)
+    Iterator(concurrency::CancelToken cancel, concurrency::Signal& waits)
         : cancel_(std::move(cancel)), waits_(waits) {}
     std::optional<at::Tensor> next() override {
       if (!std::exchange(has_given_, true)) return at::arange(2);
       waits_.raise();
-      concurrency::Signal told;
-      const auto tell = cancel_.on_cancel([&] { told.raise(); });
-      EXPECT_TRUE(told.wait_for(1, std::chrono::microseconds(0), kLong));
+      concurrency::Signal cancelled;
+      const auto callback = cancel_.on_cancel([&] { cancelled.raise(); });
+      EXPECT_TRUE(cancelled.wait_for(1, std::chrono::microseconds(0), kLong));
       cancel_.throw_if_cancelled("stuck");
       return std::nullopt;
     }
@@ -162,7 +162,7 @@ DistributedInput<at::Tensor> stuck_input(std::shared_ptr<concurrency::Signal> wa
   return input;
 }
 
-TEST(StepInputPrefetcher, EndWhileTheirThreadWaitsForData) {
+TEST(StepInputPrefetcher, EndsWhileItsThreadWaitsForData) {
   const auto waits = std::make_shared<concurrency::Signal>();
   StepInputPrefetcher<at::Tensor> prefetcher(stuck_input(waits), {});
   EXPECT_EQ(next_of(prefetcher), Numbers({0, 1}));
@@ -175,11 +175,11 @@ TEST(StepInputPrefetcher, ATokenEndsTheWaitForData) {
   StepInputPrefetcher<at::Tensor> prefetcher(stuck_input(waits), {.cancel = token});
   next_of(prefetcher);
   EXPECT_TRUE(waits->wait_for(1, std::chrono::microseconds(0), kLong));
-  const io::StateTree behind_the_first = prefetcher.save();
+  const io::StateTree after_the_first = prefetcher.save();
   token.cancel();
   for (int call = 0; call < 2; ++call) {
     EXPECT_EQ(error_from([&] { prefetcher.next(); }).code(), ErrorCode::kCancelled);
-    EXPECT_EQ(prefetcher.save(), behind_the_first);
+    EXPECT_EQ(prefetcher.save(), after_the_first);
   }
 }
 

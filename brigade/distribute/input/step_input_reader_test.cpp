@@ -13,7 +13,7 @@ namespace brigade::distribute {
 namespace {
 
 using Numbers = std::vector<std::int64_t>;
-using Batches = std::vector<std::optional<Numbers>>;  // [replica]
+using StepBatches = std::vector<std::optional<Numbers>>;  // [replica]
 
 std::vector<c10::Device> cpu_devices(int count) {
   return std::vector<c10::Device>(static_cast<std::size_t>(count), c10::Device(c10::kCPU));
@@ -38,43 +38,43 @@ DistributedInput<at::Tensor> input_of(std::vector<data::Dataset<at::Tensor>> dat
           .layout = with_replicas({}, replicas)};
 }
 
-Batches batches_in(const StepInput<at::Tensor>& step_input) {
+StepBatches batches_in(const StepInput<at::Tensor>& step_input) {
   if (step_input.error) std::rethrow_exception(step_input.error);
-  Batches batches;
-  for (const auto& placed : step_input.batches) {
+  StepBatches batches;
+  for (const auto& own : step_input.batches) {
     batches.emplace_back();
-    if (!placed) continue;
-    const at::Tensor values = placed->share.contiguous();
+    if (!own) continue;
+    const at::Tensor values = own->batch.contiguous();
     const auto* first = values.const_data_ptr<std::int64_t>();
     batches.back() = Numbers(first, first + values.numel());
   }
   return batches;
 }
 
-StepInputReader<at::Tensor> again_at(const DistributedInput<at::Tensor>& input,
+StepInputReader<at::Tensor> reader_at(const DistributedInput<at::Tensor>& input,
                                  const io::StateTree& state) {
   StepInputReader<at::Tensor> reader(input, {});
   reader.restore(state);
   return reader;
 }
 
-TEST(StepInputReader, ABatchIsCutForAllReplicasOfTheJob) {
+TEST(StepInputReader, ABatchIsSplitAmongAllReplicasOfTheJob) {
   auto input = input_of({batches_of(0, 7, 4)}, 2, BatchKind::kGlobal);
   input.layout.replicas = {.first = 1, .local = 2, .total = 3};
   StepInputReader<at::Tensor> reader(input, {});
   StepInput<at::Tensor> step_input = reader.read();
   EXPECT_EQ(step_input.examples.global, 4);
   EXPECT_EQ(step_input.examples.local, Numbers({1, 1}));
-  EXPECT_EQ(batches_in(step_input), (Batches{Numbers{2}, Numbers{3}}));
-  EXPECT_EQ(batches_in(reader.read()), (Batches{Numbers{5}, Numbers{6}}));
+  EXPECT_EQ(batches_in(step_input), (StepBatches{Numbers{2}, Numbers{3}}));
+  EXPECT_EQ(batches_in(reader.read()), (StepBatches{Numbers{5}, Numbers{6}}));
   EXPECT_FALSE(step_input.is_last);
   step_input = reader.read();
   EXPECT_TRUE(step_input.is_last);
   EXPECT_FALSE(step_input.has_data());
 }
 
-// Its walk is relaxed: the first number cannot leave before the fourth was made.
-TEST(StepInputReader, WorkersThatTakePartsOfTheSameBatchesKeepTheOrder) {
+// In relaxed order the first number could not come first: it waits until the fourth was made.
+TEST(StepInputReader, WorkersThatSplitTheSameBatchesKeepTheOrder) {
   const auto fourth_is_made = std::make_shared<std::promise<void>>();
   const std::shared_future<void> made(fourth_is_made->get_future());
   const auto batches = input::from_tensor_slices(at::arange(4))
@@ -90,48 +90,48 @@ TEST(StepInputReader, WorkersThatTakePartsOfTheSameBatchesKeepTheOrder) {
   auto input = input_of({batches}, 1, BatchKind::kGlobal);
   input.layout = {.replicas = {.first = 1, .local = 1, .total = 2}, .num_workers = 2, .worker = 1};
   StepInputReader<at::Tensor> reader(input, {});
-  EXPECT_EQ(batches_in(reader.read()), (Batches{Numbers{1}}));
-  EXPECT_EQ(batches_in(reader.read()), (Batches{Numbers{3}}));
+  EXPECT_EQ(batches_in(reader.read()), (StepBatches{Numbers{1}}));
+  EXPECT_EQ(batches_in(reader.read()), (StepBatches{Numbers{3}}));
 }
 
-TEST(StepInputReader, ReplicasTakeTurnsUntilTheDataEnds) {
+TEST(StepInputReader, ReplicasTakeBatchesInRotationUntilTheDataEnds) {
   StepInputReader<at::Tensor> reader(input_of({batches_of(0, 5, 2)}, 2, BatchKind::kPerReplica), {});
-  EXPECT_EQ(batches_in(reader.read()), (Batches{Numbers{0, 1}, Numbers{2, 3}}));
+  EXPECT_EQ(batches_in(reader.read()), (StepBatches{Numbers{0, 1}, Numbers{2, 3}}));
   const StepInput<at::Tensor> last = reader.read();
-  EXPECT_EQ(batches_in(last), (Batches{Numbers{4}, std::nullopt}));
+  EXPECT_EQ(batches_in(last), (StepBatches{Numbers{4}, std::nullopt}));
   EXPECT_EQ(last.examples.local, Numbers({1, 0}));
   EXPECT_TRUE(last.is_last);
 }
 
-TEST(StepInputReader, EachReplicaMayHaveDataOfItsOwn) {
+TEST(StepInputReader, EachReplicaMayHaveItsOwnData) {
   const auto input =
       input_of({batches_of(0, 2, 2), batches_of(10, 15, 2)}, 2, BatchKind::kPerReplica);
   StepInputReader<at::Tensor> reader(input, {});
-  EXPECT_EQ(batches_in(reader.read()), (Batches{Numbers{0, 1}, Numbers{10, 11}}));
-  auto again = again_at(input, reader.save());
-  EXPECT_EQ(batches_in(again.read()), (Batches{std::nullopt, Numbers{12, 13}}));
-  EXPECT_EQ(batches_in(again.read()), (Batches{std::nullopt, Numbers{14}}));
+  EXPECT_EQ(batches_in(reader.read()), (StepBatches{Numbers{0, 1}, Numbers{10, 11}}));
+  auto again = reader_at(input, reader.save());
+  EXPECT_EQ(batches_in(again.read()), (StepBatches{std::nullopt, Numbers{12, 13}}));
+  EXPECT_EQ(batches_in(again.read()), (StepBatches{std::nullopt, Numbers{14}}));
   EXPECT_TRUE(again.read().is_last);
 }
 
-TEST(StepInputReader, ABrokenBatchIsPassed) {
+TEST(StepInputReader, ABrokenBatchIsSkipped) {
   const auto input = input_of({batches_of(0, 8, 2, /*broken=*/3)}, 2, BatchKind::kGlobal);
   StepInputReader<at::Tensor> reader(input, {});
   reader.read();
   EXPECT_THROW(batches_in(reader.read()), Error);
-  EXPECT_EQ(batches_in(again_at(input, reader.save()).read()), (Batches{Numbers{4}, Numbers{5}}));
-  EXPECT_EQ(batches_in(reader.read()), (Batches{Numbers{4}, Numbers{5}}));
+  EXPECT_EQ(batches_in(reader_at(input, reader.save()).read()), (StepBatches{Numbers{4}, Numbers{5}}));
+  EXPECT_EQ(batches_in(reader.read()), (StepBatches{Numbers{4}, Numbers{5}}));
 }
 
-TEST(StepInputReader, ABrokenBatchLosesNothingOfItsTurn) {
+TEST(StepInputReader, ABrokenBatchLosesNoOtherBatchOfItsStep) {
   const auto input = input_of({batches_of(0, 8, 2, /*broken=*/3)}, 2, BatchKind::kPerReplica);
   StepInputReader<at::Tensor> reader(input, {});
   EXPECT_THROW(batches_in(reader.read()), Error);
-  auto again = again_at(input, reader.save());
+  auto again = reader_at(input, reader.save());
   EXPECT_THROW(batches_in(again.read()), Error) << "before the batches that no step has taken yet";
-  EXPECT_EQ(batches_in(reader.read()), (Batches{Numbers{0, 1}, Numbers{4, 5}}));
-  EXPECT_EQ(batches_in(again.read()), (Batches{Numbers{0, 1}, Numbers{4, 5}}));
-  EXPECT_EQ(batches_in(reader.read()), (Batches{Numbers{6, 7}, std::nullopt}));
+  EXPECT_EQ(batches_in(reader.read()), (StepBatches{Numbers{0, 1}, Numbers{4, 5}}));
+  EXPECT_EQ(batches_in(again.read()), (StepBatches{Numbers{0, 1}, Numbers{4, 5}}));
+  EXPECT_EQ(batches_in(reader.read()), (StepBatches{Numbers{6, 7}, std::nullopt}));
 }
 
 TEST(StepInputReader, ARefusedPositionChangesNothing) {
@@ -148,24 +148,24 @@ TEST(StepInputReader, ARefusedPositionChangesNothing) {
   mixed["replicas"].push_back(two.datasets[0].iterator().save());
   mixed["replicas"].push_back(io::StateTree(3));
   EXPECT_THROW(reader.restore(mixed), Error);
-  EXPECT_EQ(batches_in(reader.read()), (Batches{Numbers{2, 3}, Numbers{12, 13}}));
+  EXPECT_EQ(batches_in(reader.read()), (StepBatches{Numbers{2, 3}, Numbers{12, 13}}));
 }
 
 TEST(StepInputReader, AFunctionIsPartOfThePosition) {
   const auto plain = input_of({batches_of(0, 8, 2)}, 2, BatchKind::kGlobal);
   auto mapped = plain;
-  mapped.function = [](const at::Tensor& share, ReplicaMapContext& context) {
-    return share * 10 + static_cast<std::int64_t>(context.step);
+  mapped.function = [](const at::Tensor& own, ReplicaMapContext& context) {
+    return own * 10 + static_cast<std::int64_t>(context.step);
   };
   StepInputReader<at::Tensor> reader(mapped, {});
-  EXPECT_EQ(batches_in(reader.read()), (Batches{Numbers{0}, Numbers{10}}));
-  EXPECT_EQ(batches_in(again_at(mapped, reader.save()).read()), (Batches{Numbers{21}, Numbers{31}}))
+  EXPECT_EQ(batches_in(reader.read()), (StepBatches{Numbers{0}, Numbers{10}}));
+  EXPECT_EQ(batches_in(reader_at(mapped, reader.save()).read()), (StepBatches{Numbers{21}, Numbers{31}}))
       << "step 1";
   StepInputReader<at::Tensor> without(plain, {});
   EXPECT_TRUE(says(error_from([&] { without.restore(reader.save()); }), "map_on_replica"));
   EXPECT_TRUE(says(error_from([&] { reader.restore(without.save()); }), "map_on_replica"));
   reader.start_next_epoch();
-  EXPECT_EQ(batches_in(reader.read()), (Batches{Numbers{0}, Numbers{10}}));
+  EXPECT_EQ(batches_in(reader.read()), (StepBatches{Numbers{0}, Numbers{10}}));
 }
 
 }  // namespace

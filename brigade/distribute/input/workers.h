@@ -11,17 +11,17 @@
 
 namespace brigade::distribute {
 
-/// The processes that train one model together, as one of them sees them: who they are, how they
-/// exchange tensors, and how the replicas lie in them.
+/// The processes that train one model together, as one of them sees them: their membership, the
+/// communicator that exchanges tensors between them, and how many replicas each has.
 ///
 /// Thread-safety: a value; its communicator serves one thread at a time.
 struct Workers {
   std::shared_ptr<cluster::Membership> membership;
   std::shared_ptr<comm::ProcessCommunicator> communicator;
   comm::ProcessLayout layout;
-  /// Gradients travel in packs of at least so many bytes; 0: all in one; unset: by trial.
+  /// The minimum size of a gradient bucket in bytes; 0: one bucket for all; unset: tuned by trial.
   std::optional<std::int64_t> bytes_per_pack = 0;
-  /// What was asked for: which way tensors on GPUs go, and for how long.
+  /// The options that the strategy was given: the transport of tensors on GPUs, and timeouts.
   comm::CommunicationOptions communication = {};
 
   int count() const { return static_cast<int>(layout.replicas.size()); }
@@ -29,11 +29,11 @@ struct Workers {
   bool is_chief() const { return layout.process == 0; }
 };
 
-/// Where this process's replicas stand among all: what cuts batches and numbers replicas.
+/// The indices of this process's replicas among all replicas; decides how batches are split.
 struct ReplicaRange {
-  int first = 0;  ///< the first of this process's replicas
-  int local = 1;  ///< how many it has
-  int total = 1;  ///< over all processes
+  int first = 0;  ///< the index of this process's first replica
+  int local = 1;  ///< the number of this process's replicas
+  int total = 1;  ///< the number of replicas of all processes
 };
 
 }  // namespace brigade::distribute
