@@ -8,10 +8,10 @@
 
 namespace brigade::train {
 
-/// Trains `model_fn` on all towers until `dataset`, whose elements are one tower's batches, is used
-/// up: two towers take half as many steps as one for the same data. The function of the tutorial on
-/// in-graph replication; `options.devices` of one device makes it the serial one. Throws as
-/// `create_parallel_optimization` and `do_training`.
+/// Trains `model_fn` on all towers until the end of `dataset`, whose elements are batches for one
+/// tower: two towers take half as many steps as one for the same data. This is the function of the
+/// tutorial on in-graph replication; with one device in `options.devices` it is the serial version.
+/// Throws as `create_parallel_optimization` and `do_training`.
 template <class B, class Rule>
 DoTrainingResult parallel_training(distribute::ModelFunction<B> model_fn,
                                    const data::Dataset<B>& dataset, const Rule& rule,

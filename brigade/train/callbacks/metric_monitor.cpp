@@ -12,9 +12,9 @@
 namespace brigade::train {
 namespace {
 
-bool contains_any(std::string_view name, const auto& parts) {
-  for (const std::string_view part : parts)
-    if (name.find(part) != std::string_view::npos) return true;
+bool contains_any(std::string_view name, const auto& substrings) {
+  for (const std::string_view substring : substrings)
+    if (name.find(substring) != std::string_view::npos) return true;
   return false;
 }
 
@@ -28,7 +28,7 @@ bool is_lower_better(const std::string& callback, const std::string& name, Monit
   if (contains_any(name, kHigher)) return false;
   throw Error(ErrorCode::kInvalidArgument,
               base::str_cat(callback, ": whether a higher or a lower '", name,
-                            "' is better cannot be told from its name. Set the mode: kMin or "
+                            "' is better cannot be derived from its name. Set the mode: kMin or "
                             "kMax."));
 }
 
@@ -45,8 +45,8 @@ std::optional<double> MetricMonitor::value(const Logs& logs) const {
   if (found != logs.end()) return found->second;
   std::vector<std::string> names;
   for (const auto& [known, value] : logs) names.push_back(known);
-  base::log_warning(base::str_cat(callback_, ": there is no figure called '", name_,
-                                  "'. There are: ", base::join(names, ", "), "."));
+  base::log_warning(base::str_cat(callback_, ": there is no metric called '", name_,
+                                  "'. Metrics: ", base::join(names, ", "), "."));
   return std::nullopt;
 }
 

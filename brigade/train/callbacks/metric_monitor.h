@@ -8,27 +8,28 @@
 
 namespace brigade::train {
 
-/// Which values of a figure are better.
+/// Which values of a metric are better.
 enum class MonitorMode {
-  kAuto,  ///< by its name: losses and errors the lower, accuracies and the like the higher
+  kAuto,  ///< by the name: lower is better for losses and errors, higher for accuracies and similar metrics
   kMin,
   kMax
 };
 
-/// A figure that a callback watches, and when it has become better. Keras: MonitorCallback.
+/// The metric that a callback monitors, and the test for an improvement. Keras: MonitorCallback.
 ///
 /// Thread-safety: immutable.
 class MetricMonitor {
  public:
-  /// `callback` stands in messages. `min_delta`: by how much a value must be better to count; its
-  /// sign does not matter. Throws kInvalidArgument if the mode is kAuto and the name says nothing.
+  /// `callback` is the callback's name in messages. A value is an improvement only if it is better
+  /// by `min_delta`, whose sign is ignored. Throws kInvalidArgument if the mode is kAuto and cannot
+  /// be derived from the name.
   MetricMonitor(std::string callback, std::string name, MonitorMode mode, double min_delta = 0.0);
 
   const std::string& name() const { return name_; }
-  /// The figure among an epoch's; nothing, and a warning that names what there is, if it is not
-  /// there.
+  /// The value of the metric in the logs of an epoch. If there is none, logs a warning with the
+  /// existing names and returns nothing.
   std::optional<double> value(const Logs& logs) const;
-  /// Whether `current` is better than `reference`; everything is better than nothing.
+  /// Whether `current` is better than `reference`; true if there is no reference.
   bool is_improvement(double current, const std::optional<double>& reference) const;
 
  private:
@@ -37,7 +38,7 @@ class MetricMonitor {
   double min_delta_;
 };
 
-/// The best value so far, in a state tree and back.
+/// Converts the best value so far to a state tree and back.
 io::StateTree saved_best(const std::optional<double>& best);
 std::optional<double> restored_best(const io::StateTree& tree);
 

@@ -14,8 +14,8 @@
 
 namespace brigade::train {
 
-/// A metric by one of Keras's names ("accuracy"; see `metrics::make_metric`), or one that was made under the
-/// strategy's scope.
+/// A metric: one of Keras's names ("accuracy"; see `metrics::make_metric`), or a metric object that
+/// was created under the strategy's scope.
 class MetricChoice {
  public:
   MetricChoice(const char* name) : name_(name) {}
@@ -24,7 +24,7 @@ class MetricChoice {
   MetricChoice(std::shared_ptr<Kind> metric) : name_(metric->name()), metric_(std::move(metric)) {}
 
   const std::string& name() const { return name_; }
-  /// Null if it is to be made by name.
+  /// Null if the metric is created by name.
   const std::shared_ptr<const metrics::PredictionMetric>& metric() const { return metric_; }
 
  private:
@@ -32,16 +32,16 @@ class MetricChoice {
   std::shared_ptr<const metrics::PredictionMetric> metric_;
 };
 
-/// What `Model::compile` is told.
+/// The options of `Model::compile`.
 struct CompileOptions {
   OptimizerChoice optimizer = "adam";
   /// Must be set to train or evaluate.
   std::optional<Loss> loss = std::nullopt;
   std::vector<MetricChoice> metrics = {};
-  /// The rate of each step, by the number of steps made so far over all fits. Unset: the
-  /// optimizer's.
+  /// The learning rate as a function of the number of steps over all fits. Unset: the optimizer's
+  /// rate.
   optim::SchedulePtr schedule = nullptr;
-  /// Parameter groups, accumulation of micro-batches.
+  /// Parameter groups, gradient accumulation.
   distribute::OptimizerOptions optimizer_options = {};
 };
 

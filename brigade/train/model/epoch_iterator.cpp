@@ -12,34 +12,34 @@ EpochIterator::EpochIterator(const distribute::DistributedDataset<input::Labeled
 
 bool EpochIterator::has_next() {
   if (cardinality_ == data::kInfinite) return true;
-  if (cardinality_ >= 0) return drawn_ < cardinality_;
+  if (cardinality_ >= 0) return returned_ < cardinality_;
   look_ahead();
-  return ahead_->batch.has_value();
+  return lookahead_->batch.has_value();
 }
 
 void EpochIterator::look_ahead() {
-  if (ahead_) return;
+  if (lookahead_) return;
   io::StateTree before = iterator_.save();
-  ahead_ = Ahead{.batch = iterator_.next(), .before = std::move(before)};
+  lookahead_ = Lookahead{.batch = iterator_.next(), .before = std::move(before)};
 }
 
 std::optional<EpochIterator::Batch> EpochIterator::next() {
-  std::optional<Batch> batch = ahead_ ? std::move(ahead_->batch) : iterator_.next();
-  ahead_.reset();
-  if (batch) ++drawn_;
+  std::optional<Batch> batch = lookahead_ ? std::move(lookahead_->batch) : iterator_.next();
+  lookahead_.reset();
+  if (batch) ++returned_;
   return batch;
 }
 
 const EpochIterator::Batch& EpochIterator::peek() {
   look_ahead();
-  check_argument(ahead_->batch.has_value(), "The dataset has no batch at all.");
-  return *ahead_->batch;
+  check_argument(lookahead_->batch.has_value(), "The dataset is empty: it has no batch.");
+  return *lookahead_->batch;
 }
 
 void EpochIterator::start_next_epoch() {
-  ahead_.reset();
+  lookahead_.reset();
   iterator_.start_next_epoch();
-  drawn_ = 0;
+  returned_ = 0;
 }
 
 std::optional<std::int64_t> EpochIterator::batches() const {
@@ -48,16 +48,16 @@ std::optional<std::int64_t> EpochIterator::batches() const {
 
 io::StateTree EpochIterator::save() const {
   io::StateTree tree = io::StateTree::dict();
-  tree["drawn"] = drawn_;
-  tree["iterator"] = ahead_ ? ahead_->before : iterator_.save();
+  tree["drawn"] = returned_;
+  tree["iterator"] = lookahead_ ? lookahead_->before : iterator_.save();
   return tree;
 }
 
 void EpochIterator::restore(const io::StateTree& state) {
-  const std::int64_t drawn = state.at("drawn").as_int64();
+  const std::int64_t returned = state.at("drawn").as_int64();
   iterator_.restore(state.at("iterator"));
-  drawn_ = drawn;
-  ahead_.reset();
+  returned_ = returned;
+  lookahead_.reset();
 }
 
 }  // namespace brigade::train::internal

@@ -8,12 +8,12 @@
 #include "brigade/input/labeled_example.h"
 #include "brigade/io/state_tree.h"
 
-/// How `fit` walks over its data; for the sources of `Model` only.
+/// The iterator of `fit` over its data; for the sources of `Model` only.
 namespace brigade::train::internal {
 
-/// A walk over a dataset that can say whether there is another batch, and whose saved position is
-/// behind the last batch that `next` returned. Looks a batch ahead only where the dataset does not
-/// know its size.
+/// An iterator over the epochs of a dataset that knows whether there is another batch. Its saved
+/// position is after the last batch that `next` returned. It reads a batch ahead only if the size
+/// of the dataset is unknown.
 ///
 /// Thread-safety: one thread.
 class EpochIterator {
@@ -22,13 +22,13 @@ class EpochIterator {
 
   explicit EpochIterator(const distribute::DistributedDataset<input::LabeledBatch>& data);
 
-  /// Whether this pass has another batch.
+  /// Whether this epoch has another batch.
   bool has_next();
   std::optional<Batch> next();
   /// The batch that `next` will return. Throws kInvalidArgument if the dataset is empty.
   const Batch& peek();
   void start_next_epoch();
-  /// Batches in a pass, if it is known and not endless.
+  /// The number of batches in an epoch, if it is known and finite.
   std::optional<std::int64_t> batches() const;
 
   io::StateTree save() const;
@@ -39,12 +39,12 @@ class EpochIterator {
 
   std::int64_t cardinality_;
   distribute::DistributedIterator<input::LabeledBatch> iterator_;
-  std::int64_t drawn_ = 0;  // in this pass, by `next`
-  struct Ahead {
-    std::optional<Batch> batch;  // nothing: the pass is over
-    io::StateTree before;        // where the iterator stood
+  std::int64_t returned_ = 0;  // batches in this epoch, by `next`
+  struct Lookahead {
+    std::optional<Batch> batch;  // nothing: the epoch is over
+    io::StateTree before;        // the position before the batch
   };
-  std::optional<Ahead> ahead_;
+  std::optional<Lookahead> lookahead_;
 };
 
 }  // namespace brigade::train::internal

@@ -14,13 +14,14 @@ namespace brigade::train {
 
 struct EvaluationResult {
   double loss = 0.0;      ///< mean over all examples
-  double accuracy = 0.0;  ///< share of examples classified rightly
+  double accuracy = 0.0;  ///< fraction of examples classified correctly
   std::int64_t examples = 0;
 };
 
 namespace internal {
 
-/// Puts a model into evaluation mode, and back into training mode also when an error passes.
+/// Keeps a model in evaluation mode; the destructor puts it back into training mode, also after an
+/// error.
 template <class Module>
 class EvaluationMode {
  public:
@@ -38,9 +39,9 @@ class EvaluationMode {
 }  // namespace internal
 
 /// The mean sparse softmax cross entropy and the accuracy of a classifier over one epoch of
-/// `dataset`, whose elements are global batches, on all replicas of `strategy`. Exact at an uneven
-/// end: every example counts once. The model is in evaluation mode meanwhile and in training mode
-/// afterwards; no graph is built.
+/// `dataset`, whose elements are global batches, on all replicas of `strategy`. Exact also for a
+/// smaller last batch: every example counts once. The model is in evaluation mode during the call
+/// and in training mode afterwards; no autograd graph is built.
 template <class Module>
 EvaluationResult evaluate(distribute::Strategy& strategy,
                           const distribute::Replicated<Module>& model,

@@ -15,16 +15,15 @@
 
 namespace brigade::train {
 
-/// What a fit has before it.
+/// The epochs and steps of a `fit`.
 struct FitPlan {
   std::int64_t initial_epoch = 0;
   std::int64_t epochs = 1;
-  /// If it is known.
+  /// If known.
   std::optional<std::int64_t> steps_per_epoch = std::nullopt;
 };
 
-/// What callbacks see of the `fit` that calls them, and what they may change. Valid until it
-/// returns.
+/// The interface of a running `fit` for its callbacks. Valid until `fit` returns.
 ///
 /// Thread-safety: the thread of `fit`.
 class FitContext {
@@ -36,39 +35,40 @@ class FitContext {
   const FitPlan& plan() const { return plan_; }
   /// From 0.
   std::int64_t epoch() const { return epoch_; }
-  /// Batches of this epoch that are behind us; in `on_train_batch_end` the one at hand is.
+  /// The number of completed batches of this epoch; in `on_train_batch_end` it includes the current
+  /// batch.
   std::int64_t batches() const { return batches_; }
-  /// Examples of this epoch that this call has seen.
+  /// The number of examples of this epoch that this call of `fit` has processed.
   std::int64_t examples() const { return examples_; }
-  /// The last batch's own loss, "loss". Reading it waits for the devices.
+  /// The loss of the last batch, "loss". Reading it waits for the devices.
   const StepValues& step_values() const { return step_values_; }
 
-  /// An epoch's figures, complete in `on_epoch_end`, the last epoch's in `on_train_end`, those of a
-  /// validation in `on_test_end`.
+  /// The metrics of the epoch: complete in `on_epoch_end`, of the last epoch in `on_train_end`, of
+  /// the validation in `on_test_end`.
   const Logs& logs() const { return logs_; }
-  /// Adds a figure to the epoch's: callbacks behind this one and the history see it.
+  /// Adds a value to the metrics of the epoch: the history and the callbacks after this one see it.
   void add_log(const std::string& name, double value) { logs_[name] = value; }
 
   double learning_rate() const { return optimizer_.learning_rate(); }
   void set_learning_rate(double rate) { optimizer_.set_learning_rate(rate); }
 
-  /// Ends training behind this batch, and with it the epoch. The first reason is kept.
+  /// Ends the training, and the epoch, after this batch. The first reason is kept.
   void stop(std::string_view reason) {
     if (stop_reason_.empty()) stop_reason_ = reason;
   }
   bool should_stop() const { return !stop_reason_.empty(); }
   const std::string& stop_reason() const { return stop_reason_; }
-  /// In `on_train_end`: whether epochs are left because the session was asked to stop, as by a
-  /// signal. Whoever fits again goes on.
+  /// In `on_train_end`: whether epochs are left because the session was asked to stop, for example
+  /// by a signal. Another `fit` may resume.
   bool is_interrupted() const { return is_interrupted_; }
 
-  /// Puts what a callback remembers into every checkpoint: `checkpointable` as for `TrainingState`, its name
-  /// made unique, and skipped where a checkpoint lacks it. In `on_train_begin`, before anything is
-  /// restored. The callback must outlive the fit, which holds it.
+  /// Adds the state of a callback to every checkpoint, as `TrainingState::add`: its name is made
+  /// unique, and a checkpoint without it leaves it unchanged. Call it in `on_train_begin`, before
+  /// anything is restored. The callback lives as long as `fit`.
   void add_checkpointable(Checkpointable checkpointable);
-  /// Everything that a checkpoint holds; its global step counts on from fit to fit.
+  /// The contents of checkpoints; the global step counts over all fits.
   TrainingState& state() const { return state_; }
-  /// The model's.
+  /// The variables of the model.
   std::span<const variables::Variable> variables() const { return variables_; }
 
  private:
@@ -82,7 +82,7 @@ class FitContext {
   Logs logs_;
   std::string stop_reason_;
   bool is_interrupted_ = false;
-  std::map<std::string, int> checkpointable_names_;  // and how often each was given
+  std::map<std::string, int> checkpointable_names_;  // and how often each was used
 };
 
 }  // namespace brigade::train

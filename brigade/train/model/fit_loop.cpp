@@ -17,7 +17,7 @@ FitPlan plan_of(const FitOptions& options, const internal::EpochIterator& iterat
           .steps_per_epoch = options.steps_per_epoch ? options.steps_per_epoch : iterator.batches()};
 }
 
-/// Evaluation mode, and back into training mode also when an error passes.
+/// Evaluation mode while this object lives; training mode afterwards, also after an error.
 class EvaluationMode {
  public:
   explicit EvaluationMode(const internal::Network& network) : network_(network) {
@@ -48,7 +48,7 @@ Logs evaluate_batches(internal::Trainer& trainer, const LabeledData::Distributed
   check_argument(done > 0, "There is no batch to evaluate.");
   if (steps && done < *steps) {
     base::log_warning(base::str_cat("Evaluation ran out of data: ", done, " of ", *steps,
-                                    " batches. Its figures are those of what there was."));
+                                    " batches. The metrics are over these batches."));
   }
   Logs logs = trainer.results();
   trainer.reset();
@@ -103,8 +103,8 @@ History FitLoop::run() {
     const std::int64_t epoch = context_.epoch_;
     begin_epoch();
     run_steps(session);
-    if (context_.epoch_ != epoch) continue;               // it went back to a checkpoint
-    if (session.should_stop() && has_next_step()) break;  // whoever goes on ends the epoch
+    if (context_.epoch_ != epoch) continue;               // the session restored a checkpoint
+    if (session.should_stop() && has_next_step()) break;  // a resumed fit ends the epoch
     end_epoch();
   }
   if (context_.epoch_ < options_.epochs && session.should_stop()) {
@@ -129,9 +129,9 @@ bool FitLoop::has_next_step() {
   check_argument(context_.batches_ > 0, "There is no batch to train on.");
   if (options_.steps_per_epoch) {
     base::log_warning(base::str_cat(
-        "The data ran out in epoch ", context_.epoch_ + 1, " behind ", context_.batches_, " of ",
+        "The data ran out in epoch ", context_.epoch_ + 1, " after ", context_.batches_, " of ",
         *options_.steps_per_epoch,
-        " steps. The next epoch begins a new pass; repeat() the dataset for full epochs."));
+        " steps. The next epoch starts the dataset again; repeat() the dataset for full epochs."));
   }
   return false;
 }

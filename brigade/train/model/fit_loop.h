@@ -13,17 +13,17 @@
 
 namespace brigade::train {
 
-/// The epochs of one `Model::fit`, each step of which a session runs; for `Model` only.
+/// The epochs of one `Model::fit`, whose steps a session runs; for `Model` only.
 ///
-/// The position (epoch and batch) is a part of the checkpoint, and so are the figures and the walk
-/// over the data. Where the session goes back to a checkpoint, the loop goes back with it.
+/// Checkpoints contain the epoch and batch, the metrics, and the position in the data. When the
+/// session restores a checkpoint, the loop continues from there.
 ///
 /// Thread-safety: one thread, once.
 class FitLoop {
  public:
   using Distributed = LabeledData::Distributed;
 
-  /// `state` gets the loop's own parts. What is passed must outlive it.
+  /// Adds the state of the loop to `state`. The arguments must outlive this object.
   FitLoop(internal::Trainer& trainer, TrainingState& state, internal::EpochIterator& iterator,
           const FitOptions& options, const std::optional<Distributed>& validation);
 
@@ -49,8 +49,8 @@ class FitLoop {
   History history_;
 };
 
-/// The figures of `trainer` over one pass of `data`, or its first `steps` batches, in evaluation
-/// mode. The network is in training mode afterwards, and the figures are reset.
+/// The metrics of `trainer` over one epoch of `data`, or its first `steps` batches, in evaluation
+/// mode. Afterwards the network is in training mode, and the metrics are reset.
 Logs evaluate_batches(internal::Trainer& trainer, const LabeledData::Distributed& data,
                       const std::optional<std::int64_t>& steps);
 

@@ -52,12 +52,12 @@ LabeledData::LabeledData(at::Tensor features, at::Tensor labels)
                     labels.dim() > 0 && features.size(0) == labels.size(0) && features.size(0) > 0;
   check_argument(fits,
                  base::str_cat("Features ", shape_of(features), " and labels ", shape_of(labels),
-                               " must have the same number of examples, at least one."));
+                               " must have the same, positive number of examples."));
 }
 
 LabeledData LabeledData::unlabeled(const at::Tensor& features) {
   check_argument(features.defined() && features.dim() > 0 && features.size(0) > 0,
-                 base::str_cat("Features ", shape_of(features), " hold no example."));
+                 base::str_cat("Features ", shape_of(features), " contain no example."));
   return {features, no_labels(features)};
 }
 
@@ -72,17 +72,17 @@ std::pair<LabeledData, LabeledData> LabeledData::split_off_last(double fraction)
                  base::str_cat("validation_split is ", fraction, " and must lie between 0 and 1."));
   const auto* tensors = std::get_if<Tensors>(&data_);
   check_argument(tensors != nullptr,
-                 "validation_split is for tensors: of a dataset, take and skip make two.");
+                 "validation_split is for tensors: split a dataset with take and skip.");
   const std::int64_t count = tensors->features.size(0);
   const auto first = static_cast<std::int64_t>(static_cast<double>(count) * (1.0 - fraction));
   check_argument(first > 0 && first < count,
                  base::str_cat("validation_split is ", fraction, ": ", count,
-                               " examples are too few to be split by it."));
-  const auto part = [&](std::int64_t begin, std::int64_t size) {
+                               " examples are too few to split."));
+  const auto slice = [&](std::int64_t begin, std::int64_t size) {
     return LabeledData(tensors->features.narrow(0, begin, size),
                        tensors->labels.narrow(0, begin, size));
   };
-  return {part(0, first), part(first, count - first)};
+  return {slice(0, first), slice(first, count - first)};
 }
 
 LabeledData::Distributed LabeledData::distributed(const distribute::Strategy& strategy,

@@ -14,42 +14,43 @@
 
 namespace brigade::train {
 
-/// Whether examples that lie in tensors come in another order in each epoch.
+/// Whether examples in tensors are shuffled in each epoch.
 enum class Shuffle { kNo, kYes };
 
-/// What a `Model` takes data as: a dataset of global batches, one that is distributed already, or
-/// tensors. Made from any of them by itself.
+/// The data of a `Model`: a dataset of global batches, a distributed dataset, or tensors. Each
+/// converts implicitly.
 ///
-/// Thread-safety: a value; tensors are shared.
+/// Thread-safety: a value; copies share the tensors.
 class LabeledData {
  public:
   using Distributed = distribute::DistributedDataset<input::LabeledBatch>;
 
   LabeledData(data::Dataset<input::LabeledBatch> global_batches);
   LabeledData(Distributed batches);
-  /// Examples along the first dimension of both; labels of any dtype and further dimensions. Throws
-  /// kInvalidArgument, naming both shapes, if their numbers differ or there is none.
+  /// The examples are along the first dimension of both tensors; labels may have any dtype and
+  /// further dimensions. Throws kInvalidArgument, with both shapes, if the numbers of examples
+  /// differ or are 0.
   LabeledData(at::Tensor features, at::Tensor labels);
 
-  /// Data to predict from. A dataset's elements are batches of features.
+  /// Data for `Model::predict`. The elements of a dataset are batches of features.
   static LabeledData unlabeled(const at::Tensor& features);
   static LabeledData unlabeled(const data::Dataset<at::Tensor>& batches);
 
-  /// Whether it still has to be cut into batches.
+  /// Whether the data is in tensors, which are not yet split into batches.
   bool is_tensors() const { return std::holds_alternative<Tensors>(data_); }
 
-  /// The first examples, and the last `fraction` of them, in their order; the second part has at
-  /// least that many. Throws kInvalidArgument for data that is no tensors, for a fraction that is
-  /// not between 0 and 1, and if a part would be empty. Keras: validation_split.
+  /// Splits the data into the first examples and the last `fraction` of them, which is rounded up.
+  /// Throws kInvalidArgument for data that is not in tensors, for a fraction outside of (0, 1), and
+  /// if a result would be empty. Keras: validation_split.
   std::pair<LabeledData, LabeledData> split_off_last(double fraction) const;
 
-  /// How tensors become batches.
+  /// How tensors are split into batches.
   struct Batching {
     std::optional<std::int64_t> batch_size = std::nullopt;  ///< global; default 32
     Shuffle shuffle = Shuffle::kNo;
   };
-  /// Throws kInvalidArgument for a batch size below 1, and for one beside data that comes in
-  /// batches.
+  /// Throws kInvalidArgument for a batch size below 1, and for a batch size if the data consists of
+  /// batches already.
   Distributed distributed(const distribute::Strategy& strategy, const Batching& batching) const;
 
  private:

@@ -18,12 +18,12 @@ using Maker = Loss::Function (*)(From from);
 
 constexpr double kKerasEpsilon = 1e-7;
 
-/// One value an example, whatever its shape.
+/// One value per example, for any shape.
 at::Tensor mean_of_example(const at::Tensor& values) {
   return values.dim() < 2 ? values : values.flatten(1).mean(1);
 }
 
-/// Labels as the predictions' floating dtype, and both of one shape.
+/// Labels converted to the dtype of the predictions, and both in the same shape.
 metrics::internal::Pair aligned(const char* name, const at::Tensor& labels, const at::Tensor& predictions) {
   return metrics::internal::of_same_shape(name, labels.to(predictions.scalar_type()), predictions);
 }
@@ -117,8 +117,8 @@ std::string Loss::prediction_problem(const at::Tensor& predictions) const {
                        predictions.sum(-1).sub(1).abs().max().item<double>() < 1e-2;
   if (in_range && adds_up) return "";
   return base::str_cat("Loss ", name_,
-                       " takes predictions for probabilities, and the model's are none. End the "
-                       "model with a softmax or sigmoid, or say that they are logits: Loss(\"",
+                       " expects probabilities, but the model's predictions are not. End the "
+                       "model with a softmax or sigmoid, or declare them logits: Loss(\"",
                        name_, "\", From::kLogits).");
 }
 

@@ -12,40 +12,40 @@
 
 namespace brigade::train {
 
-/// What a `Model` minimizes: one of Keras's losses by name, or a function of labels and
-/// predictions.
+/// The loss of a `Model`: one of Keras's losses by name, or a function of labels and predictions.
 ///
 ///   Loss("mse");
 ///   Loss("sparse_categorical_crossentropy", layers::losses::From::kLogits);
 ///   Loss([](const at::Tensor& labels, const at::Tensor& predictions) { return ...; });
 ///
-/// Thread-safety: a value; calls as the function.
+/// Thread-safety: a value; a call is as thread-safe as the function.
 class Loss {
  public:
   using Function = std::function<at::Tensor(const at::Tensor& labels, const at::Tensor& outputs)>;
 
   /// By name as in Keras: "sparse_categorical_crossentropy", "categorical_crossentropy",
-  /// "binary_crossentropy", "mean_squared_error" ("mse"), "mean_absolute_error" ("mae"), or their
-  /// classes' ("MeanSquaredError"). Cross entropies read predictions as `from` says, by default, as
-  /// Keras's, as probabilities: the model then ends with a softmax or a sigmoid. Throws
-  /// kInvalidArgument, naming the nearest and all names, for an unknown one.
+  /// "binary_crossentropy", "mean_squared_error" ("mse"), "mean_absolute_error" ("mae"), or the
+  /// names of their classes ("MeanSquaredError"). `from` says whether predictions are logits or, as
+  /// by default in Keras, probabilities: the model then ends with a softmax or a sigmoid. It
+  /// affects cross entropies only. Throws kInvalidArgument, with the nearest name and all names,
+  /// for an unknown name.
   Loss(const char* name) : Loss(std::string(name)) {}
   Loss(const std::string& name, layers::losses::From from = layers::losses::From::kProbabilities);
-  /// One value an example, [N], or the mean of them, a scalar; the first is better: it is exact for
-  /// any shares.
+  /// `function` returns one value per example, [N], or their mean, a scalar. Prefer one value per
+  /// example: it is exact for any split of the batch.
   template <std::invocable<const at::Tensor&, const at::Tensor&> Own>
-  Loss(Own function) : name_("function"), function_(std::move(function)) {}
+  Loss(UserFunction function) : name_("function"), function_(std::move(function)) {}
 
-  /// The loss of a replica's examples: one value an example, or a scalar.
+  /// The loss of a per-replica batch: one value per example, or a scalar.
   at::Tensor operator()(const at::Tensor& labels, const at::Tensor& predictions) const {
     return function_(labels, predictions);
   }
-  /// The canonical name; "function" for one of the user's own.
+  /// The canonical name; "function" for a function.
   const std::string& name() const { return name_; }
 
   bool takes_probabilities() const { return expected_ != Expected::kAnything; }
-  /// What is wrong with `predictions` if they cannot be the probabilities that this loss takes them
-  /// for; empty if nothing is.
+  /// Describes the problem if `predictions` are not the probabilities that this loss expects; empty
+  /// if there is none.
   std::string prediction_problem(const at::Tensor& predictions) const;
 
  private:
@@ -55,7 +55,7 @@ class Loss {
   Expected expected_ = Expected::kAnything;
 };
 
-/// The losses' names in snake case.
+/// The names of all losses in snake case.
 std::vector<std::string> loss_names();
 
 }  // namespace brigade::train

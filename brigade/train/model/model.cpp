@@ -22,7 +22,7 @@ namespace {
 using Batch = internal::EpochIterator::Batch;
 using Batching = LabeledData::Batching;
 
-/// What shows a model the shape of its input: few examples, so that it costs little.
+/// The number of examples with which a model is built: few, so that it costs little.
 constexpr std::int64_t kExamplesToBuild = 2;
 
 const input::LabeledBatch& first_nonempty_batch(const Batch& batch) {
@@ -38,8 +38,8 @@ void check_positive(const char* name, const std::optional<std::int64_t>& value) 
 
 void check(const FitOptions& options) {
   check_argument(options.initial_epoch >= 0 && options.epochs >= options.initial_epoch,
-                 base::str_cat("epochs is ", options.epochs, " and initial_epoch ",
-                               options.initial_epoch, ": epochs is the last one, not a number."));
+                 base::str_cat("epochs is ", options.epochs, " and initial_epoch is ",
+                               options.initial_epoch, ": epochs is the end of the range of epochs, not their number."));
   check_positive("steps_per_epoch", options.steps_per_epoch);
   check_positive("validation_steps", options.validation_steps);
   check_positive("validation_freq", options.validation_freq);
@@ -53,8 +53,8 @@ std::string text_of(const std::optional<std::int64_t>& value) {
   return value ? base::str_cat(*value) : "unset";
 }
 
-/// What decides a fit's values, and which collectives it makes. The optimizer's rule and the data
-/// are compared where they are made.
+/// What decides the results of a fit, and which collectives it makes. The optimizer's rule and the
+/// data are compared where they are created.
 comm::Facts facts_of(const CompileOptions& compiled, const FitOptions& options) {
   comm::Facts facts = {{"loss", compiled.loss ? compiled.loss->name() : "none"}};
   for (const MetricChoice& each : compiled.metrics) facts.push_back({"metric", each.name()});
@@ -88,7 +88,7 @@ std::vector<internal::NamedMetric> make_metrics(distribute::Strategy& strategy,
     const bool is_new = std::none_of(metrics.begin(), metrics.end(),
                                      [&](const auto& each) { return each.name == choice.name(); });
     check_argument(is_new && choice.name() != "loss",
-                   base::str_cat("Two figures would be called '", choice.name(), "'."));
+                   base::str_cat("Two metrics would have the name '", choice.name(), "'."));
     metrics.push_back({choice.name(), choice.metric() ? choice.metric()
                                                       : std::shared_ptr<const metrics::PredictionMetric>(
                                                             metrics::make_metric(choice.name()))});
@@ -110,7 +110,7 @@ struct Model::Impl {
   std::vector<internal::NamedMetric> metrics;
   std::unique_ptr<internal::Trainer> trainer;  // needs network and compiled
   std::int64_t global_step = 0;
-  std::int64_t passes = 0;  // over data, by all fits
+  std::int64_t passes = 0;  // over the data, by all fits
 
   Impl(distribute::Strategy* given, internal::NetworkSource the_source, std::string the_name)
       : own_strategy(given == nullptr && distribute::current_strategy() == nullptr
@@ -144,7 +144,7 @@ void Model::Impl::check_compiled(const char* call) const {
                             ".loss = ...}) first."));
   check_state(compiled->loss.has_value(),
               base::str_cat(call,
-                            ": compile was given no loss. Give it one, such as "
+                            ": compile was called without a loss. Set one, such as "
                             "\"sparse_categorical_crossentropy\"."));
 }
 
@@ -216,7 +216,7 @@ History Model::fit(const LabeledData& data, const FitOptions& options) {
   distribute::Strategy& strategy = impl_->strategy;
   distribute::check_agreement(
       strategy.workers(), facts_of(*impl_->compiled, options),
-      {.what = "fits", .advice = "compile and fit the model alike in every worker."});
+      {.what = "fits", .advice = "compile and fit the model with the same options in every worker."});
   internal::EpochIterator iterator(
       data.distributed(strategy, {.batch_size = options.batch_size, .shuffle = options.shuffle}));
   std::optional<LabeledData::Distributed> validation;
@@ -228,7 +228,7 @@ History Model::fit(const LabeledData& data, const FitOptions& options) {
                                      : options.validation_batch_size});
   }
   internal::Trainer& trainer = impl_->trainer_for(iterator.peek());
-  // A later fit, or one that goes on with a later epoch, sees later orders of the examples.
+  // A later fit, or a fit with a later initial epoch, uses the shuffles of later epochs.
   const std::int64_t first_pass = std::max(impl_->passes, options.initial_epoch);
   for (std::int64_t pass = 0; pass < first_pass; ++pass) iterator.start_next_epoch();
 
@@ -281,7 +281,7 @@ distribute::Strategy& Model::strategy() const {
 
 std::span<const variables::Variable> Model::variables() const {
   check_state(impl_->network != nullptr,
-              "The model has no variables yet: they are made at the first data, or by build().");
+              "The model has no variables yet: they are created with the first data, or by build().");
   return impl_->network->variables();
 }
 

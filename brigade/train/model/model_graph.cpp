@@ -24,39 +24,39 @@ bool is_same(const c10::Device& a, const c10::Device& b) {
   return a.type() == b.type() && (a.is_cpu() || a.index() == b.index());
 }
 
-/// Where a tensor of a replica lies, by the names of the strategy's devices if it is one of them.
-std::string place(const distribute::Strategy& strategy, int replica, const c10::Device& device) {
-  const device::Device& home = strategy.parameter_device();
+/// The device of a replica's tensor, by the name of the strategy's device if it is one of them.
+std::string device_name_of(const distribute::Strategy& strategy, int replica, const c10::Device& device) {
+  const device::Device& parameter_device = strategy.parameter_device();
   if (is_same(strategy.devices()[static_cast<std::size_t>(replica)].torch_device, device))
     return device_name(strategy, replica);
-  if (is_same(home.torch_device, device)) return home.name.tensorflow_name();
+  if (is_same(parameter_device.torch_device, device)) return parameter_device.name.tensorflow_name();
   return str_cat("/device:", device.is_cpu() ? "CPU:" : "GPU:",
                  static_cast<int>(std::max<c10::DeviceIndex>(device.index(), 0)));
 }
 
-/// Adds a model's parts to its graph, one after the other.
-class Builder {
+/// Builds the graph of a model.
+class GraphBuilder {
  public:
-  explicit Builder(const distribute::Strategy& strategy) : strategy_(strategy) {}
+  explicit GraphBuilder(const distribute::Strategy& strategy) : strategy_(strategy) {}
 
   void add_variable(const variables::Variable& variable) {
     const std::string name = names_.unique(graph_path(variable.name()));
     const auto& storage = variable.storage();
-    const bool has_home =
+    const bool is_on_controller =
         storage != nullptr && storage->sharing() == variables::StorageSharing::kController;
-    if (has_home) add_home(variable, name);
-    std::map<const void*, std::string> places;  // by the memory
+    if (is_on_controller) add_controller_variable(variable, name);
+    std::map<const void*, std::string> names_by_storage;  // by address
     for (int replica = 0; replica < variable.num_components(); ++replica) {
       const at::Tensor& component = variable.component(replica);
-      const bool is_copy = has_home && storage->is_cached(replica);
-      const auto [found, is_new] = places.try_emplace(component.const_data_ptr(), name);
+      const bool is_copy = is_on_controller && storage->is_cached(replica);
+      const auto [found, is_new] = names_by_storage.try_emplace(component.const_data_ptr(), name);
       if (is_copy) {
         found->second = str_cat(name, "/copy_", replica);
         add_copy(variable, replica, found->second, name);
-      } else if (is_new && !has_home) {
+      } else if (is_new && !is_on_controller) {
         if (replica > 0) found->second = str_cat(name, "/replica_", replica);
         add_node(variable, found->second, "VariableV2",
-                 place(strategy_, replica, component.device()));
+                 device_name_of(strategy_, replica, component.device()));
       }
       leaves_.emplace(component.unsafeGetTensorImpl(),
                       GraphLeaf{found->second, layer_of(graph_path(variable.name()))});
@@ -73,7 +73,7 @@ class Builder {
       const std::string layer = found.layer.empty() ? "" : found.layer + "/";
       GraphNode node{.name = names_.unique(prefix + layer + operation.kind),
                      .op = operation.kind,
-                     .device = place(strategy_, replica, operation.device),
+                     .device = device_name_of(strategy_, replica, operation.device),
                      .inputs = {},
                      .attributes = {},
                      .output_shapes = operation.output_shapes};
@@ -98,15 +98,15 @@ class Builder {
   ModelGraph finish() && { return std::move(graph_); }
 
  private:
-  void add_home(const variables::Variable& variable, const std::string& name) {
+  void add_controller_variable(const variables::Variable& variable, const std::string& name) {
     add_node(variable, name, "VariableV2", strategy_.parameter_device().name.tensorflow_name());
   }
 
   void add_copy(const variables::Variable& variable, int replica, const std::string& name,
-                const std::string& home) {
+                const std::string& original) {
     add_node(variable, name, "Identity",
-             place(strategy_, replica, variable.component(replica).device()))
-        .inputs = {home};
+             device_name_of(strategy_, replica, variable.component(replica).device()))
+        .inputs = {original};
   }
 
   GraphNode& add_node(const variables::Variable& variable, const std::string& name,
@@ -132,7 +132,7 @@ class Builder {
     return name;
   }
 
-  /// A leaf that is none of the training's variables is a tensor of the program's own.
+  /// A leaf that is not a variable of the training is a tensor of the program.
   std::string leaf_name(const void* leaf, int replica, const std::string& prefix) {
     const auto found = leaves_.find(leaf);
     if (found != leaves_.end()) return found->second.node;
@@ -154,7 +154,7 @@ class Builder {
 ModelGraph model_graph(const distribute::Strategy& strategy,
                        std::span<const variables::Variable> variables,
                        const OperationRecord& record) {
-  Builder builder(strategy);
+  GraphBuilder builder(strategy);
   for (const variables::Variable& variable : variables) builder.add_variable(variable);
   for (const auto& [replica, root] : record.backward_roots)
     builder.add_replica(static_cast<int>(replica), operations_before(*root));
@@ -172,7 +172,7 @@ std::vector<summary::NodeTiming> node_timings(const ModelGraph& graph,
     const std::pair key{each.replica, each.sequence};
     if (!graph.names.contains(key)) continue;
     Passes& found = passes[key];
-    // Of nested operations with one number, the innermost, which began last, has made the node.
+    // Of nested operations with the same number, the innermost, which began last, created the node.
     const bool is_backward = each.kind == Operation::Kind::kBackward;
     const Operation*& best = is_backward ? found.backward : found.forward;
     if (best == nullptr || each.begin > best->begin) best = &each;

@@ -15,15 +15,15 @@
 
 namespace brigade::train {
 
-/// A model as TensorBoard draws it.
+/// The graph of a model, for TensorBoard.
 struct ModelGraph {
   /// Variables, then each replica's operations in the order of its forward pass.
   std::vector<summary::GraphNode> nodes;
-  /// The operations' names, by replica and `Operation::sequence`.
+  /// The names of the operations, by replica and `Operation::sequence`.
   std::map<std::pair<std::int64_t, std::int64_t>, std::string> names;
 };
 
-/// The model of which the record holds a step with its backward pass. What is there:
+/// The graph of the model, from the record of a step with its backward pass. It contains:
 ///
 /// - variables under their layers ("conv1/weight"), with shape, dtype and the device they lie on.
 ///   Where replicas have memory of their own, theirs are "conv1/weight/replica_1" and so on;
@@ -35,13 +35,13 @@ struct ModelGraph {
 /// - "inputs", from which operations read that combine a layer's variables with what depends on
 ///   none.
 ///
-/// Without a backward pass there are only variables.
+/// Without a backward pass it contains only variables.
 ModelGraph model_graph(const distribute::Strategy& strategy,
                        std::span<const variables::Variable> variables,
                        const OperationRecord& record);
 
-/// How long each node of the graph took in a step: forward and backward together, from when it
-/// began. `graph` is that of this record.
+/// The time that each node of the graph took in a step, forward and backward together, with its
+/// start time. `graph` must be the graph of this record.
 std::vector<summary::NodeTiming> node_timings(const ModelGraph& graph,
                                               const OperationRecord& record);
 

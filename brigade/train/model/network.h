@@ -14,11 +14,11 @@
 /// What a `Model` is made of; for its sources and templates only.
 namespace brigade::train::internal {
 
-/// A network that a strategy has made, whatever it was written as.
+/// A network under a strategy, made of a module or of a function of layers.
 class Network {
  public:
   virtual ~Network() = default;
-  /// In a replica its own pass.
+  /// The forward pass of the calling replica.
   virtual at::Tensor forward(const at::Tensor& inputs) const = 0;
   virtual void set_mode(variables::Mode mode) const = 0;
   virtual const std::vector<variables::Variable>& variables() const = 0;
@@ -47,17 +47,19 @@ std::unique_ptr<Network> make_network(distribute::Replicated<Module> model) {
   return std::make_unique<ReplicatedNetwork<Module>>(std::move(model));
 }
 
-/// How a network comes to be, and how it is described.
+/// How to create a network, and how to describe it.
 struct NetworkSource {
-  /// `example`, a few inputs on the first replica's device, shows the shapes.
+  /// `example` is a small batch of inputs on the device of the first replica; it defines the
+  /// shapes.
   std::function<std::unique_ptr<Network>(distribute::Strategy&, const std::string& name,
                                          const at::Tensor& example)>
       make;
-  /// A table by layers, given the shape of an example if it is known; empty if it cannot say.
+  /// A table of the layers, given the shape of an example if it is known. Empty if there is no list
+  /// of layers.
   std::function<std::string(const std::optional<std::vector<std::int64_t>>& input_shape)> summary;
 };
 
-/// A network that is written as a function of layers.
+/// The source of a network that is a function of layers.
 template <class Function>
 NetworkSource source_of_function(Function function) {
   NetworkSource source;
@@ -70,7 +72,7 @@ NetworkSource source_of_function(Function function) {
   return source;
 }
 
-/// A network that is a torch::nn::Module, from a function that makes one.
+/// The source of a network that is a torch::nn::Module; `factory` creates the module.
 template <class Factory>
 NetworkSource source_of_module(Factory factory) {
   NetworkSource source;

@@ -13,8 +13,8 @@ metrics::Mean make_mean(distribute::Strategy& strategy) {
   return metrics::Mean("loss");
 }
 
-/// What layers and the model itself add to the loss in this pass: regularization and `add_loss`. An
-/// undefined tensor if there is none.
+/// The losses that layers and the model add in this pass: regularization and `add_loss`. An
+/// undefined tensor if there are none.
 at::Tensor added_losses() {
   at::Tensor sum;
   const auto add = [&sum](const std::vector<at::Tensor>& losses) {

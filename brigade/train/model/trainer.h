@@ -17,33 +17,33 @@
 #include "brigade/train/model/network.h"
 #include "brigade/train/session/step_values.h"
 
-/// The steps of a `Model`; for its sources only.
+/// The steps of a `Model`; for the sources of `Model` only.
 namespace brigade::train::internal {
 
-/// A metric under the name that logs have it by.
+/// A metric and its name in logs.
 struct NamedMetric {
   std::string name;
   std::shared_ptr<const metrics::PredictionMetric> metric;
 };
 
-/// One step of training, validation or prediction on all replicas, and the figures gathered since
-/// the last reset.
+/// Steps of training and validation on all replicas, and the metrics since the last reset.
 ///
 /// Thread-safety: one thread, outside of replicas.
 class Trainer {
  public:
   using Batch = distribute::PerReplica<input::LabeledBatch>;
 
-  /// Makes the mean of the loss in the strategy's scope. What is passed must outlive it.
+  /// Creates the mean of the loss in the strategy's scope. `strategy` and `network` must outlive
+  /// this object.
   Trainer(distribute::Strategy& strategy, const Network& network, Loss loss,
           std::vector<NamedMetric> metrics, distribute::Optimizer optimizer);
 
-  /// One update. The values have "loss": the mean over this batch, regularization included.
+  /// One update. The values contain "loss": the mean over this batch, including regularization.
   StepValues train(const Batch& batch);
-  /// Adds a batch to the figures. The network must be in evaluation mode, without grad mode.
+  /// Adds a batch to the metrics. The network must be in evaluation mode, and grad mode disabled.
   void test(const Batch& batch);
 
-  /// The figures: "loss" and the metrics.
+  /// "loss" and the metrics.
   Logs results() const;
   void reset() const;
 
