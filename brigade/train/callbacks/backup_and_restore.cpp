@@ -24,21 +24,21 @@ class BackupAndRestoreCallback final : public Callback {
       throw Error(
           ErrorCode::kDataLoss,
           base::str_cat("BackupAndRestore: none of the backups in ", options_.backup_dir.string(),
-                        " is whole (", latest.broken.back().reason,
-                        "): move them away to begin anew, or give another backup_dir."));
+                        " is intact (", latest.broken.back().reason,
+                        "): move them away to start over, or use another backup_dir."));
     }
     broken_.clear();
     for (const auto& broken : latest.broken) {
-      base::log_warning(base::str_cat("Passed over the broken backup ", broken.path.string(), ": ",
+      base::log_warning(base::str_cat("Skipped the broken backup ", broken.path.string(), ": ",
                                       broken.reason));
       broken_.push_back(broken.path);
     }
     if (latest.checkpoint) session.resume_from = latest.checkpoint->path();
-    begun_ = std::nullopt;
+    current_epoch_ = std::nullopt;
     batches_ = 0;
   }
 
-  // Two are kept, so that there is one if the newest turns out to be broken.
+  // Keeps two, in case the newest turns out to be broken.
   void on_train_begin(FitContext& fit) override {
     saver_.emplace(
         fit.state().strategy(), io::posix_file_system(),
@@ -47,10 +47,10 @@ class BackupAndRestoreCallback final : public Callback {
     saver_->set_aside(broken_);
   }
 
-  // An epoch's end is saved as the next one's beginning: all callbacks have seen it then.
+  // The end of an epoch is saved at the beginning of the next: by then all callbacks have seen it.
   void on_epoch_begin(FitContext& fit) override {
-    if (begun_ && *begun_ != fit.epoch()) save(fit);
-    begun_ = fit.epoch();
+    if (current_epoch_ && *current_epoch_ != fit.epoch()) save(fit);
+    current_epoch_ = fit.epoch();
   }
 
   void on_train_batch_end(FitContext& fit) override {
@@ -68,7 +68,7 @@ class BackupAndRestoreCallback final : public Callback {
   }
 
  private:
-  // Between two micro-batches of one update nothing can be saved: whoever asks again may.
+  // Between two micro-batches of one update nothing can be saved; the caller tries again.
   bool save(FitContext& fit) {
     if (!fit.state().is_between_updates()) return false;
     saver_->save(fit.state().global_step(), fit.state().contents());
@@ -78,7 +78,7 @@ class BackupAndRestoreCallback final : public Callback {
   const BackupAndRestore options_;
   std::optional<WorkersSaver> saver_;
   std::vector<io::Path> broken_;       // found at the start
-  std::optional<std::int64_t> begun_;  // the epoch
+  std::optional<std::int64_t> current_epoch_;  // the epoch
   std::int64_t batches_ = 0;           // since the last save
 };
 

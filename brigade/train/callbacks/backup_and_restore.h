@@ -12,26 +12,28 @@ namespace brigade::train {
 
 enum class DeleteCheckpoint { kNo, kYes };
 
-/// Makes a fit that was killed or interrupted go on where its last backup was, with everything that
-/// a checkpoint holds: weights, optimizer, epoch, batch, the place in the data, other callbacks'
-/// state. Keras: BackupAndRestore.
+/// Lets a fit that was killed or interrupted resume from its last backup, with the whole state:
+/// weights, optimizer, epoch, batch, position in the data, state of other callbacks. Keras:
+/// BackupAndRestore.
 ///
 ///   model.fit(train, {.epochs = 10, .callbacks = {BackupAndRestore{.backup_dir =
 ///   "/tmp/backup"}}});
 ///
-/// With `FitOptions::session`'s `checkpoint_dir`, which saves by steps or time, it is not needed.
+/// It is not needed with the `checkpoint_dir` of `FitOptions::session`, which saves by steps or
+/// time.
 struct BackupAndRestore {
   io::Path backup_dir = {};
-  /// Also behind so many batches, counted over epochs. Unset: at the end of each epoch alone.
+  /// Also back up after this number of batches, counted over epochs. Unset: only at the end of each
+  /// epoch.
   std::optional<std::int64_t> every_batches = std::nullopt;
-  /// Whether the backup is removed when the fit has ended as it should: by its last epoch, or by a
-  /// callback that stopped it. One whose session was asked to stop is backed up and kept.
+  /// Whether to delete the backup when the fit has completed: after its last epoch, or stopped by a
+  /// callback. If the session was asked to stop, the backup is kept.
   DeleteCheckpoint delete_checkpoint = DeleteCheckpoint::kYes;
-  /// Of several workers, which all need this callback, and must see the directory.
+  /// Which workers write. All need this callback, and access to the directory.
   checkpoint::Writers writers = checkpoint::Writers::kChief;
 
-  /// Throws kInvalidArgument without a directory and for `every_batches` below 1; the fit does if
-  /// its session has a place to resume from already.
+  /// Throws kInvalidArgument without a directory and for `every_batches` below 1. The fit throws it
+  /// if its session has `resume_from` set.
   std::shared_ptr<Callback> callback() const;
 };
 

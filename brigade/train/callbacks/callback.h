@@ -11,11 +11,11 @@ namespace brigade::train {
 
 struct SessionOptions;
 
-/// Something that is called on the way of `Model::fit`: to save, log, stop, change the rate. Each
-/// function may do nothing. Errors end the fit. Keras: keras.callbacks.Callback.
+/// Called by `Model::fit`: to save, log, stop, change the learning rate. By default the functions
+/// do nothing. Errors end the fit. Keras: keras.callbacks.Callback.
 ///
-/// Reading figures waits for the devices, so batches have none unless a callback asks
-/// (`step_values`).
+/// Reading metrics waits for the devices, so there are none after batches, except for the loss
+/// (`FitContext::step_values`).
 ///
 /// Thread-safety: called on the thread of `fit`, one at a time, in the order given.
 class Callback {
@@ -29,13 +29,13 @@ class Callback {
   virtual void on_train_batch_end(FitContext&) {}
   virtual void on_test_begin(FitContext&) {}
   virtual void on_test_end(FitContext&) {}
-  /// Before the session that runs the steps is made, behind `on_train_begin`: adds hooks, says
-  /// where to go on from.
+  /// Called after `on_train_begin`, before the session that runs the steps is created: may add
+  /// hooks, or set the checkpoint to resume from.
   virtual void prepare_session(SessionOptions&) {}
 };
 
-/// A callback among others: made from a pointer to one, or from the options of one, such as
-/// `EarlyStopping{.patience = 3}`, whose `callback()` makes it.
+/// Holds a callback: converts from a pointer to a callback, or from options such as
+/// `EarlyStopping{.patience = 3}`, whose `callback()` creates it.
 ///
 /// Thread-safety: a pointer.
 class CallbackPtr {

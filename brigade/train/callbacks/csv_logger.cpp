@@ -49,7 +49,7 @@ class CsvLoggerCallback final : public Callback {
   void on_train_end(FitContext&) override { file_.close(); }
 
  private:
-  // A first epoch without a validation leaves room for that of later ones.
+  // If the first epoch has no validation, adds columns for that of later epochs.
   void choose_names(const Logs& logs) {
     for (const auto& [name, value] : logs) names_.push_back(name);
     const bool has_validation = std::any_of(
@@ -70,7 +70,7 @@ class CsvLoggerCallback final : public Callback {
     if (file_.good()) return;
     throw Error(ErrorCode::kUnavailable,
                 base::str_cat("CsvLogger: cannot write ", std::string(options_.path),
-                              ". Does its folder exist, and is there room?"));
+                              ". Does its directory exist, and is there space on the disk?"));
   }
 
   const CsvLogger options_;

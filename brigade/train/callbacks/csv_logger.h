@@ -8,16 +8,15 @@
 
 namespace brigade::train {
 
-/// Whether a file that is there is gone on with.
+/// Whether to append to an existing file.
 enum class AppendToFile { kNo, kYes };
 
-/// Writes a line an epoch into a file of comma-separated values: the epoch (from 0), and the
-/// figures of the first epoch in the order of their names. A figure that an epoch lacks is "NA".
-/// Keras: CSVLogger.
+/// Writes one line per epoch to a CSV file: the epoch (from 0), and the metrics of the first epoch,
+/// sorted by name. A missing value is "NA". Keras: CSVLogger.
 struct CsvLogger {
   io::Path path = {};
   std::string separator = ",";
-  /// With kYes no second header is written.
+  /// With kYes, no second header is written.
   AppendToFile append = AppendToFile::kNo;
 
   /// Throws kInvalidArgument without a path. The callback throws kUnavailable if the file cannot be

@@ -38,7 +38,7 @@ class EarlyStoppingCallback final : public Callback {
     // As in Keras nothing stops in the very first epoch, and a first value that is NaN stays the
     // best.
     if (wait_ >= options_.patience && fit.epoch() > 0) {
-      fit.stop(base::str_cat("early stopping: ", monitor_.name(), " has not become better for ",
+      fit.stop(base::str_cat("early stopping: ", monitor_.name(), " has not improved for ",
                              wait_, wait_ == 1 ? " epoch" : " epochs"));
     }
   }

@@ -12,18 +12,18 @@ namespace brigade::train {
 
 enum class RestoreBestWeights { kNo, kYes };
 
-/// Stops the training when a figure has not become better for `patience` epochs. Keras:
-/// EarlyStopping.
+/// Stops the training when a metric has not improved for `patience` epochs. Keras: EarlyStopping.
 struct EarlyStopping {
   std::string monitor = "val_loss";
   double min_delta = 0.0;
   std::int64_t patience = 0;
   MonitorMode mode = MonitorMode::kAuto;
-  /// A value that must be reached for waiting to begin anew.
+  /// An improvement resets the patience only if it is better than this value.
   std::optional<double> baseline = std::nullopt;
-  /// With kYes the model ends with the weights of the best epoch, whether it was stopped or not.
+  /// With kYes, the model has the weights of the best epoch at the end, whether it was stopped or
+  /// not.
   RestoreBestWeights restore_best_weights = RestoreBestWeights::kNo;
-  /// Epochs before this one do not count.
+  /// Epochs before this one are ignored.
   std::int64_t start_from_epoch = 0;
 
   /// Throws kInvalidArgument for a negative patience, and as `MetricMonitor`.

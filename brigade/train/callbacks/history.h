@@ -8,23 +8,23 @@
 
 namespace brigade::train {
 
-/// Figures by name, as callbacks see them: "loss", "accuracy", "val_loss", "learning_rate".
+/// The metrics of an epoch by name: "loss", "accuracy", "val_loss", "learning_rate".
 using Logs = std::map<std::string, double>;
 
-/// What `Model::fit` returns: the figures of every epoch. Keras: History.
+/// The result of `Model::fit`: the metrics of every epoch. Keras: History.
 ///
 /// Thread-safety: a value.
 struct History {
   /// The epochs that were trained, from 0.
   std::vector<std::int64_t> epochs;
-  /// By name, a value for each epoch that had it.
+  /// By name: the values of all epochs that had the metric.
   std::map<std::string, std::vector<double>> logs;
-  /// Why training ended before the last epoch; empty if it did not.
+  /// Why the training ended before the last epoch; empty if it did not.
   std::string stop_reason;
 
   /// Appends an epoch.
   void add(std::int64_t epoch, const Logs& epoch_logs);
-  /// A figure's values. Throws kNotFound, naming those that there are.
+  /// The values of a metric. Throws kNotFound, with the existing names.
   const std::vector<double>& at(std::string_view name) const;
 };
 

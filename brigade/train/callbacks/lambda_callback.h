@@ -7,8 +7,7 @@
 
 namespace brigade::train {
 
-/// A callback of a few functions, for what needs no class; each may be left out. Keras:
-/// LambdaCallback.
+/// A callback made of functions, all of which are optional. Keras: LambdaCallback.
 ///
 ///   .callbacks = {LambdaCallback{.on_epoch_end = [](FitContext& fit) { plot(fit.logs()); }}}
 struct LambdaCallback {

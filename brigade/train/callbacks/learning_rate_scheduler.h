@@ -9,14 +9,14 @@
 
 namespace brigade::train {
 
-/// Sets the learning rate at the start of every epoch, and notes it in the epoch's logs as
-/// "learning_rate". Keras: LearningRateScheduler. For a rate that changes with every step give
-/// `compile` a schedule.
+/// Sets the learning rate at the start of every epoch, and adds it to the logs as "learning_rate".
+/// Keras: LearningRateScheduler. For a rate that changes with every step, use
+/// `CompileOptions::schedule`.
 struct LearningRateScheduler {
-  /// The rate of an epoch (from 0), given the rate before.
+  /// Returns the rate of an epoch (from 0), given the current rate.
   std::function<double(std::int64_t epoch, double rate)> schedule;
 
-  /// One of `optim`'s schedules, whose steps are then epochs.
+  /// Uses a schedule of `optim`, with epochs as its steps.
   static LearningRateScheduler of(optim::SchedulePtr schedule);
 
   /// Throws kInvalidArgument without a function.

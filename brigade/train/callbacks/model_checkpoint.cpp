@@ -34,7 +34,7 @@ class ModelCheckpointCallback final : public Callback {
     if (options_.every_batches) return;
     if (monitor_) {
       const std::optional<double> current = monitor_->value(fit.logs());
-      // Without the figure every epoch is saved, as in Keras: better one too many.
+      // Without the metric every epoch is saved, as in Keras.
       if (current && !monitor_->is_improvement(*current, best_)) return;
       if (current) best_ = current;
     }
@@ -80,7 +80,7 @@ std::shared_ptr<Callback> ModelCheckpoint::callback() const {
   check_argument(!every_batches || *every_batches > 0,
                  "ModelCheckpoint: every_batches must be at least 1.");
   check_argument(!every_batches || save_best_only == SaveBestOnly::kNo,
-                 "ModelCheckpoint: figures are complete at the end of an epoch, so save_best_only "
+                 "ModelCheckpoint: metrics are complete at the end of an epoch only, so save_best_only "
                  "and every_batches cannot both be set.");
   return std::make_shared<ModelCheckpointCallback>(*this);
 }

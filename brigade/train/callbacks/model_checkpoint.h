@@ -15,26 +15,27 @@ namespace brigade::train {
 
 enum class SaveBestOnly { kNo, kYes };
 
-/// Saves everything that a checkpoint holds (weights, optimizer, position) behind each epoch, or
-/// every so many batches, in the background; `checkpoint::Checkpoint` and `restore_variables` read
-/// it. Keras: ModelCheckpoint. To go on after a crash use `FitOptions::session` and its
-/// `checkpoint_dir` instead.
+/// Saves the whole training state (weights, optimizer, position) after each epoch, or after a
+/// number of batches, in the background; `checkpoint::Checkpoint` and `restore_variables` read it.
+/// Keras: ModelCheckpoint. To resume after a crash, use the `checkpoint_dir` of
+/// `FitOptions::session` instead.
 struct ModelCheckpoint {
   io::Path directory = {};
   std::string monitor = "val_loss";
-  /// With kYes only epochs whose figure is the best so far.
+  /// With kYes, only epochs with the best value of the metric so far are saved.
   SaveBestOnly save_best_only = SaveBestOnly::kNo;
   MonitorMode mode = MonitorMode::kAuto;
-  /// A value that the first one has to beat.
+  /// The first value must be better than this to be saved.
   std::optional<double> initial_value_threshold = std::nullopt;
-  /// Counted over epochs. Unset: behind each epoch.
+  /// The number of batches from one save to the next, counted over epochs. Unset: save after each
+  /// epoch.
   std::optional<std::int64_t> every_batches = std::nullopt;
-  /// How many of the newest stay; 0: all, as in Keras.
+  /// How many of the newest checkpoints to keep; 0: all, as in Keras.
   std::size_t keep_last = 5;
-  /// Of several workers, which all need this callback.
+  /// Which workers write. All need this callback.
   checkpoint::Writers writers = checkpoint::Writers::kChief;
 
-  /// Throws kInvalidArgument without a directory, for `every_batches` below 1 or beside
+  /// Throws kInvalidArgument without a directory, for `every_batches` below 1 or together with
   /// `save_best_only`, and as `MetricMonitor`.
   std::shared_ptr<Callback> callback() const;
 };

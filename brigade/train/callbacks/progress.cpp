@@ -9,7 +9,7 @@
 namespace brigade::train {
 namespace {
 
-constexpr const char* kRestOfLine = "\x1b[K";  // erased, where the last line was longer
+constexpr const char* kRestOfLine = "\x1b[K";  // erases the rest of a longer last line
 
 double seconds(std::chrono::steady_clock::duration duration) {
   return std::chrono::duration<double>(duration).count();
@@ -46,7 +46,7 @@ Progress::Progress(std::ostream& out, const base::Clock& clock, ProgressOptions 
 Progress::~Progress() {
   try {
     finish();
-  } catch (...) {  // a stream that throws must not end the program here
+  } catch (...) {  // a stream that throws must not terminate the program
   }
 }
 

@@ -10,52 +10,50 @@
 
 namespace brigade::train {
 
-/// How progress is shown.
+/// How to show progress.
 enum class ProgressForm {
-  kLines,   ///< A line a report: for log files.
-  kRewrite  ///< One line that is written over: for terminals.
+  kLines,   ///< One line per report: for log files.
+  kRewrite  ///< One line that is overwritten: for terminals.
 };
 
 struct ProgressOptions {
-  /// Steps in all; unset if not known, and then no time left is shown.
+  /// The total number of steps; unset if not known, then no remaining time is shown.
   std::optional<std::int64_t> total_steps = std::nullopt;
-  /// Time between two reports. What a report costs (reading the loss waits for the device) is paid
-  /// this often.
+  /// The time between two reports. A report has a cost: reading the loss waits for the device.
   std::chrono::milliseconds interval = std::chrono::seconds(5);
   ProgressForm form = ProgressForm::kLines;
 };
 
-/// How far a training has come.
+/// The progress of a training.
 struct ProgressState {
   std::int64_t steps = 0;
   std::int64_t examples = 0;
   double loss = 0.0;
 };
 
-/// Tells a person how a training goes: steps, examples a second since the last report, loss, and
-/// the time left at the pace so far.
+/// Reports the progress of a training in human-readable form: steps, examples per second since the
+/// last report, loss, and the estimated remaining time.
 ///
 ///   if (progress.is_due()) progress.report({step, examples, loss_value()});
 ///
 /// Thread-safety: one thread at a time.
 class Progress {
  public:
-  /// Starts the time. `out` and `clock` must outlive this. Throws kInvalidArgument for a negative
-  /// interval.
+  /// Starts the clock. `out` and `clock` must outlive this object. Throws kInvalidArgument for a
+  /// negative interval.
   Progress(std::ostream& out, const base::Clock& clock, ProgressOptions options = {});
-  /// As `finish`.
+  /// Calls `finish`.
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// Whether the interval has passed since the last report, or the start. Costs a look at the
-  /// clock.
+  /// Whether the interval has passed since the last report, or the start. Reads the clock.
   bool is_due() const;
 
-  /// Writes a report, due or not; one of the same step as the last is left out.
+  /// Writes a report, due or not, unless the last report was of the same step.
   void report(const ProgressState& state);
 
-  /// Ends the line that is being written over, so that what comes next stands on its own.
+  /// Ends the line that is being overwritten, so that further output starts on a new line.
   void finish();
 
  private:

@@ -66,7 +66,7 @@ class ReduceLROnPlateauCallback final : public Callback {
     cooldown_ = options_.cooldown;
     wait_ = 0;
     base::log_info(base::str_cat("Epoch ", fit.epoch() + 1, ": ", monitor_.name(),
-                                 " has not become better; the learning rate is now ", rate, "."));
+                                 " has not improved; the learning rate is now ", rate, "."));
   }
 
   const ReduceLROnPlateau options_;

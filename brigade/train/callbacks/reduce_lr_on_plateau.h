@@ -9,15 +9,15 @@
 
 namespace brigade::train {
 
-/// Lowers the learning rate when a figure has not become better for `patience` epochs, and notes
-/// the rate in each epoch's logs as "learning_rate". Keras: ReduceLROnPlateau.
+/// Lowers the learning rate when a metric has not improved for `patience` epochs, and adds the rate
+/// to the logs of each epoch as "learning_rate". Keras: ReduceLROnPlateau.
 struct ReduceLROnPlateau {
   std::string monitor = "val_loss";
-  double factor = 0.1;  ///< what the rate is multiplied by, below 1
+  double factor = 0.1;  ///< the rate is multiplied by it; below 1
   std::int64_t patience = 10;
   MonitorMode mode = MonitorMode::kAuto;
   double min_delta = 1e-4;
-  /// Epochs after a reduction in which nothing is counted.
+  /// The number of epochs after a reduction that do not count for the patience.
   std::int64_t cooldown = 0;
   double min_lr = 0.0;
 

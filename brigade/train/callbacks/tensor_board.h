@@ -9,24 +9,24 @@
 
 namespace brigade::train {
 
-/// When figures are written.
+/// When to write metrics.
 enum class UpdateFrequency {
-  kEpoch,  ///< behind each epoch
-  kBatch   ///< the loss behind each batch, too, which waits for the devices
+  kEpoch,  ///< after each epoch
+  kBatch   ///< also the loss after each batch, which waits for the devices
 };
 
-/// Writes what TensorBoard shows: figures of training under `log_dir`/train, of validation under
+/// Writes summaries for TensorBoard: metrics of training to `log_dir`/train, of validation to
 /// `log_dir`/validation, as "epoch_loss", "epoch_accuracy", ... over epochs and "batch_loss" over
 /// steps. Keras: TensorBoard.
 struct TensorBoard {
   io::Path log_dir = "logs";
   UpdateFrequency update_freq = UpdateFrequency::kEpoch;
-  /// Every so many epochs the distribution of each variable; 0: never.
+  /// The number of epochs from one histogram of the variables to the next; 0: none.
   std::int64_t histogram_freq = 0;
-  /// The model's graph, behind the first batch.
+  /// Whether to write the model's graph, after the first batch.
   WriteGraph write_graph = WriteGraph::kYes;
 
-  /// Throws kInvalidArgument without a folder, and for a negative `histogram_freq`.
+  /// Throws kInvalidArgument for an empty `log_dir`, and for a negative `histogram_freq`.
   std::shared_ptr<Callback> callback() const;
 };
 

@@ -18,8 +18,8 @@ using checkpoint::Checkpoint;
 
 namespace {
 
-/// Keeps the global step where the checkpoint has it; first among the hooks, so that all others see
-/// it. Counts the batches.
+/// Keeps the global step at that of the checkpoint, and counts the batches. It is the first hook,
+/// so that all others see this step.
 class HoldStepHook final : public SessionRunHook {
  public:
   void after_create_session(SessionContext& context) override { step_ = context.global_step(); }
@@ -47,7 +47,7 @@ void restore(TrainingState& state, const Checkpoint& checkpoint,
 }
 
 void set_once(StepValues& values, const std::string& name, const at::Tensor& value) {
-  check_argument(!values.has(name), str_cat("Two results would be called '", name, "'."));
+  check_argument(!values.has(name), str_cat("Two results would have the name '", name, "'."));
   values.set(name, value);
 }
 
@@ -55,7 +55,7 @@ StepValues results_of(const Evaluation& evaluation) {
   StepValues results;
   for (const metrics::Metric* metric : evaluation.metrics) {
     check_argument(!results.has(metric->name()),
-                   str_cat("Two results would be called '", metric->name(), "'."));
+                   str_cat("Two results would have the name '", metric->name(), "'."));
     results.set(metric->name(), metric->result());
   }
   if (!evaluation.final_values) return results;
@@ -72,7 +72,7 @@ Logs numbers(const StepValues& values) {
   return logs;
 }
 
-/// Everything that an evaluation does is a hook of a session that saves and logs nothing.
+/// An evaluation is a session that saves and logs nothing, with hooks.
 SessionOptions session_of(const Checkpoint& checkpoint, const Evaluation& evaluation,
                           const EvaluationOptions& options) {
   return {.scaffold = {.init =
@@ -148,10 +148,10 @@ EvaluationReport evaluate_once(TrainingState& state, const io::Path& checkpoint_
   const checkpoint::LatestWhole latest = checkpoint::find_latest_whole(files, checkpoint_path);
   for (const auto& broken : latest.broken) {
     base::log_warning(
-        str_cat("Passed over the broken checkpoint ", broken.path.string(), ": ", broken.reason));
+        str_cat("Skipped the broken checkpoint ", broken.path.string(), ": ", broken.reason));
   }
   if (!latest.checkpoint) {
-    throw Error(ErrorCode::kNotFound, str_cat("There is no whole checkpoint at ",
+    throw Error(ErrorCode::kNotFound, str_cat("There is no intact checkpoint at ",
                                               checkpoint_path.string(), " to evaluate."));
   }
   return evaluate_once(state, *latest.checkpoint, evaluation, options);

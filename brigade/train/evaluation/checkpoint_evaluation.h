@@ -16,46 +16,46 @@
 
 namespace brigade::train {
 
-/// How a checkpoint is evaluated, whatever computes it: the same for one checkpoint and for all
-/// that a training writes.
+/// How to evaluate a checkpoint: used for one checkpoint (`evaluate_once`) and for all checkpoints
+/// of a training (`evaluation_loop`).
 struct Evaluation {
-  /// Called when the values are restored, before the first batch: puts models into evaluation mode,
-  /// begins a walk over the data. TensorFlow: initial_op.
+  /// Called after the restore, before the first batch: puts models into evaluation mode, creates
+  /// the iterator over the data. TensorFlow: initial_op.
   std::function<void()> begin = {};
-  /// One batch; nothing at the end of the data. Hooks see what it returns. Empty: everything is
-  /// left to `final_values`. TensorFlow: eval_op.
+  /// Evaluates one batch; returns nothing at the end of the data. Hooks see the returned values.
+  /// Empty: `final_values` computes everything. TensorFlow: eval_op.
   MonitoredTrainingSession::StepFunction step = {};
-  /// Reset before the first batch; their results are among those of the evaluation, by their names.
-  /// They must outlive it.
+  /// Reset before the first batch; their results are results of the evaluation, under their names.
+  /// They must outlive the evaluation.
   std::vector<const metrics::Metric*> metrics = {};
-  /// Further results, when all batches are seen. TensorFlow: final_op.
+  /// Computes further results after the last batch. TensorFlow: final_op.
   std::function<StepValues()> final_values = {};
 };
 
 struct EvaluationOptions {
-  /// Which variables are restored, and under which names.
+  /// Which variables to restore, and from which names.
   TrainingRestoreOptions restore = {};
-  /// Called around the batches as around the steps of a session, before the results are computed.
-  /// The global step is the checkpoint's all the time. `StopAfterNEvalsHook` limits the batches.
+  /// Called around the batches as around the steps of a session. The global step is always that of
+  /// the checkpoint. `StopAfterNEvalsHook` limits the batches.
   std::vector<std::shared_ptr<SessionRunHook>> hooks = {};
-  /// Where the results go as summaries, at the checkpoint's global step: `<dir>/eval`, say. Empty:
-  /// nowhere.
+  /// The directory for summaries of the results at the checkpoint's global step, for example
+  /// `<dir>/eval`. Empty: none are written.
   io::Path summary_dir = {};
-  /// Gives the evaluation up at the next batch.
+  /// Cancels the evaluation at the next batch.
   concurrency::CancelToken cancel = {};
   SessionEnvironment environment = {};
 };
 
-/// What came out.
+/// The results of an evaluation.
 struct EvaluationReport {
   io::Path checkpoint;
   std::int64_t step = 0;     ///< the checkpoint's global step
-  std::int64_t batches = 0;  ///< seen
+  std::int64_t batches = 0;  ///< number of evaluated batches
   Logs results;              ///< by name
 };
 
-/// Restores `checkpoint` into what `state` knows, walks over the data and returns the figures; they
-/// are those that the model had when it was saved, on any number of replicas:
+/// Restores `checkpoint` into `state`, evaluates all batches and returns the results. They are
+/// those of the model when it was saved, on any number of replicas:
 ///
 ///   TrainingState state(strategy);   // of the variables alone
 ///   state.add_model(model);
@@ -64,20 +64,20 @@ struct EvaluationReport {
 ///       .step = [&] { return test_batch(); },
 ///       .metrics = {&loss, &accuracy}});
 ///
-/// `state` needs no optimizer and no iterators: what it does not know is not restored. Checkpoints
-/// that hold nothing but variables will do. Steps do not count, and no graph is built. TensorFlow:
-/// evaluation.evaluate_once.
+/// `state` needs no optimizer and no iterators: only what was added to it is restored. The
+/// checkpoint may contain variables only. The global step does not change, and no autograd graph is
+/// built. TensorFlow: evaluation.evaluate_once.
 ///
-/// Throws kInvalidArgument for an evaluation of nothing, and for two results of one name;
-/// kCancelled; what `TrainingState::restore`, the functions and the hooks throw.
+/// Throws kInvalidArgument for an evaluation without functions, and for two results with the same
+/// name; kCancelled; the errors of `TrainingState::restore`, of the functions and of the hooks.
 EvaluationReport evaluate_once(TrainingState& state, const checkpoint::Checkpoint& checkpoint,
                         const Evaluation& evaluation, const EvaluationOptions& options = {});
-/// Of a checkpoint's folder, or of the newest whole one in a directory. Throws kNotFound if there
-/// is none.
+/// `checkpoint_path` is a checkpoint, or a directory whose newest intact checkpoint is evaluated.
+/// Throws kNotFound if there is none.
 EvaluationReport evaluate_once(TrainingState& state, const io::Path& checkpoint_path,
                         const Evaluation& evaluation, const EvaluationOptions& options = {});
 
-/// The results, by name, at the checkpoint's global step; they are in the file when it returns.
+/// Writes the results, by name, at the checkpoint's global step, and flushes the file.
 void write_results(summary::SummaryWriter& summaries, const EvaluationReport& evaluated);
 
 }  // namespace brigade::train

@@ -59,7 +59,7 @@ void CheckpointsIterator::wait_until(TimePoint time) const {
   }
 }
 
-// Looks once more when the time is up: what came in the last moment counts.
+// Looks once more at the timeout: a checkpoint that was saved at the last moment counts.
 bool CheckpointsIterator::wait_for_new() {
   const TimePoint begin = options_.environment.clock->now();
   while (!options_.cancel.is_cancelled()) {
@@ -99,11 +99,11 @@ bool CheckpointsIterator::is_new(const Checkpoint& found) const {
 }
 
 void CheckpointsIterator::report(BrokenCheckpoint broken) {
-  // Gone meanwhile: the training has removed an old one.
+  // The training has removed an old checkpoint in the meantime.
   if (!options_.environment.files->exists(broken.path)) return;
   if (!reported_.insert(broken.path).second) return;
   base::log_warning(
-      str_cat("Passed over the broken checkpoint ", broken.path.string(), ": ", broken.reason));
+      str_cat("Skipped the broken checkpoint ", broken.path.string(), ": ", broken.reason));
   passed_over_.push_back(std::move(broken));
 }
 

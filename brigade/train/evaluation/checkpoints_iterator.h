@@ -16,50 +16,51 @@
 namespace brigade::train {
 
 struct WaitForCheckpoint {
-  /// Counted from the call. Unset: until `cancel`.
+  /// From the call. Unset: no timeout.
   std::optional<std::chrono::milliseconds> timeout = std::nullopt;
-  /// How often the directory is looked at. TensorFlow: seconds_to_sleep.
+  /// How often to look at the directory. TensorFlow: seconds_to_sleep.
   std::chrono::milliseconds poll = std::chrono::seconds(1);
-  /// Ends the wait at once.
+  /// Ends the wait immediately.
   concurrency::CancelToken cancel = {};
   SessionEnvironment environment = {};
 };
 
-/// Waits until `directory` holds a whole checkpoint that is newer than `last` (without `last`:
-/// any), and returns the newest; nothing when the time is up or the wait is cancelled. The
-/// directory need not exist yet. A broken newest checkpoint is passed over, with a warning.
-/// TensorFlow: evaluation.wait_for_new_checkpoint.
+/// Waits until `directory` contains an intact checkpoint that is newer than `last` (without `last`:
+/// any), and returns the newest; returns nothing after a timeout or a cancellation. The directory
+/// need not exist yet. Broken checkpoints are skipped with a warning. TensorFlow:
+/// evaluation.wait_for_new_checkpoint.
 ///
-/// Throws kInvalidArgument for an empty directory, a negative timeout and a poll that is not above
-/// 0, and as `io::FileSystem` does.
+/// Throws kInvalidArgument for an empty path, a negative timeout and a poll that is not above 0,
+/// and as `io::FileSystem`.
 std::optional<checkpoint::Checkpoint> wait_for_new_checkpoint(
     const io::Path& directory, const std::optional<checkpoint::Checkpoint>& last = std::nullopt,
     const WaitForCheckpoint& options = {});
 
-/// What becomes of a walk for which no checkpoint came in time.
+/// What an iterator does if there was no new checkpoint in time.
 enum class AfterTimeout { kEnd, kKeepWaiting };
 
 struct CheckpointsIteratorOptions {
-  /// From one checkpoint to the next: those that come in between are skipped, the newest excepted.
+  /// The minimum time from one checkpoint to the next; checkpoints that are saved in between are
+  /// skipped, except for the newest.
   std::chrono::milliseconds min_interval{0};
-  /// How long each checkpoint is waited for. Unset: until `cancel`.
+  /// How long to wait for each checkpoint. Unset: no timeout.
   std::optional<std::chrono::milliseconds> timeout = std::nullopt;
-  /// Asked when the time is up: whether the training has ended, say. Empty: the walk ends.
+  /// Called after a timeout: may check whether the training has ended. Empty: the iterator ends.
   std::function<AfterTimeout()> timeout_fn = {};
   std::chrono::milliseconds poll = std::chrono::seconds(1);
   concurrency::CancelToken cancel = {};
   SessionEnvironment environment = {};
 };
 
-/// A walk over the checkpoints that a training writes, while it writes them, for whoever evaluates
-/// them: each at most once, always the newest, so that a slow evaluation skips some and stays
-/// close. TensorFlow: tf.train.checkpoints_iterator.
+/// Iterates over the checkpoints of a training while it writes them, for evaluation: each
+/// checkpoint at most once, always the newest, so that a slow evaluation skips some and stays up to
+/// date. TensorFlow: tf.train.checkpoints_iterator.
 ///
 ///   CheckpointsIterator checkpoints("/tmp/run", {.timeout = std::chrono::minutes(10)});
 ///   while (const auto checkpoint = checkpoints.next()) { ... }
 ///
-/// A checkpoint counts as new if it was saved after the last one, whatever its step, or if the last
-/// one is gone. Broken ones are passed over, with one warning each.
+/// A checkpoint is new if it was saved after the last one, whatever its step, or if the last one no
+/// longer exists. Broken checkpoints are skipped, with one warning each.
 ///
 /// Thread-safety: one thread; the training may be in another thread or process.
 class CheckpointsIterator {
@@ -69,10 +70,10 @@ class CheckpointsIterator {
   CheckpointsIterator(const CheckpointsIterator&) = delete;
   CheckpointsIterator& operator=(const CheckpointsIterator&) = delete;
 
-  /// The next one; nothing at the end: the time is up, or the walk was cancelled.
+  /// The next checkpoint; nothing at the end: after a timeout or a cancellation.
   std::optional<checkpoint::Checkpoint> next();
 
-  /// What was found broken so far.
+  /// The broken checkpoints found so far.
   const std::vector<checkpoint::BrokenCheckpoint>& passed_over() const { return passed_over_; }
 
  private:
@@ -90,7 +91,7 @@ class CheckpointsIterator {
   CheckpointsIteratorOptions options_;
   std::optional<checkpoint::Checkpoint> last_;
   std::optional<TimePoint> last_time_;
-  /// The newest candidate that was read through: reading all its bytes at each look would cost.
+  /// The newest checkpoint that was verified: reading it again at each poll would be expensive.
   std::optional<std::pair<io::Path, std::int64_t>> examined_;
   std::set<io::Path> reported_;
   std::vector<checkpoint::BrokenCheckpoint> passed_over_;

@@ -22,7 +22,7 @@ std::optional<EvaluationReport> try_evaluate(TrainingState& state, const Checkpo
   } catch (const Error& error) {
     if (error.code() == ErrorCode::kCancelled && options.cancel.is_cancelled()) return std::nullopt;
     if (options.environment.files->exists(checkpoint.path())) throw;
-    base::log_warning(str_cat("Passed over ", checkpoint.path().string(),
+    base::log_warning(str_cat("Skipped ", checkpoint.path().string(),
                               ", which was removed before it could be evaluated: ", error.what()));
     return std::nullopt;
   }

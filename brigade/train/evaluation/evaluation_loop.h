@@ -11,30 +11,30 @@
 namespace brigade::train {
 
 struct EvaluationLoopOptions {
-  /// For each checkpoint. Its `cancel` and `environment` are the loop's, too: cancelled, the loop
-  /// ends at once, and an evaluation under way is dropped.
+  /// The options for each checkpoint. The loop itself uses `cancel` and `environment`, too: when
+  /// cancelled, the loop ends immediately and drops the current evaluation.
   EvaluationOptions each = {};
-  /// From the start of one evaluation to that of the next.
+  /// The minimum time from the start of one evaluation to the start of the next.
   std::chrono::milliseconds interval = std::chrono::seconds(60);
-  /// How long a new checkpoint is waited for. Unset: until `each.cancel`.
+  /// How long to wait for a new checkpoint. Unset: no timeout.
   std::optional<std::chrono::milliseconds> timeout = std::nullopt;
-  /// Asked when the time is up. Empty: the loop ends.
+  /// Called after a timeout. Empty: the loop ends.
   std::function<AfterTimeout()> timeout_fn = {};
-  /// How often the directory is looked at.
+  /// How often to look at the directory.
   std::chrono::milliseconds poll = std::chrono::seconds(1);
   /// At least 1. Unset: no limit.
   std::optional<std::int64_t> max_number_of_evaluations = std::nullopt;
-  /// Called behind each evaluation.
+  /// Called after each evaluation.
   std::function<void(const EvaluationReport&)> on_evaluated = {};
 };
 
-/// Evaluates each checkpoint that a training writes into `directory`, in this or another process,
-/// until none comes in time, there were enough, or it is cancelled. Returns the last evaluation, or
-/// nothing. One that the training removed before it could be read is passed over. See
-/// `evaluate_once` and `CheckpointsIterator`. TensorFlow: evaluation.evaluate_repeatedly,
-/// slim.evaluation.evaluation_loop.
+/// Evaluates each checkpoint that a training, in this or another process, writes into `directory`,
+/// until a timeout, the maximum number of evaluations, or a cancellation. Returns the report of the
+/// last evaluation, or nothing. A checkpoint that the training removes before it can be read is
+/// skipped. See `evaluate_once` and `CheckpointsIterator`. TensorFlow:
+/// evaluation.evaluate_repeatedly, slim.evaluation.evaluation_loop.
 ///
-/// Throws as those, and for a maximum below 1.
+/// Throws as those, and kInvalidArgument for a maximum below 1.
 std::optional<EvaluationReport> evaluation_loop(TrainingState& state, const io::Path& directory,
                                          const Evaluation& evaluation,
                                          const EvaluationLoopOptions& options = {});

@@ -6,25 +6,25 @@
 
 namespace brigade::train {
 
-/// How the parts of a model are called in the graph that TensorBoard draws, which groups by "/".
+/// Names of nodes in the graph for TensorBoard, which groups nodes by "/".
 
 /// "conv1.weight" as "conv1/weight".
 std::string graph_path(std::string_view variable);
 
-/// The layer of a variable, given its path: "conv1" of "conv1/weight" and of a partitioned
-/// variable's "conv1/weights/part_0"; empty for one at the root.
+/// The layer of a variable, given its path: "conv1" for "conv1/weight" and for
+/// "conv1/weights/part_0" of a partitioned variable; empty for a variable at the root.
 std::string layer_of(std::string_view path);
 
-/// What a node of the autograd graph computes: "Addmm" of "AddmmBackward0", "ConvPoolRelu" of a
-/// function of the program's own, "torch::autograd::CppNode<example::ConvPoolRelu>".
+/// The kind of operation of a node of the autograd graph: "Addmm" for "AddmmBackward0",
+/// "ConvPoolRelu" for a custom function, "torch::autograd::CppNode<example::ConvPoolRelu>".
 std::string operation_kind(std::string_view node);
 
-/// Gives out names, each once.
+/// Makes names unique.
 ///
 /// Thread-safety: one thread.
 class UniqueNames {
  public:
-  /// `name`, or if that is given out, with "_1", "_2", ... behind it.
+  /// Returns `name`, with the suffix "_1", "_2", ... if it is already in use.
   std::string unique(const std::string& name);
 
  private:

@@ -9,21 +9,21 @@
 
 namespace brigade::train {
 
-/// Whether TensorBoard gets the model's graph.
+/// Whether to write the model's graph for TensorBoard.
 enum class WriteGraph { kNo, kYes };
 
-/// Writes the graph of a training's model (`model_graph`), once, behind the first step, whose
-/// operations it records.
+/// Writes the graph of the model (`model_graph`) once, after the first step, whose operations it
+/// records.
 ///
-/// Thread-safety: the training's thread.
+/// Thread-safety: the thread of the training.
 class GraphWriter {
  public:
   explicit GraphWriter(WriteGraph write) : is_due_(write == WriteGraph::kYes) {}
 
-  /// Again, if a step has failed. `clock` must outlive the step.
+  /// Call it before each step, also after a step that failed. `clock` must outlive the step.
   void before_step(const base::Clock& clock);
   void after_step(summary::SummaryWriter& summaries, const TrainingState& state);
-  /// Without a step behind it: nothing is written.
+  /// Stops without writing anything.
   void stop() { recorder_.reset(); }
 
  private:

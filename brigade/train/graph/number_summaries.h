@@ -7,7 +7,7 @@
 
 namespace brigade::train {
 
-/// Writes each value that is one number, under its name.
+/// Writes each scalar of `values` under its name.
 void write_numbers(summary::SummaryWriter& summaries, std::int64_t step, const StepValues& values);
 
 }  // namespace brigade::train

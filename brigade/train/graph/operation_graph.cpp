@@ -16,7 +16,7 @@ using torch::autograd::AccumulateGrad;
 using torch::autograd::Edge;
 using torch::autograd::Node;
 
-/// Every node before those that lead to it: deep models would overflow a recursion's stack.
+/// All nodes in topological order. Iterative: with deep models, recursion would overflow the stack.
 std::vector<Node*> producers_first(Node& root) {
   std::vector<Node*> order;
   std::unordered_set<Node*> seen = {&root};
@@ -62,7 +62,7 @@ std::vector<OperationNode> operations_before(Node& root) {
   std::vector<OperationNode> operations;
   std::unordered_map<Node*, std::size_t> places;
   for (Node* node : producers_first(root)) {
-    // Where libtorch begins with several results there is a node that is no operation.
+    // For several root tensors libtorch adds a node that is not an operation.
     const bool is_operation =
         node->num_inputs() > 0 && dynamic_cast<AccumulateGrad*>(node) == nullptr;
     if (!is_operation) continue;

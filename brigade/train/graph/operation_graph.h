@@ -16,15 +16,15 @@ struct Node;
 
 namespace brigade::train {
 
-/// What an operation reads: a tensor that gradients are wanted of, another operation's result, or,
-/// with neither, something of which libtorch keeps no trace because no gradient goes there.
+/// An input of an operation: a leaf tensor that requires grad, the result of another operation, or,
+/// with neither, an unknown tensor: libtorch does not record inputs without gradients.
 struct OperationInput {
-  /// The leaf's at::TensorImpl; null if it is none.
+  /// The at::TensorImpl of the leaf; null if the input is not a leaf.
   const void* leaf = nullptr;
   std::int64_t leaf_elements = 0;
-  /// Where the other operation stands in the list.
+  /// The index of the other operation in the list.
   std::optional<std::size_t> operation = std::nullopt;
-  std::uint32_t output = 0;  ///< which of its results
+  std::uint32_t output = 0;  ///< the index of the operation's result
 
   bool is_unknown() const { return leaf == nullptr && !operation; }
 };
@@ -38,8 +38,8 @@ struct OperationNode {
   std::vector<OperationInput> inputs;
 };
 
-/// The operations whose results `root`, a node of the autograd graph, differentiates, each behind
-/// those that it reads.
+/// The operations on which `root`, a node of the autograd graph, depends, in topological order:
+/// each operation comes after its inputs.
 std::vector<OperationNode> operations_before(torch::autograd::Node& root);
 
 }  // namespace brigade::train

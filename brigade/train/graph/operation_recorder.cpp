@@ -13,8 +13,9 @@
 namespace brigade::train {
 namespace {
 
-// libtorch's callbacks are plain functions. What a thread says here travels with its other state
-// into replicas and backward passes, and tells them who listens. libtorch itself uses no such kind.
+// libtorch's callbacks are plain functions. This thread-local debug information is propagated with
+// the other thread state into replicas and backward passes; it holds the listeners. libtorch itself
+// does not use this kind.
 constexpr auto kListeners = c10::DebugInfoKind::PRODUCER_INFO;
 
 std::int64_t calling_replica() {
@@ -24,14 +25,14 @@ std::int64_t calling_replica() {
 
 }  // namespace
 
-/// Where one recorder's operations gather.
+/// Collects the operations of one recorder.
 class OperationRecorder::Sink {
  public:
   explicit Sink(const base::Clock& clock) : clock_(clock) {}
 
   std::chrono::nanoseconds now() const { return clock_.now().time_since_epoch(); }
 
-  /// `forward_thread`: of a function of a backward pass, the thread that called for it.
+  /// `forward_thread`: for a node of a backward pass, the thread that ran the forward pass.
   void add(Operation operation, std::uint64_t forward_thread) {
     const concurrency::MutexLock lock(mutex_);
     operations_.push_back(std::move(operation));
@@ -58,7 +59,7 @@ class OperationRecorder::Sink {
       const auto found = replicas.find(thread);
       return found == replicas.end() ? -1 : found->second;
     };
-    // On GPUs backward passes run on threads of libtorch's own.
+    // On GPUs backward passes run on libtorch's own threads.
     for (std::size_t i = 0; i < operations_.size(); ++i) {
       if (operations_[i].replica < 0) operations_[i].replica = replica_of(forward_threads_[i]);
     }
@@ -79,7 +80,7 @@ class OperationRecorder::Sink {
       BRIGADE_GUARDED_BY(mutex_);  // by the thread of the forward pass
 };
 
-/// Everybody who records on a thread, with the callback that tells them.
+/// All recorders of a thread, with the callback that notifies them.
 class OperationRecorder::Listeners final : public c10::DebugInfoBase {
  public:
   static Listeners* current() {
@@ -101,12 +102,12 @@ class OperationRecorder::Listeners final : public c10::DebugInfoBase {
     listeners->sinks_.push_back(std::move(sink));
   }
 
-  /// The last one to go takes the callback along.
+  /// The last recorder to stop removes the callback.
   static void remove(const std::shared_ptr<Sink>& sink) {
     Listeners* listeners = current();
     if (listeners == nullptr || !listeners->forget(sink)) return;
     at::removeCallback(listeners->callback_);
-    const auto closing = std::move(listeners->opened_);  // whose end may destroy the listeners
+    const auto closing = std::move(listeners->opened_);  // its destructor may destroy the listeners
   }
 
  private:

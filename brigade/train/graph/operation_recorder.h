@@ -15,44 +15,44 @@ struct Node;
 
 namespace brigade::train {
 
-/// An operation of libtorch that ran.
+/// An operation that libtorch executed.
 struct Operation {
   enum class Kind {
-    kFunction,  ///< one that was called: "aten::addmm", with those that it calls inside
-    kBackward   ///< a function of a backward pass: "AddmmBackward0"
+    kFunction,  ///< a called function: "aten::addmm"; functions that it calls are operations, too
+    kBackward   ///< a node of a backward pass: "AddmmBackward0"
   };
   std::string name;
   Kind kind = Kind::kFunction;
-  /// Whose it is; -1: no replica's.
+  /// The replica; -1: outside of replicas.
   std::int64_t replica = -1;
   /// libtorch's number of the thread.
   std::uint64_t thread = 0;
-  /// By the recorder's clock.
+  /// In the time of the recorder's clock.
   std::chrono::nanoseconds begin{0};
   std::chrono::nanoseconds duration{0};
-  /// What ties both kinds to one node of a replica's autograd graph; -1: to none.
+  /// The sequence number that identifies the node of the autograd graph in both kinds; -1: no node.
   std::int64_t sequence = -1;
 };
 
 struct OperationRecord {
-  /// In the order in which they ended.
+  /// In the order of their ends.
   std::vector<Operation> operations;
-  /// [replica]: where its first backward pass began; behind it is the whole graph of what the
-  /// replica computed.
+  /// [replica]: the root of its first backward pass; the autograd graph of the replica can be
+  /// reached from it.
   std::map<std::int64_t, std::shared_ptr<torch::autograd::Node>> backward_roots;
 };
 
 /// Records libtorch's operations on this thread, in the replicas that `Strategy::run` starts from
-/// it, and in their backward passes. While none records, operations cost what they always do. On
-/// GPUs an operation's time is that of queueing it.
+/// it, and in their backward passes. There is no overhead while nothing is recorded. On GPUs the
+/// time of an operation is the time of its launch.
 ///
 ///   OperationRecorder recorder(clock);
 ///   recorder.start();
 ///   strategy.run(...);
 ///   const OperationRecord record = recorder.stop();
 ///
-/// Thread-safety: one thread, the same for all calls. Several recorders may record at once and need
-/// not end in order.
+/// Thread-safety: all calls on the same thread. Several recorders may record at the same time, and
+/// may stop in any order.
 class OperationRecorder {
  public:
   /// `clock` must outlive this.
@@ -61,16 +61,16 @@ class OperationRecorder {
   OperationRecorder(const OperationRecorder&) = delete;
   OperationRecorder& operator=(const OperationRecorder&) = delete;
 
-  /// Nothing if it records already.
+  /// Does nothing if it already records.
   void start();
-  /// Gives out what was recorded; nothing if it does not record.
+  /// Returns the recorded operations; an empty record if it does not record.
   OperationRecord stop();
 
  private:
   class Sink;
   class Listeners;
   const base::Clock& clock_;
-  std::shared_ptr<Sink> sink_;  // null: does not record
+  std::shared_ptr<Sink> sink_;  // null: not recording
 };
 
 }  // namespace brigade::train

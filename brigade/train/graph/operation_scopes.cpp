@@ -7,7 +7,8 @@
 namespace brigade::train {
 namespace {
 
-/// Operations whose unknown input is mostly a constant: weight decay's rate, an average's divisor.
+/// Operations whose unknown input is usually a constant: the rate of weight decay, the divisor of a
+/// mean.
 bool takes_constants(std::string_view kind) {
   return kind == "Add" || kind == "Sub" || kind == "Mul" || kind == "Div" || kind == "Pow";
 }
@@ -24,7 +25,7 @@ std::int64_t elements(const OperationNode& operation) {
 
 OperationScopes::Found OperationScopes::find(const OperationNode& operation) {
   Result result;
-  std::vector<std::string> read, derived;  // layers of weights read, and of what comes of weights
+  std::vector<std::string> read, derived;  // layers of weights, and of results computed from weights
   bool reads_unknown = false, reads_data = false;
   for (const OperationInput& input : operation.inputs) {
     if (input.leaf != nullptr) {

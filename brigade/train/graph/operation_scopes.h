@@ -10,37 +10,37 @@
 
 namespace brigade::train {
 
-/// A variable's component, as operations read it.
+/// A component of a variable, which operations read.
 struct GraphLeaf {
-  std::string node;   ///< its name in the graph
+  std::string node;   ///< the name of its node in the graph
   std::string layer;  ///< empty at the root
 };
 using GraphLeaves = std::map<const void*, GraphLeaf>;  // by at::TensorImpl
 
-/// Finds out to which layers the operations of a pass belong.
+/// Assigns the operations of a forward pass to layers.
 ///
 /// Thread-safety: one thread.
 class OperationScopes {
  public:
   struct Found {
     std::string layer;  ///< empty: none
-    /// Whether what it combines variables with depends on no variable: the model's inputs.
+    /// Whether it combines variables with tensors that depend on no variable: the model's inputs.
     bool reads_inputs = false;
   };
 
-  /// `leaves` must outlive this.
+  /// `leaves` must outlive this object.
   explicit OperationScopes(const GraphLeaves& leaves) : leaves_(leaves) {}
 
-  /// For each operation of `operations_before`, in its order.
+  /// Call it for each operation of `operations_before`, in order.
   Found find(const OperationNode& operation);
 
  private:
-  /// What is known of an operation's result.
+  /// The known properties of the result of an operation.
   struct Result {
     std::string layer;
     bool is_of_weights = false;  // computed from variables and constants alone
-    bool carries_them = false;   // and is them in another form: transposed, put together
-    std::map<const void*, std::int64_t> weights;  // which, with their elements
+    bool carries_them = false;   // and contains them in another form: transposed, concatenated
+    std::map<const void*, std::int64_t> weights;  // which variables, with their numbers of elements
   };
 
   const GraphLeaves& leaves_;

@@ -14,7 +14,7 @@ void Spans::add(summary::TraceEvent event) {
   events_.push_back(std::move(event));
 }
 
-Spans::Ended::Ended(Spans& spans, std::string_view name, std::string_view category,
+Spans::ScopedSpan::ScopedSpan(Spans& spans, std::string_view name, std::string_view category,
                     std::int64_t replica)
     : spans_(spans.is_recording_ ? &spans : nullptr) {
   if (spans_ == nullptr) return;
@@ -24,7 +24,7 @@ Spans::Ended::Ended(Spans& spans, std::string_view name, std::string_view catego
   event_.begin = spans.now();
 }
 
-Spans::Ended::~Ended() {
+Spans::ScopedSpan::~ScopedSpan() {
   if (spans_ == nullptr) return;
   event_.duration = spans_->now() - event_.begin;
   spans_->add(std::move(event_));

@@ -14,42 +14,43 @@
 
 namespace brigade::train {
 
-/// What took how long, while somebody wants to know: a profiler turns it on for a range of steps,
-/// and otherwise a measured part costs one look at a flag.
+/// Measures the durations of named spans. A profiler turns the recording on for a range of steps;
+/// while it is off, a span costs one check of a flag.
 ///
 ///   auto batch = spans.measure("next batch", "input", [&] { return batches.next(); });
 ///
-/// Thread-safety: `measure` and `add` from any thread; the rest from one.
+/// Thread-safety: `measure` and `add` may be called from any thread; everything else from one
+/// thread.
 class Spans {
  public:
   /// `clock` must outlive this.
   explicit Spans(const base::Clock& clock) : clock_(clock) {}
 
   void start() { is_recording_ = true; }
-  /// Stops, and gives out what was recorded, in the order in which it ended.
+  /// Stops recording, and returns the recorded spans in the order of their ends.
   std::vector<summary::TraceEvent> stop();
   bool is_recording() const { return is_recording_; }
 
-  /// Calls `function` and returns what it returns; what it threw is recorded, too.
+  /// Calls `function` and returns its result; the span is also recorded if it throws.
   template <class Function>
   auto measure(std::string_view name, std::string_view category, Function&& function,
                std::int64_t replica = 0) {
-    const Ended ended(*this, name, category, replica);
+    const ScopedSpan span(*this, name, category, replica);
     return std::forward<Function>(function)();
   }
-  /// Nothing while it is off.
+  /// Does nothing while the recording is off.
   void add(summary::TraceEvent event);
 
  private:
-  class Ended {
+  class ScopedSpan {
    public:
-    Ended(Spans& spans, std::string_view name, std::string_view category, std::int64_t replica);
-    ~Ended();
-    Ended(const Ended&) = delete;
-    Ended& operator=(const Ended&) = delete;
+    ScopedSpan(Spans& spans, std::string_view name, std::string_view category, std::int64_t replica);
+    ~ScopedSpan();
+    ScopedSpan(const ScopedSpan&) = delete;
+    ScopedSpan& operator=(const ScopedSpan&) = delete;
 
    private:
-    Spans* spans_;  // null: was off at the beginning
+    Spans* spans_;  // null: the recording was off at the start of the span
     summary::TraceEvent event_;
   };
   std::chrono::nanoseconds now() const { return clock_.now().time_since_epoch(); }

@@ -31,7 +31,7 @@ bool CheckpointSaverHook::is_saved_already(const SessionContext& context) {
                         saved.back() == *context.restored_from());
 }
 
-// Steps are everybody's; of time only the chief's clock counts.
+// All workers count the same steps; for times, only the chief's clock counts.
 bool CheckpointSaverHook::is_due(const SessionContext& context) const {
   const bool is_due = timer_->is_due(context.global_step());
   return options_.every.time ? context.broadcast_from_chief(is_due) : is_due;
@@ -61,8 +61,7 @@ void CheckpointSaverHook::save_last(SessionContext& context) {
   if (context.has_failed() || context.at_stop() == AtStop::kDiscard) return;
   if (timer_->last_step() == context.global_step()) return;
   if (context.state().is_between_updates()) {
-    // What an earlier write failed with must not keep this one, which supersedes it, from
-    // happening.
+    // An error of an earlier write must not prevent this one, which supersedes it.
     try {
       saver_->wait();
     } catch (const std::exception& error) {
@@ -73,7 +72,7 @@ void CheckpointSaverHook::save_last(SessionContext& context) {
   base::log_warning(base::str_cat(
       "The training ends at step ", context.global_step(),
       " between two micro-batches of one update; the checkpoint of step ",
-      timer_->last_step().value_or(0), " stays the newest. Call Minimizer::flush when data ends."));
+      timer_->last_step().value_or(0), " stays the newest. Call Optimizer::flush at the end of the data."));
 }
 
 void CheckpointSaverHook::end(SessionContext& context) {

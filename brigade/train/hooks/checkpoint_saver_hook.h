@@ -13,41 +13,40 @@
 
 namespace brigade::train {
 
-/// Whether the training goes on behind a save.
+/// Whether the training continues after a save.
 enum class AfterSave { kContinue, kStop };
 
-/// Does something around each save (TensorFlow: CheckpointSaverListener), such as evaluating.
+/// Called around each save (TensorFlow: CheckpointSaverListener), for example to evaluate.
 class CheckpointListener {
  public:
   virtual ~CheckpointListener() = default;
   virtual void begin(SessionContext&) {}
   virtual void before_save(SessionContext&) {}
-  /// The state has been copied; the write may still be under way.
+  /// Called when the state has been copied; it may still be being written.
   virtual AfterSave after_save(SessionContext&) { return AfterSave::kContinue; }
   virtual void end(SessionContext&) {}
 };
 
 struct CheckpointSaverHookOptions {
-  /// Its directory must be set.
+  /// `directory` must be set.
   checkpoint::SaverOptions saver;
   Every every = {.time = std::chrono::seconds(600)};
   std::vector<std::shared_ptr<CheckpointListener>> listeners = {};
 };
 
-/// Saves the whole training: when the session is ready, unless it was restored from the very
-/// checkpoint that would be written; when it is due; and at the end, if there were steps since. A
-/// save that falls between two micro-batches of one update waits for the update. After an error, or
-/// a stop with AtStop::kDiscard, the end saves nothing.
+/// Saves the whole training state: when the session is ready, unless it was restored from the same
+/// checkpoint; when a save is due; and at the end, if there were steps since the last save. A save
+/// that is due between two micro-batches of one update waits for the update. After an error, or a
+/// stop with AtStop::kDiscard, nothing is saved at the end.
 ///
-/// With several workers every one of them has such a hook: what is saved is read together, the
-/// chief writes it, alone or with the others (`WorkersSaver`), and at the end the others wait until
-/// it has.
+/// With several workers each worker has this hook: all read the state together, the chief writes
+/// it, alone or with the others (`WorkersSaver`), and at the end the others wait for the chief.
 ///
-/// An error of a write in the background is thrown by the next save; one before the last save of
-/// all is logged, and one of that save is thrown by `end`.
+/// An error of a background write is thrown by the next save. At the end, an error of the previous
+/// write is logged, and an error of the last write is thrown by `end`.
 class CheckpointSaverHook final : public SessionRunHook {
  public:
-  /// Throws kInvalidArgument for options without meaning.
+  /// Throws kInvalidArgument for invalid options.
   explicit CheckpointSaverHook(CheckpointSaverHookOptions options);
   ~CheckpointSaverHook() override;
 
@@ -56,9 +55,9 @@ class CheckpointSaverHook final : public SessionRunHook {
   void after_run(SessionContext& context, const StepValues& values) override;
   void end(SessionContext& context) override;
 
-  /// Waits for the write under way; the next save throws its error.
+  /// Waits for the current write; the next save throws its error.
   void wait();
-  /// Keeps checkpoints of its directory that were found broken out of the way; in the chief.
+  /// Renames checkpoints of its directory that were found broken; in the chief.
   void set_aside(const std::vector<io::Path>& broken);
 
  private:

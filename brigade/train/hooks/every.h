@@ -6,8 +6,8 @@
 
 namespace brigade::train {
 
-/// How often something is done. Both may be set, and then either is reason enough (TensorFlow
-/// allows one); neither: never.
+/// How often to do something. If both are set, it is due when either has passed (TensorFlow allows
+/// only one); if neither is set, never.
 struct Every {
   std::optional<std::int64_t> steps = std::nullopt;
   std::optional<std::chrono::milliseconds> time = std::nullopt;

@@ -7,15 +7,15 @@
 
 namespace brigade::train {
 
-/// Computes something when the training has ended: a last evaluation, say.
+/// Computes values at the end of the training, for example a last evaluation.
 class FinalOpsHook final : public SessionRunHook {
  public:
   using Function = std::function<StepValues(SessionContext&)>;
   /// Throws kInvalidArgument if there is no function.
   explicit FinalOpsHook(Function function);
-  /// Not after an error.
+  /// Calls the function, except after an error.
   void end(SessionContext& context) override;
-  /// What it computed; nothing before the end, or after an error.
+  /// The computed values; nothing before the end, or after an error.
   const std::optional<StepValues>& values() const { return values_; }
 
  private:

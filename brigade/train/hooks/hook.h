@@ -8,8 +8,8 @@
 
 namespace brigade::train {
 
-/// Something that happens around the steps of a training: saving, logging, stopping, looking for
-/// NaN. A session calls its hooks in their order, on its own thread:
+/// Called around the steps of a training: for saving, logging, stopping, checking for NaN. A
+/// session calls its hooks in order, on its own thread:
 ///
 ///   begin                      once, before anything is restored
 ///   after_create_session       when the state is ready: restored or initialized; again after each
@@ -18,26 +18,26 @@ namespace brigade::train {
 ///   on_error                   if a step or a hook threw and the session gives up
 ///   end                        once, always, also after an error
 ///
-/// What a hook throws ends the session as an error of the step does. In `on_error` and `end` every
-/// hook is called even if one before it threw; the first error of all is the one that comes out.
+/// An error of a hook ends the session like an error of the step. `on_error` and `end` of every
+/// hook are called even if an earlier hook threw; the first error is rethrown.
 ///
-/// State that must outlive the process is given to the checkpoint as a part, in `begin`:
-/// `context.state().add({.name = "hook/mine", ..., .missing = checkpoint::Missing::kSkip})`.
+/// A hook adds state that must be in checkpoints in `begin`: `context.state().add({.name =
+/// "hook/mine", ..., .missing = checkpoint::Missing::kSkip})`.
 ///
 /// TensorFlow: SessionRunHook; `end` is not called there after an error.
 class SessionRunHook {
  public:
   virtual ~SessionRunHook() = default;
-  /// What every worker's hook at this position must have alike; a session of several workers
-  /// compares it when it is made, and refuses to begin where one has something else. Default:
-  /// nothing, so that workers may have hooks of their own.
+  /// What must be equal in the hooks of all workers. With several workers, the constructor of a
+  /// session compares it, and throws if a worker differs. Default: nothing, so that workers may
+  /// have different hooks.
   virtual comm::Facts facts() const { return {}; }
   virtual void begin(SessionContext&) {}
   virtual void after_create_session(SessionContext&) {}
   virtual void before_run(SessionContext&) {}
   virtual void after_run(SessionContext&, const StepValues&) {}
   virtual void on_error(SessionContext&, const std::exception_ptr&) {}
-  /// `context.has_failed()` says whether the state is one to be kept.
+  /// If `context.has_failed()`, the state must not be saved.
   virtual void end(SessionContext&) {}
 };
 

@@ -12,24 +12,24 @@
 namespace brigade::train {
 
 struct LoggingHookOptions {
-  /// Names of the step's values. Empty: all that are one number.
+  /// The names of the values to log. Empty: all scalars.
   std::vector<std::string> values = {};
-  /// The first step always is, unless this is `Every{}`.
+  /// How often to log. The first step is always logged, unless this is `Every{}`.
   Every every = {.steps = 100};
-  /// Whether the last step is logged when the session ends.
+  /// Whether to log the last step at the end of the session.
   enum class AtEnd { kNo, kYes } at_end = AtEnd::kNo;
-  /// The line for a step. Empty: `loss = 0.25, accuracy = 0.5 (0.123 sec)`, the time being that
-  /// since the line before.
+  /// Formats the line of a step. Empty: `loss = 0.25, accuracy = 0.5 (0.123 sec)`, with the time
+  /// since the last line.
   std::function<std::string(std::int64_t step, const StepValues&)> format = {};
 };
 
 /// Writes values of the step to the log (TensorFlow: LoggingTensorHook).
 class LoggingHook final : public SessionRunHook {
  public:
-  /// Throws kInvalidArgument for one that would never log.
+  /// Throws kInvalidArgument for options with which it would never log.
   explicit LoggingHook(LoggingHookOptions options = {});
   void begin(SessionContext& context) override;
-  /// Throws kNotFound, naming those that there are, if the step returns no such value.
+  /// Throws kNotFound, with the existing names, if the step returns no such value.
   void after_run(SessionContext& context, const StepValues& values) override;
   void end(SessionContext& context) override;
 

@@ -8,12 +8,12 @@
 namespace brigade::train {
 
 struct NanHookOptions {
-  /// The step's value that must be a finite number.
+  /// The name of the step's value that must be finite.
   std::string value = "loss";
-  /// kFail throws kDataLoss naming the value and the step. kStop stops, with a warning; the state
-  /// is not saved, for its weights may be spoilt.
+  /// kFail throws kDataLoss with the value and the step. kStop stops with a warning; the state is
+  /// not saved, because its weights may be NaN.
   enum class Then { kFail, kStop } then = Then::kFail;
-  /// Looks at each so many steps: a look waits for the device.
+  /// The number of steps from one check to the next; a check waits for the device.
   std::int64_t every_steps = 1;
 };
 

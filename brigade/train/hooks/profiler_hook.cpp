@@ -15,7 +15,7 @@ ProfilerHook::ProfilerHook(ProfilerHookOptions options) : options_(std::move(opt
   const StepRange range = options_.steps.value_or(StepRange{});
   check_argument(range.first >= 1 && range.last >= range.first,
                  base::str_cat("ProfilerHookOptions::steps is ", range.first, " to ", range.last,
-                               "; the first must be 1 or more and not behind the last."));
+                               "; the first must be 1 or more and not after the last."));
 }
 
 void ProfilerHook::begin(SessionContext& context) {
@@ -35,7 +35,7 @@ void ProfilerHook::before_run(SessionContext& context) {
     is_recording_ = true;
     context.spans().start();
   }
-  // Step by step: between steps the thread is the program's.
+  // Recorded step by step: between steps the thread belongs to the program.
   operations_.emplace(context.clock());
   operations_->start();
 }
@@ -50,7 +50,7 @@ void ProfilerHook::take_operations() {
   last_step_ = operations_->stop();
   operations_.reset();
   for (const Operation& operation : last_step_.operations) {
-    // Row 0 is that of spans.
+    // Row 0 is for spans.
     const auto [row, is_new] = rows_.try_emplace({operation.replica, operation.thread}, 0);
     if (is_new) row->second = static_cast<std::int64_t>(rows_.size());
     const bool is_backward = operation.kind == Operation::Kind::kBackward;
@@ -94,7 +94,7 @@ void ProfilerHook::write_timings(SessionContext& context) {
 }
 
 void ProfilerHook::end(SessionContext& context) {
-  operations_.reset();  // of a step that was not finished
+  operations_.reset();  // of an unfinished step
   if (is_recording_) write(context);
 }
 

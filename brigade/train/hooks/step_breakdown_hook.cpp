@@ -11,7 +11,7 @@ using distribute::StepTimes;
 
 namespace {
 
-/// One record for all: tags must live as long as it is written.
+/// Writes all scalars in one record; the tags must live until it is written.
 void write(summary::SummaryWriter& summaries, std::int64_t step,
            const std::vector<StepTimes>& replicas) {
   std::vector<std::string> tags;
@@ -55,7 +55,7 @@ std::vector<StepTimes> StepBreakdownHook::since_last(SessionContext& context) {
   const std::vector<StepTimes> now = context.state().strategy().step_times();
   std::vector<StepTimes> spent = now;
   for (std::size_t i = 0; i < spent.size() && i < last_.size(); ++i) {
-    if (now[i].steps < last_[i].steps) continue;  // somebody has reset them since
+    if (now[i].steps < last_[i].steps) continue;  // the times have been reset since
     spent[i].steps -= last_[i].steps;
     for (std::size_t p = 0; p < spent[i].phases.size(); ++p)
       spent[i].phases[p] -= last_[i].phases[p];

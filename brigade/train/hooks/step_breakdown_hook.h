@@ -10,9 +10,10 @@
 
 namespace brigade::train {
 
-/// Tells on what each replica spends its steps: input, compute, waiting for peers, communication
-/// and update (`Strategy::measure_steps`, which it turns on). A line in the log, and summaries
-/// `step_shares/replica_0/input` and so on, each from 0 to 1, over the steps since the last.
+/// Reports what each replica spends the time of its steps on: input, compute, waiting for peers,
+/// communication and update (it turns `Strategy::measure_steps` on). Writes a log line, and
+/// summaries `step_shares/replica_0/input` and so on, each from 0 to 1, over the steps since the
+/// last report.
 class StepBreakdownHook final : public SessionRunHook {
  public:
   explicit StepBreakdownHook(Every every = {.steps = 100}) : every_(every) {}

@@ -8,8 +8,7 @@
 
 namespace brigade::train {
 
-/// Tells how fast the training goes: a line in the log and a summary, both called
-/// `global_step/sec`.
+/// Reports the speed of the training: a log line and a summary, both named `global_step/sec`.
 class StepCounterHook final : public SessionRunHook {
  public:
   explicit StepCounterHook(Every every = {.steps = 100}) : every_(every) {}

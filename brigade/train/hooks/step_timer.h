@@ -9,26 +9,26 @@
 
 namespace brigade::train {
 
-/// Tells when something is due again, by steps, by time, or by whichever comes first (TensorFlow:
-/// SecondOrStepTimer). The first question after it was made, or after `reset`, is answered with
-/// yes.
+/// Decides when something is due again, by steps, by time, or by whichever comes first (TensorFlow:
+/// SecondOrStepTimer). The first `is_due` after construction or `reset` returns true.
 ///
 /// Thread-safety: one thread at a time.
 class StepTimer {
  public:
-  /// Throws kInvalidArgument for steps or a time that are not above 0. `clock` must outlive this.
+  /// Throws kInvalidArgument for steps or a time that are not above 0. `clock` must outlive this
+  /// object.
   StepTimer(Every every, const base::Clock& clock);
 
-  /// Whether it is due at this step: the steps or the time since `mark` have passed. The same step
-  /// is never due twice.
+  /// Whether it is due at this step: whether the steps or the time since the last `mark` have
+  /// passed. A step is never due twice.
   bool is_due(std::int64_t step) const;
 
-  /// What went by between two marks.
+  /// The time and steps between two marks.
   struct Elapsed {
     std::chrono::duration<double> time{0};
     std::int64_t steps = 0;
   };
-  /// Says that it was done at this step. Nothing comes back the first time.
+  /// Records that it was done at this step. Returns nothing the first time.
   std::optional<Elapsed> mark(std::int64_t step);
 
   /// Forgets the marks.

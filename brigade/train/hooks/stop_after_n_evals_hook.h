@@ -6,15 +6,15 @@
 
 namespace brigade::train {
 
-/// Whether something writes to the log how far it is.
+/// Whether to log the progress.
 enum class LogProgress { kNo, kYes };
 
-/// Ends each evaluation behind so many batches (TensorFlow: StopAfterNEvalsHook).
-/// May be used for one evaluation after the other.
+/// Ends each evaluation after a number of batches (TensorFlow: StopAfterNEvalsHook). May be used
+/// for several evaluations, one after the other.
 class StopAfterNEvalsHook final : public SessionRunHook {
  public:
-  /// With kYes it logs each tenth of the way: `Evaluation [10/100]`. Throws kInvalidArgument for
-  /// less than one.
+  /// With kYes it logs ten times per evaluation: `Evaluation [10/100]`. Throws kInvalidArgument for
+  /// `num_evals` below 1.
   explicit StopAfterNEvalsHook(std::int64_t num_evals,
                                LogProgress log_progress = LogProgress::kYes);
   void begin(SessionContext& context) override;

@@ -20,7 +20,7 @@ comm::Facts StopAtStepHook::facts() const {
 }
 
 void StopAtStepHook::after_create_session(SessionContext& context) {
-  // Counted once: a recovery goes back, and does not begin anew.
+  // Set only once: a recovery does not restart the count.
   if (!at_.last_step) at_.last_step = context.global_step() + *at_.num_steps;
   stop_if_reached(context);
 }

@@ -7,20 +7,21 @@
 
 namespace brigade::train {
 
-/// Exactly one of the two.
+/// Exactly one of the two must be set.
 struct StopAtStep {
-  /// So many steps from where this run of the program begins.
+  /// The number of steps of this run of the program.
   std::optional<std::int64_t> num_steps = std::nullopt;
-  /// The last step of all, however often the training is interrupted.
+  /// The last global step, also for a resumed training.
   std::optional<std::int64_t> last_step = std::nullopt;
 };
 
-/// Stops a training after a number of steps. One that is resumed there makes no further step.
+/// Stops a training after a number of steps. A training that is resumed at the last step makes no
+/// further step.
 class StopAtStepHook final : public SessionRunHook {
  public:
   /// Throws kInvalidArgument unless exactly one is set, and for one below 0.
   explicit StopAtStepHook(StopAtStep at);
-  /// The number of steps: where one worker stops, all do.
+  /// The number of steps: all workers must stop at the same step.
   comm::Facts facts() const override;
   void after_create_session(SessionContext& context) override;
   void after_run(SessionContext& context, const StepValues& values) override;

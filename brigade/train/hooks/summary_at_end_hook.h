@@ -10,15 +10,16 @@
 namespace brigade::train {
 
 struct SummaryAtEndHookOptions {
-  /// Where the event file goes: "run/eval", which TensorBoard shows beside "run".
+  /// The directory of the event file: "run/eval", for example, which TensorBoard shows next to
+  /// "run".
   io::Path directory;
-  /// What is written: each value that is one number, under its name.
+  /// Computes the values; each scalar is written under its name.
   std::function<StepValues(SessionContext&)> values;
 };
 
 /// Writes summaries when a session ends, at its global step, and flushes them (TensorFlow:
-/// tf.contrib.training.SummaryAtEndHook). Not after an error. May be used for one evaluation after
-/// the other: all go into one event file, which the first one makes.
+/// tf.contrib.training.SummaryAtEndHook). Not after an error. May be used for several evaluations,
+/// one after the other: all go into one event file.
 class SummaryAtEndHook final : public SessionRunHook {
  public:
   /// Throws kInvalidArgument if one of the two is missing.

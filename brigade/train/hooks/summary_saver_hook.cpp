@@ -12,7 +12,7 @@ SummarySaverHook::SummarySaverHook(SummarySaverHookOptions options)
 
 void SummarySaverHook::begin(SessionContext& context) {
   check_state(context.summaries() != nullptr,
-              "SummarySaverHook has no place to write to: set SessionOptions::summary_dir or "
+              "SummarySaverHook has no directory to write to: set SessionOptions::summary_dir or "
               "checkpoint_dir.");
   timer_.emplace(options_.every, context.clock());
 }

@@ -11,20 +11,21 @@
 namespace brigade::train {
 
 struct SummarySaverHookOptions {
-  /// The first step always is.
+  /// How often to write. The first step is always written.
   Every every = {.steps = 100};
-  /// Writes them. Empty: each value of the step that is one number, under its name.
+  /// Writes the summaries. Empty: writes each scalar of the step under its name.
   SummaryFunction summaries = {};
-  /// Of several hooks of a session one should; the session's own does.
+  /// Whether to write the model's graph. Only one hook of a session should; the session's built-in
+  /// hook does.
   WriteGraph graph = WriteGraph::kNo;
 };
 
-/// Writes summaries of steps into the session's event file. Two kinds of them at two rates are two
-/// hooks.
+/// Writes summaries of steps into the session's event file. Use two hooks to write two kinds of
+/// summaries at different rates.
 class SummarySaverHook final : public SessionRunHook {
  public:
   explicit SummarySaverHook(SummarySaverHookOptions options = {});
-  /// Throws kFailedPrecondition if the session has no place for summaries.
+  /// Throws kFailedPrecondition if the session writes no summaries.
   void begin(SessionContext& context) override;
   void before_run(SessionContext& context) override;
   void after_run(SessionContext& context, const StepValues& values) override;

@@ -33,7 +33,7 @@ class Loss {
   Loss(const std::string& name, layers::losses::From from = layers::losses::From::kProbabilities);
   /// `function` returns one value per example, [N], or their mean, a scalar. Prefer one value per
   /// example: it is exact for any split of the batch.
-  template <std::invocable<const at::Tensor&, const at::Tensor&> Own>
+  template <std::invocable<const at::Tensor&, const at::Tensor&> UserFunction>
   Loss(UserFunction function) : name_("function"), function_(std::move(function)) {}
 
   /// The loss of a per-replica batch: one value per example, or a scalar.

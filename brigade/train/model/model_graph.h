@@ -25,15 +25,15 @@ struct ModelGraph {
 
 /// The graph of the model, from the record of a step with its backward pass. It contains:
 ///
-/// - variables under their layers ("conv1/weight"), with shape, dtype and the device they lie on.
-///   Where replicas have memory of their own, theirs are "conv1/weight/replica_1" and so on;
-///   copies of what lies on a controller are "conv1/weight/copy_0".
-/// - the operations from the first that reads a variable to the loss, as libtorch differentiates
-///   them, each with what it reads, its device and the shape of its result. Those that read a
-///   layer's variables lie in the layer ("conv1/Convolution"), others at the root. Replica 0's have
-///   plain names, the others' lie in "replica_1" and so on.
-/// - "inputs", from which operations read that combine a layer's variables with what depends on
-///   none.
+/// - variables under their layers ("conv1/weight"), with shape, dtype and device.
+///   If replicas have their own memory, theirs are "conv1/weight/replica_1" and so on;
+///   copies of variables on a controller are "conv1/weight/copy_0".
+/// - the operations from the first that reads a variable to the loss, as in the autograd graph,
+///   each with its inputs, its device and the shape of its result. Operations that read
+///   variables of a layer belong to the layer ("conv1/Convolution"), others to the root. Operations of replica 0 have
+///   plain names, those of other replicas are in "replica_1" and so on.
+/// - "inputs": the input of operations that combine variables of a layer with tensors that depend
+///   on no variable.
 ///
 /// Without a backward pass it contains only variables.
 ModelGraph model_graph(const distribute::Strategy& strategy,
