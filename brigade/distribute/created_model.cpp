@@ -14,7 +14,7 @@ std::string_view mode_name(bool is_training) {
 
 }  // namespace
 
-std::vector<ModuleMode> parts_of(std::span<const std::shared_ptr<torch::nn::Module>> replicas) {
+std::vector<ModuleMode> module_modes(std::span<const std::shared_ptr<torch::nn::Module>> replicas) {
   std::vector<torch::OrderedDict<std::string, std::shared_ptr<torch::nn::Module>>> modules;
   for (const auto& replica : replicas) modules.push_back(replica->named_modules());
   std::vector<ModuleMode> parts;

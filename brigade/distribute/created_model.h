@@ -21,7 +21,7 @@ struct ModuleMode {
 };
 
 /// The modules of a model that was built once a replica, with their submodules.
-std::vector<ModuleMode> parts_of(std::span<const std::shared_ptr<torch::nn::Module>> replicas);
+std::vector<ModuleMode> module_modes(std::span<const std::shared_ptr<torch::nn::Module>> replicas);
 
 /// What a strategy knows of a model that it made, whatever its type: enough to find, before and
 /// after each run, what would otherwise train another model without a word. Held by the model's

@@ -20,7 +20,7 @@ namespace brigade::distribute {
 
 namespace {
 
-// A model's initial weights come from a stream of their own, apart from every replica's.
+// The random stream of initial weights, different from every replica's.
 constexpr std::uint64_t kCreationStream = ~std::uint64_t{0};
 
 std::vector<c10::Device> torch_devices_of(const std::vector<device::Device>& devices) {
@@ -57,14 +57,14 @@ variables::VariableStoreOptions store_options(const StrategyParts& parts) {
           .peers = peers_of(parts)};
 }
 
-/// Device scopes inside replicas name the strategy's devices.
+/// A placer that knows the strategy's devices, for device scopes inside replicas.
 std::shared_ptr<device::Placer> make_placer(const StrategyParts& parts) {
   std::vector<device::Device> devices = parts.devices;
   if (parts.controller) devices.push_back(*parts.controller);
   return std::make_shared<device::Placer>(parts.placement, std::move(devices));
 }
 
-/// NCCL where it is built in and every replica has a card of its own, as NCCL demands.
+/// NCCL if it is built in and every replica has its own card, which NCCL requires.
 std::vector<std::unique_ptr<comm::Communicator>> make_local_communicators(
     const std::shared_ptr<comm::LocalGroup>& group, const std::vector<device::Device>& devices) {
   auto local = comm::make_local_communicators(group);
@@ -72,8 +72,8 @@ std::vector<std::unique_ptr<comm::Communicator>> make_local_communicators(
   for (const device::Device& device : devices) {
     if (device.torch_device.is_cuda()) cards.push_back(device.torch_device.index());
   }
-  const bool own_cards = std::set<int>(cards.begin(), cards.end()).size() == devices.size();
-  if (!comm::nccl_is_built_in() || !own_cards || devices.size() == 1) return local;
+  const bool has_own_cards = std::set<int>(cards.begin(), cards.end()).size() == devices.size();
+  if (!comm::nccl_is_built_in() || !has_own_cards || devices.size() == 1) return local;
   return comm::make_nccl_communicators(cards, std::move(local));
 }
 
@@ -118,7 +118,7 @@ struct Strategy::Engine {
             .communicator = communicators[replica].get()};
   }
 
-  /// How the gradients of one optimizer meet and who updates.
+  /// Reduces the gradients of one optimizer and updates its variables.
   std::unique_ptr<GradientSynchronizer> make_synchronizer(
       const std::shared_ptr<optim::OptimizerState>& state) {
     using Update = StrategyParts::Update;
@@ -141,7 +141,7 @@ struct Strategy::Engine {
     return make_reducing_synchronizer(group, state, parts.cross_device_ops, std::move(synchronizer));
   }
 
-  /// With other workers it is what they know of this one.
+  /// With other workers, the progress that they see of this worker.
   comm::StepProgress& progress() {
     return parts.workers ? parts.workers->communicator->progress() : own_progress;
   }
@@ -151,7 +151,7 @@ struct Strategy::Engine {
     progress().begin_step();
   }
 
-  /// The one way out of a run, done or failed: the next one finds all as new.
+  /// Every run, successful or failed, ends here; it resets the state for the next run.
   void end_run(StepOutcome outcome, const ReplicaFailure& failure) noexcept {
     std::erase_if(synchronizers, [](const auto& synchronizer) { return synchronizer.expired(); });
     for (const auto& synchronizer : synchronizers) outcome = synchronizer.lock()->end_step(outcome);
@@ -168,7 +168,7 @@ struct Strategy::Engine {
       group->measure(replica, meter->clock(replica));
   }
 
-  /// The models that still have a handle.
+  /// The models that are still referenced by a handle.
   std::vector<std::shared_ptr<const CreatedModel>> living_models() const {
     std::vector<std::shared_ptr<const CreatedModel>> living;
     for (const auto& model : models) {
@@ -180,33 +180,33 @@ struct Strategy::Engine {
   void check_idle(std::string_view call) const {
     check_state(in_cross_replica_context() && !running,
                 base::str_cat("Strategy::", call,
-                              " was called while replicas run: their clocks "
-                              "are their own until Strategy::run returns."));
+                              " was called while replicas run: call it after Strategy::run has "
+                              "returned, because each replica updates its own clock until then."));
   }
 
   const StrategyParts parts;
   ReplicaRunner runner;
   const std::shared_ptr<comm::LocalGroup> group;
-  const std::shared_ptr<StepMeter> meter;                                // datasets hold it too
+  const std::shared_ptr<StepMeter> meter;                                // shared with datasets
   const std::vector<std::unique_ptr<comm::Communicator>> communicators;  // [replica]
   const ReplicaRange range;
   variables::VariableStore store;
   const std::shared_ptr<device::Placer> placer;
-  variables::Graph graph;  // of the open scope; replicas have graphs of their own
+  variables::Graph graph;  // of the open scope; replicas have separate graphs
   std::vector<std::unique_ptr<device::ReplicaGenerator>>
-      generators;                      // [replica]: its thread's in a run
+      generators;                      // [replica]: used by its thread in a run
   std::vector<ReplicaStream> streams;  // [replica]
   device::ReplicaGenerator creation;
   std::vector<std::weak_ptr<const CreatedModel>> models;
-  std::vector<std::weak_ptr<GradientSynchronizer>> synchronizers;  // their optimizers own them
+  std::vector<std::weak_ptr<GradientSynchronizer>> synchronizers;  // owned by their optimizers
   int optimizers_made = 0;
-  bool running = false;  // a run is under way; the caller's thread only
+  bool running = false;  // a run is in progress; used by the caller's thread only
   EpochCounters epochs;
   std::uint64_t models_created = 0;
-  comm::StepProgress own_progress;  // where this process is alone
+  comm::StepProgress own_progress;  // used without other workers
 };
 
-/// A run from its beginning to its end, however it is left.
+/// Begins a run, and ends it in the destructor, also when an exception is thrown.
 class Strategy::RunScope {
  public:
   RunScope(Engine& engine, const ReplicaFailure& failure)
@@ -326,20 +326,20 @@ Strategy::Scope::Scope(Strategy& strategy)
       store_(variables::kStoreSlot, &strategy.engine_->store),
       graph_(variables::kGraphSlot, &strategy.engine_->graph) {}
 
-/// A merge_call is inside of a run, too.
-void Strategy::check_outside(std::string_view made) const {
+/// Throws also in a merge_call, which is inside of a run.
+void Strategy::check_outside_run(std::string_view made) const {
   check_state(
       in_cross_replica_context() && !engine_->running,
       base::str_cat(made,
-                    " inside of Strategy::run, where it would begin anew in each step: make "
+                    " inside of Strategy::run, where each step would start with a new one: make "
                     "it once, before the first run."));
 }
 
 void Strategy::build_replicas(const std::function<void()>& build_one) {
-  check_outside("A model was made");
+  check_outside_run("A model was made");
   const std::uint64_t model = engine_->models_created++;
   for (int replica = 0; replica < num_local_replicas(); ++replica) {
-    engine_->creation.begin_step(model);  // every replica is built from the same numbers
+    engine_->creation.begin_step(model);  // the same random numbers in every replica
     const device::RandomScope random(engine_->creation);
     build_one();
   }
@@ -352,27 +352,26 @@ std::vector<variables::Variable> Strategy::adopt(
   return adopted;
 }
 
-std::shared_ptr<const CreatedModel> Strategy::keep(std::vector<variables::Variable> variables,
-                                                   std::vector<ModuleMode> parts) {
+std::shared_ptr<const CreatedModel> Strategy::register_model(std::vector<variables::Variable> variables,
+                                                   std::vector<ModuleMode> modes) {
   auto model =
-      std::make_shared<const CreatedModel>(OwningStrategy(*this), std::move(variables), std::move(parts));
+      std::make_shared<const CreatedModel>(OwningStrategy(*this), std::move(variables), std::move(modes));
   std::erase_if(engine_->models, [](const auto& known) { return known.expired(); });
   engine_->models.push_back(model);
   return model;
 }
 
-/// The lines of a model that is a module: its variables, and those of its parts that have a forward
-/// of their own.
+/// Logs the placement of a model that is a module: of its variables and its submodules.
 void Strategy::log_placement(const torch::nn::Module& model,
                              std::span<const variables::Variable> adopted) const {
   std::vector<std::string> replicas;
   for (const device::Device& device : devices()) replicas.push_back(device.name.to_string());
   const std::string everywhere = base::join(replicas, " ");
-  const std::string home =
+  const std::string trained_on =
       engine_->parts.controller ? parameter_device().name.to_string() : everywhere;
   for (const variables::Variable& variable : adopted) {
-    const bool has_home = variable.trainable() == variables::Trainable::kYes;
-    placer().record(device::PlacedKind::kVariable, variable.name(), has_home ? home : everywhere);
+    const bool is_trained = variable.trainable() == variables::Trainable::kYes;
+    placer().record(device::PlacedKind::kVariable, variable.name(), is_trained ? trained_on : everywhere);
   }
   for (const auto& part : model.named_modules("", /*include_self=*/false))
     placer().record(device::PlacedKind::kLayer, part.key(), everywhere);
@@ -380,11 +379,11 @@ void Strategy::log_placement(const torch::nn::Module& model,
 
 Strategy::BuiltFunction Strategy::build_variables(const std::string& name,
                                                   const std::function<void()>& pass) {
-  check_outside("A model was built");
+  check_outside_run("A model was built");
   Engine& engine = *engine_;
   const std::size_t before = engine.store.variables().size();
   const auto scope = this->scope();
-  // A graph of its own: what the pass collects is dropped, and the names of layers begin anew.
+  // A separate graph: what the pass collects is discarded, and names of layers start from the first.
   variables::Graph graph(engine.store, {.placer = engine.placer});
   const auto opened = graph.as_default();
   engine.creation.begin_step(engine.models_created++);
@@ -397,7 +396,7 @@ Strategy::BuiltFunction Strategy::build_variables(const std::string& name,
   const std::vector<variables::Variable> all = engine.store.variables();
   built.variables.assign(all.begin() + static_cast<std::ptrdiff_t>(before), all.end());
   check_argument(!built.variables.empty(),
-                 "The model function made no variable: use layers, or get_variable.");
+                 "The model function created no variable: use layers, or get_variable.");
   engine.store.make_contiguous(built.variables);
   return built;
 }
@@ -413,7 +412,7 @@ std::string group_text(const optim::ParameterGroup& group) {
                        group.frozen == optim::Frozen::kYes ? ", frozen" : "");
 }
 
-/// What decides an optimizer's updates, and when they meet.
+/// The facts that decide an optimizer's updates, and when gradients are reduced.
 comm::Facts optimizer_facts(const optim::UpdateRule& rule,
                             std::span<const variables::Variable> variables,
                             const OptimizerOptions& options) {
@@ -434,20 +433,20 @@ comm::Facts optimizer_facts(const optim::UpdateRule& rule,
 Optimizer Strategy::make_optimizer(std::span<const variables::Variable> variables,
                                    optim::UpdateRulePtr rule, const OptimizerOptions& options) {
   check_argument(rule != nullptr, "An optimizer's update rule is null.");
-  check_outside("An optimizer was made");
+  check_outside_run("An optimizer was made");
   for (const variables::Variable& variable : variables) {
     check_argument(engine_->store.owns(variable),
-                   base::str_cat("Variable '", variable.name(), "' is not the strategy's ",
+                   base::str_cat("Variable '", variable.name(), "' does not belong to the strategy ",
                                  OwningStrategy(*this).description(),
-                                 ": give its optimizers variables of "
-                                 "models that it created, or that were made in its scope()."));
+                                 ": its optimizers take variables of models that it created, or "
+                                 "that were made in its scope()."));
     const bool is_new = variable.trainable() == variables::Trainable::kNo && variable.storage() &&
                         variable.component(0).requires_grad();
     check_state(!is_new,
                 base::str_cat("Variable '", variable.name(),
-                              "' did not require a gradient when its model was created, and would "
-                              "not be trained: call set_requires_grad(true) before, in a factory "
-                              "for Strategy::create_from."));
+                              "' did not require a gradient when its model was created, so it would "
+                              "not be trained: call set_requires_grad(true) before that, in a "
+                              "factory for Strategy::create_from."));
   }
   check_agreement(workers(), optimizer_facts(*rule, variables, options),
                   {.what = "optimizers", .advice = "make the same optimizer in every worker."});
@@ -464,8 +463,8 @@ void Strategy::run_replicas(const std::optional<ExampleCounts>& examples,
   if (examples && static_cast<int>(examples->local.size()) != num_local_replicas()) {
     throw Error(
         ErrorCode::kInvalidArgument,
-        base::str_cat("The batch is cut for ", examples->local.size(), " replicas and ", name(),
-                      " has ", num_local_replicas(), " here: distribute it with this strategy."));
+        base::str_cat("The batch is split for ", examples->local.size(), " replicas, and ", name(),
+                      " has ", num_local_replicas(), ": distribute it with this strategy."));
   }
   Engine& engine = *engine_;
   const auto models = engine.living_models();
@@ -478,7 +477,7 @@ void Strategy::run_replicas(const std::optional<ExampleCounts>& examples,
   ReplicaFailure failure;
 
   const auto run_replica = [&](int replica) {
-    // Replica 0 runs on the caller's thread, whose state is in place.
+    // Replica 0 runs on the caller's thread and needs no copy of its state.
     std::optional<at::ThreadLocalStateGuard> torch_state;
     if (replica > 0) torch_state.emplace(*callers_state);
     const base::AmbientInstall ambient(callers_ambient);
@@ -495,7 +494,7 @@ void Strategy::run_replicas(const std::optional<ExampleCounts>& examples,
     try {
       body(context);
       for (const auto& model : models) model->check_untouched(replica);
-      graph.run_scheduled_updates();  // of gradients that leave the replica
+      graph.run_scheduled_updates();  // those of passes whose gradients are applied outside the replica
       if (!alone) engine.group->leave(replica);
     } catch (...) {
       const std::string text = failure.record(replica, std::current_exception());

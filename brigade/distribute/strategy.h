@@ -30,63 +30,62 @@
 
 namespace brigade::distribute {
 
-/// The four choices that make a strategy: who runs, where variables live, how gradients meet, who
-/// updates.
+/// The choices that define a strategy: which devices run replicas, where variables live, how
+/// gradients are reduced and who updates the variables.
 struct StrategyParts {
   std::string name;
-  /// Who runs: one replica on each.
+  /// The devices that run replicas: one replica on each.
   std::vector<device::Device> devices;
   /// Where trainable variables live.
   variables::StorageSharing sharing = variables::StorageSharing::kOneCopyEach;
-  /// The device of the trainable variables' only home. StorageSharing::kController needs it; without one,
-  /// each replica's variables lie on its own device.
+  /// The device that holds the only copy of the trainable variables. Required by
+  /// StorageSharing::kController; if unset, each replica's variables are on its own device.
   std::optional<device::Device> controller = std::nullopt;
-  /// Which replicas read a copy of the controller's variables.
+  /// Which replicas read a cached copy of the controller's variables.
   variables::Caching caching = variables::Caching::kWhereNeeded;
-  /// How gradients meet and who updates.
+  /// How gradients are reduced and who updates the variables.
   enum class Update {
-    kSharded,     ///< each replica reduces and updates 1/R of shared memory
+    kSharded,    ///< each of R replicas reduces and updates 1/R of the elements in shared memory
     kReplicas,   ///< gradients are all-reduced and every replica updates its own copy
-    kController  ///< gradients travel to the controller, where the only home is updated
+    kController  ///< gradients are reduced to the controller, which updates the only copy
   } update = Update::kReplicas;
-  /// How gradients are added up. Unset: by the quickest way that the update has.
+  /// How gradients are summed over devices. Unset: the fastest way that `update` has.
   std::shared_ptr<const comm::CrossDeviceOps> cross_device_ops = nullptr;
-  /// The root of all randomness: initial weights, dropout, shuffles without a seed of their own.
+  /// The seed of all randomness: initial weights, dropout, shuffles without an explicit seed.
   std::uint64_t seed = 0;
-  /// What happens where a device scope names a device that does not exist, and the placement log.
+  /// What happens if a device scope names a device that does not exist; the placement log.
   device::PlacementOptions placement = {};
-  /// A collective that a replica does not reach within this time fails and names it.
+  /// A collective fails, naming the replica, if a replica does not join it within this time.
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
-  /// How long waiting replicas poll; 0 where replicas exceed cores.
+  /// How long waiting replicas poll before they sleep; 0 if there are more replicas than cores.
   std::chrono::microseconds spin{200};
-  /// The processes that train together, this one among them; null: it is alone.
+  /// The processes that train together, including this one; null: only this one.
   std::shared_ptr<const Workers> workers = nullptr;
 };
 
-/// A std::shared_ptr to a module; not a holder made by TORCH_MODULE, which only converts to one.
+/// A std::shared_ptr to a module. A holder made by TORCH_MODULE is not one; it only converts to one.
 template <class T>
 concept ModulePointer = std::is_convertible_v<T, std::shared_ptr<torch::nn::Module>> &&
     std::is_base_of_v<torch::nn::Module, typename T::element_type>;
 
-/// Decides where a model's variables live, on which devices its replicas run, and how they agree,
-/// so that the program that trains it need not know. The program is the same for one device and for
-/// many:
+/// Distributes the training of a model over devices: decides where variables live, on which devices
+/// replicas run, and how gradients are reduced. The training program is the same for one device and
+/// for many:
 ///
 ///   MirroredStrategy strategy;
 ///   auto model = strategy.create<models::MnistCnn>();
 ///   auto adam = strategy.optimizer(model, optim::Adam{.learning_rate = 1e-3});
-///   for (const auto& batch : strategy.distribute(dataset)) {
-///     strategy.run([&](ReplicaContext&, const input::LabeledBatch& b) {
-///     adam.minimize(loss(model(b.features), b.labels)); },
-///                  batch);
-///   }
+///   const auto train_step = [&](ReplicaContext&, const input::LabeledBatch& batch) {
+///     adam.minimize(loss(model(batch.features), batch.labels));
+///   };
+///   for (const auto& batch : strategy.distribute(dataset)) strategy.run(train_step, batch);
 ///
-/// With the same global batches, any number of replicas computes what one computes on the whole
-/// batch, up to the order of additions. The same program gives the same bits in every run on the
-/// same devices.
+/// Given the same global batches, any number of replicas computes what one replica computes on the
+/// whole batch, up to the order of additions. On the same devices, every run of a program gives the
+/// same bits. TensorFlow: tf.distribute.Strategy.
 ///
-/// Thread-safety: one thread at a time, outside of replicas. Models, optimizers and datasets made
-/// here must not be used after the strategy is gone.
+/// Thread-safety: one thread at a time, outside of replicas. Models, optimizers and datasets made by
+/// a strategy must not be used after it is destroyed.
 class Strategy {
  public:
   virtual ~Strategy();
@@ -94,37 +93,37 @@ class Strategy {
   Strategy& operator=(const Strategy&) = delete;
 
   const std::string& name() const;
-  /// Over all workers.
+  /// The number of replicas of all workers.
   int num_replicas_in_sync() const;
-  /// Of this process, one each.
+  /// The devices of this process, one for each of its replicas.
   const std::vector<device::Device>& devices() const;
   int num_local_replicas() const { return static_cast<int>(devices().size()); }
-  /// Where they stand among all replicas.
+  /// The indices of this process's replicas among all replicas.
   ReplicaRange replica_range() const;
 
-  /// The processes that train together; null where this one is alone.
+  /// The processes that train together; null if this is the only one.
   const Workers* workers() const;
   int num_workers() const;
   int worker_index() const;
-  /// Whether this process is the one that writes checkpoints, summaries and the log (TensorFlow:
-  /// the chief).
+  /// Whether this process is the chief, which writes checkpoints, summaries and the log.
   bool is_chief() const { return worker_index() == 0; }
-  /// The chief's value, in every worker: for decisions that clocks and signals would let them make
-  /// differently. A collective of the workers, outside of `run`; with one worker it is the value.
+  /// Returns the chief's `value` in every worker. Use it for decisions that depend on clocks or
+  /// signals, which workers would make differently. A collective of the workers, outside of `run`;
+  /// with one worker it returns `value`.
   std::int64_t broadcast_from_chief(std::int64_t value) const;
   std::string broadcast_from_chief(const std::string& value) const;
-  /// The largest of the workers' values, likewise.
+  /// Returns the maximum of the workers' values in every worker, with the same rules.
   std::int64_t all_reduce_max(std::int64_t value) const;
-  /// Where the variables' home is: the controller, or the first replica's device where every
-  /// replica has its own. TensorFlow: StrategyExtended.parameter_devices.
+  /// The device of the variables: the controller, or the first replica's device if every replica has
+  /// its own copy. TensorFlow: StrategyExtended.parameter_devices.
   const device::Device& parameter_device() const;
-  /// What device scopes ask in this strategy, and the placement log.
+  /// Places the operations of device scopes in this strategy, and keeps the placement log.
   device::Placer& placer() const;
 
-  /// While it lives, variables, models, metrics and optimizers made on this thread by the free
-  /// functions (`variables::make_variable`, `get_variable`, `create`, `optimizer`) are this
-  /// strategy's. The same strategy's scope may nest; opening another's inside throws
-  /// kFailedPrecondition naming both.
+  /// While a Scope exists, variables, models, metrics and optimizers that the free functions
+  /// (`variables::make_variable`, `get_variable`, `create`, `optimizer`) make on this thread belong
+  /// to this strategy. Scopes of one strategy may be nested; opening the scope of another strategy
+  /// inside throws kFailedPrecondition naming both. TensorFlow: Strategy.scope.
   class Scope {
    public:
     explicit Scope(Strategy& strategy);
@@ -136,53 +135,54 @@ class Strategy {
   };
   Scope scope() { return Scope(*this); }
 
-  /// A model of type `Module`, built once a replica with `arguments`: a Replicated<Module>. All
-  /// begin with replica 0's values, drawn from the strategy's seed. Throws kAlreadyExists if a
-  /// living model has variables of the same names: use `create_named`.
+  /// Creates a model of type `Module`: a Replicated<Module> with one module per replica, constructed
+  /// with `arguments`. All replicas start with replica 0's values, drawn from the strategy's seed.
+  /// Throws kAlreadyExists if a living model has variables of the same names; use `create_named`
+  /// then.
   template <class Module, class... Arguments>
   auto create(const Arguments&... arguments) {
     return create_named<Module>("", arguments...);
   }
-  /// The same, with `name.` before the names of its variables.
+  /// As `create`, with `name.` before the names of the variables.
   template <class Module, class... Arguments>
   auto create_named(const std::string& name, const Arguments&... arguments) {
     constexpr bool is_module = std::is_base_of_v<torch::nn::Module, Module>;
     static_assert(
         is_module,
         "Strategy::create makes a model of a type that is derived from torch::nn::Module: "
-        "of a holder that TORCH_MODULE(Network) makes, write create<NetworkImpl>().");
+        "for a holder that TORCH_MODULE(Network) makes, write create<NetworkImpl>().");
     if constexpr (is_module)
       return create_from([&] { return std::make_shared<Module>(arguments...); }, name);
   }
-  /// The same, from a function that returns a new `std::shared_ptr` to the module at each call.
+  /// As `create`, with a function that returns a std::shared_ptr to a new module at each call.
   template <class Factory>
   auto create_from(Factory factory, const std::string& name = "") {
     using Made = std::invoke_result_t<Factory&>;
     static_assert(ModulePointer<Made>,
                   "The function given to Strategy::create_from must return a std::shared_ptr to a "
-                  "new module: of a holder that TORCH_MODULE makes, return network.ptr().");
+                  "new module: for a holder that TORCH_MODULE makes, return network.ptr().");
     if constexpr (ModulePointer<Made>) {
       using Module = typename Made::element_type;
       std::vector<std::shared_ptr<Module>> modules;
       build_replicas([&] { modules.push_back(factory()); });
       std::vector<std::shared_ptr<torch::nn::Module>> plain(modules.begin(), modules.end());
-      auto created = keep(adopt(plain, name), parts_of(plain));
+      auto created = register_model(adopt(plain, name), module_modes(plain));
       return Replicated<Module>(std::move(modules), std::move(created));
     }
   }
 
-  /// A model that is written as a function of layers (Slim style). `function(examples...)` is
-  /// called once, here, on the first replica's component, to make the variables; what it returns,
-  /// its losses and its updates are dropped. In replicas `model(inputs...)` calls it again and
-  /// finds them. A function that takes a `variables::Mode` behind its inputs is told whether it
-  /// trains. The examples must have the inputs' shape but for the number of examples, and lie on
-  /// the first replica's device. Variables depend on the seed and their names alone. Throws what
-  /// the function throws, and kInvalidArgument if it makes no variable.
+  /// Builds a model that is written as a function of layers (Slim style). `function(examples...)` is
+  /// called once, here, on the first replica's device, to create the variables; its result, losses
+  /// and updates are discarded. In replicas, `model(inputs...)` calls the function again with these
+  /// variables. A function whose last parameter is a `variables::Mode` is passed whether the model
+  /// is training. `examples` must have the shapes of the inputs, except for the number of examples,
+  /// and be on the first replica's device. Initial values depend only on the seed and the variables'
+  /// names. Throws what the function throws, and kInvalidArgument if it creates no variable.
   template <class Function, class... Examples>
   Replicated<FunctionModule<Function>> build(Function function, const Examples&... examples) {
     return build_named("", std::move(function), examples...);
   }
-  /// The same, in a variable scope called `name`.
+  /// As `build`, in a variable scope called `name`.
   template <class Function, class... Examples>
   Replicated<FunctionModule<Function>> build_named(const std::string& name, Function function,
                                                    const Examples&... examples) {
@@ -190,20 +190,21 @@ class Strategy {
     BuiltFunction built = build_variables(
         name, [&] { Module::call_function(function, variables::Mode::kTraining, examples...); });
     std::vector<std::shared_ptr<Module>> modules;
-    ModuleMode whole;
+    ModuleMode mode;
     for (int replica = 0; replica < num_local_replicas(); ++replica) {
       modules.push_back(std::make_shared<Module>(function, built.scope, variable_store()));
-      whole.is_training.emplace_back([module = modules.back()] { return module->is_training(); });
+      mode.is_training.emplace_back([module = modules.back()] { return module->is_training(); });
     }
-    auto created = keep(std::move(built.variables), {std::move(whole)});
+    auto created = register_model(std::move(built.variables), {std::move(mode)});
     return Replicated<Module>(std::move(modules), std::move(created));
   }
 
-  /// An optimizer of the trainable variables of `model` (anything with `variables()`), by an update
-  /// rule's options such as `optim::Adam{.learning_rate = 1e-3}`. It remembers (momentum, steps),
-  /// so it is made once, before the steps. Throws kInvalidArgument for values that the rule does
-  /// not allow and for a variable of another strategy; kFailedPrecondition inside of `run`, and for
-  /// a variable whose `requires_grad` was changed after it was created.
+  /// Makes an optimizer of the trainable variables of `model` (anything with `variables()`). `rule`
+  /// is the options of an update rule, such as `optim::Adam{.learning_rate = 1e-3}`. An optimizer
+  /// has state (momentum, step count), so make it once, before the first step. Throws
+  /// kInvalidArgument for values that the rule does not allow and for a variable of another
+  /// strategy; kFailedPrecondition inside of `run`, and for a variable whose `requires_grad` was
+  /// changed after it was created.
   template <class Model, class Rule>
   Optimizer optimizer(const Model& model, const Rule& rule, const OptimizerOptions& options = {}) {
     return make_optimizer(model.variables(), rule.rule(), options);
@@ -211,48 +212,51 @@ class Strategy {
   Optimizer make_optimizer(std::span<const variables::Variable> variables,
                            optim::UpdateRulePtr rule, const OptimizerOptions& options = {});
 
-  /// Calls `function(ReplicaContext&, arguments...)` once for each replica, at the same time, and
-  /// returns their results as a PerReplica (nothing for void). A PerReplica argument is handed out
-  /// replica by replica; others go to each as they are. The same function object is called by all
-  /// replicas at once. Grad mode, autocast and the ambient context are the caller's.
+  /// Calls `function(ReplicaContext&, arguments...)` once in each replica, concurrently, and returns
+  /// the results as a PerReplica (void for void). Of a PerReplica argument each replica gets its own
+  /// value; every other argument is passed to all replicas unchanged. All replicas call the same
+  /// function object. Grad mode, autocast and the ambient context are the caller's. TensorFlow:
+  /// Strategy.run.
   ///
-  /// Throws kFailedPrecondition, naming what and where, before any replica runs if one replica's
-  /// model is in training mode and another's in evaluation mode, and behind the function if it
-  /// changed a parameter other than by an optimizer of this strategy, or left a gradient in its
-  /// `.grad` (torch::optim, backward() by hand). If a replica throws, the others are released and
-  /// the first error is thrown, naming the replica (other exceptions than Error are nested in one
-  /// with code kAborted). TensorFlow: Strategy.run.
+  /// Throws kFailedPrecondition, naming the cause:
+  /// - before any replica runs, if a model is in training mode in one replica and in evaluation mode
+  ///   in another;
+  /// - after the function, if it changed a parameter other than by an optimizer of this strategy, or
+  ///   left a gradient in a parameter's `.grad` (torch::optim, or a direct backward()).
   ///
-  /// With several workers a step that fails in one of them is abandoned by all: those that still
-  /// wait for its gradients get a comm::StepAbandoned that names who failed and why, as soon as
-  /// that worker makes its next exchange or ends. Nothing of it is applied anywhere, and all may go
-  /// on with the next step. Workers that come to be in different steps otherwise get a
-  /// comm::StepMismatch that names both; they go on from a checkpoint.
+  /// If a replica throws, the other replicas are released and the first error is thrown, naming the
+  /// replica. An exception that is not an Error is nested in an Error with code kAborted.
+  ///
+  /// With several workers, a step that fails in one worker is abandoned by all. Workers that wait
+  /// for its gradients throw a comm::StepAbandoned with the failed worker and the reason, as soon as
+  /// that worker makes its next exchange or ends. No worker applies any gradient of the step, and
+  /// all may continue with the next step. If workers are in different steps for another reason, they
+  /// throw a comm::StepMismatch that names both; resume from a checkpoint then.
   template <class Function, class... Arguments>
   auto run(Function&& function, const Arguments&... arguments);
 
-  /// One value of all replicas', without an axis: the sum, mean, maximum or minimum over the
-  /// replicas, leaving out those that had no examples. Shapes must be equal (kInvalidArgument).
-  /// Lies on the first replica's device. With several workers every reduction is over all of them,
-  /// and a collective of theirs.
+  /// Reduces `value` over the replicas: elementwise sum, mean, maximum or minimum. Replicas without
+  /// examples are left out. Throws kInvalidArgument if shapes differ. The result is on the first
+  /// replica's device. With several workers a reduction is over the replicas of all workers, and a
+  /// collective of the workers. TensorFlow: Strategy.reduce.
   at::Tensor reduce(comm::ReduceOp op, const PerReplica<at::Tensor>& value) const;
-  /// With an axis: over that axis too, so the mean is that of all elements, however uneven the
-  /// replicas' sizes are. The mean of integers is float64. kSum and kMean only.
+  /// Reduces over the replicas and over `axis`. The mean is therefore over all elements, even if the
+  /// replicas' sizes differ. The mean of integers is float64. `op` must be kSum or kMean.
   at::Tensor reduce(comm::ReduceOp op, const PerReplica<at::Tensor>& value,
                     std::int64_t axis) const;
-  /// The mean over all examples of means over the replicas' own examples: each weighted by its
-  /// count. What one replica would have returned for the whole batch. Throws kFailedPrecondition if
-  /// the counts are not known.
+  /// The mean over all examples, from each replica's mean over its own examples: means are weighted
+  /// by the replicas' numbers of examples. It is what one replica would have returned for the whole
+  /// batch. Throws kFailedPrecondition if the numbers of examples are not known.
   at::Tensor reduce_mean_over_examples(const PerReplica<at::Tensor>& means) const;
-  /// A value that is not distributed: its mean is itself, its sum has no meaning on several
-  /// replicas (kInvalidArgument, as in TensorFlow).
+  /// For a value that is not distributed: returns `value`. Throws kInvalidArgument for kSum on
+  /// several replicas, as in TensorFlow.
   at::Tensor reduce(comm::ReduceOp op, const at::Tensor& value) const;
-  /// Every worker's `values` behind one another, in the order of workers: [all replicas, ...] of
-  /// [this process's replicas, ...].
+  /// Concatenates the workers' `values`, in worker order: from [this process's replicas, ...] to
+  /// [all replicas, ...].
   at::Tensor gather_workers(const at::Tensor& values) const;
 
-  /// The replicas' values behind one another along `axis`; sizes may differ there only. Throws
-  /// kInvalidArgument for scalars.
+  /// Concatenates the replicas' values along `axis`; other sizes must be equal. Throws
+  /// kInvalidArgument for scalars. TensorFlow: Strategy.gather.
   at::Tensor gather(const PerReplica<at::Tensor>& value, std::int64_t axis) const;
 
   /// This process's values, in replica order. TensorFlow: experimental_local_results.
@@ -261,27 +265,28 @@ class Strategy {
     return value.values();
   }
 
-  /// The dataset, whose elements are global batches, cut for the replicas of all workers: a
-  /// DistributedDataset<B>. Every worker must give the same dataset; `options` say how they share
-  /// it out. Each iteration of the same dataset is its next epoch, however often it is distributed:
-  /// inside the loop over epochs, or once before it.
+  /// Distributes a dataset of global batches: returns a DistributedDataset<B> whose batches are
+  /// split among the replicas of all workers. Every worker must pass the same dataset;
+  /// `options.auto_shard` says how the workers divide it. Each iteration over the same dataset is
+  /// the next epoch, whether `distribute` is called once before the loop over epochs or inside it.
+  /// TensorFlow: Strategy.experimental_distribute_dataset.
   template <class B>
   auto distribute(const data::Dataset<B>& dataset, const InputOptions& options = {}) const {
     static_assert(
         input::Splittable<B>,
-        "Strategy::distribute cannot cut batches of this type for its replicas: give it a "
-        "brigade::data::Structure whose Batch is the type itself, or use tensors, lists, "
+        "Strategy::distribute cannot split batches of this type: specialize "
+        "brigade::data::Structure for it, with the type itself as Batch, or use tensors, lists, "
         "or tuples and pairs of these.");
     if constexpr (input::Splittable<B>)
       return DistributedDataset<B>(dataset, torch_devices(), seed(), BatchKind::kGlobal,
                                    step_meter(), worker_layout(), options,
                                    epoch_counter(dataset.node(), dataset.node()->pipeline()));
   }
-  /// The dataset that `make` returns, called once in every worker, or for every replica
-  /// (`InputOptions::replication`), with its place. Its elements are one replica's batch each; a
-  /// worker's replicas take them in turn. Pipelines may have different numbers of them: who has
-  /// none left gets empty batches until all are done. TensorFlow:
-  /// distribute_datasets_from_function.
+  /// Distributes the datasets that `make(InputContext)` returns. `make` is called once in every
+  /// worker, or once for every replica (`InputOptions::replication`). The datasets' elements are
+  /// per-replica batches; with one dataset per worker, its replicas take them in rotation. Datasets
+  /// may have different lengths: replicas without data get empty batches until all datasets end.
+  /// TensorFlow: Strategy.distribute_datasets_from_function.
   template <class Make>
   auto distribute_from_function(Make make, const InputOptions& options = {}) const {
     using Made = std::remove_cvref_t<std::invoke_result_t<Make&, const InputContext&>>;
@@ -292,26 +297,26 @@ class Strategy {
                                                       BatchKind::kPerReplica, step_meter(),
                                                       worker_layout(), options, std::move(epochs));
   }
-  /// This process's shares of one global batch that every worker has, on its replicas' devices.
+  /// Splits one global batch, which every worker must have, among the replicas of all workers.
+  /// Returns the per-replica batches of this process, on the replicas' devices.
   template <class B>
   PerReplica<B> split_batch(const B& batch) const {
     return split_for_replicas(batch, replica_range(), torch_devices());
   }
 
   std::uint64_t seed() const;
-  /// Runs made so far, failed ones included: the step that the next `run` has, and with the seed
-  /// all that its random numbers depend on. Equal in all workers: where a run fails in one of them,
-  /// it counts in all, and so does a step for which one of them could not read its input.
+  /// The number of runs so far, including failed ones. It is the step number of the next `run`, whose
+  /// random numbers depend only on the seed and this number. Equal in all workers: a run that fails
+  /// in one worker counts in all, and so does a step whose input one worker could not read.
   std::uint64_t step() const;
-  /// For resuming: the next `run` draws what it would have drawn as run number `step`.
+  /// For resuming: the next `run` is run number `step`, and draws its random numbers.
   void set_step(std::uint64_t step);
 
-  /// Measures from the next step on what steps spend their time on, or ends that. Off at first, and
-  /// then it costs nothing; on, two reads of the clock
-  /// for each phase entered. Outside of `run`.
+  /// Starts or stops measuring the step breakdown, from the next step on. Initially off, at no cost;
+  /// while on, each phase entered costs two reads of the clock. Outside of `run`.
   void measure_steps(StepMeasuring measuring);
-  /// On what each replica spent the steps that were measured since the last `reset_step_times`;
-  /// steps that failed are left out. Outside of `run`.
+  /// The time that each replica spent in each phase, summed over the steps measured since the last
+  /// `reset_step_times`, without failed steps. Outside of `run`.
   std::vector<StepTimes> step_times() const;
   void reset_step_times();
 
@@ -328,9 +333,9 @@ class Strategy {
   BuiltFunction build_variables(const std::string& name, const std::function<void()>& pass);
   variables::VariableStore& variable_store() const;
   void build_replicas(const std::function<void()>& build_one);
-  std::shared_ptr<const CreatedModel> keep(std::vector<variables::Variable> variables,
-                                           std::vector<ModuleMode> parts);
-  void check_outside(std::string_view made) const;
+  std::shared_ptr<const CreatedModel> register_model(std::vector<variables::Variable> variables,
+                                           std::vector<ModuleMode> modes);
+  void check_outside_run(std::string_view made) const;
   std::vector<variables::Variable> adopt(
       std::span<const std::shared_ptr<torch::nn::Module>> modules, const std::string& name);
   void log_placement(const torch::nn::Module& model,
@@ -354,21 +359,22 @@ class Strategy {
 
 inline constexpr base::AmbientSlot<Strategy> kStrategySlot{base::AmbientIndex::kStrategy};
 
-/// The strategy whose scope is open on this thread, or null (TensorFlow: has_strategy,
+/// The strategy whose scope is open on this thread; null if there is none (TensorFlow: has_strategy,
 /// get_strategy).
 Strategy* current_strategy();
 
-/// The open scope's strategy. Throws kFailedPrecondition, naming `what`, if there is none.
+/// The strategy whose scope is open on this thread. Throws kFailedPrecondition, naming `what`, if
+/// there is none.
 Strategy& require_strategy(std::string_view what);
 
-/// `Strategy::create` and `Strategy::optimizer` of the strategy whose scope is open.
+/// Calls `Strategy::create` or `Strategy::optimizer` of the strategy whose scope is open.
 template <class Module, class... Arguments>
 auto create(const Arguments&... arguments) {
   return require_strategy("create").create<Module>(arguments...);
 }
 template <class Model, class Rule>
 Optimizer optimizer(const Model& model, const Rule& rule, const OptimizerOptions& options = {}) {
-  return require_strategy("minimizer").optimizer(model, rule, options);
+  return require_strategy("optimizer").optimizer(model, rule, options);
 }
 
 namespace internal {
@@ -384,7 +390,7 @@ const T& component(const PerReplica<T>& value, int replica) {
 template <class T>
 using Component = std::remove_cvref_t<decltype(component(std::declval<const T&>(), 0))>;
 
-/// The example counts of the first argument that has them.
+/// The example counts of the first argument that has any.
 template <class T>
 std::optional<ExampleCounts> examples_of(const T& value) {
   if constexpr (IsPerReplica<T>::value) return value.examples();
@@ -403,18 +409,18 @@ std::optional<ExampleCounts> first_examples(const First& first, const Rest&... r
 
 template <class Function, class... Arguments>
 auto Strategy::run(Function&& function, const Arguments&... arguments) {
-  constexpr bool takes_shares =
+  constexpr bool takes_arguments =
       std::is_invocable_v<Function&, ReplicaContext&, const internal::Component<Arguments>&...>;
   constexpr bool lacks_context =
-      !takes_shares && std::is_invocable_v<Function&, const internal::Component<Arguments>&...>;
+      !takes_arguments && std::is_invocable_v<Function&, const internal::Component<Arguments>&...>;
   static_assert(!lacks_context,
                 "The function given to Strategy::run must take a ReplicaContext& before its other "
                 "parameters.");
-  static_assert(takes_shares || lacks_context,
-                "The function given to Strategy::run does not take what run was given: a "
-                "ReplicaContext&, then each argument, of a distributed batch this replica's share, "
-                "which has the type of the dataset's batches.");
-  if constexpr (takes_shares) {
+  static_assert(takes_arguments || lacks_context,
+                "The function given to Strategy::run does not take the arguments of run: it must "
+                "take a ReplicaContext&, then each argument. For a distributed batch it must take a "
+                "per-replica batch, which has the type of the dataset's batches.");
+  if constexpr (takes_arguments) {
     return run_each(function, arguments...);
   }
 }

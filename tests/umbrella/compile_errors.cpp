@@ -26,7 +26,7 @@ void forgets_the_context(distribute::Strategy& strategy, const Labeled& batch) {
 
 void takes_another_batch(distribute::Strategy& strategy, const Labeled& batch) {
   const auto function = [](distribute::ReplicaContext&, const at::Tensor& share) { return share; };
-  const auto features = strategy.run(function, batch);  // error: does not take what run was given
+  const auto features = strategy.run(function, batch);  // error: does not take the arguments of run
 }
 
 void creates_a_holder(distribute::Strategy& strategy) {
