@@ -78,7 +78,7 @@ class TensorInFile {
     file_->seek(offset);
     if (file_->read(to) == to.size()) return;
     throw Error(ErrorCode::kDataLoss,
-                str_cat(path_.string(), ": not a sound safetensors file: it ends before byte ",
+                str_cat(path_.string(), ": not a valid safetensors file: it ends before byte ",
                         offset + to.size(), ". Was it cut short?"));
   }
 

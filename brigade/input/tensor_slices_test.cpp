@@ -20,7 +20,7 @@ Numbers numbers_of(const at::Tensor& tensor) {
   return Numbers(first, first + flat.numel());
 }
 
-TEST(TensorSlices, PassTheBattery) {
+TEST(TensorSlices, KeepTheDatasetContract) {
   const auto dataset = from_tensor_slices(at::arange(6, at::kFloat).reshape({3, 2}));
   expect_contract(dataset.map(numbers_of), {{0, 1}, {2, 3}, {4, 5}});
   expect_contract(dataset.batch(2).map(numbers_of), {{0, 1, 2, 3}, {4, 5}});

@@ -10,7 +10,7 @@
 namespace brigade::data {
 namespace {
 
-using namespace testing;  // NOLINT: the battery
+using namespace testing;  // NOLINT: the contract tests
 using Texts = std::vector<std::string>;
 using Pair = std::tuple<std::int64_t, std::string>;
 
@@ -46,7 +46,7 @@ TEST(CsvValue, IsRefusedOrRead) {
 const std::string kRows = "1,one\n2,\"two\r\nlines\"\r\n3,\"\"\"three\"\"\"\n4,four";
 const std::vector<Pair> kPairs = {{1, "one"}, {2, "two\r\nlines"}, {3, "\"three\""}, {4, "four"}};
 
-TEST(Csv, PassesTheBattery) {
+TEST(Csv, KeepsTheDatasetContract) {
   Folder folder;
   const std::vector<io::Path> paths = {folder.write("a", "id,name\n" + kRows),
                                        folder.write("b", "id,name\n"),
@@ -66,7 +66,7 @@ TEST(Csv, PassesTheBattery) {
                   rows, Length::kUnknown);
 }
 
-TEST(Csv, PassesTheBatteryPacked) {
+TEST(Csv, KeepsTheDatasetContractPacked) {
   Folder folder;
   const io::Path path = folder.write("a", kRows, io::Compression::kGzip);
   expect_contract(

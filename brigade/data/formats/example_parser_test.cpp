@@ -10,7 +10,7 @@
 namespace brigade::data {
 namespace {
 
-using namespace testing;  // NOLINT: the battery
+using namespace testing;  // NOLINT: the contract tests
 using Json = nlohmann::json;
 
 FeatureKind kind_named(const std::string& name) {

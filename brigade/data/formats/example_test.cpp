@@ -13,7 +13,7 @@
 namespace brigade::data {
 namespace {
 
-using namespace testing;  // NOLINT: the battery
+using namespace testing;  // NOLINT: the contract tests
 
 Example some_example() {
   return {.features = {{"bytes", BytesList{"one", "", std::string("\0\xff", 2)}},

@@ -8,11 +8,11 @@
 namespace brigade::data {
 namespace {
 
-using namespace testing;  // NOLINT: the battery
+using namespace testing;  // NOLINT: the contract tests
 using io::Compression;
 using Pieces = std::vector<std::string>;
 
-TEST(FixedLengthRecords, PassTheBattery) {
+TEST(FixedLengthRecords, KeepTheDatasetContract) {
   Folder folder;
   for (const Compression compression : {Compression::kNone, Compression::kGzip}) {
     const std::vector<io::Path> paths = {folder.write("a", "HH112233F", compression),

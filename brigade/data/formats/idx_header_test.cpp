@@ -8,7 +8,7 @@
 namespace brigade::data {
 namespace {
 
-using namespace testing;  // NOLINT: the battery
+using namespace testing;  // NOLINT: the contract tests
 
 const std::string kTwoByThree = bytes_of_hex("00000802 00000002 00000003 010203040506");
 

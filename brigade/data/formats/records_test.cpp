@@ -9,7 +9,7 @@
 namespace brigade::data {
 namespace {
 
-using namespace testing;  // NOLINT: the battery
+using namespace testing;  // NOLINT: the contract tests
 using io::Compression;
 using Texts = std::vector<std::string>;
 
@@ -49,7 +49,7 @@ void expect_same_positions(const Dataset<std::string>& dataset, const Texts& exp
   }
 }
 
-TEST(Records, PassTheBattery) {
+TEST(Records, KeepTheDatasetContract) {
   Folder folder;
   for (const Compression compression :
        {Compression::kNone, Compression::kGzip, Compression::kZlib}) {

@@ -14,7 +14,7 @@ void rethrow_in_inner(const std::string& where, std::uint64_t epoch, std::uint64
 void throw_inner_too_short(const std::string& where, std::uint64_t element) {
   throw Error(
       ErrorCode::kInvalidArgument,
-      base::str_cat("The saved position lies in the dataset that ", where, " makes of element ",
+      base::str_cat("The saved position is in the dataset that ", where, " makes from element ",
                     element, ", which now has fewer elements: was it saved from other data?"));
 }
 

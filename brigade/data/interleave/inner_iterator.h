@@ -24,7 +24,7 @@ namespace brigade::data::internal {
 /// Thread-safety: one thread at a time.
 template <class U>
 struct InnerIterator {
-  ReplayPoint element;                         // that the dataset was made from
+  ReplayPoint element;                         // the element that the dataset was made from
   NodePtr<U> node;                            // declared before its iterator, so that it outlives it
   std::unique_ptr<IteratorBase<U>> iterator;  // null if there was an error
   std::exception_ptr error;
@@ -98,7 +98,7 @@ InnerIterator<U> reopen(ReplayableInput<T>& input, const InnerMaker<T, U>& maker
   input.seek(position.element);
   auto element = input.next();
   if (element.result.is_end()) throw_replay_past_end(position.element.index);
-  // Told from the saved note, not from one that the input may have taken meanwhile.
+  // Uses the saved snapshot, not a newer one that the input may have taken since.
   InnerIterator<U> inner = maker.open(position.element, std::move(element.result));
   const bool is_at_start = !position.state && position.delivered == 0;
   if (is_at_start) return inner;

@@ -11,8 +11,8 @@ namespace brigade::data::internal {
 /// first, so that equal inputs are not shuffled in the same order.
 IteratorOptions options_of_input(IteratorOptions options, std::uint64_t input);
 
-/// The options that a transform that makes a dataset from each element (flat_map, interleave) passes to the
-/// iterator of the dataset made from element `index` of the pass: a seed that no other element and
+/// The options that a transform that makes a dataset from each element (flat_map, interleave) passes
+/// to the iterator of the dataset made from element `index` of the pass: a seed that no other element and
 /// no other shard has, and no sharding.
 IteratorOptions options_of_inner(IteratorOptions options, std::uint64_t index);
 

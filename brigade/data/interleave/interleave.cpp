@@ -44,7 +44,7 @@ Order order_of_interleave(const InterleaveOptions& options, const IteratorOption
 InterleaveThreads threads_of_interleave(const InterleaveOptions& options, std::size_t threads,
                                         const InterleaveShape& shape, const IteratorOptions& job,
                                         const std::string& path) {
-  // Those of the cycle, and as many that come after them.
+  // Those of the cycle, and as many upcoming ones.
   const std::size_t max_queues = 2 * shape.cycle_length;
   StageLimits limits;
   if (options.parallelism == kAutotune) {
@@ -52,11 +52,11 @@ InterleaveThreads threads_of_interleave(const InterleaveOptions& options, std::s
               .safe_threads = std::min(max_tuned_threads(), max_queues)};
   }
   const std::size_t first = std::min(threads, max_queues);
-  const std::size_t next_lanes =
+  const std::size_t next_queues =
       std::min<std::size_t>(std::max(first, limits.max_threads), shape.cycle_length);
-  // Lanes in slots may have two chunks ready, those behind them one.
+  // Queues in slots may have two chunks ready, upcoming ones one.
   InterleaveThreads result{.order = order_of_interleave(options, job),
-                           .settings = {first, max_queues + next_lanes},
+                           .settings = {first, max_queues + next_queues},
                            .stages = job.stages};
   if (job.stages) result.stage = job.stages->find_or_add(path, result.settings, limits);
   return result;

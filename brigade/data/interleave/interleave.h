@@ -24,36 +24,36 @@
 namespace brigade::data {
 
 struct InterleaveOptions {
-  /// Datasets that are open at once and take turns. `kAutotune` follows TensorFlow, and so gives
-  /// another order on another number of cores: that number without threads; at most `parallelism`
-  /// with them; a third of the cores if the parallelism is `kAutotune` too. Set it where runs on
-  /// different machines must agree.
+  /// Number of datasets that are interleaved at the same time. `kAutotune` follows TensorFlow, so the
+  /// order depends on the number of cores: without threads it is the number of cores; with threads at
+  /// most `parallelism`; a third of the cores if the parallelism is `kAutotune` too. Set it where runs
+  /// on different machines must give the same order.
   std::int64_t cycle_length = kAutotune;
-  /// Elements that a dataset gives in its turn.
+  /// Consecutive elements taken from a dataset before the next one.
   std::int64_t block_length = 1;
-  /// Threads that make the datasets and read them ahead, or `kAutotune`. 1 does all of it on the
-  /// thread of the consumer, when it is due. The elements and their order are the same.
+  /// Threads that create the datasets and prefetch from them, or `kAutotune`. 1 does all work on the
+  /// thread of the consumer, on demand. The elements and their order are the same.
   std::int64_t parallelism = 1;
-  /// kRelaxed gives, with threads, whatever is ready next in place of waiting for a slow dataset.
-  /// Unset: as `IteratorOptions::order` says, in order otherwise.
+  /// With threads, kRelaxed returns whatever is ready instead of waiting for a slow dataset. Unset:
+  /// `IteratorOptions::order` decides; the default is in order.
   std::optional<Order> order{};
 };
 
 namespace internal {
 
-/// The number of datasets that are open at once. Throws kInvalidArgument unless the cycle length is
+/// The number of datasets that are open at the same time. Throws kInvalidArgument unless the cycle length is
 /// `kAutotune` or in 1 ... 65536.
 std::uint64_t cycle_length_for(const InterleaveOptions& options);
 
 /// Throws kInvalidArgument if the block length is less than 1.
 InterleaveShape shape_of_interleave(const InterleaveOptions& options);
 
-/// The transform's name for messages: all that decides the order.
+/// The transform's name for messages, with all parameters that determine the order.
 std::string name_of_interleave(const InterleaveShape& shape, const InterleaveOptions& options);
 
 Order order_of_interleave(const InterleaveOptions& options, const IteratorOptions& job);
 
-/// How threads work at it, `threads` at first: no more than queues that may be read at once.
+/// The thread settings, `threads` at first: no more than queues that can be read at the same time.
 InterleaveThreads threads_of_interleave(const InterleaveOptions& options, std::size_t threads,
                                         const InterleaveShape& shape, const IteratorOptions& job,
                                         const std::string& path);
@@ -121,7 +121,7 @@ auto make_interleaved(NodePtr<T> input, F function, InterleaveShape shape, std::
   using U = typename InnerTraits<F, T>::Element;
   return NodePtr<U>(std::make_shared<const InterleaveNode<T, U>>(
       std::move(input),
-      // Shared, since std::function asks for copies and lambdas may hold what cannot be copied.
+      // Shared, because std::function must be copyable and lambdas may capture move-only values.
       [function = std::make_shared<const F>(std::move(function))](T&& element) -> NodePtr<U> {
         return (*function)(std::move(element)).node();
       },

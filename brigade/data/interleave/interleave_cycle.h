@@ -18,32 +18,32 @@
 
 namespace brigade::data::internal {
 
-/// The queues of an interleave whose datasets are read ahead: those in the slots of the cycle, those
-/// of the next elements that wait behind them, and whose turn it is. The rules without the threads.
+/// The prefetch queues of an interleave: those in the slots of the cycle, the upcoming ones of the next
+/// input elements, and the current slot. The scheduling rules, without the threads.
 ///
-/// Thread-safety: one call at a time; the functions of the consumer's own (`has_result`,
-/// `selected`, `take`, `position`) may run beside `add` and the searches for queues to read.
+/// Thread-safety: one call at a time; the consumer's functions (`has_result`, `take`, `position`) may
+/// run concurrently with `add` and with the searches for queues to read.
 template <class T, class U>
 class InterleaveCycle {
  public:
   using Queue = PrefetchQueue<T, U>;
-  /// Chunks that a queue in a slot may have ready; one that waits behind has one.
+  /// Maximum ready chunks of a queue in a slot; an upcoming queue has at most one.
   static constexpr std::size_t kReadyChunks = 2;
 
-  /// An input that stands at `start`.
+  /// The input is at `start`.
   InterleaveCycle(const InterleaveShape& shape, ReplayPoint start)
       : round_robin_(shape.cycle_length, shape.block_length),
         input_position_(std::move(start)),
         slots_(shape.cycle_length) {}
 
-  // ---- The consumer's own.
+  // ---- Called by the consumer, without the mutex.
 
   std::uint64_t current_slot() const { return round_robin_.slot(); }
-  /// The queue whose turn it is; null: the slot is empty.
+  /// The queue in the current slot; null if the slot is empty.
   const Queue* current_queue() const { return slots_[round_robin_.slot()].get(); }
   bool has_result() const { return current_queue() != nullptr && current_queue()->has_result(); }
-  /// The next result of the queue whose turn it is. One of a dataset that could not be made ends no
-  /// turn: `close_failed` must follow, for the next dataset to take the slot.
+  /// The next result of the current queue. The error of a dataset that could not be created does not
+  /// count toward the block: call `close_failed` next, so that the next dataset takes the slot.
   ElementResult<U> take() {
     Queue& queue = *slots_[round_robin_.slot()];
     ElementResult<U> result = std::move(queue.current[queue.taken++]);
@@ -60,17 +60,17 @@ class InterleaveCycle {
     return position;
   }
 
-  // ---- What the consumer changes.
+  // ---- Called by the consumer, with the mutex.
 
   enum class Found { kResult, kEnd, kNothingYet };
-  /// Goes on to a queue with a result. Nothing yet: in order, it is the queue whose turn it is now,
-  /// or the next to come if there is none, that must be waited for; relaxed, any.
+  /// Advances to a queue with a result. kNothingYet: in order, the consumer must wait for the current
+  /// queue, or for the next one if the slot is empty; relaxed, for any queue.
   Found find(Order order) { return order == Order::kInOrder ? find_in_order() : find_ready(); }
   void close_failed() { close(slots_[round_robin_.slot()]); }
-  /// How many things workers may do that they could not before: asked once after each change.
+  /// The number of tasks that became available to workers since the last call.
   std::size_t take_freed() { return std::exchange(freed_, 0); }
 
-  /// Drops all queues, and begins anew at a position whose open datasets are `put` back.
+  /// Drops all queues. To restore a position, `put` its open datasets back and call `seek`.
   void clear() {
     upcoming_.clear();
     for (auto& slot : slots_) slot = nullptr;
@@ -86,14 +86,14 @@ class InterleaveCycle {
     input_position_ = position.input;
   }
 
-  // ---- The workers'.
+  // ---- Called by workers.
 
-  /// Whether another element should be taken from the input, where so many queues may wait behind.
-  bool needs_queue(std::size_t next_lanes) const {
+  /// Whether another element should be read from the input, with at most `next_queues` upcoming queues.
+  bool needs_queue(std::size_t next_queues) const {
     return !input_has_ended_ &&
-           open_ + upcoming_.size() < slots_.size() + std::min(next_lanes, slots_.size());
+           open_ + upcoming_.size() < slots_.size() + std::min(next_queues, slots_.size());
   }
-  /// One to read that has less than so many chunks ready, looked for from slot `first` on.
+  /// A queue to read with fewer than `chunks` ready chunks, searched from slot `first`.
   Queue* find_in_slots(std::size_t chunks, std::uint64_t first) const {
     for (std::uint64_t i = 0; i < slots_.size(); ++i) {
       const auto& slot = slots_[(first + i) % slots_.size()];
@@ -101,28 +101,28 @@ class InterleaveCycle {
     }
     return nullptr;
   }
-  /// One to read behind the slots.
+  /// An upcoming queue to read.
   Queue* find_upcoming() const {
     const auto found = std::find_if(upcoming_.begin(), upcoming_.end(),
                                     [](const auto& queue) { return queue->needs_chunk(1); });
     return found == upcoming_.end() ? nullptr : found->get();
   }
-  /// Whether a queue could be read but for the consumer, who has not taken what is ready.
+  /// Whether a queue is idle only because the consumer has not taken its ready chunks.
   bool has_full_queue() const {
     const auto is_full = [](const auto& queue) { return queue && !queue->is_busy && !queue->is_done; };
     return std::any_of(slots_.begin(), slots_.end(), is_full) ||
            std::any_of(upcoming_.begin(), upcoming_.end(), is_full);
   }
-  /// What came from the input: the next element, or its end.
+  /// Adds the next element of the input, or its end.
   void add(typename ReplayableInput<T>::Element element) {
     input_has_ended_ = element.result.is_end();
     if (!input_has_ended_) upcoming_.push_back(std::make_unique<Queue>(std::move(element)));
   }
-  /// What was read of a queue.
+  /// Adds a chunk that was read for a queue.
   void publish(Queue& queue, typename Queue::Chunk chunk) {
     if (queue.publish(std::move(chunk))) ++num_ready_;
   }
-  /// Chunks, in all queues.
+  /// Ready chunks in all queues.
   std::size_t num_ready() const { return num_ready_; }
 
  private:
@@ -179,7 +179,7 @@ class InterleaveCycle {
   }
 
   RoundRobin round_robin_;
-  ReplayPoint input_position_;  // the last queue that was in a slot
+  ReplayPoint input_position_;  // after the last element whose dataset entered a slot
   std::vector<std::unique_ptr<Queue>> slots_;
   std::deque<std::unique_ptr<Queue>> upcoming_;
   std::size_t open_ = 0;       // slots with a queue

@@ -16,10 +16,10 @@
 
 namespace brigade::data::internal {
 
-/// Interleaves on the thread of the consumer, in TensorFlow's order: each open dataset in turn
-/// gives a block; one that ends makes way for the dataset of the next element, which begins with
-/// the slot's next turn. An element of which no dataset could be made is thrown where its dataset
-/// would have begun, and the next element takes the slot.
+/// Interleaves on the thread of the consumer, in TensorFlow's order: the open datasets give a block
+/// each in round-robin order. A dataset that ends is replaced by the dataset of the next element, which
+/// starts in the slot's next round. If a dataset cannot be created, the error is thrown where its first
+/// element would have been, and the next element takes the slot.
 template <class T, class U>
 class InterleaveIterator final : public IteratorBase<U> {
  public:
@@ -71,20 +71,20 @@ class InterleaveIterator final : public IteratorBase<U> {
   }
   void restore(const io::StateTree& state) override {
     const InterleavePosition position = load_interleave(shape_, state);
-    slots_.clear();  // ends their threads before others start
+    slots_.clear();  // ends their threads before new ones start
     slots_ = reopen_all(input_, maker_, position);
     open_ = static_cast<std::uint64_t>(std::count_if(
         slots_.begin(), slots_.end(), [](const auto& inner) { return inner.is_open(); }));
     round_robin_.seek(position.cycle_index, position.block_index);
     input_has_ended_ = false;
   }
-  /// The input is gone back in by counting, so only the dataset whose turn it is can lose anything.
+  /// The input is restored from a replay point, so only the current dataset can lose its position.
   bool keeps_position_when_cancelled() const override {
     const auto& inner = slots_[round_robin_.slot()].iterator;
     return !inner || inner->keeps_position_when_cancelled();
   }
 
-  /// Gives the input back, to be gone on with elsewhere.
+  /// Releases the input, to be continued elsewhere.
   ReplayableInput<T> release_input() && { return std::move(input_); }
 
  private:
@@ -108,8 +108,8 @@ class InterleaveIterator final : public IteratorBase<U> {
     }
     return passed;
   }
-  /// Puts the dataset of the next element into an empty slot, or goes on to the next slot if there
-  /// is none; false at the end of all. Throws if the dataset cannot be made.
+  /// Puts the dataset of the next element into an empty slot, or advances to the next slot if the
+  /// input has ended; false at the end of all datasets. Throws if the dataset cannot be created.
   bool fill(InnerIterator<U>& inner) {
     if (!inner.is_open() && !input_has_ended_) open(inner);
     if (inner.error) {
@@ -139,7 +139,7 @@ class InterleaveIterator final : public IteratorBase<U> {
   InterleaveShape shape_;
   RoundRobin round_robin_;
   std::vector<InnerIterator<U>> slots_;
-  std::uint64_t open_ = 0;  // slots that are
+  std::uint64_t open_ = 0;  // number of open slots
   bool input_has_ended_ = false;
 };
 

@@ -24,7 +24,7 @@ io::StateTree save_replay_point(const ReplayPoint& point, Snapshots& snapshots) 
 
 void check_whole(bool is_whole, const InterleaveShape& shape) {
   check_argument(is_whole, base::str_cat("A saved position of ", shape.name,
-                                         " is broken: its slots and notes do not fit together"));
+                                         " is broken: its slots and snapshots do not match"));
 }
 
 ReplayPoint load_replay_point(const InterleaveShape& shape, const io::StateTree& state,
@@ -50,7 +50,7 @@ void check_same_cycle(const InterleaveShape& shape, const io::StateTree& state) 
               base::str_cat("The position was saved in ", shape.name, " with cycles of ", cycle,
                             " and blocks of ", block, ", not of ", shape.cycle_length, " and ",
                             shape.block_length,
-                            ": keep both to go on in the same order, and set the cycle length "
+                            ": keep both to resume in the same order, and set the cycle length "
                             "where the number of cores may change"));
 }
 

@@ -8,7 +8,7 @@
 namespace brigade::data::internal {
 namespace {
 
-using namespace testing;  // NOLINT: the battery
+using namespace testing;  // NOLINT: the contract tests
 
 const InterleaveShape kShape{.name = "interleave", .cycle_length = 3, .block_length = 2};
 

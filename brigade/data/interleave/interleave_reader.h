@@ -13,10 +13,10 @@
 
 namespace brigade::data::internal {
 
-/// What a worker does with a queue that it claimed: makes its dataset, the first time, and reads the
-/// next chunk of it. A dataset that cannot be made gives one result, the error.
+/// Reads chunks for a queue that a worker claimed: creates the dataset the first time, then reads its
+/// next chunk. A dataset that cannot be created gives one result, the error.
 ///
-/// Thread-safety: const calls from any number of threads, each with a queue of its own.
+/// Thread-safety: const calls from any number of threads, each with a different queue.
 template <class T, class U>
 class InterleaveReader {
  public:
@@ -25,7 +25,7 @@ class InterleaveReader {
 
   explicit InterleaveReader(const InnerMaker<T, U>& maker) : maker_(maker) {}
 
-  /// Throws if the job gave up waiting.
+  /// Throws if the iteration is cancelled.
   Chunk read(Queue& queue) const {
     queue.sizer.start(ChunkSizer::Clock::now());
     if (!queue.inner.is_open()) queue.inner = maker_.open(queue.at, std::move(queue.element));
@@ -37,14 +37,14 @@ class InterleaveReader {
     } else {
       read_into(chunk, queue);
     }
-    // Its files and threads are not needed any more.
+    // Releases its files and threads.
     if (chunk.end != Queue::End::kNotYet) queue.inner.close();
     queue.sizer.finish(ChunkSizer::Clock::now());
     return chunk;
   }
 
  private:
-  /// Small enough that a restore repeats little, large enough that notes cost next to nothing.
+  /// Small enough that a restore re-reads little, large enough that snapshots cost almost nothing.
   static constexpr std::uint64_t kElementsPerSnapshot = 16;
 
   void read_into(Chunk& chunk, Queue& queue) const {
@@ -66,7 +66,7 @@ class InterleaveReader {
     try {
       return {maker_.next(inner), nullptr};
     } catch (...) {
-      if (maker_.is_cancelled()) throw;  // no element's error: the walk is given up
+      if (maker_.is_cancelled()) throw;  // not an element's error: the iteration is cancelled
       return {std::nullopt, std::current_exception()};
     }
   }

@@ -17,18 +17,18 @@ namespace brigade::data::internal {
 
 struct InterleaveScheduleOptions {
   Order order = Order::kInOrder;
-  /// Ends the waits of the consumer, with kCancelled; `where` says in messages what waited.
+  /// Ends the consumer's waits with kCancelled; `where` names the step in messages.
   std::optional<concurrency::CancelToken> cancel{};
   std::string where{};
   /// Where waits and ready chunks are counted. Null: nowhere.
   StageCounters* counters = nullptr;
 };
 
-/// Who does what next in an interleave with threads: which queue of the cycle a worker reads,
-/// whether one takes the next element from the input, and when the consumer has to wait.
+/// Schedules an interleave with threads: which queue a worker reads, whether a worker reads the next
+/// input element, and when the consumer has to wait.
 ///
-/// Thread-safety: `claim`, `add`, `publish` and `fail` by any number of workers, which stay within
-/// the queues they claimed; the rest by the consumer's thread, `cycle` between its other calls.
+/// Thread-safety: `claim`, `add`, `publish` and `fail` may be called by any number of workers, each
+/// using only the queues it claimed; everything else by the consumer's thread.
 template <class T, class U>
 class InterleaveSchedule {
  public:
@@ -38,14 +38,14 @@ class InterleaveSchedule {
   InterleaveSchedule(InterleaveScheduleOptions options, Cycle cycle)
       : options_(std::move(options)), cycle_(std::move(cycle)) {}
 
-  /// For the consumer's own functions; all others only while no worker runs.
+  /// For the functions that need no mutex; all others only while no worker runs.
   Cycle& cycle() { return cycle_; }
   const Cycle& cycle() const { return cycle_; }
 
-  // ---- The consumer.
+  // ---- Called by the consumer.
 
-  /// Goes on to a queue with a result, waits for one if need be; false at the end of all. Throws
-  /// what a worker failed with, or kCancelled.
+  /// Advances to a queue with a result, waiting for one if necessary; false at the end. Throws the
+  /// error of a worker that failed, or kCancelled.
   bool select() {
     const concurrency::MutexLock lock(mutex_);
     auto found = find();
@@ -60,14 +60,14 @@ class InterleaveSchedule {
     count_take();
     return true;
   }
-  /// Makes way in the slot of a dataset that could not be made.
+  /// Frees the slot of a dataset that could not be created.
   void close_failed() {
     const concurrency::MutexLock lock(mutex_);
     cycle_.close_failed();
     wake_for_freed();
   }
 
-  /// So many workers are to come.
+  /// Prepares for `threads` workers.
   void start(std::size_t threads) {
     {
       const concurrency::MutexLock lock(mutex_);
@@ -83,13 +83,13 @@ class InterleaveSchedule {
       filled_.notify_all();
     });
   }
-  /// So many from now on: those with greater numbers get no more to do.
+  /// Changes the number of workers; workers with greater numbers get no more tasks.
   void set_threads(std::size_t threads) {
     const concurrency::MutexLock lock(mutex_);
     threads_ = threads;
     work_.notify_all();
   }
-  /// No worker gets any more to do.
+  /// Workers get no more tasks.
   void stop() {
     wake_ = {};
     const concurrency::MutexLock lock(mutex_);
@@ -97,21 +97,21 @@ class InterleaveSchedule {
     work_.notify_all();
   }
 
-  // ---- The workers.
+  // ---- Called by workers.
 
   struct Task {
-    Queue* queue;  ///< To read, and `publish`; none: take the next element from the input, and `add`.
+    Queue* queue;  ///< To read and `publish`; null: read the next element of the input and `add` it.
   };
-  /// Waits for something to do; nothing if worker `number` is one too many, or on `stop`.
+  /// Waits for a task; unset if worker `number` is no longer needed, or after `stop`.
   std::optional<Task> claim(std::size_t number) {
     const concurrency::MutexLock lock(mutex_);
     while (!is_stopped_ && number < threads_) {
       if (const auto task = find_task()) return task;
-      const bool is_full = cycle_.has_full_queue();  // rather than: others are at it
+      const bool is_full = cycle_.has_full_queue();  // as opposed to: other workers read them
       const WaitTimer timer(is_full ? counter(&StageCounters::room_waits) : nullptr);
       work_.wait(mutex_);
     }
-    work_.notify_one();  // what woke this one may be left to do
+    work_.notify_one();  // passes on the wake-up: its task may still be open
     return std::nullopt;
   }
   void add(typename ReplayableInput<T>::Element element) {
@@ -126,7 +126,7 @@ class InterleaveSchedule {
     cycle_.publish(queue, std::move(chunk));
     if (awaited_ == nullptr || awaited_ == &queue) filled_.notify_one();
   }
-  /// A worker cannot go on, for a reason that belongs to no element. The first reason is kept.
+  /// A worker failed with an error that does not belong to an element. The first error is kept.
   void fail(std::exception_ptr reason) {
     const concurrency::MutexLock lock(mutex_);
     if (!failure_) failure_ = std::move(reason);
@@ -160,7 +160,7 @@ class InterleaveSchedule {
     options_.counters->takes.add(1);
     options_.counters->filled_at_takes.add(cycle_.num_ready() + 1);
   }
-  /// What is due first: queues in slots with nothing ready, new queues, then more for each.
+  /// In this order: queues in slots with nothing ready, the input, upcoming queues, then second chunks.
   std::optional<Task> find_task() BRIGADE_REQUIRES(mutex_) {
     Queue* queue = cycle_.find_in_slots(1, urgent_slot_);
     if (queue == nullptr && !is_pulling_ && cycle_.needs_queue(threads_)) {
@@ -176,16 +176,16 @@ class InterleaveSchedule {
 
   const InterleaveScheduleOptions options_;
   concurrency::Mutex mutex_;
-  concurrency::Condition work_;    // for workers: a queue has room, or the input is wanted
-  concurrency::Condition filled_;  // for the consumer: a queue has results, or is done, or failed
-  Cycle cycle_;                    // under the mutex, but for the consumer's own
+  concurrency::Condition work_;    // for workers: a queue has space, or the input should be read
+  concurrency::Condition filled_;  // for the consumer: a queue has results, is done, or failed
+  Cycle cycle_;                    // guarded by the mutex, except for the consumer's functions
   std::uint64_t urgent_slot_ BRIGADE_GUARDED_BY(mutex_) = 0;
-  const Queue* awaited_ BRIGADE_GUARDED_BY(mutex_) = nullptr;  // by the consumer; null: by any
+  const Queue* awaited_ BRIGADE_GUARDED_BY(mutex_) = nullptr;  // by the consumer; null: waits for any
   std::size_t threads_ BRIGADE_GUARDED_BY(mutex_) = 0;
   bool is_pulling_ BRIGADE_GUARDED_BY(mutex_) = false;
   bool is_stopped_ BRIGADE_GUARDED_BY(mutex_) = false;
   std::exception_ptr failure_ BRIGADE_GUARDED_BY(mutex_);
-  concurrency::CancelRegistration wake_;  // last: gone before what its callback touches
+  concurrency::CancelRegistration wake_;  // last: destroyed before what its callback uses
 };
 
 }  // namespace brigade::data::internal

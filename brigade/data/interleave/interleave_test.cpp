@@ -10,7 +10,7 @@
 namespace brigade::data {
 namespace {
 
-using namespace testing;  // NOLINT: the battery
+using namespace testing;  // NOLINT: the contract tests
 using Numbers = std::vector<std::int64_t>;
 
 /// x % 4 elements: 10 x, 10 x + 1, ...
@@ -22,7 +22,7 @@ Dataset<std::int64_t> fives(std::int64_t x) {
   return range(5).map([x](std::int64_t y) { return 10 * x + y; });
 }
 
-TEST(FlatMap, PassesTheBattery) {
+TEST(FlatMap, KeepsTheDatasetContract) {
   expect_contract(range(4).flat_map(tens), {10, 20, 21, 30, 31, 32}, Length::kUnknown);
   expect_contract(range(0).flat_map(tens), {}, Length::kUnknown);
   expect_contract(range(1).flat_map(tens), {}, Length::kUnknown);
@@ -110,7 +110,7 @@ TEST(FlatMap, RefusesTheStateOfOtherData) {
   expect_invalid_argument([&] { dataset.iterator().restore(state); }, "other data");
 }
 
-TEST(Interleave, PassesTheBattery) {
+TEST(Interleave, KeepsTheDatasetContract) {
   for (const std::int64_t cycle : {1, 2, 5}) {
     for (const std::int64_t block : {1, 3}) {
       SCOPED_TRACE(::testing::Message() << "cycle " << cycle << ", block " << block);

@@ -25,33 +25,34 @@
 
 namespace brigade::data::internal {
 
-/// How several threads work at an interleave.
+/// Settings of an interleave with several threads.
 struct InterleaveThreads {
   Order order = Order::kInOrder;
-  /// Threads, and the most chunks that may be under way or ready.
+  /// Threads, and the maximum number of chunks being read or ready.
   StageSettings settings{};
-  /// Where the step counts and from where it takes the number of threads, which then may change
-  /// while it runs. Null: nowhere.
+  /// Where the step records its counters and reads the number of threads, which may then change while
+  /// it runs. Null: nowhere.
   std::shared_ptr<Stages> stages{};
   Stage* stage = nullptr;
 };
 
-/// Interleaves as `InterleaveIterator` does, with threads that make the inner datasets and read
-/// each a bounded way ahead: those whose turn it is, and a few that come after them. In order it
-/// gives the same elements in the same order; relaxed it gives what is ready in place of waiting.
+/// Interleaves as `InterleaveIterator` does, with threads that create the inner datasets and prefetch a
+/// bounded number of elements from each: from those in the cycle and from a few that follow. In order,
+/// it gives the same elements in the same order; relaxed, it returns what is ready instead of waiting.
 ///
-/// The saved position is that of the consumer, in the form of `InterleaveIterator`: for each open
-/// dataset a noted state and the number of elements delivered since, for the input the place behind
-/// the last dataset that got a turn. So nothing is lost or doubled, however far the threads are.
+/// The saved position is that of the consumer, in the format of `InterleaveIterator`: for each open
+/// dataset a snapshot and the number of elements delivered since, and for the input the position after
+/// the last dataset that entered the cycle. So no element is lost or repeated, however far the threads
+/// have read.
 ///
 /// Threads start with the first `next()` and are joined at the end, on `restore` and on
 /// destruction.
 ///
-/// Thread-safety: as `IteratorBase`; the maker's function is called by several threads at once.
+/// Thread-safety: as `IteratorBase`; the maker's function is called by several threads concurrently.
 template <class T, class U>
 class ParallelInterleaveIterator final : public IteratorBase<U> {
  public:
-  /// `end`, which the input and the inner datasets wait with, is cancelled on destruction.
+  /// `end`, whose token the input and the inner datasets use for waits, is cancelled on destruction.
   ParallelInterleaveIterator(ReplayableInput<T> input, InnerMaker<T, U> maker, InterleaveShape shape,
                              const InterleaveThreads& threads,
                              std::unique_ptr<const concurrency::LinkedToken> end = nullptr)
@@ -85,7 +86,7 @@ class ParallelInterleaveIterator final : public IteratorBase<U> {
     return std::move(result).take();
   }
   std::uint64_t skip(std::uint64_t count) override {
-    // What is under way goes by faster than the datasets open anew.
+    // For short skips, consuming prefetched elements is faster than reopening the datasets.
     if (count < kLongSkip || order_ == Order::kRelaxed) return IteratorBase<U>::skip(count);
     const io::StateTree state = save();
     stop();
@@ -115,7 +116,7 @@ class ParallelInterleaveIterator final : public IteratorBase<U> {
  private:
   static constexpr std::uint64_t kLongSkip = 1024;
 
-  /// The consumer: goes on to the next result; false at the end.
+  /// Advances to the next result, for the consumer; false at the end.
   bool select() {
     if (!workers_) start();
     if (const auto settings = stage_.changes()) {
@@ -134,13 +135,13 @@ class ParallelInterleaveIterator final : public IteratorBase<U> {
     workers_ = std::make_unique<Workers>(shape_.name, [this](const Workers&, std::size_t number) {
       try {
         run_worker(number);
-      } catch (...) {  // not an element's error, those travel with it
+      } catch (...) {  // not an element's error, which is stored in its result
         schedule_.fail(std::current_exception());
       }
     });
     workers_->set_count(settings.threads);
   }
-  /// Joins the threads and drops what they have read ahead.
+  /// Joins the threads and drops the prefetched elements.
   void stop() {
     schedule_.stop();
     workers_ = nullptr;
@@ -166,14 +167,14 @@ class ParallelInterleaveIterator final : public IteratorBase<U> {
   }
 
   const std::unique_ptr<const concurrency::LinkedToken> end_;
-  ReplayableInput<T> input_;  // of the worker that takes from it, while they run
+  ReplayableInput<T> input_;  // used by one worker at a time while they run
   const InnerMaker<T, U> maker_;
   const InterleaveShape shape_;
   const Order order_;
   bool has_ended_ = false;
   TunedStage stage_;
   InterleaveSchedule<T, U> schedule_;
-  std::unique_ptr<Workers> workers_;  // last: joined before anything it uses goes
+  std::unique_ptr<Workers> workers_;  // last: joined before anything they use is destroyed
 };
 
 }  // namespace brigade::data::internal

@@ -18,7 +18,7 @@
 namespace brigade::data {
 namespace {
 
-using namespace testing;  // NOLINT: the battery
+using namespace testing;  // NOLINT: the contract tests
 using Numbers = std::vector<std::int64_t>;
 constexpr std::chrono::seconds kDeadline{20};
 
@@ -57,7 +57,7 @@ class Door {
   bool is_open_ = false;
 };
 
-TEST(ParallelInterleave, PassesTheBatteryInOrder) {
+TEST(ParallelInterleave, KeepsTheDatasetContractInOrder) {
   for (const std::int64_t parallelism : {2, 5, int{kAutotune}}) {
     for (const std::int64_t cycle : {1, 3}) {
       SCOPED_TRACE(::testing::Message() << parallelism << " threads, cycle " << cycle);

@@ -14,7 +14,7 @@
 namespace brigade::data {
 namespace {
 
-using namespace testing;  // NOLINT: the battery
+using namespace testing;  // NOLINT: the contract tests
 using Clock = std::chrono::steady_clock;
 using Numbers = std::vector<std::int64_t>;
 constexpr std::chrono::seconds kDeadline{20};

@@ -9,7 +9,7 @@
 namespace brigade::data {
 namespace {
 
-using namespace testing;  // NOLINT: the battery
+using namespace testing;  // NOLINT: the contract tests
 using Numbers = std::vector<std::int64_t>;
 
 TEST(Counter, GivesWhatTensorFlowGives) {
@@ -47,7 +47,7 @@ TEST(Range, RefusesAStepOfNothing) {
   expect_invalid_argument([] { range(1, 5, 0); }, "step is 0");
 }
 
-TEST(Random, PassesTheBattery) {
+TEST(Random, KeepsTheDatasetContract) {
   const auto numbers = random().take(20);
   expect_contract(numbers, epoch_of(numbers));
   EXPECT_EQ(random().cardinality(), kInfinite);

@@ -14,7 +14,7 @@
 namespace brigade::data {
 namespace {
 
-using namespace testing;  // NOLINT: the battery
+using namespace testing;  // NOLINT: the contract tests
 using Numbers = std::vector<std::int64_t>;
 
 /// Reads files that need not exist: their names say what is in them, "3..7" the numbers 3 to 6.
@@ -36,13 +36,13 @@ IteratorOptions by_files(std::int64_t count, std::int64_t index) {
   return {.shard = {.by = ShardBy::kFiles, .count = count, .index = index}};
 }
 
-TEST(Files, PassTheBattery) {
+TEST(Files, KeepTheDatasetContract) {
   expect_contract(files(kUneven), {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, Length::kUnknown);
   expect_contract(files({"0..0"}), {}, Length::kUnknown);
   expect_contract(files({"0..0", "5..7", "0..0"}), {5, 6}, Length::kUnknown);
 }
 
-TEST(Files, PassTheBatteryUnderOtherTransforms) {
+TEST(Files, KeepTheDatasetContractUnderOtherTransforms) {
   const auto dataset = files(kUneven).shuffle(4).repeat(2).batch(3).prefetch(2);
   expect_contract(dataset, epoch_of(dataset), Length::kUnknown);
   const auto inside = from_files<std::int64_t>(

@@ -49,7 +49,7 @@ class GeneratorIterator final : public IteratorBase<T> {
         source_(make_()) {}
   std::optional<T> next() override {
     if (has_ended_) return std::nullopt;
-    ++index_;  // passed even if it throws
+    ++index_;  // counted even if it throws
     auto element = generate();
     if (element) return element;
     --index_;

@@ -7,7 +7,7 @@
 namespace brigade::data {
 namespace {
 
-using namespace testing;  // NOLINT: the battery
+using namespace testing;  // NOLINT: the contract tests
 using Numbers = std::vector<std::int64_t>;
 
 std::function<std::optional<std::int64_t>()> squares(std::int64_t count) {
@@ -18,7 +18,7 @@ std::function<std::optional<std::int64_t>()> squares(std::int64_t count) {
   };
 }
 
-TEST(FromGenerator, PassesTheBattery) {
+TEST(FromGenerator, KeepsTheDatasetContract) {
   expect_contract(from_generator<std::int64_t>([] { return squares(5); }), {0, 1, 4, 9, 16},
                   Length::kUnknown);
   expect_contract(from_generator<std::int64_t>([] { return squares(0); }), {}, Length::kUnknown);

@@ -11,7 +11,7 @@
 namespace brigade::data {
 namespace {
 
-using namespace testing;  // NOLINT: the battery
+using namespace testing;  // NOLINT: the contract tests
 using Paths = std::vector<io::Path>;
 
 std::shared_ptr<io::MemoryFileSystem> some_files() {
@@ -53,7 +53,7 @@ TEST(MatchFiles, LookOnThisMachineUnlessToldOtherwise) {
   EXPECT_EQ(match_files("/proc/self/statu[s]"), Paths{"/proc/self/status"});
 }
 
-TEST(ListFiles, PassTheBattery) {
+TEST(ListFiles, KeepTheDatasetContract) {
   const auto files = some_files();
   expect_contract(list_files({"/f/a/*.txt"}, {.order = FileOrder::kByName, .file_system = files}),
                   {"/f/a/1.txt", "/f/a/10.txt", "/f/a/2.txt"});

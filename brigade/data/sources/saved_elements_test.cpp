@@ -9,7 +9,7 @@
 namespace brigade::data {
 namespace {
 
-using namespace testing;  // NOLINT: the battery
+using namespace testing;  // NOLINT: the contract tests
 using Numbers = std::vector<std::int64_t>;
 
 class SavedElements : public ::testing::Test {
@@ -17,7 +17,7 @@ class SavedElements : public ::testing::Test {
   std::shared_ptr<io::MemoryFileSystem> files_ = std::make_shared<io::MemoryFileSystem>();
 };
 
-TEST_F(SavedElements, PassTheBatteryOnceLoaded) {
+TEST_F(SavedElements, KeepTheDatasetContractOnceLoaded) {
   save(range(9).batch(2), "/saved/one", {.file_system = files_});
   save(range(9).batch(2), "/saved/three", {.files = 3, .file_system = files_});
   for (const char* path : {"/saved/one", "/saved/three"}) {

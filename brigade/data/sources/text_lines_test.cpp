@@ -8,11 +8,11 @@
 namespace brigade::data {
 namespace {
 
-using namespace testing;  // NOLINT: the battery
+using namespace testing;  // NOLINT: the contract tests
 using io::Compression;
 using Lines = std::vector<std::string>;
 
-TEST(TextLines, PassTheBattery) {
+TEST(TextLines, KeepTheDatasetContract) {
   Folder folder;
   const std::vector<io::Path> paths = {folder.write("a", "one\ntwo\r\n\nlast"),
                                        folder.write("b", ""), folder.write("c", "three\n")};
@@ -24,7 +24,7 @@ TEST(TextLines, PassTheBattery) {
   }
 }
 
-TEST(TextLines, PassTheBatteryPacked) {
+TEST(TextLines, KeepTheDatasetContractPacked) {
   Folder folder;
   for (const Compression compression : {Compression::kGzip, Compression::kZlib}) {
     const io::Path path = folder.write("a", "one\ntwo\nthree\nfour\n", compression);

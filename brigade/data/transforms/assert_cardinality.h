@@ -14,13 +14,13 @@ namespace brigade::data {
 
 namespace internal {
 
-/// Throws kInvalidArgument unless `count` is 0 or more or `kInfinite`; otherwise the name.
+/// Returns the transform's name. Throws kInvalidArgument unless `count` is 0 or more or `kInfinite`.
 std::string name_of_assert_cardinality(std::int64_t count);
 [[noreturn]] void throw_too_few(const std::string& where, std::int64_t expected,
                                 std::uint64_t found);
 [[noreturn]] void throw_too_many(const std::string& where, std::int64_t expected);
 
-/// A wrong number of elements is an element that fails, the last one: behind it is the end.
+/// A wrong number of elements is reported as a last element that fails.
 template <class T>
 class AssertCardinalityIterator final : public IteratorBase<T> {
  public:
@@ -33,7 +33,7 @@ class AssertCardinalityIterator final : public IteratorBase<T> {
       end();
       return std::nullopt;
     }
-    ++index_;  // passed even if it throws
+    ++index_;  // counted even if it throws
     auto element = input_->next();
     if (element) return element;
     --index_;
@@ -52,7 +52,7 @@ class AssertCardinalityIterator final : public IteratorBase<T> {
         return passed;
       }
       has_ended_ = true;
-    } catch (...) {  // one element too many, in the place of which the error stands
+    } catch (...) {  // one element too many: the error replaces it
       rethrow_if_cancelled();
     }
     return passed + 1;
@@ -76,7 +76,7 @@ class AssertCardinalityIterator final : public IteratorBase<T> {
     if (expected_ == kInfinite) return ~std::uint64_t{0};
     return static_cast<std::uint64_t>(expected_) - index_;
   }
-  /// All that are expected were there: throws if there is one more.
+  /// All expected elements were read: throws if there is one more.
   void end() {
     has_ended_ = true;
     if (input_->skip(1) == 1) throw_too_many(where_, expected_);
@@ -99,7 +99,7 @@ class AssertCardinalityNode final : public TransformNode<T> {
                                                           count_, this->describe());
   }
   std::int64_t cardinality() const override { return count_; }
-  /// A shard has fewer.
+  /// A shard has fewer elements.
   ShardingInfo sharding() const override { return this->sharding_of_counter(); }
 
  private:

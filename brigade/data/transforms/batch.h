@@ -15,10 +15,10 @@
 
 namespace brigade::data {
 
-/// What happens to the last elements if they are fewer than a batch.
+/// What happens to a last batch with fewer elements.
 enum class Remainder {
-  kKeep,  ///< They make a smaller batch.
-  kDrop,  ///< They are left out, so that every batch has the same size.
+  kKeep,  ///< It is smaller than the others.
+  kDrop,  ///< It is dropped, so that every batch has the same size.
 };
 
 struct BatchOptions {
@@ -27,11 +27,11 @@ struct BatchOptions {
 
 namespace internal {
 
-/// Throws kInvalidArgument unless `size` is at least 1; otherwise the transform's name.
+/// Returns the transform's name. Throws kInvalidArgument unless `size` is at least 1.
 std::string name_of_batch(std::int64_t size, const BatchOptions& options);
 std::string fixed_name_of_batch(const BatchOptions& options);
 
-/// How `batch` makes one of its elements; `padded_batch` has a way of its own.
+/// How `batch` combines elements; `padded_batch` has its own function.
 template <class T>
 struct PlainStack {
   static constexpr const char* kTransform = "batch";
@@ -53,7 +53,7 @@ class BatchIterator final : public IteratorBase<typename Structure<T>::Batch> {
     std::vector<T> elements;
     elements.reserve(last_size_);
     while (elements.size() < size_) {
-      auto element = next_or_pass_rest(elements.size());  // nothing at the end
+      auto element = next_or_pass_rest(elements.size());  // unset at the end
       if (!element) break;
       elements.push_back(std::move(*element));
     }
@@ -76,8 +76,8 @@ class BatchIterator final : public IteratorBase<typename Structure<T>::Batch> {
   }
 
  private:
-  /// A batch with a failed element fails as a whole, and the next one starts where it would have.
-  /// If the batch is left out anyway, so is its error.
+  /// If an element fails, the whole batch fails; the next batch starts at the usual position. The error
+  /// of a batch that is dropped anyway is dropped too.
   std::optional<T> next_or_pass_rest(std::uint64_t position) {
     try {
       return input_->next();
@@ -94,7 +94,7 @@ class BatchIterator final : public IteratorBase<typename Structure<T>::Batch> {
   std::uint64_t size_;
   Remainder remainder_;
   Stack stack_;
-  std::size_t last_size_ = 0;  // a good guess for the next one, whatever size was asked for
+  std::size_t last_size_ = 0;  // used to reserve memory for the next batch
 };
 
 template <class T>
@@ -116,7 +116,7 @@ class BatchNode final : public TransformNode<typename Structure<T>::Batch, T> {
     return cardinality_of_batch(this->input().cardinality(), size_,
                                 options_.remainder == Remainder::kDrop);
   }
-  /// Each shard drops a remainder of its own.
+  /// Each shard drops its own remainder.
   ShardingInfo sharding() const override {
     return options_.remainder == Remainder::kDrop ? this->sharding_of_counter()
                                                   : this->input().sharding();

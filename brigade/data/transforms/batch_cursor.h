@@ -17,7 +17,8 @@ namespace brigade::data::internal {
 
 [[noreturn]] void throw_batch_too_short(std::uint64_t index, std::int64_t size);
 
-/// Goes through the elements of a dataset of batches, whatever is taken of a batch at once.
+/// Iterates over the elements of a dataset of batches; any number of elements of the current batch can
+/// be taken together.
 ///
 /// Thread-safety: one thread at a time.
 template <class B>
@@ -27,15 +28,15 @@ class BatchCursor {
               std::optional<concurrency::CancelToken> cancel)
       : input_(std::move(input), std::move(cancel)) {}
 
-  /// Elements left in the batch that lies open; 0 if none does.
+  /// Elements left in the current batch; 0 if there is none.
   std::int64_t left() const { return size_ - index_; }
   B& batch() { return *batch_; }
-  /// Of the open batch, the first element that nobody took.
+  /// The index of the first element of the current batch that was not taken.
   std::int64_t index() const { return index_; }
   void pass(std::int64_t count) { index_ += count; }
 
-  /// Goes on to the next batch that has elements; false at the end. Throws the error of a batch
-  /// that could not be made, which is passed then.
+  /// Advances to the next batch that has elements; false at the end. Throws the error of a batch that
+  /// failed, which is then skipped.
   bool open_next() {
     do {
       close();

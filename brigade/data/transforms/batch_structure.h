@@ -11,21 +11,21 @@ namespace brigade::data {
 
 namespace internal {
 
-/// Throws kInvalidArgument unless all parts of a batch have as many elements: that many.
+/// The number of elements of a batch. Throws kInvalidArgument unless all its parts have the same number.
 std::int64_t size_of_parts(const std::vector<std::int64_t>& sizes);
 
 }  // namespace internal
 
-/// The way back: what a batch of type B is made of, for `unbatch` and `rebatch`: vectors,
-/// tuples and pairs of batches, and where their headers are included tensors. Specialize it beside
-/// `Structure<T>` for a batch type of yours, with the same members. What `element` and `slice`
-/// took, they may leave empty: nobody asks for an element twice, and all ask in order.
+/// The inverse of `Structure`: takes a batch of type B apart, for `unbatch` and `rebatch`. It is defined
+/// for vectors, tuples and pairs of batches, and for tensors where their headers are included. For your
+/// own batch type, specialize it next to `Structure<T>`, with the same members. `element` and `slice`
+/// may move from the batch: each element is requested at most once, in order.
 ///
 /// Thread-safety: pure functions.
 template <class B>
 struct Unbatch;
 
-/// Lists give their elements away.
+/// Elements are moved out of the list.
 ///
 /// Thread-safety: pure functions.
 template <class T>
@@ -33,7 +33,7 @@ struct Unbatch<std::vector<T>> {
   using Element = T;
   using Batch = std::vector<T>;
 
-  /// Elements in the batch. May throw for what is no batch.
+  /// The number of elements in the batch. May throw for an invalid batch.
   static std::int64_t size(const Batch& batch) { return static_cast<std::int64_t>(batch.size()); }
   /// Element `index` of the batch: 0 <= index < size.
   static T element(Batch& batch, std::int64_t index) {
@@ -44,7 +44,7 @@ struct Unbatch<std::vector<T>> {
     return Batch(std::make_move_iterator(batch.begin() + begin),
                  std::make_move_iterator(batch.begin() + end));
   }
-  /// One batch of the elements of all parts, in their order. There is at least one part.
+  /// Joins the elements of all parts into one batch, in order. There is at least one part.
   static Batch concatenate(std::vector<Batch>&& parts) {
     Batch batch = std::move(parts.front());
     for (std::size_t i = 1; i < parts.size(); ++i) {

@@ -8,10 +8,10 @@
 namespace brigade::data {
 namespace {
 
-using namespace testing;  // NOLINT: the battery
+using namespace testing;  // NOLINT: the contract tests
 using Numbers = std::vector<std::int64_t>;
 
-TEST(Batch, PassesTheBattery) {
+TEST(Batch, KeepsTheDatasetContract) {
   expect_contract(range(7).batch(3), {{0, 1, 2}, {3, 4, 5}, {6}});
   expect_contract(range(6).batch(3), {{0, 1, 2}, {3, 4, 5}});
   expect_contract(range(2).batch(3), {{0, 1}});

@@ -21,44 +21,44 @@
 
 namespace brigade::data {
 
-/// To what length `bucket_by_sequence_length` brings the elements of a batch.
+/// To what length `bucket_by_sequence_length` pads the elements of a batch.
 enum class BucketPadding {
-  kLongest,     ///< The longest of the batch, or what the padding options say.
+  kLongest,     ///< The longest element of the batch, or the length in the padding options.
   kToBoundary,  ///< One less than the upper boundary of the bucket; longer ones are errors.
-  kOff,         ///< None: batches as `batch` makes them.
+  kOff,         ///< No padding: batches as from `batch`.
 };
 
 template <class T>
 struct BucketOptions {
-  /// The length of an element. Several threads may call it.
+  /// Returns the length of an element. Several threads may call it.
   std::function<std::int64_t(const T&)> length{};
   /// Ascending: {3, 5} makes buckets of the lengths below 3, of 3 and 4, and of 5 and more.
   std::vector<std::int64_t> boundaries{};
-  /// Elements in a batch of each bucket, so one more than boundaries.
+  /// Batch size of each bucket: one more than boundaries.
   std::vector<std::int64_t> batch_sizes{};
   BucketPadding pad = BucketPadding::kLongest;
   typename Padding<T>::Options padding{};
-  /// What happens to the elements left in each bucket at the end.
+  /// What happens to the remaining elements of each bucket at the end.
   Remainder remainder = Remainder::kKeep;
 };
 
 namespace internal {
 
-/// The lengths, without what depends on the elements' type.
+/// The settings that do not depend on the element type.
 struct Buckets {
   std::vector<std::int64_t> boundaries;
   std::vector<std::int64_t> batch_sizes;
   BucketPadding pad = BucketPadding::kLongest;
   Remainder remainder = Remainder::kKeep;
 
-  /// Throws kInvalidArgument if elements are padded to boundaries and this one is too long.
+  /// Throws kInvalidArgument if elements are padded to boundaries and the element is too long.
   std::int64_t bucket_of(std::int64_t length) const;
   std::int64_t batch_size(std::int64_t bucket) const;
-  /// The greatest length in the bucket, where elements are padded to it.
+  /// The maximum length of the bucket, if elements are padded to it.
   std::optional<std::int64_t> padded_length(std::int64_t bucket) const;
 };
 
-/// Throws kInvalidArgument unless the boundaries ascend and there is a batch size a bucket.
+/// Throws kInvalidArgument unless the boundaries ascend and there is one batch size per bucket.
 void check_buckets(const Buckets& buckets);
 std::string name_of_buckets(const Buckets& buckets, std::string_view padding);
 
@@ -82,7 +82,7 @@ class BucketIterator final : public IteratorBase<typename Structure<T>::Batch> {
     for (std::uint64_t passed = 0; passed < count; ++passed) {
       try {
         if (!next_group()) return passed;
-      } catch (...) {  // an element that failed, and so has a place among the batches
+      } catch (...) {  // a failed element counts as a batch
         rethrow_if_cancelled();
       }
     }
@@ -133,7 +133,7 @@ class BucketNode final : public TransformNode<typename Structure<T>::Batch, T> {
                                                buckets_, padding_);
   }
   std::int64_t cardinality() const override { return kUnknown; }
-  /// Each shard drops remainders of its own.
+  /// Each shard drops its own remainders.
   ShardingInfo sharding() const override {
     return buckets_.remainder == Remainder::kDrop ? this->sharding_of_counter()
                                                   : this->input().sharding();

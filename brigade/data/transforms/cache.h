@@ -21,14 +21,14 @@ namespace internal {
 
 /// Throws kInvalidArgument if the input never ends.
 void check_cache_input(std::int64_t cardinality, const std::string& describe);
-/// The options of the walk that fills a cache: always those of epoch 0, so that what is cached does
-/// not depend on when that was.
+/// The options of the iterator that fills a cache: always those of epoch 0, so that the cached elements
+/// do not depend on the epoch in which they were read.
 IteratorOptions options_of_cached(IteratorOptions options);
 bool is_cancelled(const IteratorOptions& options);
 [[noreturn]] void throw_cached_input_too_short(std::uint64_t index);
 
-/// What the iterators of a cache share: the elements of whole passes, by seed and shard, and
-/// whether somebody was warned of a pass that was not whole.
+/// Shared by the iterators of a cache: the elements of complete passes, by seed and shard, and whether
+/// a warning about an incomplete pass was logged.
 ///
 /// Thread-safety: all functions from any thread.
 template <class T>
@@ -36,7 +36,7 @@ class CacheStore {
  public:
   using Elements = std::shared_ptr<const std::vector<T>>;
 
-  /// Null: there was no whole pass yet.
+  /// Null if there is no complete pass yet.
   Elements find(const IteratorOptions& options) const {
     concurrency::MutexLock lock(mutex_);
     for (const Filled& each : filled_) {
@@ -44,7 +44,7 @@ class CacheStore {
     }
     return nullptr;
   }
-  /// The elements of the first whole pass, which may have been another's.
+  /// Returns the elements of the first complete pass, which may be another iterator's.
   Elements put(const IteratorOptions& options, std::vector<T>&& elements) {
     concurrency::MutexLock lock(mutex_);
     for (const Filled& each : filled_) {
@@ -55,7 +55,7 @@ class CacheStore {
         {options.seed, options.shard, std::make_shared<const std::vector<T>>(std::move(elements))});
     return filled_.back().elements;
   }
-  /// True once.
+  /// True on the first call only.
   bool wants_warning() {
     concurrency::MutexLock lock(mutex_);
     return !std::exchange(has_warned_, true);
@@ -67,19 +67,19 @@ class CacheStore {
     Shard shard;
     Elements elements;
   };
-  static constexpr std::size_t kMaxKept = 8;  // walks with ever new seeds must not fill the memory
+  static constexpr std::size_t kMaxKept = 8;  // bounds the memory of passes with different seeds
 
   mutable concurrency::Mutex mutex_;
   std::vector<Filled> filled_ BRIGADE_GUARDED_BY(mutex_);
   bool has_warned_ BRIGADE_GUARDED_BY(mutex_) = false;
 };
 
-/// Logs that a pass over the cache was not whole.
+/// Logs that a pass over the cache was not complete.
 void warn_of_partial_pass(const std::string& cache, std::uint64_t elements) noexcept;
 /// Logs that an element failed in the pass.
 void warn_of_failed_element(const std::string& cache) noexcept;
 
-/// Hands out elements of a whole pass, or reads the input and keeps what it reads.
+/// Returns the elements of a complete pass, or reads the input and stores its elements.
 template <class T>
 class CacheIterator final : public IteratorBase<T> {
  public:
@@ -122,13 +122,13 @@ class CacheIterator final : public IteratorBase<T> {
 
  private:
   std::uint64_t size() const { return whole_ ? whole_->size() : read_.size(); }
-  /// Whether there is an element at `place`. Reads up to it if nobody has.
+  /// Whether there is an element at `index`. Reads the input up to it if necessary.
   bool reaches(std::uint64_t index) {
     while (!whole_ && !has_ended_ && read_.size() <= index) read();
     return index < size();
   }
   void read() {
-    whole_ = store_->find(options_);  // another walk may have come to its end
+    whole_ = store_->find(options_);  // another iterator may have completed its pass
     if (whole_) return forget();
     if (is_cancelled(options_)) std::rethrow_exception(cancelled_error());
     if (!input_) input_ = node_.iterator(options_);
@@ -137,13 +137,13 @@ class CacheIterator final : public IteratorBase<T> {
     if (result.is_end()) return finish();
     has_failed_ = has_failed_ || result.error;
     read_.push_back(std::move(result));
-    // Whoever walks over so many does not ask for more; but there may be one, or an error.
+    // A consumer that counts does not ask for more; but there may be another element, or an error.
     if (static_cast<std::int64_t>(read_.size()) == node_.cardinality()) read();
   }
   void finish() {
     input_ = nullptr;
     has_ended_ = true;
-    if (has_failed_) {  // the element may be made another time
+    if (has_failed_) {  // the element may succeed next time
       if (store_->wants_warning()) warn_of_failed_element(name_);
       return;
     }
@@ -163,7 +163,7 @@ class CacheIterator final : public IteratorBase<T> {
   const std::shared_ptr<CacheStore<T>> store_;
   const std::string name_;
   typename CacheStore<T>::Elements whole_;
-  std::vector<ElementResult<T>> read_;  // from the start, while there is no whole pass
+  std::vector<ElementResult<T>> read_;  // from the start, while there is no complete pass
   bool has_failed_ = false;
   bool has_ended_ = false;
   std::unique_ptr<IteratorBase<T>> input_;

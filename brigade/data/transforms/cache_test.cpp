@@ -13,7 +13,7 @@
 namespace brigade::data {
 namespace {
 
-using namespace testing;  // NOLINT: the battery
+using namespace testing;  // NOLINT: the contract tests
 using Numbers = std::vector<std::int64_t>;
 
 /// `range(size)` that counts how often its elements are made.
@@ -27,7 +27,7 @@ struct Counted {
   }
 };
 
-TEST(Cache, PassesTheBattery) {
+TEST(Cache, KeepsTheDatasetContract) {
   expect_contract(range(5).cache(), {0, 1, 2, 3, 4});
   expect_contract(range(0).cache(), {});
   const auto shuffled = range(20).shuffle(7);

@@ -16,14 +16,14 @@ namespace brigade::data {
 
 namespace internal {
 
-/// Chooses as a dataset of numbers says.
+/// Selects inputs by the numbers of a dataset.
 ///
 /// Thread-safety: one call at a time.
 class ChoiceSelector final : public InputSelector {
  public:
   ChoiceSelector(std::unique_ptr<IteratorBase<std::int64_t>> choices, std::uint64_t inputs)
       : choices_(std::move(choices)), inputs_(inputs) {}
-  /// Throws kInvalidArgument at a choice that names no input.
+  /// Throws kInvalidArgument if a choice is not the number of an input.
   std::optional<std::uint64_t> select(const std::vector<bool>& is_empty) override;
   io::StateTree save() const override { return choices_->save(); }
   void restore(const io::StateTree& state) override { choices_->restore(state); }
@@ -76,7 +76,7 @@ class ChooseNode final : public Node<T> {
     depths.push_back(choices_->depth());
     return depth_above(depths);
   }
-  /// Each shard uses up the choices for itself.
+  /// Each shard consumes all choices.
   ShardingInfo sharding() const override {
     ShardingInfo sharding =
         sharding_of_joined(of_each(inputs_, [](const auto& node) { return node.sharding(); }));
@@ -101,13 +101,13 @@ class ChooseNode final : public Node<T> {
 
 }  // namespace internal
 
-/// Element i is the next one of the dataset that `choices` names at place i, counted from 0. Ends
-/// with the choices; when a dataset is chosen that has no elements any more, ends too, or passes
-/// over the choice under kContinue and ends when all datasets are empty.
+/// Element i is the next element of the dataset with the number that element i of `choices` gives,
+/// counted from 0. Ends with the choices. When the chosen dataset is exhausted, it ends too; with
+/// kContinue it skips the choice instead and ends when all datasets are exhausted.
 ///
 ///   auto mixed = data::choose_from_datasets({clean, noisy}, data::range(2).repeat());
 ///
-/// A choice that names no dataset is an element that fails with kInvalidArgument. The cardinality
+/// An invalid choice is an element that fails with kInvalidArgument. The cardinality
 /// is `kInfinite` if nothing in it ends, `kUnknown` otherwise. Throws kInvalidArgument if there are
 /// no datasets. TensorFlow counterpart: Dataset.choose_from_datasets, whose cardinality is infinite
 /// if any dataset is.

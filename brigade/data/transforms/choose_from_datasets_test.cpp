@@ -8,14 +8,14 @@
 namespace brigade::data {
 namespace {
 
-using namespace testing;  // NOLINT: the battery
+using namespace testing;  // NOLINT: the contract tests
 using Numbers = std::vector<std::int64_t>;
 
 Dataset<std::int64_t> from(std::int64_t first, std::int64_t count) {
   return range(count).map([first](std::int64_t x) { return first + x; });
 }
 
-TEST(ChooseFromDatasets, PassesTheBattery) {
+TEST(ChooseFromDatasets, KeepsTheDatasetContract) {
   const std::vector<Dataset<std::int64_t>> inputs{range(4), from(10, 2), from(20, 5)};
   const auto turns = range(3).repeat(4);
   expect_contract(choose_from_datasets(inputs, turns), {0, 10, 20, 1, 11, 21, 2}, Length::kUnknown);

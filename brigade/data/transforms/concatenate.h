@@ -15,15 +15,14 @@ namespace brigade::data {
 
 namespace internal {
 
-/// Throws kInvalidArgument if a saved position lies in an input that is not there.
+/// Throws kInvalidArgument if a saved position is in an input that does not exist.
 void check_part(std::uint64_t part);
 
 template <class T>
 class ConcatenateNode;
 
-/// Walks over one input at a time, so that the second starts no threads before its turn and the
-/// first keeps none after it. If the second cannot be begun, that is an element that fails, the
-/// last one.
+/// Iterates over one input at a time, so that only the current input has threads. If the second
+/// iterator cannot be created, that is reported as a last element that fails.
 template <class T>
 class ConcatenateIterator final : public IteratorBase<T> {
  public:
@@ -68,7 +67,7 @@ class ConcatenateIterator final : public IteratorBase<T> {
 
  private:
   void start_part(std::uint64_t part) {
-    leave();  // joins its threads before the next part starts its own
+    leave();  // joins its threads before the next part starts new ones
     input_ = node_.iterator_of(part, options_);
     part_ = part;
   }
@@ -80,7 +79,7 @@ class ConcatenateIterator final : public IteratorBase<T> {
   const ConcatenateNode<T>& node_;
   IteratorOptions options_;
   std::uint64_t part_ = 0;
-  std::unique_ptr<IteratorBase<T>> input_;  // none if it could not be made
+  std::unique_ptr<IteratorBase<T>> input_;  // null if it could not be created
 };
 
 template <class T>
@@ -89,7 +88,7 @@ class ConcatenateNode final : public Node<T> {
   ConcatenateNode(NodePtr<T> first, NodePtr<T> second)
       : first_(input_in_any_order(std::move(first))),
         second_(input_in_any_order(std::move(second))) {
-    (void)cardinality();  // refuses what cannot be counted
+    (void)cardinality();  // throws if the count overflows
   }
   std::unique_ptr<IteratorBase<T>> iterator(const IteratorOptions& options) const override {
     return std::make_unique<ConcatenateIterator<T>>(*this, options);

@@ -11,10 +11,10 @@
 namespace brigade::data {
 namespace {
 
-using namespace testing;  // NOLINT: the battery
+using namespace testing;  // NOLINT: the contract tests
 using Numbers = std::vector<std::int64_t>;
 
-TEST(Concatenate, PassesTheBattery) {
+TEST(Concatenate, KeepsTheDatasetContract) {
   expect_contract(range(3).concatenate(range(2)), {0, 1, 2, 0, 1});
   expect_contract(range(0).concatenate(range(2)), {0, 1});
   expect_contract(range(2).concatenate(range(0)), {0, 1});

@@ -17,7 +17,7 @@ namespace internal {
 
 std::string name_of_enumerate(std::int64_t start);
 
-/// `start + place`; behind the largest number comes the smallest.
+/// `start + index`, wrapping around from the largest number to the smallest.
 std::int64_t number_of_element(std::int64_t start, std::uint64_t index);
 
 template <class T>
@@ -28,7 +28,7 @@ class EnumerateIterator final : public IteratorBase<std::tuple<std::int64_t, T>>
   EnumerateIterator(std::unique_ptr<IteratorBase<T>> input, std::int64_t start)
       : input_(std::move(input)), start_(start) {}
   std::optional<Numbered> next() override {
-    const std::uint64_t index = index_++;  // passed even if it throws
+    const std::uint64_t index = index_++;  // counted even if it throws
     auto element = input_->next();
     if (element) return Numbered(number_of_element(start_, index), std::move(*element));
     --index_;
@@ -67,7 +67,7 @@ class EnumerateNode final : public TransformNode<std::tuple<std::int64_t, T>, T>
                                                   start_);
   }
   std::int64_t cardinality() const override { return this->input().cardinality(); }
-  /// Each shard would begin to count at the start.
+  /// Each shard would start counting at `start`.
   ShardingInfo sharding() const override { return this->sharding_of_counter(); }
 
  private:

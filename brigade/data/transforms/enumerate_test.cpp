@@ -10,10 +10,10 @@
 namespace brigade::data {
 namespace {
 
-using namespace testing;  // NOLINT: the battery
+using namespace testing;  // NOLINT: the contract tests
 using Numbered = std::tuple<std::int64_t, std::int64_t>;
 
-TEST(Enumerate, PassesTheBattery) {
+TEST(Enumerate, KeepsTheDatasetContract) {
   expect_contract(range(6).skip(3).enumerate(), {{0, 3}, {1, 4}, {2, 5}});
   expect_contract(range(2).enumerate(-1), {{-1, 0}, {0, 1}});
   expect_contract(range(0).enumerate(), {});

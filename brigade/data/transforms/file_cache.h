@@ -17,12 +17,12 @@
 
 namespace brigade::data {
 
-/// How a folder of elements is written.
+/// Options for a folder of elements.
 struct ElementFilesOptions {
-  /// Files that the elements are dealt out to, in turns. More than one are read by a thread each.
+  /// Number of files; elements are distributed round-robin. Several files are read by one thread each.
   std::int64_t files = 1;
-  /// kNone or kGzip. Packed files are smaller, and going on in the middle of one unpacks it up to
-  /// there.
+  /// kNone or kGzip. Compressed files are smaller, but resuming in the middle of a file decompresses it
+  /// up to there.
   io::Compression compression = io::Compression::kNone;
   std::shared_ptr<io::FileSystem> file_system = io::posix_file_system();
 };
@@ -36,13 +36,13 @@ struct SnapshotOptions {
 
 namespace internal {
 
-/// Throws kInvalidArgument unless the options can be obeyed; `step` begins the message.
+/// Throws kInvalidArgument if the options are invalid; the message begins with `step`.
 void check_element_files(const ElementFilesOptions& options, const io::Path& folder,
                          const std::string& step);
-/// Where the elements of this shard lie: beside those of the whole.
+/// The folder of this shard's elements, next to that of the unsharded dataset.
 io::Path folder_of_shard(const io::Path& folder, const Shard& shard);
 
-/// What all iterators of one cache in files share.
+/// Shared by all iterators of one cache in files.
 ///
 /// Thread-safety: all functions from any thread.
 class FileCache {
@@ -50,11 +50,11 @@ class FileCache {
   FileCache(io::Path folder, ElementFilesOptions options, std::string type, PipelineDescription pipeline,
             std::string describe);
 
-  /// The elements of this walk, if they are there: null if nobody wrote any, or if they are those
-  /// of another seed, which a warning says once. Throws kFailedPrecondition if the folder holds
-  /// elements of another recipe or type.
+  /// The cached elements for these options. Null if there are none or if they were written with another
+  /// seed, which is logged once as a warning. Throws kFailedPrecondition if the folder holds elements
+  /// of another pipeline or type.
   std::shared_ptr<const ElementFiles> find(const IteratorOptions& options) const;
-  /// Null if the folder is taken by another seed.
+  /// Null if the folder holds elements of another seed.
   std::unique_ptr<ElementWriter> write(const IteratorOptions& options) const;
   void warn_of_partial(std::uint64_t elements) const noexcept;
   void warn_of_failure() const noexcept;
@@ -72,8 +72,8 @@ class FileCache {
   mutable bool has_warned_ BRIGADE_GUARDED_BY(mutex_) = false;
 };
 
-/// Reads the elements from files; or from the input while it writes them; or from the input alone,
-/// if the files are another seed's.
+/// Reads the elements from files; or from the input while writing them; or only from the input, if the
+/// files belong to another seed.
 template <Encodable T>
 class FileCacheIterator final : public IteratorBase<T> {
  public:
@@ -125,16 +125,16 @@ class FileCacheIterator final : public IteratorBase<T> {
       files_.emplace(std::move(elements), options_);
     }
   }
-  /// From the start of the epoch. What was written before is not written again.
+  /// Restarts the input at the start of the epoch. Elements already written are not written again.
   void begin_input() {
-    input_ = node_.iterator(options_);  // the old one stays if this throws
+    input_ = node_.iterator(options_);  // the old iterator is kept if this throws
     index_ = 0;
   }
   std::optional<T> next_of_input() {
     ElementResult<T> result = result_of_next(*input_);
     if (result.error && is_cancelled(options_)) std::rethrow_exception(result.error);
     const std::uint64_t index = index_;
-    if (!result.is_end()) ++index_;  // passed even if there is nowhere to write it
+    if (!result.is_end()) ++index_;  // counted even if it cannot be written
     if (!std::exchange(has_begun_, true)) writer_ = cache_->write(options_);
     if (result.is_end()) {
       commit();
@@ -143,10 +143,10 @@ class FileCacheIterator final : public IteratorBase<T> {
     if (writer_ && writer_->count() == index) write(result);
     return std::move(result).take();
   }
-  /// An element that cannot be written fails, and the walk goes on without writing.
+  /// An element that cannot be written fails, and iteration continues without writing.
   void write(const ElementResult<T>& result) {
     auto writer = std::exchange(writer_, nullptr);
-    if (result.error) return cache_->warn_of_failure();  // it may be made another time
+    if (result.error) return cache_->warn_of_failure();  // it may succeed next time
     writer->write(encode(*result.element));
     writer_ = std::move(writer);
     if (static_cast<std::int64_t>(writer_->count()) == node_.cardinality()) commit();
@@ -158,7 +158,7 @@ class FileCacheIterator final : public IteratorBase<T> {
   const Node<T>& node_;
   const IteratorOptions options_;
   const std::shared_ptr<const FileCache> cache_;
-  std::optional<ElementsIterator<T>> files_;  // once they are complete
+  std::optional<ElementsIterator<T>> files_;  // set once they are complete
   std::unique_ptr<IteratorBase<T>> input_;    // until then
   std::uint64_t index_ = 0;                   // of input_
   std::unique_ptr<ElementWriter> writer_;     // while a pass is being written

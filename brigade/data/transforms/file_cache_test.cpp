@@ -20,7 +20,7 @@
 namespace brigade::data {
 namespace {
 
-using namespace testing;  // NOLINT: the battery
+using namespace testing;  // NOLINT: the contract tests
 using Numbers = std::vector<std::int64_t>;
 
 /// A memory file system, and a pipeline that counts what it makes.
@@ -52,7 +52,7 @@ class FileCache : public ::testing::Test {
   std::vector<std::string> warnings_;
 };
 
-TEST_F(FileCache, PassesTheBattery) {
+TEST_F(FileCache, KeepsTheDatasetContract) {
   expect_contract(cached(range(5)), {0, 1, 2, 3, 4});
   expect_contract(cached(range(0), "/cache/none"), {});
   const auto shuffled = range(12).shuffle(7);
@@ -60,7 +60,7 @@ TEST_F(FileCache, PassesTheBattery) {
   expect_contract(deep, epoch_of(shuffled.cache().shuffle(4).batch(3)));
 }
 
-TEST_F(FileCache, SnapshotsPassTheBattery) {
+TEST_F(FileCache, SnapshotsKeepTheDatasetContract) {
   for (const std::int64_t files : {1, 3}) {
     for (const auto compression : {io::Compression::kNone, io::Compression::kGzip}) {
       SCOPED_TRACE(::testing::Message() << files << " files, " << to_string(compression));

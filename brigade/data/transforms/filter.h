@@ -24,7 +24,7 @@ class FilterIterator final : public IteratorBase<T> {
   std::optional<T> next() override {
     while (true) {
       cancel_poller_.poll();
-      ++index_;  // passed even if it throws
+      ++index_;  // counted even if it throws
       auto element = input_->next();
       if (!element) break;
       if (predicate_(*element, index_ - 1)) return element;

@@ -10,13 +10,13 @@
 namespace brigade::data {
 namespace {
 
-using namespace testing;  // NOLINT: the battery
+using namespace testing;  // NOLINT: the contract tests
 
 bool is_even(std::int64_t x) {
   return x % 2 == 0;
 }
 
-TEST(Filter, PassesTheBattery) {
+TEST(Filter, KeepsTheDatasetContract) {
   expect_contract(range(11).filter(is_even), {0, 2, 4, 6, 8, 10}, Length::kUnknown);
   expect_contract(range(0).filter(is_even), {}, Length::kUnknown);
   expect_contract(range(3).filter([](std::int64_t) { return false; }), {}, Length::kUnknown);

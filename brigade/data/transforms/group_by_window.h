@@ -27,7 +27,7 @@ class Dataset;
 
 namespace internal {
 
-/// A number, or a function of the key. Throws kInvalidArgument if the number is less than 1.
+/// The window size: a number or a function of the key. Throws kInvalidArgument if it is less than 1.
 std::function<std::int64_t(std::int64_t)> window_size_function(std::int64_t size);
 template <std::invocable<std::int64_t> F>
 std::function<std::int64_t(std::int64_t)> window_size_function(F size) {
@@ -98,7 +98,7 @@ class GroupByWindowIterator final : public IteratorBase<U> {
       rethrow_with_context(window_context(where_, windows_ - 1, open_->key));
     }
   }
-  /// A window of which no dataset can be made fails as one element.
+  /// A window whose dataset cannot be created fails as one element.
   void open(Group<T> group) {
     try {
       SharedResults<T> contents;
@@ -125,9 +125,9 @@ class GroupByWindowIterator final : public IteratorBase<U> {
   IteratorOptions options_;
   std::function<NodePtr<U>(std::int64_t, NodePtr<T>)> reduce_;
   Grouping<T> groups_;
-  std::uint64_t windows_ = 0;  // that were opened
+  std::uint64_t windows_ = 0;  // number of windows opened
   std::optional<Group<T>> open_;
-  NodePtr<U> node_;  // before its iterator, so that it outlives it
+  NodePtr<U> node_;  // declared before its iterator, so that it outlives it
   std::unique_ptr<IteratorBase<U>> window_iterator_;
 };
 
@@ -135,7 +135,7 @@ template <class T, class U>
 class GroupByWindowNode final : public TransformNode<U, T> {
   static_assert(std::is_copy_constructible_v<T>,
                 "group_by_window needs elements that can be copied: the dataset of a window may be "
-                "walked over more than once");
+                "iterated more than once");
 
  public:
   GroupByWindowNode(NodePtr<T> input, WindowReduction<T, U> reduction)
@@ -149,7 +149,7 @@ class GroupByWindowNode final : public TransformNode<U, T> {
         ReplayableInput<T>(this->input().iterator(job), job.cancel), std::move(reduction), job);
   }
   std::int64_t cardinality() const override { return kUnknown; }
-  /// Each shard has windows of its own.
+  /// Each shard has separate windows.
   ShardingInfo sharding() const override { return this->sharding_of_counter(); }
 
  private:

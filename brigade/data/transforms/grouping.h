@@ -19,7 +19,7 @@
 
 namespace brigade::data::internal {
 
-/// Elements with one key, and where in the input they came from.
+/// Elements with the same key, and their positions in the input.
 template <class T>
 struct Group {
   std::int64_t key = 0;
@@ -27,20 +27,20 @@ struct Group {
   std::vector<T> elements;
 };
 
-/// What decides which elements of an input come together.
+/// The functions that determine the groups.
 template <class T>
 struct GroupingRule {
   std::function<std::int64_t(const T&)> key;
-  /// Elements that make a group of that key whole.
+  /// The number of elements of a complete group of that key.
   std::function<std::int64_t(std::int64_t key)> size;
   std::string where;  // for messages
   std::uint64_t epoch = 0;
 };
 
-/// Gathers the elements of an input by a key: groups leave as they become whole, and at the end of
-/// the input the others, the smallest key first. An element whose key cannot be told fails alone.
+/// Groups the elements of an input by key: a group is returned when it is complete, and at the end of
+/// the input the incomplete ones, smallest key first. An element whose key function throws fails alone.
 ///
-/// A position is the places of the elements gathered, which restoring reads again.
+/// A saved position lists the replay points of the gathered elements; restoring reads them again.
 ///
 /// Thread-safety: one thread at a time.
 template <class T>
@@ -49,7 +49,7 @@ class Grouping {
   Grouping(ReplayableInput<T> input, GroupingRule<T> rule)
       : input_(std::move(input)), rule_(std::move(rule)) {}
 
-  /// The next group; nothing at the end. Throws the error of an element, which is passed then.
+  /// The next group; unset at the end. Throws the error of an element, which is then skipped.
   std::optional<Group<T>> next() {
     while (true) {
       auto next = input_.next();
@@ -64,7 +64,7 @@ class Grouping {
     return take(gathered_.begin()->first);
   }
 
-  /// `open`: a group that left, whose elements are still needed.
+  /// `open`: a group that was returned and whose elements are still needed.
   io::StateTree save(const Group<T>* open) const {
     GroupingState state{.read = input_.position(), .groups = {}, .open = std::nullopt};
     for (const auto& [key, gathered] : gathered_) {
@@ -73,7 +73,7 @@ class Grouping {
     if (open != nullptr) state.open = {open->key, open->points};
     return save_grouping(state);
   }
-  /// Goes to a saved position; the group that was open then, with its elements.
+  /// Restores a saved position; returns the group that was open, with its elements.
   std::optional<Group<T>> restore(const io::StateTree& saved) {
     const GroupingState state = load_grouping(saved);
     gathered_.clear();
@@ -95,7 +95,7 @@ class Grouping {
 
  private:
   struct Gathered {
-    std::size_t size;  // when it is whole
+    std::size_t size;  // of the complete group
     Group<T> group;
   };
 

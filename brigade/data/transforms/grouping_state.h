@@ -15,13 +15,13 @@ struct GroupMembers {
   std::vector<ReplayPoint> points;
 };
 
-/// Where a grouping stands: how far the input was read, and which of its elements are still held.
+/// The state of a grouping: how far the input was read, and which of its elements are still held.
 struct GroupingState {
   ReplayPoint read;
   std::vector<GroupMembers> groups;
-  std::optional<GroupMembers> open;  // a group that left, but is not done
+  std::optional<GroupMembers> open;  // a group that was returned but is still in use
 
-  /// The first element that must be read again; `read` if none.
+  /// The first element that must be read again; `read` if there is none.
   const ReplayPoint& first() const;
 };
 
@@ -36,7 +36,7 @@ struct HeldElement {
 std::vector<HeldElement> held_in_order(const GroupingState& state);
 
 io::StateTree save_grouping(const GroupingState& state);
-/// Throws kInvalidArgument if the state is broken. All places share the note of the first.
+/// Throws kInvalidArgument if the state is invalid. All points share the snapshot of the first.
 GroupingState load_grouping(const io::StateTree& state);
 
 /// Throws kInvalidArgument unless `size` is at least 1.

@@ -16,8 +16,8 @@
 
 namespace brigade::data {
 
-/// How often walks left out an element that failed: what the walks that share it add to. Elements
-/// that are passed again after a restore count again.
+/// Counts the failed elements that were skipped by all iterators that share it. Elements that are read
+/// again after a restore are counted again.
 ///
 /// Thread-safety: all functions from any thread.
 class ErrorCount {
@@ -31,29 +31,29 @@ class ErrorCount {
 
 /// What `ignore_errors` writes to the log.
 enum class ErrorLog {
-  kSummary,  ///< At the end of an epoch, how many were left out, and why the first one was.
-  kEach,     ///< A line for each as well.
+  kSummary,  ///< At the end of an epoch, the number of skipped elements and the first error.
+  kEach,     ///< Also one line per element.
   kOff,      ///< Nothing.
 };
 
 struct IgnoreErrorsOptions {
   ErrorLog log = ErrorLog::kSummary;
-  /// Counts the elements left out, for a program that wants to know. Null: nobody does.
+  /// Counts the skipped elements. Null: they are not counted.
   std::shared_ptr<ErrorCount> count{};
 };
 
 namespace internal {
 
-/// What one walk has left out so far, and says about it.
+/// The elements skipped by one iterator, and their log messages.
 ///
 /// Thread-safety: one thread at a time.
 class IgnoredErrors {
  public:
   IgnoredErrors(std::string where, std::uint64_t epoch, IgnoreErrorsOptions options)
       : where_(std::move(where)), epoch_(epoch), options_(std::move(options)) {}
-  /// Takes note of the exception being handled.
+  /// Records the current exception.
   void add_current();
-  /// Says once how many there were, if there were any.
+  /// Logs the number of skipped elements once, if there were any.
   void end();
 
   io::StateTree save(io::StateTree input) const;
@@ -81,7 +81,7 @@ class IgnoreErrorsIterator final : public IteratorBase<T> {
         auto element = input_->next();
         if (!element) ignored_.end();
         return element;
-      } catch (const std::bad_alloc&) {  // says nothing about the element
+      } catch (const std::bad_alloc&) {  // not caused by the element
         throw;
       } catch (...) {
         if (cancel_ && cancel_->is_cancelled()) throw;

@@ -22,30 +22,30 @@
 
 namespace brigade::data {
 
-/// Which element a map function works on, and randomness that belongs to that element alone: the
-/// stream is a function of (seed, epoch, index), so augmentation gives the same bits on any number
-/// of threads, and after a resume.
+/// The element that a map function is called for, and a random generator for that element. The random
+/// stream is a function of (seed, epoch, index), so augmentation gives the same bits with any number of
+/// threads and after a resume.
 struct ElementContext {
   std::uint64_t epoch;
-  /// The element's place in the epoch, counted from 0.
+  /// The element's index in the epoch, counted from 0.
   std::uint64_t index;
   base::CounterRng& rng;
-  /// Cancelled together with the walk (`IteratorOptions::cancel`), and when somebody leaves it
-  /// while threads are ahead: for functions that wait.
+  /// Cancelled together with the iteration (`IteratorOptions::cancel`), and when the iterator is
+  /// destroyed while threads run: for functions that wait.
   const concurrency::CancelToken& cancel;
 };
 
 struct MapOptions {
   /// Threads that call the function, or `kAutotune`. 1 calls it on the thread of the consumer.
   std::int64_t parallelism = 1;
-  /// Fixes `ElementContext::rng` whatever the job's seed. Unset: derived from the job's root seed
-  /// and from where in the chain of transforms this map stands.
+  /// Seed of `ElementContext::rng`, independent of the job's seed. Unset: derived from the job's root
+  /// seed and from the position of this map in the pipeline.
   std::optional<std::uint64_t> seed{};
-  /// What errors call this step.
+  /// The name of this step in errors.
   std::string name = "map";
-  /// In which order the results of several threads leave. Unset: in the input's, unless the whole
-  /// dataset is relaxed (`Dataset::with_options`). A step behind this one that goes back by reading
-  /// again, such as shuffle, keeps it in order.
+  /// The order of the results of several threads. Unset: the order of the input, unless the whole
+  /// dataset is relaxed (`Dataset::with_options`). A later step that restores its position by reading
+  /// its input again, such as shuffle, requires and sets kInOrder.
   std::optional<Order> order{};
 };
 
@@ -73,17 +73,17 @@ std::uint64_t key_of_map(const MapOptions& options, const IteratorOptions& job,
                          std::uint64_t depth);
 
 Order order_of_map(const MapOptions& options, const IteratorOptions& job);
-/// How several threads work at it: `threads` at first.
+/// The thread settings, with `threads` threads at first.
 PipelineOptions pipeline_of_map(const MapOptions& options, std::size_t threads,
                                 const IteratorOptions& job, Order input_order,
                                 const std::string& path);
 
-/// Throws the exception being handled again as an `Error` that names the step and the element. An
-/// `Error` keeps its code, anything else becomes kAborted.
+/// Rethrows the current exception as an `Error` that names the step and the element. An `Error` keeps
+/// its code; anything else becomes kAborted.
 [[noreturn]] void rethrow_at_element(const std::string& where, std::uint64_t epoch,
                                      std::uint64_t index);
 
-/// The user's function, with the context of each element and its errors named.
+/// Calls the user's function with the context of each element and adds the element to its errors.
 template <class F, class T>
 struct MapCall {
   using Result = typename MapTraits<F, T>::Result;
@@ -108,8 +108,8 @@ struct MapCall {
   }
 };
 
-/// Saves what `PipelinedIterator` restores, and the other way: the number of threads is no part of
-/// the position.
+/// Uses the same position format as `PipelinedIterator`: the number of threads is not part of the
+/// position.
 template <class F, class T>
 class MapIterator final : public IteratorBase<typename MapTraits<F, T>::Result> {
  public:
@@ -146,7 +146,7 @@ class MapIterator final : public IteratorBase<typename MapTraits<F, T>::Result> 
   }
 
  private:
-  /// Passes what threads of a relaxed order had delivered before the state was saved.
+  /// Skips elements that were delivered early, in relaxed order, before the state was saved.
   void pass_early() {
     if (early_.is_empty()) return;
     const std::uint64_t end = early_.end_of_run(index_);
@@ -177,7 +177,7 @@ class MapNode final : public TransformNode<typename MapTraits<F, T>::Result, T> 
     }
     auto end = std::make_unique<const concurrency::LinkedToken>(options.cancel);
     const IteratorOptions job = options_ended_by(*end, options);
-    // What left early is known by its place, which must mean the same element another time.
+    // Elements delivered early are identified by index, so the input must keep its order.
     const bool is_relaxed = order_of_map(options_, job) == Order::kRelaxed;
     const Node<T>& from = is_relaxed ? this->input() : this->input_in_any_order();
     return std::make_unique<PipelinedIterator<T, Result>>(

@@ -15,12 +15,12 @@
 namespace brigade::data {
 namespace {
 
-using namespace testing;  // NOLINT: the battery
+using namespace testing;  // NOLINT: the contract tests
 using Numbers = std::vector<std::int64_t>;
 
 constexpr std::int64_t kParallelisms[] = {1, 2, 5, kAutotune};
 
-TEST(Map, PassesTheBattery) {
+TEST(Map, KeepsTheDatasetContract) {
   const auto square = [](std::int64_t x) { return x * x; };
   Numbers squares;
   for (std::int64_t x = 0; x < 40; ++x) squares.push_back(x * x);

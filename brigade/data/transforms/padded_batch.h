@@ -17,14 +17,14 @@ namespace brigade::data {
 
 template <class T>
 struct PaddedBatchOptions {
-  /// To what the elements are brought, and with what: `Padding<T>::Options`.
+  /// The lengths and the padding values: `Padding<T>::Options`.
   typename Padding<T>::Options padding{};
   Remainder remainder = Remainder::kKeep;
 };
 
 namespace internal {
 
-/// Throws kInvalidArgument unless `size` is at least 1; otherwise the transform's name.
+/// Returns the transform's name. Throws kInvalidArgument unless `size` is at least 1.
 std::string name_of_padded_batch(std::int64_t size, std::string_view padding, Remainder remainder);
 
 template <class T>
@@ -58,7 +58,7 @@ class PaddedBatchNode final : public TransformNode<typename Structure<T>::Batch,
     return cardinality_of_batch(this->input().cardinality(), size_,
                                 options_.remainder == Remainder::kDrop);
   }
-  /// Each shard drops a remainder of its own.
+  /// Each shard drops its own remainder.
   ShardingInfo sharding() const override {
     return options_.remainder == Remainder::kDrop ? this->sharding_of_counter()
                                                   : this->input().sharding();

@@ -15,25 +15,25 @@
 
 namespace brigade::data {
 
-/// How elements of type T are brought to one length and come together into a batch: for
-/// `padded_batch` and `bucket_by_sequence_length`. This one is for elements that have no length,
-/// such as numbers and labels: nothing is added to them. Vectors of numbers, tuples and pairs have
-/// one of their own, and where their headers are included tensors. Specialize it for a type of
-/// yours with the same members.
+/// How elements of type T are padded to one length and combined into a batch, for `padded_batch` and
+/// `bucket_by_sequence_length`. This primary template is for elements without a length, such as numbers
+/// and labels, which are not padded. There are specializations for vectors of numbers, tuples and pairs,
+/// and for tensors where their headers are included. For your own type, specialize it with the same
+/// members.
 ///
 /// Thread-safety: pure functions.
 template <class T>
 struct Padding {
   struct Options {};
 
-  /// Throws kInvalidArgument for options that no element could have.
+  /// Throws kInvalidArgument for options that no element can satisfy.
   static void check(const Options&) {}
-  /// For recipes: ", to length 8, with -1". Nothing if the options say nothing.
+  /// For pipeline descriptions: ", to length 8, with -1". Empty if no option is set.
   static std::string describe(const Options&) { return {}; }
-  /// The options with every length that they leave open set to `length`.
+  /// The options with every unset length set to `length`.
   static Options with_length(const Options& options, std::int64_t /*length*/) { return options; }
-  /// One batch of the elements, in their order. There is at least one. Throws kInvalidArgument,
-  /// naming both, if an element is longer than the length it should be brought to.
+  /// Combines the elements into one batch, in order. There is at least one. Throws kInvalidArgument,
+  /// naming both lengths, if an element is longer than the padded length.
   static typename Structure<T>::Batch stack(std::vector<T>&& elements, const Options&) {
     return Structure<T>::stack(std::move(elements));
   }
@@ -41,19 +41,19 @@ struct Padding {
 
 template <class Number>
 struct VectorPadding {
-  /// What each vector is brought to. Unset: the longest of its batch.
+  /// The padded length of each vector. Unset: the longest of its batch.
   std::optional<std::int64_t> length{};
-  /// What is put behind those that are shorter.
+  /// Appended to shorter vectors.
   Number value{};
 };
 
 namespace internal {
 
 void check_padded_length(std::optional<std::int64_t> length);
-/// The length that all are brought to; throws kInvalidArgument if `longest` does not fit into it.
+/// The padded length; throws kInvalidArgument if `longest` is greater.
 std::size_t padded_length(std::optional<std::int64_t> length, std::size_t longest);
-/// What the parts of a tuple say, each with its index: ", part 1 (to length 8)". Parts that say
-/// nothing are left out.
+/// The descriptions of the parts of a tuple, each with its index: ", part 1 (to length 8)". Empty
+/// descriptions are omitted.
 std::string describe_parts(const std::vector<std::string>& parts);
 
 }  // namespace internal
@@ -84,7 +84,7 @@ struct Padding<std::vector<Number>> {
   }
 };
 
-/// Each part of the elements is padded by itself; the options are a tuple of those of the parts.
+/// Each part of the elements is padded separately; the options are a tuple of those of the parts.
 ///
 /// Thread-safety: pure functions.
 template <class... T>

@@ -15,7 +15,7 @@ namespace brigade::data {
 
 namespace internal {
 
-/// One thread, and a buffer of `depth` at first.
+/// The settings for one thread and a buffer of `depth` at first.
 PipelineOptions pipeline_of_prefetch(std::int64_t count, std::size_t depth,
                                      const IteratorOptions& job, Order input_order,
                                      const std::string& path);

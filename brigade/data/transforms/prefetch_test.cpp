@@ -12,9 +12,9 @@
 namespace brigade::data {
 namespace {
 
-using namespace testing;  // NOLINT: the battery
+using namespace testing;  // NOLINT: the contract tests
 
-TEST(Prefetch, PassesTheBattery) {
+TEST(Prefetch, KeepsTheDatasetContract) {
   for (const std::int64_t count : {std::int64_t{1}, std::int64_t{2}, std::int64_t{50}, kAutotune}) {
     SCOPED_TRACE(count);
     expect_contract(range(40).prefetch(count), epoch_of(range(40)));

@@ -20,7 +20,7 @@ namespace brigade::data {
 
 namespace internal {
 
-/// Throws kInvalidArgument unless there are sizes and each is at least 1; otherwise the name.
+/// Returns the transform's name. Throws kInvalidArgument unless there are sizes and each is at least 1.
 std::string name_of_rebatch(const std::vector<std::int64_t>& sizes, const BatchOptions& options);
 
 template <class B>
@@ -38,7 +38,7 @@ class RebatchIterator final : public IteratorBase<B> {
     for (std::uint64_t passed = 0; passed < count; ++passed) {
       try {
         if (!gather()) return passed;
-      } catch (...) {  // whoever skips a batch does not ask whether it could have been made
+      } catch (...) {  // errors of skipped batches are ignored
         rethrow_if_cancelled();
       }
     }
@@ -55,8 +55,8 @@ class RebatchIterator final : public IteratorBase<B> {
   }
 
  private:
-  /// What the next batch is made of. If one of the batches that it would be cut from fails, it
-  /// fails, and the next one starts behind that.
+  /// The parts of the next batch. If one of the input batches that it is made from fails, it fails,
+  /// and the next one starts after that input batch.
   std::optional<std::vector<B>> gather() {
     const std::int64_t size = sizes_[static_cast<std::size_t>(size_index_)];
     size_index_ = (size_index_ + 1) % sizes_.size();
@@ -101,7 +101,7 @@ class RebatchNode final : public TransformNode<B> {
   std::int64_t cardinality() const override {
     return this->input().cardinality() == kInfinite ? kInfinite : kUnknown;
   }
-  /// Each shard drops a remainder of its own.
+  /// Each shard drops its own remainder.
   ShardingInfo sharding() const override {
     return options_.remainder == Remainder::kDrop ? this->sharding_of_counter()
                                                   : this->input().sharding();

@@ -20,54 +20,54 @@
 namespace brigade::data {
 
 struct ResampleOptions {
-  /// The share of each class in the input. Empty: estimated from the elements as they come, which
-  /// takes some hundred of them to come near.
+  /// The fraction of each class in the input. Empty: estimated while reading, which takes some hundred
+  /// elements to become accurate.
   std::vector<double> initial_dist{};
-  /// Fixes which elements are kept whatever the job's seed. Unset: derived from the job's root seed
-  /// and from where in the chain of transforms this one stands.
+  /// Seed for the choice of elements, independent of the job's seed. Unset: derived from the job's root
+  /// seed and from the position of this transform in the pipeline.
   std::optional<std::uint64_t> seed{};
 };
 
 namespace internal {
 
-/// With which probability an element of each class is kept to make `target` of `initial`, leaving
-/// out as few as can be: the ratios target / initial, as parts of the largest one.
+/// The probability with which an element of each class is kept, so that the class distribution changes
+/// from `initial` to `target` and as few elements as possible are dropped: the ratios target / initial,
+/// divided by the largest ratio.
 ///
-/// What TensorFlow mixes of all elements and of resampled ones has the same shares and leaves out
-/// as many. Here each element is decided about by itself, so the shares do not depend on how
-/// classes follow each other, and no element comes twice.
+/// TensorFlow mixes all elements with resampled ones, which gives the same distribution and drops as
+/// many. Here each element is decided independently, so the distribution does not depend on the order
+/// of classes, and no element is repeated.
 std::vector<double> acceptance_for(const std::vector<double>& initial,
                                    const std::vector<double>& target);
 
-/// What a resampling aims at, checked. `initial` is empty if it is to be estimated.
+/// The validated distributions of a resampling. `initial` is empty if it is estimated.
 struct ResampleTarget {
   std::vector<double> initial;
   std::vector<double> target;
 };
-/// Throws kInvalidArgument unless both are probabilities that add up to 1, of the same classes, and
-/// no class is wanted of which there is nothing.
+/// Throws kInvalidArgument unless both are probabilities of the same classes that add up to 1, and no
+/// class with a positive target has an initial probability of 0.
 ResampleTarget checked_resample(std::vector<double> target, std::vector<double> initial);
-/// Whether there is nothing to leave out.
+/// Whether every element is kept.
 bool keeps_all(const ResampleTarget& target);
 std::string name_of_resample(const ResampleTarget& target, const ResampleOptions& options);
 std::uint64_t key_of_resample(const ResampleOptions& options, const IteratorOptions& job,
                               std::uint64_t depth);
 
-/// Decides which elements of one walk are kept: a function of the key, their places and, where the
-/// shares are estimated, the classes so far.
+/// Decides which elements of one pass are kept: a function of the key, the elements' indices and, if the
+/// distribution is estimated, the classes so far.
 ///
 /// Thread-safety: one thread at a time.
 class Resampler {
  public:
   Resampler(std::uint64_t key, ResampleTarget target);
 
-  /// Whether the element at `place` is kept. Throws kInvalidArgument for a class that there is
-  /// not.
+  /// Whether the element at `index` is kept. Throws kInvalidArgument for a class out of range.
   bool accepts(std::int64_t element_class, std::uint64_t index);
 
-  /// Adds what was counted, if anything is.
+  /// Adds the counts to the state, if classes are counted.
   void save(io::StateTree& state) const;
-  /// Throws kInvalidArgument if the state has not as many counts, and then changes nothing.
+  /// Throws kInvalidArgument if the state has another number of counts, and then changes nothing.
   void restore(const io::StateTree& state);
 
  private:
@@ -76,7 +76,7 @@ class Resampler {
 
   std::uint64_t key_;
   ResampleTarget target_;
-  std::vector<std::uint64_t> counts_;  // of elements of each class, where they are estimated
+  std::vector<std::uint64_t> counts_;  // of elements per class, if the distribution is estimated
   std::vector<double> acceptance_;
 };
 
@@ -98,7 +98,7 @@ class ResampleIterator final : public IteratorBase<std::tuple<std::int64_t, T>> 
   std::optional<std::tuple<std::int64_t, T>> next() override {
     while (true) {
       cancel_poller_.poll();
-      ++index_;  // passed even if it throws
+      ++index_;  // counted even if it throws
       auto element = input_->next();
       if (!element) break;
       const auto [element_class, is_kept] = judge(*element, index_ - 1);

@@ -11,7 +11,7 @@
 namespace brigade::data {
 namespace {
 
-using namespace testing;  // NOLINT: the battery
+using namespace testing;  // NOLINT: the contract tests
 using Pair = std::tuple<std::int64_t, std::int64_t>;
 using Probabilities = std::vector<double>;
 
@@ -86,7 +86,7 @@ TEST(RejectionResample, GivesWhatTensorFlowGivesWhereChanceHasNoSay) {
                range(8).rejection_resample(remainder<2>, {0, 1}));
 }
 
-TEST(RejectionResample, PassesTheBattery) {
+TEST(RejectionResample, KeepsTheDatasetContract) {
   const auto given =
       range(60).rejection_resample(kSixToFour, {0.3, 0.7}, {.initial_dist = {0.6, 0.4}});
   expect_contract(given, epoch_of(given), Length::kUnknown);

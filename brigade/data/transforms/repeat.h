@@ -12,20 +12,20 @@
 
 namespace brigade::data {
 
-/// The count of `repeat` that never ends.
+/// For `repeat`: without end.
 inline constexpr std::int64_t kForever = -1;
 
 namespace internal {
 
-/// Throws kInvalidArgument unless `count` is `kForever` or 0 or more; otherwise the name.
+/// Returns the transform's name. Throws kInvalidArgument unless `count` is `kForever` or 0 or more.
 std::string name_of_repeat(std::int64_t count);
 
-/// The options of one pass: each is an epoch of its own for what is repeated. Pass p of epoch e is
-/// epoch e * count + p there, so `repeat(2)` and starting a second epoch give the same orders;
-/// under `kForever` it is e * 2^32 + p.
+/// The options of one pass; each pass is a separate epoch for the input. Pass p of epoch e is epoch
+/// e * count + p of the input, so `repeat(2)` and starting a second epoch give the same orders; with
+/// `kForever` it is e * 2^32 + p.
 IteratorOptions options_of_pass(IteratorOptions options, std::int64_t count, std::uint64_t pass);
 
-/// A pass that cannot be begun is one element that fails.
+/// A pass whose iterator cannot be created is one element that fails.
 template <class T>
 class RepeatIterator final : public IteratorBase<T> {
  public:
@@ -66,7 +66,7 @@ class RepeatIterator final : public IteratorBase<T> {
     const bool is_empty = position_number(state, "pass_is_empty") != 0;
     seek(position_number(state, "pass"));
     const bool is_open = has_position_input(state);
-    // One that is not open and not empty could not be begun.
+    // A pass that is not open and not empty could not be started.
     if (is_open || (is_empty && !is_at_end())) start_pass();
     if (is_open) input_->restore(position_input(state));
     pass_is_empty_ = is_empty;
@@ -88,7 +88,7 @@ class RepeatIterator final : public IteratorBase<T> {
     }
   }
   void seek(std::uint64_t pass) {
-    input_ = nullptr;  // joins its threads before the next pass starts its own
+    input_ = nullptr;  // joins its threads before the next pass starts new ones
     pass_ = pass;
     pass_is_empty_ = true;
     has_ended_ = false;
@@ -99,7 +99,7 @@ class RepeatIterator final : public IteratorBase<T> {
     pass_is_empty_ = true;
   }
   void end_pass() {
-    if (pass_is_empty_) {  // nothing to repeat: without this, kForever would spin
+    if (pass_is_empty_) {  // nothing to repeat: without this check, kForever would loop forever
       has_ended_ = true;
     } else {
       seek(pass_ + 1);
@@ -113,7 +113,7 @@ class RepeatIterator final : public IteratorBase<T> {
   std::uint64_t pass_ = 0;
   bool pass_is_empty_ = true;
   bool has_ended_ = false;
-  std::unique_ptr<IteratorBase<T>> input_;  // none at the end, and if it could not be made
+  std::unique_ptr<IteratorBase<T>> input_;  // null at the end, and if it could not be created
 };
 
 template <class T>
@@ -121,7 +121,7 @@ class RepeatNode final : public TransformNode<T> {
  public:
   RepeatNode(NodePtr<T> input, std::int64_t count)
       : TransformNode<T>(std::move(input), name_of_repeat(count), "repeat"), count_(count) {
-    cardinality_of_repeat(this->input().cardinality(), count);  // refuses what cannot be counted
+    cardinality_of_repeat(this->input().cardinality(), count);  // throws if the count overflows
   }
   std::unique_ptr<IteratorBase<T>> iterator(const IteratorOptions& options) const override {
     return std::make_unique<RepeatIterator<T>>(this->input_in_any_order(), options, count_);
@@ -129,7 +129,7 @@ class RepeatNode final : public TransformNode<T> {
   std::int64_t cardinality() const override {
     return cardinality_of_repeat(this->input().cardinality(), count_);
   }
-  /// Endless passes over shards of different sizes soon are different passes.
+  /// With endless passes over shards of different sizes, the shards drift into different passes.
   ShardingInfo sharding() const override {
     return count_ == kForever ? this->sharding_of_counter() : this->input().sharding();
   }

@@ -11,10 +11,10 @@
 namespace brigade::data {
 namespace {
 
-using namespace testing;  // NOLINT: the battery
+using namespace testing;  // NOLINT: the contract tests
 using Numbers = std::vector<std::int64_t>;
 
-TEST(Repeat, PassesTheBattery) {
+TEST(Repeat, KeepsTheDatasetContract) {
   expect_contract(range(3).repeat(2), {0, 1, 2, 0, 1, 2});
   expect_contract(range(3).repeat(1), {0, 1, 2});
   expect_contract(range(3).repeat(0), {});

@@ -18,10 +18,11 @@
 namespace brigade::data {
 
 struct SampleOptions {
-  /// Fixes the choices whatever the job's seed. Unset: derived from the job's root seed and from
-  /// where in the chain of transforms this one stands.
+  /// Seed of the choices, independent of the job's seed. Unset: derived from the job's root seed and
+  /// from the position of this transform in the pipeline.
   std::optional<std::uint64_t> seed{};
-  /// kContinue changes the mixture once a dataset is empty; kStop keeps it, and leaves the rest unseen.
+  /// With kContinue the mixture changes once a dataset is exhausted; kStop keeps the mixture and drops
+  /// the remaining elements.
   WhenEmpty when_empty = WhenEmpty::kContinue;
   /// kOff makes the same choices in every epoch.
   Reshuffle rerandomize_each_iteration = Reshuffle::kOn;
@@ -45,11 +46,11 @@ class RandomSelector final : public InputSelector {
 
   base::CounterRng rng_;
   std::vector<double> weights_;
-  std::vector<bool> is_empty_;  // that the sums are of
-  std::vector<double> sums_;    // of the weights up to each input
+  std::vector<bool> is_empty_;  // the state that `sums_` was computed for
+  std::vector<double> sums_;    // cumulative weights
 };
 
-/// The weights, one for each dataset: all alike if none are given. Throws kInvalidArgument unless
+/// The weights, one for each dataset; equal if none are given. Throws kInvalidArgument unless
 /// there are as many as datasets, none is negative or not finite, and one is more than 0.
 std::vector<double> weights_for(std::vector<double> weights, std::size_t datasets);
 
@@ -93,7 +94,7 @@ class SampleNode final : public Node<T> {
   std::uint64_t depth() const override {
     return depth_above(of_each(inputs_, [](const auto& node) { return node.depth(); }));
   }
-  /// Where an empty dataset ends all, it does so in each shard at another place.
+  /// If an exhausted dataset ends the iteration, it does so at a different index in each shard.
   ShardingInfo sharding() const override {
     ShardingInfo sharding =
         sharding_of_joined(of_each(inputs_, [](const auto& node) { return node.sharding(); }));
@@ -115,13 +116,13 @@ class SampleNode final : public Node<T> {
 }  // namespace internal
 
 /// Each element is the next one of a dataset drawn at random: dataset i with probability
-/// weights[i] / (sum of the weights of those not empty); without weights, all alike. The choices
-/// are a function of (recipe, seed, epoch), and the saved position is their count with the
+/// weights[i] / (sum of the weights of those not empty); without weights, all are equally likely. The
+/// choices are a function of (pipeline, seed, epoch), and the saved position is their count with the
 /// positions of the datasets.
 ///
 ///   auto mixed = data::sample_from_datasets({rare.repeat(), common.repeat()}, {0.3, 0.7});
 ///
-/// Datasets of weight 0 play no part. Throws kInvalidArgument if there are no datasets, if there
+/// Datasets of weight 0 are ignored. Throws kInvalidArgument if there are no datasets, if there
 /// are not as many weights as datasets, and if weights are negative, not finite or all 0.
 /// TensorFlow counterpart: Dataset.sample_from_datasets (other random numbers; where TensorFlow
 /// calls it infinite although it stops at a dataset with an end, it is `kUnknown` here).

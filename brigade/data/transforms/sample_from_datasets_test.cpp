@@ -11,7 +11,7 @@
 namespace brigade::data {
 namespace {
 
-using namespace testing;  // NOLINT: the battery
+using namespace testing;  // NOLINT: the contract tests
 using Numbers = std::vector<std::int64_t>;
 
 Dataset<std::int64_t> from(std::int64_t first, std::int64_t count) {
@@ -35,7 +35,7 @@ std::vector<std::int64_t> counts_of(const Dataset<std::int64_t>& dataset, std::i
   return counts;
 }
 
-TEST(SampleFromDatasets, PassesTheBattery) {
+TEST(SampleFromDatasets, KeepsTheDatasetContract) {
   for (const WhenEmpty when_empty : {WhenEmpty::kContinue, WhenEmpty::kStop}) {
     const auto dataset = sample_from_datasets(three(), {0.2, 0.3, 0.5}, {.when_empty = when_empty});
     expect_contract(dataset, epoch_of(dataset), Length::kUnknown);

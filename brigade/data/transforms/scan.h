@@ -21,8 +21,8 @@ namespace brigade::data {
 
 namespace internal {
 
-/// An encoded value as a leaf of a saved state, in hexadecimal digits, and back. Throws
-/// kInvalidArgument if the leaf is none.
+/// Converts an encoded value to a leaf of a saved state, in hexadecimal digits, and back. Throws
+/// kInvalidArgument if the leaf is not such a value.
 io::StateTree state_of_encoded(std::string_view bytes);
 std::string encoded_of_state(const io::StateTree& state);
 /// Throws kInvalidArgument: the input has fewer than `count` elements.
@@ -41,7 +41,7 @@ struct ScanTraits {
   using Result = std::remove_cvref_t<std::tuple_element_t<1, Pair>>;
 };
 
-/// What all walks over one scan have in common.
+/// Shared by all iterators of one scan.
 template <class State, class F, class T>
 struct ScanCall {
   std::shared_ptr<const F> function;
@@ -59,7 +59,7 @@ class ScanIterator final : public IteratorBase<typename ScanTraits<State, F, T>:
     start();
   }
   std::optional<Result> next() override {
-    ++index_;  // passed even if it throws, which leaves the state as it was
+    ++index_;  // counted even if it throws; the state does not change then
     auto element = input_->next();
     if (element) return advance(std::move(*element));
     --index_;
@@ -91,7 +91,7 @@ class ScanIterator final : public IteratorBase<typename ScanTraits<State, F, T>:
 
  private:
   void start() {
-    input_ = node_.iterator(options_);  // the old one stays if this throws
+    input_ = node_.iterator(options_);  // the old iterator is kept if this throws
     state_ = call_.initial;
     index_ = 0;
   }
@@ -127,7 +127,7 @@ class ScanNode final : public TransformNode<typename ScanTraits<State, F, T>::Re
     return std::make_unique<ScanIterator<State, F, T>>(this->input(), job, std::move(call));
   }
   std::int64_t cardinality() const override { return this->input().cardinality(); }
-  /// Each shard has a state of its own.
+  /// Each shard has a separate state.
   ShardingInfo sharding() const override { return this->sharding_of_counter(); }
 
  private:

@@ -12,7 +12,7 @@
 namespace brigade::data {
 namespace {
 
-using namespace testing;  // NOLINT: the battery
+using namespace testing;  // NOLINT: the contract tests
 using Numbers = std::vector<std::int64_t>;
 
 const auto kSum = [](std::int64_t sum, std::int64_t x) { return std::pair(sum + x, sum + x); };

@@ -15,7 +15,7 @@ namespace brigade::data {
 
 namespace internal {
 
-/// Throws kInvalidArgument unless the shard exists; otherwise the transform's name.
+/// Returns the transform's name. Throws kInvalidArgument unless the shard exists.
 std::string name_of_shard(std::int64_t count, std::int64_t index);
 
 template <class T>
@@ -79,8 +79,8 @@ class ShardNode final : public TransformNode<T> {
   std::int64_t index_;
 };
 
-/// Where a walk is one of several by hint, it leaves out here what belongs to the others, and the
-/// steps before this one are the same in all of them. Otherwise nothing happens.
+/// When the dataset is sharded by hint, this step drops the elements of the other shards; the steps
+/// before it are the same in all shards. Otherwise it does nothing.
 template <class T>
 class ShardHintNode final : public TransformNode<T> {
  public:

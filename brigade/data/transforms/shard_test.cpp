@@ -10,14 +10,14 @@
 namespace brigade::data {
 namespace {
 
-using namespace testing;  // NOLINT: the battery
+using namespace testing;  // NOLINT: the contract tests
 using Numbers = std::vector<std::int64_t>;
 
 IteratorOptions by_hint(std::int64_t count, std::int64_t index) {
   return {.shard = {.by = ShardBy::kHint, .count = count, .index = index}};
 }
 
-TEST(Shard, PassesTheBattery) {
+TEST(Shard, KeepsTheDatasetContract) {
   expect_contract(range(7).shard(3, 0), {0, 3, 6});
   expect_contract(range(7).shard(3, 1), {1, 4});
   expect_contract(range(7).shard(3, 2), {2, 5});

@@ -18,38 +18,38 @@
 namespace brigade::data {
 
 enum class Reshuffle {
-  kOn,   ///< Every epoch has an order of its own.
+  kOn,   ///< Every epoch has a different order.
   kOff,  ///< Every epoch repeats the same order.
 };
 
 struct ShuffleOptions {
-  /// Elements held in memory to draw from: 1 keeps the input's order; the dataset's size or more
-  /// shuffles uniformly.
+  /// Number of elements held in memory to draw from. 1 keeps the input's order; the dataset's size or
+  /// more shuffles uniformly.
   std::int64_t buffer_size = 1;
-  /// Fixes the orders whatever the job's seed. Unset: derived from the job's root seed and from
-  /// where in the chain of transforms this shuffle stands.
+  /// Seed of the orders, independent of the job's seed. Unset: derived from the job's root seed and from
+  /// the position of this shuffle in the pipeline.
   std::optional<std::uint64_t> seed{};
   Reshuffle reshuffle_each_iteration = Reshuffle::kOn;
 };
 
 namespace internal {
 
-/// Throws kInvalidArgument if the buffer is empty; otherwise the transform's name for messages.
+/// Returns the transform's name for messages. Throws kInvalidArgument if the buffer size is less than 1.
 std::string name_of_shuffle(const ShuffleOptions& options);
 
-/// The key of the random stream that draws in this epoch.
+/// The key of this epoch's random stream.
 std::uint64_t key_of_shuffle(const ShuffleOptions& options, const IteratorOptions& job,
                              std::uint64_t depth);
 
-/// Where a shuffle stands: `filled` elements came from the input, `drawn` of them went out.
+/// The progress of a shuffle: `filled` elements were read from the input, `drawn` of them returned.
 struct ShuffleProgress {
   std::uint64_t filled = 0;
   std::uint64_t drawn = 0;
 };
 
-/// Draws the slots anew from the start of the epoch, without the elements: returns which input
-/// element lies in each slot of the buffer, and leaves `rng` where the next draw goes on. Throws
-/// kCancelled if somebody cancels.
+/// Replays the draws from the start of the epoch, without the elements: returns which input element is
+/// in each slot of the buffer, and `rng` as it is before the next draw. Throws kCancelled on
+/// cancellation.
 struct ReplayedBuffer {
   std::vector<std::uint64_t> indices;
   base::CounterRng rng;
@@ -88,7 +88,7 @@ class ShuffleIterator final : public IteratorBase<T> {
     return std::move(drawn).take();
   }
   io::StateTree save() const override { return save_shuffle(key_, buffer_size_, progress_); }
-  /// Reads from the input again only what lay in the buffer.
+  /// Re-reads from the input only the elements in the buffer.
   void restore(const io::StateTree& state) override {
     const ShuffleProgress progress = load_shuffle(state, key_, buffer_size_);
     check_source_position(progress.filled, node_.cardinality(), node_.describe());
@@ -128,7 +128,7 @@ class ShuffleIterator final : public IteratorBase<T> {
       ++progress_.filled;
     }
   }
-  /// Throws if the wait for the element was given up: it is no failed element then.
+  /// Throws if the iteration is cancelled: that is not a failed element.
   ElementResult<T> read() {
     ElementResult<T> result = result_of_next(*input_);
     if (result.error && job_.cancel && job_.cancel->is_cancelled()) {

@@ -13,7 +13,7 @@
 namespace brigade::data {
 namespace {
 
-using namespace testing;  // NOLINT: the battery
+using namespace testing;  // NOLINT: the contract tests
 using Numbers = std::vector<std::int64_t>;
 
 Numbers sorted(Numbers numbers) {
@@ -21,7 +21,7 @@ Numbers sorted(Numbers numbers) {
   return numbers;
 }
 
-TEST(Shuffle, PassesTheBattery) {
+TEST(Shuffle, KeepsTheDatasetContract) {
   for (const std::int64_t buffer : {1, 2, 7, 20, 50}) {
     SCOPED_TRACE(buffer);
     const auto dataset = range(20).shuffle(buffer);

@@ -12,7 +12,7 @@
 namespace brigade::data {
 namespace {
 
-using namespace testing;  // NOLINT: the battery
+using namespace testing;  // NOLINT: the contract tests
 
 TEST(SingleElement, IsTheOnlyOne) {
   EXPECT_EQ(range(8).skip(7).get_single_element(), 7);

@@ -17,7 +17,7 @@ namespace brigade::data {
 
 namespace internal {
 
-/// Throws kInvalidArgument if `count` is negative; otherwise the transform's name for messages.
+/// Returns the transform's name for messages. Throws kInvalidArgument if `count` is negative.
 std::string name_of_skip(std::int64_t count);
 
 template <class T>
@@ -44,7 +44,7 @@ class SkipIterator final : public IteratorBase<T> {
   }
 
  private:
-  void skip_the_head() {  // only once an element is wanted: making an iterator must stay cheap
+  void skip_the_head() {  // only on the first `next`: creating an iterator must stay cheap
     if (has_skipped_) return;
     cancellable_skip(*input_, count_, cancel_);
     has_skipped_ = true;

@@ -9,9 +9,9 @@
 namespace brigade::data {
 namespace {
 
-using namespace testing;  // NOLINT: the battery
+using namespace testing;  // NOLINT: the contract tests
 
-TEST(Skip, PassesTheBattery) {
+TEST(Skip, KeepsTheDatasetContract) {
   expect_contract(range(6).skip(4), {4, 5});
   expect_contract(range(3).skip(5), {});
   expect_contract(range(3).skip(0), {0, 1, 2});

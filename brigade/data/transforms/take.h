@@ -14,10 +14,10 @@ namespace brigade::data {
 
 namespace internal {
 
-/// How many to take, or to skip, for all there are.
+/// For `take` and `skip`: all elements.
 inline constexpr std::int64_t kAll = -1;
 
-/// Throws kInvalidArgument if `count` is negative; otherwise the transform's name for messages.
+/// Returns the transform's name for messages. Throws kInvalidArgument if `count` is negative.
 std::string name_of_take(std::int64_t count);
 
 template <class T>

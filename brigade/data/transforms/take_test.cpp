@@ -8,9 +8,9 @@
 namespace brigade::data {
 namespace {
 
-using namespace testing;  // NOLINT: the battery
+using namespace testing;  // NOLINT: the contract tests
 
-TEST(Take, PassesTheBattery) {
+TEST(Take, KeepsTheDatasetContract) {
   expect_contract(range(6).take(4), {0, 1, 2, 3});
   expect_contract(range(3).take(5), {0, 1, 2});
   expect_contract(range(3).take(0), {});

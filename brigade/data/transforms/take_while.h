@@ -22,7 +22,7 @@ class TakeWhileIterator final : public IteratorBase<T> {
       : input_(std::move(input)), predicate_(std::move(predicate)) {}
   std::optional<T> next() override {
     if (has_ended_) return std::nullopt;
-    ++index_;  // passed even if it throws
+    ++index_;  // counted even if it throws
     auto element = input_->next();
     if (element && predicate_(*element, index_ - 1)) return element;
     --index_;
@@ -64,7 +64,7 @@ class TakeWhileNode final : public TransformNode<T> {
         this->input().iterator(job), Predicate<F>{predicate_, this->describe(), job.epoch});
   }
   std::int64_t cardinality() const override { return kUnknown; }
-  /// Each shard ends for itself.
+  /// Each shard ends independently.
   ShardingInfo sharding() const override { return this->sharding_of_counter(); }
 
  private:

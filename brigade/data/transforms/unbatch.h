@@ -33,7 +33,7 @@ class UnbatchIterator final : public IteratorBase<typename Unbatch<B>::Element> 
     while (passed < count) {
       try {
         if (batches_.left() == 0 && !batches_.open_next()) return passed;
-      } catch (...) {  // a batch that cannot be made is one element that cannot
+      } catch (...) {  // a failed batch counts as one failed element
         rethrow_if_cancelled();
         ++passed;
         continue;

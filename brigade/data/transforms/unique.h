@@ -53,7 +53,7 @@ class UniqueIterator final : public IteratorBase<T> {
   std::optional<T> next() override {
     while (true) {
       cancel_poller_.poll();
-      ++read_;  // passed even if it throws
+      ++read_;  // counted even if it throws
       auto element = input_->next();
       if (!element) break;
       if (seen_.insert(*element).second) return element;
@@ -62,7 +62,7 @@ class UniqueIterator final : public IteratorBase<T> {
     return std::nullopt;
   }
   io::StateTree save() const override { return make_position("unique", {{"read", read_}}); }
-  /// Which elements were seen is found out anew.
+  /// Re-reads the input to determine which elements were seen.
   void restore(const io::StateTree& state) override {
     check_position(state, "unique");
     const std::uint64_t read = position_number(state, "read");
@@ -78,7 +78,7 @@ class UniqueIterator final : public IteratorBase<T> {
 
  private:
   void start() {
-    input_ = node_.iterator(options_);  // the old one stays if this throws
+    input_ = node_.iterator(options_);  // the old iterator is kept if this throws
     seen_.clear();
     read_ = 0;
   }
@@ -103,7 +103,7 @@ class UniqueNode final : public TransformNode<T> {
     return std::make_unique<UniqueIterator<T>>(this->input(), job);
   }
   std::int64_t cardinality() const override { return kUnknown; }
-  /// What is unique in each shard is not so in all of them.
+  /// Elements that are unique within a shard may occur in several shards.
   ShardingInfo sharding() const override { return this->sharding_of_counter(); }
 };
 

@@ -23,29 +23,29 @@ template <class T>
 class Dataset;
 
 struct WindowOptions {
-  /// Elements of the input from the start of one window to the start of the next. Unset: the size,
-  /// so that windows neither overlap nor leave anything out between them.
+  /// Number of input elements from the start of one window to the start of the next. Unset: the size,
+  /// so that windows neither overlap nor have gaps.
   std::optional<std::int64_t> shift{};
-  /// Elements of the input from one element of a window to the next.
+  /// Number of input elements from one element of a window to the next.
   std::int64_t stride = 1;
-  /// What happens to windows that would reach behind the end of the input.
+  /// What happens to windows that extend past the end of the input.
   Remainder remainder = Remainder::kKeep;
 };
 
 namespace internal {
 
-/// How windows lie in the input, in elements of it.
+/// The layout of windows in the input, in input elements.
 struct WindowShape {
   std::uint64_t shift = 1;
   std::uint64_t stride = 1;
-  std::uint64_t span = 1;  ///< from a window's first element to behind its last
+  std::uint64_t span = 1;  ///< from a window's first element to one past its last
   Remainder remainder = Remainder::kKeep;
 };
 
 /// Throws kInvalidArgument unless size, shift and stride are at least 1.
 WindowShape shape_of_window(std::int64_t size, const WindowOptions& options);
 std::string name_of_window(std::int64_t size, const WindowOptions& options);
-/// Windows in `elements` elements.
+/// The number of windows in `elements` elements.
 std::uint64_t count_windows(std::uint64_t elements, const WindowShape& shape);
 std::int64_t cardinality_of_window(std::int64_t input, const WindowShape& shape);
 
@@ -94,7 +94,7 @@ class WindowIterator final : public IteratorBase<Dataset<T>> {
     std::shared_ptr<const ElementResult<T>> result;
   };
 
-  /// Reads what lies in the window at `start_`; whether there is one.
+  /// Reads the elements of the window at `start_`; returns whether there is one.
   bool fill() {
     const std::uint64_t index = input_.position().index;
     if (buffer_.empty() && index < start_) input_.skip(start_ - index);
@@ -114,14 +114,14 @@ class WindowIterator final : public IteratorBase<Dataset<T>> {
 
   ReplayableInput<T> input_;
   WindowShape shape_;
-  std::uint64_t start_ = 0;  // the place of the next window's first element
+  std::uint64_t start_ = 0;  // the index of the next window's first element
   std::deque<Held> buffer_;  // from start_ on
 };
 
 template <class T>
 class WindowNode final : public TransformNode<Dataset<T>, T> {
   static_assert(std::is_copy_constructible_v<T>,
-                "window needs elements that can be copied: windows overlap, and each may be walked "
+                "window needs elements that can be copied: windows overlap, and each may be iterated "
                 "over more than once");
 
  public:
@@ -137,14 +137,14 @@ class WindowNode final : public TransformNode<Dataset<T>, T> {
   std::int64_t cardinality() const override {
     return cardinality_of_window(this->input().cardinality(), shape_);
   }
-  /// Windows do not reach from one shard into another.
+  /// Windows do not span several shards.
   ShardingInfo sharding() const override {
     return is_partition_ ? this->input().sharding() : this->sharding_of_counter();
   }
 
  private:
   WindowShape shape_;
-  bool is_partition_;  // each element lies in exactly one window
+  bool is_partition_;  // each element is in exactly one window
 };
 
 }  // namespace internal

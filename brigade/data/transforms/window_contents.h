@@ -14,11 +14,11 @@
 
 namespace brigade::data::internal {
 
-/// Elements that several windows hold together, and errors in the places of others.
+/// Elements, or their errors, shared by several windows.
 template <class T>
 using SharedResults = std::vector<std::shared_ptr<const ElementResult<T>>>;
 
-/// The source of a window's dataset: gives out copies, and throws the errors at their places.
+/// The source of a window's dataset: returns copies of the elements and throws the errors.
 template <class T>
 NodePtr<T> make_window_contents(SharedResults<T> window) {
   const auto size = static_cast<std::int64_t>(window.size());

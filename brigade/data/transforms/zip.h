@@ -58,7 +58,7 @@ class ZipIterator final : public IteratorBase<std::tuple<T...>> {
   }
 
  private:
-  /// A row with an element that failed fails as a whole; all inputs pass it.
+  /// If one element of a row fails, the whole row fails; all inputs advance.
   template <std::size_t... I>
   std::optional<Row> next_row(std::index_sequence<I...>) {
     std::tuple<ElementResult<T>...> row;
@@ -121,15 +121,15 @@ class ZipNode final : public Node<std::tuple<T...>> {
 
 }  // namespace internal
 
-/// Element i is the tuple of the datasets' elements i; the shortest decides where it ends. Batches
-/// of it are tuples of batches.
+/// Element i is the tuple of the datasets' elements i; it ends with the shortest dataset. Batches of it
+/// are tuples of batches.
 ///
 ///   for (auto& [image, label] : data::zip(images, labels)) { ... }
 ///   auto batches = data::zip(images, labels).batch(32);  // of tuples of two batches
 ///
 /// If an element fails, its row does. Parallel steps before it keep their order, so that rows
-/// match. Datasets beside each other shuffle differently; to shuffle rows, zip first. Workers share
-/// it out only where all datasets have a `shard_hint`. TensorFlow counterpart: Dataset.zip.
+/// match. The zipped datasets are shuffled in different orders; to shuffle rows, zip first. It can be
+/// sharded only if all datasets have a `shard_hint`. TensorFlow counterpart: Dataset.zip.
 template <class... T>
 requires(sizeof...(T) >= 2) Dataset<std::tuple<T...>> zip(const Dataset<T>&... datasets) {
   return Dataset<std::tuple<T...>>(

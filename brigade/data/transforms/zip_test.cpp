@@ -11,11 +11,11 @@
 namespace brigade::data {
 namespace {
 
-using namespace testing;  // NOLINT: the battery
+using namespace testing;  // NOLINT: the contract tests
 using Pair = std::tuple<std::int64_t, std::int64_t>;
 using Numbers = std::vector<std::int64_t>;
 
-TEST(Zip, PassesTheBattery) {
+TEST(Zip, KeepsTheDatasetContract) {
   expect_contract(zip(range(3), range(5)), {{0, 0}, {1, 1}, {2, 2}});
   expect_contract(zip(range(5), range(3)), {{0, 0}, {1, 1}, {2, 2}});
   expect_contract(zip(range(0), range(3)), {});
