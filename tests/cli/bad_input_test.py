@@ -21,7 +21,7 @@ class Words(CommandTest):
         self.refuse_training("--bathc-size", "16", saying=["unknown flag --bathc-size", "--batch-size", "brigade train --help"])
 
     def test_unexpected_word(self):
-        self.refuse_training("fast", saying=["unexpected word fast"])
+        self.refuse_training("fast", saying=["unexpected argument fast"])
 
     def test_a_value_that_is_no_number(self):
         self.refuse_training("--steps", "many", saying=["--steps", "many"])
@@ -188,7 +188,7 @@ class ModelDirectory(CommandTest):
         self.refuse("train", *MLP, "--resume", "never", "--model-dir", self.model_dir,
                     saying=[str(self.model_dir), "holds a run", "--resume auto", "--overwrite"])
         self.refuse("train", *MLP, "--steps", "2", "--model-dir", self.model_dir,
-                    saying=[str(self.model_dir), "has 3 steps behind it", "only 2", "--overwrite"])
+                    saying=[str(self.model_dir), "has made 3 steps", "only 2", "--overwrite"])
         self.assertEqual((self.model_dir / "weights.safetensors").read_bytes(), before)
         self.succeed("train", *MLP, "--steps", "2", "--eval", "none", "--model-dir", self.model_dir, "--overwrite", "--json")
         self.assertNotEqual((self.model_dir / "weights.safetensors").read_bytes(), before)
@@ -203,8 +203,8 @@ class ModelDirectory(CommandTest):
     def test_with_a_broken_run_json(self):
         self.model_dir.mkdir()
         (self.model_dir / "run.json").write_text("{")
-        self.refuse("train", *MLP, "--model-dir", self.model_dir, saying=["run.json is no run.json", "--overwrite"])
-        self.refuse("evaluate", "--model-dir", self.model_dir, saying=["run.json is no run.json"])
+        self.refuse("train", *MLP, "--model-dir", self.model_dir, saying=["run.json is not a valid run.json", "--overwrite"])
+        self.refuse("evaluate", "--model-dir", self.model_dir, saying=["run.json is not a valid run.json"])
 
     def test_is_needed_for_what_lies_in_it(self):
         for flag, value in (("--save-every", "5steps"), ("--keep-last", "2"), ("--checkpoint-writers", "all"),
@@ -291,7 +291,7 @@ class EmptyValues(CommandTest):
                                     result.stderr)
 
     def test_an_empty_word(self):
-        self.refuse("inspect", "", saying=["an empty word is given"])
+        self.refuse("inspect", "", saying=["an empty argument is given"])
 
 
 class ResumePath(CommandTest):

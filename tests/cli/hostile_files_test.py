@@ -329,7 +329,7 @@ class LongValues(HostileFile):
         said = run("train", *MLP, "--strategy", "multi_worker_mirrored", "--start-timeout", "1",
                    environment={"RANK": "0", "WORLD_SIZE": "1000000", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)})
         self.assertEqual(said.returncode, 1, said.stderr[-1000:])
-        self.assertIn("999999 of 1000000 processes did not come", said.stderr)
+        self.assertIn("999999 of 1000000 processes did not join", said.stderr)
         self.assertLess(len(said.stderr), 5000)
 
     def test_long_words(self):

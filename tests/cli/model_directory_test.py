@@ -152,9 +152,9 @@ class Lock(ModelDirectoryTest):
         self.assertTrue((self.model_dir / "run.lock").exists())
         with started(*LONG, "--model-dir", self.model_dir) as process:
             line = process.stderr.readline()
-            while line and "going on from step" not in line:
+            while line and "resuming from step" not in line:
                 line = process.stderr.readline()
-            self.assertIn("going on from step", line)
+            self.assertIn("resuming from step", line)
 
 
     @unittest.skipUnless(FAILING_SYNC, "a build with sanitizers")

@@ -35,7 +35,7 @@ class Recovery(CommandTest):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(result.stderr.count("is tried again from the last checkpoint"), 1, result.stderr)
         self.assertIn("Stale file handle", result.stderr)
-        self.assertIn("goes on from step 5", result.stderr)
+        self.assertIn("resumes from step 5", result.stderr)
         self.check(json.loads(result.stdout))
         self.assertEqual(sorted(curves(self.model_dir)["loss"]), list(range(1, 21)))
         self.assertEqual(sorted(curves(self.model_dir / "eval")["loss"]), [4, 8, 12, 16, 20])

@@ -47,9 +47,9 @@ class Resume(CommandTest):
             self.assertEqual(process.wait(DEADLINE), 75)
         with started("train", *command) as process:
             line = process.stderr.readline()
-            while line and "going on from step" not in line:
+            while line and "resuming from step" not in line:
                 line = process.stderr.readline()
-            self.assertIn("going on from step", line)
+            self.assertIn("resuming from step", line)
 
     def test_a_broken_newest_checkpoint_is_passed_over(self):
         command = (*MLP, *LONG, "--save-every", "10steps", "--model-dir", self.model_dir)
