@@ -13,7 +13,7 @@ namespace {
 
 using base::str_cat;
 
-/// A file beside the target that is removed unless it became the target.
+/// A file next to the target that is removed unless it became the target.
 class Temporary {
  public:
   Temporary(FileSystem& files, const Path& target) : files_(files) {
@@ -60,10 +60,11 @@ class Temporary {
   bool is_done_ = false;
 };
 
-/// What a writer that closes its file may do so with, before it is synced.
-class Lent final : public WritableFile {
+/// Passes everything on except `close`, so that the file can still be synced after `fill` closed
+/// it.
+class NonClosingFile final : public WritableFile {
  public:
-  explicit Lent(WritableFile& file) : file_(file) {}
+  explicit NonClosingFile(WritableFile& file) : file_(file) {}
   void write(std::span<const std::byte> bytes) override { file_.write(bytes); }
   void sync() override { file_.sync(); }
   void close() override {}
@@ -91,7 +92,7 @@ void atomic_write(FileSystem& files, const Path& path, std::span<const std::byte
 
 void atomic_write(FileSystem& files, const Path& path,
                   const std::function<void(std::unique_ptr<WritableFile>)>& fill) {
-  const auto lend = [&](WritableFile& file) { fill(std::make_unique<Lent>(file)); };
+  const auto lend = [&](WritableFile& file) { fill(std::make_unique<NonClosingFile>(file)); };
   replace(files, path, lend, "atomic_write");
   files.sync_directory(path.parent_path());
 }

@@ -28,7 +28,7 @@ TEST(AtomicWrite, MakesAndReplacesAFile) {
   EXPECT_THAT(files.list("/"), ElementsAre("file"));
 }
 
-TEST(AtomicWrite, SurvivesACrashOnceItHasReturned) {
+TEST(AtomicWrite, SurvivesACrashAfterItReturned) {
   MemoryFileSystem files;
   files.create_directories("folder");
   atomic_write(files, "folder/file", "one");
@@ -50,7 +50,7 @@ std::size_t operations_of_one_write() {
   return files.operations();
 }
 
-TEST(AtomicWrite, LeavesOldOrNewAndNothingElseWhereverItFails) {
+TEST(AtomicWrite, LeavesOldOrNewAndNothingElseAfterAnyFailure) {
   const std::size_t operations = operations_of_one_write();
   ASSERT_GE(operations, 6u);
   for (std::size_t after = 0; after < operations; ++after) {
@@ -65,12 +65,12 @@ TEST(AtomicWrite, LeavesOldOrNewAndNothingElseWhereverItFails) {
     }
     EXPECT_THAT(files.list("/"), ElementsAre("file")) << after;
     const bool is_last =
-        after + 1 == operations;  // the folder's sync: the file is in place by then
+        after + 1 == operations;  // the folder's sync: the file is replaced by then
     EXPECT_EQ(files.read("file"), is_last ? "new content" : "old") << after;
   }
 }
 
-TEST(AtomicWrite, LeavesOldOrNewWhereverTheMachineStops) {
+TEST(AtomicWrite, LeavesOldOrNewAfterAnyMachineCrash) {
   const std::size_t operations = operations_of_one_write();
   for (std::size_t after = 0; after <= operations; ++after) {
     const auto memory = std::make_shared<MemoryFileSystem>();
@@ -93,7 +93,7 @@ TEST(AtomicWrite, LeavesOldOrNewWhereverTheMachineStops) {
   }
 }
 
-TEST(AtomicWrite, StepsAroundWhatACrashLeftBehind) {
+TEST(AtomicWrite, ToleratesLeftoversOfACrash) {
   const auto memory = std::make_shared<MemoryFileSystem>();
   FaultyFileSystem files(memory);
   files.inject({.after = 2, .length = FaultLength::kEverAfter});

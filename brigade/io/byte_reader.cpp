@@ -21,8 +21,8 @@ ByteReader::ByteReader(const FileSystem& files, const Path& path, ByteReaderOpti
   buffer_ = std::make_unique_for_overwrite<char[]>(capacity_);
 }
 
-/// Makes room behind end_, of which there is none: by forgetting what is consumed, or by a buffer
-/// twice as large. So a size that the file does not live up to costs no memory.
+/// Makes space after end_ when there is none: drops consumed bytes, or doubles the buffer. So a
+/// size that exceeds the file costs no memory.
 void ByteReader::make_room(std::size_t size) {
   const std::size_t kept = end_ - begin_;
   if (kept == capacity_) {
@@ -62,7 +62,7 @@ bool ByteReader::skip(std::uint64_t size) {
     return true;
   }
   const std::uint64_t start = offset();
-  if (is_plain_ && size > piece_) {  // the last byte proves that those before it are there
+  if (is_plain_ && size > piece_) {  // if the last byte exists, so do those before it
     go_to(start + size - 1);
     if (peek(1).empty()) {
       go_to(start);

@@ -51,7 +51,7 @@ TEST_P(ByteReaderTest, PeeksAcrossItsBuffer) {
   EXPECT_EQ(bytes.offset(), 13u);
 }
 
-TEST_P(ByteReaderTest, SeeksAndSkipsToTheSamePlaces) {
+TEST_P(ByteReaderTest, SeeksAndSkipsToTheSameOffsets) {
   const std::string text = "0123456789abcdefghijklmnopqrstuvwxyz";
   for (std::size_t from : {0, 1, 3, 4, 5, 20, 36}) {
     for (std::size_t to = 0; to <= text.size(); ++to) {
@@ -70,7 +70,7 @@ TEST_P(ByteReaderTest, SeeksAndSkipsToTheSamePlaces) {
   }
 }
 
-TEST_P(ByteReaderTest, StaysWhereItIsRatherThanGoBehindTheEnd) {
+TEST_P(ByteReaderTest, DoesNotMovePastTheEnd) {
   ByteReader bytes = reader("0123456789");
   bytes.seek(3);
   EXPECT_FALSE(bytes.skip(8));
@@ -116,7 +116,7 @@ TEST_P(ByteReaderTest, RefusesLinesLongerThanAllowed) {
   EXPECT_EQ(bytes.line(4), "next");
 }
 
-TEST(ByteReader, ReadsOnWhereAPlainFileHasGrown) {
+TEST(ByteReader, ContinuesWhenAPlainFileGrows) {
   MemoryFileSystem files;
   const auto file = files.create("/file", CreateMode::kTruncate);
   ByteReader bytes(files, "/file");

@@ -9,40 +9,40 @@
 
 namespace brigade::io {
 
-/// How the bytes of a file are packed.
+/// How a file is compressed.
 enum class Compression {
   kNone,
-  kGzip,  ///< TensorFlow's "GZIP": what `gzip` writes, also several members one after the other.
+  kGzip,  ///< TensorFlow's "GZIP": what `gzip` writes, including several members in a row.
   kZlib,  ///< TensorFlow's "ZLIB" (RFC 1950).
-  kAuto,  ///< To read: gzip if the file begins as gzip does (1f 8b 08), otherwise as it is. For
-          ///< text only: a file of numbers may begin with these bytes by chance.
+  kAuto,  ///< For reading: gzip if the file begins with gzip's signature (1f 8b 08), otherwise uncompressed. For text only: a binary file may begin with these bytes by chance.
 };
 
 /// "none", "gzip", "zlib", "auto".
 std::string_view to_string(Compression compression);
 
-/// The content of a file, unpacked as it is read, in bounded memory; `kNone` gives back the file
-/// itself. `seek` of a packed file reads up to the place asked for, from the beginning if that lies
-/// behind. `name` says in errors which file it is. What has been read passed the checksums of all
-/// members but the one being read.
+/// The content of a file, decompressed while it is read, in bounded memory; `kNone` returns the
+/// file itself. `seek` in a compressed file reads up to the offset, from the beginning if it is
+/// before the current one. `name` identifies the file in errors. The checksums of all members are
+/// verified as soon as the member is read to its end.
 ///
-/// `read` throws kDataLoss, naming the file and the place, if the packed bytes are broken, cut
-/// short, or followed by others (zeros may follow); an empty file is cut short. The content before
-/// that place comes first, so fewer bytes than asked for are no sign of the end: none are.
+/// `read` throws kDataLoss, naming the file and the offset, if the compressed bytes are corrupt,
+/// truncated, or followed by other bytes (zeros may follow); an empty file counts as truncated. The
+/// content before the error is returned first, so a short read does not mean the end of the file; a
+/// read of 0 bytes does.
 std::unique_ptr<ReadableFile> decompressed(std::unique_ptr<ReadableFile> file, std::string name,
                                            Compression compression);
 
 struct CompressorOptions {
-  /// 1 packs fastest, 9 smallest, 0 not at all.
+  /// 1 is fastest, 9 compresses best, 0 does not compress.
   int level = 6;
-  /// Packed bytes are handed on when there are so many.
+  /// Compressed bytes are written in pieces of this size.
   std::size_t buffer_bytes = 64 << 10;
 };
 
-/// A file whose content is packed as it is written; `kNone` gives back the file itself. `close`
-/// writes the end: without it the file is cut short. `sync` ends a block, so that all content
-/// before it can be read from what is on the disk; used often, it makes files larger. Throws
-/// kInvalidArgument for kAuto and levels outside 0 to 9.
+/// A file whose content is compressed while it is written; `kNone` returns the file itself. `close`
+/// writes the end: without it the file is truncated. `sync` ends a block, so that all content
+/// before it can be read from the disk; frequent calls make files larger. Throws kInvalidArgument
+/// for kAuto and levels outside 0 to 9.
 std::unique_ptr<WritableFile> compressed(std::unique_ptr<WritableFile> file,
                                          Compression compression, CompressorOptions options = {});
 

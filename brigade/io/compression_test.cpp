@@ -70,7 +70,7 @@ TEST_F(CompressionTest, ReadsWhatWasWritten) {
   EXPECT_EQ(packed("plain", Compression::kNone), "plain");
 }
 
-TEST_F(CompressionTest, AutoKnowsGzipByItsBeginning) {
+TEST_F(CompressionTest, AutoDetectsGzipByItsSignature) {
   packed("text", Compression::kGzip);
   EXPECT_EQ(content(Compression::kAuto), "text");
   for (const std::string_view plain : {"", "x", "plain text"}) {
@@ -79,7 +79,7 @@ TEST_F(CompressionTest, AutoKnowsGzipByItsBeginning) {
   }
 }
 
-TEST_F(CompressionTest, WhatIsSyncedCanBeRead) {
+TEST_F(CompressionTest, SyncedContentCanBeRead) {
   const auto file = compressed(files_.create("/file", CreateMode::kTruncate), Compression::kGzip);
   file->write(as_bytes("one"));
   file->sync();
@@ -89,7 +89,7 @@ TEST_F(CompressionTest, WhatIsSyncedCanBeRead) {
   expect_broken(Compression::kGzip, "cut short");
 }
 
-TEST_F(CompressionTest, GivesWhatComesBeforeABrokenPlace) {
+TEST_F(CompressionTest, ReturnsTheContentBeforeACorruptByte) {
   std::string broken = packed(long_text(), Compression::kGzip);
   broken.resize(broken.size() / 2);
   write(broken);
@@ -131,7 +131,7 @@ TEST_F(CompressionTest, SeeksInBothDirections) {
   EXPECT_EQ(file->read(std::as_writable_bytes(std::span(piece))), 0u);
 }
 
-TEST_F(CompressionTest, RefusesToWriteWhatItDoesNotKnow) {
+TEST_F(CompressionTest, RefusesToWriteUnknownCompression) {
   EXPECT_THROW(packed("", Compression::kAuto), Error);
   EXPECT_THROW(
       compressed(files_.create("/file", CreateMode::kTruncate), Compression::kGzip, {.level = 10}),

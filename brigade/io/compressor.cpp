@@ -52,7 +52,7 @@ class Compressor final : public WritableFile {
   }
 
  private:
-  /// Until nothing is left within zlib: it says so by leaving room.
+  /// Until zlib has no output left, which it shows by not filling the buffer.
   void push(int flush) {
     while (true) {
       deflate(&stream_, flush);

@@ -19,17 +19,17 @@ using Entries = std::map<std::string, NodePtr>;
 
 struct Entry {
   std::string name;
-  NodePtr node;  // null: the name goes
+  NodePtr node;  // null: the name is removed
 };
 /// Names of one folder that change together.
 using Change = std::vector<Entry>;
 
-/// A file or folder, whatever its names are.
+/// A file or folder, independent of its names.
 struct Node {
   bool is_directory = false;
   std::string bytes, synced;        // of a file
   Entries entries, synced_entries;  // of a folder
-  std::vector<Change> unsynced;     // what lies between the two, in its order
+  std::vector<Change> unsynced;     // the changes between the two, in order
 };
 
 void make_change(Entries& entries, const Change& change) {
@@ -44,7 +44,7 @@ Path normal(const Path& path) {
   return text.size() > 1 && text.back() == '/' ? Path(text).parent_path() : Path(text);
 }
 
-/// Draws what of the unsynced is there.
+/// Draws which unsynced changes survive.
 class Fate {
  public:
   explicit Fate(const Crash& crash) : crash_(crash), rng_(crash.seed) {}
@@ -98,8 +98,8 @@ class Fate {
 
 }  // namespace
 
-/// The files as the program sees them, and beside them what of them is on the disk. Errors are the
-/// files' to report: what they have done is noted here afterwards.
+/// The files as the program sees them, and the part of them that is on the disk. `files` reports
+/// errors; successful changes are recorded here afterwards.
 class CrashingFileSystem::Disk {
  public:
   template <class Operation>
@@ -108,7 +108,7 @@ class CrashingFileSystem::Disk {
     return operation();
   }
 
-  MemoryFileSystem files;  // has a lock of its own: reads need no other
+  MemoryFileSystem files;  // has its own lock, which is enough for reads
 
   // All below expect to be called inside `locked`.
   NodePtr at(const Path& path) const {

@@ -9,30 +9,29 @@
 
 namespace brigade::io {
 
-/// How much of what was not synced is on the disk after a crash of the machine.
+/// How much unsynced data is on the disk after a crash of the machine.
 enum class Survivors {
   kNone,  ///< all of it is lost
-  kAll,   ///< all of it is there
-  kSome,  ///< any part of it, drawn at random
+  kAll,   ///< all of it survives
+  kSome,  ///< a random part of it
 };
 
 struct Crash {
-  /// Changes of folders: names made, renamed and removed. A rename is there as a whole or not at
-  /// all; with kSome any of a folder's changes may be there while an earlier one is not.
+  /// Changes of folders: names created, renamed and removed. A rename survives completely or not at
+  /// all; with kSome any change of a folder may survive while an earlier one does not.
   Survivors names = Survivors::kNone;
-  /// Contents of files. With kSome a file is as it was at its last sync, empty, cut short, or a
-  /// patchwork of 512-byte sectors: new ones, old ones, and zeros where there was nothing before.
+  /// Contents of files. With kSome a file is as at its last sync, empty, truncated, or a mix of
+  /// 512-byte sectors: new ones, old ones, and zeros where there was nothing before.
   Survivors data = Survivors::kNone;
-  /// Draws for kSome.
+  /// Random numbers for kSome.
   std::uint64_t seed = 0;
 };
 
-/// A file system in memory that tells what a crash of the machine would leave, for tests: POSIX
-/// promises that a file's content is on the disk after `sync`, and a name, be it a file's or a
-/// folder's, after `sync_directory` of the folder it is in. All else may be lost, or there before
-/// what was done earlier. It is crueller than `MemoryFileSystem::drop_unsynced`, which loses
-/// everything at once and keeps folders; put a `FaultyFileSystem` on top to stop a program at an
-/// operation.
+/// A file system in memory that simulates a crash of the machine, for tests. POSIX guarantees that
+/// a file's content is on the disk after `sync`, and the name of a file or folder after
+/// `sync_directory` of its parent folder. Everything else may be lost, or survive while earlier
+/// changes do not. It is stricter than `MemoryFileSystem::drop_unsynced`, which drops all unsynced
+/// data and keeps folders; put a `FaultyFileSystem` on top to stop a program at an operation.
 ///
 /// Thread-safety: all functions from any thread.
 class CrashingFileSystem final : public FileSystem {
@@ -40,8 +39,8 @@ class CrashingFileSystem final : public FileSystem {
   CrashingFileSystem();
   ~CrashingFileSystem() override;
 
-  /// The disk as it is found when the machine has started again; all that is on it is synced. This
-  /// one stays as it is, so that one moment can be crashed in many ways.
+  /// The disk after the machine has restarted; everything on it is synced. This object does not
+  /// change, so one state can crash in many ways.
   std::shared_ptr<CrashingFileSystem> crash(const Crash& crash) const;
 
   std::string read(const Path& path) const override;

@@ -29,7 +29,7 @@ void write(FileSystem& files, const Path& path, std::string_view text, Sync sync
   file->close();
 }
 
-/// A folder /run with a file `a` that says "old", all on the disk.
+/// A folder /run with a file `a` with the content "old", all synced.
 void fill(CrashingFileSystem& files) {
   files.create_directories("/run");
   files.sync_directory("/");
@@ -37,7 +37,7 @@ void fill(CrashingFileSystem& files) {
   files.sync_directory("/run");
 }
 
-/// What `look` says of all that a crash may leave.
+/// The results of `look` for every possible state after a crash.
 template <class Look>
 auto every_result(const CrashingFileSystem& files, Look look) {
   std::set<decltype(look(files))> results;
@@ -53,7 +53,7 @@ std::string names(const FileSystem& files) {
   return text;
 }
 
-TEST(CrashingFileSystem, KeepsWhatIsSyncedInEveryCrash) {
+TEST(CrashingFileSystem, KeepsSyncedDataInEveryCrash) {
   CrashingFileSystem files;
   fill(files);
   const auto results = every_result(files, [](const auto& f) { return f.read("/run/a"); });
@@ -61,7 +61,7 @@ TEST(CrashingFileSystem, KeepsWhatIsSyncedInEveryCrash) {
   EXPECT_EQ(files.crash(kAllLost)->read("/run/a"), "old");
 }
 
-TEST(CrashingFileSystem, LosesAFolderThatWasNotSyncedWithAllInIt) {
+TEST(CrashingFileSystem, LosesAnUnsyncedFolderWithItsContent) {
   CrashingFileSystem files;
   files.create_directories("/run");
   write(files, "/run/a", "new", Sync::kYes);
@@ -71,7 +71,7 @@ TEST(CrashingFileSystem, LosesAFolderThatWasNotSyncedWithAllInIt) {
   EXPECT_EQ(files.read("/run/a"), "new") << "the crash has changed the files themselves";
 }
 
-TEST(CrashingFileSystem, ANameMayBeThereBeforeTheContent) {
+TEST(CrashingFileSystem, ANameMaySurviveWithoutItsContent) {
   CrashingFileSystem files;
   fill(files);
   write(files, "/run/b", "new");
@@ -80,7 +80,7 @@ TEST(CrashingFileSystem, ANameMayBeThereBeforeTheContent) {
   EXPECT_EQ(files.crash(kAllLost)->read("/run/a"), "old");
 }
 
-TEST(CrashingFileSystem, ARenameIsThereAsAWholeOrNotAtAll) {
+TEST(CrashingFileSystem, ARenameSurvivesCompletelyOrNotAtAll) {
   CrashingFileSystem files;
   fill(files);
   files.rename("/run/a", "/run/b");
@@ -124,7 +124,7 @@ TEST(CrashingFileSystem, OverwritingMixesOldSectorsWithNewOnes) {
   EXPECT_TRUE(results.contains(""));
 }
 
-TEST(CrashingFileSystem, TheSameSeedLeavesTheSame) {
+TEST(CrashingFileSystem, TheSameSeedGivesTheSameState) {
   CrashingFileSystem files;
   fill(files);
   write(files, "/run/b", std::string(5000, 'x'));
@@ -133,7 +133,7 @@ TEST(CrashingFileSystem, TheSameSeedLeavesTheSame) {
   EXPECT_EQ(left(3), left(3));
 }
 
-TEST(CrashingFileSystem, AnAtomicWriteIsOldOrNewWhereverTheMachineStops) {
+TEST(CrashingFileSystem, AnAtomicWriteIsOldOrNewAfterAnyCrash) {
   CrashingFileSystem files;
   fill(files);
   atomic_write(files, "/run/a", "new");

@@ -18,7 +18,7 @@ constexpr std::size_t kSlices = 8;
 
 using Tables = std::array<std::array<std::uint32_t, 256>, kSlices>;
 
-/// Table k says what a byte does to the sum once k more bytes have followed it.
+/// Table k gives the effect of a byte on the checksum after k more bytes.
 constexpr Tables make_tables() {
   Tables tables{};
   for (std::uint32_t byte = 0; byte < 256; ++byte) {
@@ -44,12 +44,12 @@ std::uint64_t load8(const std::byte* bytes) {
 }
 
 #if defined(__x86_64__)
-// The instruction answers after three cycles and takes a new question in each, so three lanes of
-// bytes that follow one another are summed side by side, and then joined.
+// The instruction has a latency of three cycles and a throughput of one per cycle, so three
+// consecutive lanes of bytes are processed in parallel and then combined.
 constexpr std::size_t kLane = 2048;
 
-/// Table k says what byte k of a sum has become when a lane of zeros has followed it. A sum of two
-/// sums is the sum of what has become of both.
+/// Table k maps byte k of a checksum to its value after a lane of zeros. The map is linear, so the
+/// results of all bytes are combined by XOR.
 constexpr Tables make_lane_tables() {
   std::array<std::uint32_t, 32> of_bit{};
   for (std::size_t bit = 0; bit < 32; ++bit) {

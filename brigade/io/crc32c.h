@@ -6,19 +6,19 @@
 
 namespace brigade::io {
 
-/// CRC-32C (Castagnoli's polynomial, as iSCSI and TFRecord use it) of `bytes`. It finds broken
-/// bytes, not forged ones. Uses the processor's instruction where there is one.
+/// CRC-32C (Castagnoli's polynomial, as iSCSI and TFRecord use it) of `bytes`. It detects corrupt
+/// bytes, not forged ones. Uses the processor's instruction if available.
 std::uint32_t crc32c(std::span<const std::byte> bytes);
 
-/// The sum of what `crc` is the sum of, followed by `bytes`: for bytes that come in pieces. The sum
-/// of nothing is 0.
+/// Extends `crc`, the checksum of some bytes, by the bytes that follow them. The checksum of no
+/// bytes is 0.
 std::uint32_t extend_crc32c(std::uint32_t crc, std::span<const std::byte> bytes);
 
-/// The same by tables alone, which is what other processors get: so that tests can compare.
+/// The same by tables only, as on processors without the instruction; for comparison in tests.
 std::uint32_t extend_crc32c_by_table(std::uint32_t crc, std::span<const std::byte> bytes);
 
-/// What TFRecord stores in place of a sum, because the sum of bytes that contain their own sum says
-/// little: the sum turned by 15 bits, plus a constant.
+/// The masked checksum that TFRecord stores, because checksums of data that contains checksums are
+/// weak: the checksum rotated by 15 bits, plus a constant.
 std::uint32_t mask_crc32c(std::uint32_t crc);
 
 }  // namespace brigade::io

@@ -20,7 +20,7 @@ std::string noise(std::size_t size) {
 }
 
 // The first four lines are the examples of RFC 3720, B.4.
-TEST(Crc32c, GivesTheKnownSums) {
+TEST(Crc32c, MatchesTheKnownChecksums) {
   std::string rising(32, '\0');
   for (std::size_t i = 0; i < rising.size(); ++i) rising[i] = static_cast<char>(i);
   const std::string falling(rising.rbegin(), rising.rend());
@@ -42,7 +42,7 @@ TEST(Crc32c, TablesAndInstructionAgreeOnEveryLengthAndStart) {
   }
 }
 
-TEST(Crc32c, TablesAndInstructionAgreeOnWhatTakesSeveralLanes) {
+TEST(Crc32c, TablesAndInstructionAgreeOnSeveralLanes) {
   constexpr std::size_t kLanes = 3 * 2048;
   const std::string bytes = noise(3 * kLanes + 20);
   for (const std::size_t lanes : {kLanes, 2 * kLanes, 3 * kLanes}) {
@@ -53,7 +53,7 @@ TEST(Crc32c, TablesAndInstructionAgreeOnWhatTakesSeveralLanes) {
   }
 }
 
-TEST(Crc32c, PiecesGiveTheSumOfTheWhole) {
+TEST(Crc32c, PiecesGiveTheChecksumOfTheWhole) {
   const std::string bytes = noise(100);
   for (std::size_t cut = 0; cut <= bytes.size(); ++cut) {
     const std::uint32_t front = crc32c(as_bytes(bytes).first(cut));
@@ -62,7 +62,7 @@ TEST(Crc32c, PiecesGiveTheSumOfTheWhole) {
   }
 }
 
-TEST(Crc32c, MaskTurnsAndAdds) {
+TEST(Crc32c, MaskRotatesAndAdds) {
   EXPECT_EQ(mask_crc32c(0), 0xa282ead8u);
   EXPECT_EQ(mask_crc32c(0x00008000u), 0xa282ead9u);  // bit 15 becomes bit 0
   EXPECT_EQ(mask_crc32c(1), 0xa282ead8u + (1u << 17));

@@ -34,7 +34,7 @@ class Decompressor final : public ReadableFile {
         filled += inflate_into(buffer.subspan(filled));
       }
     } catch (const Error&) {
-      if (filled == 0) throw;  // what came before it is good, and the next call fails again
+      if (filled == 0) throw;  // the content before it is valid, and the next call fails again
     }
     return filled;
   }
@@ -60,13 +60,13 @@ class Decompressor final : public ReadableFile {
     broken_ = Z_OK;
   }
 
-  /// Whether there is more content to come, as far as the packed bytes tell. Between members, where
-  /// a file may end, they tell.
+  /// Whether there is more content, as far as the compressed bytes show. Between members, where a
+  /// file may end, they do.
   bool has_more() {
     if (!is_between_members_) return true;
     skip_zeros();
     if (stream_.avail_in == 0) return false;
-    // A gzip file may go on with another member; anything else is no end that a packer makes.
+    // A gzip file may continue with another member; a compressor produces no other continuation.
     const bool has_next = compression_ == Compression::kGzip && stream_.next_in[0] == 0x1f;
     if (!has_next) fail("it is followed by bytes that do not belong to it");
     inflateReset(&stream_);
@@ -124,7 +124,7 @@ class Decompressor final : public ReadableFile {
   std::array<std::byte, kPiece> packed_;
   std::uint64_t produced_ = 0;
   bool is_between_members_ = false;
-  int broken_ = Z_OK;  // what zlib said, to be said again when the content before it is read
+  int broken_ = Z_OK;  // zlib's error, reported once the content before it is read
 };
 
 Compression found_in(ReadableFile& file) {

@@ -7,8 +7,8 @@
 
 namespace brigade::io {
 
-/// Counts operations and says which fail. Shared with the open files, which may outlive the file
-/// system.
+/// Counts operations and decides which ones fail. Shared with the open files, which may outlive the
+/// file system.
 class FaultyFileSystem::Plan {
  public:
   void inject(Fault fault) {
@@ -74,7 +74,7 @@ class FaultyFileSystem::Writer final : public WritableFile {
 
 FaultyFileSystem::FaultyFileSystem(std::shared_ptr<FileSystem> below)
     : below_(std::move(below)), plan_(std::make_shared<Plan>()) {
-  check_argument(below_ != nullptr, "FaultyFileSystem: needs a file system to hand on to");
+  check_argument(below_ != nullptr, "FaultyFileSystem: needs an underlying file system");
 }
 
 void FaultyFileSystem::inject(Fault fault) {

@@ -16,29 +16,29 @@ enum class FaultLength {
   kEverAfter,  ///< That operation and all later ones fail, as when the machine stopped there.
 };
 
-/// A failure to come.
+/// A planned failure.
 struct Fault {
-  /// How many changing operations still succeed before it.
+  /// The number of changing operations that still succeed before it.
   std::size_t after = 0;
   ErrorCode code = ErrorCode::kResourceExhausted;
   FaultLength length = FaultLength::kOnce;
 };
 
-/// Hands everything on to another file system, but fails when told to: for tests that try every
-/// place where a disk can fill up or a machine can stop. Changing operations are counted: create,
-/// write, sync, close, rename, remove, create_directories, sync_directory. A write that fails has
-/// written the first half of its bytes.
+/// Forwards everything to another file system, but fails on demand: for tests of every point where
+/// a disk can fill up or a machine can stop. Changing operations are counted: create, write, sync,
+/// close, rename, remove, create_directories, sync_directory. A write that fails has written the
+/// first half of its bytes.
 ///
-/// Thread-safety: as that of the file system below; the count is one for all threads.
+/// Thread-safety: as that of the underlying file system; all threads share one count.
 class FaultyFileSystem final : public FileSystem {
  public:
   explicit FaultyFileSystem(std::shared_ptr<FileSystem> below);
 
-  /// Plans one fault, in place of any planned before.
+  /// Plans one fault, which replaces a planned one.
   void inject(Fault fault);
-  /// Forgets the planned fault: everything works from now on.
+  /// Cancels the planned fault: everything works from now on.
   void heal();
-  /// How many changing operations were tried so far, failed ones included.
+  /// The number of changing operations attempted so far, including failed ones.
   std::size_t operations() const;
 
   std::string read(const Path& path) const override;

@@ -40,7 +40,7 @@ TEST_F(FaultyFileSystemTest, FailsOnceAtThePlannedOperation) {
   EXPECT_NO_THROW(files_.create_directories("b"));
 }
 
-TEST_F(FaultyFileSystemTest, FailsEverAfterUntilHealed) {
+TEST_F(FaultyFileSystemTest, FailsPermanentlyUntilHealed) {
   files_.inject({.length = FaultLength::kEverAfter});
   for (int i = 0; i < 3; ++i) EXPECT_THROW(files_.create_directories("a"), Error);
   files_.heal();

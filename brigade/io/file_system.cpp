@@ -25,11 +25,11 @@ class NamedFolder final : public HeldFolder {
 void FileSystem::create_directory(const Path& directory) {
   if (entry(directory)) {
     throw Error(ErrorCode::kAlreadyExists,
-                base::str_cat("cannot create folder ", directory, ": there is something already"));
+                base::str_cat("cannot create folder ", directory, ": it exists already"));
   }
   if (directory.has_parent_path() && !is_folder(info(directory.parent_path()))) {
     throw Error(ErrorCode::kNotFound,
-                base::str_cat("cannot create folder ", directory, ": there is no folder above it"));
+                base::str_cat("cannot create folder ", directory, ": its parent folder does not exist"));
   }
   create_directories(directory);
 }

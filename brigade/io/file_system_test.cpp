@@ -46,7 +46,7 @@ ErrorCode code_of(const std::function<void()>& call, const Path& named) {
   return ErrorCode::kInternal;
 }
 
-/// A folder of its own in a file system, gone afterwards.
+/// A temporary folder in a file system.
 struct TestedFileSystem {
   std::shared_ptr<FileSystem> files;
   Path root;
@@ -64,7 +64,7 @@ TestedFileSystem memory_under_test() {
   return {files, "/root"};
 }
 
-/// What every file system must do.
+/// The contract of every file system.
 class FileSystemContract : public testing::TestWithParam<TestedFileSystem (*)()> {
  protected:
   ~FileSystemContract() override {
@@ -110,7 +110,7 @@ TEST_P(FileSystemContract, OpenReadsInPieces) {
   EXPECT_EQ(read_piece(*file, 4), "");
 }
 
-TEST_P(FileSystemContract, AReaderGoesWhereItIsTold) {
+TEST_P(FileSystemContract, AReaderSeeks) {
   write_file(files_, at("file"), "one two");
   const auto file = files_.open(at("file"));
   file->seek(4);
@@ -121,7 +121,7 @@ TEST_P(FileSystemContract, AReaderGoesWhereItIsTold) {
   EXPECT_EQ(read_piece(*file, 3), "") << "nothing lies behind the end";
 }
 
-TEST_P(FileSystemContract, OpenReadsOnWhereTheFileHasGrown) {
+TEST_P(FileSystemContract, OpenContinuesWhenTheFileGrows) {
   const auto writer = files_.create(at("file"), CreateMode::kTruncate);
   const auto reader = files_.open(at("file"));
   EXPECT_EQ(read_piece(*reader, 9), "");
@@ -213,7 +213,7 @@ TEST_P(FileSystemContract, MakesOneNewFolder) {
             ErrorCode::kNotFound);
 }
 
-TEST_P(FileSystemContract, RemovesTheFilesThatAreAskedFor) {
+TEST_P(FileSystemContract, RemovesTheRequestedFiles) {
   files_.create_directories(at("folder/a-folder"));
   for (const char* name : {"folder/a-file", "folder/b-file"}) write_file(files_, at(name), "x");
   const auto is_a = [](std::string_view name) { return name.starts_with("a-"); };
@@ -225,7 +225,7 @@ TEST_P(FileSystemContract, RemovesTheFilesThatAreAskedFor) {
   EXPECT_FALSE(files_.remove_files(at("none"), is_a).is_folder);
 }
 
-TEST_P(FileSystemContract, HoldsAFolderAsLongAsItIsThere) {
+TEST_P(FileSystemContract, AHeldFolderIsUnchangedUntilItIsRemoved) {
   files_.create_directories(at("folder"));
   const auto held = files_.hold(at("folder"));
   EXPECT_TRUE(held->is_unchanged());
@@ -246,7 +246,7 @@ class PosixFileSystem : public testing::Test {
   FileSystem& files_ = *tested_.files;
 };
 
-TEST_F(PosixFileSystem, SaysWhyAndWhatToDo) {
+TEST_F(PosixFileSystem, ErrorsNameTheReasonAndARemedy) {
   try {
     files_.read(tested_.root / "missing");
     FAIL() << "did not throw";
@@ -271,7 +271,7 @@ TEST_F(PosixFileSystem, AFullDeviceIsResourceExhausted) {
             ErrorCode::kResourceExhausted);
 }
 
-// Opening one for reading would wait until somebody writes, and the other way round.
+// Opening one for reading would wait for a writer, and vice versa.
 TEST_F(PosixFileSystem, ANamedPipeIsRefusedWithoutWaiting) {
   const Path pipe = tested_.root / "pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
@@ -280,7 +280,7 @@ TEST_F(PosixFileSystem, ANamedPipeIsRefusedWithoutWaiting) {
                                           [&] { files_.create(pipe, CreateMode::kTruncate); }}) {
     EXPECT_EQ(code_of(call, pipe), ErrorCode::kInvalidArgument);
   }
-  const int reader = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK);  // somebody reads
+  const int reader = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK);  // a reader
   EXPECT_EQ(code_of([&] { files_.create(pipe, CreateMode::kTruncate); }, pipe),
             ErrorCode::kInvalidArgument);
   ::close(reader);
@@ -322,7 +322,7 @@ TEST_F(PosixFileSystem, AForbiddenFolderIsPermissionDenied) {
   std::filesystem::permissions(tested_.root, std::filesystem::perms::owner_all);
 }
 
-TEST_F(PosixFileSystem, KnowsAFolderFromOneThatTookItsPlace) {
+TEST_F(PosixFileSystem, DetectsThatAHeldFolderWasReplaced) {
   const Path folder = tested_.root / "folder";
   files_.create_directory(folder);
   const auto held = files_.hold(folder);
@@ -332,7 +332,7 @@ TEST_F(PosixFileSystem, KnowsAFolderFromOneThatTookItsPlace) {
   EXPECT_FALSE(held->is_unchanged());
 }
 
-TEST_F(PosixFileSystem, SeesALinkAsSuchIfAskedForTheEntry) {
+TEST_F(PosixFileSystem, EntryDoesNotFollowALink) {
   files_.create_directory(tested_.root / "folder");
   const Path link = tested_.root / "link";
   std::filesystem::create_directory_symlink(tested_.root / "folder", link);
@@ -344,7 +344,7 @@ TEST_F(PosixFileSystem, SeesALinkAsSuchIfAskedForTheEntry) {
   EXPECT_EQ(code_of([&] { files_.create_directory(link); }, link), ErrorCode::kAlreadyExists);
 }
 
-TEST_F(PosixFileSystem, ReadsFilesThatDoNotSayTheirSize) {
+TEST_F(PosixFileSystem, ReadsFilesThatReportNoSize) {
   if (!files_.exists("/proc/self/status")) GTEST_SKIP() << "no /proc here";
   EXPECT_THAT(files_.read("/proc/self/status"), HasSubstr("Pid:"));
 }

@@ -50,7 +50,7 @@ std::string gunzip(std::string_view compressed, std::string_view name, std::size
   std::string content;
   while (true) {
     const std::size_t filled = content.size();
-    // One byte beyond the limit tells "full" from "too much".
+    // One byte beyond the limit distinguishes "full" from "too much".
     content.resize(filled + std::min(kPiece - 1, max_bytes - filled) + 1);
     const std::span room = std::span(content).subspan(filled);
     const std::size_t got = file->read(std::as_writable_bytes(room));

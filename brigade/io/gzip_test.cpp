@@ -29,7 +29,7 @@ std::string gzip(std::string_view text) {
   return compressed;
 }
 
-/// Text that neither repeats nor fits into one piece.
+/// Text that does not repeat and does not fit into one piece.
 std::string long_text() {
   std::string text;
   std::uint32_t state = 1;
@@ -52,7 +52,7 @@ void expect_refusal(std::string_view compressed, std::size_t max_bytes, ErrorCod
   }
 }
 
-TEST(Gunzip, GivesTheContentBack) {
+TEST(Gunzip, RestoresTheContent) {
   for (const std::string& text : {std::string(), std::string("hello"), std::string(1'000'000, 'x'),
                                   std::string(1 << 16, 'y'), long_text()}) {
     EXPECT_EQ(gunzip(gzip(text), "x", kNoLimit), text);
@@ -64,7 +64,7 @@ TEST(Gunzip, ReadsSeveralMembers) {
   EXPECT_EQ(gunzip(gzip("one") + std::string(512, '\0'), "x", kNoLimit), "one");
 }
 
-TEST(Gunzip, RefusesWhatIsNoGzip) {
+TEST(Gunzip, RefusesOtherFiles) {
   expect_refusal("", kNoLimit, ErrorCode::kInvalidArgument, "is empty");
   expect_refusal("\x1f", kNoLimit, ErrorCode::kInvalidArgument, "does not begin");
   expect_refusal("<html>not found</html>", kNoLimit, ErrorCode::kInvalidArgument, "does not begin");
@@ -93,7 +93,7 @@ TEST(Gunzip, RefusesBrokenBytes) {
   expect_refusal(wrong_method, kNoLimit, ErrorCode::kDataLoss, "broken gzip");
 }
 
-TEST(Gunzip, RefusesWhatFollowsTheEnd) {
+TEST(Gunzip, RefusesDataAfterTheEnd) {
   expect_refusal(gzip("one") + "garbage", kNoLimit, ErrorCode::kDataLoss, "followed by");
 }
 

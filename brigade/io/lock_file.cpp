@@ -28,20 +28,20 @@ constexpr std::size_t kLongestHolder = 300;
   const bool is_forbidden = error == EACCES || error == EPERM || error == EROFS;
   throw Error(is_forbidden ? ErrorCode::kPermissionDenied : ErrorCode::kUnavailable,
               str_cat("cannot lock ", path, ": ", std::generic_category().message(error),
-                      "; change its permissions or choose another place"));
+                      "; change its permissions or choose another path"));
 }
 
 [[noreturn]] void fail_as_foreign(const Path& path) {
   throw Error(
       ErrorCode::kInvalidArgument,
-      str_cat("cannot lock ", path, ": it is no regular file; remove it or choose another place"));
+      str_cat("cannot lock ", path, ": it is not a regular file; remove it or choose another path"));
 }
 
-/// Open as long as it is not taken out.
+/// Closes the descriptor unless it is released.
 class OpenFile {
  public:
   explicit OpenFile(const Path& path)
-      // Neither through a link nor waiting for whoever is at the other end of a pipe.
+      // Follows no link, and does not wait for the other end of a pipe.
       : number_(
             ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666)) {
     if (number_ >= 0) return;
@@ -54,7 +54,7 @@ class OpenFile {
   OpenFile(const OpenFile&) = delete;
   OpenFile& operator=(const OpenFile&) = delete;
   int number() const { return number_; }
-  int take_out() { return std::exchange(number_, -1); }
+  int release() { return std::exchange(number_, -1); }
 
  private:
   int number_;
@@ -77,13 +77,13 @@ bool has_no_locks(int error) {
   return error == ENOLCK || error == ENOSYS || error == EOPNOTSUPP || error == EINVAL;
 }
 
-/// Whether it is ours now.
+/// Whether this process holds the lock now.
 bool try_lock(const Path& path, int file) {
   if (::flock(file, LOCK_EX | LOCK_NB) == 0) return true;
   if (errno == EWOULDBLOCK || errno == EINTR) return false;
   if (!has_no_locks(errno)) fail(path, errno);
   base::log_warning(str_cat(path, " cannot be locked: ", std::generic_category().message(errno),
-                            "; nothing but care keeps two processes from using ",
+                            "; the user must keep two processes from using ",
                             path.parent_path(), " at the same time"));
   return true;
 }
@@ -94,13 +94,13 @@ std::string own_text() {
   return str_cat("process ", ::getpid(), " on host ", host, "\n");
 }
 
-// For people: without it the lock is as good.
+// For users: the lock works without it.
 void write_holder(int file) {
   const std::string text = own_text();
   const bool is_written =
       ::ftruncate(file, 0) == 0 &&
       ::pwrite(file, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size());
-  if (!is_written) base::log_info("a lock file does not say who holds it");
+  if (!is_written) base::log_info("a lock file could not record who holds it");
 }
 
 }  // namespace
@@ -108,7 +108,7 @@ void write_holder(int file) {
 LockFile::LockFile(Path path, int file) : path_(std::move(path)), file_(file) {}
 
 LockFile::~LockFile() {
-  // Whoever opened it meanwhile finds, with the lock in hand, that it is not at the path.
+  // A process that opened it meanwhile notices, once it has the lock, that the path is gone.
   if (is_at(path_, file_)) ::unlink(path_.c_str());
   ::close(file_);
 }
@@ -118,13 +118,13 @@ std::unique_ptr<LockFile> LockFile::acquire(const Path& path, std::chrono::milli
   while (true) {
     OpenFile file(path);
     check_regular(path, file.number());
-    // One that its holder has just removed is no use: others make a new one.
+    // A file that its holder has just removed is useless: others create a new one.
     if (try_lock(path, file.number()) && is_at(path, file.number())) {
       write_holder(file.number());
-      return std::unique_ptr<LockFile>(new LockFile(path, file.take_out()));
+      return std::unique_ptr<LockFile>(new LockFile(path, file.release()));
     }
     if (Clock::now() >= deadline) return nullptr;
-    std::this_thread::sleep_for(kPause);  // the system tells nobody that a lock is free
+    std::this_thread::sleep_for(kPause);  // the system does not notify waiters of a free lock
   }
 }
 

@@ -9,28 +9,25 @@
 
 namespace brigade::io {
 
-/// Keeps other processes, on this machine or on others that see the file, out of what only one may
-/// use at a time. The system holds the lock (flock), so it goes with the process, however that
-/// ends: a file that is left over locks nothing. In the file stands who has it: "process 1234 on
-/// host a".
+/// A lock between processes, on this machine or on others that see the file. The operating system
+/// holds the lock (flock), so it is released when the process ends, however it ends: a leftover
+/// file locks nothing. The file names the holder: "process 1234 on host a".
 ///
-/// Where the file system has no locks, the first to ask gets it and so does every other one, with a
-/// warning: those who use such a place must see to it themselves.
+/// If the file system does not support locks, every process gets the lock, with a warning.
 ///
-/// Thread-safety: none is needed; of two objects in one process one gets the lock.
+/// Thread-safety: any thread; of two objects in one process only one gets the lock.
 class LockFile {
  public:
-  /// Makes the file, if it is missing, in a folder that must exist, and locks it; nothing if
-  /// another one has it for all of `patience`, which gives a process that was killed the time to be
-  /// gone. Throws kInvalidArgument if something else than a regular file is at `path`, and as
-  /// `FileSystem`.
+  /// Creates the file if it is missing, in an existing folder, and locks it; returns nothing if
+  /// another process holds it during all of `patience`, which gives a killed process time to exit.
+  /// Throws kInvalidArgument if `path` is not a regular file, and as `FileSystem`.
   static std::unique_ptr<LockFile> acquire(
       const Path& path, std::chrono::milliseconds patience = std::chrono::seconds(3));
 
-  /// Who has the lock at `path`, as far as the file says it.
+  /// Who holds the lock at `path`, according to the file.
   static std::string holder(const Path& path);
 
-  /// Unlocks, and removes the file.
+  /// Releases the lock and removes the file.
   ~LockFile();
   LockFile(const LockFile&) = delete;
   LockFile& operator=(const LockFile&) = delete;

@@ -38,7 +38,7 @@ class LockFileTest : public ::testing::Test {
   Path root_;
 };
 
-/// A process that has the lock until it is killed.
+/// A process that holds the lock until it is killed.
 class Holder {
  public:
   explicit Holder(const Path& path) {
@@ -68,7 +68,7 @@ class Holder {
   pid_t pid_ = 0;
 };
 
-TEST_F(LockFileTest, IsHeldByOneAndGoneWithIt) {
+TEST_F(LockFileTest, OneObjectHoldsItAndRemovesTheFile) {
   {
     const auto lock = LockFile::acquire(path());
     ASSERT_NE(lock, nullptr);
@@ -80,27 +80,27 @@ TEST_F(LockFileTest, IsHeldByOneAndGoneWithIt) {
   EXPECT_NE(LockFile::acquire(path(), milliseconds(0)), nullptr);
 }
 
-TEST_F(LockFileTest, OfAnotherProcessIsNamed) {
+TEST_F(LockFileTest, NamesTheProcessThatHoldsIt) {
   const Holder holder(path());
   EXPECT_EQ(LockFile::acquire(path(), milliseconds(0)), nullptr);
   EXPECT_TRUE(
       LockFile::holder(path()).starts_with(base::str_cat("process ", holder.pid(), " on host ")));
 }
 
-TEST_F(LockFileTest, OfAKilledProcessLocksNothing) {
+TEST_F(LockFileTest, AKilledProcessReleasesIt) {
   Holder holder(path());
   holder.kill();
   ASSERT_TRUE(std::filesystem::exists(path())) << "it could not remove it";
   EXPECT_NE(LockFile::acquire(path(), milliseconds(0)), nullptr);
 }
 
-TEST_F(LockFileTest, IsWaitedForWhileItsHolderGoes) {
+TEST_F(LockFileTest, WaitsWhileTheHolderExits) {
   Holder holder(path());
   std::jthread killer([&] { holder.kill(); });
   EXPECT_NE(LockFile::acquire(path(), seconds(60)), nullptr);
 }
 
-TEST_F(LockFileTest, OneThatIsRemovedBesidesItsHolderIsMadeAnew) {
+TEST_F(LockFileTest, IsCreatedAgainIfAnotherProcessRemovedIt) {
   const auto lock = LockFile::acquire(path());
   std::filesystem::remove(path());
   {
@@ -110,7 +110,7 @@ TEST_F(LockFileTest, OneThatIsRemovedBesidesItsHolderIsMadeAnew) {
   EXPECT_NE(lock, nullptr);
 }
 
-TEST_F(LockFileTest, IsNoLinkNorPipeNorFolder) {
+TEST_F(LockFileTest, RefusesLinksPipesAndFolders) {
   const Path target = root_ / "target";
   std::filesystem::create_symlink(target, path());
   EXPECT_EQ(code(), ErrorCode::kInvalidArgument);
@@ -123,7 +123,7 @@ TEST_F(LockFileTest, IsNoLinkNorPipeNorFolder) {
   EXPECT_EQ(code(), ErrorCode::kInvalidArgument);
 }
 
-TEST_F(LockFileTest, WhatItSaysIsShownOnlyIfItIsPlainText) {
+TEST_F(LockFileTest, ShowsTheHolderOnlyIfItIsPlainText) {
   std::filesystem::create_directories(root_);
   const auto write = [&](std::string_view text) {
     const auto file = posix_file_system()->create(path(), CreateMode::kTruncate);

@@ -137,7 +137,7 @@ void MemoryFileSystem::rename(const Path& from, const Path& to) {
 void MemoryFileSystem::rename_directory(const std::string& from, const std::string& to) {
   if (from == to) return;
   if (is_below(to, from))
-    fail(ErrorCode::kInvalidArgument, to, "lies inside the folder to be renamed");
+    fail(ErrorCode::kInvalidArgument, to, "is inside the folder to be renamed");
   if (files_.count(to) > 0) fail(ErrorCode::kInvalidArgument, to, "is a file, not a folder");
   if (is_directory(to) && !is_empty_directory(to))
     fail(ErrorCode::kAlreadyExists, to, "is a folder that is not empty");

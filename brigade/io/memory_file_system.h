@@ -11,10 +11,9 @@
 
 namespace brigade::io {
 
-/// A file system that lives in memory, for tests. It keeps apart what was synced and what was not,
-/// so that a test can ask what a crash of the machine would have left: `drop_unsynced`. As POSIX
-/// allows, syncing a file keeps its content, but not its name: that takes `sync_directory`. Folders
-/// themselves are always kept.
+/// A file system in memory, for tests. It tracks which data was synced, so that a test can simulate
+/// a crash of the machine: `drop_unsynced`. As POSIX allows, syncing a file preserves its content,
+/// but not its name: that needs `sync_directory`. Folders themselves are always preserved.
 ///
 /// Relative paths count from "/", the only folder at the start. There are no links and no
 /// permissions.
@@ -34,7 +33,7 @@ class MemoryFileSystem final : public FileSystem {
   void create_directories(const Path& directory) override;
   void sync_directory(const Path& directory) override;
 
-  /// What a crash of the machine does: every name and every content goes back to its last sync.
+  /// Simulates a crash of the machine: every name and every content reverts to its last sync.
   void drop_unsynced();
 
  private:
@@ -51,7 +50,7 @@ class MemoryFileSystem final : public FileSystem {
   mutable std::mutex mutex_;  // guards all below, and the contents
   std::set<std::string> directories_;
   Files files_;         // as the program sees them
-  Files synced_files_;  // the names that a crash would leave
+  Files synced_files_;  // the names that survive a crash
 };
 
 }  // namespace brigade::io

@@ -14,7 +14,7 @@ TEST(MemoryFileSystem, SpellingsOfOnePathAreOneFile) {
   EXPECT_EQ(files.read("/a/./b/../file"), "x");
 }
 
-TEST(MemoryFileSystem, DropLosesWhatWasNotSynced) {
+TEST(MemoryFileSystem, DropLosesUnsyncedContent) {
   MemoryFileSystem files;
   const auto file = files.create("file", CreateMode::kTruncate);
   file->write(as_bytes("one "));
@@ -26,7 +26,7 @@ TEST(MemoryFileSystem, DropLosesWhatWasNotSynced) {
   EXPECT_EQ(files.read("file"), "one ");
 }
 
-TEST(MemoryFileSystem, DropLosesNamesThatWereNotSynced) {
+TEST(MemoryFileSystem, DropLosesUnsyncedNames) {
   MemoryFileSystem files;
   const auto file = files.create("file", CreateMode::kTruncate);
   file->write(as_bytes("one"));
@@ -35,7 +35,7 @@ TEST(MemoryFileSystem, DropLosesNamesThatWereNotSynced) {
   EXPECT_FALSE(files.exists("file"));
 }
 
-TEST(MemoryFileSystem, DropUndoesARenameThatWasNotSynced) {
+TEST(MemoryFileSystem, DropUndoesAnUnsyncedRename) {
   MemoryFileSystem files;
   for (const char* name : {"old", "new"}) {
     const auto file = files.create(name, CreateMode::kTruncate);
@@ -50,7 +50,7 @@ TEST(MemoryFileSystem, DropUndoesARenameThatWasNotSynced) {
   EXPECT_EQ(files.read("new"), "new");
 }
 
-TEST(MemoryFileSystem, DropUndoesATruncationThatWasNotSynced) {
+TEST(MemoryFileSystem, DropUndoesAnUnsyncedTruncation) {
   MemoryFileSystem files;
   const auto file = files.create("file", CreateMode::kTruncate);
   file->write(as_bytes("one"));
@@ -62,7 +62,7 @@ TEST(MemoryFileSystem, DropUndoesATruncationThatWasNotSynced) {
   EXPECT_EQ(files.read("file"), "one");
 }
 
-TEST(MemoryFileSystem, AFailedExclusiveCreationMakesNothing) {
+TEST(MemoryFileSystem, AFailedExclusiveCreationCreatesNothing) {
   MemoryFileSystem files;
   EXPECT_THROW(files.create("no/such", CreateMode::kExclusive), Error);
   EXPECT_TRUE(files.list("/").empty());

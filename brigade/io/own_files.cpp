@@ -20,18 +20,18 @@ std::string_view to_text(FileKind kind) {
     case FileKind::kOther:
       break;
   }
-  return "no regular file";
+  return "not a regular file";
 }
 
 void warn_of_kind(const Path& path, FileKind kind) {
-  base::log_warning(str_cat(path, " is ", to_text(kind), ", which Brigade has not made: it stays"));
+  base::log_warning(str_cat(path, " is ", to_text(kind), ", which was not created by Brigade; it is left in place"));
 }
 
 void warn_of_left(const Path& directory, const std::vector<std::string>& left) {
   const std::size_t more = left.size() - 1;
-  base::log_warning(str_cat(directory, " holds what Brigade has not made: ", left.front(),
+  base::log_warning(str_cat(directory, " contains files that were not created by Brigade: ", left.front(),
                             more > 0 ? str_cat(" and ", more, " more") : "",
-                            "; it stays, and so does the folder"));
+                            "; they and the folder are left in place"));
 }
 
 }  // namespace
@@ -51,7 +51,7 @@ bool remove_own_folder(FileSystem& files, const Path& directory, const IsOwnName
     files.remove(directory);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kAlreadyExists) throw;
-    base::log_warning(str_cat(directory, " was filled while it was removed: it stays"));
+    base::log_warning(str_cat(directory, " got new files while it was being removed; it is left in place"));
     return false;
   }
   return true;

@@ -1,5 +1,5 @@
-// Cleaning up in folders in which others have put something: what they have put, and what their
-// links lead to, is there afterwards.
+// Cleaning up folders that contain files of others: their files, and the targets of their links,
+// stay.
 #include "brigade/io/own_files.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ bool is_own(std::string_view name) {
   return name.starts_with("own-");
 }
 
-/// The warnings while it lives.
+/// Captures warnings during its lifetime.
 class Warnings {
  public:
   Warnings() {
@@ -77,7 +77,7 @@ class OwnFiles : public ::testing::TestWithParam<Make> {
 INSTANTIATE_TEST_SUITE_P(Posix, OwnFiles, ::testing::Values(posix_file_system));
 INSTANTIATE_TEST_SUITE_P(OnTop, OwnFiles, ::testing::Values(on_top_of_posix));
 
-TEST_P(OwnFiles, AFolderOfOwnFilesGoesWithoutAWord) {
+TEST_P(OwnFiles, AFolderOfOwnFilesIsRemovedWithoutAWarning) {
   write_file(*files_, folder() / "own-1");
   write_file(*files_, folder() / "own-2");
   EXPECT_TRUE(remove_own_folder(*files_, folder(), is_own));
@@ -96,7 +96,7 @@ TEST_P(OwnFiles, ALinkInPlaceOfTheFolderStays) {
   EXPECT_NE(warnings_.all()[0].find("link is a symbolic link"), std::string::npos);
 }
 
-TEST_P(OwnFiles, ALinkWithAnOwnNameStaysAndSoDoesItsFolder) {
+TEST_P(OwnFiles, ALinkWithAnOwnNameStaysWithItsFolder) {
   std::filesystem::create_directory_symlink(elsewhere(), folder() / "own-1");
   std::filesystem::create_symlink(elsewhere() / "precious", folder() / "own-2");
   write_file(*files_, folder() / "own-3");
@@ -107,7 +107,7 @@ TEST_P(OwnFiles, ALinkWithAnOwnNameStaysAndSoDoesItsFolder) {
   EXPECT_NE(warnings_.all()[0].find("own-1 and 1 more"), std::string::npos);
 }
 
-TEST_P(OwnFiles, WhatOthersHavePutThereStays) {
+TEST_P(OwnFiles, FilesOfOthersStay) {
   write_file(*files_, folder() / "own-1");
   write_file(*files_, folder() / "notes.txt");
   files_->create_directory(folder() / "own-folder");
@@ -117,7 +117,7 @@ TEST_P(OwnFiles, WhatOthersHavePutThereStays) {
             (std::vector<std::string>{"notes.txt", "own-folder", "own-pipe"}));
 }
 
-TEST_P(OwnFiles, OfOthersFilesInASharedFolderNothingIsSaid) {
+TEST_P(OwnFiles, FilesOfOthersInASharedFolderAreNotReported) {
   write_file(*files_, folder() / "own-1");
   write_file(*files_, folder() / "notes.txt");
   remove_own_files(*files_, folder(), is_own);
@@ -136,7 +136,7 @@ TEST_P(OwnFiles, AFileIsRemovedAndALinkIsNot) {
   EXPECT_EQ(warnings_.all().size(), 2u);
 }
 
-TEST(OwnFilesInMemory, AreRemovedAndOthersStay) {
+TEST(OwnFilesInMemory, AreRemovedWhileOthersStay) {
   MemoryFileSystem files;
   files.create_directories("/folder/sub");
   write_file(files, "/folder/own-1");

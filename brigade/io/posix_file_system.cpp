@@ -37,10 +37,10 @@ Explanation explain(int error) {
     case EACCES:
     case EPERM:
     case EROFS:
-      return {ErrorCode::kPermissionDenied, "change its permissions or choose another place"};
+      return {ErrorCode::kPermissionDenied, "change its permissions or choose another path"};
     case ENOSPC:
     case EDQUOT:
-      return {ErrorCode::kResourceExhausted, "free space or choose another place"};
+      return {ErrorCode::kResourceExhausted, "free space or choose another path"};
     case EFBIG:
       return {ErrorCode::kResourceExhausted, "raise the file size limit (ulimit -f)"};
     case EMFILE:
@@ -54,7 +54,7 @@ Explanation explain(int error) {
       return {ErrorCode::kInvalidArgument, "a part of the path is a file, not a folder"};
     case EISDIR:
       return {ErrorCode::kInvalidArgument, "name a file, not a folder"};
-    case ENXIO:  // a socket, or a named pipe that nobody reads
+    case ENXIO:  // a socket, or a named pipe without a reader
       return {ErrorCode::kInvalidArgument, "name a regular file"};
     case ENAMETOOLONG:
     case ELOOP:
@@ -66,7 +66,7 @@ Explanation explain(int error) {
   }
 }
 
-/// What is longer than any path is no path, and may be very long.
+/// A string longer than any path is not a path, and may be very long.
 std::string shown(const Path& path) {
   constexpr std::size_t kLongest = 4096;
   if (path.empty()) return "\"\"";
@@ -107,7 +107,7 @@ class Descriptor {
       : number_(retried([&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0666); })) {
     if (number_ < 0) fail(action, path, errno);
   }
-  /// Takes over an open one.
+  /// Takes ownership of an open descriptor.
   explicit Descriptor(int number) : number_(number) {}
   ~Descriptor() {
     if (number_ >= 0) ::close(number_);
@@ -115,14 +115,14 @@ class Descriptor {
   Descriptor(const Descriptor&) = delete;
   Descriptor& operator=(const Descriptor&) = delete;
   int number() const { return number_; }
-  /// On Linux the descriptor is gone whatever close returns, so it is never closed twice.
+  /// On Linux the descriptor is closed whatever close returns, so it is never closed twice.
   int close() { return ::close(std::exchange(number_, -1)); }
 
  private:
   int number_;
 };
 
-/// A regular file, open for reading. O_NONBLOCK: a named pipe would be waited for in `open`.
+/// A regular file, open for reading. O_NONBLOCK: otherwise `open` would wait for a named pipe.
 class FileToRead {
  public:
   explicit FileToRead(const Path& path) : file_("read", path, O_RDONLY | O_NONBLOCK) {
@@ -140,7 +140,7 @@ class FileToRead {
   std::uint64_t size_ = 0;
 };
 
-/// Room for a whole file.
+/// A buffer for a complete file.
 std::string buffer_for(const Path& path, std::uint64_t bytes) {
   try {
     return std::string(bytes, '\0');
@@ -185,8 +185,8 @@ std::vector<std::string> names_in(int folder, const Path& path) {
   return names;
 }
 
-/// Removes `name` from an open folder if it is a regular file. What takes its place between the two
-/// calls loses its name in this folder and nothing else. Returns whether it is gone.
+/// Removes `name` from an open folder if it is a regular file. A file that replaces it between the
+/// two calls loses its name in this folder and nothing else. Returns whether the name is gone.
 bool remove_regular(int folder, const Path& path, const std::string& name) {
   struct stat status {};
   if (::fstatat(folder, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) < 0) {
@@ -222,7 +222,7 @@ class PosixHeldFolder final : public HeldFolder {
 
 class PosixWritableFile final : public WritableFile {
  public:
-  // O_NONBLOCK: a named pipe would be waited for until somebody reads it.
+  // O_NONBLOCK: otherwise `open` would wait for a reader of a named pipe.
   PosixWritableFile(const Path& path, int flags)
       : path_(path), file_("create", path, flags | O_NONBLOCK) {
     struct stat status {};
@@ -251,8 +251,8 @@ class PosixWritableFile final : public WritableFile {
  private:
   static constexpr off_t kWritebackBytes = off_t{4} << 20;
 
-  /// Has the disk begin with what is written, so that it works while more is being made and `sync`
-  /// finds little left to wait for. An error of the disk comes out of `sync` all the same.
+  /// Starts writing the data to disk in the background, so that `sync` has little left to wait for.
+  /// `sync` still reports disk errors.
   void start_writeback() {
     ::sync_file_range(file_.number(), writeback_offset_, size_ - writeback_offset_, SYNC_FILE_RANGE_WRITE);
     writeback_offset_ = size_;
@@ -396,8 +396,7 @@ class PosixFileSystem final : public FileSystem {
   void sync_directory(const Path& directory) override {
     const Descriptor folder("sync folder", directory.empty() ? Path(".") : directory,
                             O_RDONLY | O_DIRECTORY);
-    // Some file systems cannot sync folders and say EINVAL: there is nothing more that we could do
-    // there.
+    // Some file systems cannot sync folders and return EINVAL: there is nothing more to do.
     if (retried([&] { return ::fsync(folder.number()); }) < 0 && errno != EINVAL) {
       fail("sync folder", directory, errno);
     }

@@ -20,7 +20,7 @@ std::string refusal(const FileSystem& files, std::uint64_t most, const Path& pat
   return "none";
 }
 
-TEST(ReadAtMost, ReadsTheWhole) {
+TEST(ReadAtMost, ReadsTheWholeFile) {
   MemoryFileSystem files;
   for (const std::size_t size : {0, 1, 4095, 4096, 4097, 100'000}) {
     const std::string content(size, 'x');
@@ -30,15 +30,15 @@ TEST(ReadAtMost, ReadsTheWhole) {
   }
 }
 
-TEST(ReadAtMost, RefusesWhatIsLarger) {
+TEST(ReadAtMost, RefusesALargerFile) {
   MemoryFileSystem files;
   atomic_write(files, "/file", std::string(2048, 'x'));
   EXPECT_EQ(refusal(files, 2047),
-            "/file has 2.0 KiB; a file of its kind has 2.0 KiB at most: is it the right one?");
+            "/file has 2.0 KiB; such a file has at most 2.0 KiB: is it the right one?");
   EXPECT_NE(refusal(files, 0), "none");
 }
 
-TEST(ReadAtMost, StopsInAFileThatSaysThatItIsEmpty) {
+TEST(ReadAtMost, LimitsAFileThatReportsSizeZero) {
   const auto files = posix_file_system();
   const Path path = "/proc/self/maps";
   if (!files->exists(path)) GTEST_SKIP() << "no /proc here";

@@ -8,15 +8,15 @@
 
 #include "brigade/io/crc32c.h"
 
-// What the writer and the reader of records must agree on: docs/formats.md, "Records". Not for
-// others.
+// The framing shared by the writer and the reader of records (docs/formats.md, "Records").
+// Internal.
 namespace brigade::io::record_framing {
 
 inline constexpr std::size_t kLengthBytes = 8;
 inline constexpr std::size_t kSumBytes = 4;
 inline constexpr std::size_t kHeadBytes = kLengthBytes + kSumBytes;
 
-/// Fills `bytes` with the lowest bytes of `value`, the lowest first.
+/// Fills `bytes` with the lowest bytes of `value`, in little-endian order.
 inline void store_little_endian(std::uint64_t value, std::span<std::byte> bytes) {
   for (std::byte& byte : bytes) {
     byte = static_cast<std::byte>(value & 0xff);

@@ -15,7 +15,7 @@ using namespace record_framing;
 
 namespace {
 
-constexpr std::uint64_t kNeverMore = std::uint64_t{1} << 40;  // sums of sizes stay far from 2^64
+constexpr std::uint64_t kNeverMore = std::uint64_t{1} << 40;  // keeps sums of sizes far below 2^64
 
 }  // namespace
 
@@ -28,7 +28,7 @@ RecordReader::RecordReader(const FileSystem& files, Path path, RecordReaderOptio
 void RecordReader::fail_sum(std::string_view part) const {
   throw Error(ErrorCode::kDataLoss,
               str_cat(path_, ": the checksum of the ", part, " of the record at byte ", offset(),
-                      " is wrong: the file is broken there, or is no file of records"));
+                      " is wrong: the file is corrupt there, or is not a file of records"));
 }
 
 std::uint64_t RecordReader::checked_length(std::string_view head) const {
@@ -45,7 +45,7 @@ void RecordReader::check_allowed(std::uint64_t length) const {
   throw Error(
       ErrorCode::kResourceExhausted,
       str_cat(path_, ": the record at byte ", offset(), " has ", length, " bytes, more than the ",
-              max_record_bytes_, " allowed; raise max_record_bytes if it is wanted"));
+              max_record_bytes_, " allowed; raise max_record_bytes to read it"));
 }
 
 /// The next `size` bytes, or none if the file ends before.

@@ -13,18 +13,18 @@
 namespace brigade::io {
 
 struct RecordReaderOptions {
-  /// Longer records are refused: no file can make the reader take more memory than this.
+  /// Longer records are refused: this limits the reader's memory.
   std::uint64_t max_record_bytes = std::uint64_t{1} << 30;
-  /// How the file as a whole is packed.
+  /// The compression of the file.
   Compression compression = Compression::kNone;
-  /// Read from the file at a time.
+  /// Bytes read from the file at a time.
   std::size_t buffer_bytes = 256 << 10;
 };
 
-/// Reads a file of records as `RecordWriter` and TensorFlow write them, one after the other. Every
-/// byte it hands out has passed its checksum. A file that ends within a record, as a crash of its
-/// writer leaves it, is no error: the whole records are read, `is_cut_short` says that more was
-/// begun, and if the file grows, `next` goes on.
+/// Reads the records of a file written by `RecordWriter` or TensorFlow in order. Every returned
+/// byte has passed its checksum. A file that ends within a record, as after a crash of its writer,
+/// is not an error: the complete records are read, `is_cut_short` reports the incomplete one, and
+/// if the file grows, `next` continues.
 ///
 /// Thread-safety: one thread at a time.
 class RecordReader {
@@ -32,22 +32,23 @@ class RecordReader {
   /// Throws as `FileSystem::open` does.
   RecordReader(const FileSystem& files, Path path, RecordReaderOptions options = {});
 
-  /// The next record, or nothing if no further whole one is there (yet). Throws kDataLoss, naming
-  /// the file and the offset of the record, if a checksum is wrong; kResourceExhausted if it is
-  /// longer than allowed. Either way the reader stays where it is; `skip` may get past the record.
+  /// The next record, or nothing if there is no further complete record (yet). Throws kDataLoss,
+  /// naming the file and the offset of the record, if a checksum is wrong; kResourceExhausted if it
+  /// is longer than allowed. In both cases the reader does not move; `skip` may get past the
+  /// record.
   std::optional<std::string> next();
 
-  /// Passes the next record, whatever its bytes and its length; false if no further whole one is
-  /// there (yet). Throws kDataLoss and stays if the checksum of its length is wrong: nothing says
-  /// then where the next record begins.
+  /// Skips the next record, whatever its bytes and its length; false if there is no further
+  /// complete record (yet). Throws kDataLoss and does not move if the checksum of the length is
+  /// wrong: then the start of the next record is unknown.
   bool skip();
 
-  /// Goes to the beginning of a record, as `offset` told it. Throws as `ByteReader::seek` does.
+  /// Moves to the beginning of a record, at a value of `offset`. Throws as `ByteReader::seek` does.
   void seek(std::uint64_t offset) { bytes_.seek(offset); }
 
-  /// Where the next record begins, in bytes of content from the beginning of the file.
+  /// The start of the next record, in bytes of content from the beginning of the file.
   std::uint64_t offset() const { return bytes_.offset(); }
-  /// Whether the file, as far as `next` or `skip` has seen it, ends with a part of a record.
+  /// Whether the file, as far as `next` or `skip` has read it, ends with an incomplete record.
   bool is_cut_short() const { return is_cut_short_; }
 
  private:

@@ -58,7 +58,7 @@ TEST_F(RecordReaderTest, ReadsWhatWasWritten) {
   EXPECT_EQ(records.offset(), files_.info("/records")->size);
 }
 
-TEST_F(RecordReaderTest, AFileCutAnywhereGivesItsWholeRecords) {
+TEST_F(RecordReaderTest, ATruncatedFileGivesItsCompleteRecords) {
   const std::string whole = framed({"one", "two"});
   for (std::size_t size = 0; size <= whole.size(); ++size) {
     file_ = files_.create("/records", CreateMode::kTruncate);
@@ -72,7 +72,7 @@ TEST_F(RecordReaderTest, AFileCutAnywhereGivesItsWholeRecords) {
   }
 }
 
-TEST_F(RecordReaderTest, GoesOnWhenTheFileGrows) {
+TEST_F(RecordReaderTest, ContinuesWhenTheFileGrows) {
   const std::string whole = framed({"one", "two"});
   RecordReader records = reader();
   EXPECT_EQ(records.next(), std::nullopt);
@@ -106,7 +106,7 @@ TEST_F(RecordReaderTest, RefusesRecordsLongerThanAllowed) {
   EXPECT_EQ(refusal(records, "has 5 bytes"), ErrorCode::kResourceExhausted);
 }
 
-TEST_F(RecordReaderTest, SkipsWhatItWouldRead) {
+TEST_F(RecordReaderTest, SkipsTheRecordsThatItWouldRead) {
   const std::string large(3'000'000, 'x');
   append(framed({"one", large, "two"}));
   RecordReader records = reader();
@@ -131,7 +131,7 @@ TEST_F(RecordReaderTest, SkipGetsPastBrokenBytesButNotABrokenLength) {
   EXPECT_EQ(records.offset(), 38u);
 }
 
-TEST_F(RecordReaderTest, SkipGetsPastALongRecordButNotOneThatIsCutShort) {
+TEST_F(RecordReaderTest, SkipGetsPastALongRecordButNotAnIncompleteOne) {
   append(framed({"12345", "x"}) + framed({std::string(2'000'000, 'y')}).substr(0, 1'999'999));
   RecordReader records = reader({.max_record_bytes = 4, .buffer_bytes = 16});
   EXPECT_EQ(refusal(records, "has 5 bytes"), ErrorCode::kResourceExhausted);
@@ -142,7 +142,7 @@ TEST_F(RecordReaderTest, SkipGetsPastALongRecordButNotOneThatIsCutShort) {
   EXPECT_EQ(records.offset(), 38u);
 }
 
-TEST_F(RecordReaderTest, GoesToARecord) {
+TEST_F(RecordReaderTest, SeeksToARecord) {
   append(framed({"one", "two"}));
   RecordReader records = reader();
   records.seek(19);
@@ -151,7 +151,7 @@ TEST_F(RecordReaderTest, GoesToARecord) {
   EXPECT_EQ(records.next(), "one");
 }
 
-TEST_F(RecordReaderTest, ReadsPackedFiles) {
+TEST_F(RecordReaderTest, ReadsCompressedFiles) {
   for (const Compression compression : {Compression::kGzip, Compression::kZlib}) {
     RecordWriter writer(compressed(files_.create("/records", CreateMode::kTruncate), compression));
     for (const std::string_view record : {"one", "two"}) writer.write(as_bytes(record));

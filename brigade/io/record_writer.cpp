@@ -17,7 +17,7 @@ RecordWriter::RecordWriter(std::unique_ptr<WritableFile> file, RecordWriterOptio
 RecordWriter::~RecordWriter() {
   try {
     close();
-  } catch (const Error&) {  // whoever wants to know calls close
+  } catch (const Error&) {  // call `close` to get the error
   }
 }
 
@@ -71,7 +71,7 @@ void RecordWriter::sync() {
 
 void RecordWriter::close() {
   if (file_ == nullptr) return;
-  if (failure_) {  // it was thrown when it happened
+  if (failure_) {  // already thrown when it happened
     file_.reset();
     return;
   }

@@ -38,7 +38,7 @@ TEST_F(RecordWriterTest, FramesRecordsAsTensorFlowDoes) {
   EXPECT_EQ(content(), kAbc + kEmpty);
 }
 
-TEST_F(RecordWriterTest, HoldsRecordsBackUntilFlushed) {
+TEST_F(RecordWriterTest, BuffersRecordsUntilFlushed) {
   RecordWriter records = writer();
   records.write(as_bytes("abc"));
   EXPECT_EQ(content(), "");
@@ -54,7 +54,7 @@ TEST_F(RecordWriterTest, WritesByItselfOnceTheBufferIsFull) {
   EXPECT_EQ(content(), kAbc + kAbc);
 }
 
-TEST_F(RecordWriterTest, SyncedRecordsOutliveTheMachine) {
+TEST_F(RecordWriterTest, SyncedRecordsSurviveAMachineCrash) {
   RecordWriter records = writer();
   memory_->sync_directory("/");
   records.write(as_bytes("abc"));
@@ -77,7 +77,7 @@ TEST_F(RecordWriterTest, ClosesOnce) {
   EXPECT_THROW(records.write({}), Error);
 }
 
-TEST_F(RecordWriterTest, IsDoneForAfterAnError) {
+TEST_F(RecordWriterTest, IsUnusableAfterAnError) {
   RecordWriter records = writer();
   records.write(as_bytes("abc"));
   files_.inject({.code = ErrorCode::kDataLoss});
@@ -92,7 +92,7 @@ TEST_F(RecordWriterTest, IsDoneForAfterAnError) {
     }
   }
   EXPECT_NO_THROW(records.close());
-  EXPECT_EQ(content(), torn);  // nothing is written behind half a record
+  EXPECT_EQ(content(), torn);  // nothing is written after an incomplete record
 }
 
 TEST(RecordWriter, NeedsAFile) {

@@ -19,13 +19,13 @@ namespace {
 using nlohmann::json;
 
 constexpr std::string_view kMetadata = "__metadata__";
-// Header, tensor, shape: nothing in the format lies deeper. Held against files that nest to exhaust
-// memory.
+// Header, tensor, shape: the maximum depth of the format. The limit protects against deeply nested
+// files.
 constexpr std::size_t kDeepest = 3;
-// Far above any model; libtorch's loops over more would fail later and less clearly.
+// Far above any model; with more, libtorch would fail later and less clearly.
 constexpr std::size_t kMostDimensions = 64;
 
-// The limit of the format's own reader.
+// The limit of the reference reader of the format.
 constexpr std::uint64_t kLongestHeader = 100'000'000;
 
 constexpr std::array<TensorDtype, 10> kDtypes{{{"F64", 8},
@@ -39,7 +39,7 @@ constexpr std::array<TensorDtype, 10> kDtypes{{{"F64", 8},
                                                {"U8", 1},
                                                {"BOOL", 1}}};
 
-/// Reads one header, with the file's name for its messages.
+/// Parses one header. Messages name the file.
 class Parser {
  public:
   Parser(std::uint64_t data_bytes, std::string_view file) : data_bytes_(data_bytes), file_(file) {}
@@ -67,7 +67,7 @@ class Parser {
   template <class... T>
   [[noreturn]] void fail(const T&... pieces) const {
     throw Error(ErrorCode::kDataLoss,
-                base::str_cat(file_, ": not a sound safetensors file: ", pieces...));
+                base::str_cat(file_, ": not a valid safetensors file: ", pieces...));
   }
 
   json parse_json(std::string_view text) const {
@@ -135,9 +135,10 @@ class Parser {
   void check_extent(const TensorEntry& entry) const {
     if (entry.begin > entry.end || entry.end > data_bytes_) {
       fail("tensor ", base::quoted(entry.name), ": bytes ", entry.begin, " to ", entry.end,
-           " do not lie within the ", data_bytes_, " bytes of data (was the file cut short?)");
+           " are not within the ", data_bytes_, " bytes of data (was the file cut short?)");
     }
-    // Zeros are left out of the first product: strides are products too, and must fit all the same.
+    // Zeros are left out of the first product: strides are products too, and must not overflow
+    // either.
     std::int64_t extent = entry.dtype.bytes;
     bool is_empty = false;
     for (const auto dimension : entry.shape) {
@@ -191,7 +192,7 @@ std::uint64_t safetensors_header_length(std::string_view first_bytes, std::uint6
                                         std::string_view file) {
   const auto fail = [&](const auto&... why) {
     throw Error(ErrorCode::kDataLoss,
-                base::str_cat(file, ": not a sound safetensors file: ", why...));
+                base::str_cat(file, ": not a valid safetensors file: ", why...));
   };
   if (first_bytes.size() < kSafetensorsLengthBytes) {
     fail("it has ", file_bytes, " bytes, fewer than the header's length takes");
@@ -212,7 +213,7 @@ SafetensorsHeader parse_safetensors_header(std::string_view json, std::uint64_t 
 std::string write_safetensors_header(const SafetensorsHeader& header) {
   nlohmann::ordered_json root = nlohmann::ordered_json::object();
   if (!header.metadata.empty()) root[std::string(kMetadata)] = header.metadata;
-  // Names are different: `root[name]` would look through all that are there, for each.
+  // Names are unique: `root[name]` would search all existing keys each time.
   auto& entries = root.get_ref<nlohmann::ordered_json::object_t&>();
   for (const auto& each : header.tensors) {
     nlohmann::ordered_json entry;

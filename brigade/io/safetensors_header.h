@@ -10,7 +10,7 @@
 
 namespace brigade::io {
 
-/// A dtype of tensors in files: those that safetensors and libtorch share.
+/// A dtype of tensors in files that both safetensors and libtorch have.
 struct TensorDtype {
   std::string_view name;   ///< As safetensors spells it: "F32".
   std::int64_t bytes = 0;  ///< Of one element.
@@ -23,7 +23,7 @@ std::optional<TensorDtype> tensor_dtype_named(std::string_view name);
 /// Their names, for messages: "F64, F32, ...".
 std::string tensor_dtypes();
 
-/// Where one tensor lies in the data that follows a safetensors header.
+/// The location of one tensor in the data that follows a safetensors header.
 struct TensorEntry {
   std::string name;
   TensorDtype dtype;
@@ -33,29 +33,30 @@ struct TensorEntry {
 };
 
 struct SafetensorsHeader {
-  std::vector<TensorEntry> tensors;  ///< In the order of their data.
+  std::vector<TensorEntry> tensors;  ///< Sorted by the offset of their data.
   std::map<std::string, std::string> metadata;
 };
 
-/// A file begins with the length of its header, a little-endian number of so many bytes.
+/// A file begins with the length of its header, a little-endian number of this many bytes.
 inline constexpr std::size_t kSafetensorsLengthBytes = 8;
 
-/// The length of a header, as the first eight bytes of a file of `file_bytes` give it. Throws
-/// `Error{kDataLoss}`, naming `file`, if it does not fit into the file or no header is that long.
+/// The length of a header, from the first eight bytes of a file of `file_bytes`. Throws
+/// `Error{kDataLoss}`, naming `file`, if it does not fit into the file or exceeds the limit of a
+/// header.
 std::uint64_t safetensors_header_length(std::string_view first_bytes, std::uint64_t file_bytes,
                                         std::string_view file);
 
-/// Reads the JSON of a header whose data is `data_bytes` long, and proves it sound: known dtypes,
+/// Reads the JSON of a header whose data is `data_bytes` long, and validates it: known dtypes,
 /// shapes whose size fits in 63 bits and agrees with the offsets, and data that covers `data_bytes`
-/// exactly, without holes or overlaps. Throws `Error{kDataLoss}` naming `file` and the tensor
-/// otherwise; also for keys that occur twice, for keys that the format does not have, and for
-/// anything nested deeper than the format. Thread-safety: a pure function.
+/// exactly, without holes or overlaps. Otherwise throws `Error{kDataLoss}` naming `file` and the
+/// tensor; also for duplicate or unknown keys, and for nesting deeper than the format's.
+/// Thread-safety: a pure function.
 SafetensorsHeader parse_safetensors_header(std::string_view json, std::uint64_t data_bytes,
                                            std::string_view file);
 
-/// The header's JSON for tensors that lie in this order, padded with spaces so that the data after
-/// it begins at a multiple of 8 bytes. Throws `Error{kInvalidArgument}` for names or metadata that
-/// are not UTF-8.
+/// The header's JSON for tensors in this order, padded with spaces so that the data after it begins
+/// at a multiple of 8 bytes. Throws `Error{kInvalidArgument}` for names or metadata that are not
+/// UTF-8.
 std::string write_safetensors_header(const SafetensorsHeader& header);
 
 }  // namespace brigade::io

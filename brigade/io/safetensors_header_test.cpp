@@ -19,7 +19,7 @@ std::string reason(std::string_view json, std::uint64_t data_bytes) {
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kDataLoss);
     const std::string message = error.what();
-    EXPECT_EQ(message.rfind("/weights: not a sound safetensors file: ", 0), 0U) << message;
+    EXPECT_EQ(message.rfind("/weights: not a valid safetensors file: ", 0), 0U) << message;
     return message;
   }
   return "accepted";
@@ -33,7 +33,7 @@ std::string one(const std::string& dtype, const std::string& shape, const std::s
 #define EXPECT_REFUSED(json, data_bytes, why) \
   EXPECT_NE(reason(json, data_bytes).find(why), std::string::npos) << reason(json, data_bytes)
 
-TEST(SafetensorsHeader, GivesTensorsInTheOrderOfTheirData) {
+TEST(SafetensorsHeader, SortsTensorsByTheirData) {
   const auto header = parse_safetensors_header(kTwo, 16, "f");
   ASSERT_EQ(header.tensors.size(), 2U);
   EXPECT_EQ(header.tensors[0].name, "a");
@@ -54,12 +54,12 @@ TEST(SafetensorsHeader, WritesWhatItReads) {
   EXPECT_EQ(write_safetensors_header(again), text);
 }
 
-TEST(SafetensorsHeader, TakesEmptyTensorsAndNoTensors) {
+TEST(SafetensorsHeader, AcceptsEmptyTensorsAndNoTensors) {
   EXPECT_EQ(reason(one("\"F32\"", "[0,3]", "[0,0]"), 0), "accepted");
   EXPECT_EQ(reason("{}  ", 0), "accepted");
 }
 
-TEST(SafetensorsHeader, RefusesWhatIsNotTheFormatsJson) {
+TEST(SafetensorsHeader, RefusesOtherJson) {
   EXPECT_REFUSED("", 0, "not JSON");
   EXPECT_REFUSED("[]", 0, "not a JSON object");
   EXPECT_REFUSED("{\"x\":1", 0, "not JSON");
@@ -101,7 +101,7 @@ TEST(SafetensorsHeader, RefusesBadDtypesAndShapes) {
   EXPECT_REFUSED(one("\"F32\"", many + "]", "[0,4]"), 4, "at most 64");
 }
 
-TEST(SafetensorsHeader, RefusesOffsetsThatDoNotFit) {
+TEST(SafetensorsHeader, RefusesInvalidOffsets) {
   EXPECT_REFUSED(one("\"F32\"", "[1]", "[0,4]"), 3, "do not lie within the 3 bytes");
   EXPECT_REFUSED(one("\"F32\"", "[1]", "[4,0]"), 4, "do not lie within");
   EXPECT_REFUSED(one("\"F32\"", "[1]", "[0,18446744073709551615]"), 4, "do not lie within");
@@ -122,7 +122,7 @@ TEST(SafetensorsHeader, RefusesHolesOverlapsAndLeftovers) {
   EXPECT_REFUSED(two("[4,8]"), 9, "ends at byte 8 of 9");
 }
 
-TEST(SafetensorsHeader, EmptyTensorsLieBetweenOthersAndNowhereElse) {
+TEST(SafetensorsHeader, EmptyTensorsAreAllowedOnlyBetweenOthers) {
   const auto with_empty = [](const std::string& offsets) {
     return R"({"x":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},"y":{"dtype":"U8","shape":[4],"data_offsets":[4,8]},"e":{"dtype":"F64","shape":[3,0],"data_offsets":)" +
            offsets + R"(},"f":{"dtype":"F64","shape":[0],"data_offsets":)" + offsets + "}}";
@@ -135,7 +135,7 @@ TEST(SafetensorsHeader, EmptyTensorsLieBetweenOthersAndNowhereElse) {
   EXPECT_REFUSED(with_empty("[4,5]"), 8, "takes 0 bytes");
 }
 
-/// 100,000 tensors of a byte each, and `last` behind them.
+/// 100,000 tensors of a byte each, followed by `last`.
 std::string many(const std::string& last) {
   std::string text = "{";
   for (int i = 0; i < 100'000; ++i) {
@@ -145,7 +145,7 @@ std::string many(const std::string& last) {
   return text + last + "}";
 }
 
-TEST(SafetensorsHeader, OneOfAHundredThousandEntriesIsRefused) {
+TEST(SafetensorsHeader, RefusesOneInvalidEntryAmongAHundredThousand) {
   constexpr std::uint64_t kBytes = 100'001;
   const auto entry = [](const std::string& name, const std::string& offsets) {
     return "\"" + name + R"(":{"dtype":"U8","shape":[1],"data_offsets":)" + offsets + "}";

@@ -40,7 +40,7 @@ void Sha256::update(std::string_view text) {
 }
 
 std::string Sha256::hex_digest() const {
-  const State copy;  // ending a digest spoils it, so a copy is ended
+  const State copy;  // finishing a digest destroys its state, so a copy is finished
   check(EVP_MD_CTX_copy_ex(copy.context, state_->context));
   std::array<unsigned char, 32> digest{};
   check(EVP_DigestFinal_ex(copy.context, digest.data(), nullptr));

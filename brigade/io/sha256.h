@@ -8,7 +8,7 @@
 
 namespace brigade::io {
 
-/// SHA-256 of bytes that come in pieces.
+/// SHA-256 of bytes that are added in pieces.
 ///
 /// Thread-safety: one thread at a time.
 class Sha256 {

@@ -3,10 +3,10 @@
 #include <cstdint>
 #include <string_view>
 
-// What the writer and the reader of state JSON must agree on. Not for others.
+// The format shared by the writer and the reader of state JSON. Internal.
 namespace brigade::io::state_json {
 
-// Strings that begin with '$' are not text: see docs/formats.md.
+// Strings that begin with '$' have a special meaning: see docs/formats.md.
 inline constexpr std::string_view kUint64Tag = "$uint64:";
 inline constexpr std::string_view kInt64Tag = "$int64:";
 inline constexpr std::string_view kDoubleTag = "$double:";
@@ -14,7 +14,7 @@ inline constexpr std::string_view kBytesTag = "$bytes:";
 inline constexpr std::string_view kArrayTag = "$array:";
 inline constexpr std::string_view kTextTag = "$$";
 
-/// The largest integer up to which programs that know only doubles read every integer exactly.
+/// The largest integer n such that programs with only doubles read every integer up to n exactly.
 inline constexpr std::int64_t kExactInDouble = (std::int64_t{1} << 53) - 1;
 inline constexpr std::uint64_t kPlainNan = 0x7ff8000000000000u;
 

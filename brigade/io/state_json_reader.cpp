@@ -25,8 +25,8 @@ using namespace state_json;
   throw Error(ErrorCode::kDataLoss, str_cat("state JSON: ", message));
 }
 
-/// Builds the tree while nlohmann's parser walks through the text. (Its own tree would lose the raw
-/// numbers, and take the last of two equal keys.)
+/// Builds the tree from the events of nlohmann's parser. (Its own tree would lose the raw numbers,
+/// and keep the last of two equal keys.)
 class Reader : public nlohmann::json_sax<json> {
  public:
   explicit Reader(std::map<std::string, ArrayLeaf> arrays) : arrays_(std::move(arrays)) {}
@@ -44,7 +44,7 @@ class Reader : public nlohmann::json_sax<json> {
     return add(static_cast<std::int64_t>(value));
   }
   bool number_float(double value, const std::string& digits) override {
-    // The parser turns integers that are too large into rounded doubles.
+    // The parser converts integers that are too large to rounded doubles.
     if (digits.find_first_of(".eE") == std::string::npos) {
       fail(str_cat(where(), ": integer ", base::shortened(digits),
                    " fits neither int64 nor uint64"));
@@ -74,7 +74,7 @@ class Reader : public nlohmann::json_sax<json> {
  private:
   struct Open {
     StateTree tree;
-    std::string key;  // of the value that is read next, in a dict
+    std::string key;  // of the next value, in a dict
   };
 
   std::string where() const {

@@ -66,7 +66,7 @@ TEST(StateJson, KeepsEveryBitOfADouble) {
   }
 }
 
-TEST(StateJson, KeepsStringsThatLookLikeForms) {
+TEST(StateJson, KeepsStringsThatLookLikeSpecialValues) {
   for (const char* text : {"", "plain", "$", "$$", "$5", "$uint64:3", "$double:nan", "$bytes:x",
                            "nan", "17", "\"quoted\" \\ \n\t\x01",
                            "Gr\xc3\xbc\xc3\x9f"
@@ -92,7 +92,7 @@ TEST(StateJson, KeepsStructure) {
   EXPECT_EQ(round_trip(StateTree()), StateTree());
 }
 
-TEST(StateJson, WritesAsTheDocumentSays) {
+TEST(StateJson, WritesTheDocumentedFormat) {
   StateTree tree;
   tree["seed"] = std::uint64_t{7};
   tree["rate"] = 1.0;
@@ -112,7 +112,7 @@ TEST(StateJson, WritesAsTheDocumentSays) {
             "\"$double:nan:7ff8000000000001\"");
 }
 
-TEST(StateJson, PutsBytesAndArraysBesideTheText) {
+TEST(StateJson, StoresBytesAndArraysNextToTheText) {
   StateTree tree;
   tree["buffer"].push_back(bytes({}));
   tree["buffer"].push_back(ArrayLeaf{"F32", {1, 2}, StateTree::Bytes(8)});
@@ -128,7 +128,7 @@ TEST(StateJson, PutsBytesAndArraysBesideTheText) {
   EXPECT_EQ(round_trip(bytes({9})), StateTree(bytes({9})));
 }
 
-TEST(StateJson, IgnoresArraysThatNobodyRefersTo) {
+TEST(StateJson, IgnoresUnreferencedArrays) {
   EXPECT_EQ(from_json("1", {{"weights", {"U8", {0}, {}}}}), StateTree(1));
 }
 
@@ -165,7 +165,7 @@ TEST(StateJson, RefusesUnknownForms) {
   }
 }
 
-TEST(StateJson, RefusesNumbersThatNoTypeHolds) {
+TEST(StateJson, RefusesNumbersOutOfRange) {
   EXPECT_THAT(refusal("{\"n\":9223372036854775808}"), HasSubstr("state[\"n\"]"));
   EXPECT_THAT(refusal("99999999999999999999"), HasSubstr("fits neither"));
   EXPECT_THAT(refusal("-9223372036854775809"), HasSubstr("fits neither"));
@@ -174,11 +174,11 @@ TEST(StateJson, RefusesNumbersThatNoTypeHolds) {
   EXPECT_EQ(from_json("1e2"), StateTree(100.0));
 }
 
-TEST(StateJson, RefusesAKeyTwice) {
+TEST(StateJson, RefusesDuplicateKeys) {
   EXPECT_THAT(refusal(R"({"a":{"b":1,"b":1}})"), HasSubstr("\"b\" appears twice"));
 }
 
-TEST(StateJson, LimitsTheDepthBothWays) {
+TEST(StateJson, LimitsTheDepthInWritingAndReading) {
   const auto nested = [](std::size_t levels, std::string_view open, std::string_view close) {
     std::string text;
     for (std::size_t i = 0; i < levels; ++i) text += open;
@@ -195,7 +195,7 @@ TEST(StateJson, LimitsTheDepthBothWays) {
   EXPECT_THROW(to_json(too_deep), Error);
 }
 
-TEST(StateJson, RefusesToWriteTextThatIsNotUtf8) {
+TEST(StateJson, RefusesToWriteInvalidUtf8) {
   for (const StateTree& tree : {StateTree("\xff"), StateTree("\xc3"), StateTree("\xed\xa0\x80")}) {
     StateTree state;
     state["name"] = tree;
@@ -213,8 +213,9 @@ TEST(StateJson, RefusesToWriteTextThatIsNotUtf8) {
   EXPECT_THROW(to_json(bytes({1}), "\xff"), Error);
 }
 
-// Every prefix of a good text, and every byte of it changed, is read or refused, but never worse.
-TEST(StateJson, SurvivesDamage) {
+// Every prefix of a valid text, and every text with one changed byte, is read or refused; nothing
+// else happens.
+TEST(StateJson, SurvivesCorruptText) {
   StateTree tree;
   tree["a"].push_back(1.5);
   tree["a"].push_back(std::uint64_t{3});
@@ -234,7 +235,7 @@ TEST(StateJson, SurvivesDamage) {
   }
 }
 
-TEST(StateJson, SaysHowManyBytesATreeTakes) {
+TEST(StateJson, GivesTheSizeOfATree) {
   StateTree tree;
   tree["epoch"] = 3;
   EXPECT_EQ(stored_bytes(tree), std::string(R"({"epoch":3})").size());

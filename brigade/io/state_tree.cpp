@@ -69,7 +69,7 @@ std::size_t item_size(std::string_view dtype) {
   return 0;
 }
 
-/// The bytes that dtype and shape ask for, or nothing if the product does not fit.
+/// The number of bytes for dtype and shape, or nothing if the product overflows.
 std::optional<std::uint64_t> bytes_wanted(const ArrayLeaf& array) {
   std::uint64_t wanted = item_size(array.dtype);
   for (const std::int64_t extent : array.shape) {

@@ -23,7 +23,7 @@ struct ArrayLeaf {
 };
 
 /// Throws kInvalidArgument, naming `what`, unless the dtype is one of safetensors', no dimension is
-/// negative, and there are exactly as many bytes as both say.
+/// negative, and the number of bytes matches dtype and shape.
 void check_array(const ArrayLeaf& array, std::string_view what);
 
 /// One step down a state tree: a key of a dict or an index of a list.
@@ -56,9 +56,9 @@ enum class StateKind {
 /// "null", "bool", "int64", ...
 std::string_view to_string(StateKind kind);
 
-/// What `save` returns and `restore` takes, everywhere in Brigade: a tree of plain values. Dicts
-/// keep their keys in byte order, so equal states are equal bytes once written (`to_json` in
-/// brigade/io/state_json.h).
+/// A tree of plain values: the result of `save` and the argument of `restore` everywhere in
+/// Brigade. Dicts keep their keys sorted by bytes, so equal states give equal bytes when written
+/// (`to_json` in brigade/io/state_json.h).
 ///
 ///   StateTree state;                 // null; becomes a dict by its first key
 ///   state["position"] = 17;          // int64
@@ -92,7 +92,7 @@ class StateTree {
   StateTree(Bytes value) : value_(std::move(value)) {}               // NOLINT
   StateTree(List value) : value_(std::move(value)) {}                // NOLINT
   StateTree(Dict value) : value_(std::move(value)) {}                // NOLINT
-  /// Throws kInvalidArgument if `value` is not whole (see check_array).
+  /// Throws kInvalidArgument if `value` is inconsistent (see check_array).
   StateTree(ArrayLeaf value);  // NOLINT
   /// An empty list and an empty dict: both differ from null.
   static StateTree list() { return StateTree(List()); }
@@ -105,21 +105,21 @@ class StateTree {
   /// How many elements a list or dict has; 0 for a leaf.
   std::size_t size() const;
 
-  /// The value of a key, made (as null) if missing. A null tree becomes a dict first; anything else
-  /// that is no dict throws kInvalidArgument.
+  /// The value of a key, created (as null) if missing. A null tree becomes a dict first; anything
+  /// else that is not a dict throws kInvalidArgument.
   StateTree& operator[](std::string_view key);
-  /// Adds to the end of a list. A null tree becomes a list first; anything else that is no list
+  /// Adds to the end of a list. A null tree becomes a list first; anything else that is not a list
   /// throws kInvalidArgument.
   void push_back(StateTree element);
 
-  /// What lies at the end of a path of keys and indices: `tree.at("buffer", 3, "label")`. This and
-  /// all below throw kInvalidArgument, naming the path as far as it goes, what is there and what
-  /// was expected.
+  /// The value at a path of keys and indices: `tree.at("buffer", 3, "label")`. This function and
+  /// all below throw kInvalidArgument, naming the part of the path that exists, what was found and
+  /// what was expected.
   template <class... Step>
   const StateTree& at(const Step&... steps) const {
     return descend(Path{steps...});
   }
-  /// The leaf there, or at this very place without a path.
+  /// The leaf at the path, or this value itself without a path.
   template <class... Step>
   bool as_bool(const Step&... steps) const {
     return leaf<bool>(Path{steps...});

@@ -45,7 +45,7 @@ TEST(StateTree, KnowsTheTypeOfEachValue) {
   EXPECT_EQ(StateTree::dict().kind(), StateKind::kDict);
 }
 
-TEST(StateTree, GrowsByKeysAndElements) {
+TEST(StateTree, AddsKeysAndElements) {
   StateTree state;
   state["rng"]["key"] = std::uint64_t{5};
   state["buffer"].push_back("a");
@@ -60,7 +60,7 @@ TEST(StateTree, GrowsByKeysAndElements) {
   EXPECT_EQ(state.as_list("buffer").size(), 2u);
 }
 
-TEST(StateTree, RefusesToGrowALeaf) {
+TEST(StateTree, RefusesToAddToALeaf) {
   StateTree leaf = 3;
   EXPECT_THAT(refusal([&] { leaf["key"] = 1; }), HasSubstr("\"key\""));
   EXPECT_THAT(refusal([&] { leaf.push_back(1); }), HasSubstr("int64, not list"));
@@ -119,7 +119,7 @@ TEST(StateTree, ComparesTypesAndBits) {
   EXPECT_FALSE(a == b);
 }
 
-TEST(ArrayLeaf, MustBeWhole) {
+TEST(ArrayLeaf, MustBeConsistent) {
   const auto refused = [](ArrayLeaf array) {
     return refusal([&] { const StateTree tree(std::move(array)); });
   };
@@ -128,7 +128,7 @@ TEST(ArrayLeaf, MustBeWhole) {
   EXPECT_THAT(refused({"float", {1}, std::vector<std::byte>(4)}), HasSubstr("\"float\""));
   EXPECT_THAT(refused({"F32", {2, 3}, std::vector<std::byte>(23)}), HasSubstr("[2, 3]"));
   EXPECT_THAT(refused({"U8", {-1}, {}}), HasSubstr("-1"));
-  // The product is 2^64, which is 0 if it is computed carelessly.
+  // The product is 2^64, which overflows to 0.
   EXPECT_THAT(refused({"U8", {std::int64_t{1} << 32, std::int64_t{1} << 32}, {}}),
               HasSubstr("0 bytes"));
 }

@@ -19,8 +19,8 @@ std::string_view position_and_reason(std::string_view what) {
   return begin == std::string_view::npos ? what : what.substr(begin + kBegin.size());
 }
 
-/// Follows the text without making anything of it. `nlohmann::json::parse` with a callback would do
-/// as well, but takes time in the square of an object's size.
+/// Checks the text without building values. `nlohmann::json::parse` with a callback would also
+/// work, but takes quadratic time in the size of an object.
 class Watch final : public nlohmann::json_sax<nlohmann::json> {
  public:
   Watch(std::size_t deepest, const std::function<void(const std::string& why)>& fail)

@@ -21,16 +21,16 @@ std::string refusal(std::string_view text) {
   return "none";
 }
 
-TEST(StrictJson, ReadsWhatIsValid) {
+TEST(StrictJson, ReadsValidText) {
   EXPECT_EQ(refusal(R"({"a": [1, {"b": 2}], "b": 3})"), "none");
 }
 
-TEST(StrictJson, SaysTheLineAndColumnOfASyntaxError) {
+TEST(StrictJson, NamesTheLineAndColumnOfASyntaxError) {
   EXPECT_THAT(refusal("{\n  \"a\": [1,]}"),
               testing::StartsWith("it is not JSON: line 2, column 11: syntax error"));
 }
 
-// The parser itself passes over both: what comes behind the NUL would never be looked at.
+// The parser itself ignores both: what follows the NUL would never be parsed.
 TEST(StrictJson, RefusesANulAndAByteOrderMark) {
   using std::string_literals::operator""s;
   EXPECT_EQ(refusal("{}\0garbage"s), "it is not JSON: byte 2 is NUL");
@@ -51,12 +51,12 @@ TEST(StrictJson, RefusesAKeyThatOccursTwiceInOneObject) {
   EXPECT_EQ(refusal(R"({"a": {"b": 1, "b": 2}})"), "the key 'b' occurs twice");
 }
 
-TEST(StrictJson, RefusesWhatIsNestedTooDeeply) {
+TEST(StrictJson, RefusesDeepNesting) {
   EXPECT_EQ(refusal("[[[1]]]"), "none");
   EXPECT_EQ(refusal("[[[[1]]]]"), "it is nested too deeply");
 }
 
-// In a time that grows with their number, not with its square: files of strangers have many.
+// In linear, not quadratic time: untrusted files may have many.
 TEST(StrictJson, TakesAHundredThousandEntries) {
   std::string text = "{";
   for (int i = 0; i < 100'000; ++i) text += "\"v" + std::to_string(i) + "\": {\"a\": [1]},";

@@ -152,6 +152,17 @@ def cuda_conditions_stay_in_backends(tree, table):
             and not (source.path.startswith(CUDA_CONDITION_HOMES) and source.path.endswith(".cpp"))]
 
 
+def basenames_are_unique(tree, table):
+    """No two headers, and no two .cpp files, of brigade/ have the same basename."""
+    first, found = {}, []
+    for source in sorted(tree.in_folder("brigade"), key=lambda each: each.path):
+        basename = source.path.rsplit("/", 1)[-1]
+        if basename in first:
+            found.append(f"{source.path} has the same basename as {first[basename]}; name one of them after what it holds")
+        first.setdefault(basename, source.path)
+    return found
+
+
 ALL = (folders_have_rows, includes_stay_in_row, umbrella_is_for_users, quoted_includes_are_full_paths,
        no_torch_above_the_line, declared_depends_match, tests_are_built, headers_stand_alone, one_home_for_thread_local,
-       cuda_conditions_stay_in_backends, library_names_no_flags)
+       cuda_conditions_stay_in_backends, library_names_no_flags, basenames_are_unique)

@@ -174,6 +174,16 @@ class Rules(unittest.TestCase):
     def test_built_row_without_a_folder(self):
         self.assert_breaks(rules.folders_have_rows, changes={"examples/hello.cpp": None})
 
+    def test_headers_with_the_same_basename(self):
+        self.assert_breaks(rules.basenames_are_unique, changes={
+            "brigade/device/file.h": "#pragma once\n", "brigade/device/file_test.cpp": '#include "brigade/device/file.h"\n'})
+
+    def test_sources_with_the_same_basename_in_a_folder_below(self):
+        self.assert_breaks(rules.basenames_are_unique, changes={"brigade/device/testing/error_test.cpp": ""})
+
+    def test_a_header_and_its_source_share_a_name_and_files_outside_of_brigade_may(self):
+        self.assertEqual({}, violations({"apps/brigade/file.cpp": ""}))
+
     def test_every_rule_has_been_seen_to_fail(self):
         text = pathlib.Path(__file__).read_text(encoding="utf-8")
         self.assertEqual([], [rule.__name__ for rule in rules.ALL if f"assert_breaks(rules.{rule.__name__}" not in text])
