@@ -9,7 +9,7 @@
 
 namespace brigade::comm {
 
-/// How values of several ranks become one.
+/// How the values of several ranks are combined into one.
 enum class ReduceOp {
   kSum,
   kMean,  ///< the sum divided by the number of ranks; floating tensors only
@@ -20,25 +20,30 @@ enum class ReduceOp {
 /// The operation's name, for messages: "sum", "mean", "max", "min".
 std::string_view to_string(ReduceOp op);
 
-/// A collective that was started. Destroying it without waiting is allowed only once the result is
-/// not needed.
+/// A collective that was started. Destroy it without waiting only if its result is not needed.
 class Work {
  public:
   virtual ~Work() = default;
-  /// Returns when this rank's tensors hold the result (on CUDA: when they will, for work enqueued
-  /// after this call). Throws what the collective threw.
+  /// Waits until this rank's tensors hold the result. On CUDA it may return earlier: work enqueued
+  /// on the current stream after this call sees the result. Throws what the collective threw.
   virtual void wait() = 0;
 };
 
-/// Moves and combines tensors between the replicas of one job. Implementations choose the route;
-/// callers say only what must agree afterwards. Every rank makes the same calls in the same order,
-/// with tensors of the same dtypes and, but for `all_gather`, the same shapes. A group of one is
-/// valid: there every call returns at once.
+/// Collectives between the replicas of one job. Every rank makes the same calls in the same order,
+/// with tensors of the same dtypes and, except for `all_gather`, the same shapes. A group of one
+/// rank is valid: its calls return immediately.
 ///
-/// Reductions add in rank order, so the result is the same on every rank and in every run, bit for
-/// bit. Half and bfloat16 are added in float32, for a mean divided there, and rounded once.
+/// What every implementation guarantees for a reduction:
+///   - All ranks get the same bits.
+///   - The same values on the same ranks and devices give the same bits in every run.
+///   - Half and bfloat16 are added in float32 (a mean is also divided in float32) and rounded once.
 ///
-/// Thread-safety: one call at a time a rank; each rank from a thread of its own.
+/// The order of additions is up to the implementation, so two implementations may differ in the
+/// last bits. Those that add in rank order say so: `make_local_communicators`,
+/// `ProcessCommunicator`. `make_hierarchical_communicators` adds within each process first; NCCL
+/// chooses an order of its own (`make_nccl_communicators`).
+///
+/// Thread-safety: one call at a time per rank; each rank from its own thread.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -46,22 +51,23 @@ class Communicator {
   virtual int rank() const = 0;
   virtual int world_size() const = 0;
 
-  /// Starts combining `tensors` in place over all ranks. They must stay untouched until the work is
-  /// waited for. Throws kInvalidArgument if the ranks' dtypes or shapes differ (naming both),
-  /// kAborted or kUnavailable if a peer is lost (naming it), kDeadlineExceeded if one does not
-  /// come.
+  /// Starts to combine `tensors` in place over all ranks. Do not touch them until `Work::wait`
+  /// returns. Throws kInvalidArgument if the ranks' dtypes or shapes differ (the message names
+  /// both), kAborted or kUnavailable if a peer is lost (naming it), kDeadlineExceeded if a peer
+  /// does not make the call in time.
   [[nodiscard]] virtual std::unique_ptr<Work> all_reduce(std::span<const at::Tensor> tensors,
                                                          ReduceOp op) = 0;
 
-  /// Starts copying rank `root`'s tensors into everybody's, in place. Throws as `all_reduce`.
+  /// Starts to copy rank `root`'s tensors into the tensors of all other ranks, in place. Throws
+  /// what `all_reduce` throws, and kInvalidArgument if `root` is not a rank.
   [[nodiscard]] virtual std::unique_ptr<Work> broadcast(std::span<const at::Tensor> tensors,
                                                         int root) = 0;
 
-  /// Every rank's tensor, in rank order, as copies on this rank's device. Shapes may differ; dtypes
-  /// must not.
+  /// Returns every rank's tensor, in rank order, as copies on this rank's device. Shapes may
+  /// differ; dtypes must be the same.
   virtual std::vector<at::Tensor> all_gather(const at::Tensor& tensor) = 0;
 
-  /// Returns when every rank has come.
+  /// Returns when every rank has called it.
   virtual void barrier() = 0;
 };
 

@@ -4,7 +4,7 @@
 
 namespace brigade::comm {
 
-/// The work of a collective that is complete when the call returns.
+/// The `Work` of a collective that was already complete when its call returned.
 ///
 /// Thread-safety: as `Work`.
 class CompletedWork final : public Work {

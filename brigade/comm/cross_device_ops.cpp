@@ -26,7 +26,7 @@ std::string describe(const at::Tensor& tensor) {
 
 void check_destinations(std::span<const c10::Device> destinations) {
   check_argument(!destinations.empty(),
-                 "A reduction has no destinations: name at least one device for its result.");
+                 "A reduction has no destinations: give at least one device for its result.");
 }
 
 std::vector<at::Tensor> defined_ones(std::span<const at::Tensor> values) {
@@ -38,7 +38,7 @@ std::vector<at::Tensor> defined_ones(std::span<const at::Tensor> values) {
 }
 
 void check_values(ReduceOp op, std::span<const at::Tensor> values) {
-  check_argument(!values.empty(), "A reduction got no values: it needs one a replica.");
+  check_argument(!values.empty(), "A reduction got no values: it needs one per replica.");
   const std::vector<at::Tensor> defined = defined_ones(values);
   const bool adds = op == ReduceOp::kSum || op == ReduceOp::kMean;
   check_argument(adds || defined.size() == values.size(),
@@ -65,7 +65,7 @@ std::vector<at::Tensor> moved(std::span<const at::Tensor> values, c10::Device de
   return there;
 }
 
-/// `result` for the first destination that it lies on, and copies for the others.
+/// `result` itself for the first destination on its device, and copies for the others.
 std::vector<at::Tensor> spread(const at::Tensor& result,
                                std::span<const c10::Device> destinations) {
   std::vector<at::Tensor> results;
@@ -85,7 +85,7 @@ int at_least_one(int value, std::string_view option) {
 
 using Results = std::vector<std::vector<at::Tensor>>;  // [reduction][destination]
 
-/// The values of one dtype that exist somewhere, flat behind one another in each replica.
+/// The values of one dtype that are defined in some replica, concatenated in each replica.
 struct Bucket {
   std::vector<std::size_t> members;  // indices into the batch
   std::vector<at::Tensor> flat;      // [replica]
@@ -204,7 +204,7 @@ std::vector<at::Tensor> ReductionToOneDevice::combine(
 
 HierarchicalCopyAllReduce::HierarchicalCopyAllReduce(HierarchicalCopyOptions options)
     : options_(options) {
-  at_least_one(options.num_buckets, "HierarchicalCopyOptions::num_packs");
+  at_least_one(options.num_buckets, "HierarchicalCopyOptions::num_buckets");
   at_least_one(options.group_size, "HierarchicalCopyOptions::group_size");
 }
 
@@ -218,7 +218,7 @@ std::vector<at::Tensor> HierarchicalCopyAllReduce::combine(
     of_groups.push_back(combine_in_order(moved(group, group.front().device()), op));
   }
   const at::Tensor result = combine_in_order(moved(of_groups, of_groups.front().device()), op);
-  // Back the same way: to the first device of each group, and from there to the group's others.
+  // Copied back the same way: to the first device of each group, then to the group's others.
   for (at::Tensor& copy : of_groups) copy = result.to(copy.device());
   std::vector<at::Tensor> results;
   for (const c10::Device destination : destinations) {
@@ -232,7 +232,7 @@ std::vector<at::Tensor> HierarchicalCopyAllReduce::combine(
 }
 
 AllReduce::AllReduce(AllReduceOptions options) : options_(options) {
-  at_least_one(options.num_buckets, "AllReduceOptions::num_packs");
+  at_least_one(options.num_buckets, "AllReduceOptions::num_buckets");
 }
 
 std::vector<at::Tensor> AllReduce::combine(ReduceOp op, std::span<const at::Tensor> values,

@@ -12,47 +12,49 @@
 
 namespace brigade::comm {
 
-/// The route by which values of several devices become one, seen from outside of the replicas: one
-/// thread holds every replica's tensor, as an in-graph program or a controller does. (Inside of
-/// replicas, where each has its own, that is `Communicator`.) Strategies take one as an option.
+/// How the values of several devices are combined in the cross-replica context, where one thread
+/// holds every replica's tensor, as an in-graph program or a controller does. (Inside a replica,
+/// which holds only its own tensor, `Communicator` does this.) Strategies take one as an option.
 /// TensorFlow: tf.distribute.CrossDeviceOps.
 ///
-/// The tensors of one reduction have the same shape and dtype and may lie on different devices. An
-/// undefined one counts as zeros in sums and means; where all are undefined, so is the result.
-/// Inputs are not changed; results never share memory with them or with one another. Additions
-/// happen in an order that depends on the number of tensors alone, so results repeat bit for bit.
-/// Half and bfloat16 are added in float32, for a mean divided there, and rounded once.
+/// The tensors of one reduction have the same shape and dtype and may be on different devices. An
+/// undefined tensor counts as zeros in sums and means; if all are undefined, so is the result.
+/// Inputs are not changed. Results never share memory with the inputs or with each other. The
+/// order of additions depends only on the number of tensors, so results repeat bit for bit. Half
+/// and bfloat16 are added in float32 (a mean is also divided in float32) and rounded once.
 ///
 /// Thread-safety: const calls may run at the same time. On CUDA the calls work on the calling
-/// thread's current streams, behind which the inputs must be ready.
+/// thread's current streams, on which the inputs must be ready.
 class CrossDeviceOps {
  public:
   virtual ~CrossDeviceOps() = default;
   virtual std::string_view name() const = 0;
 
-  /// Combines `values`, one a replica, into one result for each of `destinations`. kMean divides by
-  /// the number of values, undefined ones included. Throws kInvalidArgument for no values, no
-  /// destinations, different shapes or dtypes, the mean of integers, and undefined values of a
-  /// maximum or minimum.
+  /// Combines `values`, one per replica, and returns one result for each of `destinations`. kMean
+  /// divides by the number of values, undefined ones included. Throws kInvalidArgument for no
+  /// values, no destinations, different shapes or dtypes, the mean of integers, and undefined
+  /// values of a maximum or minimum.
   std::vector<at::Tensor> reduce(ReduceOp op, std::span<const at::Tensor> values,
                                  std::span<const c10::Device> destinations) const;
 
-  /// Many reductions, which may travel together: `values[i]` has one tensor a replica, and the i-th
-  /// result one a destination. Throws as `reduce`.
+  /// Several reductions, which may be sent together. `values[i]` has one tensor per replica; the
+  /// i-th result has one per destination. Throws what `reduce` throws.
   std::vector<std::vector<at::Tensor>> batch_reduce(
       ReduceOp op, std::span<const std::vector<at::Tensor>> values,
       std::span<const c10::Device> destinations) const;
 
-  /// A copy of `value` on each destination. Throws kInvalidArgument for no destinations and an
-  /// undefined value.
+  /// Returns a copy of `value` on each destination. Throws kInvalidArgument for no destinations and
+  /// an undefined value.
   std::vector<at::Tensor> broadcast(const at::Tensor& value,
                                     std::span<const c10::Device> destinations) const;
 
  private:
-  /// One tensor a replica in, at least one, all defined; one new tensor a destination out.
+  /// Takes one tensor per replica, at least one, all defined; returns one new tensor per
+  /// destination.
   virtual std::vector<at::Tensor> combine(ReduceOp op, std::span<const at::Tensor> values,
                                           std::span<const c10::Device> destinations) const = 0;
-  /// Into how many flat tensors a batch may be packed; 0: not at all.
+  /// Into how many buckets (flat tensors) `batch_reduce` divides the values of each dtype; 0: every
+  /// value is reduced by itself.
   virtual int num_buckets() const { return 0; }
 };
 
@@ -62,7 +64,7 @@ struct ReductionToOneDeviceOptions {
 };
 
 /// Copies every tensor to one device, adds them there in replica order, and copies the result to
-/// wherever it is wanted. The choice for a controller. TensorFlow: ReductionToOneDevice.
+/// the destinations. The default of a controller. TensorFlow: ReductionToOneDevice.
 class ReductionToOneDevice final : public CrossDeviceOps {
  public:
   explicit ReductionToOneDevice(ReductionToOneDeviceOptions options = {}) : options_(options) {}
@@ -75,16 +77,15 @@ class ReductionToOneDevice final : public CrossDeviceOps {
 };
 
 struct HierarchicalCopyOptions {
-  /// A batch travels as this many flat tensors.
+  /// The number of buckets (flat tensors) in which a batch is sent. TensorFlow: num_packs.
   int num_buckets = 1;
-  /// Replicas that have quick ways among each other: half of an eight-card machine. Consecutive
-  /// replicas form a group.
+  /// The number of replicas with fast links to each other, such as half of an eight-GPU machine.
+  /// Consecutive replicas form a group.
   int group_size = 4;
 };
 
-/// Adds up within each group of neighboring devices first, then across groups, and copies the
-/// result back the same way, so that less crosses the slow ways. TensorFlow:
-/// HierarchicalCopyAllReduce.
+/// Adds within each group of neighboring devices first, then across groups, and copies the result
+/// back the same way, so that less data crosses slow links. TensorFlow: HierarchicalCopyAllReduce.
 class HierarchicalCopyAllReduce final : public CrossDeviceOps {
  public:
   /// Throws kInvalidArgument for options below 1.
@@ -99,13 +100,13 @@ class HierarchicalCopyAllReduce final : public CrossDeviceOps {
 };
 
 struct AllReduceOptions {
-  /// A batch travels as this many flat tensors.
+  /// The number of buckets (flat tensors) in which a batch is sent. TensorFlow: num_packs.
   int num_buckets = 1;
 };
 
-/// Every device adds up its share of the elements and hands it to the others: all work and send
-/// alike. A strategy of several cards that is given no `CrossDeviceOps` does the same from inside
-/// of its replicas, through NCCL where that is built in. TensorFlow: AllReduce, NcclAllReduce.
+/// Every device adds its shard of the elements and copies the sums to the others, so all devices
+/// do the same amount of work. A strategy of several GPUs without `CrossDeviceOps` does the same
+/// inside its replicas, through NCCL if that is built in. TensorFlow: AllReduce, NcclAllReduce.
 class AllReduce final : public CrossDeviceOps {
  public:
   /// Throws kInvalidArgument for options below 1.

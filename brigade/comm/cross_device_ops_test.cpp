@@ -1,4 +1,4 @@
-// What all CrossDeviceOps owe, and what each adds.
+// The contract of all CrossDeviceOps, and what each adds to it.
 #include "brigade/comm/cross_device_ops.h"
 
 #include <ATen/ops/arange.h>
@@ -54,7 +54,7 @@ class CrossDeviceOpsContract : public ::testing::TestWithParam<Kind> {
   const std::unique_ptr<CrossDeviceOps> ops_ = GetParam().make();
 };
 
-TEST_P(CrossDeviceOpsContract, AddUpAnyNumberOfReplicas) {
+TEST_P(CrossDeviceOpsContract, AddAnyNumberOfReplicas) {
   for (const int replicas : {1, 2, 3, 4, 5, 9}) {
     const auto values = random_values(replicas, {7, 3});
     const at::Tensor sum = reduced(ReduceOp::kSum, values);
@@ -93,7 +93,7 @@ TEST_P(CrossDeviceOpsContract, AddHalfAndBFloat16InFloat32AndRoundOnce) {
   };
   EXPECT_TRUE(
       is(reduced(ReduceOp::kMean, of({4e4, 4e4, 4e4, 4e4, 4e4}, at::kHalf)), 4e4, at::kHalf));
-  // Of five values four are one group's: it has 2051, which half does not know.
+  // Four of the five values form one group, whose sum 2051 is not representable in half.
   EXPECT_TRUE(is(reduced(ReduceOp::kSum, of({2048, 1, 1, 1, 1}, at::kHalf)), 2052, at::kHalf));
   EXPECT_TRUE(
       is(reduced(ReduceOp::kSum, of({256, 1, 1, 1, 1}, at::kBFloat16)), 260, at::kBFloat16));
@@ -110,7 +110,7 @@ TEST_P(CrossDeviceOpsContract, ReduceWhatIsNotContiguous) {
   EXPECT_TRUE(at::equal(reduced(ReduceOp::kSum, columns), (values[0] + values[1]).t()));
 }
 
-TEST_P(CrossDeviceOpsContract, EveryDestinationGetsAResultOfItsOwn) {
+TEST_P(CrossDeviceOpsContract, EveryDestinationGetsItsOwnResult) {
   const std::vector<c10::Device> three(3, kCpu);
   const auto values = random_values(3, {5});
   const std::vector<at::Tensor> before = {values[0].clone(), values[1].clone(), values[2].clone()};
@@ -137,7 +137,7 @@ TEST_P(CrossDeviceOpsContract, MissingValuesCountAsZeros) {
   EXPECT_FALSE(reduced(ReduceOp::kSum, {{}, {}}).defined());
 }
 
-TEST_P(CrossDeviceOpsContract, ABatchIsItsReductions) {
+TEST_P(CrossDeviceOpsContract, ABatchGivesTheResultsOfItsReductions) {
   std::vector<std::vector<at::Tensor>> batch = {random_values(3, {4, 5}),
                                                 random_values(3, {}),
                                                 random_values(3, {0}),
@@ -162,7 +162,7 @@ TEST_P(CrossDeviceOpsContract, ABatchIsItsReductions) {
   EXPECT_TRUE(ops_->batch_reduce(ReduceOp::kSum, {}, two).empty());
 }
 
-TEST_P(CrossDeviceOpsContract, GiveTheSameBitsAgain) {
+TEST_P(CrossDeviceOpsContract, GiveTheSameBitsInEveryCall) {
   for (const int replicas : {2, 3, 4}) {
     const auto values = random_values(replicas, {1'003}, at::kFloat);
     EXPECT_TRUE(at::equal(reduced(ReduceOp::kSum, values), reduced(ReduceOp::kSum, values)));
@@ -184,7 +184,7 @@ TEST_P(CrossDeviceOpsContract, ResultsHaveNoGraph) {
   EXPECT_FALSE(reduced(ReduceOp::kSum, values).requires_grad());
 }
 
-TEST_P(CrossDeviceOpsContract, RefuseWhatHasNoMeaning) {
+TEST_P(CrossDeviceOpsContract, RefuseInvalidArguments) {
   const std::vector<at::Tensor> two = {at::full({2}, 1.0), at::full({2}, 1.0)};
   const std::vector<at::Tensor> shapes = {at::full({2}, 1.0), at::full({3}, 1.0)};
   const std::vector<at::Tensor> dtypes = {at::full({2}, 1.0), at::full({2}, 1)};
@@ -226,7 +226,7 @@ INSTANTIATE_TEST_SUITE_P(
                    HierarchicalCopyOptions{.num_buckets = 3, .group_size = 2});
              }},
         Kind{"AllReduce", [] { return std::make_unique<AllReduce>(); }},
-        Kind{"AllReduceInPacks",
+        Kind{"AllReduceInBuckets",
              [] { return std::make_unique<AllReduce>(AllReduceOptions{.num_buckets = 100}); }}),
     [](const auto& instance) { return instance.param.name; });
 
@@ -251,23 +251,23 @@ TEST(HierarchicalCopyAllReduce, AddsWithinGroupsFirst) {
   EXPECT_EQ(sum_in(2), 0);  // (1e16 + 1) + (-1e16 + 1)
 }
 
-TEST(HierarchicalCopyAllReduce, RefusesPacksAndGroupsBelowOne) {
+TEST(HierarchicalCopyAllReduce, RefusesBucketsAndGroupsBelowOne) {
   for (const int wrong : {0, -1}) {
     EXPECT_THROW(HierarchicalCopyAllReduce({.num_buckets = wrong}), Error);
     EXPECT_THROW(HierarchicalCopyAllReduce({.group_size = wrong}), Error);
   }
 }
 
-TEST(AllReduce, RefusesPacksBelowOne) {
+TEST(AllReduce, RefusesBucketsBelowOne) {
   for (const int wrong : {0, -1}) EXPECT_THROW(AllReduce({.num_buckets = wrong}), Error);
 }
 
-TEST(AllReduce, AddsInReplicaOrderWhateverTheShare) {
+TEST(AllReduce, AddsInReplicaOrderForAnyNumberOfBuckets) {
   std::vector<at::Tensor> values;
   for (int i = 0; i < 3; ++i) values.push_back(at::rand({1'003}) - 0.5);
   const at::Tensor expected = (values[0] + values[1]) + values[2];
-  for (const int packs : {1, 2, 7}) {
-    const AllReduce ops({.num_buckets = packs});
+  for (const int num_buckets : {1, 2, 7}) {
+    const AllReduce ops({.num_buckets = num_buckets});
     EXPECT_TRUE(at::equal(ops.reduce(ReduceOp::kSum, values, {&kCpu, 1})[0], expected));
     EXPECT_TRUE(
         at::equal(ops.batch_reduce(ReduceOp::kSum, {&values, 1}, {&kCpu, 1})[0][0], expected));

@@ -23,7 +23,7 @@ int ProcessLayout::first_replica() const {
 
 namespace {
 
-/// Where a replica lives.
+/// The process of a replica, and its rank there.
 struct ReplicaLocation {
   int process = 0;
   int local_rank = 0;
@@ -44,9 +44,9 @@ class HierarchicalCommunicator final : public Communicator {
   std::unique_ptr<Work> all_reduce(std::span<const at::Tensor> tensors, ReduceOp op) override {
     const at::NoGradGuard no_grad;
     check_mean(tensors, op);
-    // The mean is one division of the sum over all, as between threads alone.
+    // The mean is one division of the global sum, as in a single process.
     const ReduceOp part = op == ReduceOp::kMean ? ReduceOp::kSum : op;
-    // A process's sum is no result yet: what is narrow goes on in float32.
+    // A process's sum is only an intermediate value: half and bfloat16 stay in float32.
     const AccumulationTensors sums(tensors, op);
     local_->all_reduce(sums.tensors(), part)->wait();
     run_on_leader([&] {
@@ -85,8 +85,8 @@ class HierarchicalCommunicator final : public Communicator {
   }
 
  private:
-  /// Runs `exchange` on the thread that speaks for this process, and releases its siblings if that
-  /// fails: they wait for what it brings.
+  /// Runs `exchange` on local rank 0's thread. If it fails, releases the other replicas of this
+  /// process, which wait for its result.
   template <class Exchange>
   void run_on_leader(const Exchange& exchange) {
     if (local_->rank() != 0) return;
@@ -121,7 +121,7 @@ class HierarchicalCommunicator final : public Communicator {
     return location;
   }
 
-  /// All replicas' tensors, of this process's. One round takes one replica of each process.
+  /// Gathers all replicas' tensors from this process's. Each round gathers one replica per process.
   std::vector<at::Tensor> gather_across(const std::vector<at::Tensor>& mine) {
     const int rounds = *std::max_element(layout_.replicas.begin(), layout_.replicas.end());
     std::vector<std::vector<at::Tensor>> by_round;
@@ -138,7 +138,7 @@ class HierarchicalCommunicator final : public Communicator {
     return all;
   }
 
-  /// Replica 0 has the whole; the others get copies.
+  /// Local rank 0 has the result; the others copy it.
   void copy_from_leader(std::vector<at::Tensor>& gathered, c10::Device device) {
     const bool is_leader = local_->rank() == 0;
     const std::span<const at::Tensor> shown =
@@ -162,15 +162,17 @@ class HierarchicalCommunicator final : public Communicator {
 void check_layout(const LocalGroup& group, const Communicator& across, const ProcessLayout& layout) {
   const int processes = static_cast<int>(layout.replicas.size());
   check_argument(layout.process >= 0 && layout.process < processes,
-                 base::str_cat("Process ", layout.process, " is not among ", processes, "."));
+                 base::str_cat("Process ", layout.process, " does not exist: there are ",
+                               processes, " processes."));
   for (const int count : layout.replicas) {
     check_argument(count >= 1,
                    base::str_cat("A process has at least one replica, not ", count, "."));
   }
   check_argument(
       layout.replicas[layout.process] == group.world_size(),
-      base::str_cat("Process ", layout.process, " is said to have ", layout.replicas[layout.process],
-                    " replicas and has ", group.world_size(), "."));
+      base::str_cat("The layout gives process ", layout.process, " ",
+                    layout.replicas[layout.process], " replicas, but it has ", group.world_size(),
+                    "."));
   check_argument(across.world_size() == processes && across.rank() == layout.process,
                  base::str_cat("The communicator between processes is rank ", across.rank(), " of ",
                                across.world_size(), " where process ", layout.process, " of ",

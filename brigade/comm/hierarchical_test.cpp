@@ -29,7 +29,7 @@ TEST(ProcessLayout, CountsReplicas) {
   EXPECT_EQ(layout.first_replica(), 2);
 }
 
-TEST(Hierarchical, OfOneProcessIsTheLocalOne) {
+TEST(Hierarchical, WithOneProcessReturnsTheLocalCommunicators) {
   auto group = std::make_shared<LocalGroup>(2);
   auto local = make_local_communicators(group);
   const Communicator* const first = local[0].get();
@@ -38,7 +38,7 @@ TEST(Hierarchical, OfOneProcessIsTheLocalOne) {
   EXPECT_EQ(made[0].get(), first);
 }
 
-TEST(Hierarchical, RefusesAPlaceThatIsNotItsOwn) {
+TEST(Hierarchical, RefusesALayoutThatDoesNotMatch) {
   const std::shared_ptr<Communicator> across =
       make_process_communicator(cluster::testing::make_in_memory_memberships(1)[0]);
   const auto make = [&](ProcessLayout layout) {
@@ -98,7 +98,7 @@ TEST(Hierarchical, AStepThatFailedInOneProcessIsAbandonedInAll) {
   EXPECT_EQ(abandoned, 2);
 }
 
-TEST(Hierarchical, AddsSumsOfProcessesInTheirOrder) {
+TEST(Hierarchical, AddsTheSumsOfProcessesInProcessOrder) {
   const at::Tensor expected =
       ((values_of(0) + values_of(1)) + ((values_of(2) + values_of(3)) + values_of(4))).div(5.0);
   run_hierarchy_successfully({2, 3}, [&](Communicator& communicator) {

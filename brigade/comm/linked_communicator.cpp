@@ -12,7 +12,7 @@ namespace brigade::comm {
 
 namespace {
 
-/// A buffer that `make_buffer` gave out. The memory is the tensors'; it may be gone.
+/// A buffer that `make_buffer` returned. Its tensors own the memory, which may be freed already.
 struct KnownBuffer {
   std::uint64_t number = 0;
   std::weak_ptr<void> memory;
@@ -21,17 +21,17 @@ struct KnownBuffer {
   std::vector<std::byte*> parts;
 };
 
-/// Where in a known buffer a tensor begins.
+/// The buffer in which a tensor begins, and its offset there in bytes.
 struct BufferLocation {
   const KnownBuffer* buffer = nullptr;
   std::int64_t offset = 0;
 };
 
-/// Tensors in the form in which links take them.
+/// Tensors in the flat form in which links take them.
 struct FlatForm {
   std::vector<FlatTensor> tensors;
   std::vector<BufferLocation> locations;
-  /// Those that had to be copied, to be copied back.
+  /// Tensors that had to be copied, and are copied back after the call.
   struct Copy {
     at::Tensor original;
     at::Tensor flat;
@@ -52,11 +52,11 @@ class LinkedCommunicator final : public ProcessCommunicator {
         world_size_(world_size),
         wire_(wire),
         name_(std::move(name)) {}
-  /// Others may still be in a step that failed here.
+  /// Other processes may still be in a step that failed here.
   ~LinkedCommunicator() override {
     if (failure_ || progress_.stamp().failed_run == CallStamp::kNone) return;
     link_->give_up(
-        Error(ErrorCode::kAborted, base::str_cat("a step failed there: ", progress_.reason())));
+        Error(ErrorCode::kAborted, base::str_cat("a step failed in it: ", progress_.reason())));
   }
   LinkedCommunicator(const LinkedCommunicator&) = delete;
   LinkedCommunicator& operator=(const LinkedCommunicator&) = delete;
@@ -131,16 +131,16 @@ class LinkedCommunicator final : public ProcessCommunicator {
   }
 
  private:
-  /// Runs one collective. The first failure releases the peers, and every later call throws it;
-  /// but for a step that all abandon, after which they are still together.
+  /// Runs one collective. The first failure releases the peers, and every later call throws it. A
+  /// step that all ranks abandon is no such failure: the communicator stays usable.
   template <class Body>
   void attempt(const Body& body) {
     const at::NoGradGuard no_grad;
     if (failure_) {
       throw Error(failure_->code(),
                   base::str_cat(failure_->what(),
-                                " (This was an earlier call; after an error make a communicator of "
-                                "the next membership.)"));
+                                " (This error is of an earlier call; after an error make a new "
+                                "communicator with the next membership.)"));
     }
     progress_.throw_if_abandoned();
     try {
@@ -164,7 +164,7 @@ class LinkedCommunicator final : public ProcessCommunicator {
   static void check_layouts(std::string_view what, std::span<const at::Tensor> tensors) {
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       check_argument(tensors[i].defined(),
-                     base::str_cat(what, ": tensor ", i, " is undefined; bring zeros instead."));
+                     base::str_cat(what, ": tensor ", i, " is undefined; pass zeros instead."));
       check_argument(tensors[i].layout() == at::kStrided,
                      base::str_cat(what, ": tensor ", i, " is sparse; make it dense."));
     }
@@ -194,7 +194,8 @@ class LinkedCommunicator final : public ProcessCommunicator {
     }
   }
 
-  /// Of all ranks, as every one sees some other that differs. Returns where this one asks anew.
+  /// Called on all ranks, since each sees some other rank that differs. Returns if this rank must
+  /// exchange headers again.
   void resolve_step_difference(std::span<const CallHeader> headers) {
     using Verdict = StepComparison::Verdict;
     const std::vector<CallStamp> stamps = stamps_of(headers);
@@ -212,7 +213,7 @@ class LinkedCommunicator final : public ProcessCommunicator {
     }
   }
 
-  /// Who failed in the run tells the others why.
+  /// The ranks that failed in the run send the others their reasons.
   void abandon(std::span<const CallStamp> stamps, std::uint64_t run) {
     const bool failed_here = stamps[rank_].failed_run == run;
     const auto texts = link_->exchange_texts(
@@ -233,7 +234,7 @@ class LinkedCommunicator final : public ProcessCommunicator {
     throw error;
   }
 
-  /// Every rank sees some other that differs, so all come here and tell each other what they have.
+  /// Every rank sees some other rank that differs, so all call this and exchange their shapes.
   [[noreturn]] void refuse(std::span<const CallHeader> seen, int other,
                            std::span<const at::Tensor> tensors) {
     const std::vector<CallHeader> headers(seen.begin(), seen.end());
@@ -244,7 +245,7 @@ class LinkedCommunicator final : public ProcessCommunicator {
                 describe_mismatch(headers, rank_, other, shapes));
   }
 
-  /// Exchanges headers, and fills `parts` where all ranks' tensors lie at the same places of shared
+  /// Exchanges headers, and fills `parts` if all ranks' tensors are at the same offsets of shared
   /// buffers.
   void agree(Collective call, std::span<const at::Tensor> tensors, int root, FlatForm& flat) {
     CallHeader mine = header_of(call, tensors, root);

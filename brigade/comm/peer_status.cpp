@@ -13,9 +13,10 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-/// Members wait for the same one at about the same time.
+/// How long to wait for the other members' reports: all wait for the late member at about the same
+/// time.
 constexpr milliseconds kMoment{100};
-/// The membership needs up to its peer timeout to know that somebody is gone.
+/// The membership needs up to its peer timeout to notice that a member is lost.
 constexpr milliseconds kPatience = std::chrono::seconds(10);
 constexpr milliseconds kPause{20};
 
@@ -24,8 +25,8 @@ constexpr milliseconds kPause{20};
 PeerStatus::PeerStatus(std::shared_ptr<cluster::Membership> membership, std::string name)
     : membership_(std::move(membership)), name_(std::move(name)) {}
 
-std::string PeerStatus::key(std::string_view note, int rank) const {
-  return base::str_cat(name_, "/", note, "/", rank);
+std::string PeerStatus::key(std::string_view field, int rank) const {
+  return base::str_cat(name_, "/", field, "/", rank);
 }
 
 std::string PeerStatus::describe_late_members() {
@@ -35,7 +36,7 @@ std::string PeerStatus::describe_late_members() {
     std::this_thread::sleep_for(kMoment);
     return late_members();
   } catch (const Error& error) {
-    return base::str_cat("a member (who, is not known: ", error.what(), ")");
+    return base::str_cat("an unknown member (", error.what(), ")");
   }
 }
 
@@ -45,15 +46,15 @@ std::string PeerStatus::late_members() {
     if (member.rank != membership_->self().rank && count(key("calls", member.rank)) < calls_)
       late.push_back(base::str_cat(member));
   }
-  return late.empty() ? "the network, though all have come" : base::join(late, ", ");
+  return late.empty() ? "the network (all members have made the call)" : base::join(late, ", ");
 }
 
 void PeerStatus::leave() noexcept {
-  if (has_given_up_) return;  // the others shall hear the reason
+  if (has_given_up_) return;  // the others get the reason instead
   try {
     membership_->add(key("left", membership_->self().rank), 1);
     membership_->add(name_ + "/stopped", 1);
-  } catch (const std::exception&) {  // whoever asks finds the store gone
+  } catch (const std::exception&) {  // the others find the store unreachable too
   }
 }
 
@@ -74,11 +75,11 @@ std::optional<Error> PeerStatus::known_reason(std::string_view what) {
   for (const cluster::Member& member : membership_->members()) {
     if (member.rank == membership_->self().rank) continue;
     if (count(key("given_up", member.rank)) > 0) {
-      const std::string note = membership_->get(key("reason", member.rank), kPatience);
-      const std::size_t space = note.find(' ');
-      const auto code = base::parse_int(std::string_view(note).substr(0, space));
-      const std::string reason = note.substr(std::min(space, note.size() - 1) + 1);
-      // A lost member is nobody's fault here; other reasons are the other rank's.
+      const std::string text = membership_->get(key("reason", member.rank), kPatience);
+      const std::size_t space = text.find(' ');
+      const auto code = base::parse_int(std::string_view(text).substr(0, space));
+      const std::string reason = text.substr(std::min(space, text.size() - 1) + 1);
+      // A lost member is named in the reason itself; other failures are this member's own.
       if (code == static_cast<int>(ErrorCode::kUnavailable))
         return Error(ErrorCode::kUnavailable, reason);
       return Error(ErrorCode::kAborted, base::str_cat(member, " gave up: ", reason));
@@ -109,7 +110,7 @@ Error PeerStatus::explain(std::string_view what, std::string_view text) {
   }
   return Error(ErrorCode::kUnavailable,
                base::str_cat(what, ": a connection broke (", text,
-                             "), though the membership knows of nobody who is lost."));
+                             "), though no member is known to be lost."));
 }
 
 }  // namespace brigade::comm

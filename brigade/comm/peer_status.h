@@ -11,9 +11,9 @@
 
 namespace brigade::comm {
 
-/// What the members of a group tell each other through the membership's store when a collective
-/// does not go well: that one has left, why one gave up, who has come to the call that is late. In
-/// a collective that goes well nothing is written.
+/// What the members of a group report to each other through the membership's store when a
+/// collective is late or fails: which members have left, why one gave up, and which have reached
+/// the late call. A collective that succeeds in time writes nothing.
 ///
 /// Thread-safety: one thread at a time.
 class PeerStatus {
@@ -23,23 +23,23 @@ class PeerStatus {
 
   /// Counts collectives.
   void begin_call() { ++calls_; }
-  /// The members that have not said that they are in this call, after saying so oneself and giving
-  /// the others a moment to do the same.
+  /// Reports that this member is in the current call, waits a moment for the others to do the same,
+  /// and returns the names of the members that have not.
   std::string describe_late_members();
 
   void leave() noexcept;
   void give_up(const Error& reason) noexcept;
 
-  /// Why a call waits in vain: a member that has given up or has left. Asks the store for one
-  /// number, as long as none has.
+  /// The error to throw if a member has given up or left, so that a call would wait forever. Reads
+  /// only one number from the store as long as no member has.
   std::optional<Error> find_reason(std::string_view what);
 
-  /// The error to throw where connections broke with `text`: it names the member that is lost, has
-  /// given up or has left. Waits a while for one of these to become known.
+  /// The error to throw if connections broke with `text`. It names the member that is lost, has
+  /// given up or has left; waits a while until one of these is known.
   Error explain(std::string_view what, std::string_view text);
 
  private:
-  std::string key(std::string_view note, int rank) const;
+  std::string key(std::string_view field, int rank) const;
   std::int64_t count(const std::string& key) { return membership_->add(key, 0); }
   std::string late_members();
   std::optional<Error> known_reason(std::string_view what);

@@ -34,8 +34,8 @@ Transport parse_transport(std::string_view text) {
   }
   throw Error(ErrorCode::kInvalidArgument,
               base::str_cat("'", text,
-                            "' is not a transport; there are auto, shared_memory, gloo (or "
-                            "tcp), mpi and nccl."));
+                            "' is not a transport; choose auto, shared_memory, gloo (or "
+                            "tcp), mpi or nccl."));
 }
 
 namespace {
@@ -63,7 +63,7 @@ void check_can_share_memory(const cluster::Membership& membership) {
 }
 
 /// Shared memory on one host, unless its processes cannot see each other (containers, processes of
-/// several users); then, and between hosts, Gloo. All members decide alike.
+/// several users); then, and between hosts, Gloo. All members make the same choice.
 std::unique_ptr<ProcessLink> make_best_link(const std::shared_ptr<cluster::Membership>& membership,
                                             const std::string& name,
                                             const CommunicationOptions& options) {
@@ -72,16 +72,16 @@ std::unique_ptr<ProcessLink> make_best_link(const std::shared_ptr<cluster::Membe
   try {
     return make_shared_memory_link(membership, name, options);
   } catch (const Error& error) {
-    const bool can_go_on = error.code() == ErrorCode::kUnavailable && !membership->lost();
-    if (!can_go_on || !gloo_is_built_in()) throw;
-    base::log_warning(base::str_cat("Gloo is used in place of shared memory: ", error.what()));
+    const bool can_use_gloo = error.code() == ErrorCode::kUnavailable && !membership->lost();
+    if (!can_use_gloo || !gloo_is_built_in()) throw;
+    base::log_warning(base::str_cat("Gloo is used instead of shared memory: ", error.what()));
     return make_gloo_link(membership, name, options);
   }
 }
 
 [[noreturn]] void refuse_nccl() {
   throw Error(ErrorCode::kInvalidArgument,
-              "The transport 'nccl' carries tensors between GPUs; values on the host need another: "
+              "The transport 'nccl' sends tensors between GPUs; values on the host need another: "
               "use 'auto', or give every worker GPUs.");
 }
 
@@ -114,7 +114,7 @@ std::unique_ptr<ProcessCommunicator> make_process_communicator(
   const std::string self = base::str_cat(membership->self());
   if (options.transport == Transport::kNccl) refuse_nccl();
   if (options.transport == Transport::kMpi && !mpi_is_built_in())
-    make_mpi_link(membership, "", options);  // says why not, to a process alone too
+    make_mpi_link(membership, "", options);  // throws the reason, for a single process too
   if (world_size == 1) {
     const Transport transport =
         options.transport == Transport::kAuto ? Transport::kSharedMemory : options.transport;

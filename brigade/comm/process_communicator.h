@@ -16,79 +16,81 @@
 
 namespace brigade::comm {
 
-/// What carries tensors between processes.
+/// How tensors are sent between processes.
 enum class Transport {
-  kAuto,          ///< shared memory where all processes are on one host, Gloo otherwise
+  kAuto,          ///< shared memory if all processes are on one host, otherwise Gloo
   kSharedMemory,  ///< a segment that the processes of one host map
   kGloo,          ///< c10d's Gloo over TCP; over TLS between hosts
-  kMpi,           ///< MPI, between processes that mpirun started; where it is built in
-  kNccl,          ///< NCCL between the replicas' cards, host values as with kAuto; GPUs only
+  kMpi,           ///< MPI, between processes that mpirun started; if it is built in
+  kNccl,          ///< NCCL between the replicas' GPUs, host values as with kAuto; GPUs only
 };
 
 /// "auto", "shared_memory", "gloo", "mpi", "nccl".
 std::string_view to_string(Transport transport);
-/// Reads what `to_string` writes, and "tcp" for Gloo. Throws kInvalidArgument, naming the choices.
+/// Parses what `to_string` returns, and "tcp" for Gloo. Throws kInvalidArgument, naming the choices.
 Transport parse_transport(std::string_view text);
 
-/// What gradients are on the wire: sums and means of float32 and float64 tensors that lie in
-/// buffers of `ProcessCommunicator::make_buffer`. All else (counts, metrics, broadcasts) travels in
-/// full. They are added in float32 (float64 for float64) in any case.
+/// The dtype in which gradients are sent: sums and means of float32 and float64 tensors in buffers
+/// of `ProcessCommunicator::make_buffer`. Everything else (counts, metrics, broadcasts) is sent in
+/// full precision. Additions are made in float32 (float64 for float64) in any case.
 enum class WireType { kFull, kBFloat16, kFloat16 };
 
 /// How the processes of a job communicate (TensorFlow: CommunicationOptions).
 struct CommunicationOptions {
   Transport transport = Transport::kAuto;
   WireType wire = WireType::kFull;
-  /// Gradients travel in packs of at least so many bytes, in the order in which backward finishes
-  /// them, while backward goes on; 0: all in one behind it; unset: the first steps try a few sizes,
-  /// and the fastest stays. The result's bits do not depend on it.
+  /// The least size of a gradient bucket in bytes. Buckets are reduced during backward, in the order
+  /// in which it completes them. 0: one bucket per dtype, reduced after backward. Unset: the first
+  /// steps try a few sizes, and the fastest is kept. The bits of the result do not depend on it.
   std::optional<std::int64_t> bytes_per_pack = 0;
-  /// A collective that a live peer does not reach within this time fails and names it. A dead or
-  /// stopped one is found by the membership, long before.
+  /// A collective fails if a live peer does not make the call within this time; the error names the
+  /// peer. The membership detects a dead or stopped peer much earlier.
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
-  /// A collective that takes longer than this is reported in the log once, naming who is late.
+  /// A collective that takes longer than this is logged once, with the names of late members.
   std::chrono::milliseconds slow_after = std::chrono::seconds(5);
-  /// What connections between hosts are protected with. Unset: the environment's
-  /// (`ClusterKey::from_environment`); strategies give the one that their processes joined with.
+  /// The key that protects connections between hosts. Unset: the environment's
+  /// (`ClusterKey::from_environment`). Strategies set the key with which their processes joined.
   std::optional<cluster::ClusterKey> key = std::nullopt;
 };
 
-/// What a communicator moved so far, by its own count.
+/// What a communicator has sent so far, by its own count.
 struct Traffic {
   std::int64_t collectives = 0;
-  /// Bytes of tensors that left this process, framing not counted.
+  /// Bytes of tensors that this process sent, without framing.
   std::int64_t bytes_sent = 0;
 };
 
-/// A communicator whose ranks are processes, one call at a time each. Every reduction adds in rank
-/// order, whatever the transport, sizes or timing: each rank receives everybody's part of its share
-/// of the elements, adds them up, and sends the sums. So the same bits come out of shared
-/// memory, Gloo and MPI, of one pack and of many.
+/// A communicator whose ranks are processes, with one call at a time each. Beyond the guarantees of
+/// `Communicator`, every reduction adds in rank order, whatever the transport, sizes or timing. So
+/// shared memory, Gloo and MPI give the same bits, with one bucket or many.
 ///
-/// A member's loss (cluster::Membership) releases who waits with kUnavailable, naming the member.
-/// After an error make another one of the next membership: this one keeps throwing. Calls return
-/// when they are done; to overlap them with other work, make them from a thread of their own.
+/// If a member is lost (cluster::Membership), waiting calls throw kUnavailable, naming the member.
+/// After an error this communicator keeps throwing; make a new one with the next membership. Calls
+/// return when they are complete; to overlap them with other work, make them on a separate thread.
 ///
-/// Every exchange says in which step it is made, and for what (`progress`). Where a process says
-/// that it failed in a step, those that are in it get a StepAbandoned naming it, from this call and
-/// all others until the step ends; after that error alone the communicator goes on to work. Any
-/// other difference is a StepMismatch that names both steps, in all processes.
+/// In every call the ranks compare their steps and what the call is for (`progress`). If a process
+/// reports that it failed in a step, the processes in that step get a StepAbandoned that names it,
+/// from this call and all others until the step ends; this is the only error after which the
+/// communicator stays usable. Any other difference throws a StepMismatch, which names both steps,
+/// in all processes.
 ///
 /// Thread-safety: one call at a time.
 class ProcessCommunicator : public Communicator {
  public:
-  /// Zeros from which `all_reduce` has the least to copy: in the shared segment, where there is
-  /// one. Collective, as all calls; lives as long as the last reference to its memory.
+  /// Allocates zeros for which `all_reduce` copies the least: in shared memory, if the transport has
+  /// it. A collective; the memory lives as long as the last tensor that refers to it.
   virtual at::Tensor make_buffer(std::int64_t numel, at::ScalarType dtype) = 0;
   virtual Transport transport() const = 0;  ///< never kAuto
   virtual Traffic traffic() const = 0;
-  /// Where this process stands; told by who makes the steps, while no call is under way.
+  /// The progress of this process's steps. Updated by the code that makes the steps, while no call
+  /// is running.
   virtual StepProgress& progress() = 0;
 };
 
-/// Communicator of this process over all members. Returns when all have made theirs; throws as
-/// collectives do, and kUnimplemented for a transport that is not built in, kInvalidArgument for
-/// shared memory between hosts and for NCCL, which has communicators of its own (comm/nccl.h).
+/// Makes the communicator of this process over all members. Returns when all members have made
+/// theirs. Throws what collectives throw, kUnimplemented for a transport that is not built in, and
+/// kInvalidArgument for shared memory between hosts and for NCCL, which has separate communicators
+/// (comm/nccl/nccl.h).
 std::unique_ptr<ProcessCommunicator> make_process_communicator(
     std::shared_ptr<cluster::Membership> membership, const CommunicationOptions& options = {});
 

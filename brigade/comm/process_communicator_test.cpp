@@ -1,5 +1,5 @@
 // What communicators between processes do beyond the contract of every Communicator, which
-// tests/contract holds. The processes are threads over a membership in memory.
+// tests/contract checks. The processes are threads over a membership in memory.
 #include "brigade/comm/process_communicator.h"
 
 #include <ATen/ops/arange.h>
@@ -66,11 +66,11 @@ TEST(ProcessCommunicator, SharedMemoryBetweenHostsIsRefused) {
   }
 }
 
-/// To which rank 0's memory is somebody else's: what it says of its segment ends with another
-/// nonce.
-class Misled final : public cluster::Membership {
+/// A membership that changes the nonce of rank 0's segment, so that it seems to be another
+/// process's memory.
+class WrongNonceMembership final : public cluster::Membership {
  public:
-  explicit Misled(std::shared_ptr<cluster::Membership> real) : real_(std::move(real)) {}
+  explicit WrongNonceMembership(std::shared_ptr<cluster::Membership> real) : real_(std::move(real)) {}
 
   const cluster::Member& self() const override { return real_->self(); }
   const std::vector<cluster::Member>& members() const override { return real_->members(); }
@@ -98,7 +98,7 @@ class Misled final : public cluster::Membership {
   const std::shared_ptr<cluster::Membership> real_;
 };
 
-TEST(ProcessCommunicator, MemoryOfAnotherNonceIsNotShared) {
+TEST(ProcessCommunicator, MemoryWithAnotherNonceIsNotShared) {
   for (const Transport transport : {Transport::kAuto, Transport::kSharedMemory}) {
     let_ranks_be_threads();
     const auto memberships = cluster::testing::make_in_memory_memberships(2);
@@ -106,7 +106,7 @@ TEST(ProcessCommunicator, MemoryOfAnotherNonceIsNotShared) {
     for (std::size_t rank = 0; rank < 2; ++rank) {
       threads.emplace_back([&, rank] {
         std::shared_ptr<cluster::Membership> membership = memberships[rank];
-        if (rank == 1) membership = std::make_shared<Misled>(membership);
+        if (rank == 1) membership = std::make_shared<WrongNonceMembership>(membership);
         try {
           const auto communicator = make_process_communicator(membership, over(transport));
           EXPECT_EQ(communicator->transport(), Transport::kGloo);
@@ -145,7 +145,7 @@ class OfProcesses : public ::testing::TestWithParam<Transport> {
   }
 };
 
-TEST_P(OfProcesses, SayTheirTransport) {
+TEST_P(OfProcesses, ReportTheirTransport) {
   run(2, [](ProcessCommunicator& communicator) {
     EXPECT_EQ(communicator.transport(), GetParam());
     communicator.barrier();
@@ -184,7 +184,7 @@ TEST_P(OfProcesses, AddHalfOfBuffersInFloat32AndRoundOnce) {
   });
 }
 
-TEST_P(OfProcesses, GiveTheSameBitsFromBuffersTensorsAndPacks) {
+TEST_P(OfProcesses, GiveTheSameBitsFromBuffersTensorsAndBuckets) {
   const at::Tensor expected = (values_of(0, kLarge) + values_of(1, kLarge)) + values_of(2, kLarge);
   run(3, [&](ProcessCommunicator& communicator) {
     const at::Tensor mine = values_of(communicator.rank(), kLarge);
@@ -197,18 +197,18 @@ TEST_P(OfProcesses, GiveTheSameBitsFromBuffersTensorsAndPacks) {
     communicator.all_reduce({&whole, 1}, ReduceOp::kSum)->wait();
     EXPECT_TRUE(at::equal(whole, expected));
 
-    for (const std::int64_t pack : {100'000, 400'001}) {
-      const at::Tensor packs = mine.clone();
-      for (std::int64_t at = 0; at < kLarge; at += pack) {
-        const at::Tensor part = packs.narrow(0, at, std::min(pack, kLarge - at));
+    for (const std::int64_t bucket : {100'000, 400'001}) {
+      const at::Tensor buckets = mine.clone();
+      for (std::int64_t at = 0; at < kLarge; at += bucket) {
+        const at::Tensor part = buckets.narrow(0, at, std::min(bucket, kLarge - at));
         communicator.all_reduce({&part, 1}, ReduceOp::kSum)->wait();
       }
-      EXPECT_TRUE(at::equal(packs, expected)) << pack;
+      EXPECT_TRUE(at::equal(buckets, expected)) << bucket;
     }
   });
 }
 
-TEST_P(OfProcesses, ManyTensorsInBuffersAreReducedAtOnce) {
+TEST_P(OfProcesses, ManyTensorsInBuffersAreReducedTogether) {
   run(2, [](ProcessCommunicator& communicator) {
     const at::Tensor a = communicator.make_buffer(1000, at::kFloat);
     const at::Tensor b = communicator.make_buffer(10, at::kDouble);
@@ -225,7 +225,7 @@ TEST_P(OfProcesses, ManyTensorsInBuffersAreReducedAtOnce) {
   });
 }
 
-TEST_P(OfProcesses, BuffersOfOneRankMeetTensorsOfAnother) {
+TEST_P(OfProcesses, BuffersOfOneRankAreReducedWithTensorsOfAnother) {
   run(2, [](ProcessCommunicator& communicator) {
     at::Tensor buffer = communicator.make_buffer(kLarge, at::kFloat);
     const at::Tensor tensor =
@@ -319,14 +319,14 @@ TEST_P(OfProcesses, AnErrorNamesBothShapesOrBothCallsOnEveryRank) {
              ErrorCode::kFailedPrecondition, "barrier", "all_gather");
 }
 
-TEST_P(OfProcesses, WhoRefusesACallReleasesTheOthersWithItsReason) {
+TEST_P(OfProcesses, ARankThatRefusesACallReleasesTheOthersWithItsReason) {
   const auto thrown = run_processes(2, over(GetParam()), [](ProcessCommunicator& communicator) {
     const at::Tensor tensor = at::full({2}, 1, communicator.rank() == 0 ? at::kFloat : at::kLong);
     try {
       communicator.all_reduce({&tensor, 1}, ReduceOp::kMean)->wait();
     } catch (const Error& error) {
       if (communicator.rank() == 0) throw;
-      // Does not end: only what it said to the others can release them.
+      // This rank does not end: only its report can release the others.
       EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
     }
   });
@@ -344,7 +344,7 @@ TEST_P(OfProcesses, AfterAFailureOneKeepsThrowingAndOneOfTheNextMembershipWorks)
   run(2, [](ProcessCommunicator& communicator) { communicator.barrier(); });
 }
 
-/// A step of one reduction, in which rank `failing` falls over before it. Returns what it gave.
+/// Makes a step of one reduction, before which rank `failing` fails. Returns its StepAbandoned.
 std::optional<StepAbandoned> step_with(ProcessCommunicator& communicator, int failing, float& sum) {
   StepProgress& progress = communicator.progress();
   progress.begin_step();
@@ -365,14 +365,14 @@ std::optional<StepAbandoned> step_with(ProcessCommunicator& communicator, int fa
   return abandoned;
 }
 
-TEST_P(OfProcesses, WhoFailsInAStepEndsItForAllAndTheyGoOnTogether) {
+TEST_P(OfProcesses, AFailureInAStepEndsItForAllRanksAndTheNextStepWorks) {
   for (const int failing : {0, 2}) {
     run(3, [&](ProcessCommunicator& communicator) {
       for (int step = 0; step < 8; ++step) {
         float sum = -1;
-        // Twice in a row, so that the second failure is not known when the first one is told.
+        // Twice in a row: the second failure is not known when the first one is reported.
         const bool fails = step == 3 || step == 4;
-        // Who has gone back in the training is not behind the others for that.
+        // A rank whose step number went back is not behind the others.
         if (step == 4 && communicator.rank() == failing) communicator.progress().move_to(1);
         if (step == 5) communicator.progress().move_to(2);
         const float number = 1.0F + static_cast<float>(communicator.progress().step());
@@ -393,7 +393,7 @@ TEST_P(OfProcesses, WhoFailsInAStepEndsItForAllAndTheyGoOnTogether) {
   }
 }
 
-TEST_P(OfProcesses, AFailureBehindTheStepsLastExchangeEndsNothing) {
+TEST_P(OfProcesses, AFailureAfterTheStepsLastCollectiveEndsNothing) {
   run(2, [&](ProcessCommunicator& communicator) {
     for (int step = 0; step < 3; ++step) {
       communicator.progress().begin_step();
@@ -405,7 +405,7 @@ TEST_P(OfProcesses, AFailureBehindTheStepsLastExchangeEndsNothing) {
   });
 }
 
-TEST_P(OfProcesses, WhoFailedAndLeavesTellsWhy) {
+TEST_P(OfProcesses, ARankThatFailedAndLeavesReportsWhy) {
   const auto thrown = run_processes(2, over(GetParam()), [](ProcessCommunicator& communicator) {
     communicator.progress().begin_step();
     if (communicator.rank() == 0) return communicator.barrier();
@@ -419,7 +419,7 @@ TEST_P(OfProcesses, WhoFailedAndLeavesTellsWhy) {
   EXPECT_TRUE(mentions(error, "/task:1") && mentions(error, "it fell over")) << error->what();
 }
 
-/// What both ranks throw where rank 1 does something else before the same reduction.
+/// Expects a StepMismatch on both ranks if rank 1 calls `otherwise` before the same collective.
 void expect_mismatch(Transport transport, const std::function<void(StepProgress&)>& otherwise,
                      std::string_view one, std::string_view other) {
   const auto thrown = run_processes(2, over(transport), [&](ProcessCommunicator& communicator) {
@@ -464,7 +464,7 @@ TEST_P(OfProcesses, DifferentStepsAreAnErrorThatNamesBothOnEveryRank) {
       "in barrier", "for the gradients of optimizer 1, bucket 3");
 }
 
-TEST_P(OfProcesses, ALostMemberReleasesWhoWaitsAndIsNamed) {
+TEST_P(OfProcesses, ALostMemberReleasesWaitersAndIsNamed) {
   const auto memberships = cluster::testing::make_in_memory_memberships(3);
   std::vector<std::optional<Error>> errors(3);
   std::atomic<int> waiting = 0;
@@ -501,7 +501,7 @@ TEST_P(OfProcesses, ALostMemberReleasesWhoWaitsAndIsNamed) {
   }
 }
 
-TEST_P(OfProcesses, WhoDoesNotComeInTimeIsNamed) {
+TEST_P(OfProcesses, ALateRankIsNamed) {
   CommunicationOptions options = over(GetParam());
   options.timeout = std::chrono::milliseconds(300);
   std::atomic<bool> is_over = false;
@@ -523,7 +523,7 @@ TEST_P(OfProcesses, WhoDoesNotComeInTimeIsNamed) {
   EXPECT_TRUE(mentions(error, "/task:1")) << error->what();
 }
 
-TEST_P(OfProcesses, WhoHasLeftIsNotWaitedFor) {
+TEST_P(OfProcesses, ARankThatHasLeftIsNotWaitedFor) {
   const auto thrown = run_processes(2, over(GetParam()), [](ProcessCommunicator& communicator) {
     communicator.barrier();
     if (communicator.rank() == 0) communicator.barrier();
@@ -559,7 +559,7 @@ TEST_P(OfProcesses, ASlowPeerIsReportedOnceByName) {
   EXPECT_EQ(messages[0].find("/task:0"), std::string::npos) << messages[0];
 }
 
-TEST_P(OfProcesses, NarrowWiresRoundPartsAndSumsAndAddInFull) {
+TEST_P(OfProcesses, NarrowWireTypesRoundPartsAndSumsAndAddInFullPrecision) {
   for (const WireType wire : {WireType::kBFloat16, WireType::kFloat16}) {
     const at::ScalarType dtype = wire == WireType::kBFloat16 ? at::kBFloat16 : at::kHalf;
     const auto narrowed = [&](const at::Tensor& tensor) { return tensor.to(dtype).to(at::kFloat); };
@@ -574,7 +574,7 @@ TEST_P(OfProcesses, NarrowWiresRoundPartsAndSumsAndAddInFull) {
       buffer.copy_(values_of(communicator.rank(), kLarge));
       communicator.all_reduce({&buffer, 1}, ReduceOp::kMean)->wait();
       EXPECT_TRUE(at::equal(buffer, expected));
-      // What is no gradient pack is not narrowed: counts and metrics stay exact.
+      // Only gradient buckets are narrowed: counts and metrics stay exact.
       const at::Tensor count = at::full({1}, 100'001.0F);
       communicator.all_reduce({&count, 1}, ReduceOp::kSum)->wait();
       EXPECT_EQ(count.item<float>(), 300'003);

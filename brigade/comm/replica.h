@@ -5,15 +5,15 @@
 
 namespace brigade::comm {
 
-/// Which replica a thread runs, for code below the strategies: a variable reads as this replica's
-/// component, a metric counts into it. Installed by `Strategy::run`; absent outside of it (the
-/// cross-replica context).
+/// The replica that a thread runs, for code below the strategies: variables read this replica's
+/// component, metrics update it. Installed by `Strategy::run`; absent outside it, in the
+/// cross-replica context.
 ///
 /// Thread-safety: each replica's own thread only.
 struct Replica {
   int id = 0;        ///< 0 .. count-1, over all workers
   int count = 1;     ///< replicas in sync, over all workers
-  int local_id = 0;  ///< among this process's replicas: which component of a variable is its own
+  int local_id = 0;  ///< among this process's replicas: the index of its component of each variable
   Communicator* communicator = nullptr;
 };
 

@@ -1,4 +1,4 @@
-// The link of a process without others: every collective is done when it is called.
+// The link of a single process: every collective is complete when it returns.
 #include <cstdlib>
 #include <new>
 

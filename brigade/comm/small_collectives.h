@@ -8,14 +8,13 @@
 
 namespace brigade::comm {
 
-/// Numbers and texts between ranks, where all need to know what each has: counts, names, positions.
-/// They travel as tensors on CPU. Collectives, as the calls of `Communicator` that they make, with
-/// its errors.
+/// Collectives of single numbers and texts: counts, names, positions. They are sent as CPU tensors,
+/// and throw what the calls of `Communicator` throw.
 
-/// Everybody's number combined by `op`.
+/// Returns the numbers of all ranks, combined by `op`.
 std::int64_t all_reduce_number(Communicator& communicator, std::int64_t mine, ReduceOp op);
 
-/// Everybody's text, by rank. Texts may differ in length.
+/// Returns the texts of all ranks, by rank. Texts may differ in length.
 std::vector<std::string> all_gather_texts(Communicator& communicator, const std::string& mine);
 
 }  // namespace brigade::comm

@@ -8,7 +8,7 @@ namespace brigade::comm {
 namespace {
 
 TEST(SmallCollectives, NumbersOfAllRanksAreCombined) {
-  constexpr std::int64_t kLarge = std::int64_t{1} << 60;  // no float holds it to the unit
+  constexpr std::int64_t kLarge = std::int64_t{1} << 60;  // not exact in any floating dtype
   run_ranks_successfully(3, [](Communicator& communicator) {
     const std::int64_t mine = kLarge + communicator.rank();
     EXPECT_EQ(all_reduce_number(communicator, mine, ReduceOp::kSum), 3 * kLarge + 3);
@@ -17,7 +17,7 @@ TEST(SmallCollectives, NumbersOfAllRanksAreCombined) {
   });
 }
 
-TEST(SmallCollectives, TextsOfAnyLengthComeByRank) {
+TEST(SmallCollectives, TextsOfAnyLengthAreGatheredByRank) {
   const std::vector<std::string> texts = {"", std::string(1, '\0'), "\xC3\xA4nderung", "worker 3"};
   run_ranks_successfully(4, [&](Communicator& communicator) {
     const auto mine = texts[static_cast<std::size_t>(communicator.rank())];

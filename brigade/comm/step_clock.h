@@ -10,11 +10,11 @@ namespace brigade::comm {
 
 /// What a replica spends a step on.
 enum class StepPhase : std::uint8_t {
-  kInput,          ///< the next batch was not there yet
-  kCompute,        ///< the step function: forward, backward, and whatever else it does
-  kWait,           ///< peers had not come to a barrier, or had not finished
-  kCommunication,  ///< moving and adding up values of several replicas
-  kUpdate,         ///< the optimizer's rule
+  kInput,          ///< waiting for the next batch
+  kCompute,        ///< the step function: forward, backward, and everything else it does
+  kWait,           ///< waiting at a barrier, or for peers to finish
+  kCommunication,  ///< moving and adding values of several replicas
+  kUpdate,         ///< the optimizer's update rule
 };
 
 inline constexpr std::array kStepPhases{StepPhase::kInput, StepPhase::kCompute, StepPhase::kWait,
@@ -23,42 +23,42 @@ inline constexpr std::array kStepPhases{StepPhase::kInput, StepPhase::kCompute, 
 /// "input", "compute", "wait", "communication" or "update".
 std::string_view to_string(StepPhase phase);
 
-/// One value a phase, in the order of `kStepPhases`.
+/// One value per phase, in the order of `kStepPhases`.
 template <class T>
 using PerPhase = std::array<T, kStepPhases.size()>;
 
-/// Measures on what one replica's thread spends a step. At every moment between `start` and `stop`
-/// one phase counts, so the phases' times add up to the whole. Entering a phase reads the clock
-/// once, and that is all it costs.
+/// Measures how long each phase of a step takes on one replica's thread. At every moment between
+/// `start` and `stop` exactly one phase is active, so the phases' times add up to the whole.
+/// Entering a phase costs one reading of the clock.
 ///
-/// It is the time of the replica's thread on the host: work that a GPU still has to do counts where
-/// that thread waits for it.
+/// It measures the replica's thread on the host: GPU work counts in the phase in which that thread
+/// waits for it.
 ///
-/// Thread-safety: the replica's thread between `start` and `stop`, its caller's around them.
+/// Thread-safety: the replica's thread between `start` and `stop`, the caller's outside.
 class alignas(64) StepClock {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  /// Forgets the last step; from `now` on `first` counts.
+  /// Resets all times and starts phase `first` at `now`.
   void start(StepPhase first, Time now) {
     times_ = {};
     phase_ = first;
     since_ = now;
   }
-  /// From `now` on `phase` counts. Returns the one that did before.
+  /// Switches to `phase` at `now`. Returns the previous phase.
   StepPhase enter(StepPhase phase, Time now = std::chrono::steady_clock::now()) {
     stop(now);
     const StepPhase before = phase_;
     phase_ = phase;
     return before;
   }
-  /// Counts the open phase up to `now`.
+  /// Adds the time up to `now` to the current phase.
   void stop(Time now) {
     times_[static_cast<std::size_t>(phase_)] += now - since_;
     since_ = now;
   }
 
-  /// Of the step that is open, or was the last.
+  /// The times of the current step, or of the last one.
   const PerPhase<std::chrono::nanoseconds>& times() const { return times_; }
 
  private:
@@ -67,8 +67,8 @@ class alignas(64) StepClock {
   Time since_;
 };
 
-/// While it lives, `phase` counts on `clock`; then again what did before. Without a clock (nothing
-/// is measured) it does nothing.
+/// Switches `clock` to `phase` within a scope, and back to the previous phase at its end. With a
+/// null clock it does nothing.
 class PhaseScope {
  public:
   PhaseScope(StepClock* clock, StepPhase phase)

@@ -18,7 +18,7 @@ nanoseconds spent(const StepClock& clock, StepPhase phase) {
   return clock.times()[static_cast<std::size_t>(phase)];
 }
 
-TEST(StepClock, OnePhaseCountsAtEveryMoment) {
+TEST(StepClock, OnePhaseIsActiveAtEveryMoment) {
   StepClock clock;
   clock.start(StepPhase::kWait, at(100));
   EXPECT_EQ(clock.enter(StepPhase::kCompute, at(103)), StepPhase::kWait);
@@ -31,7 +31,7 @@ TEST(StepClock, OnePhaseCountsAtEveryMoment) {
   EXPECT_EQ(spent(clock, StepPhase::kInput), nanoseconds(0));
 }
 
-TEST(StepClock, StartForgetsTheLastStep) {
+TEST(StepClock, StartResetsTheTimes) {
   StepClock clock;
   clock.start(StepPhase::kCompute, at(0));
   clock.stop(at(50));
@@ -41,7 +41,7 @@ TEST(StepClock, StartForgetsTheLastStep) {
   EXPECT_EQ(spent(clock, StepPhase::kWait), nanoseconds(1));
 }
 
-TEST(PhaseScope, ThePhaseOutsideGoesOnBehindIt) {
+TEST(PhaseScope, ThePreviousPhaseResumesAfterIt) {
   StepClock clock;
   clock.start(StepPhase::kCompute, std::chrono::steady_clock::now());
   {
@@ -56,7 +56,7 @@ TEST(PhaseScope, WithoutAClockDoesNothing) {
   const PhaseScope nothing(nullptr, StepPhase::kWait);
 }
 
-TEST(StepPhase, HaveNamesOfTheirOwn) {
+TEST(StepPhase, HaveDistinctNames) {
   std::set<std::string_view> names;
   for (const StepPhase phase : kStepPhases) names.insert(to_string(phase));
   EXPECT_EQ(names.size(), kStepPhases.size());

@@ -9,7 +9,7 @@ namespace brigade::comm {
 
 namespace {
 
-/// More failures than this in a row, without one exchange between them, are no training.
+/// How many failures are kept: those without a collective between them are known to no other process.
 constexpr std::size_t kMostFailures = 64;
 
 std::string text_of(const CallPurpose& purpose) {
@@ -65,7 +65,7 @@ StepComparison compare_steps(const std::vector<CallStamp>& stamps) {
 }
 
 void StepProgress::fail_step(std::string reason) {
-  if (abandoned_) return;  // all others know
+  if (abandoned_) return;  // all other processes know
   failures_.push_back({stamp_.run, std::move(reason)});
   if (failures_.size() > kMostFailures) failures_.pop_front();
 }

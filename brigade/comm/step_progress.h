@@ -10,55 +10,55 @@
 
 namespace brigade::comm {
 
-/// What an exchange between processes is for.
+/// What a collective between processes is for.
 ///
 /// Thread-safety: a value.
 struct CallPurpose {
   enum class Use : std::int32_t {
-    kOther,      ///< a call of the program: a reduction, a barrier, a variable that is read
-    kGradients,  ///< of the optimizer `optimizer`
-    kInput,      ///< who still has data
+    kOther,      ///< a call of the program: a reduction, a barrier, reading a variable
+    kGradients,  ///< the gradients of optimizer `optimizer`
+    kInput,      ///< which processes still have data
   };
   static constexpr std::int32_t kNone = -1;
 
   Use use = Use::kOther;
-  std::int32_t optimizer = kNone;  ///< in the order in which the strategy made them
-  std::int32_t bucket = kNone;     ///< which part of its gradients
+  std::int32_t optimizer = kNone;  ///< its number, in the order in which the strategy made them
+  std::int32_t bucket = kNone;     ///< the bucket of its gradients
 
   bool operator==(const CallPurpose&) const = default;
 };
 
-/// Where a process stands among the steps that all make together, and what it exchanges there. Each
-/// exchange between processes brings everybody's; they must be alike.
+/// A process's progress: its step, and the purpose of its current collective. Each collective
+/// between processes exchanges the stamps of all ranks, which must match.
 ///
 /// Thread-safety: a value.
 struct CallStamp {
   static constexpr std::uint64_t kNone = ~std::uint64_t{0};
 
-  /// Steps that were made or failed before this one. Unlike `step` it never goes back.
+  /// The number of steps that were made or failed before this one. Unlike `step` it never decreases.
   std::uint64_t run = 0;
-  std::uint64_t step = 0;     ///< its number in the training
-  std::uint64_t updates = 0;  ///< made by all optimizers
-  /// The first run that failed here and of which the others do not know.
+  std::uint64_t step = 0;     ///< the step's number in the training
+  std::uint64_t updates = 0;  ///< updates made by all optimizers
+  /// The first run that failed here and that the others do not know of yet.
   std::uint64_t failed_run = kNone;
-  std::int32_t micro_batches = 0;  ///< gathered, and not applied yet
+  std::int32_t micro_batches = 0;  ///< accumulated, and not applied yet
   std::int32_t is_inside = 0;      ///< 1: within the step; 0: before it begins
   CallPurpose purpose;
 
-  /// Whether the exchanges belong together; what failed before them has no say.
+  /// Whether both belong to the same collective. Earlier failures are not compared.
   bool matches(const CallStamp& other) const;
 };
 
 /// "in step 5 (5 updates made), for the gradients of optimizer 0, bucket 1", for messages.
 std::string describe(const CallStamp& stamp);
 
-/// All processes give up a step in which some of them failed, and none has made its update. They
-/// stay together: the next step may follow.
+/// All processes abandon a step in which some of them failed; none has made its update. They stay
+/// in the same state and can make the next step.
 class StepAbandoned : public Error {
  public:
   StepAbandoned(std::uint64_t step, std::vector<int> failed_ranks, const std::string& message);
   std::uint64_t step() const noexcept { return step_; }
-  /// Who failed in it.
+  /// The ranks that failed in it.
   const std::vector<int>& failed_ranks() const noexcept { return failed_ranks_; }
 
  private:
@@ -66,11 +66,11 @@ class StepAbandoned : public Error {
   std::vector<int> failed_ranks_;
 };
 
-/// Processes met in different steps, or in exchanges for different things. Their states have
-/// parted: the job goes on from a checkpoint. kFailedPrecondition.
+/// Processes made a collective in different steps, or for different purposes. Their states have
+/// diverged: resume the job from a checkpoint. kFailedPrecondition.
 class StepMismatch : public Error {
  public:
-  /// One process in the exchange.
+  /// One process in the collective.
   struct Party {
     int rank = 0;
     CallStamp stamp;
@@ -84,43 +84,44 @@ class StepMismatch : public Error {
   Party other_;
 };
 
-/// What the stamps of one exchange, by rank, ask of everybody. All see the same stamps, so all come
-/// to the same.
+/// What the stamps of one collective, by rank, require of all ranks. All ranks see the same stamps,
+/// so all get the same result.
 struct StepComparison {
   enum class Verdict {
     kTogether,  ///< all are in one run
-    kRepeat,    ///< some report failures that are past: once these are forgotten, all ask anew
-    kAbandon,   ///< those in the lowest run give it up; the others failed in it, and ask anew
+    kRepeat,    ///< some report failures of past runs: all forget these and exchange again
+    kAbandon,   ///< ranks in the lowest run abandon it; the others failed in it, and exchange again
     kDiverged,     ///< no exchange is possible any more
   };
   Verdict verdict = Verdict::kTogether;
-  std::uint64_t lowest = 0;  ///< the first run that somebody is in
+  std::uint64_t lowest = 0;  ///< the lowest run of any rank
 };
 StepComparison compare_steps(const std::vector<CallStamp>& stamps);
 
-/// Counts a process's steps and updates, and remembers which steps failed here until all others
-/// know. A strategy tells it; the communicator between the processes stamps its exchanges with it.
+/// Counts a process's steps and updates, and remembers which steps failed here until all other
+/// processes know. A strategy updates it; the communicator between the processes stamps its
+/// collectives with it.
 ///
-/// A process that fails in a step does not wait for the others: its next exchange, whichever it is,
-/// says so, and ends the step for those that are still in it.
+/// A process that fails in a step does not wait for the others: its next collective, whichever it
+/// is, reports the failure and ends the step for processes that are still in it.
 ///
 /// Thread-safety: one thread at a time.
 class StepProgress {
  public:
   std::uint64_t step() const { return stamp_.step; }
-  /// For resuming: the next step has this number.
+  /// Sets the number of the next step, when a training resumes.
   void move_to(std::uint64_t step) { stamp_.step = step; }
 
   void begin_step() { stamp_.is_inside = 1; }
-  /// The step that was begun has failed here, for `reason`.
+  /// Records that the current step failed here, for `reason`.
   void fail_step(std::string reason);
-  /// Done or failed, it counts.
+  /// Ends the current step and counts it, whether it succeeded or failed.
   void end_step();
-  /// A step that could not begin: counts as one that failed.
+  /// Counts a step that could not begin as one that failed.
   void skip_step(std::string reason);
 
   void count_update() { ++stamp_.updates; }
-  /// So many micro-batches more, or less, wait for their update.
+  /// Adds to the number of micro-batches that are accumulated and not applied; may be negative.
   void add_micro_batches(int micro_batches) { stamp_.micro_batches += micro_batches; }
 
   const CallPurpose& purpose() const { return stamp_.purpose; }
@@ -128,11 +129,11 @@ class StepProgress {
 
   // For the communicator between the processes:
   CallStamp stamp() const;
-  /// Why the step failed that the stamp names; empty: none did.
+  /// Why the stamp's `failed_run` failed; empty: none did.
   std::string reason() const;
-  /// All others know of failures before this run, or have passed them.
+  /// Forgets failures before this run: all other processes know of them, or have passed them.
   void forget_failures_before(std::uint64_t run);
-  /// The step is given up: until it ends, exchanges throw this.
+  /// Abandons the current step: until it ends, collectives throw this error.
   void abandon(const StepAbandoned& error) { abandoned_ = error; }
   void throw_if_abandoned() const {
     if (abandoned_) throw *abandoned_;
@@ -145,13 +146,13 @@ class StepProgress {
   };
 
   CallStamp stamp_;
-  std::deque<Failure> failures_;  // in their order, none before the others' last exchange
+  std::deque<Failure> failures_;  // in order; those that the others know of are removed
   std::optional<StepAbandoned> abandoned_;
 };
 
-/// While it lives, exchanges are for `purpose`. Null: does nothing.
+/// Sets the purpose of collectives within a scope. With a null `progress` it does nothing.
 ///
-/// Thread-safety: the thread that makes the exchanges.
+/// Thread-safety: the thread that makes the collectives.
 class PurposeScope {
  public:
   PurposeScope(StepProgress* progress, const CallPurpose& purpose) : progress_(progress) {

@@ -18,7 +18,7 @@ Verdict verdict_on(const std::vector<CallStamp>& stamps) {
   return compare_steps(stamps).verdict;
 }
 
-TEST(StepProgress, WhoFailedInTheStepOfTheOthersEndsIt) {
+TEST(StepProgress, ARankThatFailedInTheOthersStepEndsIt) {
   EXPECT_EQ(verdict_on({inside(5), inside(6, 5)}), Verdict::kAbandon);
   EXPECT_EQ(verdict_on({before(6, 5), inside(5), inside(5)}), Verdict::kAbandon);
   EXPECT_EQ(verdict_on({inside(7, 5), inside(5), before(6, 5)}), Verdict::kAbandon);
@@ -30,14 +30,14 @@ TEST(StepProgress, FailuresThatAllHavePassedAreForgotten) {
   EXPECT_EQ(verdict_on({inside(7, 5), inside(6)}), Verdict::kRepeat);
 }
 
-TEST(StepProgress, OtherStepsAreNoStepThatAllCanMake) {
+TEST(StepProgress, DifferentStepsHaveDiverged) {
   EXPECT_EQ(verdict_on({inside(5), inside(6)}), Verdict::kDiverged);
   EXPECT_EQ(verdict_on({inside(5), inside(7, 6)}), Verdict::kDiverged);
   EXPECT_EQ(verdict_on({inside(5), inside(6, 5), inside(6)}), Verdict::kDiverged);
   EXPECT_EQ(verdict_on({before(5), inside(6, 5)}), Verdict::kDiverged);
 }
 
-TEST(StepProgress, StampsGoTogetherWhereNothingDiffersButPastFailures) {
+TEST(StepProgress, StampsMatchIfOnlyPastFailuresDiffer) {
   const CallStamp stamp = inside(5);
   EXPECT_TRUE(stamp.matches(inside(5, 4)));
   EXPECT_FALSE(stamp.matches(before(5)));
@@ -87,13 +87,13 @@ TEST(StepProgress, AnAbandonedStepThrowsUntilItEndsAndIsNoFailureOfThisProcess) 
   EXPECT_EQ(progress.stamp().failed_run, CallStamp::kNone);
 }
 
-TEST(StepProgress, FailuresWithoutEndTakeNoMemoryWithoutEnd) {
+TEST(StepProgress, EndlessFailuresTakeBoundedMemory) {
   StepProgress progress;
   for (int step = 0; step < 1000; ++step) progress.skip_step("again");
   EXPECT_GT(progress.stamp().failed_run, 900u);
 }
 
-TEST(PurposeScope, PutsThePurposeOfBeforeBack) {
+TEST(PurposeScope, RestoresThePreviousPurpose) {
   StepProgress progress;
   {
     const PurposeScope outer(&progress, {.use = CallPurpose::Use::kInput});

@@ -15,7 +15,7 @@ constexpr char kFactSeparator = '\0';
 FactDifference difference_of(int rank, const Facts& own, const Facts& first) {
   std::size_t i = 0;
   while (i < std::min(own.size(), first.size()) && own[i] == first[i]) ++i;
-  // Where one list is longer, its next fact is what differs.
+  // If one list is longer, its next fact is the difference.
   const std::string& name = (own.size() >= first.size() ? own : first)[i].name;
   const auto value_in = [&](const Facts& facts) {
     const bool has_it = i < facts.size() && facts[i].name == name;
@@ -24,8 +24,8 @@ FactDifference difference_of(int rank, const Facts& own, const Facts& first) {
   return {.rank = rank, .name = name, .value = value_in(own), .first_value = value_in(first)};
 }
 
-// What is found ends the workers, and one that has ended is lost to those who still look: so all
-// have looked before the first one goes. Who comes too late for that has looked, too.
+// A difference ends the workers, and a worker that has ended is lost to those that still compare: so
+// all wait here until all have compared. A worker whose wait fails has compared too.
 void wait_for_all(Communicator& workers) {
   try {
     all_reduce_number(workers, 0, ReduceOp::kSum);

@@ -13,7 +13,7 @@ FactDifference difference(const Facts& theirs) {
   return found.value_or(FactDifference{});
 }
 
-TEST(WorkerFacts, AreTheSameAfterTheirText) {
+TEST(WorkerFacts, SurviveTheConversionToText) {
   EXPECT_EQ(facts_in(to_text(kFirst)), kFirst);
   EXPECT_EQ(facts_in(to_text({})), Facts{});
 }
@@ -33,7 +33,7 @@ TEST(WorkerFacts, TheFirstDifferenceIsNamedWithBothValues) {
   EXPECT_EQ(found.first_value, "0.1");
 }
 
-TEST(WorkerFacts, AFactThatOneLacksIsNamed) {
+TEST(WorkerFacts, AFactThatOneWorkerLacksIsNamed) {
   const FactDifference lacking = difference({{"optimizer", "adam"}, {"learning_rate", "0.1"}});
   EXPECT_EQ(lacking.name, "steps");
   EXPECT_EQ(lacking.value, std::nullopt);

@@ -6,8 +6,8 @@ namespace brigade::comm {
 
 namespace {
 
-/// Places are ranks counted from the root, which is place 0; a place's parent is the place without
-/// its lowest bit.
+/// The rank counted from the root, whose relative rank is 0. The parent of a relative rank is that
+/// number without its lowest bit.
 int relative_rank(int rank, int root, int world_size) {
   return (rank - root + world_size) % world_size;
 }

@@ -4,11 +4,12 @@
 
 namespace brigade::comm {
 
-/// The tree by which a broadcast reaches everybody in log2(world_size) rounds, as Gloo's does.
-/// To whom `rank` passes on what comes from `root`: the farthest, below which most wait, first.
+/// A binomial tree, along which a broadcast reaches all ranks in log2(world_size) rounds, as in
+/// Gloo. Returns the ranks to which `rank` forwards what `root` sends: first the one with the
+/// largest subtree.
 std::vector<int> binomial_children(int rank, int root, int world_size);
 
-/// From whom `rank`, which is not the root, gets it.
+/// The rank from which `rank`, which is not the root, receives.
 int binomial_parent(int rank, int root, int world_size);
 
 }  // namespace brigade::comm

@@ -9,7 +9,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-TEST(BinomialTree, TheRootSendsToTheFarthestFirst) {
+TEST(BinomialTree, TheLargestSubtreeComesFirst) {
   EXPECT_THAT(binomial_children(0, 0, 8), ElementsAre(4, 2, 1));
   EXPECT_THAT(binomial_children(4, 0, 8), ElementsAre(6, 5));
   EXPECT_THAT(binomial_children(7, 0, 8), IsEmpty());
@@ -17,7 +17,7 @@ TEST(BinomialTree, TheRootSendsToTheFarthestFirst) {
   EXPECT_THAT(binomial_children(0, 0, 1), IsEmpty());
 }
 
-TEST(BinomialTree, ReachesEverybodyOnceByTheParentThatExpectsIt) {
+TEST(BinomialTree, EveryRankIsReachedOnceByItsParent) {
   for (int world = 1; world <= 17; ++world) {
     for (int root = 0; root < world; ++root) {
       std::vector<int> reached(static_cast<std::size_t>(world));

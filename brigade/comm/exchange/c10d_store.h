@@ -12,13 +12,13 @@
 
 namespace brigade::comm {
 
-/// A membership's store in the form in which c10d's backends take one, so that c10d opens no store
-/// of its own. Values travel as hexadecimal text.
+/// Adapts a membership's store to `c10d::Store`, so that c10d's backends need no separate store.
+/// Values are stored as hexadecimal text.
 ///
 /// Thread-safety: all functions from any thread.
 class C10dStore final : public c10d::Store {
  public:
-  /// All keys get `prefix` in front. Waits for keys end after `timeout`.
+  /// Prepends `prefix` to all keys. Waits for keys end after `timeout`.
   C10dStore(std::shared_ptr<cluster::Membership> membership, std::string prefix,
             std::chrono::milliseconds timeout);
 
@@ -31,9 +31,9 @@ class C10dStore final : public c10d::Store {
   void wait(const std::vector<std::string>& keys) override;
   void wait(const std::vector<std::string>& keys,
             const std::chrono::milliseconds& timeout) override;
-  /// Keys stay for as long as the membership does: false.
+  /// Returns false: keys exist as long as the membership.
   bool deleteKey(const std::string& key) override;
-  /// Not known: throws.
+  /// Throws kUnimplemented: the number of keys is not known.
   std::int64_t getNumKeys() override;
 
  private:

@@ -134,8 +134,8 @@ StepMismatch step_mismatch(std::span<const CallHeader> headers, int mine, int ot
           {.rank = other, .stamp = headers[other].stamp},
           base::str_cat("The workers are not in the same step: ", describe_rank(mine), ", while ",
                         describe_rank(other),
-                        ". Every worker must make the same steps, and the same calls in them; go "
-                        "on from a checkpoint.")};
+                        ". Every worker must make the same steps, and the same calls in them; "
+                        "resume from a checkpoint.")};
 }
 
 std::optional<int> first_mismatch(std::span<const CallHeader> headers, int mine) {
@@ -158,9 +158,9 @@ std::string describe_mismatch(std::span<const CallHeader> headers, int mine, int
                          "): every rank must make the same collective calls, in the same order.");
   }
   if (own.tensors != theirs.tensors) {
-    return base::str_cat(own.call, ": rank ", other, " brought ", theirs.tensors,
+    return base::str_cat(own.call, ": rank ", other, " passed ", theirs.tensors,
                          " tensors and rank ", mine, " ", own.tensors,
-                         "; every rank must bring the same.");
+                         "; every rank must pass the same number.");
   }
   const auto difference = first_difference(shapes[mine], shapes[other]);
   if (!difference) {

@@ -10,18 +10,18 @@
 
 namespace brigade::comm {
 
-/// One wait of a collective between processes: whoever waits calls `check` now and then, at least
+/// Watches one wait of a collective between processes. The waiting thread calls `check` at least
 /// ten times a second.
 ///
 /// Thread-safety: one thread.
 class CollectiveWatchdog {
  public:
-  /// All must live on. `what` is the collective's name.
+  /// All arguments must outlive this. `what` is the collective's name.
   CollectiveWatchdog(const cluster::Membership& membership, PeerStatus& peer_status,
             const CommunicationOptions& options, std::string_view what);
 
-  /// Throws kUnavailable, naming the member, if one is lost, and kDeadlineExceeded, naming who did
-  /// not come, when the timeout is over. Says once in the log who is late.
+  /// Throws kUnavailable if a member is lost, and kDeadlineExceeded when the timeout has passed;
+  /// both name the members. Logs once which members are late.
   void check();
 
  private:

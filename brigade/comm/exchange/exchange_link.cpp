@@ -77,7 +77,7 @@ class ExchangeLink final : public ProcessLink {
                                      std::span<const CallHeader> headers) override {
     const std::vector<at::Tensor> all = allocate_parts(mine, headers);
     const std::int64_t most = largest_nbytes(all);
-    // Shorter parts are filled up to the longest.
+    // Shorter parts are padded to the longest.
     for (std::int64_t at = 0; at < most; at += kChunkBytes) {
       const at::Tensor padded = at::empty({std::min(most - at, kChunkBytes)}, at::kByte);
       std::memcpy(data_of(padded), data_of(mine) + at, piece_of(mine, at));
@@ -94,7 +94,7 @@ class ExchangeLink final : public ProcessLink {
   void give_up(const Error& reason) noexcept override { exchange_->give_up(reason); }
 
  private:
-  /// Everybody's `mine`, of equal sizes, by rank.
+  /// All ranks' `mine`, of equal sizes, by rank.
   at::Tensor gather(const at::Tensor& mine) {
     const at::Tensor all = at::empty({world_size_, mine.numel()}, mine.options());
     exchange_->start_all_gather(mine, all)->wait();

@@ -7,8 +7,9 @@
 
 namespace brigade::comm {
 
-/// The link over a route of bytes: headers and texts are gathered, reductions are ordered ones
-/// (OrderedReduction), everything larger goes in chunks. Buffers are of no use to others.
+/// The link over a ByteExchange: it gathers headers and texts, reduces in rank order
+/// (OrderedReduction), and sends everything larger in chunks. Other processes cannot reach its
+/// buffers.
 std::unique_ptr<ProcessLink> make_exchange_link(std::unique_ptr<ByteExchange> exchange,
                                                 WireType wire);
 

@@ -30,16 +30,16 @@ using c10d::ProcessGroupGloo;
 using std::chrono::milliseconds;
 using WorkPointer = c10::intrusive_ptr<c10d::Work>;
 
-/// How long the members may take to connect, once all are there.
+/// How long the members may take to connect after all have started.
 constexpr milliseconds kConnectTimeout = std::chrono::seconds(30);
 /// How long a broken collective may take to end after all its connections were closed.
 constexpr milliseconds kEndTimeout = std::chrono::seconds(2);
 
-/// Which works have ended, and whether a member was lost: what a waiter sleeps on. Shared with
-/// callbacks that may outlive the exchange.
+/// Which works have ended, and whether a member was lost. Waiting threads sleep on it. It is shared
+/// with callbacks that may outlive the exchange.
 class Progress {
  public:
-  /// A work's place here.
+  /// The state of one work.
   struct Entry {
     bool has_ended = false;
   };
@@ -60,7 +60,8 @@ class Progress {
     is_lost_ = true;
     changed_.notify_all();
   }
-  /// Returns when the work has ended or a member is lost, or after `time`: whether it has ended.
+  /// Waits until the work has ended, a member is lost, or `time` has passed. Returns whether the
+  /// work has ended.
   bool wait(const Entry& entry, milliseconds time) {
     const auto until = std::chrono::steady_clock::now() + time;
     const concurrency::MutexLock lock(mutex_);
@@ -69,7 +70,7 @@ class Progress {
     }
     return entry.has_ended;
   }
-  /// Returns when no work is under way any more, or after `time`: whether none is.
+  /// Waits until no work is running, or `time` has passed. Returns whether none is running.
   bool wait_for_all(milliseconds time) {
     const auto until = std::chrono::steady_clock::now() + time;
     const concurrency::MutexLock lock(mutex_);
@@ -111,7 +112,7 @@ class GlooExchange final : public ByteExchange {
     peer_status_.begin_call();
   }
 
-  /// Between two, straight to the other.
+  /// Two ranks send directly to each other.
   std::unique_ptr<Transfer> start_all_gather(const at::Tensor& mine,
                                              const at::Tensor& all) override {
     at::Tensor own = mine;
@@ -181,9 +182,9 @@ class GlooExchange final : public ByteExchange {
     } catch (const std::exception& error) {
       throw peer_status_.explain(what_, base::without_stack_trace(error.what()));
     }
-    // Longer than a collective waits, which then says whom it waited for.
+    // Longer than a collective's own timeout, whose error names the late members.
     group_->setTimeout(options_.timeout + kEndTimeout);
-    // Whoever is done first must not close connections that others are still making.
+    // A rank that is done first must not close connections that others are still making.
     peer_status_.begin_call();
     const at::Tensor here = at::empty({sizeof(CallHeader)}, at::kByte);
     start_all_gather(here, at::empty({world_size_, here.numel()}, here.options()))->wait();
@@ -210,19 +211,19 @@ class GlooExchange final : public ByteExchange {
     }
   }
 
-  /// Ends all connections, so that nothing is under way any more. c10d's backend has no call for
-  /// that; but a receive that runs out of time closes all of them.
+  /// Ends all connections, and with them all transfers. c10d's backend has no call for this, but a
+  /// receive that times out closes all connections.
   void close() noexcept {
     if (!group_) return;
     const PipeSignalBlock block;  // the receive writes to its connection, in this thread
     try {
-      constexpr int kNobodySendsThis = 1 << 20;
+      constexpr int kUnusedTag = 1 << 20;
       std::vector<at::Tensor> nothing = {at::empty({1}, at::kByte)};
-      group_->recv(nothing, (rank_ + 1) % world_size_, kNobodySendsThis)->wait(milliseconds(1));
+      group_->recv(nothing, (rank_ + 1) % world_size_, kUnusedTag)->wait(milliseconds(1));
     } catch (const std::exception&) {
     }
-    // Gloo may forget a send whose connection breaks under it: its thread then waits for the whole
-    // timeout, and the group's destructor for the thread. Better to leave both where they are.
+    // Gloo may forget a send whose connection breaks: its thread then waits for the whole timeout,
+    // and the group's destructor waits for the thread. Leak both instead.
     if (!progress_->wait_for_all(kEndTimeout)) group_.release();
   }
 

@@ -12,9 +12,9 @@ namespace brigade::comm {
 /// Whether this program was built with Gloo's headers (decided when it is configured).
 bool gloo_is_built_in();
 
-/// The link over c10d's Gloo: TCP, or TLS where the environment has a cluster key
-/// (cluster::ClusterKey). The processes find each other through the membership's store, under keys
-/// that begin with `name`; those of one host by way of the loopback interface. Throws
+/// The link over c10d's Gloo: TCP, or TLS if there is a cluster key (cluster::ClusterKey).
+/// Reductions add in rank order. The processes find each other through the membership's store, under
+/// keys that begin with `name`; those of one host use the loopback interface. Throws
 /// kPermissionDenied between hosts without a key, kUnimplemented without Gloo.
 std::unique_ptr<ProcessLink> make_gloo_link(std::shared_ptr<cluster::Membership> membership,
                                             const std::string& name,

@@ -24,8 +24,8 @@ namespace {
 
 using gloo::transport::tcp::attr;
 
-/// Where `elsewhere` finds this process. A name says nothing where both hosts have it; then it is
-/// the way to the rendezvous, which all members have found.
+/// The address at which `elsewhere` reaches this process. If both hosts have the same name, it is
+/// the source address of the route to the rendezvous, which all members have reached.
 std::optional<std::string> own_address(const cluster::Membership& membership,
                                        const cluster::Member& elsewhere) {
   const cluster::Member& self = membership.self();
@@ -33,7 +33,7 @@ std::optional<std::string> own_address(const cluster::Membership& membership,
   if (elsewhere.host != self.host) address = cluster::source_address(elsewhere.host);
   if (!address && !self.address.empty()) address = self.address;
   if (!address && !elsewhere.address.empty()) address = cluster::source_address(elsewhere.address);
-  // An address that is nobody's (RFC 5737) leads to the default route.
+  // An address that nobody uses (RFC 5737) gives the default route.
   if (!address) address = cluster::source_address("192.0.2.1");
   return address;
 }
@@ -52,8 +52,8 @@ attr where_to_listen(const cluster::Membership& membership) {
   const auto address = own_address(membership, *elsewhere);
   if (!address) {
     throw Error(ErrorCode::kUnavailable,
-                base::str_cat("No network leads from here to ", *elsewhere,
-                              "; set GLOO_SOCKET_IFNAME to the interface that does."));
+                base::str_cat("This host has no route to ", *elsewhere,
+                              "; set GLOO_SOCKET_IFNAME to the interface to use."));
   }
   attributes.hostname = *address;
   return attributes;
@@ -76,8 +76,8 @@ PipeSignalBlock::PipeSignalBlock() {
 PipeSignalBlock::~PipeSignalBlock() {
   // One that came in this thread meanwhile is Gloo's, too.
   const sigset_t set = pipe_signal();
-  const timespec at_once{};
-  if (sigismember(&former_, SIGPIPE) == 0) ::sigtimedwait(&set, nullptr, &at_once);
+  const timespec no_wait{};
+  if (sigismember(&former_, SIGPIPE) == 0) ::sigtimedwait(&set, nullptr, &no_wait);
   ::pthread_sigmask(SIG_SETMASK, &former_, nullptr);
 }
 

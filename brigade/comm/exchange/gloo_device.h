@@ -12,10 +12,10 @@
 
 namespace brigade::comm {
 
-/// Keeps the threads that are made while it lives from dying of SIGPIPE: Gloo's write to
-/// connections without asking for the error alone, which is what should come of a broken one.
+/// Blocks SIGPIPE in threads that are started while it exists. Gloo's threads write to connections
+/// without suppressing this signal, so that a broken connection would end the process.
 ///
-/// Thread-safety: made and destroyed by one thread, whose children's signals it is about.
+/// Thread-safety: created and destroyed by one thread; affects that thread and those it starts.
 class PipeSignalBlock {
  public:
   PipeSignalBlock();
@@ -27,20 +27,20 @@ class PipeSignalBlock {
   sigset_t former_;
 };
 
-/// Where Gloo listens and how it connects.
+/// The address on which Gloo listens, and how it connects.
 struct GlooDevice {
-  /// Goes when the group is made, in the thread that makes both.
+  /// Destroyed when the group has been made, in the thread that makes both.
   std::unique_ptr<PipeSignalBlock> pipe_signal;
   std::shared_ptr<gloo::transport::Device> device;
-  /// The files of the TLS identity, which are read when a group is made of the device, and are to
-  /// be removed after that. Null without TLS.
+  /// The files of the TLS identity. They are read when a group is made with the device, and are
+  /// removed after that. Null without TLS.
   std::unique_ptr<PrivateFolder> identity = nullptr;
 };
 
-/// Listens on the loopback interface if all members share it, without asking for any host's name;
-/// otherwise on the address from which the others are reached, or that of the interface that
-/// GLOO_SOCKET_IFNAME names. With a key every connection is mutual TLS. Throws kPermissionDenied
-/// between hosts without a key.
+/// Listens on the loopback interface if all members share it, without resolving any host name;
+/// otherwise on the address from which the other members are reached, or that of the interface
+/// GLOO_SOCKET_IFNAME. With a key every connection uses mutual TLS. Throws kPermissionDenied between
+/// hosts without a key.
 GlooDevice make_gloo_device(const cluster::Membership& membership,
                             const std::optional<cluster::ClusterKey>& key);
 

@@ -1,5 +1,5 @@
-// What the link over Gloo does beyond what process_communicator_test.cpp holds of every transport:
-// who may connect to it.
+// The link over Gloo, beyond what process_communicator_test.cpp tests of every transport: which
+// connections it accepts.
 #include "brigade/comm/exchange/gloo.h"
 
 #include <ATen/ops/full.h>
@@ -61,7 +61,7 @@ std::set<std::string> private_folders() {
   return found;
 }
 
-TEST_F(Gloo, WithAKeyItSpeaksTlsAndLeavesNoIdentityBehind) {
+TEST_F(Gloo, WithAKeyItUsesTlsAndRemovesTheIdentityFiles) {
   let_ranks_be_threads();
   setenv("BRIGADE_CLUSTER_KEY", cluster::ClusterKey::generate().to_hex().c_str(), 1);
   setenv("GLOO_SOCKET_IFNAME", "lo", 1);  // the only way between two hosts that are both this one
@@ -88,7 +88,7 @@ TEST_F(Gloo, WithAKeyItSpeaksTlsAndLeavesNoIdentityBehind) {
   EXPECT_EQ(private_folders(), before);
 }
 
-/// As a cut cable: nothing goes through this process's TCP connections any more.
+/// Like a cut cable: shuts down all TCP connections of this process. Returns how many.
 int cut_connections() {
   int cut = 0;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
@@ -102,7 +102,7 @@ int cut_connections() {
   return cut;
 }
 
-TEST_F(Gloo, ClosedConnectionsAreAnErrorAndEndNeitherTheProcessNorItsPatience) {
+TEST_F(Gloo, ClosedConnectionsAreAPromptErrorAndDoNotEndTheProcess) {
   let_ranks_be_threads();
   const auto memberships = cluster::testing::make_in_memory_memberships(2);
   std::atomic<int> rounds = 0;

@@ -29,16 +29,16 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-/// MPI moves nothing unless it is called: so long a waiter calls it again and again, and then at
-/// times that grow with the wait. It does not yield: on a busy machine a process that sleeps comes
-/// back long before one that has yielded.
+/// MPI makes progress only while it is called. A waiting thread polls it for this long, and then
+/// sleeps between calls, for times that grow with the wait. It does not yield: on a busy machine a
+/// process that sleeps is scheduled again long before one that yielded.
 constexpr microseconds kPolling{100};
 constexpr microseconds kShortestSleep{20};
 constexpr microseconds kLongestSleep{1000};
 constexpr int kSleepsInAWait = 16;
 /// How often the store is asked whether a peer has given up or left.
 constexpr milliseconds kAskingPeers{100};
-/// What a peer sent before it left may still be on its way.
+/// What a peer sent before it left may still arrive.
 constexpr milliseconds kLastMessages{500};
 
 /// Sends and receives that were started together, and the memory they need.
@@ -71,7 +71,7 @@ class MpiExchange final : public ByteExchange {
 
   ~MpiExchange() override {
     peer_status_.leave();
-    // What is under way needs its communicator; MPI has no call that ends it without the peers.
+    // Requests in flight need their communicator; MPI cannot cancel them without the peers.
     if (!is_abandoned_ && is_mpi_running()) MPI_Comm_free(&world_);
   }
 
@@ -155,7 +155,7 @@ class MpiExchange final : public ByteExchange {
     try {
       await(duplicate);
     } catch (const Error&) {
-      made.release();  // MPI writes there, should the others come after all
+      made.release();  // MPI writes to it if the other ranks call MPI_Comm_idup after all
       throw;
     }
     world_ = *made;
@@ -179,11 +179,12 @@ class MpiExchange final : public ByteExchange {
     const cluster::Member* const elsewhere = cluster::first_on_another_network(*membership_);
     if (!elsewhere || rank_ != 0) return;
     base::log_warning(base::str_cat(
-        "The transport 'mpi' neither encrypts nor asks who connects: ", membership_->self().host,
-        " and ", elsewhere->host, " need a network of their own between them."));
+        "The transport 'mpi' neither encrypts nor authenticates connections: ",
+        membership_->self().host, " and ", elsewhere->host,
+        " need a private network between them."));
   }
 
-  /// The other ranks, beginning with the next one, so that not all send to one at first.
+  /// The other ranks, beginning with the next one, so that not all send to the same rank first.
   std::vector<int> peers() const {
     std::vector<int> others;
     for (int i = 1; i < world_size_; ++i) others.push_back((rank_ + i) % world_size_);
@@ -228,7 +229,7 @@ class MpiExchange final : public ByteExchange {
     return requests.are_done;
   }
 
-  /// When to ask the store again, and what it said at first.
+  /// When to ask the store again, and the first reason it gave.
   struct PeerWatch {
     steady_clock::time_point ask_at;
     std::optional<Error> reason = {};
@@ -240,8 +241,8 @@ class MpiExchange final : public ByteExchange {
     peers.ask_at = now + (peers.reason ? kLastMessages : kAskingPeers);
   }
 
-  /// Memory of requests that did not end belongs to MPI until the process ends: peers may still
-  /// read or write it.
+  /// The memory of requests that did not end is leaked: peers may still read or write it until the
+  /// process ends.
   void release(Requests requests) noexcept {
     if (requests.are_done || requests.all.empty()) return;
     is_abandoned_ = true;

@@ -16,7 +16,7 @@ namespace brigade::comm {
 
 namespace {
 
-/// How long the others may take to come to the end.
+/// How long to wait in MPI_Finalize for the other processes.
 constexpr std::chrono::seconds kFinalizeTimeout{30};
 
 /// Ends the process if this is not destroyed in time.
@@ -72,7 +72,7 @@ void check_threads(int level) {
   if (level == MPI_THREAD_MULTIPLE) return;
   throw Error(ErrorCode::kFailedPrecondition,
               "MPI was initialized without MPI_THREAD_MULTIPLE, which the transport 'mpi' needs: "
-              "call MPI_Init_thread with it, or leave the initializing to Brigade.");
+              "call MPI_Init_thread with it, or let Brigade initialize MPI.");
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ void StragglerReport::report(std::string_view what, std::string_view late) {
   const auto waited =
       std::chrono::duration_cast<std::chrono::milliseconds>(steady_clock::now() - start_);
   base::log_warning(base::str_cat(what, " has waited ", waited.count(), " ms for ", late,
-                                  ", and goes on waiting."));
+                                  ", and is still waiting."));
 }
 
 }  // namespace brigade::comm

@@ -5,8 +5,8 @@
 
 namespace brigade::comm {
 
-/// Watches how long one collective waits: says once in the log who is late, and says when the
-/// time is over.
+/// Measures how long one collective waits: logs once which members are late, and knows when the
+/// timeout has passed.
 ///
 /// Thread-safety: one thread.
 class StragglerReport {
@@ -14,7 +14,7 @@ class StragglerReport {
   StragglerReport(std::chrono::milliseconds slow_after, std::chrono::milliseconds timeout);
 
   bool is_over() const;
-  /// Whether it is time for `report`, which happens once.
+  /// Whether it is time to call `report`, once.
   bool is_due() const;
   /// Writes "<what> has waited 5000 ms for <late>" to the log.
   void report(std::string_view what, std::string_view late);

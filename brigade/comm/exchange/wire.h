@@ -9,7 +9,7 @@ namespace brigade::comm {
 /// The dtype that `wire` stands for; `full` for kFull.
 at::ScalarType wire_dtype(WireType wire, at::ScalarType full);
 
-/// Gives `values` the precision of `wire` in place, as a way over the wire and back would.
+/// Rounds `values` in place to the precision of `wire`, as sending and receiving them would.
 void round_to_wire(const at::Tensor& values, WireType wire);
 
 }  // namespace brigade::comm

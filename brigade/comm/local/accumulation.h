@@ -9,18 +9,18 @@
 
 namespace brigade::comm {
 
-/// The dtype in which values of `dtype` are added up: float32 for half and bfloat16, whose own sums
-/// lose digits and overflow; for others `dtype` itself.
+/// The dtype in which values of `dtype` are added: float32 for half and bfloat16, whose own sums
+/// lose digits and overflow; otherwise `dtype` itself.
 at::ScalarType accumulation_dtype(at::ScalarType dtype);
 
 /// `value` in its accumulation dtype: a copy of half and bfloat16, otherwise `value` itself.
 at::Tensor to_accumulation_dtype(const at::Tensor& value);
 
-/// The tensors of a sum or mean for a route that adds in the tensors' own dtype, or in several
-/// steps: half and bfloat16 ones as float32 copies, so that what comes out is rounded once, in
-/// `copy_back`. Other tensors, and those of other operations, are the caller's own.
+/// The tensors of a sum or mean for a transport that adds in the tensors' own dtype, or in several
+/// steps. Half and bfloat16 tensors are replaced by float32 copies, so that results are rounded
+/// once, in `copy_back`. Other tensors, and those of other operations, are the caller's.
 ///
-/// Thread-safety: its caller's thread.
+/// Thread-safety: the caller's thread.
 class AccumulationTensors {
  public:
   AccumulationTensors(std::span<const at::Tensor> tensors, ReduceOp op);
@@ -28,7 +28,7 @@ class AccumulationTensors {
   std::span<const at::Tensor> tensors() const {
     return copies_.empty() ? originals_ : std::span<const at::Tensor>(copies_);
   }
-  /// Writes the results to where the narrow tensors lie.
+  /// Writes the results to the half and bfloat16 tensors.
   void copy_back() const;
 
  private:

@@ -6,14 +6,14 @@
 namespace brigade::comm {
 namespace {
 
-TEST(Accumulation, HalfAndBFloat16AreAddedUpInFloat32) {
+TEST(Accumulation, HalfAndBFloat16AreAddedInFloat32) {
   EXPECT_EQ(accumulation_dtype(at::kHalf), at::kFloat);
   EXPECT_EQ(accumulation_dtype(at::kBFloat16), at::kFloat);
   for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kLong, at::kBool})
     EXPECT_EQ(accumulation_dtype(dtype), dtype);
 }
 
-TEST(AccumulationTensors, CopyWhatIsNarrowAndNothingElse) {
+TEST(AccumulationTensors, CopyHalfAndBFloat16Only) {
   const std::vector<at::Tensor> mixed = {at::full({2}, 1.0, at::kHalf), at::full({3}, 1.0F)};
   const AccumulationTensors sums(mixed, ReduceOp::kSum);
   ASSERT_EQ(sums.tensors().size(), 2u);
@@ -26,7 +26,7 @@ TEST(AccumulationTensors, CopyWhatIsNarrowAndNothingElse) {
   EXPECT_EQ(mixed[0].scalar_type(), at::kHalf);
 }
 
-TEST(AccumulationTensors, AreTheCallersOwnWhereNothingIsAddedOrNarrow) {
+TEST(AccumulationTensors, AreTheCallersForOtherOperationsAndDtypes) {
   const at::Tensor half = at::full({2}, 1.0, at::kHalf);
   EXPECT_TRUE(AccumulationTensors({&half, 1}, ReduceOp::kMax).tensors()[0].is_same(half));
   const at::Tensor full = at::full({2}, 1.0F);

@@ -16,7 +16,7 @@ std::vector<FlatTensor> tensors() {
           {.values = at::arange(2, at::kDouble), .narrow = true}};
 }
 
-TEST(Chunks, HoldSmallTensorsTogetherAndLargeOnesInParts) {
+TEST(Chunks, HoldSmallTensorsTogetherAndSplitLargeOnes) {
   const auto all = tensors();
   const std::vector<Chunk> chunks = cut_into_chunks(all, 20);  // 5 floats, 2 doubles
   ASSERT_EQ(chunks.size(), 5);
@@ -29,7 +29,7 @@ TEST(Chunks, HoldSmallTensorsTogetherAndLargeOnesInParts) {
   EXPECT_TRUE(chunks[4].narrow);
 }
 
-TEST(Chunks, CopyInAndOutWhatBelongsToThem) {
+TEST(Chunks, CopyTheirValuesInAndOut) {
   const auto all = tensors();
   const std::vector<Chunk> chunks = cut_into_chunks(all, 20);
   const at::Tensor flat = at::zeros({5});
@@ -42,7 +42,7 @@ TEST(Chunks, CopyInAndOutWhatBelongsToThem) {
   EXPECT_EQ(all[1].values[2].item<float>(), 2);
 }
 
-TEST(Chunks, ConvertOnTheWay) {
+TEST(Chunks, ConvertDtypesWhenCopied) {
   const std::vector<FlatTensor> one = {{.values = at::arange(4, at::kDouble).div(3)}};
   const Chunk chunk = cut_into_chunks(one, 1'000)[0];
   const at::Tensor narrow = at::zeros({4}, at::kBFloat16);

@@ -84,7 +84,7 @@ class LocalCommunicator final : public Communicator {
         const at::Tensor& part = group_->published(rank)[0];
         check_argument(
             part.scalar_type() == tensor.scalar_type(),
-            base::str_cat("all_gather: rank ", rank, " brought ", shape_of(part), " and rank ",
+            base::str_cat("all_gather: rank ", rank, " passed ", shape_of(part), " and rank ",
                           rank_, " ", shape_of(tensor), "; dtypes must be the same."));
         gathered.push_back(part.detach().to(part.options().device(tensor.device()),
                                             /*non_blocking=*/false,
@@ -97,7 +97,7 @@ class LocalCommunicator final : public Communicator {
   void barrier() override { group_->barrier(rank_); }
 
  private:
-  /// Tells the others before throwing, since they may already wait.
+  /// Releases the other ranks before throwing, since they may already wait.
   [[noreturn]] void fail(const std::string& message) {
     group_->abort(rank_, message);
     throw Error(ErrorCode::kInvalidArgument, message);
@@ -113,15 +113,15 @@ class LocalCommunicator final : public Communicator {
     }
   }
 
-  /// Where one rank finds that tensors differ, every rank does: all throw, none is left waiting.
+  /// If one rank finds that tensors differ, every rank does: all throw, and none is left waiting.
   void check_agreement(std::string_view what, std::span<const at::Tensor> mine) const {
     for (int rank = 0; rank < world_size(); ++rank) {
       const auto theirs = group_->published(rank);
       if (theirs.size() != mine.size()) {
         throw Error(
             ErrorCode::kInvalidArgument,
-            base::str_cat(what, ": rank ", rank, " brought ", theirs.size(), " tensors and rank ",
-                          rank_, " ", mine.size(), "; every rank must bring the same."));
+            base::str_cat(what, ": rank ", rank, " passed ", theirs.size(), " tensors and rank ",
+                          rank_, " ", mine.size(), "; every rank must pass the same number."));
       }
       for (std::size_t i = 0; i < mine.size(); ++i) {
         if (alike(theirs[i], mine[i])) continue;
@@ -144,7 +144,7 @@ class LocalCommunicator final : public Communicator {
     const bool flat =
         std::all_of(all.begin(), all.end(), [&](const auto& t) { return runs_flat(t, op); });
     if (flat) return reduce_shard(all, op);
-    // One rank does all of an unusual tensor; the tensors take turns.
+    // One rank reduces the whole of a tensor that is not flat; tensors are assigned round-robin.
     if (static_cast<int>(index % world_size()) != rank_) return;
     std::vector<at::Tensor> here;
     for (const at::Tensor& tensor : all) here.push_back(tensor.detach().to(all[rank_].device()));

@@ -1,5 +1,5 @@
 // What LocalCommunicator does beyond the contract of every Communicator, which tests/contract
-// holds.
+// checks.
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
@@ -22,8 +22,8 @@ at::Tensor values_of(int rank, std::int64_t size) {
                        : 1.0F);
 }
 
-TEST(LocalCommunicator, AddsInRankOrderWhateverTheShare) {
-  constexpr std::int64_t kSize = 100'003;  // shares of more than one block, and uneven
+TEST(LocalCommunicator, AddsInRankOrderInEveryShard) {
+  constexpr std::int64_t kSize = 100'003;  // uneven shards of more than one block
   const at::Tensor expected = (values_of(0, kSize) + values_of(1, kSize)) + values_of(2, kSize);
   run_ranks_successfully(3, [&](Communicator& communicator) {
     const at::Tensor tensor = values_of(communicator.rank(), kSize);

@@ -37,8 +37,8 @@ void LocalGroup::publish(int rank, CollectiveCall call, std::span<const at::Tens
 }
 
 void LocalGroup::withdraw_after_failure(int rank) noexcept {
-  // Others may still read what this rank has published. That they fail too is told by what it
-  // throws.
+  // Others may still read what this rank has published. Their failure is reported by the error that
+  // this rank throws.
   try {
     withdraw(rank);
   } catch (const Error&) {
@@ -66,7 +66,7 @@ void LocalGroup::check_same_call(int rank) {
   for (int other = 0; other < world_size(); ++other) {
     const CollectiveCall& theirs = calls_[other][parity];
     if (theirs == mine) continue;
-    // Every rank sees some other that differs, so all fail and none goes on to read.
+    // Every rank sees some other rank that differs, so all fail and none reads.
     const std::string message =
         base::str_cat("replica ", rank, " is in ", mine.name, " (root ", mine.root,
                       ") while replica ", other, " is in ", theirs.name, " (root ", theirs.root,
@@ -88,7 +88,7 @@ void LocalGroup::fence_and_wait(int rank) {
   for (int other = 0; other < world_size(); ++other) {
     if (other == rank) continue;
     if (device) fences_[other].wait(*device);
-    // Beside GPUs a rank on CPU reads through this thread's stream of their device.
+    // In a group with GPUs a rank on CPU reads through this thread's stream of their device.
     if (devices_[other]) fences_[other].wait(*devices_[other]);
   }
 }

@@ -20,13 +20,13 @@
 namespace brigade::comm {
 
 struct LocalGroupOptions {
-  /// A collective in which a replica does not come within this time fails and names it.
+  /// A collective fails if a replica does not call it within this time; the error names the replica.
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
   /// How long a waiting replica polls before it sleeps; set 0 where replicas exceed cores.
   std::chrono::microseconds spin{200};
 };
 
-/// Which collective a rank is in. Ranks that meet in different ones get an error that names both.
+/// The collective that a rank calls. If ranks call different ones, the error names both.
 struct CollectiveCall {
   std::string_view name;  ///< a literal: kept without copying
   int root = 0;           ///< of those that have one
@@ -34,10 +34,10 @@ struct CollectiveCall {
   bool operator==(const CollectiveCall&) const = default;
 };
 
-/// The replicas of one process, one thread each: the meeting point under `LocalCommunicator` and
-/// under a strategy's gradient exchange. Each rank publishes its tensors, all meet, and each works
-/// on its own share of everybody's: on CPU straight in the others' memory, between GPUs by peer
-/// copies.
+/// The replicas of one process, one thread each. `LocalCommunicator` and a strategy's gradient
+/// synchronizers are built on it. Each rank publishes its tensors, all wait at a barrier, and each
+/// works on its own shard of all ranks' tensors: on CPU directly in the others' memory, between
+/// GPUs by peer copies.
 ///
 /// Thread-safety: each rank from one thread at a time; `abort` from any thread; `reset` while no
 /// rank is inside a call.
@@ -48,9 +48,9 @@ class LocalGroup {
 
   int world_size() const noexcept { return barrier_.parties(); }
 
-  /// Shows `tensors` to the other ranks, waits until all have shown theirs, calls `body`, which may
-  /// read `published`, and waits until every rank is done with it, also if `body` throws. Throws
-  /// kFailedPrecondition in every rank if they do not all make the same `call`.
+  /// Publishes `tensors` to the other ranks, waits until all ranks have published theirs, calls
+  /// `body`, which may read `published`, and waits until every rank is done, also if `body` throws.
+  /// Throws kFailedPrecondition on every rank unless all make the same `call`.
   template <class Body>
   void exchange(int rank, CollectiveCall call, std::span<const at::Tensor> tensors,
                 const Body& body) {
@@ -64,26 +64,26 @@ class LocalGroup {
     }
     withdraw(rank);
   }
-  /// What rank `rank` shows, inside of `exchange`.
+  /// The tensors of rank `rank`. Only inside `exchange`.
   std::span<const at::Tensor> published(int rank) const { return published_[rank]; }
 
-  /// Waits for every rank. Throws as `exchange`.
+  /// Waits until every rank has called it. Throws what `exchange` throws.
   void barrier(int rank);
-  /// Rank `rank` makes no more calls until `reset`; whoever waits for it gets an error instead.
+  /// Rank `rank` makes no more calls until `reset`; ranks that wait for it get an error.
   void leave(int rank) { barrier_.leave(rank); }
-  /// Releases every rank that waits, now or later, with an error that quotes `reason`. Alone nobody
-  /// does, and the next call is as good as the first.
+  /// Makes every rank that waits, now or later, throw an error that quotes `reason`. Does nothing in
+  /// a group of one rank.
   void abort(int rank, const std::string& reason) {
     if (world_size() > 1) barrier_.abort(rank, reason);
   }
-  /// Forgets aborts and leaves: the group can be used again.
+  /// Clears aborts and leaves: the group can be used again.
   void reset();
 
-  /// Counts on `clock`, which is rank `rank`'s, what the rank spends in here: waiting for others,
-  /// and, in `exchange`, communication where `body` enters no other phase. Null, as at first:
-  /// measures nothing. While the rank is in no call.
+  /// Records on `clock` the time that rank `rank` spends in this group: waiting for others and, in
+  /// `exchange`, communication unless `body` enters another phase. Null, the default: nothing is
+  /// measured. Call it while the rank is in no other call.
   void measure(int rank, StepClock* clock) { clocks_[rank] = clock; }
-  /// What `measure` was given; for the rank's own thread.
+  /// The clock passed to `measure`. For the rank's own thread.
   StepClock* clock(int rank) const { return clocks_[rank]; }
 
  private:
@@ -99,7 +99,7 @@ class LocalGroup {
   std::vector<std::span<const at::Tensor>>
       published_;                    // [rank], written by its rank before the barrier
   std::vector<StreamFence> fences_;  // [rank], likewise
-  std::vector<std::optional<c10::Device>> devices_;  // [rank], where its tensors lie; likewise
+  std::vector<std::optional<c10::Device>> devices_;  // [rank], of its tensors; likewise
   /// [rank][parity of its call], likewise: a rank may be one call ahead of those that still
   /// compare.
   std::vector<std::array<CollectiveCall, 2>> calls_;
@@ -107,8 +107,8 @@ class LocalGroup {
   std::vector<StepClock*> clocks_;          // [rank], borrowed, its rank's alone
 };
 
-/// One communicator a rank over `group`, which they share. Works on CPU and CUDA tensors; a
-/// reduction is cut into one share a rank, each computed by its rank in rank order.
+/// Makes one communicator per rank over `group`, which they share. Works on CPU and CUDA tensors.
+/// Reductions add in rank order: each rank computes one shard of the result.
 std::vector<std::unique_ptr<Communicator>> make_local_communicators(
     std::shared_ptr<LocalGroup> group);
 

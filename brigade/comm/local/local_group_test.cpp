@@ -36,7 +36,7 @@ TEST(LocalGroup, RefusesFewerThanOneRank) {
   EXPECT_THROW(LocalGroup(0), Error);
 }
 
-TEST(LocalGroup, AnExchangeShowsEveryRanksTensors) {
+TEST(LocalGroup, AnExchangePublishesEveryRanksTensors) {
   LocalGroup group(2, patient());
   run_two([&](int rank) {
     for (int round = 0; round < 20; ++round) {
@@ -48,7 +48,7 @@ TEST(LocalGroup, AnExchangeShowsEveryRanksTensors) {
   });
 }
 
-TEST(LocalGroup, ShownTensorsLiveUntilEverybodyIsDoneEvenIfABodyThrows) {
+TEST(LocalGroup, PublishedTensorsLiveUntilEveryRankIsDoneEvenIfABodyThrows) {
   LocalGroup group(2, patient());
   std::atomic<int> alive = 0;
   run_two([&](int rank) {
@@ -82,10 +82,10 @@ TEST(LocalGroup, DifferentCallsAreAnErrorInEveryRank) {
     const auto call = [&] {
       if (rank == 0) return group.barrier(0);
       group.exchange(1, {.name = "show"}, {&tensor, 1},
-                     [] { FAIL() << "rank 0 shows nothing that could be read"; });
+                     [] { FAIL() << "rank 0 has published nothing"; });
     };
     const ErrorCode code = code_of(call);
-    // Whoever compares second may find the group aborted by the first.
+    // The rank that compares second may find the group aborted by the first.
     EXPECT_TRUE(code == ErrorCode::kFailedPrecondition || code == ErrorCode::kAborted);
   });
   group.reset();
@@ -101,7 +101,7 @@ TEST(LocalGroup, DifferentRootsAreDifferentCalls) {
   });
 }
 
-TEST(LocalGroup, MeetingsInQuickSuccessionAreNotTakenForDifferentCalls) {
+TEST(LocalGroup, BarriersInQuickSuccessionAreNotTakenForDifferentCalls) {
   LocalGroup group(2, patient());
   run_two([&](int rank) {
     for (int round = 0; round < 200; ++round) {
@@ -113,7 +113,7 @@ TEST(LocalGroup, MeetingsInQuickSuccessionAreNotTakenForDifferentCalls) {
   });
 }
 
-TEST(LocalGroup, AnAbortReleasesAndAResetForgets) {
+TEST(LocalGroup, AnAbortReleasesWaitersAndAResetClearsIt) {
   LocalGroup group(2, patient());
   group.abort(1, "replica 1 failed");
   EXPECT_EQ(code_of([&] { group.barrier(0); }), ErrorCode::kAborted);

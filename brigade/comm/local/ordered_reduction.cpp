@@ -12,7 +12,8 @@ namespace brigade::comm {
 
 namespace {
 
-/// The start of `memory`, which it keeps: a transfer that is given up may still write there.
+/// A view of the start of `memory`, which it owns too: a transfer that was aborted may still write
+/// there.
 at::Tensor view_of(const at::Tensor& memory, at::IntArrayRef shape, at::ScalarType dtype) {
   return at::from_blob(
       memory.mutable_data_ptr(), shape, [memory](void*) {}, at::TensorOptions(dtype));
@@ -35,7 +36,7 @@ std::int64_t OrderedReduction::reduce(ByteExchange& exchange, std::span<const Fl
                                       ReduceOp op) {
   sent_ = 0;
   const std::vector<Chunk> chunks = cut_into_chunks(tensors, kChunkBytes);
-  // While one chunk's parts are added up, the next one's are under way.
+  // While one chunk's parts are added, the next chunk's are being gathered.
   Gathering last;
   for (const Chunk& chunk : chunks) {
     Gathering next;
@@ -58,7 +59,7 @@ OrderedReduction::Gathering OrderedReduction::start(ByteExchange& exchange, cons
   const at::ScalarType dtype = dtype_of(chunk);
   Gathering gathering{.chunk = &chunk};
   gathering.all = scratch(ScratchUse::kParts, parity, {world_size_, chunk.numel}, dtype);
-  // Between two it is sent from where it is added up.
+  // With two ranks a part is sent from the buffer in which it is added.
   const at::Tensor mine =
       world_size_ == 2 ? gathering.all[rank_] : scratch(ScratchUse::kMine, parity, {chunk.numel}, dtype);
   copy_in(chunk, tensors, mine);
@@ -77,7 +78,7 @@ void OrderedReduction::finish(Gathering& gathering, std::span<const FlatTensor> 
   copy_out(*gathering.chunk, tensors, sums);
 }
 
-// Shares are equal: the last one is filled up.
+// Shards have equal sizes: the last one is padded.
 void OrderedReduction::reduce_by_shards(ByteExchange& exchange, const Chunk& chunk,
                                         std::span<const FlatTensor> tensors, ReduceOp op) {
   const at::ScalarType dtype = dtype_of(chunk);
@@ -102,7 +103,7 @@ at::ScalarType OrderedReduction::dtype_of(const Chunk& chunk) const {
   return chunk.narrow ? wire_dtype(wire_, chunk.dtype) : chunk.dtype;
 }
 
-// Parts are added up as they came, in the chunk's own dtype.
+// Parts are added in the chunk's own dtype.
 at::Tensor OrderedReduction::combine(const Chunk& chunk, const at::Tensor& parts, ReduceOp op) {
   std::vector<at::Tensor> widened;
   for (int rank = 0; rank < world_size_; ++rank) widened.push_back(parts[rank].to(chunk.dtype));
@@ -111,7 +112,7 @@ at::Tensor OrderedReduction::combine(const Chunk& chunk, const at::Tensor& parts
   return sums;
 }
 
-// Used again from call to call: fresh pages cost as much as the way over loopback.
+// Reused from call to call: fresh pages cost as much as sending over loopback.
 at::Tensor OrderedReduction::scratch(ScratchUse use, std::size_t parity, at::IntArrayRef shape,
                                      at::ScalarType dtype) {
   std::int64_t bytes = size_of(dtype);

@@ -14,29 +14,29 @@
 
 namespace brigade::comm {
 
-/// Reductions that add in rank order over a route of bytes, chunk by chunk of at most kChunkBytes:
-///   1. of two ranks, or up to kSmallBytes, everybody sends its part to all and adds up everything;
-///   2. otherwise an all-to-all brings each rank everybody's part of its share; it adds them up,
-///      and an all-gather brings the sums to all.
-/// Bits depend on the parts and their number alone.
+/// Reductions that add in rank order over a ByteExchange, in chunks of at most kChunkBytes:
+///   1. With two ranks, or up to kSmallBytes, every rank gathers all parts and adds them itself.
+///   2. Otherwise an all-to-all gives each rank all parts of its shard; it adds them, and an
+///      all-gather sends the sums to all ranks.
+/// Bits depend only on the parts and their number.
 ///
 /// Thread-safety: one call at a time.
 class OrderedReduction {
  public:
   static constexpr std::int64_t kChunkBytes = 4 << 20;
-  /// Up to here one round is worth more than fewer bytes.
+  /// Up to this size one round is faster than sending fewer bytes in two.
   static constexpr std::int64_t kSmallBytes = 4 * 1024;
 
   OrderedReduction(int rank, int world_size, WireType wire);
 
-  /// In place. Returns how many bytes of values this rank sent. Throws as transfers do.
+  /// In place. Returns how many bytes of values this rank sent. Throws what transfers throw.
   std::int64_t reduce(ByteExchange& exchange, std::span<const FlatTensor> tensors, ReduceOp op);
 
  private:
-  /// A chunk whose parts are under way.
+  /// A chunk whose parts are being gathered.
   struct Gathering {
     const Chunk* chunk = nullptr;
-    at::Tensor all = {};  ///< everybody's parts, by rank
+    at::Tensor all = {};  ///< all parts, by rank
     std::unique_ptr<ByteExchange::Transfer> transfer = nullptr;
   };
 
@@ -48,7 +48,7 @@ class OrderedReduction {
   at::ScalarType dtype_of(const Chunk& chunk) const;
   at::Tensor combine(const Chunk& chunk, const at::Tensor& parts, ReduceOp op);
 
-  /// What scratch memory is for; the first two come twice, for chunks that take turns.
+  /// What scratch memory is used for. The first two exist twice, for alternate chunks.
   enum class ScratchUse { kParts = 0, kMine = 2, kSums = 4, kShards = 5, kShardParts = 6, kCount = 7 };
   at::Tensor scratch(ScratchUse use, std::size_t parity, at::IntArrayRef shape, at::ScalarType dtype);
 
@@ -60,7 +60,7 @@ class OrderedReduction {
   std::int64_t sent_ = 0;
 };
 
-/// The memory of `tensor` as flat bytes, which keep it.
+/// A flat byte view of `tensor`, which shares ownership of its memory.
 at::Tensor as_bytes(const at::Tensor& tensor);
 
 }  // namespace brigade::comm

@@ -37,7 +37,7 @@ TEST_P(AddInOrder, AddsFromTheFirstToTheLast) {
   }
 }
 
-TEST_P(AddInOrder, BitsDoNotDependOnTheCut) {
+TEST_P(AddInOrder, BitsDoNotDependOnHowTheRangeIsSplit) {
   const auto tensors = inputs(3, 9'000);
   const at::Tensor whole = sum(tensors, 0, 9'000);
   for (const std::int64_t cut : {1, 7, 4'095, 4'097, 8'999}) {
@@ -56,7 +56,7 @@ TEST_P(AddInOrder, UndefinedInputsCountAsZero) {
   EXPECT_TRUE(at::equal(sum(none, 0, 100), at::full({100}, 0, GetParam())));
 }
 
-TEST_P(AddInOrder, WritesAtTheOutputsPlaceAndNowhereElse) {
+TEST_P(AddInOrder, WritesOnlyTheGivenRangeOfTheOutput) {
   const auto tensors = inputs(2, 50);
   at::Tensor output = at::full({10}, 7, GetParam());
   add_in_order(tensors, 20, 25, output, 3);
@@ -69,7 +69,7 @@ INSTANTIATE_TEST_SUITE_P(Dtypes, AddInOrder, ::testing::Values(at::kFloat, at::k
 
 class NarrowSums : public ::testing::TestWithParam<at::ScalarType> {
  protected:
-  /// 4096 parts of 1: half counts to 2048 and bfloat16 to 256, where one more changes nothing.
+  /// 4096 parts of 1. In half a sum of ones stops at 2048, in bfloat16 at 256.
   static std::vector<at::Tensor> ones() {
     return std::vector<at::Tensor>(4096, at::full({5}, 1.0, GetParam()));
   }
@@ -78,7 +78,7 @@ class NarrowSums : public ::testing::TestWithParam<at::ScalarType> {
   }
 };
 
-TEST_P(NarrowSums, OfManySmallValuesLoseNone) {
+TEST_P(NarrowSums, OfManySmallValuesAreExact) {
   const std::vector<at::Tensor> parts = ones();
   EXPECT_TRUE(at::equal(combine_in_order(parts, ReduceOp::kSum), of(4096)));
   EXPECT_TRUE(at::equal(combine_in_order(parts, ReduceOp::kMean), of(1)));
@@ -109,7 +109,7 @@ TEST_P(NarrowSums, KeepTheirDtypeInEveryOperation) {
 
 INSTANTIATE_TEST_SUITE_P(Dtypes, NarrowSums, ::testing::Values(at::kHalf, at::kBFloat16));
 
-TEST(CombineInOrder, HasTheMeanOfHalvesWhoseSumIsBeyondHalf) {
+TEST(CombineInOrder, ComputesTheMeanOfHalvesWhoseSumOverflowsHalf) {
   const std::vector<at::Tensor> parts(2, at::full({2}, 4e4, at::kHalf));
   EXPECT_EQ(combine_in_order(parts, ReduceOp::kMean)[0].item<double>(), 4e4);
   const at::Tensor range = at::full({1}, 7, at::kHalf);
@@ -117,7 +117,7 @@ TEST(CombineInOrder, HasTheMeanOfHalvesWhoseSumIsBeyondHalf) {
   EXPECT_EQ(range.item<double>(), 4e4);
 }
 
-TEST(CombineInOrder, KnowsEveryOperation) {
+TEST(CombineInOrder, SupportsEveryOperation) {
   const std::vector<at::Tensor> inputs = {at::full({2}, 1.0), at::full({2}, 5.0),
                                           at::full({2}, 3.0)};
   const auto value = [&](ReduceOp op) { return combine_in_order(inputs, op)[0].item<double>(); };
@@ -127,7 +127,7 @@ TEST(CombineInOrder, KnowsEveryOperation) {
   EXPECT_EQ(value(ReduceOp::kMin), 1);
 }
 
-TEST(CombineInOrder, LeavesItsInputsAlone) {
+TEST(CombineInOrder, DoesNotChangeItsInputs) {
   const std::vector<at::Tensor> inputs = {at::full({2}, 1.0), at::full({2}, 5.0)};
   combine_in_order(inputs, ReduceOp::kSum);
   combine_in_order(std::span(inputs).first(1), ReduceOp::kMean).zero_();

@@ -15,8 +15,8 @@ namespace brigade::comm {
 
 namespace {
 
-/// The communicators of the cards of one process, which block while they connect, and order their
-/// work on each rank's current stream.
+/// The NCCL communicators of the GPUs of one process. They block while they connect, and enqueue
+/// their work on each rank's current stream.
 class OwnCards final : public NcclCollectives {
  public:
   explicit OwnCards(const std::vector<int>& cards) : ranks_(cards.size()) {
@@ -73,7 +73,7 @@ bool nccl_is_built_in() {
 std::vector<std::unique_ptr<Communicator>> make_nccl_communicators(
     const std::vector<int>& cards, std::vector<std::unique_ptr<Communicator>> local) {
   check_argument(std::set<int>(cards.begin(), cards.end()).size() == cards.size(),
-                 "NCCL wants every rank on a card of its own.");
+                 "NCCL needs a separate GPU for each rank.");
   const std::shared_ptr<NcclRunner> runner =
       make_enqueuing_runner(std::make_shared<OwnCards>(cards));
   std::vector<std::unique_ptr<Communicator>> communicators;

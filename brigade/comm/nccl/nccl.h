@@ -15,30 +15,30 @@ namespace brigade::comm {
 /// docs/design/build.md).
 bool nccl_is_built_in();
 
-/// One communicator a rank whose reductions and broadcasts of CUDA tensors go through NCCL, each on
-/// its rank's current stream, and everything else through `local`, which also compares what the
-/// ranks call before NCCL sees it. `cards[rank]` is the rank's card; NCCL wants them all different.
-/// Chosen by strategies where it is built in and every replica has a card of its own.
+/// Makes one communicator per rank. Reductions and broadcasts of CUDA tensors use NCCL, on each
+/// rank's current stream; everything else uses `local`, which also compares the ranks' calls before
+/// NCCL gets them. `cards[rank]` is the rank's GPU; NCCL requires that they are all different.
+/// Strategies use it if it is built in and every replica has its own GPU.
 ///
-/// NCCL adds in an order of its own choosing: the same in every run on the same cards, but not rank
-/// order. Throws kUnimplemented if NCCL is not built in, kInvalidArgument if two ranks share a
-/// card, kUnavailable (with NCCL's text) if NCCL fails.
+/// NCCL chooses the order of additions. It is the same in every run on the same GPUs, but it is not
+/// rank order. Throws kUnimplemented if NCCL is not built in, kInvalidArgument if two ranks share a
+/// GPU, kUnavailable (with NCCL's text) if NCCL fails.
 std::vector<std::unique_ptr<Communicator>> make_nccl_communicators(
     const std::vector<int>& cards, std::vector<std::unique_ptr<Communicator>> local);
 
-/// The same for all replicas of all processes: `host` are this process's communicators among them
-/// (`make_hierarchical_communicators`), `devices` its replicas' in the same order. Every collective
-/// meets on the host first, where ranks that do not make the same call are told; reductions and
-/// broadcasts of dense CUDA tensors that are alike in all ranks then go over NCCL, and return when
-/// they have ended on the card; everything else goes through `host`. Waits end as those of a
-/// ProcessCommunicator do: with an error that names the member that is lost, gave up or left. What
-/// then runs on the cards is aborted.
+/// The same for all replicas of all processes. `host` are this process's communicators among them
+/// (`make_hierarchical_communicators`); `devices` are its replicas' devices, in the same order. In
+/// every collective all ranks compare their calls over `host` first, so that calls that differ are
+/// errors. Reductions and broadcasts of dense CUDA tensors with the same dtype, shape and strides
+/// on all ranks then use NCCL, in its own order of additions, and return when they are complete on
+/// the GPU; everything else uses `host`. As in a ProcessCommunicator, waits end with an error that
+/// names the member if one is lost, gave up or left; what then runs on the GPUs is aborted.
 ///
-/// With `Transport::kAuto` it returns `host` itself where NCCL cannot be used: on CPUs; for a
-/// program without NCCL; where replicas share a card; and where it would listen or send beyond what
-/// the cluster's key allows (docs/clusters.md). `Transport::kNccl` makes those errors:
-/// kInvalidArgument, kUnimplemented, kPermissionDenied, naming the member. Other transports:
-/// `host`. Collective.
+/// With `Transport::kAuto` it returns `host` itself if NCCL cannot be used: on CPUs, in a program
+/// without NCCL, if replicas share a GPU, or if NCCL would listen or send beyond what the cluster's
+/// key allows (docs/clusters.md). With `Transport::kNccl` these are errors: kInvalidArgument,
+/// kUnimplemented, kPermissionDenied, naming the member. With other transports it returns `host`.
+/// Collective.
 std::vector<std::unique_ptr<Communicator>> make_nccl_process_communicators(
     std::shared_ptr<cluster::Membership> membership, const std::vector<c10::Device>& devices,
     std::vector<std::unique_ptr<Communicator>> host, const CommunicationOptions& options = {});

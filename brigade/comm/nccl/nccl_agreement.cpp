@@ -14,7 +14,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// First line: the obstacle, or nothing. Then one card a line.
+/// First line: the obstacle, or nothing. Then one GPU per line.
 std::string to_text(const NcclCapability& capability) {
   std::string text;
   if (capability.obstacle) {
@@ -25,7 +25,7 @@ std::string to_text(const NcclCapability& capability) {
   return text;
 }
 
-NcclCapability side_of(const std::string& text) {
+NcclCapability parse_capability(const std::string& text) {
   NcclCapability capability;
   std::istringstream lines(text);
   std::string line;
@@ -39,7 +39,7 @@ NcclCapability side_of(const std::string& text) {
   return capability;
 }
 
-/// Who has which card of which machine: containers of one have its cards in common.
+/// Which member uses which GPU of which machine; containers on one machine share its GPUs.
 class Cards {
  public:
   std::optional<NcclObstacle> add(const cluster::Member& member, const std::string& card) {
@@ -48,11 +48,11 @@ class Cards {
     const cluster::Member& other = *owner->second;
     return NcclObstacle{
         ErrorCode::kInvalidArgument,
-        base::str_cat("NCCL wants a card of its own for each replica, but ",
+        base::str_cat("NCCL needs a separate GPU for each replica, but ",
                       other == member ? base::str_cat("two replicas of ", member, " use")
                                       : base::str_cat(other, " and ", member, " both use"),
-                      " card ", card, " of host ", member.host,
-                      ": start as many replicas as there are cards, show each process its own with "
+                      " GPU ", card, " of host ", member.host,
+                      ": start as many replicas as there are GPUs, give each process its own with "
                       "CUDA_VISIBLE_DEVICES (brigade launch does), or use the transport 'auto'.")};
   }
 
@@ -76,7 +76,7 @@ std::optional<NcclObstacle> network_obstacle(const cluster::Membership& membersh
     if (has_key || is_loopback_interface(interfaces)) return std::nullopt;
     return NcclObstacle{ErrorCode::kPermissionDenied,
                         "NCCL listens on the network, which needs a cluster key; on one host, set "
-                        "NCCL_SOCKET_IFNAME=lo for all processes, so that it stays there."};
+                        "NCCL_SOCKET_IFNAME=lo for all processes, so that it does not."};
   }
   if (!has_key) {
     return NcclObstacle{
@@ -88,9 +88,9 @@ std::optional<NcclObstacle> network_obstacle(const cluster::Membership& membersh
   }
   if (transport == Transport::kAuto && !interfaces) {
     return NcclObstacle{ErrorCode::kPermissionDenied,
-                        "Between hosts NCCL sends in the clear, so it is not taken by itself: set "
+                        "Between hosts NCCL sends in the clear, so it is not used by default: set "
                         "NCCL_SOCKET_IFNAME to the interface of a network that only the cluster "
-                        "uses, or ask for the transport 'nccl'."};
+                        "uses, or choose the transport 'nccl'."};
   }
   return std::nullopt;
 }
@@ -102,7 +102,7 @@ std::optional<NcclObstacle> agree_on_nccl(cluster::Membership& membership, const
   Cards cards;
   std::optional<NcclObstacle> shared_card;
   for (const cluster::Member& member : membership.members()) {
-    const NcclCapability capability = side_of(membership.get(key_of(member.rank), timeout));
+    const NcclCapability capability = parse_capability(membership.get(key_of(member.rank), timeout));
     if (capability.obstacle) {
       return NcclObstacle{capability.obstacle->code, base::str_cat(member, ": ", capability.obstacle->reason)};
     }
@@ -129,7 +129,7 @@ std::string exchange_nccl_id(cluster::Membership& membership, const std::string&
   const std::string found = membership.get(key, timeout);
   if (!found.empty() && found.front() == kMade) return found.substr(1);
   throw Error(ErrorCode::kUnavailable,
-              base::str_cat(membership.members().front(), " could not begin an NCCL group: ",
+              base::str_cat(membership.members().front(), " could not start an NCCL group: ",
                             found.substr(found.empty() ? 0 : 1)));
 }
 

@@ -13,37 +13,38 @@
 #include "brigade/cluster/membership.h"
 #include "brigade/comm/process_communicator.h"
 
-/// What processes settle through the membership's store before NCCL is called: nothing here needs a
-/// card.
+/// What processes agree on through the membership's store before NCCL is called. Nothing here needs
+/// a GPU.
 namespace brigade::comm {
 
-/// Why NCCL cannot carry tensors between these processes.
+/// Why NCCL cannot be used between these processes.
 struct NcclObstacle {
   ErrorCode code = ErrorCode::kFailedPrecondition;
-  std::string reason = {};  ///< a sentence, on one line, that says what to do
+  std::string reason = {};  ///< a sentence on one line that also says what to do
 
   friend bool operator==(const NcclObstacle&, const NcclObstacle&) = default;
 };
 
-/// What one process says of itself.
+/// Whether one process can use NCCL, and its GPUs.
 struct NcclCapability {
   std::optional<NcclObstacle> obstacle = std::nullopt;
-  std::vector<std::string> cards = {};  ///< its replicas', by what tells a host's cards apart
+  std::vector<std::string> cards = {};  ///< its replicas' GPUs, by ids that are unique on a host
 };
 
-/// What the network rules of this process are against NCCL, which sends and listens in the clear,
-/// on the interfaces that NCCL_SOCKET_IFNAME names. Nothing goes beyond this machine without a
-/// cluster key; and with one, not by itself (kAuto) where no interface is named.
+/// Why the network rules of this process forbid NCCL, if they do. NCCL sends and listens without
+/// encryption, on the interfaces named in NCCL_SOCKET_IFNAME. Without a cluster key it may not leave
+/// this machine. With a key and kAuto it may do so only if an interface is named.
 std::optional<NcclObstacle> network_obstacle(const cluster::Membership& membership,
                                              Transport transport,
                                              const cluster::Environment& environment);
 
-/// The first obstacle of any member, in rank order, or two replicas on one card, which NCCL
-/// refuses; all members get the same answer. Collective; `name` is the prefix of its keys.
+/// Returns the first member's obstacle, in rank order, or that two replicas share a GPU, which NCCL
+/// refuses; all members get the same answer. Collective. `name` is the prefix of its keys.
 std::optional<NcclObstacle> agree_on_nccl(cluster::Membership& membership, const std::string& name,
                                           const NcclCapability& own, std::chrono::milliseconds timeout);
 
-/// What `make` returned in rank 0, in every member. If it threw, everybody throws that. Collective.
+/// Returns on every member what `make` returned on rank 0. If it threw, all members throw that.
+/// Collective.
 std::string exchange_nccl_id(cluster::Membership& membership, const std::string& name,
                              const std::function<std::string()>& make,
                              std::chrono::milliseconds timeout);

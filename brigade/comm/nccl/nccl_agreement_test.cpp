@@ -18,7 +18,7 @@ using Answer = std::optional<NcclObstacle>;
 
 constexpr std::chrono::seconds kLong{60};
 
-/// Calls `body(membership)` in a thread a member.
+/// Calls `body(membership)` in one thread per member.
 void in_each(const std::vector<std::string>& hosts,
              const std::function<void(cluster::Membership&)>& body) {
   const auto memberships = make_in_memory_memberships(static_cast<int>(hosts.size()), hosts);
@@ -41,13 +41,13 @@ bool mentions(const Answer& answer, std::string_view text) {
   return answer && answer->reason.find(text) != std::string::npos;
 }
 
-TEST(AgreeOnNccl, FindsNothingWhereEachReplicaHasACardOfItsOwn) {
+TEST(AgreeOnNccl, FindsNoObstacleIfEachReplicaHasItsOwnGpu) {
   for (const Answer& answer :
        answers_to({"a", "a", "b"}, {{.cards = {"0", "1"}}, {.cards = {"2"}}, {.cards = {"0"}}}))
     EXPECT_FALSE(answer) << answer->reason;
 }
 
-TEST(AgreeOnNccl, NamesTwoProcessesOnOneCard) {
+TEST(AgreeOnNccl, NamesTwoProcessesOnOneGpu) {
   const auto answers =
       answers_to({"a", "b", "a"}, {{.cards = {"0", "65:00"}}, {}, {.cards = {"65:00"}}});
   for (const Answer& answer : answers) {
@@ -58,12 +58,12 @@ TEST(AgreeOnNccl, NamesTwoProcessesOnOneCard) {
   }
 }
 
-TEST(AgreeOnNccl, NamesTheProcessWithTwoReplicasOnOneCard) {
+TEST(AgreeOnNccl, NamesTheProcessWithTwoReplicasOnOneGpu) {
   for (const Answer& answer : answers_to({"a", "a"}, {{.cards = {"0"}}, {.cards = {"1", "1"}}}))
     EXPECT_TRUE(mentions(answer, "two replicas of /job:worker/task:1"));
 }
 
-TEST(AgreeOnNccl, TellsEverybodyWhatStandsInOnesWay) {
+TEST(AgreeOnNccl, ReportsOneMembersObstacleOnAllMembers) {
   const NcclObstacle obstacle{ErrorCode::kUnimplemented, "not built in,\nthere"};
   for (const Answer& answer : answers_to({"a", "a"}, {{.cards = {"0"}}, {.obstacle = obstacle}})) {
     EXPECT_TRUE(mentions(answer, "rank 1") && mentions(answer, "not built in, there"));
@@ -71,12 +71,12 @@ TEST(AgreeOnNccl, TellsEverybodyWhatStandsInOnesWay) {
   }
 }
 
-TEST(AgreeOnNccl, EndsWithTheDeadlineWhereAMemberDoesNotCome) {
+TEST(AgreeOnNccl, EndsAtTheDeadlineIfAMemberIsMissing) {
   const auto memberships = make_in_memory_memberships(2);
   EXPECT_THROW(agree_on_nccl(*memberships[0], "n", {}, std::chrono::milliseconds(20)), Error);
 }
 
-TEST(ExchangeNcclId, GivesAllTheFirstMembers) {
+TEST(ExchangeNcclId, GivesRankZerosIdToAllMembers) {
   in_each({"a", "b", "b"}, [](cluster::Membership& membership) {
     EXPECT_EQ(exchange_nccl_id(
                   membership, "n", [&] { return base::str_cat("id of ", membership.self().rank); },
@@ -85,7 +85,7 @@ TEST(ExchangeNcclId, GivesAllTheFirstMembers) {
   });
 }
 
-TEST(ExchangeNcclId, TellsAllWhyThereIsNone) {
+TEST(ExchangeNcclId, ReportsAFailureOnAllMembers) {
   in_each({"a", "b"}, [](cluster::Membership& membership) {
     const auto make = []() -> std::string {
       throw Error(ErrorCode::kUnavailable, "no socket interface found");
@@ -107,7 +107,7 @@ Answer network(const std::vector<std::string>& hosts, Transport transport,
                           cluster::make_environment(variables));
 }
 
-TEST(NetworkObstacle, OnOneHostNcclStaysThereOrNeedsAKey) {
+TEST(NetworkObstacle, OnOneHostNcclNeedsTheLoopbackInterfaceOrAKey) {
   const std::vector<std::string> hosts = {"a", "a"};
   const std::string key = cluster::ClusterKey::generate().to_hex();
   EXPECT_TRUE(mentions(network(hosts, Transport::kNccl, {}), "NCCL_SOCKET_IFNAME=lo"));

@@ -6,9 +6,9 @@
 
 namespace brigade::comm {
 
-/// Calls that NCCL is to see as one. A group that was begun is ended in any case: NCCL keeps it by
-/// thread, and would hold back all that this thread calls later. For the sources that include
-/// nccl.h.
+/// Groups NCCL calls between ncclGroupStart and ncclGroupEnd. The destructor ends the group in any
+/// case: an open group would hold back all later NCCL calls of this thread. For the sources that
+/// include nccl.h.
 ///
 /// Thread-safety: one thread.
 class NcclCallGroup {

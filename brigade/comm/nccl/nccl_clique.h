@@ -12,59 +12,58 @@
 
 namespace brigade::comm {
 
-/// What was started last for one rank of an `NcclClique`.
+/// The state of what was started last for one rank of an `NcclClique`.
 struct NcclStatus {
   enum class State { kUnderWay, kDone, kFailed } state = State::kDone;
   std::string reason = {};  ///< of kFailed: NCCL's text
 };
 
-/// What NCCL does for this process's ranks. Its callers see to it that all ranks make the same
-/// calls
-/// (`make_nccl_communicator`): a call of one rank alone would never end.
+/// Starts NCCL's collectives for this process's ranks. Callers ensure that all ranks make the same
+/// calls (`make_nccl_communicator`): a call of a single rank would never end.
 ///
 /// Thread-safety: each local rank from a thread of its own.
 class NcclCollectives {
  public:
   virtual ~NcclCollectives() = default;
 
-  /// Whether NCCL can carry such tensors.
+  /// Whether NCCL supports such tensors.
   virtual bool takes(std::span<const at::Tensor> tensors) const = 0;
 
   /// Start a collective of one of this process's ranks, in place, on the rank's current stream, and
-  /// return. Throw kUnavailable, with NCCL's text, and leave nothing begun.
+  /// return. If NCCL fails, they throw kUnavailable with NCCL's text and start nothing.
   virtual void start_all_reduce(int local_rank, std::span<const at::Tensor> tensors,
                                 ReduceOp op) = 0;
   virtual void start_broadcast(int local_rank, std::span<const at::Tensor> tensors, int root) = 0;
 };
 
-/// This process's ranks of an NCCL group of several processes, as NCCL has them: nothing here
-/// waits, and nothing knows of members. `NcclGroup` adds that. A rank starts a collective when its
-/// earlier one has ended. The real one is in nccl_library.cpp; tests have one of their own, which
-/// needs no card.
+/// This process's ranks of an NCCL group of several processes. Nothing here waits or knows the
+/// members of the cluster; `NcclGroup` adds that. A rank starts a collective only after its
+/// previous one has ended. The real implementation is in nccl_library.cpp; tests have a fake that
+/// needs no GPU.
 ///
 /// Thread-safety: one thread at a time.
 class NcclClique : public NcclCollectives {
  public:
-  /// Ends what is still open, as `abort`.
+  /// Aborts what is still running.
   ~NcclClique() override = default;
 
   virtual int local_size() const = 0;
 
-  /// Starts to end the group in good order, once no collective is under way.
+  /// Starts to close the group in good order. No collective may be running.
   virtual void start_closing() = 0;
-  /// How far the rank is with that; at first, with becoming a rank.
+  /// The state of what the rank started last; at first, of joining the group.
   virtual NcclStatus status(int local_rank) = 0;
 
-  /// Ends all that is under way, on the cards too, in all of this process's ranks. Nothing is
-  /// called behind it.
+  /// Ends everything that runs, on the GPUs too, on all of this process's ranks. No other call may
+  /// follow.
   virtual void abort() noexcept = 0;
 };
 
-/// What a clique is to be.
+/// The group that a clique joins, and its ranks there.
 struct NcclCliqueOptions {
-  std::string id = {};  ///< what `make_id` gave in one of the processes
+  std::string id = {};  ///< what `NcclLibrary::make_id` returned in one of the processes
   int world_size = 1;
-  int first_rank = 0;                   ///< of this process's ranks, which follow each other
+  int first_rank = 0;                   ///< of this process's ranks, which are consecutive
   std::vector<c10::Device> cards = {};  ///< [local rank]
 };
 
@@ -74,11 +73,13 @@ struct NcclCliqueOptions {
 class NcclLibrary {
  public:
   virtual ~NcclLibrary() = default;
-  /// What tells the cards of one host apart, in all of its processes: the place on its bus.
+  /// An id of the GPU that is unique on the host, in all processes: its PCI bus id.
   virtual std::string card_id(c10::Device card) const = 0;
-  /// A new group's name, in printable characters; opens the socket at which its ranks meet.
+  /// Makes the id of a new group, in printable characters, and opens the socket to which its ranks
+  /// connect.
   virtual std::string make_id() const = 0;
-  /// Starts to become `options`'s ranks and returns; `NcclClique::status` says when they are.
+  /// Starts to join the group as the ranks in `options` and returns; `NcclClique::status` tells when
+  /// they have joined.
   virtual std::unique_ptr<NcclClique> start_joining(const NcclCliqueOptions& options) const = 0;
 };
 

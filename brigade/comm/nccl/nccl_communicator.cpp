@@ -32,7 +32,7 @@ class EnqueuingRunner final : public NcclRunner {
   const std::shared_ptr<NcclCollectives> collectives_;
 };
 
-/// Equal where NCCL would do the same: call, dtypes, shapes, and where the elements lie.
+/// Equal if NCCL would do the same: of call, dtypes, shapes and strides.
 std::int64_t digest_of(Collective call, std::span<const at::Tensor> tensors, int root) {
   const CallHeader header = header_of(call, tensors, root);
   std::uint64_t digest = mix(header.digest, static_cast<std::uint64_t>(header.tensors));
@@ -84,7 +84,7 @@ class NcclCommunicator final : public Communicator {
   void barrier() override { host_->barrier(); }
 
  private:
-  /// Whether all ranks make this call and NCCL can serve it.
+  /// Whether all ranks make this call and NCCL supports it.
   bool all_take(Collective call, std::span<const at::Tensor> tensors, int root, bool is_valid) {
     const bool takes = is_valid && runner_->takes(tensors);
     at::Tensor own = at::empty({2}, at::kLong);

@@ -1,4 +1,4 @@
-// The cards of one process, on made-up cards; tests/contract holds them to the contract of every
+// NCCL communicators of one process, on fake GPUs; tests/contract checks the contract of every
 // Communicator.
 #include "brigade/comm/nccl/nccl_communicator.h"
 
@@ -15,7 +15,7 @@
 namespace brigade::comm {
 namespace {
 
-/// Calls `body` for each of `world` replicas with cards of one process; [rank]: what it threw.
+/// Calls `body` for each of `world` replicas of one process with fake GPUs; [rank]: what it threw.
 std::vector<std::optional<Error>> run_cards(Wire& wire, int world,
                                             const std::function<void(Communicator&)>& body) {
   const std::shared_ptr<NcclRunner> runner =
@@ -39,8 +39,8 @@ std::vector<std::optional<Error>> run_cards(Wire& wire, int world,
   return errors;
 }
 
-/// What every rank brings of its own is refused in all of them, with both ranks' words, and NCCL
-/// has seen nothing.
+/// Tensors that differ between ranks are refused on all of them, naming both, before NCCL gets a
+/// call.
 void expect_refused(const std::function<at::Tensor(int)>& tensor_of, const std::string& one,
                     const std::string& other) {
   Wire wire;
@@ -57,24 +57,24 @@ void expect_refused(const std::function<at::Tensor(int)>& tensor_of, const std::
   EXPECT_EQ(wire.collectives, 0);
 }
 
-TEST(NcclCommunicator, ShapesThatDifferAreRefusedInAllRanks) {
+TEST(NcclCommunicator, ShapesThatDifferAreRefusedOnAllRanks) {
   expect_refused([](int rank) { return at::ones({2 + rank}); }, "Float[2]", "Float[3]");
 }
 
-TEST(NcclCommunicator, DtypesThatDifferAreRefusedInAllRanks) {
+TEST(NcclCommunicator, DtypesThatDifferAreRefusedOnAllRanks) {
   expect_refused([](int rank) { return at::ones({2}, rank == 0 ? at::kFloat : at::kDouble); },
                  "Float[2]", "Double[2]");
 }
 
-TEST(NcclCommunicator, ADtypeThatOneRankAloneCouldSendIsRefusedInAllRanks) {
+TEST(NcclCommunicator, ADtypeThatOnlyOneRankCouldSendIsRefusedOnAllRanks) {
   expect_refused([](int rank) { return at::ones({2}, rank == 0 ? at::kFloat : at::kBool); },
                  "Float[2]", "Bool[2]");
 }
 
-TEST(NcclCommunicator, WhatNcclDoesNotTakeGoesOverTheHostAndTheNextCallWorks) {
+TEST(NcclCommunicator, TensorsThatNcclDoesNotSupportUseTheHostAndTheNextCallWorks) {
   Wire wire;
   const auto errors = run_cards(wire, 2, [&](Communicator& ranks) {
-    // The second tensor is refused when the first would have been in an open group already.
+    // NCCL does not support the second tensor; it must not start a group with the first.
     const std::vector<at::Tensor> mixed = {at::ones({2}), at::full({1}, ranks.rank(), at::kBool)};
     ranks.all_reduce(mixed, ReduceOp::kMax)->wait();
     EXPECT_TRUE(mixed[1].item<bool>());

@@ -14,15 +14,15 @@ using concurrency::MutexLock;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-/// How long all processes may take to find each other, once all are there.
+/// How long the processes may take to connect after all have started.
 constexpr milliseconds kConnectTimeout = std::chrono::minutes(2);
-/// How long the others may take to end their part.
+/// How long to wait for the other members to close the group.
 constexpr milliseconds kCloseTimeout = std::chrono::seconds(5);
 /// How often a waiting rank asks the store whether another member has given up.
 constexpr milliseconds kAskAgain{250};
 constexpr auto kMakingIt = "make_nccl_process_communicators";
 
-/// Between two looks at a card: nothing at first, since most collectives are short.
+/// Waits between two polls of a GPU: not at first, since most collectives are short.
 class Pause {
  public:
   void rest() {
@@ -61,7 +61,7 @@ NcclGroup::~NcclGroup() {
 bool NcclGroup::start_closing() noexcept {
   const MutexLock lock(mutex_);
   if (failure_) return false;
-  // No note says so: who still waits for a collective of ours has all it needs to end it.
+  // This is not reported as leaving: members that still wait for a collective have all they need.
   try {
     clique_->start_closing();
     return true;
@@ -91,7 +91,7 @@ void NcclGroup::wait(int local_rank, std::string_view what, milliseconds timeout
   Pause pause;
   auto next_question = steady_clock::now() + kAskAgain;
   while (poll(local_rank, what) != Progress::kDone) {
-    if (report.is_due()) report.report(what, "the cards");
+    if (report.is_due()) report.report(what, "the GPUs");
     if (report.is_over()) {
       const MutexLock lock(mutex_);
       if (failure_) throw *failure_;

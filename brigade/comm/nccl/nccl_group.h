@@ -16,26 +16,26 @@
 
 namespace brigade::comm {
 
-/// A clique whose waits end: with the collective, or with an error that says who is to blame, when
-/// a member is lost, NCCL fails here or in another process, or the deadline passes. The first error
-/// ends the group: what is under way on the cards is aborted, the others are told, and every later
-/// call throws it again.
+/// A clique whose waits always end: with the collective, or with an error that names the cause if a
+/// member is lost, NCCL fails here or in another process, or the deadline passes. The first error
+/// ends the group: what runs on the GPUs is aborted, the other members are notified, and every
+/// later call throws the error again.
 ///
 /// Thread-safety: each local rank from a thread of its own; the rest from one.
 class NcclGroup final : public NcclRunner {
  public:
-  /// Returns when all ranks of all processes are there. `name` is the prefix of its keys in the
+  /// Returns when all ranks of all processes have joined. `name` is the prefix of its keys in the
   /// membership's store.
   NcclGroup(std::unique_ptr<NcclClique> clique, std::shared_ptr<cluster::Membership> membership,
             const std::string& name, const CommunicationOptions& options);
-  /// Waits a few seconds for the others to end too, and never longer: then it aborts.
+  /// Waits up to a few seconds for the others to close the group too, then aborts it.
   ~NcclGroup() override;
   NcclGroup(const NcclGroup&) = delete;
   NcclGroup& operator=(const NcclGroup&) = delete;
 
   bool takes(std::span<const at::Tensor> tensors) const override { return clique_->takes(tensors); }
 
-  /// Returns when the collective has ended on the card. Throws kUnavailable naming a lost member,
+  /// Returns when the collective is complete on the GPU. Throws kUnavailable naming a lost member,
   /// or with NCCL's text; kAborted with another member's reason; kDeadlineExceeded.
   void run(int local_rank, std::string_view what,
            const std::function<void(NcclCollectives&)>& start) override;
@@ -47,7 +47,7 @@ class NcclGroup final : public NcclRunner {
   void wait(int local_rank, std::string_view what, std::chrono::milliseconds timeout);
   Progress poll(int local_rank, std::string_view what);
   void look_for_reasons(std::string_view what);
-  /// Whether there is anything to wait for.
+  /// Returns whether there is anything to wait for.
   bool start_closing() noexcept;
   bool has_closed() noexcept;
   [[noreturn]] void fail(Error error) BRIGADE_REQUIRES(mutex_);

@@ -19,7 +19,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using std::chrono::steady_clock;
 
-/// What a member's thread has: a group with one card.
+/// A member's group, with one fake GPU.
 struct TestMember {
   NcclGroup& group;
   cluster::Membership& membership;
@@ -62,7 +62,7 @@ bool mentions_text(const std::optional<Error>& error, std::string_view text) {
   return error && std::string_view(error->what()).find(text) != std::string_view::npos;
 }
 
-TEST(NcclGroup, WaitsForTheCards) {
+TEST(NcclGroup, WaitsForTheGpus) {
   Wire wire;
   for (const auto& error : run_members(wire, {seconds(60), seconds(60)}, [](const TestMember& test_member) {
          test_member.reduce();
@@ -73,7 +73,7 @@ TEST(NcclGroup, WaitsForTheCards) {
   EXPECT_EQ(wire.aborts, 0);
 }
 
-TEST(NcclGroup, GivesUpAtTheDeadlineAndTellsTheOthers) {
+TEST(NcclGroup, GivesUpAtTheDeadlineAndNotifiesTheOthers) {
   Wire wire;
   wire.stands_still = true;
   const auto thrown =
@@ -85,7 +85,7 @@ TEST(NcclGroup, GivesUpAtTheDeadlineAndTellsTheOthers) {
   EXPECT_EQ(wire.aborts, 2);
 }
 
-TEST(NcclGroup, ABrokenConnectionIsPutDownToTheMemberThatIsLostAndStays) {
+TEST(NcclGroup, ABrokenConnectionNamesTheLostMemberInEveryLaterCall) {
   Wire wire;
   wire.failing_rank = 0;
   wire.stands_still = true;
@@ -108,7 +108,7 @@ TEST(NcclGroup, ABrokenConnectionIsPutDownToTheMemberThatIsLostAndStays) {
   EXPECT_TRUE(mentions_text(thrown[0], "/job:worker/task:1") &&
               mentions_text(thrown[0], "it was killed"))
       << thrown[0]->what();
-  EXPECT_EQ(wire.collectives, 1) << "none is started behind a failure";
+  EXPECT_EQ(wire.collectives, 1) << "none is started after a failure";
 }
 
 TEST(NcclGroup, DoesNotWaitForeverForTheOthersToClose) {
@@ -119,7 +119,7 @@ TEST(NcclGroup, DoesNotWaitForeverForTheOthersToClose) {
   EXPECT_LT(steady_clock::now() - start, seconds(4)) << "of the five without the timeout";
 }
 
-TEST(NcclGroup, ClosesAtOnceWhereAMemberIsLost) {
+TEST(NcclGroup, ClosesImmediatelyIfAMemberIsLost) {
   Wire wire;
   wire.closes = false;
   const auto start = steady_clock::now();

@@ -1,5 +1,5 @@
-// NCCL between processes. Communicators do not block: calls return at once, and what they started
-// is asked for.
+// NCCL between processes. Its communicators do not block: calls return immediately, and their state
+// is polled.
 #include <ATen/cuda/CUDAContextLight.h>
 #include <c10/core/Event.h>
 #include <c10/cuda/CUDAGuard.h>
@@ -46,7 +46,7 @@ ncclUniqueId id_of(const std::string& text) {
 struct Rank {
   c10::Device card = c10::Device(c10::kCUDA, 0);
   ncclComm_t communicator = nullptr;
-  /// Of the collective that was started last, until its end is marked on the stream.
+  /// The stream of the collective that was started last, until its end is recorded there.
   std::optional<c10::cuda::CUDAStream> stream = std::nullopt;
   std::optional<c10::Event> end = std::nullopt;
 };
@@ -107,7 +107,7 @@ class CardClique final : public NcclClique {
   }
 
   void abort() noexcept override {
-    // As one: each then sees that it is to stop before NCCL waits for any of them.
+    // In one group: all communicators get the request to stop before NCCL waits for any of them.
     ncclGroupStart();
     for (Rank& rank : ranks_) {
       if (rank.communicator != nullptr) ncclCommAbort(rank.communicator);
@@ -142,7 +142,7 @@ class CardClique final : public NcclClique {
     group.end("a collective");
   }
 
-  /// NCCL has handed everything to the stream; the stream may not have come to it.
+  /// NCCL has enqueued everything on the stream, which may not have run it yet.
   static bool has_ended_on_card(Rank& rank) {
     if (rank.stream) {
       rank.end.emplace(c10::kCUDA);
@@ -152,7 +152,7 @@ class CardClique final : public NcclClique {
     return !rank.end || rank.end->query();
   }
 
-  /// Of communicators that were finalized: returns at once.
+  /// The communicators were finalized, so this does not wait.
   void destroy() noexcept {
     for (Rank& rank : ranks_) {
       if (rank.communicator == nullptr) continue;

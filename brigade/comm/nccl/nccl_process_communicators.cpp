@@ -16,7 +16,7 @@ namespace brigade::comm {
 
 namespace {
 
-NcclCapability side_of(const NcclLibrary* library, const cluster::Environment& environment,
+NcclCapability own_capability(const NcclLibrary* library, const cluster::Environment& environment,
                  const cluster::Membership& membership, const std::vector<c10::Device>& devices,
                  Transport transport) {
   if (library == nullptr) {
@@ -46,11 +46,11 @@ std::vector<std::unique_ptr<Communicator>> make_nccl_process_communicators(
   const std::int64_t number =
       membership->add(base::str_cat("nccl/count/", membership->self().rank), 1);
   const std::string name = base::str_cat("nccl/", membership->generation(), "/", number);
-  const NcclCapability own = side_of(library, environment, *membership, devices, options.transport);
+  const NcclCapability own = own_capability(library, environment, *membership, devices, options.transport);
   if (const auto obstacle = agree_on_nccl(*membership, name, own, options.timeout)) {
     if (options.transport == Transport::kNccl) throw Error(obstacle->code, obstacle->reason);
     base::log_info(
-        base::str_cat("Tensors go between processes over the host's memory, not over "
+        base::str_cat("Tensors are sent between processes through host memory, not through "
                       "NCCL. ",
                       obstacle->reason));
     return host;

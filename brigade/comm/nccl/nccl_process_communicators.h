@@ -13,8 +13,8 @@
 
 namespace brigade::comm {
 
-/// `make_nccl_process_communicators` with another NCCL (null: none) and another environment than
-/// the program's: for tests. Asks for no GPUs.
+/// For tests: `make_nccl_process_communicators` with this NCCL (null: none) and this environment.
+/// Does not require GPUs.
 std::vector<std::unique_ptr<Communicator>> make_nccl_process_communicators(
     const NcclLibrary* library, const cluster::Environment& environment,
     std::shared_ptr<cluster::Membership> membership, const std::vector<c10::Device>& devices,

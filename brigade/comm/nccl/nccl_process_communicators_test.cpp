@@ -27,7 +27,7 @@ struct Job {
   std::map<std::string, std::string> variables = {{"NCCL_SOCKET_IFNAME", "lo"}};
 };
 
-/// One replica's part of a job.
+/// What the test's body gets for one replica.
 struct TestReplica {
   Communicator& ranks;
   cluster::Membership& membership;
@@ -103,8 +103,8 @@ void expect_sum(Communicator& ranks) {
   EXPECT_EQ(value[0].item<double>(), n * (n + 1) / 2);
 }
 
-// The cards are told to start nothing that would not end.
-TEST(NcclProcessCommunicators, AStepThatFailedInOneProcessStartsNothingOnTheCards) {
+// Nothing is started on the GPUs that would not end.
+TEST(NcclProcessCommunicators, AStepThatFailedInOneProcessStartsNothingOnTheGpus) {
   Wire wire;
   const WireLibrary library(wire);
   run_successfully({.library = &library}, [&](const TestReplica& test_replica) {
@@ -125,7 +125,7 @@ TEST(NcclProcessCommunicators, AStepThatFailedInOneProcessStartsNothingOnTheCard
   EXPECT_EQ(wire.aborts, 0);
 }
 
-TEST(NcclProcessCommunicators, CarryReductionsAndBroadcastsOfAllReplicas) {
+TEST(NcclProcessCommunicators, ReduceAndBroadcastOverAllReplicas) {
   for (const std::vector<int>& replicas : {std::vector<int>{1, 1}, {2, 1}, {1, 1, 1}}) {
     Wire wire;
     const WireLibrary library(wire);
@@ -144,7 +144,7 @@ TEST(NcclProcessCommunicators, CarryReductionsAndBroadcastsOfAllReplicas) {
   }
 }
 
-TEST(NcclProcessCommunicators, LeaveWhatNcclDoesNotTakeToTheHost) {
+TEST(NcclProcessCommunicators, UseTheHostForTensorsThatNcclDoesNotSupport) {
   Wire wire;
   const WireLibrary library(wire);
   run_successfully({.library = &library}, [](const TestReplica& test_replica) {
@@ -157,7 +157,7 @@ TEST(NcclProcessCommunicators, LeaveWhatNcclDoesNotTakeToTheHost) {
   EXPECT_EQ(wire.collectives, 0);
 }
 
-TEST(NcclProcessCommunicators, NeverStartWhatRanksDoNotAgreeOn) {
+TEST(NcclProcessCommunicators, NeverStartCallsThatDifferBetweenRanks) {
   Wire wire;
   const WireLibrary library(wire);
   const auto thrown = run_job({.library = &library}, [](const TestReplica& test_replica) {
@@ -169,13 +169,13 @@ TEST(NcclProcessCommunicators, NeverStartWhatRanksDoNotAgreeOn) {
   EXPECT_EQ(wire.collectives, 0);
 }
 
-TEST(NcclProcessCommunicators, ALostMemberEndsWhatIsUnderWayAndIsNamed) {
+TEST(NcclProcessCommunicators, ALostMemberEndsRunningCollectivesAndIsNamed) {
   Wire wire;
   wire.stands_still = true;
   const WireLibrary library(wire);
   const auto thrown = run_job({.replicas = {2, 1}, .library = &library}, [&](const TestReplica& test_replica) {
     if (test_replica.membership.self().rank == 1) {
-      // It is lost when all are on their way: two wait for their cards, and this one.
+      // It is lost when all three ranks have started the collective.
       std::thread loss([&] {
         while (wire.collectives < 3) std::this_thread::yield();
         cluster::testing::lose(test_replica.membership, 1, "it was killed");
@@ -201,7 +201,7 @@ TEST(NcclProcessCommunicators, ALostMemberEndsWhatIsUnderWayAndIsNamed) {
   EXPECT_EQ(wire.aborts, 2) << "once in each process";
 }
 
-TEST(NcclProcessCommunicators, WithoutNcclAutoGoesOverTheHostAndNcclIsAnError) {
+TEST(NcclProcessCommunicators, WithoutNcclAutoUsesTheHostAndNcclIsAnError) {
   Job job;
   for (const auto& error : run_job(job, [](const TestReplica&) { ADD_FAILURE(); })) {
     ASSERT_TRUE(error);

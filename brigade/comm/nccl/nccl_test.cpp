@@ -7,8 +7,8 @@
 namespace brigade::comm {
 namespace {
 
-TEST(Nccl, IsRefusedByNameWhereItIsNotBuiltIn) {
-  if (nccl_is_built_in()) GTEST_SKIP() << "NCCL is built in; its collectives want cards.";
+TEST(Nccl, IsRefusedIfItIsNotBuiltIn) {
+  if (nccl_is_built_in()) GTEST_SKIP() << "NCCL is built in; its collectives need GPUs.";
   try {
     make_nccl_communicators({0, 1}, {});
     FAIL() << "nothing was thrown";

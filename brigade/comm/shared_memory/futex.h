@@ -6,11 +6,11 @@
 
 namespace brigade::comm {
 
-/// Sleeps while `word` is `value`, for `time` at most; may return early. Works between processes
+/// Sleeps while `word` is `value`, at most for `time`; may return early. Works between processes
 /// that share the word's memory.
 void futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t value,
                 std::chrono::milliseconds time);
-/// Wakes everybody who sleeps on `word`.
+/// Wakes all threads that sleep on `word`.
 void futex_wake(const std::atomic<std::uint32_t>& word);
 
 }  // namespace brigade::comm

@@ -4,13 +4,13 @@
 
 namespace brigade::comm {
 
-/// A folder under the system's temporary one that only this user may enter, for secrets that a
-/// library takes as files. It goes with this object.
+/// A temporary folder that only this user may access, for secrets that a library takes as files. It
+/// is removed with this object.
 ///
 /// Thread-safety: one thread at a time.
 class PrivateFolder {
  public:
-  /// Throws kPermissionDenied if none can be made.
+  /// Throws kPermissionDenied if the folder cannot be created.
   PrivateFolder();
   PrivateFolder(const PrivateFolder&) = delete;
   PrivateFolder& operator=(const PrivateFolder&) = delete;

@@ -11,11 +11,12 @@ namespace brigade::comm {
 
 namespace {
 
-// A wake-up that comes between a look at the flags and the sleep is missed; then this is how long
-// it takes to look again.
+// A wake-up between a check of the flags and the sleep is missed; the flags are checked again after
+// this time.
 constexpr std::chrono::milliseconds kLongestSleep{100};
-// After another rank gave up because of a lost member, the news is on its way here, too.
-constexpr std::chrono::milliseconds kNewsTime{1000};
+// If another rank gave up because of a lost member, this process learns of the loss within this time
+// too.
+constexpr std::chrono::milliseconds kLossTime{1000};
 
 }  // namespace
 
@@ -35,7 +36,7 @@ SharedBarrier::SharedBarrier(std::span<BarrierSlot> slots, BarrierFailure& failu
 
 SharedBarrier::~SharedBarrier() {
   on_lost_ = {};
-  if (has_given_up_) return;  // the others shall hear the reason
+  if (has_given_up_) return;  // the others get the reason instead
   slots_[rank_].has_left.store(1, std::memory_order_seq_cst);
   futex_wake(slots_[rank_].arrivals);
 }
@@ -46,22 +47,22 @@ void SharedBarrier::arrive_and_wait(std::string_view what) {
   // seq_cst pairs with the sleeper's: either it sees this arrival, or this rank sees the sleeper.
   mine.arrivals.store(round_, std::memory_order_seq_cst);
   if (mine.sleepers.load(std::memory_order_seq_cst) != 0) futex_wake(mine.arrivals);
-  concurrency::poll_for(options_.spin, [&] { return all_have_come() || is_released(); });
-  if (all_have_come()) return;
+  concurrency::poll_for(options_.spin, [&] { return all_have_arrived() || is_released(); });
+  if (all_have_arrived()) return;
   StragglerReport report(options_.slow_after, options_.timeout);
   for (int rank = 0; rank < static_cast<int>(slots_.size()); ++rank) {
-    while (!has_come(rank)) sleep_until_come(rank, what, report);
+    while (!has_arrived(rank)) sleep_until_arrived(rank, what, report);
   }
 }
 
-void SharedBarrier::sleep_until_come(int rank, std::string_view what, StragglerReport& report) {
+void SharedBarrier::sleep_until_arrived(int rank, std::string_view what, StragglerReport& report) {
   BarrierSlot& slot = slots_[rank];
   slot.sleepers.fetch_add(1, std::memory_order_seq_cst);
   const std::uint32_t arrivals = slot.arrivals.load(std::memory_order_seq_cst);
-  if (!has_come(rank) && !is_released() && slot.has_left.load() == 0)
+  if (!has_arrived(rank) && !is_released() && slot.has_left.load() == 0)
     futex_wait(slot.arrivals, arrivals, std::min(kLongestSleep, options_.timeout));
   slot.sleepers.fetch_sub(1, std::memory_order_seq_cst);
-  if (has_come(rank)) return;
+  if (has_arrived(rank)) return;
   throw_if_released(rank, what);
   if (report.is_over()) {
     throw Error(ErrorCode::kDeadlineExceeded,
@@ -72,14 +73,14 @@ void SharedBarrier::sleep_until_come(int rank, std::string_view what, StragglerR
   if (report.is_due()) report.report(what, missing());
 }
 
-bool SharedBarrier::has_come(int rank) const {
+bool SharedBarrier::has_arrived(int rank) const {
   const std::uint32_t arrivals = slots_[rank].arrivals.load(std::memory_order_acquire);
   return static_cast<std::int32_t>(arrivals - round_) >= 0;
 }
 
-bool SharedBarrier::all_have_come() const {
+bool SharedBarrier::all_have_arrived() const {
   for (int rank = 0; rank < static_cast<int>(slots_.size()); ++rank) {
-    if (!has_come(rank)) return false;
+    if (!has_arrived(rank)) return false;
   }
   return true;
 }
@@ -93,7 +94,7 @@ void SharedBarrier::throw_if_released(int rank, std::string_view what) const {
   if (is_lost_.load(std::memory_order_acquire)) cluster::throw_if_lost(*membership_, what);
   if (failure_.state.load(std::memory_order_acquire) == BarrierFailure::kWritten)
     throw_failure(what);
-  if (slots_[rank].has_left.load(std::memory_order_acquire) != 0 && !has_come(rank)) {
+  if (slots_[rank].has_left.load(std::memory_order_acquire) != 0 && !has_arrived(rank)) {
     throw Error(ErrorCode::kFailedPrecondition,
                 base::str_cat(what, " waits for ", membership_->members()[rank],
                               ", which has already left: every process must make the same "
@@ -106,15 +107,15 @@ void SharedBarrier::throw_failure(std::string_view what) const {
   const std::string text =
       base::str_cat(membership_->members()[failure_.rank], " gave up: ", failure_.text.data());
   if (code != ErrorCode::kUnavailable) throw Error(ErrorCode::kAborted, text);
-  // A lost member is nobody's fault here. Who it is, this process hears by itself: to a rank whose
-  // own connection broke it is another one, this one perhaps.
-  wait_for_news();
+  // A member is lost. This process learns by itself which one: a rank whose own connection broke
+  // takes another member for lost, perhaps this one.
+  wait_for_loss();
   cluster::throw_if_lost(*membership_, what);
   throw Error(code, text);
 }
 
-void SharedBarrier::wait_for_news() const {
-  const auto until = std::chrono::steady_clock::now() + kNewsTime;
+void SharedBarrier::wait_for_loss() const {
+  const auto until = std::chrono::steady_clock::now() + kLossTime;
   const auto& mine = slots_[rank_].arrivals;
   while (!is_lost_.load(std::memory_order_acquire) && std::chrono::steady_clock::now() < until)
     futex_wait(mine, mine.load(), std::chrono::milliseconds(10));
@@ -123,7 +124,7 @@ void SharedBarrier::wait_for_news() const {
 std::string SharedBarrier::missing() const {
   std::vector<std::string> names;
   for (int rank = 0; rank < static_cast<int>(slots_.size()); ++rank) {
-    if (!has_come(rank)) names.push_back(base::str_cat(membership_->members()[rank]));
+    if (!has_arrived(rank)) names.push_back(base::str_cat(membership_->members()[rank]));
   }
   return base::join(names, ", ");
 }

@@ -16,14 +16,15 @@
 
 namespace brigade::comm {
 
-/// One rank's place in a meeting, in shared memory. Zeros at first.
+/// One rank's slot of a SharedBarrier, in shared memory. Zeros at first.
 struct alignas(64) BarrierSlot {
   std::atomic<std::uint32_t> arrivals;
-  std::atomic<std::uint32_t> sleepers;  ///< who sleep until `arrivals` changes
+  std::atomic<std::uint32_t> sleepers;  ///< how many sleep until `arrivals` changes
   std::atomic<std::uint32_t> has_left;
 };
 
-/// Why a rank gave up, for the others; in shared memory, zeros at first. The first one counts.
+/// Why a rank gave up, for the others; in shared memory, zeros at first. The first rank to give up
+/// writes it.
 struct alignas(64) BarrierFailure {
   enum : std::uint32_t { kNone, kWriting, kWritten };
   std::atomic<std::uint32_t> state;
@@ -35,41 +36,40 @@ struct alignas(64) BarrierFailure {
 struct SharedBarrierOptions {
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
   std::chrono::milliseconds slow_after = std::chrono::seconds(5);
-  /// How long to poll before sleeping; 0 where processes exceed cores.
+  /// How long to poll before sleeping; use 0 if there are more processes than cores.
   std::chrono::microseconds spin{0};
 };
 
-/// A barrier between processes over shared memory. Waiters poll a while, then sleep in the kernel
-/// until the rank that they wait for has come; they are released when a member is lost, gives up or
-/// leaves.
+/// A barrier between processes over shared memory. A waiting rank polls for a while, then sleeps in
+/// the kernel until the others have arrived. It is released if a member is lost, gives up or leaves.
 ///
-/// Thread-safety: one call at a time a rank.
+/// Thread-safety: one call at a time per rank.
 class SharedBarrier {
  public:
-  /// `slots[rank]` and `failure` lie in the shared segment, which outlives this.
+  /// `slots[rank]` and `failure` are in the shared segment, which outlives this.
   SharedBarrier(std::span<BarrierSlot> slots, BarrierFailure& failure,
                 std::shared_ptr<cluster::Membership> membership, SharedBarrierOptions options);
-  /// Tells the others that this rank comes no more.
+  /// Notifies the others that this rank has left.
   ~SharedBarrier();
 
   void set_spin(std::chrono::microseconds spin) { options_.spin = spin; }
 
-  /// Returns when every rank has come as often as this one. Throws kUnavailable, naming the member,
-  /// if one is lost; kDeadlineExceeded, naming who is missing; what a rank said that gave up;
-  /// kFailedPrecondition if one has left. `what` names the call, for messages.
+  /// Returns when every rank has arrived as often as this one. Throws kUnavailable, naming the
+  /// member, if one is lost; kDeadlineExceeded, naming the missing members; the reason of a rank
+  /// that gave up; kFailedPrecondition if one has left. `what` names the call, for messages.
   void arrive_and_wait(std::string_view what);
 
-  /// Releases everybody, now and later, with this reason.
+  /// Makes all other ranks' calls fail with this reason, those that wait and later ones.
   void give_up(const Error& reason) noexcept;
 
  private:
-  bool has_come(int rank) const;
-  bool all_have_come() const;
+  bool has_arrived(int rank) const;
+  bool all_have_arrived() const;
   bool is_released() const;
-  void sleep_until_come(int rank, std::string_view what, StragglerReport& report);
+  void sleep_until_arrived(int rank, std::string_view what, StragglerReport& report);
   void throw_if_released(int rank, std::string_view what) const;
   [[noreturn]] void throw_failure(std::string_view what) const;
-  void wait_for_news() const;
+  void wait_for_loss() const;
   std::string missing() const;
   void wake_all() const;
 

@@ -25,7 +25,8 @@ std::size_t total_bytes(int world_size) {
          2 * (world_size + 1) * static_cast<std::size_t>(SharedLayout::kChunkBytes);
 }
 
-/// What the members tell each other over the store, until they share memory. An empty text: done.
+/// What the members report to each other through the store before they share memory. An empty text:
+/// success.
 class MappingResults {
  public:
   MappingResults(cluster::Membership& membership, const std::string& name,
@@ -34,7 +35,7 @@ class MappingResults {
 
   void report(const std::string& text) { membership_.set(key(membership_.self().rank), text); }
 
-  /// Throws if any member says that it failed; so all do.
+  /// Throws if any member reported a failure, hence on all members.
   void check_all() {
     for (const cluster::Member& member : membership_.members()) {
       const std::string text = membership_.get(key(member.rank), timeout_);
@@ -51,8 +52,8 @@ class MappingResults {
   const std::chrono::milliseconds timeout_;
 };
 
-/// Where the segment is, as rank 0 writes it: "<pid> <descriptor> <nonce> <nonce>"; empty: it could
-/// not be made.
+/// The segment's handle as rank 0 writes it: "<pid> <descriptor> <nonce> <nonce>"; empty: it could
+/// not be created.
 std::string to_text(const SegmentHandle& handle) {
   return base::str_cat(handle.pid, " ", handle.descriptor, " ", handle.nonce[0], " ",
                        handle.nonce[1]);
@@ -62,7 +63,7 @@ SegmentHandle handle_of(const std::string& text) {
   SegmentHandle handle;
   std::istringstream words(text);
   words >> handle.pid >> handle.descriptor >> handle.nonce[0] >> handle.nonce[1];
-  if (words.fail()) throw Error(ErrorCode::kUnavailable, "rank 0 has made no shared memory.");
+  if (words.fail()) throw Error(ErrorCode::kUnavailable, "rank 0 could not create shared memory.");
   return handle;
 }
 

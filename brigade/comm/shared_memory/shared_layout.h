@@ -17,26 +17,27 @@
 
 namespace brigade::comm {
 
-/// What one rank shows to the others, in shared memory. Headers alternate: a rank may be one call
-/// ahead of those that still read.
+/// What one rank publishes to the others, in shared memory. Headers alternate: a rank may be one
+/// call ahead of those that still read.
 struct alignas(64) RankArea {
   std::array<CallHeader, 2> headers;
-  SegmentHandle buffer;  ///< that it makes
-  cpu_set_t cores;       ///< that it may run on
+  SegmentHandle buffer;  ///< the buffer that this rank creates
+  cpu_set_t cores;       ///< the cores that it may run on
   std::array<char, ProcessLink::kMaxText + 1> text;
 };
 
-/// The shared segment of one group of processes, as it lies in memory:
-///   failure | places[rank] | areas[rank] | staging[rank][2] | results[2]
-/// Staging and results hold one chunk each.
+/// The memory layout of the shared segment of one group of processes:
+///   failure | slots[rank] | areas[rank] | staging[rank][2] | results[2]
+/// Each staging and result area holds one chunk.
 ///
-/// Thread-safety: as the meeting that it is used under.
+/// Thread-safety: accesses are ordered by the barrier that lies in it.
 class SharedLayout {
  public:
-  /// Values of one rank that do not lie in shared buffers go through pieces of this size.
+  /// Values outside shared buffers are copied through staging areas of this size.
   static constexpr std::int64_t kChunkBytes = 1 << 20;
 
-  /// Makes the segment (rank 0) or maps it, once every member does. Throws the same on all.
+  /// Creates the segment (rank 0) or maps it (others), and returns when all members have. Throws the
+  /// same error on all.
   static SharedLayout create_or_map(cluster::Membership& membership, const std::string& name,
                            std::chrono::milliseconds timeout);
 

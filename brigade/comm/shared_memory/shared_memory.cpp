@@ -16,9 +16,9 @@ namespace brigade::comm {
 
 namespace {
 
-/// As much as stays in a core's own cache beside the parts that are added up.
+/// So that a block stays in a core's own cache together with the parts that are added.
 constexpr std::int64_t kBlock = 32 * 1024;
-/// Up to here every rank adds up everything by itself: one meeting less is worth more.
+/// Up to this size every rank adds everything itself, which saves one barrier.
 constexpr std::int64_t kSmallBytes = 16 * 1024;
 constexpr std::chrono::microseconds kSpin{500};
 
@@ -111,7 +111,7 @@ class SharedMemoryLink final : public ProcessLink {
  private:
   void wait_for_all() { barrier_.arrive_and_wait(what_); }
 
-  /// Polling helps only where every process has a core to itself.
+  /// Polling helps only if there is a core for every process.
   void choose_spin() {
     sched_getaffinity(0, sizeof(cpu_set_t), &layout_.area(rank_).cores);
     what_ = "make_process_communicator";
@@ -154,7 +154,8 @@ class SharedMemoryLink final : public ProcessLink {
     if (narrow) round_to_wire(values, wire_);
   }
 
-  /// All values lie where all ranks reach them: each adds up its share and writes it to everybody.
+  /// All values are in memory that all ranks can access: each rank adds its shard and writes the
+  /// sums to all.
   void reduce_in_place(std::span<const FlatTensor> tensors, ReduceOp op) {
     const bool any_narrow =
         std::any_of(tensors.begin(), tensors.end(), [](const auto& t) { return t.narrow; });
@@ -183,7 +184,8 @@ class SharedMemoryLink final : public ProcessLink {
     bytes_sent_ += sent(tensor.values.numel(), size);
   }
 
-  /// What a transport would send: the other ranks' shares of its part, and its sums to each.
+  /// The bytes that a transport would send: the other ranks' shards of its values, and its sums to
+  /// each rank.
   std::int64_t sent(std::int64_t numel, std::int64_t element_size) const {
     const Range shard = shard_of(numel);
     const std::int64_t own = shard.end - shard.begin;
@@ -203,8 +205,8 @@ class SharedMemoryLink final : public ProcessLink {
     bytes_sent_ += bytes_of(chunk) * (world_size_ - 1);
   }
 
-  /// Chunk by chunk through staging. Between two meetings a rank brings one chunk in, adds up its
-  /// share of the one before, and takes out the one before that.
+  /// Pipelines chunks through staging. Between two barriers a rank copies one chunk in, adds its
+  /// shard of the previous chunk, and copies out the sums of the chunk before that.
   void reduce_chunks(const std::vector<Chunk>& chunks, std::span<const FlatTensor> tensors,
                      ReduceOp op) {
     const std::size_t count = chunks.size();
@@ -258,12 +260,12 @@ class SharedMemoryLink final : public ProcessLink {
   std::vector<CallHeader> headers_;
   std::string_view what_;
   std::uint64_t calls_ = 0;
-  /// Counts chunks that went through staging: alternate ones use alternate places.
+  /// Counts chunks that were staged: alternate chunks use alternate staging areas.
   std::uint64_t chunks_staged_ = 0;
   std::int64_t bytes_sent_ = 0;
 };
 
-/// What the attempt failed with; empty: it did not.
+/// The error of `attempt`; empty: none.
 template <class Attempt>
 std::string failure_of(const Attempt& attempt) {
   try {
@@ -274,8 +276,8 @@ std::string failure_of(const Attempt& attempt) {
   }
 }
 
-/// A buffer has one part a rank, each on pages of its own. Rank 0 makes the segment, and closes its
-/// descriptor when all have mapped it.
+/// A buffer has one part per rank, each on separate pages. Rank 0 creates the segment, and closes
+/// its descriptor when all have mapped it.
 LinkBuffer SharedMemoryLink::make_buffer(std::int64_t bytes) {
   constexpr std::size_t kPage = 4096;
   const std::size_t part = (static_cast<std::size_t>(bytes) + kPage - 1) & ~(kPage - 1);

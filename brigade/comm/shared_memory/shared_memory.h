@@ -9,9 +9,9 @@
 
 namespace brigade::comm {
 
-/// The link between processes of one host, over memory that they all map. Returns when all have
-/// mapped it. `name` is the prefix of its keys in the membership's store. Throws, in every process
-/// alike, kUnavailable if one of them cannot map it.
+/// The link between processes of one host, over memory that they all map. Reductions add in rank
+/// order. Returns when all have mapped the memory. `name` is the prefix of its keys in the
+/// membership's store. Throws kUnavailable in every process if one of them cannot map it.
 std::unique_ptr<ProcessLink> make_shared_memory_link(
     std::shared_ptr<cluster::Membership> membership, const std::string& name,
     const CommunicationOptions& options);

@@ -17,7 +17,7 @@ namespace brigade::comm {
 
 namespace {
 
-/// Behind the memory, where it lies aligned.
+/// The offset of the nonce: after the memory, aligned.
 std::size_t nonce_at(std::size_t bytes) {
   constexpr std::size_t kLine = 64;
   return (bytes + kLine - 1) & ~(kLine - 1);
@@ -55,15 +55,15 @@ SharedSegment SharedSegment::make(std::size_t bytes) {
   SharedSegment segment;
   segment.nonce_ = random_nonce();
   segment.descriptor_ = memfd_create("brigade", MFD_CLOEXEC);
-  // Pages are taken now, so that a lack of memory is an error here and no signal later.
+  // Pages are allocated now, so that a lack of memory is an error here and not a signal later.
   const int failure =
       segment.descriptor_ < 0
           ? errno
           : posix_fallocate(segment.descriptor_, 0, static_cast<off_t>(total_of(bytes)));
   if (failure != 0) {
     throw Error(ErrorCode::kResourceExhausted,
-                base::str_cat("There is no shared memory of ", base::human_bytes(bytes), ": ",
-                              std::strerror(failure), "."));
+                base::str_cat("Shared memory of ", base::human_bytes(bytes),
+                              " cannot be allocated: ", std::strerror(failure), "."));
   }
   segment.map(segment.descriptor_, bytes);
   std::memcpy(segment.data_ + nonce_at(bytes), segment.nonce_.data(), sizeof segment.nonce_);
@@ -72,7 +72,7 @@ SharedSegment SharedSegment::make(std::size_t bytes) {
 
 SharedSegment SharedSegment::open(const SegmentHandle& handle, std::size_t bytes) {
   const std::string path = base::str_cat("/proc/", handle.pid, "/fd/", handle.descriptor);
-  // It may be anything there is: a pipe must not be waited for.
+  // It may be any kind of file: do not block on a pipe.
   const int descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   const std::string reason = difference(descriptor, handle, bytes);
   if (!reason.empty()) {

@@ -7,11 +7,11 @@
 
 namespace brigade::comm {
 
-/// How another process finds a segment, as it lies in memory; `descriptor` is -1 where there is
-/// none.
+/// What another process needs to open a segment; it is stored in shared memory. `descriptor` is -1
+/// if there is no segment.
 struct SegmentHandle {
-  /// Random, and written into the segment: the same number of a process and of a descriptor may be
-  /// another segment's, on another machine or in another container.
+  /// Random, and written into the segment: on another machine or in another container the same pid
+  /// and descriptor may belong to another segment.
   using Nonce = std::array<std::uint64_t, 2>;
 
   std::int64_t pid = 0;
@@ -19,18 +19,19 @@ struct SegmentHandle {
   Nonce nonce = {};
 };
 
-/// Memory that processes of one host share. It has no name in any file system: whoever may open
-/// `/proc/<pid>/fd/<fd>` of its maker can map it, and it is gone with the last process that has,
-/// however that ends. A nonce at its end proves that it is the one that was meant.
+/// Memory that processes of one host share. It has no name in any file system: a process that may
+/// open `/proc/<pid>/fd/<fd>` of its creator can map it, and it is freed with the last process that
+/// maps it, however that process ends. A nonce at its end proves that it is the intended segment.
 ///
-/// Thread-safety: a value that moves; the memory is everybody's own concern.
+/// Thread-safety: a movable value; callers synchronize their accesses to the memory.
 class SharedSegment {
  public:
   SharedSegment() = default;
-  /// A new one of zeros. Throws kResourceExhausted, with the size, if there is no memory for it.
+  /// Creates one, filled with zeros. Throws kResourceExhausted, with the size, if there is not
+  /// enough memory.
   static SharedSegment make(std::size_t bytes);
-  /// The one that another process made. Throws kUnavailable with the system's reason, or if what is
-  /// there has another size or nonce; that is neither mapped nor written to.
+  /// Opens one that another process created. Throws kUnavailable with the system's reason, or if the
+  /// file has another size or nonce; then it is neither mapped nor written to.
   static SharedSegment open(const SegmentHandle& handle, std::size_t bytes);
 
   SharedSegment(SharedSegment&& other) noexcept { swap(other); }
@@ -42,9 +43,9 @@ class SharedSegment {
 
   std::byte* data() const { return data_; }
   std::size_t size() const { return size_; }
-  /// By which others open it, as long as its maker's descriptor is open.
+  /// The handle with which others open it, as long as its creator's descriptor is open.
   SegmentHandle handle() const;
-  /// From here on nobody else can open it.
+  /// Closes the descriptor: after that no other process can open it.
   void close_descriptor();
 
  private:
@@ -53,7 +54,7 @@ class SharedSegment {
 
   std::byte* data_ = nullptr;
   std::size_t size_ = 0;
-  int descriptor_ = -1;  // the maker's
+  int descriptor_ = -1;  // the creator's
   SegmentHandle::Nonce nonce_ = {};
 };
 

@@ -10,7 +10,7 @@
 namespace brigade::comm {
 namespace {
 
-TEST(SharedSegment, IsTheSameMemoryForWhoeverOpensIt) {
+TEST(SharedSegment, IsTheSameMemoryInAllProcessesThatOpenIt) {
   const SharedSegment made = SharedSegment::make(10'000);
   const SharedSegment opened = SharedSegment::open(made.handle(), 10'000);
   ASSERT_NE(made.data(), opened.data());
@@ -56,7 +56,7 @@ TEST(SharedSegment, OfTheSameNumbersButAnotherNonceIsNotTouched) {
   EXPECT_NE(meant.handle().nonce, there.handle().nonce);
 }
 
-TEST(SharedSegment, WhatIsNoMemoryIsRefusedAndNotWaitedFor) {
+TEST(SharedSegment, AFileOfAnotherKindIsRefusedWithoutBlocking) {
   int pipe[2];
   ASSERT_EQ(::pipe(pipe), 0);
   for (const int end : pipe)

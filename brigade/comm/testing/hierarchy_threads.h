@@ -11,10 +11,10 @@
 
 namespace brigade::comm {
 
-/// For tests: calls `body(communicator)` for each replica of each process, where `replicas` says
-/// how many each process has, all as threads of this process; returns what each replica threw
-/// (null: nothing) once all have returned. A replica that throws releases its process's others and
-/// is, with its process, lost to the rest.
+/// For tests: calls `body(communicator)` for each replica of each process, all as threads of this
+/// process. `replicas` is the number of each process's replicas. Returns what each replica threw
+/// (null: nothing) when all have returned. A replica that throws releases the others of its process,
+/// and its process is lost to the rest.
 inline std::vector<std::exception_ptr> run_hierarchy(
     const std::vector<int>& replicas, const std::function<void(Communicator&)>& body) {
   const int processes = static_cast<int>(replicas.size());
@@ -52,7 +52,7 @@ inline std::vector<std::exception_ptr> run_hierarchy(
   return thrown;
 }
 
-/// The same, where no replica may throw: rethrows the first that did.
+/// The same, but no replica may throw: rethrows the first error.
 inline void run_hierarchy_successfully(const std::vector<int>& replicas,
                                        const std::function<void(Communicator&)>& body) {
   for (const std::exception_ptr& error : run_hierarchy(replicas, body)) {

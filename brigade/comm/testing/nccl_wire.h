@@ -19,18 +19,18 @@
 
 namespace brigade::comm {
 
-/// For tests: what carries tensors between made-up cards: by the number of the collective, what
-/// each rank has brought. Tests let it fail or stand still.
+/// For tests: carries tensors between fake GPUs. It keeps, for each collective by its number, what
+/// each rank passed in. Tests can make it fail or hang.
 struct Wire {
   struct Call {
     int came = 0;
     ReduceOp op = ReduceOp::kSum;
     std::map<int, std::vector<at::Tensor>> parts;  // by rank; of a broadcast its root's
 
-    /// In the tensors' own dtype, as NCCL adds.
+    /// Adds in the tensors' own dtype and not in rank order, as NCCL may.
     at::Tensor result(std::size_t i) const {
-      at::Tensor value = parts.begin()->second[i].clone();
-      for (auto part = std::next(parts.begin()); part != parts.end(); ++part) {
+      at::Tensor value = parts.rbegin()->second[i].clone();
+      for (auto part = std::next(parts.rbegin()); part != parts.rend(); ++part) {
         const at::Tensor& other = part->second[i];
         if (op == ReduceOp::kMax || op == ReduceOp::kMin) {
           value = combine_in_order(std::vector{value, other}, op);
@@ -52,7 +52,7 @@ struct Wire {
   std::atomic<bool> closes = true;
 };
 
-/// NCCL as far as `NcclGroup` sees it, on CPU tensors.
+/// A fake of NCCL for `NcclGroup`, on CPU tensors.
 class WireClique final : public NcclClique {
  public:
   WireClique(Wire& wire, const NcclCliqueOptions& options) : wire_(wire), options_(options) {
@@ -118,7 +118,7 @@ class WireClique final : public NcclClique {
   bool is_closing_ = false;
 };
 
-/// The cards of one process, whose streams have always come to their end.
+/// The fake GPUs of one process. Each collective is complete when it returns.
 class PromptWire final : public NcclCollectives {
  public:
   PromptWire(Wire& wire, int world_size)

@@ -13,8 +13,8 @@
 namespace brigade::comm {
 
 /// For tests: calls `body(communicator)` for each rank of a process communicator whose "processes"
-/// are threads of this one, and returns what each rank threw (null: nothing) once all have
-/// returned. A rank that throws is lost to the others, as a process that dies is.
+/// are threads of this process. Returns what each rank threw (null: nothing) when all have returned.
+/// A rank that throws is lost to the others, like a process that dies.
 inline std::vector<std::exception_ptr> run_processes(
     int world_size, const CommunicationOptions& options,
     const std::function<void(ProcessCommunicator&)>& body) {
@@ -36,7 +36,7 @@ inline std::vector<std::exception_ptr> run_processes(
   return thrown;
 }
 
-/// The same, where no rank may throw: rethrows the first that did.
+/// The same, but no rank may throw: rethrows the first error.
 inline void run_processes_successfully(int world_size, const CommunicationOptions& options,
                                        const std::function<void(ProcessCommunicator&)>& body) {
   for (const std::exception_ptr& error : run_processes(world_size, options, body)) {

@@ -15,8 +15,8 @@ using MakeCommunicators =
     std::function<std::vector<std::unique_ptr<Communicator>>(std::shared_ptr<LocalGroup>)>;
 
 /// For tests: calls `body(communicator)` for each rank of a new group of `world_size`, each on a
-/// thread of its own, and returns what each rank threw (null: nothing) once all have returned. A
-/// rank that throws releases the others, as a strategy's replicas do.
+/// separate thread. Returns what each rank threw (null: nothing) when all have returned. A rank that
+/// throws releases the others, as in a strategy.
 inline std::vector<std::exception_ptr> run_ranks(
     int world_size, const std::function<void(Communicator&)>& body,
     const MakeCommunicators& make = make_local_communicators) {
@@ -41,7 +41,7 @@ inline std::vector<std::exception_ptr> run_ranks(
   return thrown;
 }
 
-/// The same, where no rank may throw: rethrows the first that did.
+/// The same, but no rank may throw: rethrows the first error.
 inline void run_ranks_successfully(int world_size, const std::function<void(Communicator&)>& body) {
   for (const std::exception_ptr& error : run_ranks(world_size, body)) {
     if (error) std::rethrow_exception(error);

@@ -10,7 +10,7 @@ namespace {
 using BucketIndex = std::optional<std::size_t>;
 const std::vector<BucketIndex> kBucketOf = {1, std::nullopt, 1, 0};
 
-TEST(BucketProgress, TheLastReplicaFillsAVariableInAndTheLastVariableAPack) {
+TEST(BucketProgress, TheLastReplicaCompletesAVariableAndTheLastVariableABucket) {
   BucketProgress progress(2);
   progress.start(kBucketOf, 2);
   EXPECT_FALSE(progress.deliver(3));
@@ -40,7 +40,7 @@ TEST(BucketProgress, AStepDoesNotRememberTheOneBefore) {
   EXPECT_EQ(progress.filled(3), BucketIndex(0));
 }
 
-TEST(BucketProgress, OfThreadsThatDeliverAtOnceOneFillsIn) {
+TEST(BucketProgress, IfThreadsDeliverAtTheSameTimeOneOfThemFillsIn) {
   constexpr int kReplicas = 4;
   BucketProgress progress(kReplicas);
   for (int step = 0; step < 20; ++step) {

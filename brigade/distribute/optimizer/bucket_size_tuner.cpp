@@ -13,9 +13,9 @@ namespace {
 constexpr std::int64_t kMebibyte = 1 << 20;
 
 std::string text_of(std::int64_t bytes) {
-  if (bytes == 0) return "all in one, behind backward";
-  return base::str_cat("in packs of ", static_cast<double>(bytes) / kMebibyte,
-                       " MiB, while backward goes on");
+  if (bytes == 0) return "in one bucket, after backward";
+  return base::str_cat("in buckets of ", static_cast<double>(bytes) / kMebibyte,
+                       " MiB, during backward");
 }
 
 }  // namespace
@@ -26,7 +26,7 @@ BucketSizeTuner::BucketSizeTuner(std::vector<std::int64_t> sizes, BucketSizeTune
       position_(-options.warm_up_steps),
       seconds_(sizes_.size()),
       is_settled_(sizes_.size() == 1) {
-  check_argument(!sizes_.empty(), "PackTuner: no sizes; give at least one.");
+  check_argument(!sizes_.empty(), "BucketSizeTuner: no sizes; give at least one.");
 }
 
 std::vector<std::int64_t> BucketSizeTuner::sizes_for(std::int64_t model_bytes) {
@@ -79,7 +79,7 @@ std::size_t BucketSizeTuner::best() const {
 }
 
 void BucketSizeTuner::settle(std::size_t size) {
-  check_argument(size < sizes_.size(), base::str_cat("PackTuner: there is no size ", size,
+  check_argument(size < sizes_.size(), base::str_cat("BucketSizeTuner: there is no size ", size,
                                                      "; there are ", sizes_.size(), "."));
   chosen_ = size;
   is_settled_ = true;
@@ -90,7 +90,7 @@ std::string BucketSizeTuner::report() const {
   for (std::size_t size = 0; size < sizes_.size(); ++size)
     times.push_back(
         base::str_cat(std::round(1e5 * median_seconds(size)) / 100, " ms ", text_of(sizes_[size])));
-  return base::str_cat("Gradients travel ", text_of(sizes_[chosen_]),
+  return base::str_cat("Gradients are reduced ", text_of(sizes_[chosen_]),
                        "; median steps: ", base::join(times, ", "), ".");
 }
 

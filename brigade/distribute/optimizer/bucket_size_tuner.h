@@ -9,46 +9,47 @@
 namespace brigade::distribute {
 
 struct BucketSizeTunerOptions {
-  /// Steps before anything counts: the first ones make threads, caches and connections.
+  /// Steps that are not measured at the start, which create threads, caches and connections.
   int warm_up_steps = 10;
-  /// Each turn gives one size so many steps, of which the first does not count.
+  /// Steps that each size gets in a round. The first of them is not measured.
   int steps_per_round = 6;
-  /// So many turns each size has: between them the machine's other loads even out.
+  /// The number of rounds over all sizes, so that other load on the machine averages out.
   int rounds = 5;
-  /// By how much a size must beat the first one, everything in one behind backward, to be taken.
+  /// The fraction by which a size must be faster than the first one (a single bucket after backward)
+  /// to be chosen.
   double least_gain = 0.02;
 };
 
-/// Finds out how large the packs should be in which gradients travel: the first steps try each
-/// size, in turns, and the one whose median step is the shortest stays. It only counts steps and
-/// times: all processes are at the same step, so all try the same size at the same time; the choice
-/// is one process's (their clocks differ), which tells the others.
+/// Finds the fastest size of gradient buckets: the first steps try each size in several rounds, and
+/// the size with the shortest median step is kept. It only counts and times steps. All processes are
+/// in the same step, so all try the same size at the same time; one process chooses (their clocks
+/// differ) and sends its choice to the others.
 ///
 /// Thread-safety: one thread at a time.
 class BucketSizeTuner {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  /// Sizes in bytes; the first is the one to beat. Throws kInvalidArgument if there is none.
+  /// Sizes in bytes; the first is the baseline. Throws kInvalidArgument if there is none.
   explicit BucketSizeTuner(std::vector<std::int64_t> sizes, BucketSizeTunerOptions options = {});
 
-  /// The sizes to try for a model of so many bytes: 0, and of 1, 4, 16 and 64 MiB those that cut
-  /// it.
+  /// The sizes to try for a model of `model_bytes`: 0, and those of 1, 4, 16 and 64 MiB that are
+  /// smaller than the model.
   static std::vector<std::int64_t> sizes_for(std::int64_t model_bytes);
 
-  /// What the next step uses.
+  /// The size that the next step uses.
   std::int64_t bytes_per_pack() const;
   /// A step has ended at `now`.
   void step_done(Time now);
-  /// Whether all sizes are tried and none is chosen: time for all to agree on one.
+  /// Whether all sizes have been tried and none is chosen yet: all processes must agree on one now.
   bool is_due() const { return !is_settled_ && position_ >= trial_steps(); }
-  /// Whether the size stays as it is. From the start, if there is only one.
+  /// Whether the size is final. True from the start if there is only one size.
   bool is_settled() const { return is_settled_; }
-  /// By these times, which size to take: an index.
+  /// The index of the fastest size, by the measured times.
   std::size_t best() const;
-  /// Takes this size for good. Throws kInvalidArgument for an index that is none.
+  /// Makes the size with this index final. Throws kInvalidArgument if there is no such index.
   void settle(std::size_t size);
-  /// What was chosen, and by which times, as a sentence.
+  /// The choice and the measured times, as a sentence.
   std::string report() const;
 
  private:

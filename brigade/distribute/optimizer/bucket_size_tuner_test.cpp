@@ -28,7 +28,7 @@ Sizes run(BucketSizeTuner& tuner, const std::function<double(std::int64_t, int)>
   return used;
 }
 
-TEST(BucketSizeTuner, TriesEachSizeInTurns) {
+TEST(BucketSizeTuner, TriesEachSizeInRounds) {
   BucketSizeTuner tuner({0, 1, 4}, kShort);
   const Sizes used = run(tuner, [](std::int64_t, int) { return 1.0; });
   Sizes wanted(3, 0);  // the warm-up
@@ -51,7 +51,7 @@ TEST(BucketSizeTuner, TheFastestIsTheBest) {
   EXPECT_EQ(tuner.bytes_per_pack(), 4);
 }
 
-TEST(BucketSizeTuner, StepsThatTakeLongForOtherReasonsDoNotCount) {
+TEST(BucketSizeTuner, StepsThatAreSlowForOtherReasonsDoNotCount) {
   BucketSizeTuner tuner({0, 1}, kShort);
   // The first steps, those that change the size, and now and then one that also writes a
   // checkpoint.
@@ -63,22 +63,22 @@ TEST(BucketSizeTuner, StepsThatTakeLongForOtherReasonsDoNotCount) {
   EXPECT_EQ(tuner.best(), 1u);
 }
 
-TEST(BucketSizeTuner, ASmallGainIsNone) {
+TEST(BucketSizeTuner, ASmallGainIsIgnored) {
   BucketSizeTuner tuner({0, 1, 4}, kShort);
   run(tuner, [](std::int64_t size, int) { return size == 0 ? 10.0 : 9.9; });
   EXPECT_EQ(tuner.best(), 0u);
 }
 
-TEST(BucketSizeTuner, TheChoiceMayBeAnothers) {
+TEST(BucketSizeTuner, AnotherProcessMayChoose) {
   BucketSizeTuner tuner({0, 1, 4}, kShort);
   run(tuner, [](std::int64_t size, int) { return size == 1 ? 1.0 : 2.0; });
   tuner.settle(2);
   EXPECT_EQ(tuner.bytes_per_pack(), 4);
-  EXPECT_NE(tuner.report().find("in packs of"), std::string::npos);
+  EXPECT_NE(tuner.report().find("in buckets of"), std::string::npos);
   EXPECT_THROW(tuner.settle(3), Error);
 }
 
-TEST(BucketSizeTuner, OfOneSizeThereIsNothingToTry) {
+TEST(BucketSizeTuner, ASingleSizeIsFinalFromTheStart) {
   BucketSizeTuner tuner({7});
   EXPECT_TRUE(tuner.is_settled());
   EXPECT_FALSE(tuner.is_due());
@@ -86,7 +86,7 @@ TEST(BucketSizeTuner, OfOneSizeThereIsNothingToTry) {
   EXPECT_THROW(BucketSizeTuner({}), Error);
 }
 
-TEST(BucketSizeTuner, SizesThatDoNotCutTheModelAreNotTried) {
+TEST(BucketSizeTuner, SizesNotSmallerThanTheModelAreNotTried) {
   constexpr std::int64_t kMebibyte = 1 << 20;
   EXPECT_EQ(BucketSizeTuner::sizes_for(kMebibyte), Sizes{0});
   EXPECT_EQ(BucketSizeTuner::sizes_for(kMebibyte + 1), (Sizes{0, kMebibyte}));

@@ -70,10 +70,10 @@ class Reducer {
   /// Every variable's sum: [destination][variable]. Within `call`.
   std::vector<Row> sums() const {
     std::vector<Row> values;
-    for (std::size_t i = 0; i < call_.shown(0).size(); ++i) {
+    for (std::size_t i = 0; i < call_.published(0).size(); ++i) {
       Row& value = values.emplace_back();
       for (int replica = 0; replica < replicas_; ++replica)
-        value.push_back(call_.shown(replica)[i]);
+        value.push_back(call_.published(replica)[i]);
     }
     const auto reduced = ops_->batch_reduce(comm::ReduceOp::kSum, values, destinations_);
     std::vector<Row> rows(destinations_.size());

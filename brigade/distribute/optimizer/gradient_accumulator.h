@@ -11,31 +11,31 @@
 
 namespace brigade::distribute {
 
-/// The gradients of several micro-batches in one replica, added up until they are applied together:
-/// one buffer of the size of the parameters that are not frozen, on the replica's device, which is
-/// kept from group to group. Gradients of half and bfloat16 are added up in float32.
+/// Sums the gradients of several micro-batches in one replica, until they are applied together. It
+/// keeps one buffer of the size of all parameters that are not frozen, on the replica's device.
+/// Gradients of half and bfloat16 are added in float32.
 ///
 /// Thread-safety: its replica's thread in a run, the caller's outside.
 class GradientAccumulator {
  public:
-  /// For replica `replica`'s gradients of `state`'s variables. Memory comes with the first `add`.
+  /// For replica `replica`'s gradients of `state`'s variables. The first `add` allocates memory.
   GradientAccumulator(const optim::OptimizerState& state, int replica);
 
-  /// Adds one micro-batch: one gradient a variable, undefined where there is none. `global` are the
-  /// examples of all replicas behind it; where they are not known, `local` those of this one.
+  /// Adds one micro-batch: one gradient per variable, undefined if it has none. `global` is the
+  /// number of examples of all replicas in it; if that is unset, `local` is this replica's.
   void add(std::span<const at::Tensor> gradients, std::optional<std::int64_t> global,
            std::int64_t local);
 
   /// Micro-batches added since the last `clear`.
   int micro_batches() const { return micro_batches_; }
-  /// Examples of all replicas in micro-batches for which that was known.
+  /// Examples of all replicas, in micro-batches whose global number was given.
   std::int64_t global_examples() const { return global_; }
-  /// This replica's examples in the others: to be summed over the replicas; unset if there were
-  /// none, in every replica alike.
+  /// This replica's examples in the other micro-batches, to be summed over the replicas; unset on
+  /// every replica if there are no such micro-batches.
   std::optional<std::int64_t> local_examples() const { return local_; }
 
-  /// The sums divided by `divisor`, in place and in the dtype in which they were added up;
-  /// undefined where no micro-batch had a gradient. Valid until the next `add` after `clear`.
+  /// Divides the sums by `divisor` in place, and returns them in the dtype of the additions;
+  /// undefined if no micro-batch had a gradient. Valid until the next `add` after `clear`.
   std::vector<at::Tensor> divided(double divisor);
   /// Starts a new group.
   void clear();
@@ -45,7 +45,7 @@ class GradientAccumulator {
 
   const optim::OptimizerState& state_;
   const int replica_;
-  std::vector<at::Tensor> memory_;  // flat, one a dtype
+  std::vector<at::Tensor> memory_;  // flat, one per dtype
   std::vector<at::Tensor> sums_;    // [variable], parts of memory_; undefined for frozen ones
   std::vector<bool> present_;       // [variable]
   int micro_batches_ = 0;

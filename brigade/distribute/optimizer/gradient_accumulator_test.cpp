@@ -30,7 +30,7 @@ class Accumulated : public ::testing::Test {
   std::vector<variables::Variable> variables_;
 };
 
-TEST_F(Accumulated, MicroBatchesAddUp) {
+TEST_F(Accumulated, MicroBatchesAreAdded) {
   const auto optimizer = state();
   GradientAccumulator accumulator(optimizer, 0);
   EXPECT_EQ(accumulator.micro_batches(), 0);
@@ -45,7 +45,7 @@ TEST_F(Accumulated, MicroBatchesAddUp) {
   EXPECT_FALSE(sums[2].defined()) << "missing in every micro-batch";
 }
 
-TEST_F(Accumulated, HalfIsAddedUpAndDividedInFloat32) {
+TEST_F(Accumulated, HalfIsAddedAndDividedInFloat32) {
   variables::VariableStore store{variables::VariableStoreOptions{}};
   const std::vector<variables::Variable> halves = {
       store.create({.name = "h", .initial = at::full({2}, 0.0, at::kHalf)})};
@@ -54,7 +54,7 @@ TEST_F(Accumulated, HalfIsAddedUpAndDividedInFloat32) {
   const std::vector<at::Tensor> one = {at::full({2}, 1.0, at::kHalf)};
   for (int micro_batch = 0; micro_batch < 3001; ++micro_batch) accumulator.add(one, 1, 0);
   EXPECT_TRUE(at::equal(accumulator.divided(1)[0], at::full({2}, 3001.0F)))
-      << "half counts to 2048 and no further";
+      << "a sum of ones in half stops at 2048";
   accumulator.clear();
   const std::vector<at::Tensor> large = {at::full({2}, 4e4, at::kHalf)};
   accumulator.add(large, 1, 0);
@@ -62,7 +62,7 @@ TEST_F(Accumulated, HalfIsAddedUpAndDividedInFloat32) {
   EXPECT_TRUE(at::equal(accumulator.divided(2)[0], at::full({2}, 4e4F)));
 }
 
-TEST_F(Accumulated, TheNextGroupBeginsAnewInTheSameMemory) {
+TEST_F(Accumulated, TheNextGroupReusesTheMemory) {
   const auto optimizer = state();
   GradientAccumulator accumulator(optimizer, 0);
   accumulator.add(gradients(1, 1), 4, 0);
@@ -78,7 +78,7 @@ TEST_F(Accumulated, TheNextGroupBeginsAnewInTheSameMemory) {
   EXPECT_EQ(accumulator.global_examples(), 2);
 }
 
-TEST_F(Accumulated, GradientsThatWereHandedInStayAsTheyAre) {
+TEST_F(Accumulated, GradientsThatWerePassedInAreNotChanged) {
   const auto optimizer = state();
   GradientAccumulator accumulator(optimizer, 0);
   const auto first = gradients(1, 1);
@@ -87,7 +87,7 @@ TEST_F(Accumulated, GradientsThatWereHandedInStayAsTheyAre) {
   EXPECT_TRUE(at::equal(first[0], at::full({3}, 1, at::kDouble)));
 }
 
-TEST_F(Accumulated, ExamplesThatAreNotKnownAreCountedByTheReplica) {
+TEST_F(Accumulated, ExamplesWithoutAGlobalNumberAreCountedPerReplica) {
   const auto optimizer = state();
   GradientAccumulator accumulator(optimizer, 0);
   accumulator.add(gradients(1, 1), std::nullopt, 3);

@@ -25,14 +25,14 @@ void check_count(std::span<const variables::Variable> variables,
   if (gradients.size() == variables.size()) return;
   throw Error(ErrorCode::kInvalidArgument,
               base::str_cat("There are ", gradients.size(), " gradients for ", variables.size(),
-                            " variables; give one each, undefined where there is none."));
+                            " variables; give one per variable, undefined if it has none."));
 }
 
 bool fits(const at::Tensor& gradient, const at::Tensor& component) {
   return gradient.scalar_type() == component.scalar_type() && gradient.sizes() == component.sizes();
 }
 
-/// Where the replica is not known: a component that a program has converted is found elsewhere.
+/// For an unknown replica. (Components that a program converted are detected elsewhere.)
 bool fits_any(const at::Tensor& gradient, const variables::Variable& variable) {
   for (int replica = 0; replica < variable.num_components(); ++replica) {
     if (fits(gradient, variable.component(replica))) return true;

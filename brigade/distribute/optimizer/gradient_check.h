@@ -8,14 +8,14 @@
 
 namespace brigade::distribute {
 
-/// Throws kInvalidArgument unless there is one gradient a variable, and each that is defined has
-/// its variable's shape and dtype; names the variable, what was given and what is needed. Asked
-/// wherever gradients enter that a program may have assigned: what adds them up and updates reads
-/// memory by the variable's shape.
+/// Throws kInvalidArgument unless there is one gradient per variable, and each defined gradient has
+/// its variable's shape and dtype. The message names the variable, what was given and what is
+/// needed. Called wherever gradients enter that a program may have assigned, since the code that
+/// adds and applies them reads memory by the variable's shape.
 void check_gradients(std::span<const variables::Variable> variables,
                      std::span<const at::Tensor> gradients);
 
-/// The same, where they must also lie where replica `replica` has its variables.
+/// The same, and the gradients must be on the device of replica `replica`'s variables.
 void check_gradients(std::span<const variables::Variable> variables,
                      std::span<const at::Tensor> gradients, int replica);
 

@@ -101,7 +101,7 @@ TEST(AssignedGradients, OfTowersAreCheckedWhereTheyAreAveragedAndApplied) {
   const auto model = strategy.create<Line>();
   const auto sgd = strategy.optimizer(model, optim::Sgd{});
   for (const Wrong& wrong : wrong_gradients()) {
-    if (wrong.given == "on meta") continue;  // the average is moved to the variables' home
+    if (wrong.given == "on meta") continue;  // the average is moved to the variables' device
     auto towers = strategy.run([&](ReplicaContext&) {
       return sgd.compute_gradients(model->weight.sum(), LossScale::kAlreadyScaled);
     });
@@ -154,7 +154,7 @@ struct Matrix : torch::nn::Module {
   at::Tensor weight;
 };
 
-TEST(AssignedGradients, ThatLieOtherwiseInMemoryAreLaidOutAlsoWhereTheyAreAggregated) {
+TEST(AssignedGradients, WithAnotherMemoryLayoutAreMadeContiguousBeforeAggregation) {
   const at::Tensor wanted = at::arange(6, at::kDouble).view({2, 3});
   const at::Tensor transposed = wanted.t().contiguous().t();
   run_workers({1, 2}, [&](MultiWorkerMirroredStrategy& strategy) {

@@ -12,10 +12,10 @@ namespace brigade::distribute {
 /// Which of these gradients exist.
 std::vector<bool> present(std::span<const at::Tensor> gradients);
 
-/// Adds, in place, those that exist in `gradients` to `known`.
+/// Sets `known[i]` for each gradient that exists.
 void merge_present(std::vector<bool>& known, std::span<const at::Tensor> gradients);
 
-/// Which gradients exist in at least one replica. Collective.
+/// Which gradients exist on at least one rank. Collective.
 std::vector<bool> present_anywhere(comm::Communicator& communicator,
                                    std::span<const at::Tensor> gradients);
 

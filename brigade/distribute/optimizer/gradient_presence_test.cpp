@@ -11,7 +11,7 @@ namespace {
 const at::Tensor kSome = at::zeros({1});
 const at::Tensor kNone;
 
-TEST(GradientPresence, TellsDefinedFromUndefined) {
+TEST(GradientPresence, DistinguishesDefinedFromUndefined) {
   const std::vector<at::Tensor> gradients = {kSome, kNone};
   EXPECT_EQ(present(gradients), std::vector<bool>({true, false}));
   std::vector<bool> known = {false, true};

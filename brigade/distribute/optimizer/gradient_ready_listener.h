@@ -6,28 +6,28 @@
 
 namespace brigade::distribute {
 
-/// Takes each gradient of a step as soon as backward has it whole, so that what is done with it
-/// overlaps with the rest of backward. A `GradientSynchronizer` that gains by that offers one
-/// (`GradientSynchronizer::ready_listener`), and `Optimizer::minimize` uses it where gradients are applied as
-/// they are.
+/// Is notified of each gradient as soon as backward has completed it, so that its reduction
+/// overlaps with the rest of backward. A `GradientSynchronizer` that supports this returns one from
+/// `GradientSynchronizer::ready_listener`; `Optimizer::minimize` uses it if gradients are applied
+/// unchanged.
 ///
-/// Of each step a replica either says `begin`, then `ready` for any of its gradients, and then
-/// applies all of them, or `cancel`s; or it says nothing of this, and only applies.
+/// In each step a replica either calls `begin`, then `ready` for any of its gradients, and then
+/// applies all of them or calls `cancel`; or it makes none of these calls and only applies.
 ///
 /// Thread-safety: each replica from its own thread.
 class GradientReadyListener {
  public:
   virtual ~GradientReadyListener() = default;
 
-  /// Whether the next step has a use for early gradients; if not, be silent.
+  /// Whether the next step uses the notifications. If not, do not call the functions below.
   virtual bool is_enabled() const = 0;
-  /// Replica `replica` begins a backward pass, whose gradients it will apply. Nothing in it may be
-  /// a collective. Throws kFailedPrecondition where a pass of this step has failed.
+  /// Replica `replica` begins a backward pass, whose gradients it will apply. The pass must not
+  /// contain collectives. Throws kFailedPrecondition if an earlier pass of this step has failed.
   virtual void begin(int replica) = 0;
-  /// Variable `variable`, in the order of `OptimizerState::variables`, has this gradient,
-  /// contiguous, which stays untouched until it is applied.
+  /// The gradient of variable `variable` (an index into `OptimizerState::variables`) is complete. It
+  /// is contiguous, and must not change until it is applied.
   virtual void ready(int replica, std::size_t variable, const at::Tensor& gradient) = 0;
-  /// The pass that was begun has failed: its gradients will not be applied.
+  /// The current pass has failed: its gradients will not be applied.
   virtual void cancel(int replica) noexcept = 0;
 };
 
