@@ -32,7 +32,7 @@ bool can_run(const std::string& path) {
   return ::access(path.c_str(), X_OK) == 0;
 }
 
-/// As the shell looks for it. Better here, where the message can say so, than in the shim.
+/// Searches PATH as the shell does. Checked here because the shim could not report it as well.
 void check_program(const std::string& program) {
   if (program.find('/') != std::string::npos) {
     if (can_run(program)) return;
@@ -43,7 +43,7 @@ void check_program(const std::string& program) {
     }
   }
   throw Error(ErrorCode::kNotFound,
-              base::str_cat(base::quoted(program), " is no program that can be run here."));
+              base::str_cat(base::quoted(program), " is not an executable program on this machine."));
 }
 
 std::vector<std::string> merged_environment(
@@ -75,7 +75,7 @@ std::vector<std::string> shim_command(const SpawnOptions& options) {
   return command;
 }
 
-/// What the child's descriptors are, and that it begins without blocked or ignored signals.
+/// The child's descriptors and signal settings: it starts without blocked or ignored signals.
 class SpawnSettings {
  public:
   SpawnSettings(int lifeline, int output, int errors, const FileDescriptor& key) {
@@ -84,7 +84,7 @@ class SpawnSettings {
     ::posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
     ::posix_spawn_file_actions_adddup2(&actions, errors, STDERR_FILENO);
     ::posix_spawn_file_actions_adddup2(&actions, lifeline, kLifeline);
-    // Last: the number may be that of a pipe above, which is in its place by now.
+    // Last: a pipe above may have this number, and it has been duplicated by now.
     if (key.is_open()) ::posix_spawn_file_actions_adddup2(&actions, key.number(), kKeyDescriptor);
     ::posix_spawnattr_init(&attributes);
     sigset_t none, all;

@@ -18,42 +18,42 @@ namespace brigade::launch {
 struct SpawnOptions {
   /// The program and its arguments.
   std::vector<std::string> command;
-  /// Set in its environment, in place of what is there; nothing: not to be there.
+  /// Variables to set or replace in its environment; nullopt removes the variable.
   std::map<std::string, std::optional<std::string>> environment = {};
-  /// Inherited as a file, under kKeyDescriptor; unset: none.
+  /// The process inherits it as a file, under the descriptor kKeyDescriptor. Unset: no key.
   std::optional<cluster::ClusterKey> key = std::nullopt;
-  /// Where it may run; empty: anywhere.
+  /// The cores on which it may run; empty: all.
   machine::CoreSet cores = {};
-  /// The executable that becomes the shim: one that hands `launch-shim` on to `run_shim`.
+  /// The executable that becomes the shim. It must call `run_shim` for the command `launch-shim`.
   std::string shim = "/proc/self/exe";
 };
 
 /// A program that runs below a shim (see shim.h), with its standard output and error as pipes and
-/// its input closed. What the handle's owner cannot forget: when the handle goes, or its process
-/// ends however it may, the program and everything below it are killed.
+/// its input closed. The program and all its descendants are killed when the handle is destroyed,
+/// and also when the owning process ends in any way.
 ///
 /// Thread-safety: one thread at a time.
 class ChildProcess {
  public:
-  /// Throws kNotFound where the program is no file that can be run, kUnavailable where the system
-  /// starts no process.
+  /// Throws kNotFound if the program is not an executable file, kUnavailable if the system cannot
+  /// start a process.
   explicit ChildProcess(const SpawnOptions& options);
-  /// Kills it if it still runs, and waits for that.
+  /// Kills the process if it still runs, and waits until it has ended.
   ~ChildProcess();
   ChildProcess(ChildProcess&& other) noexcept;
   ChildProcess& operator=(ChildProcess&&) = delete;
 
-  /// The shim's: signals sent to it reach the program.
+  /// The process id of the shim. Signals sent to it reach the program.
   pid_t pid() const { return pid_; }
-  /// Readable without blocking, until their end.
+  /// Non-blocking pipes with what the program writes.
   const FileDescriptor& output() const { return output_; }
   const FileDescriptor& errors() const { return errors_; }
 
-  /// Nothing happens to a process that has ended.
+  /// Sends a signal. Does nothing if the process has ended.
   void signal(int number) const;
   /// Kills the program and everything below it.
   void kill();
-  /// How it ended, once it has; does not wait.
+  /// The exit status once the process has ended. Does not wait.
   std::optional<ExitStatus> poll();
 
  private:

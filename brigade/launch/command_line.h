@@ -8,17 +8,17 @@
 
 namespace brigade::launch {
 
-/// `words` with {rank} and {world_size} replaced by the numbers, wherever they stand.
+/// Replaces every {rank} and {world_size} in `words` by the numbers.
 std::vector<std::string> expand_placeholders(const std::vector<std::string>& words, int rank,
                                      int world_size);
 
-/// Splits a line as a shell would: at blanks, with '...', "..." and \ keeping characters together.
-/// Nothing else has a meaning. Throws kInvalidArgument for a quote that does not end.
+/// Splits a line at blanks as a shell does. '...', "..." and \ quote characters; no other character
+/// is special. Throws kInvalidArgument for an unterminated quote.
 std::vector<std::string> split_words(std::string_view line);
 
-/// A file with one process's additional arguments on each line. Empty lines and lines that begin
-/// with # are no process. Throws kNotFound for a file that cannot be read; kInvalidArgument, naming
-/// the line, for a quote that does not end.
+/// Reads a file that holds the additional arguments of one process on each line. Empty lines and
+/// lines that begin with # are skipped. Throws kNotFound if the file cannot be read, and
+/// kInvalidArgument, naming the line, for an unterminated quote.
 std::vector<std::vector<std::string>> read_argument_lines(const io::Path& path);
 
 }  // namespace brigade::launch

@@ -61,10 +61,10 @@ bool kill_descendants(pid_t ancestor, std::chrono::milliseconds patience,
     if (left.empty()) return true;
     for (const pid_t pid : left) {
       ::kill(pid, SIGKILL);
-      ::waitpid(pid, nullptr, WNOHANG);  // says no where it is not a child of this process
+      ::waitpid(pid, nullptr, WNOHANG);  // fails if it is not a child of this process
     }
     if (std::chrono::steady_clock::now() > deadline || stop.stop_requested()) return false;
-    // Nothing announces the end of a process that is not ours: look again.
+    // The system does not report the end of other processes' children, so poll.
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }

@@ -8,15 +8,14 @@
 
 namespace brigade::launch {
 
-/// All processes below `ancestor`, wherever they moved: children, their children, and so on, in
-/// other process groups and sessions too, those that ended and were not waited for among them. What
-/// the system says at this moment.
+/// All current descendants of `ancestor`, including those in other process groups and sessions, and
+/// zombies.
 std::vector<pid_t> descendants_of(pid_t ancestor);
 
-/// Kills everything below `ancestor` (SIGKILL), those in `spared` and what is below them left out,
-/// and reaps what are this process's own children among it, until nothing is left, `patience` is
-/// over or a stop is asked for. The ancestor must be a subreaper, or what loses its parent escapes.
-/// Returns whether nothing is left.
+/// Kills all descendants of `ancestor` with SIGKILL, except those in `spared` and their
+/// descendants, and reaps those that are children of this process. Repeats until none is left,
+/// `patience` is over or a stop is requested. `ancestor` must be a subreaper; otherwise orphans
+/// escape. Returns whether none is left.
 bool kill_descendants(pid_t ancestor, std::chrono::milliseconds patience,
                       const std::vector<pid_t>& spared = {}, const std::stop_token& stop = {});
 

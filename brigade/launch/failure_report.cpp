@@ -39,7 +39,7 @@ void add_endings(RankFailure& failure, const Generation& generation) {
     const RankProcess* const process = generation.find(other.rank);
     if (!other.was_running || process == nullptr) continue;
     other.text += base::str_cat("; then it ended with ", to_string(*process->ended()),
-                                process->was_killed() ? " when its time was over" : "");
+                                process->was_killed() ? " after the grace period" : "");
   }
 }
 

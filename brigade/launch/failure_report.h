@@ -8,13 +8,13 @@
 
 namespace brigade::launch {
 
-/// What is to be told of a process that has failed, at the moment when that is noticed: its last
-/// words, and what each of the others is doing. `reason` is said in place of `status`.
+/// Describes a failed process at the time when the failure is noticed: its last lines of output,
+/// and the state of every other process. The text names `reason` instead of `status`.
 RankFailure describe_failure(const RankProcess& failed, const ExitStatus& status,
                          const std::string& reason, const Generation& generation,
                          const LineRouter& router);
 
-/// Adds, when all have ended, how those ended that were running then.
+/// Adds how the other processes that were running then have ended. Call it when all have ended.
 void add_endings(RankFailure& failure, const Generation& generation);
 
 }  // namespace brigade::launch

@@ -28,18 +28,18 @@ class FileDescriptor {
   int number_ = -1;
 };
 
-/// A pipe whose ends close at exec. Their numbers are 10 or more, so that they can be given to a
-/// child under low numbers without one overwriting another. Throws kResourceExhausted.
+/// A pipe whose ends close at exec. Their numbers are 10 or more, so that they can be duplicated to
+/// low numbers in a child without overwriting one another. Throws kResourceExhausted.
 struct Pipe {
   FileDescriptor read;
   FileDescriptor write;
 };
 Pipe make_pipe();
 
-/// The same file under a number of 10 or more, which closes at exec. Throws kResourceExhausted.
+/// Moves the descriptor to a number of 10 or more, with close-on-exec. Throws kResourceExhausted.
 FileDescriptor with_high_number(FileDescriptor low);
 
-/// Reads from it return at once from now on.
+/// Makes reads from it non-blocking.
 void set_non_blocking(const FileDescriptor& descriptor);
 
 }  // namespace brigade::launch

@@ -7,13 +7,13 @@ namespace brigade::launch {
 namespace {
 
 constexpr std::chrono::seconds kPatience{3};
-// Of who was killed the shim still clears up, when others that fail because of it have ended.
+// The shim of a killed process may still clean up when others that fail because of it have ended.
 constexpr std::chrono::milliseconds kSettling{100};
 
 }  // namespace
 
 void FirstFailureFinder::record_gone(int rank) {
-  // One that failed already is not followed by the cause of its failure.
+  // Members that are lost after the first failure cannot be its cause.
   if (!has_failed()) gone_.push_back(rank);
 }
 
@@ -37,7 +37,7 @@ std::optional<int> FirstFailureFinder::rank(Time now) const {
     if (failures_.contains(gone)) return gone;
     if (!ended_.contains(gone) && now < decided_at()) return std::nullopt;
   }
-  // Of those seen together, who was killed did not fail because of another.
+  // Among failures seen together, a killed process did not fail because of another.
   const Time settled = *first_seen_ + kSettling;
   std::optional<int> found;
   for (const auto& [rank, end] : failures_) {

@@ -10,26 +10,26 @@
 
 namespace brigade::launch {
 
-/// Finds out whose failure was the first. When one process dies, the others fail soon after because
-/// of it, and may even be seen to end before it: its shim still clears up. What the rendezvous
-/// knows helps: who was the first to be gone from there.
+/// Finds out which process failed first. When one process dies, the others soon fail because of
+/// it, and may even be seen to end earlier, while the shim of the first still cleans up. The order
+/// in which the rendezvous lost its members resolves this.
 ///
 /// Thread-safety: one thread at a time.
 class FirstFailureFinder {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  /// A member's connection broke, or it left: by a failure of its own or as planned, its end tells.
+  /// A member's connection broke, or it left. Its exit status will show whether it failed.
   void record_gone(int rank);
-  /// A process ended, well or not.
+  /// A process ended, with or without a failure.
   void record_end(int rank, const ExitStatus& status, Time now);
 
-  /// Whether one is known to have failed, though which was first may still be open.
+  /// Whether a failure is known, even if it is not decided yet which one was first.
   bool has_failed() const { return !failures_.empty(); }
-  /// The rank that failed first, once that is certain enough; waits at most three seconds for the
-  /// ends of those who were gone before.
+  /// The rank that failed first, once that is certain enough: at most three seconds after the
+  /// first failure, waiting for the ends of members that were lost earlier.
   std::optional<int> rank(Time now) const;
-  /// Until when `rank` may hesitate.
+  /// The time at which `rank` is decided at the latest.
   Time decided_at() const;
 
  private:
@@ -37,7 +37,7 @@ class FirstFailureFinder {
     ExitStatus status;
     Time when;
   };
-  std::vector<int> gone_;  // in that order, until the first failure
+  std::vector<int> gone_;  // in order of loss, until the first failure
   std::set<int> ended_;
   std::map<int, End> failures_;
   std::optional<Time> first_seen_;

@@ -17,34 +17,35 @@ class Generation {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Starts a process for each element, the first as `first_rank`. Throws as ChildProcess; those
-  /// that were started already are killed then.
+  /// Starts a process for each element, the first as `first_rank`. Throws as ChildProcess does;
+  /// then the processes already started are killed.
   Generation(const std::vector<SpawnOptions>& processes, int first_rank, LineRouter& router,
              std::chrono::milliseconds grace);
 
-  /// Those of the past too, where some were started again.
+  /// All processes, including those that have been replaced by a restart.
   std::deque<RankProcess>& processes() { return processes_; }
   const std::deque<RankProcess>& processes() const { return processes_; }
-  /// The newest one of this rank; nullptr for a rank that is elsewhere.
+  /// The newest process of this rank; nullptr for a rank of another host.
   RankProcess* find(int rank);
   const RankProcess* find(int rank) const;
   bool is_over() const;
   Clock::time_point started() const { return started_; }
 
-  /// Starts one more of this rank, in place of one that has ended and is drained.
+  /// Restarts this rank, whose process has ended and is drained.
   void start_again(int rank, const SpawnOptions& options);
 
   void add_to(std::vector<pollfd>& waiting) const;
   void pass_on_output();
-  /// Whether all output is passed on, and nobody can write any more.
+  /// Whether all output is passed on and no process can write any more.
   bool is_drained() const;
-  /// The rank writes no more: what is left of its last line comes out.
+  /// Flushes the rest of the rank's last line: it writes no more.
   void end_output(int rank) { router_.end(rank); }
 
-  /// Sends `signal` to all that run; what still runs after the grace period is killed.
+  /// Sends `signal` to all running processes; those still running after the grace period are
+  /// killed.
   void stop(int signal);
   bool is_stopping() const { return is_stopping_; }
-  /// When somebody has to be killed; max for never.
+  /// When the grace period ends; max without one.
   Clock::time_point kill_at() const { return kill_at_; }
   void kill_overdue();
   void kill_all();

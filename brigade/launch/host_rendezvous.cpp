@@ -50,7 +50,7 @@ std::variant<std::unique_ptr<Hosts>, int> join_hosts_or_signal(const JobOptions&
     if (stop) cancel.cancel();
     for (JoinResult& result : results.take()) {
       if (result.hosts) {
-        // Just met: the others have to hear of it.
+        // Joined all the same: the other hosts have to know of the signal.
         if (stop) result.hosts->send(SignalReceived{result.hosts->self(), *stop});
         return std::move(result.hosts);
       }

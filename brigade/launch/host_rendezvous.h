@@ -9,7 +9,8 @@
 
 namespace brigade::launch {
 
-/// The hosts of a job once their launchers have met (`join_hosts`), or the signal that came first.
+/// Returns the hosts of a job once their launchers have joined (`join_hosts`), or the number of a
+/// stop signal that came first.
 std::variant<std::unique_ptr<Hosts>, int> join_hosts_or_signal(const JobOptions& options, int round,
                                                            SignalSource& signals);
 

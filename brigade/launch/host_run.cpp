@@ -21,12 +21,13 @@ namespace {
 
 constexpr int kRestartMeCode = 75;
 constexpr int kInterruptedCode = 130;
-// A process's pipes close when the shim has killed all below it; longer only where that failed.
+// A process's pipes close when the shim has killed its descendants; only if that fails they stay
+// open longer.
 constexpr std::chrono::seconds kDrain{2};
-// A busy output is asked again.
+// How often a busy output is polled.
 constexpr std::chrono::milliseconds kBusyPause{10};
 
-/// Whether a process that was told to stop did so.
+/// Whether a process ended in the way that a stop request asks for.
 bool is_orderly(const RankProcess& process) {
   const ExitStatus& status = *process.ended();
   if (process.was_killed()) return true;
@@ -99,7 +100,7 @@ void HostRun::name(const NameFailureOrder& order) {
     return;
   }
   RankProcess& process = *generation_->find(order.rank);
-  generation_->pass_on_output();  // its last words
+  generation_->pass_on_output();  // its last lines
   failure_ = describe(process, order.status, order.reason);
   if (process.is_running()) process.kill();
 }
@@ -146,7 +147,7 @@ void HostRun::collect_ends() {
     RankProcess& process = generation_->processes()[i];
     if (!process.notice_end()) continue;
     const ExitStatus status = *process.ended();
-    // Was it the shim that was killed?
+    // The shim may have been killed instead of the program.
     if (status.signal) needs_early_sweep_ = true;
     if (!is_independent() || generation_->is_stopping()) {
       hosts_.send(RankEnded{order_.generation, process.rank(), status, is_orderly(process)});
@@ -157,7 +158,7 @@ void HostRun::collect_ends() {
 }
 
 void HostRun::handle_independent_end(std::size_t index) {
-  generation_->pass_on_output();  // its last words
+  generation_->pass_on_output();  // its last lines
   const RankProcess& process = generation_->processes()[index];
   const ExitStatus status = *process.ended();
   const auto failure = [&] { return describe(process, status, to_string(status)); };
@@ -174,7 +175,7 @@ void HostRun::start_again() {
       restarts_.push_back(restart);
       continue;
     }
-    base::log_warning(base::str_cat("Rank ", restart.rank, " is started again."));
+    base::log_warning(base::str_cat("Rank ", restart.rank, " is restarted."));
     generation_->start_again(restart.rank,
                              plan_[static_cast<std::size_t>(restart.rank - first_rank_)]);
   }
@@ -190,8 +191,8 @@ void HostRun::check_for_stalls() {
   }
 }
 
-/// What was below a shim that was killed has come to this process, and is all of it that no shim
-/// that runs has.
+/// The descendants of a killed shim have become children of this process: everything that is not
+/// below a running shim.
 void HostRun::begin_sweep() {
   needs_early_sweep_ = false;
   std::vector<pid_t> spared = unrelated_children_;
@@ -201,7 +202,7 @@ void HostRun::begin_sweep() {
   sweep_.begin(std::move(spared));
 }
 
-/// All have ended: what escaped is killed, and what was written comes out.
+/// All processes have ended: kills what escaped, and passes on the rest of the output.
 void HostRun::finish() {
   if (std::exchange(needs_sweep_, false)) return begin_sweep();
   const auto now = Clock::now();

@@ -19,8 +19,8 @@
 
 namespace brigade::launch {
 
-/// The processes of a job on this host, generation after generation: starts and stops them as the
-/// coordinator orders, reports how they end, and knows what is to be told of the one that failed.
+/// The processes of a job on this host, over all generations: starts and stops them as the
+/// coordinator orders, reports how they end, and describes the one that failed.
 ///
 /// Thread-safety: one thread.
 class HostRun {
@@ -34,28 +34,29 @@ class HostRun {
   void begin(const StartOrder& order);
   void on_all_joined() { stall_detector_.on_all_joined(); }
   void name(const NameFailureOrder& order);
-  /// SIGKILL kills at once.
+  /// SIGKILL kills immediately.
   void stop(int signal);
 
-  /// Whether processes of this host run, or what they wrote is still passed on.
+  /// Whether processes of this host run, or their output is still being passed on.
   bool is_running() const { return generation_ && !is_end_reported_; }
   void add_to(std::vector<pollfd>& waiting) const;
-  /// When `advance` is due, whatever happens; max for never.
+  /// When `advance` must be called at the latest; max for never.
   Clock::time_point next_deadline() const;
-  /// Passes on output, reports ends and standstills, kills whose time is over.
+  /// Passes on output, reports processes that ended or stalled, and kills those whose grace period
+  /// is over.
   void advance();
 
-  /// The failure that the coordinator named in the generation that is over.
+  /// The failure that the coordinator named in the last generation.
   const std::optional<RankFailure>& failure() const { return failure_; }
-  /// Restarts of processes that have nothing to do with each other, and their failures.
+  /// The restarts and failures of independent processes.
   const RestartPolicy& restart_policy() const { return restart_policy_; }
-  /// Generation, and ranks that run.
+  /// The generation and the ranks that run.
   JobStatus status() const;
 
  private:
   bool is_independent() const { return options_.coupling == Coupling::kIndependent; }
   std::vector<SpawnOptions> plan(const StartOrder& order) const;
-  /// A process that is started again when what it wrote is passed on.
+  /// A process that is restarted as soon as its output is passed on.
   struct Restart {
     int rank = 0;
     std::size_t process = 0;  // the one that has ended, by index
@@ -74,7 +75,7 @@ class HostRun {
   const JobOptions& options_;
   Hosts& hosts_;
   LineRouter& router_;
-  const std::vector<pid_t> unrelated_children_;  // children that this process had before
+  const std::vector<pid_t> unrelated_children_;  // children of this process from before the job
   RestartPolicy restart_policy_;
   StallDetector stall_detector_;
   Sweep sweep_;
@@ -92,7 +93,7 @@ class HostRun {
   bool is_end_reported_ = false;
 };
 
-/// Which host has this rank, where they have so many processes.
+/// The host of a rank, given the number of processes of each host.
 int host_of(int rank, const std::vector<int>& processes);
 
 }  // namespace brigade::launch

@@ -28,13 +28,12 @@ constexpr int kInterruptedCode = 130;
 constexpr int kRestartMeCode = 75;
 constexpr int kFailedCode = 1;
 
-/// The launcher's loop: hears of signals, ends and messages, and hands each to whoever deals with
-/// it.
+/// The launcher's loop: waits for signals, output and messages, and dispatches them.
 class Job {
  public:
   Job(const JobOptions& options, StandardOutput& output)
       : options_(options),
-        signals_({SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGUSR1}),  // before any thread exists
+        signals_({SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGUSR1}),  // before any thread is started
         output_(output),
         router_(options.output, output),
         process_rendezvous_(options) {
@@ -46,7 +45,7 @@ class Job {
   }
 
   JobResult run() {
-    ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // should a shim be killed, what was below it comes here
+    ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // inherits the descendants of a killed shim
     for (int round = 0;;) {
       auto joined = join_hosts_or_signal(options_, round, signals_);
       if (const int* const signal = std::get_if<int>(&joined)) return stopped_while_waiting(*signal);
@@ -55,7 +54,7 @@ class Job {
       work_or_report_failure();
       if (!may_rejoin()) return finished();
       ++result_.restarts;
-      base::log_warning("This launcher waits for all launchers of the job to meet again.");
+      base::log_warning("This launcher waits for all launchers of the job to join again.");
     }
   }
 
@@ -63,7 +62,7 @@ class Job {
   JobResult stopped_while_waiting(int signal) {
     base::log_info(base::str_cat(
         signal_text(signal), " while this launcher waited for those of the other hosts: ",
-        next_generation_ == 0 ? "nothing has begun." : "it waits no longer."));
+        next_generation_ == 0 ? "nothing was started." : "it stops waiting."));
     result_.exit_code = signal == SIGINT ? kInterruptedCode : kRestartMeCode;
     is_stop_requested_ = true;
     return finished();
@@ -82,7 +81,7 @@ class Job {
     return result_;
   }
 
-  /// The others hear of what this launcher cannot do.
+  /// Reports a failure of this launcher to the others.
   void work_or_report_failure() {
     try {
       work();
@@ -98,7 +97,7 @@ class Job {
     hosts_.reset();
   }
 
-  /// Whether another start with all launchers is to mend the loss of one.
+  /// Whether all launchers may join again after the loss of one.
   bool may_rejoin() const {
     return gone_ && gone_->may_come_back && !is_stop_requested_ && result_.restarts < options_.max_restarts;
   }
@@ -132,24 +131,24 @@ class Job {
     JobSummary summary{.restarts = result_.restarts,
                       .membership_changes = result_.membership_changes};
     if (next_generation_ > 0) {  // one was lost
-      summary.note = base::str_cat("All launchers have met again: restart ", result_.restarts,
+      summary.note = base::str_cat("All launchers have joined again: restart ", result_.restarts,
                                     " of ", options_.max_restarts, ".");
     }
     return summary;
   }
 
-  /// What the coordinator orders, to all.
+  /// Sends an order of the coordinator to all launchers.
   void broadcast(const Message& order) {
     const auto* const start = std::get_if<StartOrder>(&order);
     hosts_->send(start == nullptr ? order : process_rendezvous_.open(*start));
   }
 
-  /// Whether something was said.
+  /// Returns whether there were messages.
   bool handle_messages() {
     const std::vector<Message> messages = hosts_->take();
-    const auto now = Clock::now();  // what came together has one time
+    const auto now = Clock::now();  // messages received together have one time
     for (const Message& message : messages) {
-      if (gone_) continue;  // only the end is left
+      if (gone_) continue;  // only the cleanup is left
       if (coordinator_) coordinator_->handle(message, now);
       std::visit([this](const auto& each) { apply(each); }, message);
     }
@@ -176,12 +175,12 @@ class Job {
   void apply(const HostFailed& failed) {
     if (failed.host == hosts_->self()) return;
     give_up({base::str_cat("The launcher of ", hosts_->name(failed.host),
-                           " cannot go on: ", failed.reason)});
+                           " cannot continue: ", failed.reason)});
   }
   template <class Report>
-  void apply(const Report&) {}  // the coordinator's
+  void apply(const Report&) {}  // handled by the coordinator
 
-  /// The end of a generation, as the coordinator sees it.
+  /// Takes over the coordinator's summary of a generation that ended.
   void adopt(const JobSummary& summary) {
     const RestartPolicy& policy = run_->restart_policy();
     result_.restarts = summary.restarts + policy.restarts();
@@ -204,7 +203,7 @@ class Job {
     if (auto gone = hosts_->gone()) give_up(std::move(*gone));
   }
 
-  /// Without one of the hosts there is no job.
+  /// Ends the job after the loss of a host.
   void give_up(GoneHost gone) {
     base::log_error(base::str_cat(
         gone.reason, run_->is_running() ? "\n  The processes of this host are stopped." : ""));
@@ -239,7 +238,7 @@ class Job {
     while (const auto signal = signals_.next()) {
       if (*signal == SIGCHLD) continue;
       hosts_->send(SignalReceived{hosts_->self(), *signal});
-      // The coordinator may not be reached any more.
+      // The coordinator may no longer be reachable.
       const bool is_stop = *signal != SIGUSR1;
       if (is_stop && (gone_ || is_stop_requested_)) run_->stop(SIGKILL);
       is_stop_requested_ = is_stop_requested_ || is_stop;
@@ -247,7 +246,7 @@ class Job {
     }
   }
 
-  /// Event of the processes' own meeting, which the launcher of host 0 has.
+  /// Handles events of the processes' rendezvous, which the launcher of host 0 serves.
   void handle_member_events() {
     for (const ProcessRendezvous::Event& event : process_rendezvous_.take()) {
       std::visit([this](const auto& each) { on(each); }, event);
@@ -258,7 +257,7 @@ class Job {
   void on(const ProcessRendezvous::Left& left) { record_gone(left.generation, left.rank); }
   void on(const ProcessRendezvous::Lost& lost) {
     const int rank = lost.member.member.rank;
-    // A connection that broke is followed by the process's own end, which says more.
+    // A broken connection is followed by the end of the process, whose exit status says more.
     if (lost.member.kind != cluster::LossKind::kSilent) return record_gone(lost.generation, rank);
     hosts_->send(RankLost{lost.generation, rank, lost.member.reason});
   }
@@ -290,7 +289,7 @@ class Job {
   JobResult result_;
   std::optional<GoneHost> gone_;
   int next_generation_ = 0;
-  bool is_stop_requested_ = false;  // by a signal, to stop
+  bool is_stop_requested_ = false;  // by a signal
   bool is_finished_ = false;
 };
 

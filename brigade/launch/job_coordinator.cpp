@@ -56,7 +56,7 @@ void JobCoordinator::on(const SignalReceived& came, Time) {
   if (came.signal == SIGUSR1) return grow();
   const bool is_first = signaled_.insert(came.host).second;
   if (stop_ == Stop::kSignal) {
-    // Whoever stops a job may tell all its hosts; once more at one of them means now.
+    // A user may signal all hosts to stop a job; a second signal to the same host kills.
     if (!is_first) order_(StopOrder{generation_, SIGKILL});
     return;
   }
@@ -64,13 +64,13 @@ void JobCoordinator::on(const SignalReceived& came, Time) {
   stop(Stop::kSignal, came.signal == SIGHUP ? SIGTERM : came.signal);
 }
 
-/// One more process, if the job may have it: all save, end, and begin again.
+/// Adds a process if the job allows it: all processes save, end and are restarted.
 void JobCoordinator::grow() {
   if (options_.elastic && num_processes() < options_.elastic->max && stop_ == Stop::kNo) {
-    base::log_info("One more process is taken in: all save and begin again.");
+    base::log_info("Adding one process: all processes save and are restarted.");
     return stop(Stop::kResize, SIGTERM);
   }
-  base::log_warning("SIGUSR1 asks for one more process, which this job cannot have now.");
+  base::log_warning("SIGUSR1 asks for one more process, but this job cannot grow now.");
 }
 
 void JobCoordinator::advance(Time now) {
@@ -102,7 +102,7 @@ void JobCoordinator::on(const HostFinished& over, Time now) {
   all_done_ = all_done_ && over.all_done;
   if (independent_code_ == 0) independent_code_ = over.code;
   if (finished_hosts_.size() < processes_.size()) return;
-  // All ends are seen: there is nobody left to wait for.
+  // All processes have ended: nothing is left to wait for.
   advance(first_failure_.has_failed() ? std::max(now, first_failure_.decided_at()) : now);
   decide();
 }
@@ -134,7 +134,7 @@ void JobCoordinator::after_failure() {
     return resize(-1, "");
   if (restarts_ >= options_.max_restarts) return finish(code);
   ++restarts_;
-  start(base::str_cat("All processes are started again: restart ", restarts_, " of ",
+  start(base::str_cat("All processes are restarted: restart ", restarts_, " of ",
                       options_.max_restarts, "."));
 }
 
@@ -143,7 +143,7 @@ void JobCoordinator::resize(int change, const std::string& note) {
     return finish(failure_ ? failure_->status.as_code() : kRestartMeCode);
   ++membership_changes_;
   processes_.front() += change;  // elastic jobs have one host
-  start(base::str_cat(note, "The job goes on with ", num_processes(), " processes."));
+  start(base::str_cat(note, "The job continues with ", num_processes(), " processes."));
 }
 
 void JobCoordinator::start(const std::string& note) {

@@ -14,9 +14,9 @@
 
 namespace brigade::launch {
 
-/// Decides about a job: whose failure was the first, when all are to stop, whether they begin
-/// again, and what the job ends with. It hears what the launchers report and gives orders to all of
-/// them; it starts, waits for and prints nothing.
+/// Makes the decisions of a job: which process failed first, when all stop, whether they are
+/// restarted, and the exit code. It receives the launchers' reports and sends orders to all
+/// launchers. It neither starts processes nor waits nor prints.
 ///
 /// Thread-safety: one thread at a time.
 class JobCoordinator {
@@ -24,20 +24,22 @@ class JobCoordinator {
   using Time = FirstFailureFinder::Time;
   using Order = std::function<void(const Message&)>;
 
-  /// `processes` says how many each host begins with. A StartOrder is given without addresses.
+  /// `processes` is the number of processes of each host at the start. `order` is called with each
+  /// order; a StartOrder has no addresses yet.
   JobCoordinator(const JobOptions& options, std::vector<int> processes, Order order);
 
-  /// Orders the first generation; of a job that goes on, with its number and what was used up.
+  /// Orders the first generation. For a job that continues, pass the number of its next generation
+  /// and the restarts so far.
   void begin(int generation = 0, const JobSummary& so_far = {});
-  /// A report, or an order of its own, which says nothing to it. Those that came together have one
-  /// time.
+  /// Handles a report; ignores its own orders. Messages that were received together get the same
+  /// `now`.
   void handle(const Message& message, Time now);
-  /// This rank of this generation is gone from the processes' meeting, lost or as planned: its end
-  /// will say more.
+  /// The rank of this generation left the processes' rendezvous or was lost there. Its exit status
+  /// will follow.
   void record_gone(int generation, int rank);
-  /// Decides what time brings; after all messages that came together.
+  /// Makes decisions that are due by now. Call it after all messages that were received together.
   void advance(Time now);
-  /// When `advance` is due; max for never.
+  /// When `advance` must be called; max for never.
   Time next_deadline() const;
 
  private:
@@ -75,7 +77,7 @@ class JobCoordinator {
   std::set<int> signaled_;  // hosts
   FirstFailureFinder first_failure_;
   std::map<int, ExitStatus> ended_;   // by rank
-  std::optional<NameFailureOrder> failure_;  // as it was named
+  std::optional<NameFailureOrder> failure_;  // as ordered
   bool reports_failure_ = false;
   std::set<int> finished_hosts_;  // hosts
   bool all_done_ = true;

@@ -32,7 +32,7 @@ void check_hosts(const JobOptions& options) {
     return check_shown_ranks(options, std::max(most, options.processes));
   }
   check_argument(!hosts.rendezvous.empty(),
-                 "A job on several hosts needs an address where their launchers meet: host 0's.");
+                 "A job on several hosts needs the rendezvous address of its launchers: host 0's.");
   cluster::parse_address(hosts.rendezvous);
   check_argument(!options.elastic,
                  "An elastic job runs on one host; on several, their numbers of processes stay as "

@@ -10,75 +10,74 @@
 
 namespace brigade::launch {
 
-/// Whether each process keeps to its own part of the host's cores.
+/// Whether each process is pinned to its own part of the host's cores.
 enum class CoreBinding { kDivide, kNone };
 
-/// What the processes of a job have to do with each other.
+/// Whether the processes of a job depend on each other.
 enum class Coupling {
-  kTogether,    ///< they train one thing: where one fails, all stop
-  kIndependent  ///< each has work of its own, does not know of the others, and is restarted alone
+  kTogether,    ///< they train one model: if one fails, all stop
+  kIndependent  ///< each has its own work and is restarted alone
 };
 
-/// Between how many processes a job may run.
+/// The limits on the number of processes of an elastic job.
 struct ElasticRange {
   int min = 1;
   int max = 1;
 };
 
-/// Where this launcher stands among those of a job on several hosts, one on each.
+/// The hosts of a job and the index of this one. Each host has one launcher.
 struct HostOptions {
   int count = 1;
-  int index = 0;  ///< from 0; ranks are counted host by host
-  /// "host:port" of the launcher of host 0, which listens there.
+  int index = 0;  ///< from 0; ranks are numbered host by host
+  /// "host:port" on which the launcher of host 0 listens.
   std::string rendezvous = {};
-  /// How long to wait until all have come.
+  /// How long to wait until all launchers have joined.
   std::chrono::milliseconds start_timeout = std::chrono::minutes(5);
 };
 
 struct JobOptions {
-  /// The program and its arguments. In them {rank} and {world_size} stand for the numbers.
+  /// The program and its arguments. {rank} and {world_size} are replaced by the numbers.
   std::vector<std::string> command;
-  /// On this host; each host has its own number.
+  /// The number of processes on this host. Hosts may differ.
   int processes = 1;
   HostOptions hosts = {};
-  /// More arguments, for each process of this host its own; empty: none. Not with `elastic`.
+  /// Additional arguments for each process of this host; empty: none. Not with `elastic`.
   std::vector<std::vector<std::string>> arguments_by_rank = {};
   Coupling coupling = Coupling::kTogether;
-  /// How often the job (of independent processes: one of them) is started again after a process has
-  /// failed. A process that ended with wrong usage (2) is not tried again.
+  /// How often the job (or one process, if they are independent) is restarted after a failure. A
+  /// process that ended with wrong usage (2) is not restarted.
   int max_restarts = 0;
-  /// A process that is lost (killed, not heard of) is done without, as long as so many are left;
-  /// the job goes on with the others from its last checkpoint. SIGUSR1 to the launcher takes one
-  /// more in, at the next boundary: all save (SIGTERM), and begin again. Unset: a loss is a
-  /// failure.
+  /// Lets the job continue from its last checkpoint without a lost process (killed or silent), as
+  /// long as the minimum is left. SIGUSR1 to the launcher adds a process: all processes save
+  /// (SIGTERM) and are restarted. Unset: a loss is a failure.
   std::optional<ElasticRange> elastic = std::nullopt;
-  /// How often the number of processes may change, and how often processes that saved and asked for
-  /// a restart (75) get one. Not counted as failures.
+  /// How often the number of processes may change or a process may ask for a restart (exit code
+  /// 75). These do not count as failures.
   int max_membership_changes = 100;
-  /// What a process has between SIGTERM and SIGKILL.
+  /// The time between SIGTERM and SIGKILL.
   std::chrono::milliseconds grace = std::chrono::seconds(10);
-  /// A member that was not heard of for so long is lost.
+  /// A member that has been silent for this long is lost.
   std::chrono::milliseconds peer_timeout = std::chrono::seconds(8);
   CoreBinding binding = CoreBinding::kDivide;
-  /// The cards to divide; unset: CUDA_VISIBLE_DEVICES stays as it is.
+  /// The GPUs to divide among the processes; unset: CUDA_VISIBLE_DEVICES stays as it is.
   std::optional<std::vector<std::string>> gpus = std::nullopt;
-  /// What each process may have of the memory of each of its cards, above 0 and up to 1; only
-  /// programs made with Brigade keep to it. Unset: all.
+  /// The fraction of the memory of each of its GPUs that a process may use, above 0 and up to 1.
+  /// Only programs built with Brigade respect it. Unset: all.
   std::optional<double> gpu_memory_fraction = std::nullopt;
   OutputOptions output = {};
-  /// Handed to the processes, and asked of them, unless they are independent. Unset: one is made
-  /// for the job; on several hosts, which must all have the same, there is none then, and nothing
-  /// goes beyond loopback.
+  /// The cluster key, which the processes get and must show, unless they are independent. Unset: a
+  /// job on one host gets a new key; a job on several hosts, which must all have the same key, has
+  /// none, and then nothing listens or connects beyond loopback.
   std::optional<cluster::ClusterKey> key = std::nullopt;
-  /// Where /healthz and /metrics are answered, on loopback; 0 takes a free port and says which.
+  /// The loopback port that serves /healthz and /metrics; 0 takes a free port and logs it.
   std::optional<int> status_port = std::nullopt;
-  /// The executable that serves kShimCommand.
+  /// The executable that handles kShimCommand.
   std::string shim = "/proc/self/exe";
 };
 
-/// Throws kInvalidArgument, naming what does not fit.
+/// Throws kInvalidArgument, naming the inconsistent option.
 void check(const JobOptions& options);
-/// The same for the ranks that are shown, of a job that has so many processes on all its hosts.
+/// Checks the ranks whose output is shown, for a job with `world_size` processes on all hosts.
 void check_shown_ranks(const JobOptions& options, int world_size);
 
 }  // namespace brigade::launch

@@ -5,7 +5,7 @@
 
 namespace brigade::launch {
 
-/// What a job tells of itself while it runs.
+/// The status of a running job.
 struct JobStatus {
   int generation = 0;
   int restarts = 0;

@@ -28,7 +28,7 @@ FileDescriptor make_key_descriptor(const cluster::ClusterKey& key) {
   if (is_written) return with_high_number(std::move(file));
   throw Error(
       ErrorCode::kResourceExhausted,
-      base::str_cat("The cluster key cannot be handed to a process: ", std::strerror(errno), "."));
+      base::str_cat("The cluster key cannot be passed to a process: ", std::strerror(errno), "."));
 }
 
 }  // namespace brigade::launch

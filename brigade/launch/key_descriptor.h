@@ -7,16 +7,16 @@
 
 namespace brigade::launch {
 
-/// The descriptor under which a process that was launched inherits its cluster key. Two digits,
-/// since shell scripts name descriptors of one; below those that shells take for themselves.
+/// The descriptor under which a launched process inherits its cluster key. It has two digits,
+/// because shell scripts use descriptors of one digit, and is below those that shells reserve.
 inline constexpr int kKeyDescriptor = 19;
 
-/// What BRIGADE_CLUSTER_KEY_FILE says in such a process: the path of that descriptor.
+/// The path of that descriptor: the value of BRIGADE_CLUSTER_KEY_FILE in such a process.
 std::string key_descriptor_path();
 
-/// The key's text in a file without a name, which is in memory alone, cannot be changed, and is
-/// gone with the last descriptor of it. Whoever inherits the descriptor may read it, as often as he
-/// likes; other users may not. Throws kResourceExhausted.
+/// Writes the key's text to an anonymous file in memory. The file cannot be changed and goes away
+/// with its last descriptor. Every process that inherits the descriptor may read it any number of
+/// times; other users may not. Throws kResourceExhausted.
 FileDescriptor make_key_descriptor(const cluster::ClusterKey& key);
 
 }  // namespace brigade::launch

@@ -16,7 +16,7 @@ namespace brigade::launch {
 
 namespace {
 
-// A program that never ends a line must not fill the memory.
+// Bounds the memory for a program that never ends a line.
 constexpr std::size_t kLongestLine = 64 * 1024;
 
 std::size_t index_of(Stream stream) {
@@ -39,7 +39,7 @@ LineRouter::OfRank& LineRouter::of(int rank) {
   if (!is_new || options_.directory.empty()) return entry->second;
   const auto open = [&](const char* end) {
     const std::string name = (options_.directory / base::str_cat("rank_", rank, end)).string();
-    // Without waiting, should a pipe lie there.
+    // O_NONBLOCK: the path may be a named pipe.
     FileDescriptor file(
         ::open(name.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666));
     check_argument(file.is_open(), base::str_cat("The file for output, ", name,
@@ -60,12 +60,12 @@ void LineRouter::write(int rank, Stream stream, std::string_view piece) {
     const bool is_second_of_pair = c == '\n' && line.after_return;
     line.after_return = c == '\r';
     if (is_second_of_pair) continue;
-    // What rewrites a line may begin with a return; empty lines are written with a newline.
+    // Progress bars may begin with \r, so an empty line ends only with \n.
     const bool is_end = c == '\n' || (c == '\r' && !line.text.empty());
     if (c != '\n' && c != '\r') line.text.push_back(c);
     if (is_end || line.text.size() >= kLongestLine) shown += take(rank, own, line);
   }
-  // In one piece: others may write to the same terminal or file.
+  // In one call: other programs may write to the same terminal or file.
   if (!shown.empty()) sink_.write(stream, shown);
 }
 
@@ -87,7 +87,7 @@ void LineRouter::record_lost(const File& file, int error, std::size_t bytes) {
     found = lost_.insert(lost_.end(), {.file = file.name, .reason = std::strerror(error)});
     base::log_error(base::str_cat("Output is lost: ", file.name, " cannot be written (",
                                   found->reason,
-                                  "). The job goes on; its exit code will not be 0."));
+                                  "). The job continues; its exit code will not be 0."));
   }
   found->bytes += static_cast<std::int64_t>(bytes);
 }

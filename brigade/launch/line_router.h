@@ -13,69 +13,68 @@
 
 namespace brigade::launch {
 
-/// Which of a process's two outputs.
+/// One of a process's two output streams.
 enum class Stream { kOutput, kErrors };
 
-/// What stands before each line that is passed on.
+/// The prefix of each line that is passed on.
 enum class LinePrefix { kRank, kNone };
 
 struct OutputOptions {
   LinePrefix prefix = LinePrefix::kRank;
   /// The ranks whose lines are passed on; empty: all.
   std::vector<int> ranks = {};
-  /// Every rank's lines also go to `<directory>/rank_<r>.out` and `.err`; empty: to no file.
+  /// Every rank's output is also written to `<directory>/rank_<r>.out` and `.err`; empty: no files.
   io::Path directory = {};
-  /// How many of a rank's last lines are kept for the report of a failure.
+  /// The number of last lines of each rank that are kept for failure reports.
   std::size_t kept_lines = 20;
 };
 
-/// Where lines go that are shown.
+/// Receives the lines that are shown.
 class LineSink {
  public:
   virtual ~LineSink() = default;
   /// Takes whole lines. Must not block.
   virtual void write(Stream stream, std::string_view lines) = 0;
-  /// Whether more should be brought later, by a caller that can wait.
+  /// Whether callers that can wait should write later.
   virtual bool is_busy() const = 0;
 };
 
-/// A file of a rank's output that could not be written in full.
+/// An output file that could not be written completely.
 struct LostOutput {
   std::string file;
   std::string reason;  ///< the first
   std::int64_t bytes = 0;
 };
 
-/// Takes what processes write, piece by piece, and gives it out line by line with the rank before
-/// each: "[1] step 10". Lines of several ranks never mix; a rank's own order is kept within each of
-/// its two streams. A carriage return ends a line as well, so progress that is rewritten comes out
-/// as lines.
+/// Collects the output of processes and passes it on line by line, prefixed with the rank: "[1] step
+/// 10". Lines of different ranks never mix, and the order within each stream of a rank is kept. A
+/// carriage return also ends a line, so progress bars come out as lines.
 ///
-/// A file that cannot be written in full is logged when that is found, and the job goes on.
+/// A file that cannot be written completely is logged, and the job continues.
 ///
 /// Thread-safety: one thread.
 class LineRouter {
  public:
-  /// The sink must outlive it. Throws kInvalidArgument where the folder cannot be made; so does
-  /// the first `write` of a rank whose files cannot.
+  /// The sink must outlive it. Throws kInvalidArgument if the folder cannot be created; the first
+  /// `write` of a rank throws it if its files cannot be created.
   LineRouter(OutputOptions options, LineSink& sink);
 
-  /// Whether more should be written later, by a caller that can wait.
+  /// Whether callers that can wait should write later.
   bool is_busy() const { return sink_.is_busy(); }
   void write(int rank, Stream stream, std::string_view piece);
-  /// The rank writes no more: what is left of its last line comes out.
+  /// Flushes the rest of the rank's last line: it writes no more.
   void end(int rank);
 
-  /// The last lines of either stream, oldest first.
+  /// The rank's last lines of both streams, oldest first.
   std::vector<std::string> last_lines(int rank) const;
 
-  /// The files that lack something, in the order in which that was found.
+  /// The incomplete files, in the order in which that was noticed.
   const std::vector<LostOutput>& lost() const { return lost_; }
 
  private:
   struct OpenLine {
-    std::string text;           // has no end yet
-    bool after_return = false;  // a newline now belongs to the line that a return has ended
+    std::string text;           // without its end
+    bool after_return = false;  // the line before ended with \r, so a \n now belongs to it
   };
   struct File {
     std::string name;

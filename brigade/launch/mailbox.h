@@ -12,7 +12,7 @@
 
 namespace brigade::launch {
 
-/// T from other threads to the launcher's loop, which waits on a descriptor.
+/// A queue through which other threads send items to the launcher's loop, which polls a descriptor.
 ///
 /// Thread-safety: `put` from any thread; the rest from one.
 template <class T>
@@ -24,12 +24,12 @@ class Mailbox {
     const concurrency::MutexLock lock(mutex_);
     items_.push_back(std::move(item));
     const std::uint64_t one = 1;
-    // It can only fail where the counter is full, and then the reader is awake.
+    // Fails only if the counter is full; then the reader has been woken already.
     [[maybe_unused]] const ssize_t written = ::write(event_.number(), &one, sizeof(one));
   }
-  /// Readable while there is news.
+  /// Readable while there are items.
   int descriptor() const { return event_.number(); }
-  /// In the order in which it came.
+  /// Takes all items, in the order of `put`.
   std::vector<T> take() {
     const concurrency::MutexLock lock(mutex_);
     std::uint64_t count = 0;

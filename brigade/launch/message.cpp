@@ -11,7 +11,7 @@ namespace brigade::launch {
 
 using Json = nlohmann::json;
 
-// The library finds these by the types' namespace.
+// nlohmann-json finds these by argument-dependent lookup.
 void to_json(Json& json, const ExitStatus& status) {
   json = {{"code", status.code.value_or(-1)}, {"signal", status.signal.value_or(-1)}};
 }
@@ -50,7 +50,7 @@ Message decode_as(std::size_t kind, const Json& body) {
 std::string encode(const Message& message) {
   return std::visit(
       [&](const auto& body) {
-        // A program's last words may be anything.
+        // The text may quote a program's output, which need not be UTF-8.
         return Json{{"kind", message.index()}, {"body", body}}.dump(-1, ' ', false,
                                                                     Json::error_handler_t::replace);
       },

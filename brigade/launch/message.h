@@ -9,10 +9,11 @@
 
 namespace brigade::launch {
 
-/// What the launchers of a job, one a host, say to each other; all hear all of it, in one order.
-/// Reports are for the coordinator, who is with host 0; orders are the coordinator's.
+/// The messages between the launchers of a job, one launcher per host. Every launcher receives all
+/// messages in the same order. Reports are for the coordinator, which runs on host 0; orders come
+/// from the coordinator.
 
-/// A process has ended. Orderly: as one does that was told to stop.
+/// A process has ended. Orderly: in the way that a stop request asks for.
 struct RankEnded {
   int generation = 0;
   int rank = 0;
@@ -20,14 +21,14 @@ struct RankEnded {
   bool is_orderly = true;
 };
 
-/// A process stands still, and has to be given up.
+/// A process has stalled and counts as lost.
 struct RankLost {
   int generation = 0;
   int rank = 0;
   std::string reason = {};
 };
 
-/// A host's launcher was sent a signal.
+/// A host's launcher received a signal.
 struct SignalReceived {
   int host = 0;
   int signal = 0;
@@ -38,37 +39,37 @@ struct HostFinished {
   int host = 0;
   int generation = 0;
   bool all_done = true;  ///< with exit code 0
-  int code = 0;          ///< of independent processes: of the first that failed for good
+  int code = 0;          ///< for independent processes: of the first that failed for good
 };
 
-/// A host's launcher cannot go on.
+/// A host's launcher cannot continue.
 struct HostFailed {
   int host = 0;
   std::string reason = {};
 };
 
-/// How the job stands after a generation.
+/// The state of the job after a generation.
 struct JobSummary {
   int restarts = 0;
   int membership_changes = 0;
-  bool reports_failure = false;  ///< whether the failure that ended the last generation is told
-  std::string note = {};       ///< what to log; may be empty
+  bool reports_failure = false;  ///< whether to report the failure that ended the last generation
+  std::string note = {};         ///< text to log; may be empty
 };
 
 struct StartOrder {
   int generation = 0;
   std::vector<int> processes = {};  ///< by host
-  std::string rendezvous = {};      ///< where the processes meet; empty: nowhere
+  std::string rendezvous = {};      ///< address of the processes' rendezvous; empty: none
   std::string master = {};
   JobSummary summary = {};
 };
 
-/// All processes have met.
+/// All processes have joined their rendezvous.
 struct AllJoinedOrder {
   int generation = 0;
 };
 
-/// This process has failed first: its host is to tell how; it is killed if it still runs.
+/// This process failed first. Its host reports the failure and kills it if it still runs.
 struct NameFailureOrder {
   int generation = 0;
   int rank = 0;
@@ -76,7 +77,7 @@ struct NameFailureOrder {
   std::string reason = {};
 };
 
-/// All processes are to be sent this signal; SIGKILL: at once.
+/// Sends this signal to all processes. SIGKILL takes effect immediately.
 struct StopOrder {
   int generation = 0;
   int signal = 0;
@@ -90,9 +91,9 @@ struct FinishOrder {
 using Message = std::variant<RankEnded, RankLost, SignalReceived, HostFinished, HostFailed, StartOrder,
                              AllJoinedOrder, NameFailureOrder, StopOrder, FinishOrder>;
 
-/// Not a stable format: both ends are the same program.
+/// JSON. Not a stable format: both ends run the same build.
 std::string encode(const Message& message);
-/// Throws kDataLoss for what `encode` did not make.
+/// Throws kDataLoss for text that `encode` did not produce.
 Message decode(std::string_view text);
 
 }  // namespace brigade::launch

@@ -23,7 +23,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// For the thread's end once it was asked for; only a write that blocks takes longer.
+// The time in which the thread ends once asked to; only a blocking write takes longer.
 constexpr std::chrono::milliseconds kEndTime{200};
 
 std::int64_t count_lines(std::string_view text) {
@@ -31,8 +31,8 @@ std::int64_t count_lines(std::string_view text) {
   return ends + (text.empty() || text.back() == '\n' ? 0 : 1);
 }
 
-/// What one write may have: no more than a pipe takes whole, and whole lines where they fit, since
-/// others may write to the same pipe.
+/// The text of one write: at most what a pipe takes atomically, and whole lines if they fit, because
+/// other programs may write to the same pipe.
 std::string_view first_part(std::string_view text) {
   if (text.size() <= PIPE_BUF) return text;
   text = text.substr(0, PIPE_BUF);
@@ -40,8 +40,7 @@ std::string_view first_part(std::string_view text) {
   return end == std::string_view::npos ? text : text.substr(0, end + 1);
 }
 
-/// While it lives, threads that are started leave all signals to others, but for SIGPIPE, which is
-/// of the thread that writes.
+/// While it lives, new threads block all signals but SIGPIPE, which the writing thread gets.
 class SignalsBlocked {
  public:
   SignalsBlocked() {
@@ -70,7 +69,7 @@ struct OutputWriter::Shared {
     changed.notify_all();
   }
 
-  /// Writes all of it, unless that fails; returns what is left when it is given up.
+  /// Writes the text unless that fails; returns what is left when the writer gives up.
   std::string_view write_out(std::string_view text) {
     while (!text.empty()) {
       pollfd both[] = {{.fd = descriptor, .events = POLLOUT, .revents = 0},
@@ -194,7 +193,7 @@ void OutputWriter::finish(std::chrono::milliseconds patience, Clock::time_point 
       shared_->changed.wait_until(shared_->mutex, latest);
     has_ended = shared_->has_ended;
   }
-  // Another program may have filled the pipe between the look and the write.
+  // Another program may have filled the pipe between `poll` and `write`.
   has_ended ? thread_.join() : thread_.detach();
 }
 

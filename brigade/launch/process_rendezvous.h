@@ -12,18 +12,18 @@
 
 namespace brigade::launch {
 
-/// Where the processes of a job meet: the launcher of host 0 has it.
+/// The rendezvous of a job's processes, in the launcher of host 0.
 ///
 /// Thread-safety: one thread.
 class ProcessRendezvous {
  public:
-  /// A member is lost. All news say to which generation they belong: the next one may have begun
-  /// when they are heard.
+  /// A member is lost. Every event names its generation, because the next one may have begun before
+  /// the event is handled.
   struct Lost {
     int generation = 0;
     cluster::LostMember member;
   };
-  /// All members have come.
+  /// All members have joined.
   struct AllJoined {
     int generation = 0;
   };
@@ -37,11 +37,11 @@ class ProcessRendezvous {
   /// The options must outlive it.
   explicit ProcessRendezvous(const JobOptions& options) : options_(options) {}
 
-  /// The order with the addresses of its generation filled in; none if nobody would come. Throws as
-  /// rpc::make_rendezvous_server.
+  /// Opens the rendezvous of a generation and returns the order with its addresses filled in; a
+  /// generation that needs none gets none. Throws as rpc::make_rendezvous_server.
   StartOrder open(StartOrder order);
 
-  /// Readable while there is news.
+  /// Readable while there are events.
   int descriptor() const { return events_.descriptor(); }
   std::vector<Event> take() { return events_.take(); }
 

@@ -66,7 +66,7 @@ std::string free_address(const std::string& host) {
   const FileDescriptor probe(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
   address.sin_family = AF_INET;
-  // Beyond loopback it is not known on which of its addresses the program will listen.
+  // For a host that is not loopback, the program may listen on any of its addresses.
   address.sin_addr.s_addr = htonl(cluster::is_loopback(host) ? INADDR_LOOPBACK : INADDR_ANY);
   socklen_t size = sizeof(address);
   auto* const general = reinterpret_cast<sockaddr*>(&address);

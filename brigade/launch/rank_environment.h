@@ -8,18 +8,18 @@
 
 namespace brigade::launch {
 
-/// What one process is to know of the job.
+/// The configuration of one process of a job.
 struct RankConfig {
   int rank = 0;
   int world_size = 1;
   int generation = 0;
-  /// Of the processes on its host, and which host that is.
+  /// The rank and the number of processes on its host, and the host's index.
   int local_rank = 0;
   int local_world_size = 1;
   int host = 0;
-  /// "host:port" where processes meet by Brigade's means; empty: nowhere.
+  /// "host:port" of the Brigade rendezvous; empty: none.
   std::string rendezvous = {};
-  /// "host:port" where rank 0 can listen for programs that meet by PyTorch's own means.
+  /// "host:port" on which rank 0 can listen, for programs that use PyTorch's rendezvous.
   std::string master = {};
   /// CUDA_VISIBLE_DEVICES; unset: left as it is.
   std::optional<std::string> gpus = std::nullopt;
@@ -29,16 +29,16 @@ struct RankConfig {
   std::optional<double> gpu_memory_fraction = std::nullopt;
 };
 
-/// The environment variables that tell it (cluster/launch_environment.h); nothing for one that must
-/// not be there. Where there is a key, the path under which the process finds it; never its text.
+/// The environment variables with that configuration (cluster/launch_environment.h); nullopt for a
+/// variable to remove. With a key they hold the path of the key, never its text.
 std::map<std::string, std::optional<std::string>> rank_environment(
     const RankConfig& config, const std::optional<cluster::ClusterKey>& key);
 
-/// What a process learns that has nothing to do with the others of its job: only its place on this
-/// host and its GPUs. Variables that would make it look for others are taken away, and the key.
+/// The variables of an independent process: only its local rank and its GPUs. Variables that would
+/// make it join other processes are removed, and so is the key.
 std::map<std::string, std::optional<std::string>> independent_environment(const RankConfig& config);
 
-/// The host with a port that was free just now; this machine must have the host.
+/// `host`, which must be this machine, with a port that was free a moment ago.
 std::string free_address(const std::string& host);
 
 }  // namespace brigade::launch

@@ -50,7 +50,7 @@ void RankProcess::pass_on(LineRouter& router, Stream stream) {
       router.write(rank_, stream, {piece, static_cast<std::size_t>(count)});
       continue;
     }
-    // A program may close its output long before its end.
+    // A program may close its output long before it ends.
     if (count == 0 || (errno != EAGAIN && errno != EINTR)) is_open = false;
     return;
   }

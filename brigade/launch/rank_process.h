@@ -11,7 +11,7 @@
 
 namespace brigade::launch {
 
-/// One process of a job, as its launcher sees it: what it writes, and how it ended.
+/// One process of a job, as its launcher sees it: its output and its exit status.
 ///
 /// Thread-safety: one thread at a time.
 class RankProcess {
@@ -20,7 +20,7 @@ class RankProcess {
   RankProcess(int rank, const SpawnOptions& options);
 
   int rank() const { return rank_; }
-  /// Its shim's number.
+  /// The process id of its shim.
   pid_t pid() const { return process_.pid(); }
   const std::optional<ExitStatus>& ended() const { return ended_; }
   bool is_running() const { return !ended_; }
@@ -28,17 +28,17 @@ class RankProcess {
   bool was_killed() const { return was_killed_; }
 
   void signal(int number) const { process_.signal(number); }
-  /// Kills it with everything below it.
+  /// Kills it and all its descendants.
   void kill();
 
-  /// Adds the descriptors that become readable when it has written.
+  /// Adds the descriptors of its output.
   void add_to(std::vector<pollfd>& waiting) const;
-  /// Passes on what it has written; not all in one call if that is much, so that others are heard
-  /// too, and nothing while the router is busy.
+  /// Passes on what it has written: a bounded amount per call, so that other processes get their
+  /// turn, and nothing while the router is busy.
   void pass_on(LineRouter& router);
-  /// Whether all is passed on, and nobody can write any more.
+  /// Whether all output is passed on and no process can write any more.
   bool is_drained() const { return !is_open_[0] && !is_open_[1]; }
-  /// Whether its end is news.
+  /// Returns true once, when the process has ended.
   bool notice_end();
 
  private:

@@ -22,14 +22,14 @@ using TimePoint = Clock::time_point;
 using std::chrono::milliseconds;
 
 constexpr const char* kJob = "host";
-// A wait for the next message is begun again so often; it ends at once where a host is lost.
+// The timeout of one wait for the next message. The wait ends immediately if a host is lost.
 constexpr milliseconds kSlice = std::chrono::seconds(5);
-// After a call has failed, the news of who is lost is on its way.
+// After a failed call, the time to wait for the report of the lost member.
 constexpr milliseconds kLossReportTime{1000};
 constexpr milliseconds kPause{200};
 constexpr int kLostCode = 137;
 
-// The messages are a list: whoever sends appends, and all read it in order.
+// The messages are a list in the store: senders append, and all launchers read it in order.
 constexpr const char* kMessages = "message";
 std::string key_of(std::int64_t number) {
   return base::str_cat(kMessages, "/", number);
@@ -98,7 +98,7 @@ class RemoteHosts final : public Hosts {
     try {
       if (!gone() && !is_failing_) membership_->barrier("the end", patience_);
     } catch (const Error&) {
-      // Whoever is not there does not need to hear it.
+      // A host that is gone need not be waited for.
     }
     membership_->leave();
   }
@@ -163,8 +163,8 @@ class RemoteHosts final : public Hosts {
   const std::shared_ptr<cluster::Membership> membership_;
   const std::vector<int> processes_;      // by host
   const milliseconds patience_;           // at the end
-  Mailbox<std::optional<Message>> incoming_;  // nothing: look who is gone
-  bool is_failing_ = false;               // has told so; nobody is waited for then
+  Mailbox<std::optional<Message>> incoming_;  // nullopt: check `gone`
+  bool is_failing_ = false;               // has reported a failure, so it waits for no other host at the end
   mutable concurrency::Mutex mutex_;
   concurrency::Condition changed_;
   std::deque<std::string> outgoing_ BRIGADE_GUARDED_BY(mutex_);
@@ -175,7 +175,7 @@ class RemoteHosts final : public Hosts {
   std::jthread writer_;
 };
 
-/// What all launchers must have been told alike.
+/// The options that all launchers must have in common.
 Json terms_of(const JobOptions& options) {
   return {{"--max-restarts", options.max_restarts}};
 }
@@ -187,11 +187,11 @@ void check_equal(const Json& own, const Json& other, const cluster::Member& memb
     throw Error(ErrorCode::kFailedPrecondition,
                 base::str_cat("The launchers disagree: that of host ", member.rank, " (",
                               member.host, ") has ", flag, " ", others.dump(), " and this one ",
-                              value.dump(), "; give all the same."));
+                              value.dump(), "; give all launchers the same value."));
   }
 }
 
-/// How many processes each host begins with.
+/// Exchanges the numbers of processes with which the hosts begin.
 std::vector<int> exchange(cluster::Membership& membership, const JobOptions& options) {
   const auto key = [](int host) { return base::str_cat("host/", host); };
   const milliseconds patience = options.hosts.start_timeout;
@@ -201,7 +201,7 @@ std::vector<int> exchange(cluster::Membership& membership, const JobOptions& opt
   std::vector<Json> said;
   for (const cluster::Member& member : membership.members())
     said.push_back(Json::parse(membership.get(key(member.rank), patience)));
-  // Whoever finds a mistake ends; the others are to find it too.
+  // A launcher that finds a difference ends, so wait until all have read and find it too.
   membership.barrier("all have read", patience);
   std::vector<int> processes;
   for (const cluster::Member& member : membership.members()) {
@@ -230,7 +230,7 @@ std::unique_ptr<Hosts> join_once(const JobOptions& options, int rendezvous_round
                                        options.peer_timeout);
 }
 
-/// Whether the others have not given up the one yet in whose place this launcher comes.
+/// Whether the other launchers have not noticed the loss yet of the one that this one replaces.
 bool is_rank_still_taken(const Error& error) {
   const auto* const taken = dynamic_cast<const rpc::RankTakenError*>(&error);
   return taken != nullptr && taken->holder() == rpc::RankHolder::kGone;

@@ -11,7 +11,7 @@ namespace {
 
 std::vector<machine::CoreSet> divided_cores(const machine::Topology& topology, int processes) {
   std::vector<machine::CoreSet> parts(static_cast<std::size_t>(processes));
-  // Both threads of a physical core go to one process: processes are not to wait for each other.
+  // Both threads of a physical core go to one process, so that processes do not slow each other.
   std::vector<int> in_order;
   for (const machine::CoreSet& physical : topology.physical_cores)
     in_order.insert(in_order.end(), physical.cores().begin(), physical.cores().end());
@@ -61,7 +61,7 @@ std::vector<std::string> shared_cards(const std::vector<ResourceSlice>& slices, 
     if (ranks.size() < 2) continue;
     lines.push_back(base::str_cat("GPU ", card, " is shared by the processes ",
                                   base::join(ranks, ", "),
-                                  ", which then have its memory together."));
+                                  ", which also share its memory."));
   }
   return lines;
 }

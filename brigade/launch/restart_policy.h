@@ -8,8 +8,8 @@
 
 namespace brigade::launch {
 
-/// Keeps count of processes that have nothing to do with each other: each that ends badly is
-/// started again alone, while the job's budget lasts.
+/// Decides about restarts of independent processes: each one that fails is restarted alone, within
+/// the job's limits.
 ///
 /// Thread-safety: one thread.
 class RestartPolicy {
@@ -17,13 +17,13 @@ class RestartPolicy {
   /// The options must outlive it.
   explicit RestartPolicy(const JobOptions& options) : options_(options) {}
 
-  /// Whether one that ended like this, not with 0, is started again. `describe` is called for a
-  /// failure, which is told.
+  /// Whether a process with this exit status, which is not success, is restarted. A failure is
+  /// logged with the text of `describe`.
   bool allows(const ExitStatus& status, const std::function<RankFailure()>& describe);
 
   int restarts() const { return restarts_; }
   int membership_changes() const { return membership_changes_; }
-  /// Of the first that was not started again; 0 without one.
+  /// The exit code of the first process that was not restarted; 0 if there is none.
   int code() const { return code_; }
   const std::vector<RankFailure>& failures() const { return failures_; }
 

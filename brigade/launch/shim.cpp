@@ -48,7 +48,7 @@ std::optional<Arguments> parse(std::span<const std::string> arguments) {
   return parsed;
 }
 
-/// What the program inherits. Refused: it runs where the system lets it.
+/// Pins this process, and so the program. If the system refuses, the program runs unpinned.
 void keep_to(const machine::CoreSet& cores) {
   if (cores.empty()) return;
   cpu_set_t set;
@@ -67,7 +67,7 @@ sigset_t handled_signals() {
 
 [[noreturn]] void become_program(const Arguments& arguments, pid_t shim,
                                  const sigset_t& former_mask) {
-  // Should the shim be killed, the program goes with it; it may be gone already.
+  // The program is killed with the shim, which may be dead already.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != shim) ::_exit(kCannotStart);
   ::setpgid(0, 0);
@@ -78,7 +78,7 @@ sigset_t handled_signals() {
   ::_exit(kCannotStart);
 }
 
-/// Reaps everything that ended below the shim; the program's status if it was among it.
+/// Reaps all descendants that have ended; returns the program's status if it was among them.
 std::optional<int> reap(pid_t program) {
   std::optional<int> ended;
   int status = 0;
@@ -89,7 +89,7 @@ std::optional<int> reap(pid_t program) {
   return ended;
 }
 
-/// Waits for the program's end, or for the lifeline's. Returns the program's status, or nothing.
+/// Waits until the program ends or the lifeline closes. Returns the program's status, or nothing.
 std::optional<int> watch(int lifeline, int signals, pid_t program) {
   while (true) {
     pollfd both[] = {{.fd = lifeline, .events = POLLIN, .revents = 0},
@@ -110,7 +110,7 @@ std::optional<int> watch(int lifeline, int signals, pid_t program) {
 }
 
 int end_by(int signal) {
-  // The launcher should see the program's signal, and no second core file.
+  // The launcher should see the program's signal, but there should be no second core file.
   ::prctl(PR_SET_DUMPABLE, 0);
   ::signal(signal, SIG_DFL);
   sigset_t set;
@@ -149,7 +149,7 @@ int run_shim(std::span<const std::string> arguments) {
     std::fprintf(stderr, "brigade: error: no process could be made: %s\n", std::strerror(errno));
     return kCannotStart;
   }
-  ::setpgid(program, program);  // before a signal is handed on to its group
+  ::setpgid(program, program);  // before a signal is forwarded to its group
   const std::optional<int> status = watch(parsed->lifeline, signals, program);
   ::kill(-program, SIGKILL);
   kill_descendants(shim, kPatience);

@@ -5,29 +5,29 @@
 
 namespace brigade::launch {
 
-/// What stands between the launcher and a program that it starts, so that nothing of the program
-/// ever outlives the job: the program's grandchildren included, and whoever is killed first.
+/// A process between the launcher and a program that it starts. It ensures that neither the program
+/// nor its descendants outlive the job, whichever process is killed first.
 ///
-/// The shim is a process of its own. It opens a session, so that Ctrl-C at the terminal goes to the
-/// launcher alone; becomes the one to whom orphans below it are given; starts the program; hands
-/// signals on to it; and holds the reading end of a pipe whose other end only the launcher has.
-/// When that end closes (the launcher died, whatever way), or the program ends, everything below
-/// the shim is killed. Then it ends as the program did: with its code, or by its signal.
+/// The shim opens its own session, so that Ctrl-C at the terminal reaches only the launcher; becomes
+/// a subreaper, which inherits orphans below it; starts the program; forwards signals to it; and
+/// holds the reading end of a pipe (the lifeline) whose other end only the launcher has. When that
+/// end closes (the launcher died in any way), or the program ends, the shim kills all its
+/// descendants. Then it ends as the program did: with its exit code, or by its signal.
 ///
 /// It is started by exec (`posix_spawn`), as ChildProcess does.
 
-/// The word behind the executable's name that makes it a shim.
+/// The first argument of an executable that runs as a shim.
 inline constexpr const char* kShimCommand = "launch-shim";
-/// In place of a list of cores.
+/// Stands for all cores in place of a list.
 inline constexpr const char* kAllCores = "all";
 
 /// "brigade launch-shim <lifeline> <cores> -- <program...>".
 std::string shim_usage();
 
 /// Runs the shim to its end and returns its exit code (it may also end by a signal). `arguments`
-/// are those behind kShimCommand: the descriptor of the lifeline, the cores that the program may
-/// use ("0-3,8", or "all"), "--", the program and its arguments.
-/// 127 where the program cannot be started, with one line on standard error.
+/// are those after kShimCommand: the descriptor of the lifeline, the cores that the program may use
+/// ("0-3,8", or "all"), "--", the program and its arguments. Returns 127, with one line on standard
+/// error, if the program cannot be started.
 int run_shim(std::span<const std::string> arguments);
 
 }  // namespace brigade::launch

@@ -9,21 +9,21 @@
 
 namespace brigade::launch {
 
-/// While it lives, the signals do not interrupt this thread, nor threads that it starts, but come
-/// out of a descriptor that can be waited for together with others.
+/// While it lives, the signals are blocked in this thread and in threads that it starts, and are
+/// read from a descriptor that can be polled together with others.
 ///
 /// Thread-safety: one thread.
 class SignalSource {
  public:
   explicit SignalSource(std::initializer_list<int> signals);
-  /// Puts back the mask that the thread had.
+  /// Restores the thread's former signal mask.
   ~SignalSource();
   SignalSource(const SignalSource&) = delete;
   SignalSource& operator=(const SignalSource&) = delete;
 
-  /// Readable while a signal waits.
+  /// Readable while a signal is pending.
   int descriptor() const { return descriptor_.number(); }
-  /// The next one, or nothing.
+  /// The next pending signal, or nothing.
   std::optional<int> next();
 
  private:

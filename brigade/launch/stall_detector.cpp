@@ -8,7 +8,7 @@ namespace brigade::launch {
 namespace {
 
 constexpr std::chrono::seconds kInterval{1};
-// This process stood still too: what it did not see does not count.
+// A check that is this late shows that this process was stopped too: earlier checks do not count.
 constexpr std::chrono::seconds kLate{3};
 
 std::optional<pid_t> stopped_process(pid_t shim) {
@@ -47,7 +47,7 @@ std::optional<std::string> StallDetector::look(pid_t shim, Time now) {
   const std::string time = base::str_cat(static_cast<double>(patience_.count()) / 1e3, " s");
   const std::string state = base::str_cat("stopped (SIGSTOP, pid ", *pid, ")");
   if (have_all_joined_) return base::str_cat("it has not been heard of for ", time, ": it is ", state);
-  return base::str_cat("it was ", state, " for ", time, " before all had met");
+  return base::str_cat("it was ", state, " for ", time, " before all had joined");
 }
 
 }  // namespace brigade::launch

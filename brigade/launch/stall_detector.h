@@ -10,27 +10,28 @@
 
 namespace brigade::launch {
 
-/// Watches for processes that were stopped (SIGSTOP). Before they have met the others, and after
-/// they have left, no heart beats that could be missed; in between this says the same as a missing
-/// beat. One that a debugger stopped is left alone, and so is one that runs now and then.
+/// Detects processes that were stopped (SIGSTOP). It is needed before a process has joined the
+/// rendezvous and after it has left, when no heartbeats are sent; in between it reports the same as
+/// missing heartbeats. Processes stopped by a debugger, and those that run now and then, are not
+/// reported.
 ///
 /// Thread-safety: one thread at a time.
 class StallDetector {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  /// Who is seen stopped, again and again, for `patience` is to be given up.
+  /// A process that is seen stopped at every check for `patience` counts as lost.
   explicit StallDetector(std::chrono::milliseconds patience) : patience_(patience) {}
 
-  /// When to look again; max while nobody is watched.
+  /// When to look again; max while no process is watched.
   Time next_look() const { return next_look_; }
   void begin(Time now);
   void end() { next_look_ = Time::max(); }
-  /// All have met: what is said of a process that is stopped is another thing from now on.
+  /// All processes have joined: from now on a stopped process is reported as silent.
   void on_all_joined() { have_all_joined_ = true; }
   /// Whether it is time to look; then `look` is called for each process.
   bool is_due(Time now);
-  /// Of the process below `shim`, or the shim: why it is to be given up, or nothing.
+  /// Checks the process below `shim`, and the shim. Returns why it counts as lost, or nothing.
   std::optional<std::string> look(pid_t shim, Time now);
 
  private:

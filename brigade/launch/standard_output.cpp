@@ -63,7 +63,7 @@ void StandardOutput::finish(std::chrono::milliseconds patience,
   if (!errors_) return;
   if (const std::int64_t dropped = dropped_lines(); dropped > reported_) {
     log(base::LogLevel::kWarning,
-        base::str_cat(lines_text(dropped - reported_), " dropped: nobody read them."));
+        base::str_cat(lines_text(dropped - reported_), " dropped: they were not read."));
   }
   errors_->finish(patience, deadline);
 }

@@ -12,31 +12,31 @@
 
 namespace brigade::launch {
 
-/// A launcher's standard output and error: the lines of its job and its own messages, none of which
-/// ever blocks it (OutputWriter). Where both are the same file or terminal, their order is kept.
+/// The standard output and error of a launcher: the lines of its job and its own messages. Writing
+/// never blocks (OutputWriter). If both are the same file or terminal, their order is kept.
 ///
 /// Thread-safety: `write`, `log` from any thread; the rest from one.
 class StandardOutput final : public LineSink {
  public:
-  /// Throws kResourceExhausted where no thread can be started.
+  /// Throws kResourceExhausted if no thread can be started.
   explicit StandardOutput(OutputWriterOptions options = {});
 
   void write(Stream stream, std::string_view lines) override;
   bool is_busy() const override;
-  /// Nobody should wait from now on: what does not fit is dropped.
+  /// From now on `is_busy` returns false: lines that do not fit are dropped.
   void stop_waiting() { is_waited_for_ = false; }
 
-  /// For base::set_log_sink: one line on standard error, as the log writes it by itself.
+  /// For base::set_log_sink: writes one line to standard error in the log's format.
   void log(base::LogLevel level, std::string_view message);
-  /// Logs how many lines were dropped, once lines are taken again.
+  /// Logs the number of dropped lines once there is room again.
   void report_dropped();
-  /// How many lines were dropped so far.
+  /// The number of lines dropped so far.
   std::int64_t dropped_lines() const;
 
-  /// Ends it, as OutputWriter::finish. A loss is logged, on whichever of the two can be written.
+  /// Finishes both outputs, as OutputWriter::finish. A loss is logged on standard error.
   void finish(std::chrono::milliseconds patience, std::chrono::steady_clock::time_point deadline);
-  /// How standard output could not be written: "No space left on device; 2 lines lost"; unset if it
-  /// could.
+  /// Why standard output could not be written: "No space left on device; 2 lines lost". Unset if it
+  /// was written completely.
   std::optional<std::string> error() const;
 
  private:
@@ -45,13 +45,13 @@ class StandardOutput final : public LineSink {
   }
 
   OutputWriter output_;
-  std::optional<OutputWriter> errors_;  // none: the same file as output
+  std::optional<OutputWriter> errors_;  // unset: the same file as output
   const bool is_colored_;
   bool is_waited_for_ = true;
   std::int64_t reported_ = 0;
 };
 
-/// While it lives, the log goes through an output.
+/// While it lives, the log is written through `output`.
 class LogRedirection {
  public:
   explicit LogRedirection(StandardOutput& output);

@@ -17,7 +17,7 @@ std::vector<std::string> command_of(const JobOptions& options, const RankConfig&
   return expand_placeholders(words, config.rank, config.world_size);
 }
 
-/// NCCL listens wherever it may, in the clear; what one host's processes have to say stays there.
+/// NCCL listens on any interface without encryption; a job on one host keeps it to loopback.
 std::optional<std::string> nccl_interface(const JobOptions& options) {
   if (options.hosts.count > 1 || base::environment("NCCL_SOCKET_IFNAME")) return std::nullopt;
   return "lo";

@@ -9,17 +9,17 @@
 
 namespace brigade::launch {
 
-/// Where the processes of one generation stand, and where they meet.
+/// The ranks of one generation on this host, and the addresses of its rendezvous.
 struct GenerationConfig {
   int generation = 0;
   int world_size = 1;
   int first_rank = 0;           ///< of this host
-  std::string rendezvous = {};  ///< empty: nowhere
+  std::string rendezvous = {};  ///< empty: none
   std::string master = {};
 };
 
-/// How each process of a generation is to be started: its program with its own arguments, who it
-/// is, and what it may use. `slices` has one element a process of this host.
+/// How to start each process of a generation: its program and arguments, its environment and its
+/// resources. `slices` has one element per process of this host.
 std::vector<SpawnOptions> plan_start(const JobOptions& options, const GenerationConfig& generation,
                                      const std::vector<ResourceSlice>& slices);
 

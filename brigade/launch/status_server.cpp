@@ -40,7 +40,7 @@ std::string http_answer(const std::string& head, const std::function<JobStatus()
   const std::size_t first = line.find(' ');
   const std::size_t second = first == std::string::npos ? first : line.find(' ', first + 1);
   if (second == std::string::npos || line.compare(second + 1, 5, "HTTP/") != 0)
-    return plain("400 Bad Request", "this is no HTTP request");
+    return plain("400 Bad Request", "this is not an HTTP request");
   if (line.substr(0, first) != "GET") return plain("405 Method Not Allowed", "only GET");
   const std::string path = line.substr(first + 1, second - first - 1);
   if (path == "/healthz") {
@@ -60,7 +60,7 @@ StatusServer::StatusServer(int port)
   address.sin_port = htons(static_cast<std::uint16_t>(port));
   socklen_t size = sizeof(address);
   auto* const general = reinterpret_cast<sockaddr*>(&address);
-  const int yes = 1;  // connections of an earlier launcher that are not quite over do not matter
+  const int yes = 1;  // ignore closing connections of an earlier launcher
   ::setsockopt(listener_.number(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
   if (!listener_.is_open() || ::bind(listener_.number(), general, size) != 0 ||
       ::listen(listener_.number(), SOMAXCONN) != 0 ||
@@ -104,7 +104,7 @@ void StatusServer::accept_some() {
   }
 }
 
-/// Of those that have not asked anything yet, if there are any.
+/// Prefers connections that have not sent a request yet.
 void StatusServer::cut_off_oldest() {
   const auto silent = std::ranges::find_if(
       connections_, [](const Connection& each) { return each.answer.empty(); });

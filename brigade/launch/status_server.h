@@ -14,9 +14,9 @@
 namespace brigade::launch {
 
 /// Answers `GET /healthz` (200 while the job runs, 503 while it is being stopped) and `GET
-/// /metrics` (Prometheus) on loopback, from the loop of whoever owns it: it has no thread and never
-/// blocks. Whoever says nothing, nonsense or too much, or does not read, is cut off after a while,
-/// and earlier where many connections are open: a new one always finds a place.
+/// /metrics` (Prometheus) on loopback. It runs in its owner's poll loop: it has no thread and never
+/// blocks. Clients that send nothing, too much or garbage, or that do not read, are disconnected
+/// after a timeout, and earlier if many connections are open: a new one is always accepted.
 ///
 /// Thread-safety: one thread at a time.
 class StatusServer {
@@ -28,9 +28,9 @@ class StatusServer {
 
   int port() const { return port_; }
   void add_to(std::vector<pollfd>& waiting) const;
-  /// Takes what came and sends what can be sent. `status` is asked when somebody wants to know.
+  /// Reads requests and sends answers. `status` is called when a request needs it.
   void serve(const std::function<JobStatus()>& status);
-  /// When the first connection has to be cut off; max without one.
+  /// When the next connection times out; max without one.
   Clock::time_point next_deadline() const;
 
  private:
@@ -50,7 +50,7 @@ class StatusServer {
   std::list<Connection> connections_;
 };
 
-/// The whole answer to a request's head.
+/// The complete HTTP response to a request's header.
 std::string http_answer(const std::string& head, const std::function<JobStatus()>& status);
 
 }  // namespace brigade::launch

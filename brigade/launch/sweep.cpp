@@ -25,7 +25,7 @@ void Sweep::begin(std::vector<pid_t> spared) {
   try {
     thread_ = std::jthread(work);
   } catch (const std::system_error&) {
-    work({});  // no thread can be started: late is better than not
+    work({});  // no thread can be started: run it here
   }
 }
 

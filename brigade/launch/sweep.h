@@ -10,25 +10,25 @@
 
 namespace brigade::launch {
 
-/// Kills, on a background thread, the processes that have lost their shim: what is below this
-/// process and below no shim that runs. Looking through /proc until they are gone may take seconds,
-/// for which the launcher's loop must not stand still.
+/// Kills, on a background thread, the processes that have lost their shim: the descendants of this
+/// process that are not below a running shim. Searching /proc until they are gone may take seconds,
+/// during which the launcher's loop must not block.
 ///
 /// Thread-safety: one thread.
 class Sweep {
  public:
   Sweep() = default;
-  /// Gives up a sweep that is under way.
+  /// Cancels a running sweep.
   ~Sweep() = default;
   Sweep(const Sweep&) = delete;
   Sweep& operator=(const Sweep&) = delete;
 
-  /// Those in `spared`, and what is below them, are left alone; no process may be started until the
-  /// end. Only while none is under way.
+  /// Starts a sweep that spares the processes in `spared` and their descendants. Start no process
+  /// until it has ended. Call it only while no sweep is running.
   void begin(std::vector<pid_t> spared);
-  /// Whether one is under way.
+  /// Whether a sweep is running.
   bool is_running();
-  /// Readable when one has ended.
+  /// Readable when a sweep has ended.
   int descriptor() const { return ends_.descriptor(); }
 
  private:

@@ -30,11 +30,11 @@ using Clock = std::chrono::steady_clock;
 using TimePoint = Clock::time_point;
 using std::chrono::milliseconds;
 
-// One round's work, and the pause behind a round in which some were turned away: so a storm gets no
-// more than 6,400 connections a second accepted.
+// The connections accepted per round, and the pause after a round in which some were rejected: at
+// most 6,400 connections a second are accepted.
 constexpr int kAcceptsARound = 64;
 constexpr milliseconds kPause{10};
-// No descriptors are left; others may close theirs.
+// The pause when no descriptors are left, until others are closed.
 constexpr milliseconds kShortage{100};
 constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
@@ -100,7 +100,7 @@ std::string text_of(const sockaddr_storage& address, socklen_t size) {
   return is_known ? base::str_cat(host.data(), ":", port.data()) : "an unknown address";
 }
 
-/// Of the connections that are handed on, how many may be by now.
+/// A token bucket for the connections that are passed on.
 class Allowance {
  public:
   Allowance(double burst, double per_second)
@@ -128,7 +128,7 @@ struct Connection {
   Socket socket;
   TimePoint since;
   std::string peer;
-  bool is_ready = false;  // has begun as a member does
+  bool is_ready = false;  // has begun as a member's does
 };
 
 enum class Beginning { kNone, kMembers, kOthers };
@@ -141,7 +141,8 @@ bool begins_tls(std::string_view said) {
 // none.
 constexpr std::string_view kNoTls("\x15\x03\x03\x00\x02\x02\x28", 7);
 
-/// Reads what is there, since a connection that is closed before is reset, and words with it.
+/// Reads what has arrived before it sends the alert: closing a socket with unread data resets the
+/// connection and drops the alert.
 void send_no_tls_alert(const Socket& socket) {
   std::array<char, 4096> rest{};
   (void)!::recv(socket.descriptor(), rest.data(), rest.size(), 0);
@@ -204,7 +205,7 @@ class Acceptor::Loop {
     return polled[0].revents != 0;
   }
 
-  /// Until who waits is to be handed on, or has been silent for too long.
+  /// The time until waiting connections are checked again.
   milliseconds next_look() const {
     const bool is_anyone_ready = std::ranges::any_of(waiting_, &Connection::is_ready);
     if (is_anyone_ready) return milliseconds(50);
@@ -284,10 +285,10 @@ class Acceptor::Loop {
   const AcceptorOptions options_;
   const Socket listening_;
   const OnConnection on_connection_;
-  const Socket wake_;  // an event, in truth
+  const Socket wake_;  // an eventfd
   Allowance allowance_;
   ConnectionStormDetector storm_;
-  std::vector<Connection> waiting_;  // in the order of coming
+  std::vector<Connection> waiting_;  // in the order of arrival
   TimePoint now_ = Clock::now();     // of this round
   int turned_away_ = 0;              // in this round
   std::jthread thread_;

@@ -10,7 +10,7 @@
 
 namespace brigade::rpc {
 
-/// A socket that is listened on, and the port it got.
+/// A listening socket and its port.
 struct Listening {
   Socket socket;
   int port = 0;
@@ -20,7 +20,7 @@ struct Listening {
 /// another program has. Throws kUnavailable, with the system's reason.
 Listening listen_on(const std::string& text);
 
-/// How the connections of members begin.
+/// The first bytes of a member's connection.
 enum class Opening {
   kTls,   ///< with a key
   kHttp2  ///< without
@@ -28,21 +28,21 @@ enum class Opening {
 
 struct AcceptorOptions {
   Opening opening = Opening::kHttp2;
-  /// Where it listens, for the log.
+  /// The address on which it listens, for the log.
   std::string address = {};
-  /// So many connections are handed on at once, and then so many a second.
+  /// A token bucket limits the connections that are passed on: its size and its rate.
   std::size_t burst = 128;
   double per_second = 20;
-  /// So many are kept that have not said anything yet, or that wait to be handed on. With more of
-  /// them the one that has been silent for longest is closed.
+  /// The limit on connections that have sent nothing yet or wait to be passed on. Beyond it, the one
+  /// that has been silent for longest is closed.
   std::size_t most_waiting = 256;
   std::chrono::milliseconds patience = std::chrono::seconds(10);
 };
 
-/// Accepts connections on a thread of its own and hands on those that begin as a member's does, at
-/// a limited rate; the others are closed, and where they come in a storm, the log says so. So
-/// whoever connects to the port, however often, takes little time and few descriptors of this
-/// process, and what serves the members' connections does not see them.
+/// Accepts connections on its own thread and passes on those that begin as a member's connection
+/// does, at a limited rate. It closes the others, and logs a warning if there are very many. So
+/// unrelated clients that connect to the port, however often, take little time and few descriptors,
+/// and never reach the server of the members' connections.
 ///
 /// Thread-safety: none; `on_connection` is called on the acceptor's thread, with a descriptor that does
 /// not block. The destructor returns when that thread has ended.

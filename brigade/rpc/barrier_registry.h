@@ -12,18 +12,19 @@
 
 namespace brigade::rpc {
 
-/// The barriers of one generation: who has come to which, and the calls that wait there.
+/// The barriers of one generation: which members have arrived, and their waiting calls.
 ///
 /// Thread-safety: none; RendezvousState guards it.
 class BarrierRegistry {
  public:
-  /// Notes that the waiting call's member has come; with the last of `world_size` members the calls
-  /// of all are returned, to be answered. Throws kFailedPrecondition for a barrier that has been
-  /// passed, and for a member that waits in it already.
+  /// Records that the member of this call has arrived. For the last of `world_size` members, returns
+  /// the calls of all members, which must be answered. Throws kFailedPrecondition for a barrier that
+  /// has been passed, and for a member that already waits in it.
   std::vector<PendingCall> arrive(std::string_view name, PendingCall waiting, std::size_t world_size);
-  /// Takes out the calls that `is_over` says so of; their members have not come.
+  /// Removes and returns the calls for which `is_over` is true; their members no longer count as
+  /// arrived.
   std::vector<PendingCall> take_if(const std::function<bool(const PendingCall&)>& is_over);
-  /// Who waits in the barrier that `what` ("barrier 'end'") names.
+  /// The members that wait in the barrier that `what` ("barrier 'end'") names.
   std::set<MemberId> arrived(std::string_view what) const;
   std::optional<TimePoint> next_deadline() const;
   void clear() { waiting_.clear(), passed_.clear(); }

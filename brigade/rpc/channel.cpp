@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kFirstReconnectMs = 20;
 constexpr int kLongestReconnectMs = 300;
-// A connection attempt that got no answer for so long is given up and made anew.
+// A connection attempt without an answer for this long is given up and repeated.
 constexpr int kConnectTimeoutMs = 5000;
 
 }  // namespace

@@ -16,11 +16,11 @@ namespace brigade::rpc {
 /// Larger than the key store's largest value.
 inline constexpr int kLargestMessage = 32 << 20;
 
-/// With a key: TLS on which both sides show certificates that come from the key. Without: none.
+/// With a key: mutual TLS with certificates derived from the key. Without: no encryption.
 std::shared_ptr<grpc::ServerCredentials> make_server_credentials(
     const std::optional<cluster::ClusterKey>& key);
 
-/// A connection of its own to `target`, made when first used; no proxy, no retries of gRPC's.
+/// A separate connection to `target`, made at first use, without proxies and gRPC's retries.
 std::shared_ptr<grpc::Channel> make_channel(const std::string& target,
                                             const std::optional<cluster::ClusterKey>& key);
 

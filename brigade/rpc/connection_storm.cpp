@@ -25,9 +25,9 @@ std::optional<std::string> ConnectionStormDetector::report(TimePoint now) {
     is_reported_ = true;
     return base::str_cat(
         "A storm of connections at ", address_, ": more than ", kStorm,
-        " in a second came from programs that are no members of this job (the last "
+        " in a second came from programs that are not members of this job (the last "
         "from ",
-        last_peer_, "). They are closed. Members that have joined go on; a start may be slow.");
+        last_peer_, "). They are closed. Members that have joined are not affected; a start may be slow.");
   }
   if (now - storm_seen_ < kCalm) return std::nullopt;
   const auto took = std::chrono::duration_cast<std::chrono::seconds>(storm_seen_ - *storm_begun_);

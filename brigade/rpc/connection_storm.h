@@ -7,26 +7,26 @@
 
 namespace brigade::rpc {
 
-/// Tells when connections that are no member's come in such numbers that somebody should know.
+/// Detects storms of connections that are not members', for warnings in the log.
 ///
 /// Thread-safety: none.
 class ConnectionStormDetector {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
 
-  /// So many in a second are a storm. More than strangers who are there by mistake make: a browser,
-  /// a port scanner, a member with another key.
+  /// This many in a second are a storm: more than a browser, a port scanner or a member with another
+  /// key makes.
   static constexpr std::int64_t kStorm = 200;
-  /// It is over after a time so long with fewer, and is told of again then at the earliest.
+  /// A storm is over after this long with fewer.
   static constexpr std::chrono::seconds kCalm{5};
 
-  /// `address` is where they come to, for the text.
+  /// `address` is the one that they connect to, for the text.
   explicit ConnectionStormDetector(std::string address) : address_(std::move(address)) {}
 
-  /// A connection was closed because nothing showed that it was a member's. `peer` is its address.
+  /// Records a connection that was closed because it did not begin as a member's. `peer` is its
+  /// address.
   void record(TimePoint now, const std::string& peer);
-  /// What the log should say by now: a storm that has begun, or is over. To be asked once in a
-  /// while.
+  /// The text to log by now, if a storm has begun or is over. Call it regularly.
   std::optional<std::string> report(TimePoint now);
 
  private:
@@ -36,7 +36,7 @@ class ConnectionStormDetector {
   std::int64_t in_second_ = 0;  // so far
   std::int64_t in_storm_ = 0;
   std::optional<TimePoint> storm_begun_;
-  TimePoint storm_seen_;  // when there last were enough in a second
+  TimePoint storm_seen_;  // when there were last kStorm in a second
   bool is_reported_ = false;
 };
 

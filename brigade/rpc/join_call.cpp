@@ -53,7 +53,7 @@ class GrpcJoinCall final : public JoinCall {
 
  private:
   void run(const Hello& hello) {
-    // Connects, which may take its time: hence here.
+    // Connects, which may take long, so it is done on this thread.
     auto stream = stub_->Join(&context_);
     {
       const concurrency::MutexLock lock(mutex_);

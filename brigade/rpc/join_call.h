@@ -12,18 +12,18 @@ class Channel;
 
 namespace brigade::rpc {
 
-/// How a Join call ended, as far as the connection can tell.
+/// How the connection of a Join call ended.
 struct Closure {
   enum class Kind {
-    kEnded,        ///< regularly, by either side
+    kEnded,        ///< as planned, by either side
     kUnavailable,  ///< no connection, or a broken one
-    kStranger      ///< something answers that is no rendezvous
+    kStranger      ///< another kind of server answered
   } kind = Kind::kEnded;
   std::string text = {};
 };
 
-/// A member's end of one Join call, on a thread of its own: says hello, hears events. The handlers
-/// are called on that thread, `on_close` last.
+/// The client side of one Join call, with its own thread: sends Hello and receives events. The
+/// handlers are called on that thread, `on_close` last.
 ///
 /// Thread-safety: `beat`, `leave`, `cancel` from any thread.
 class JoinCall {

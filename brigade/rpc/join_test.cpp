@@ -55,7 +55,7 @@ TEST(Join, FirstMemberServesWhereNoLauncherDoes) {
   for (const auto& one : joined) ASSERT_FALSE(one.error) << one.error->what();
   joined[0].membership->set("key", "value");
   EXPECT_EQ(joined[1].membership->get("key", seconds(10)), "value");
-  joined[1].membership.reset();  // the first ends, with the meeting point: no loss
+  joined[1].membership.reset();  // the first ends, with the rendezvous: no loss
   EXPECT_TRUE(testing::eventually([&] {
     try {
       joined[0].membership->set("key", "value");

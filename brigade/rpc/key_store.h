@@ -12,16 +12,16 @@
 
 namespace brigade::rpc {
 
-/// Keys with values, and the calls that wait for keys nobody has set yet.
+/// Keys with values, and the calls that wait for keys that are not set yet.
 ///
 /// Thread-safety: none; RendezvousState guards it.
 class KeyStore {
  public:
-  /// Stores the value; returns the calls that waited for it, which are to be answered.
+  /// Stores the value. Returns the calls that waited for it, which must be answered.
   std::vector<PendingCall> set(std::string_view key, std::string_view value);
   std::optional<std::string> find(std::string_view key) const;
-  /// Adds to the number that the key holds as decimal text (0 if unset), into `sum`. Throws
-  /// kFailedPrecondition if the value is no number.
+  /// Adds to the number that the key holds as decimal text (0 if unset). Throws kFailedPrecondition
+  /// if the value is not a number.
   struct Added {
     std::int64_t sum;
     std::vector<PendingCall> released;
@@ -36,9 +36,9 @@ class KeyStore {
   Appended append(std::string_view key, std::string_view value);
 
   void wait_for(std::string_view key, PendingCall waiting);
-  /// Takes out the calls that `is_over` says so of.
+  /// Removes and returns the calls for which `is_over` is true.
   std::vector<PendingCall> take_if(const std::function<bool(const PendingCall&)>& is_over);
-  /// Of the calls that wait, the earliest deadline.
+  /// The earliest deadline of the waiting calls.
   std::optional<TimePoint> next_deadline() const;
   void clear() { values_.clear(), lengths_.clear(), waiting_.clear(); }
 

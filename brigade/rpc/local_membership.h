@@ -6,7 +6,8 @@
 
 namespace brigade::rpc {
 
-/// A cluster of one: its store is in memory, its barriers are passed at once, nobody is ever lost.
+/// The membership of a single process: its store is in memory, its barriers return immediately, and
+/// no member is ever lost.
 std::shared_ptr<cluster::Membership> make_local_membership(const cluster::Member& self,
                                                            int generation);
 

@@ -7,16 +7,16 @@
 
 namespace brigade::rpc {
 
-/// Calls that are decided under a lock and made without it, one after the other in the order in
-/// which they were posted, whichever threads deliver them. A call may post and deliver in turn.
+/// A queue of callbacks that are posted under a lock and called without it, one at a time in the
+/// order of posting, whichever threads deliver them. A callback may post and deliver itself.
 ///
 /// Thread-safety: all functions from any thread.
 class Outbox {
  public:
-  /// To be called while holding the lock that decides the order.
+  /// Call it while holding the lock that decides the order.
   void post(std::function<void()> call);
-  /// To be called without it. Makes all posted calls, unless a thread is doing so already: then
-  /// that one makes them. The calls must not throw.
+  /// Call it without the lock. Runs all posted callbacks, unless another thread is running them: then
+  /// that thread runs these too. Callbacks must not throw.
   void deliver();
 
  private:

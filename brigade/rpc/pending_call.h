@@ -9,13 +9,13 @@ namespace brigade::rpc {
 
 using TimePoint = std::chrono::steady_clock::time_point;
 
-// Far enough for every wait, near enough to be added to a time.
+// Long enough for every wait, short enough not to overflow when added to a time.
 inline constexpr std::chrono::milliseconds kLongestWait = std::chrono::hours(24 * 365);
 
-/// A call of a member's that waits at the meeting point.
+/// A member's call that waits for its answer.
 struct PendingCall {
   MemberId member = 0;
-  /// What for: "key 'a'", "barrier 'end'".
+  /// What it waits for: "key 'a'", "barrier 'end'".
   std::string what;
   std::chrono::milliseconds timeout{0};
   TimePoint deadline;

@@ -9,7 +9,7 @@
 namespace brigade::rpc {
 namespace {
 
-// Travels in a status' details: what gRPC makes itself has none.
+// Marks Brigade's statuses in their details, which are empty in gRPC's own.
 constexpr const char* kOurs = "brigade";
 
 void fill(const cluster::Member& member, proto::Member& to) {
@@ -25,7 +25,7 @@ void fill(const cluster::Member& member, proto::Member& to) {
   to.set_address(member.address);
 }
 
-// A kind that a later build may have sent counts as the one that says least.
+// An unknown kind from a later build counts as the most general one.
 cluster::LossKind loss_kind(int kind) {
   using cluster::LossKind;
   for (const LossKind known : {LossKind::kSilent, LossKind::kEnded}) {

@@ -17,7 +17,7 @@ class ToMember;
 class Welcome;
 }  // namespace brigade::rpc::proto
 
-/// The border between what Brigade says and what gRPC and protobuf say.
+/// Conversions between Brigade's types and those of gRPC and protobuf.
 namespace brigade::rpc {
 
 proto::FromMember to_proto(const Hello& hello);
@@ -32,11 +32,11 @@ cluster::Member from_proto(const proto::Member& member);
 cluster::LostMember from_proto(const proto::Lost& lost);
 MembershipEnd from_proto(const proto::End& end);
 
-/// An error of ours as a status that a peer knows to be ours.
+/// Converts a Brigade error to a status that is marked as Brigade's.
 grpc::Status to_status(const Error& error);
-/// Whether the status was made by `to_status`, not by gRPC on its way.
+/// Whether the status was made by `to_status`, not by gRPC itself.
 bool is_ours(const grpc::Status& status);
-/// The error that a status is, whoever made it.
+/// Converts any status to an error.
 Error to_error(const grpc::Status& status);
 
 }  // namespace brigade::rpc

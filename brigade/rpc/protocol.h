@@ -14,42 +14,42 @@
 
 namespace brigade::rpc {
 
-/// Raised whenever rendezvous.proto changes: programs of different versions do not meet.
+/// Incremented whenever rendezvous.proto changes. Programs of different versions refuse each other.
 inline constexpr int kProtocolVersion = 4;
 
-/// What the meeting point calls an accepted member; never given twice, across generations.
+/// The id that the rendezvous gives an accepted member. It is unique across generations.
 using MemberId = std::int64_t;
 
-/// Who makes a call of the store. The token is told to the member alone when it is accepted: a
-/// number can be guessed, a token cannot.
+/// Identifies the caller of the store. Only the member itself gets the token, when it is accepted:
+/// ids can be guessed, tokens cannot.
 struct Credential {
   MemberId id = 0;
   std::string token = {};
 };
 
-/// What a process says of itself when it comes.
+/// The first message of a process that joins.
 struct Hello {
   int protocol = kProtocolVersion;
   cluster::Member member;
   int world_size = 1;
   int generation = 0;
-  /// How long it waits for the others, and how long it has done so.
+  /// How long it waits for the others, and how long it has waited so far.
   std::chrono::milliseconds start_timeout{0};
   std::chrono::milliseconds waited{0};
 };
 
-/// It was accepted.
+/// The process was accepted.
 struct Welcome {
   Credential credential = {};
   std::chrono::milliseconds peer_timeout{0};
-  /// Whose process the meeting point lives in: rank 0, or the launcher with rank -1.
+  /// The process that serves the rendezvous: rank 0, or the launcher with rank -1.
   cluster::Member host;
 };
-/// Everybody has come.
+/// All members have joined.
 struct AllJoined {
   std::vector<cluster::Member> members;
 };
-/// The answer to a beat, with the ranks that have not come yet.
+/// The answer to a heartbeat, with the ranks that have not joined yet.
 struct Heard {
   std::vector<int> missing = {};
 };
@@ -60,25 +60,24 @@ using Event = std::variant<Welcome, AllJoined, Heard, cluster::LostMember>;
 struct MembershipEnd {
   /// Unset: as planned.
   std::optional<Error> error = std::nullopt;
-  /// Coming again later may help.
+  /// Whether joining again later may succeed.
   bool may_retry = false;
-  /// Ranks that did not come to the start, after so much time: the error again, for a text that
-  /// knows their addresses.
+  /// The ranks that did not join in time, and that time: for a message that names their addresses.
   std::vector<int> missing = {};
   std::chrono::milliseconds waited{0};
   /// Refused because another process has, or had, the rank.
   std::optional<RankHolder> rank_holder = std::nullopt;
 };
 
-/// What came of a call that may have waited: a value or an error.
+/// The result of a call that may have waited: a value or an error.
 struct CallResult {
   std::optional<Error> error = std::nullopt;
   std::string value = {};
 };
 using Reply = std::function<void(const CallResult&)>;
 
-/// Where a member hears of what happens. Calls come one at a time; none comes after `on_end`. They
-/// must not block.
+/// Receives the events of a member. Calls are made one at a time, none after `on_end`, and must not
+/// block.
 class Listener {
  public:
   virtual ~Listener() = default;

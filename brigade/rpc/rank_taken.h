@@ -4,13 +4,13 @@
 
 namespace brigade::rpc {
 
-/// What has become of the process that has a rank which another one claims.
+/// The state of the process that holds a rank when another process claims it.
 enum class RankHolder {
   kPresent,  ///< it is a member
-  kGone      ///< it was one, and left or was lost: the next generation has room for another
+  kGone      ///< it left or was lost: the next generation can accept another process
 };
 
-/// Thrown by `join`: kFailedPrecondition, since another process came first with this rank.
+/// Thrown by `join` with kFailedPrecondition if another process has joined with this rank.
 class RankTakenError : public Error {
  public:
   RankTakenError(RankHolder holder, const std::string& message)

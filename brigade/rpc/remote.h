@@ -6,10 +6,10 @@
 #include "brigade/cluster/membership.h"
 #include "brigade/rpc/rendezvous.h"
 
-/// What gRPC is needed for; `rendezvous_absent.cpp` stands in for it where there is none.
+/// The functions that need gRPC. Builds without gRPC use `rendezvous_absent.cpp` instead.
 namespace brigade::rpc {
 
-/// The server, in the process of `host`: rank 0, or the launcher with rank -1.
+/// The rendezvous server, in the process of `host`: rank 0, or the launcher with rank -1.
 std::unique_ptr<RendezvousServer> make_remote_server(const RendezvousServerOptions& options,
                                                      const cluster::Member& host);
 

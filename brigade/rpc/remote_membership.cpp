@@ -19,13 +19,13 @@ using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
 constexpr milliseconds kFarewellTime{500};
-// The meeting point keeps the start's deadline; a member waits a little longer for its word.
+// The rendezvous enforces the start's deadline; a member waits a little longer for its message.
 constexpr milliseconds kGrace{2000};
-// After a connection broke, the news of who is lost is on its way.
+// After a broken connection, the time to wait for the report of the lost member.
 constexpr milliseconds kLossReportTime{3000};
 
 cluster::Member member_of(const cluster::ClusterConfig& config) {
-  // A name that is this slow to look up leaves the address to be found otherwise.
+  // If the look-up takes longer, the address is found in another way.
   constexpr milliseconds kLookUpTime{1000};
   cluster::Member self = this_process(config.rank, config.task);
   const std::string host = cluster::parse_address(config.rendezvous).host;
@@ -34,12 +34,12 @@ cluster::Member member_of(const cluster::ClusterConfig& config) {
   return self;
 }
 
-// For a launcher of this machine that was stopped (Ctrl-Z): its return is waited for, since nothing
-// is lost meanwhile. Where it ends, the connection says so.
+// A launcher of this machine that was stopped (Ctrl-Z) is waited for, since nothing is lost
+// meanwhile. If it ends, the connection breaks.
 constexpr milliseconds kStoppedTime = std::chrono::hours(24 * 7);
 
-/// Whether the meeting point is in a launcher on this machine, whose silence can only mean that it
-/// was stopped.
+/// Whether the rendezvous is in a launcher on this machine, whose silence can only mean that it was
+/// stopped.
 bool is_launcher_here(const cluster::ClusterConfig& config) {
   return config.rendezvous_host == cluster::ClusterConfig::RendezvousHost::kLauncher &&
          cluster::is_loopback(cluster::parse_address(config.rendezvous).host);
@@ -101,7 +101,7 @@ void RemoteMembership::on_end(const MembershipEnd& ending) {
   {
     const concurrency::MutexLock lock(mutex_);
     ending_ = ending;
-    // Whoever blocks on a peer of an ended generation has to be woken as if one were lost.
+    // Threads that block on a peer of an ended generation are woken as if a member were lost.
     const bool is_generation_over = is_started_ && ending.error;
     if (is_generation_over)
       record_loss({welcome_->host, ending.error->what(), cluster::LossKind::kEnded});
@@ -116,7 +116,7 @@ void RemoteMembership::on_close(const Closure& closure) {
     const concurrency::MutexLock lock(mutex_);
     closure_ = closure;
     const bool is_expected = !welcome_ || ending_ || has_left_;
-    // With the closure at once: who sees that all is over has to see who is to blame.
+    // Under the same lock as the closure: a thread that sees the end must also see the cause.
     if (!is_expected)
       record_loss({welcome_->host, "its connection was closed", cluster::LossKind::kClosed});
     changed_.notify_all();
@@ -170,7 +170,8 @@ void RemoteMembership::send_beats() {
 bool RemoteMembership::is_host_silent(TimePoint slept_at, milliseconds interval) {
   if (is_host_here_) return false;
   const TimePoint now = Clock::now();
-  // Who was stopped for a while has heard nothing for that reason; the host knows who is lost.
+  // If this process was stopped for a while, it received nothing for that reason; the host decides
+  // who is lost.
   if (now - slept_at > interval + options_.peer_timeout / 2) heard_at_ = now;
   return now - heard_at_ > options_.peer_timeout;
 }
@@ -206,7 +207,7 @@ std::optional<std::string> RemoteMembership::start_problem() {
   if (!ending_) return closure_problem();
   if (!ending_->error) {
     throw Error(ErrorCode::kUnavailable,
-                base::str_cat(describe_host(config_), " has left before everybody had come."));
+                base::str_cat(describe_host(config_), " has left before all members had joined."));
   }
   if (!ending_->missing.empty()) {
     throw Error(ErrorCode::kDeadlineExceeded,
@@ -223,7 +224,7 @@ std::optional<std::string> RemoteMembership::closure_problem() const {
     case Closure::Kind::kStranger:
       throw Error(ErrorCode::kFailedPrecondition,
                   base::str_cat("What answers for ", describe_host(config_),
-                                " is no meeting point of Brigade's (", closure_->text, ")."));
+                                " is not a Brigade rendezvous (", closure_->text, ")."));
     case Closure::Kind::kEnded:
     case Closure::Kind::kUnavailable:
       break;
@@ -255,8 +256,7 @@ void RemoteMembership::throw_if_over(std::string_view what) const {
   if (lost_) throw cluster::lost_error(*lost_, what);
   if (ending_) {
     throw Error(ErrorCode::kUnavailable, base::str_cat(welcome_->host,
-                                                       ", where the meeting point "
-                                                       "was, has left; ",
+                                                       ", which served the rendezvous, has left; ",
                                                        what, " is given up."));
   }
 }
@@ -317,7 +317,7 @@ void RemoteMembership::leave() noexcept {
   }
   call_->leave();
   {
-    // The word must have arrived before the connection ends, or it is a loss to the others.
+    // The message must arrive before the connection ends; otherwise the others see a loss.
     const TimePoint latest = Clock::now() + kFarewellTime;
     const concurrency::MutexLock lock(mutex_);
     while (!closure_ && Clock::now() < latest) changed_.wait_until(mutex_, latest);

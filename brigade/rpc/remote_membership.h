@@ -15,9 +15,9 @@
 
 namespace brigade::rpc {
 
-/// A membership over a connection to the meeting point: one attempt to join, and if it succeeds,
-/// what lasts until somebody is lost or leaves. Two threads: one hears events (JoinCall), one sends
-/// beats and watches that they are answered.
+/// A membership over a connection to the rendezvous server. It makes one attempt to join; if that
+/// succeeds, it lasts until a member is lost or leaves. It has two threads: one receives events
+/// (JoinCall), one sends heartbeats and checks that they are answered.
 ///
 /// Thread-safety: as Membership says; the destructor must not run in a callback of `lost_token`.
 class RemoteMembership final : public cluster::Membership {
@@ -28,10 +28,10 @@ class RemoteMembership final : public cluster::Membership {
                    TimePoint deadline, const std::shared_ptr<grpc::Channel>& channel);
   ~RemoteMembership() override;
 
-  /// Tells `log` whom it waits for. Returns nothing when everybody has come, or why another attempt
-  /// may do better. Throws as `join` says.
+  /// Reports to `log` which members it waits for. Returns nothing when all have joined, or the reason
+  /// why another attempt may succeed. Throws as `join` does.
   std::optional<std::string> wait_for_start(WaitingLog& log);
-  /// Takes the server over: it ends after this membership.
+  /// Takes ownership of the server, which ends after this membership.
   void own(std::unique_ptr<RendezvousServer> server) { server_ = std::move(server); }
 
   const cluster::Member& self() const override { return self_; }
@@ -52,7 +52,7 @@ class RemoteMembership final : public cluster::Membership {
   void on_end(const MembershipEnd& ending);
   void on_close(const Closure& closure);
   void lose(const cluster::LostMember& lost);
-  /// The first one counts.
+  /// Only the first loss is recorded.
   void record_loss(const cluster::LostMember& lost) BRIGADE_REQUIRES(mutex_);
 
   void send_beats();
@@ -80,7 +80,7 @@ class RemoteMembership final : public cluster::Membership {
   concurrency::Condition changed_;
   std::optional<Welcome> welcome_ BRIGADE_GUARDED_BY(mutex_);
   std::optional<cluster::LostMember> lost_ BRIGADE_GUARDED_BY(mutex_);
-  std::optional<MembershipEnd> ending_ BRIGADE_GUARDED_BY(mutex_);    // what the meeting point said last
+  std::optional<MembershipEnd> ending_ BRIGADE_GUARDED_BY(mutex_);    // the rendezvous' last message
   std::optional<Closure> closure_ BRIGADE_GUARDED_BY(mutex_);  // the connection's end
   bool has_left_ BRIGADE_GUARDED_BY(mutex_) = false;
   bool is_started_ BRIGADE_GUARDED_BY(mutex_) = false;

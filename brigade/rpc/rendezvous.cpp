@@ -26,7 +26,7 @@ void check(const cluster::ClusterConfig& config, const JoinOptions& options) {
   check_argument(
       config.rank >= 0 && config.rank < config.world_size,
       base::str_cat(config.task, " has rank ", config.rank, ", which is none of the ",
-                    config.world_size, " that train together: it does not join their meeting."));
+                    config.world_size, " that train together: it does not join their rendezvous."));
   check_argument(options.peer_timeout.count() >= 1, "join: peer_timeout must be above 0.");
   check_argument(options.start_timeout.count() >= 1, "join: start_timeout must be above 0.");
 }

@@ -15,7 +15,7 @@
 
 namespace brigade::rpc {
 
-/// Whether this build has gRPC. Without it only a cluster of one can be joined.
+/// Whether this build has gRPC. Without it only a cluster of one process can be joined.
 bool is_built_in();
 
 struct RendezvousServerOptions {
@@ -25,55 +25,55 @@ struct RendezvousServerOptions {
   std::optional<cluster::ClusterKey> key = std::nullopt;
   int world_size = 1;
   int generation = 0;
-  /// A member that was not heard of for this long is lost.
+  /// A member that has been silent for this long is lost.
   std::chrono::milliseconds peer_timeout = std::chrono::seconds(8);
-  /// Whoever connects, and has not said hello as a member for this long, is cut off.
+  /// A connection without a member's Hello for this long is closed.
   std::chrono::milliseconds hello_timeout = std::chrono::seconds(5);
-  /// Called, on a thread of the server's, for each member that is lost. Must not block.
+  /// Called on a thread of the server for each lost member. Must not block.
   std::function<void(const cluster::LostMember&, int generation)> on_lost = {};
-  /// The same for each that leaves as planned, before the others hear of it.
+  /// Likewise for each member that leaves as planned, before the others are notified.
   std::function<void(const cluster::Member&, int generation)> on_left = {};
-  /// Called likewise when all members of a generation have come.
+  /// Likewise when all members of a generation have joined.
   std::function<void(int generation)> on_all_joined = {};
 };
 
-/// The meeting point of a job: a store of keys, the list of members, and the watch over them. One
-/// lives in the process of rank 0, or in the launcher.
+/// The rendezvous of a job: a key-value store, the list of members, and the detection of lost
+/// members. It runs in the process of rank 0 or in the launcher.
 ///
 /// Owns its threads (gRPC's); they end in the destructor, which takes less than a second whatever
 /// the members do. Thread-safety: all functions from any thread.
 class RendezvousServer {
  public:
   virtual ~RendezvousServer() = default;
-  /// "host:port" that it listens on, with the port that was taken.
+  /// "host:port" on which it listens, with the actual port.
   virtual std::string address() const = 0;
-  /// Forgets members and keys, and waits for `world_size` members of the next generation. Members
-  /// of earlier generations get kAborted from then on.
+  /// Clears members and keys, and waits for `world_size` members of the next generation. Calls of
+  /// members of earlier generations then throw kAborted.
   virtual void begin_generation(int generation, int world_size) = 0;
-  /// How many calls of the store came from programs that are no members; they changed nothing.
+  /// The number of store calls from programs that are not members. They changed nothing.
   virtual std::int64_t num_refused_calls() = 0;
 };
 
-/// Throws kUnavailable if the address cannot be listened on, naming it and who may have it.
+/// Throws kUnavailable, naming the address, if the server cannot listen on it.
 std::unique_ptr<RendezvousServer> make_rendezvous_server(const RendezvousServerOptions& options);
 
 struct JoinOptions {
   std::optional<cluster::ClusterKey> key = cluster::ClusterKey::from_environment();
-  /// Everybody has to come within this time; who did not is named.
+  /// All members have to join within this time; the error names those that did not.
   std::chrono::milliseconds start_timeout = std::chrono::minutes(5);
-  /// A member that was not heard of for this long is lost. Beats are sent four times as often.
+  /// A member that has been silent for this long is lost. Four heartbeats are sent in this time.
   std::chrono::milliseconds peer_timeout = std::chrono::seconds(8);
-  /// Gives up the wait at the start, as SIGTERM does.
+  /// Cancels the wait at the start, for example on SIGTERM.
   concurrency::CancelToken cancel = {};
 };
 
-/// Joins the cluster that `config` describes and returns when every member has come. Rank 0 serves
-/// the rendezvous if no launcher does. A cluster of one needs no gRPC, listens on nothing and
-/// returns at once. Throws kDeadlineExceeded, naming the tasks (or ranks) that did not come and
-/// where they were expected; kPermissionDenied for a peer beyond loopback without a key, and for a
-/// key that is not the cluster's; RankTakenError (kFailedPrecondition), naming both, where
-/// two processes claim one rank; kFailedPrecondition where they disagree about the world's size;
-/// kCancelled; kUnimplemented without gRPC.
+/// Joins the cluster that `config` describes and returns when all members have joined. Rank 0 serves
+/// the rendezvous if no launcher does. A cluster of one process needs no gRPC, listens on nothing
+/// and returns immediately. Throws kDeadlineExceeded, naming the tasks (or ranks) that did not join
+/// and their addresses; kPermissionDenied for a peer beyond loopback without a key, and for a key
+/// that differs from the cluster's; RankTakenError (kFailedPrecondition), naming both, if two
+/// processes claim one rank; kFailedPrecondition if they disagree about the world size; kCancelled;
+/// kUnimplemented without gRPC.
 std::shared_ptr<cluster::Membership> join(const cluster::ClusterConfig& config,
                                           const JoinOptions& options = {});
 

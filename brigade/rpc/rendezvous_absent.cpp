@@ -1,5 +1,4 @@
-// Stands in for rendezvous_server.cpp and rendezvous_membership.cpp where the program is configured
-// without gRPC.
+// Replaces rendezvous_server.cpp and rendezvous_membership.cpp in builds without gRPC.
 #include "brigade/base/error.h"
 #include "brigade/rpc/remote.h"
 
@@ -8,7 +7,7 @@ namespace {
 
 [[noreturn]] void refuse() {
   throw Error(ErrorCode::kUnimplemented,
-              "gRPC is not built into this program, so it knows no cluster of more than one "
+              "gRPC is not built into this program, so it supports no cluster of more than one "
               "process: install libgrpc++-dev and protobuf-compiler-grpc and configure again.");
 }
 

@@ -1,4 +1,4 @@
-// The members of RendezvousState that are calls of members: the store's and barriers.
+// The functions of RendezvousState that members call: the store and barriers.
 #include <algorithm>
 #include <utility>
 
@@ -122,7 +122,7 @@ void RendezvousState::time_out_calls(TimePoint now) {
       if (!arrived.contains(id)) missing.push_back(cluster::to_string(entry.member));
     }
     return Error(ErrorCode::kDeadlineExceeded,
-                 base::str_cat("Not all members have come to ", waiting.what, " within ",
+                 base::str_cat("Not all members have reached ", waiting.what, " within ",
                                in_seconds(waiting.timeout),
                                "; missing: ", base::listed(missing, ", "), "."));
   });
@@ -139,8 +139,8 @@ void RendezvousState::require_member(const Credential& caller) {
     ++num_refused_calls_;
     throw Error(
         ErrorCode::kPermissionDenied,
-        "The call does not show the token of a member: only who has joined this job may use "
-        "its store.");
+        "The call does not have the token of a member: only members of this job may use its "
+        "store.");
   }
   require_present(caller.id);
 }
@@ -149,7 +149,7 @@ void RendezvousState::require_present(MemberId id) const {
   const auto it = entries_.find(id);
   if (it == entries_.end()) {
     throw Error(ErrorCode::kAborted,
-                base::str_cat("This process's generation has ended; the meeting point serves "
+                base::str_cat("This process's generation has ended; the rendezvous serves "
                               "generation ",
                               generation_, "."));
   }
@@ -158,7 +158,7 @@ void RendezvousState::require_present(MemberId id) const {
               "This process has left its membership.");
 }
 
-/// Nobody is there who could set a key.
+/// Throws if no other member is left that could set a key.
 void RendezvousState::require_other_members(std::string_view what) const {
   if (!is_started_ || world_size_ == 1 || num_present() > 1) return;
   throw Error(ErrorCode::kUnavailable,
@@ -170,8 +170,7 @@ void RendezvousState::require_all_present(std::string_view what) const {
   for (const auto& [id, entry] : entries_) {
     if (entry.presence == Entry::Presence::kPresent) continue;
     throw Error(ErrorCode::kUnavailable, base::str_cat(entry.member,
-                                                       " has left and will not come "
-                                                       "to ",
+                                                       " has left and will not reach ",
                                                        what, "."));
   }
 }

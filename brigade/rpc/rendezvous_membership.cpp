@@ -25,7 +25,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr milliseconds kFirstPause{20};
 constexpr milliseconds kLongestPause{300};
-// Who is so late that the user wants to know.
+// After this time the log says which process it waits for.
 constexpr milliseconds kPatience{2000};
 constexpr milliseconds kProbeTime{1000};
 
@@ -56,8 +56,8 @@ void pause(milliseconds time, Clock::time_point deadline, const concurrency::Can
   while (!cancel.is_cancelled() && Clock::now() < until) changed.wait_until(mutex, until);
 }
 
-/// The same, and drives the connection meanwhile: gRPC looks at one that is being made only while
-/// somebody waits for it, else every 5 s.
+/// The same, and drives the connection meanwhile: gRPC makes progress with a connection attempt only
+/// while a caller waits for it, otherwise every 5 s.
 void pause(milliseconds time, Clock::time_point deadline, const concurrency::CancelToken& cancel,
            grpc::Channel& channel) {
   if (channel.GetState(false) == GRPC_CHANNEL_READY) return pause(time, deadline, cancel);
@@ -75,7 +75,7 @@ void pause(milliseconds time, Clock::time_point deadline, const concurrency::Can
                             last_problem, ")."));
 }
 
-/// After a connection that was not made: throws where the reason is the key.
+/// After a failed connection attempt: throws if the reason is the key.
 void require_same_key(const cluster::ClusterConfig& config, const cluster::Address& address,
                       const cluster::TlsIdentity& identity) {
   if (probe_tls(address, identity, kProbeTime) != TlsVerdict::kRefused) return;

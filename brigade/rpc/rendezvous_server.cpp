@@ -25,15 +25,15 @@
 namespace brigade::rpc {
 namespace {
 
-// For a server that ends: what its members were told last reaches their connections in a moment;
-// whoever takes longer, or never said anything, is cut off.
+// At the server's end, the time for the last messages to reach the members. Connections that take
+// longer are cut off.
 constexpr std::chrono::milliseconds kFarewellTime{900};
 
-// Refused calls are told of so often at most.
+// The least time between two warnings about refused calls.
 constexpr std::chrono::seconds kRefusalsPause{30};
 
-/// The server's end of a Join call. gRPC calls the On... functions; it lives until the last of them
-/// (OnDone). Operations are started without a lock: gRPC may call back before they return.
+/// The server side of a Join call. gRPC calls the On... functions; the object lives until the last
+/// of them (OnDone). Operations are started without a lock: gRPC may call back before they return.
 class JoinStream final : public grpc::ServerBidiReactor<proto::FromMember, proto::ToMember>,
                          public Listener {
  public:
@@ -46,12 +46,12 @@ class JoinStream final : public grpc::ServerBidiReactor<proto::FromMember, proto
   }
   void start() { StartRead(&incoming_); }
 
-  /// Whether it has nothing to wait for: it has said hello, or has ended.
+  /// Whether Hello has arrived, or the call has ended.
   bool is_introduced() const { return is_introduced_; }
-  /// For who has not said hello for so long.
+  /// Ends the call if Hello has not arrived for `patience`.
   void end_unless_introduced(TimePoint now, std::chrono::milliseconds patience) {
     if (is_introduced_ || now - opened_ < patience) return;
-    on_end({.error = Error(ErrorCode::kDeadlineExceeded, "A member says hello at once.")});
+    on_end({.error = Error(ErrorCode::kDeadlineExceeded, "A member sends Hello immediately.")});
   }
 
   void on_event(const Event& event) override { send(to_proto(event), Last::kNo); }
@@ -75,7 +75,7 @@ class JoinStream final : public grpc::ServerBidiReactor<proto::FromMember, proto
     const proto::ToMember* next = nullptr;
     {
       const concurrency::MutexLock lock(mutex_);
-      next = &outgoing_.front();  // stays where it is while others are added behind it
+      next = &outgoing_.front();  // its address is stable while others are appended
     }
     StartWrite(next);
   }
@@ -123,7 +123,7 @@ class JoinStream final : public grpc::ServerBidiReactor<proto::FromMember, proto
     } else {
       if (id_) state_.disconnect(*id_);
       on_end({.error = Error(ErrorCode::kInvalidArgument,
-                             "A member says hello once, and before everything else.")});
+                             "A member sends Hello once, before everything else.")});
     }
   }
 
@@ -169,7 +169,7 @@ class Service final : public proto::Rendezvous::CallbackService {
     return stream.get();
   }
 
-  /// Ends the calls of who does not say hello.
+  /// Ends the calls in which Hello does not arrive.
   void end_silent(TimePoint now, std::chrono::milliseconds patience) {
     std::vector<std::shared_ptr<JoinStream>> silent;
     {
@@ -301,7 +301,7 @@ class Server final : public RendezvousServer {
   std::int64_t num_refused_calls() override { return state_.num_refused_calls(); }
 
  private:
-  /// gRPC listens nowhere: what it serves is handed to it.
+  /// gRPC itself does not listen: the acceptor passes it the connections to serve.
   void start_grpc(const std::optional<cluster::ClusterKey>& key) {
     grpc::ServerBuilder builder;
     grpc_acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
@@ -309,7 +309,7 @@ class Server final : public RendezvousServer {
         make_server_credentials(key));
     builder.RegisterService(&service_);
     builder.SetMaxReceiveMessageSize(kLargestMessage);
-    // Members have their Join, so a connection on which no call waits is none of theirs.
+    // Members keep a Join call open, so a connection without a call is not a member's.
     const int patience = static_cast<int>(hello_timeout_.count());
     builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, patience);
     builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, patience);
@@ -330,7 +330,7 @@ class Server final : public RendezvousServer {
     if (count == reported_refusals_ || (reported_at_ && now - *reported_at_ < kRefusalsPause)) return;
     reported_refusals_ = count;
     reported_at_ = now;
-    base::log_warning(base::str_cat("So far ", count, " calls to the meeting point at ", address(),
+    base::log_warning(base::str_cat("So far ", count, " calls to the rendezvous at ", address(),
                                     " came from a program that is no member of this job. They were "
                                     "refused and changed nothing."));
   }
@@ -364,8 +364,8 @@ class Server final : public RendezvousServer {
   Service service_;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> grpc_acceptor_;
   std::unique_ptr<grpc::Server> server_;
-  std::optional<Acceptor> acceptor_;  // ends first, since it gives to the server
-  std::int64_t reported_refusals_ = 0;    // the watcher's, as is the next
+  std::optional<Acceptor> acceptor_;  // ends first, since it passes connections to the server
+  std::int64_t reported_refusals_ = 0;    // used only by the watcher, as is the next
   std::optional<TimePoint> reported_at_;
   std::jthread watcher_;  // calls state_.tick() when it is due
 };

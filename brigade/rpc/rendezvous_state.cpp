@@ -68,7 +68,7 @@ std::optional<MembershipEnd> RendezvousState::refusal(const Hello& hello) const 
   if (hello.protocol != kProtocolVersion) {
     return refuse(ErrorCode::kFailedPrecondition,
                   base::str_cat(hello.member, " speaks version ", hello.protocol,
-                                " of the rendezvous protocol, the meeting point in ", options_.host,
+                                " of the rendezvous protocol, the rendezvous in ", options_.host,
                                 " version ", kProtocolVersion,
                                 ": start the same build of the program everywhere."));
   }
@@ -76,7 +76,7 @@ std::optional<MembershipEnd> RendezvousState::refusal(const Hello& hello) const 
     MembershipEnd later =
         refuse(ErrorCode::kUnavailable,
                base::str_cat(hello.member, " belongs to generation ", hello.generation,
-                             "; the meeting point in ", options_.host, " still serves generation ",
+                             "; the rendezvous in ", options_.host, " still serves generation ",
                              generation_, is_closed_ ? " and is closing." : "."));
     later.may_retry = true;
     return later;
@@ -84,13 +84,13 @@ std::optional<MembershipEnd> RendezvousState::refusal(const Hello& hello) const 
   if (hello.generation < generation_) {
     return refuse(ErrorCode::kAborted,
                   base::str_cat(hello.member, " belongs to generation ", hello.generation,
-                                ", which has ended; the meeting point in ", options_.host,
+                                ", which has ended; the rendezvous in ", options_.host,
                                 " serves generation ", generation_, "."));
   }
   if (hello.world_size != world_size_) {
     return refuse(ErrorCode::kFailedPrecondition,
                   base::str_cat(hello.member, " says that ", hello.world_size,
-                                " processes train together; the meeting point in ", options_.host,
+                                " processes train together; the rendezvous in ", options_.host,
                                 " expects ", world_size_, ": give all the same configuration."));
   }
   if (auto refused = rank_refusal(hello)) return refused;
@@ -111,8 +111,8 @@ std::optional<MembershipEnd> RendezvousState::rank_refusal(const Hello& hello) c
     return MembershipEnd{
         .error = Error(ErrorCode::kFailedPrecondition,
                        base::str_cat("Two processes claim rank ", rank, ": ", entry.member,
-                                     is_there ? " is a member" : " was a member, and is gone", "; ",
-                                     hello.member, " came later and is refused.")),
+                                     is_there ? " is a member" : " was a member and is gone", "; ",
+                                     hello.member, " joined later and is refused.")),
         .rank_holder = is_there ? RankHolder::kPresent : RankHolder::kGone};
   }
   return std::nullopt;
@@ -146,7 +146,7 @@ void RendezvousState::time_out_start() {
   MembershipEnd ending{.missing = missing, .waited = start_timeout_};
   ending.error = Error(
       ErrorCode::kDeadlineExceeded,
-      base::str_cat(missing.size(), " of ", world_size_, " processes did not come within ",
+      base::str_cat(missing.size(), " of ", world_size_, " processes did not join within ",
                     in_seconds(start_timeout_), ": rank ", base::listed(missing, ", rank "), "."));
   fail_start(ending);
 }
@@ -179,11 +179,11 @@ void RendezvousState::leave(MemberId id) {
     };
     fail_waiting([&](const PendingCall& waiting) { return waiting.member == id; }, has_left);
     fail_barriers(any, has_left);
-    if (num_present() <= 1) fail_keys(any, has_left);  // nobody is there who could set them
+    if (num_present() <= 1) fail_keys(any, has_left);  // no other member is left that could set them
     if (!is_started_) {
       fail_start(
           {.error = Error(ErrorCode::kUnavailable, base::str_cat(entry.member,
-                                                                 " left before everybody had come; "
+                                                                 " left before all had joined; "
                                                                  "the start is given up."))});
     }
   }
@@ -208,7 +208,7 @@ void RendezvousState::lose(Entry& entry, cluster::LossKind kind, const std::stri
   }
   entry.presence = Entry::Presence::kLost;
   notify_end(entry, {.error = Error(ErrorCode::kUnavailable,
-                                  base::str_cat(lost, "; the others go on without it."))});
+                                  base::str_cat(lost, "; the others continue without it."))});
   if (options_.on_lost)
     outbox_.post([call = options_.on_lost, lost, now = generation_] { call(lost, now); });
   fail_waiting(any,
@@ -246,7 +246,7 @@ void RendezvousState::close() {
     const concurrency::MutexLock lock(mutex_);
     is_closed_ = true;
     end_all({}, Error(ErrorCode::kUnavailable,
-                      base::str_cat(options_.host, ", where the meeting point was, has left.")));
+                      base::str_cat(options_.host, ", which served the rendezvous, has left.")));
   }
   outbox_.deliver();
 }
@@ -291,7 +291,7 @@ void RendezvousState::excuse_own_stall(TimePoint now) {
     if (is_own && late > options_.peer_timeout && entry.presence == Entry::Presence::kPresent) {
       const auto time = std::chrono::duration_cast<std::chrono::milliseconds>(late);
       lose(entry, cluster::LossKind::kSilent,
-           base::str_cat("its process stood still for ", in_seconds(time)));
+           base::str_cat("its process stalled for ", in_seconds(time)));
     }
   }
 }

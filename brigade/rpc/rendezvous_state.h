@@ -22,41 +22,40 @@ struct RendezvousStateOptions {
   int world_size = 1;
   int generation = 0;
   std::chrono::milliseconds peer_timeout = std::chrono::seconds(8);
-  /// Whose process this is.
+  /// The process that serves the rendezvous.
   cluster::Member host = {};
-  /// Called for each member that is lost, without a lock. Must not block.
+  /// Called without a lock for each lost member. Must not block.
   std::function<void(const cluster::LostMember&, int generation)> on_lost = {};
-  /// The same for each that leaves as planned.
+  /// Likewise for each member that leaves as planned.
   std::function<void(const cluster::Member&, int generation)> on_left = {};
-  /// Called, without a lock, when all members of a generation have come. Must not block.
+  /// Called without a lock when all members of a generation have joined. Must not block.
   std::function<void(int generation)> on_all_joined = {};
-  /// Called, without a lock, when `tick` is due earlier than it last said.
+  /// Called without a lock when `tick` is due earlier than it returned last.
   std::function<void()> on_earlier_deadline = {};
 };
 
-/// What the meeting point of a job knows: members, keys, barriers, deadlines. It neither waits nor
-/// has threads: calls that must wait are answered later, through their `Reply`, by whichever call
-/// brings the answer, and `tick` brings those that time brings. So tests need neither sockets nor
-/// time.
+/// The state of a job's rendezvous: members, keys, barriers, deadlines. It neither waits nor has
+/// threads: a call that must wait is answered later through its `Reply`, by the call that provides
+/// the answer, or by `tick` at its deadline. So tests need neither sockets nor real time.
 ///
 /// Thread-safety: all functions from any thread. Replies and listeners are called without a lock,
-/// in the order of what they tell.
+/// in the order of the events.
 class RendezvousState {
  public:
   /// The clock must outlive the state.
   RendezvousState(RendezvousStateOptions options, const base::Clock& clock);
 
-  /// Accepts a process, or refuses it: then the listener hears its end, with the reason, and
-  /// nothing is returned.
+  /// Accepts a process, or refuses it: then the listener's `on_end` gets the reason, and nothing is
+  /// returned.
   std::optional<MemberId> join(const Hello& hello, std::shared_ptr<Listener> listener);
   void beat(MemberId id);
   /// The member ends as planned.
   void leave(MemberId id);
-  /// Its connection is gone; a loss unless it has left.
+  /// The member's connection broke. It is lost unless it has left.
   void disconnect(MemberId id);
 
-  /// These throw kPermissionDenied, and change nothing, without the token that `Welcome` told this
-  /// member; kUnavailable for a member that is lost, kAborted for one of an earlier generation,
+  /// These throw kPermissionDenied, and change nothing, without the token that the member got in
+  /// `Welcome`; kUnavailable for a lost member, kAborted for a member of an earlier generation,
   /// kInvalidArgument for keys and values that are too large.
   void set(const Credential& caller, std::string_view key, std::string_view value);
   std::int64_t add(const Credential& caller, std::string_view key, std::int64_t delta);
@@ -68,15 +67,16 @@ class RendezvousState {
   void barrier(const Credential& caller, std::string_view name, std::chrono::milliseconds timeout,
                Reply reply);
 
-  /// How many calls were refused because their token was none of a member's.
+  /// The number of calls that were refused because of a wrong token.
   std::int64_t num_refused_calls();
 
   void begin_generation(int generation, int world_size);
-  /// Everybody's membership ends as planned.
+  /// Ends all memberships as planned.
   void close();
 
-  /// Does what is due by now: losses, deadlines. Returns when it is due next. A `tick` that comes
-  /// much too late shows that this process itself stood still; its members are not to blame then.
+  /// Handles everything that is due by now: lost members and deadlines. Returns when it is due next.
+  /// If a `tick` comes much too late, this process itself was stalled, and silent members are
+  /// excused.
   TimePoint tick();
 
  private:
@@ -127,7 +127,7 @@ class RendezvousState {
   bool is_started_ BRIGADE_GUARDED_BY(mutex_) = false;
   MemberId last_id_ BRIGADE_GUARDED_BY(mutex_) = 0;
   std::map<MemberId, Entry> entries_ BRIGADE_GUARDED_BY(mutex_);  // of this generation
-  // Of earlier generations too: those members are told that theirs has ended.
+  // Of earlier generations too, whose members get the error that theirs has ended.
   std::map<MemberId, std::string> tokens_ BRIGADE_GUARDED_BY(mutex_);
   std::int64_t num_refused_calls_ BRIGADE_GUARDED_BY(mutex_) = 0;
   KeyStore keys_ BRIGADE_GUARDED_BY(mutex_);

@@ -18,7 +18,7 @@ class Socket {
   /// -1 for none.
   int descriptor() const { return descriptor_; }
   bool is_open() const { return descriptor_ >= 0; }
-  /// Whoever takes the descriptor closes it.
+  /// Gives up ownership: the caller closes the descriptor.
   int release() { return std::exchange(descriptor_, -1); }
 
  private:

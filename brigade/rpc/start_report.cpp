@@ -8,7 +8,7 @@
 namespace brigade::rpc {
 
 std::string describe_rank(const cluster::ClusterConfig& config, int rank) {
-  // Launchers of several hosts meet as processes do; what they are called says so.
+  // Launchers of several hosts join in the same way; their job name tells them apart.
   if (config.cluster.is_empty() && config.task.job != cluster::Task().job)
     return base::str_cat(config.task.job, " ", rank);
   const auto tasks = config.cluster.training_tasks();
@@ -35,7 +35,7 @@ std::string waiting_text(const cluster::ClusterConfig& config, const std::vector
 
 std::string missing_text(const cluster::ClusterConfig& config, const std::vector<int>& missing,
                          std::chrono::milliseconds waited) {
-  return base::str_cat(missing.size(), " of ", config.world_size, " processes did not come within ",
+  return base::str_cat(missing.size(), " of ", config.world_size, " processes did not join within ",
                        in_seconds(waited), ": ", base::listed(missing, ", ", describing(config)),
                        ". See whether they were started and what they printed.");
 }
@@ -53,8 +53,8 @@ std::string keyless_text(const cluster::ClusterConfig& config) {
       "Without a cluster key any program of this machine, other users' too, can join "
       "this job at ",
       config.rendezvous,
-      " in the place of one that has not come yet, and what its processes send is "
-      "in the clear. Where not all are trusted, give all processes a key (brigade "
+      " in place of one that has not joined yet, and what its processes send is "
+      "not encrypted. Where not all are trusted, give all processes a key (brigade "
       "launch --new-key), or start them with brigade launch, which makes one.");
 }
 
@@ -65,7 +65,7 @@ void WaitingLog::report(const std::string& text) {
 }
 
 void WaitingLog::report_all_joined(int world_size) const {
-  if (!last_.empty()) base::log_info(base::str_cat("All ", world_size, " processes have come."));
+  if (!last_.empty()) base::log_info(base::str_cat("All ", world_size, " processes have joined."));
 }
 
 }  // namespace brigade::rpc

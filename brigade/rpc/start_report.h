@@ -8,29 +8,28 @@
 
 namespace brigade::rpc {
 
-/// Who a rank is and where it was expected: "/job:worker/task:1 at b:2222 (rank 1)", or "rank 1"
-/// where the configuration has no addresses ("host 1" if that is what its task is called).
+/// Names a rank and its address: "/job:worker/task:1 at b:2222 (rank 1)", or "rank 1" if the
+/// configuration has no addresses ("host 1" if that is the job of its task).
 std::string describe_rank(const cluster::ClusterConfig& config, int rank);
 
-/// "1 of 4 processes did not come within 30 s: /job:worker/task:1 at b:2222 (rank 1)."
+/// "1 of 4 processes did not join within 30 s: /job:worker/task:1 at b:2222 (rank 1)."
 std::string missing_text(const cluster::ClusterConfig& config, const std::vector<int>& missing,
                          std::chrono::milliseconds waited);
 
-/// "PendingCall for 1 of 4 processes: /job:worker/task:1 at b:2222 (rank 1)"; of many the first few.
+/// "Waiting for 1 of 4 processes: /job:worker/task:1 at b:2222 (rank 1)"; names at most eight.
 std::string waiting_text(const cluster::ClusterConfig& config, const std::vector<int>& missing);
 
-/// Who holds the meeting point, for "... could not be reached".
+/// The process that serves the rendezvous, for "... could not be reached".
 std::string describe_host(const cluster::ClusterConfig& config);
 
-/// What it means that this process, which serves the meeting point, has no cluster key.
+/// The warning of a process that serves the rendezvous without a cluster key.
 std::string keyless_text(const cluster::ClusterConfig& config);
 
-/// Tells the log whom a start waits for, each time that it is somebody else. Thread-safety: one
-/// thread.
+/// Logs which processes a start waits for, each time that they change. Thread-safety: one thread.
 class WaitingLog {
  public:
   void report(const std::string& text);
-  /// Only behind something that was said.
+  /// Logs that all have joined, if something was logged before.
   void report_all_joined(int world_size) const;
 
  private:

@@ -19,7 +19,7 @@ cluster::ClusterConfig with_addresses() {
 
 TEST(StartReport, NamesTasksWithAddresses) {
   EXPECT_EQ(missing_text(with_addresses(), {0, 2}, std::chrono::seconds(30)),
-            "2 of 3 processes did not come within 30 s: /job:chief/task:0 at a:1 (rank 0), "
+            "2 of 3 processes did not join within 30 s: /job:chief/task:0 at a:1 (rank 0), "
             "/job:worker/task:1 at c:3 (rank 2). See whether they were started and what they "
             "printed.");
 }

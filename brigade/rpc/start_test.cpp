@@ -101,7 +101,7 @@ TEST(Start, TellsTheLogWhomItWaitsFor) {
   std::jthread first([&] { testing::join_together({configs[0]}, options); });
   EXPECT_TRUE(has_logged("Waiting for 1 of 2 processes: " + awaited)) << log;
   testing::join_together({configs[1]}, options);
-  EXPECT_TRUE(has_logged("All 2 processes have come")) << log;
+  EXPECT_TRUE(has_logged("All 2 processes have joined")) << log;
   first.join();
   base::set_log_sink({});
 }

@@ -16,14 +16,14 @@ class Channel;
 
 namespace brigade::rpc {
 
-/// A call of the store that came to nothing because the connection did.
+/// A store call that failed because the connection did.
 class ConnectionError : public Error {
  public:
   using Error::Error;
 };
 
-/// The calls of the key store, as a member makes them with what Welcome told it. They throw what
-/// the meeting point threw, or ConnectionError.
+/// A member's calls to the key-value store, with the credential from Welcome. They throw what the
+/// rendezvous threw, or ConnectionError.
 ///
 /// Thread-safety: all functions from any thread.
 class StoreCalls {
@@ -39,7 +39,7 @@ class StoreCalls {
                        std::chrono::milliseconds timeout) = 0;
 };
 
-/// Calls are given up when `cancel` is cancelled, and `patience` after their deadline.
+/// A call fails when `cancel` is cancelled, and at `patience` after its deadline.
 std::unique_ptr<StoreCalls> make_store_calls(std::shared_ptr<grpc::Channel> channel,
                                              concurrency::CancelToken cancel,
                                              std::chrono::milliseconds patience);

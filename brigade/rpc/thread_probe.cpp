@@ -16,7 +16,7 @@
 namespace brigade::rpc {
 namespace {
 
-// The allocator's for a thread may take so much (glibc: 64 MiB, aligned).
+// The allocator may reserve this much per thread (glibc: 64 MiB, aligned).
 constexpr std::size_t kSpare = std::size_t{128} << 20;
 
 // gRPC 1.51: a pool with a thread a core (2 to 32), queues with one for two cores (2 to 16), timers
@@ -28,21 +28,21 @@ int num_threads() {
 
 Error refusal(const std::string& how, const std::system_error& error) {
   return Error(ErrorCode::kResourceExhausted,
-               base::str_cat("The meeting of processes needs ", num_threads(), " threads, but ",
+               base::str_cat("The rendezvous of processes needs ", num_threads(), " threads, but ",
                              how, " (", error.code().message(),
                              "): raise the limits on processes and threads (ulimit -u) or on the "
                              "address space (ulimit -v)."));
 }
 
-/// Ends the threads' wait, whatever happens.
+/// Releases the waiting threads in any case.
 struct Opener {
   std::latch& gate;
   ~Opener() { gate.count_down(); }
 };
 
-/// Beside its stack a thread that allocates takes address space from which the allocator serves it.
-/// What a thread did not get here, one of gRPC's would take later, and leave too little for the
-/// next one's stack.
+/// Besides its stack, a thread that allocates needs address space for its allocator arena. Without
+/// this check one of gRPC's threads could take that space later and leave too little for the next
+/// stack.
 void require_address_space() {
   void* const spare = ::mmap(nullptr, kSpare, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (spare == MAP_FAILED) {

@@ -4,12 +4,12 @@
 
 namespace brigade::rpc {
 
-/// Starts as many threads as gRPC takes, and ends them. Throws kResourceExhausted where the system
-/// refuses one (`ulimit -u`, `ulimit -v`, a control group's limit): gRPC itself would wait for ever
-/// for a thread that it does not get.
+/// Starts as many threads as gRPC needs, and ends them. Throws kResourceExhausted if the system
+/// refuses one (`ulimit -u`, `ulimit -v`, a cgroup limit): gRPC itself would wait forever for a
+/// thread that it does not get.
 void require_threads();
 
-/// What becomes of a thread that was refused later.
+/// Throws the same error for a thread that is refused later.
 [[noreturn]] void throw_no_thread(const std::system_error& error);
 
 }  // namespace brigade::rpc

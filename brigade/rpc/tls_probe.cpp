@@ -60,7 +60,7 @@ Context context_of(const cluster::TlsIdentity& identity) {
   return context;
 }
 
-/// Whether the socket becomes so within the time.
+/// Whether the socket becomes ready for `events` before the deadline.
 bool becomes(const Socket& socket, short events, TimePoint deadline) {
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
   pollfd polled = {socket.descriptor(), events, 0};
@@ -68,7 +68,7 @@ bool becomes(const Socket& socket, short events, TimePoint deadline) {
   return ::poll(&polled, 1, wait) == 1;
 }
 
-/// Not open where nobody answers.
+/// The socket is not open if there is no answer.
 Socket connect_to(const cluster::Address& address, TimePoint deadline) {
   const auto target = cluster::parse_address(connect_text(address));
   addrinfo hints{};
@@ -89,8 +89,8 @@ Socket connect_to(const cluster::Address& address, TimePoint deadline) {
   return {};
 }
 
-/// libssl writes to a socket in a way that raises SIGPIPE: so it speaks to memory, and we to the
-/// socket.
+/// libssl's own socket writes can raise SIGPIPE, so libssl works on memory buffers and this class
+/// sends and receives.
 class Handshake {
  public:
   Handshake(SSL_CTX& context, const Socket& socket, TimePoint deadline)
@@ -121,7 +121,7 @@ class Handshake {
       const int count = BIO_read(out_, bytes.data(), static_cast<int>(bytes.size()));
       if (count <= 0) return true;
       const auto size = static_cast<std::size_t>(count);
-      // A handshake is shorter than what a socket takes at once.
+      // A handshake fits into the socket's send buffer.
       if (::send(socket_.descriptor(), bytes.data(), size, MSG_NOSIGNAL) != count) return false;
     }
   }

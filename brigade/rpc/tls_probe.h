@@ -7,16 +7,16 @@
 
 namespace brigade::rpc {
 
-/// What a TLS handshake says of who listens at an address.
+/// What a TLS handshake shows about the server at an address.
 enum class TlsVerdict {
   kSameKey,  ///< its certificate comes from this key
   kRefused,  ///< it has another key or none, or speaks no TLS
-  kUnknown   ///< nobody answers, or the connection broke
+  kUnknown   ///< no answer, or the connection broke
 };
 
-/// Shakes hands once, and hangs up. gRPC says of a handshake that failed only what its library's
-/// text is; a program that has to know whether a key is the wrong one asks here. Returns after
-/// `timeout` at the latest, plus the time that the system takes to look a host's name up.
+/// Makes one TLS handshake and closes the connection. gRPC reports a failed handshake only as text;
+/// this function tells whether the key is the wrong one. Returns after `timeout` at the latest, plus
+/// the time of the host name's look-up.
 TlsVerdict probe_tls(const cluster::Address& address, const cluster::TlsIdentity& identity,
                      std::chrono::milliseconds timeout);
 

@@ -1,4 +1,4 @@
-"""Connections to the meeting point of a running training that are no members: they change nothing."""
+"""Connections to the rendezvous of a running training that are not from members: they change nothing."""
 import os
 import signal
 import socket

@@ -28,7 +28,7 @@ class ExitCodes(LaunchTest):
 
     def test_a_program_that_is_not_there(self):
         job = self.run_job([], ["/nowhere/program"], code=2)
-        self.assertEqual(job.errors, ["brigade: error: '/nowhere/program' is no program that can be run here."])
+        self.assertEqual(job.errors, ["brigade: error: '/nowhere/program' is not an executable program on this machine."])
 
     def test_a_program_that_cannot_be_executed(self):
         script = self.folder / "script"

@@ -78,7 +78,7 @@ class Start(HostsTest):
         other = self.start_host(2, ["/bin/true"], "--start-timeout", 1000, hosts=3)
         self.assert_ends([job, other], 1)
         for each in (job, other):
-            self.assertIn("1 of 3 processes did not come within 1 s: host 1.", each.errors[-1])
+            self.assertIn("1 of 3 processes did not join within 1 s: host 1.", each.errors[-1])
 
     def test_sigterm_while_waiting_for_the_others_is_75(self):
         for number, code in ((signal.SIGTERM, 75), (signal.SIGINT, 130)):

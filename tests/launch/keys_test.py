@@ -1,6 +1,6 @@
 """The cluster key of a job: made for it, handed to its processes as a descriptor, and to nobody else.
 
-BRIGADE_RPC_STRANGER names a program that makes calls to a meeting point of which it is no member (tests/rpc)."""
+BRIGADE_RPC_STRANGER names a program that makes calls to a rendezvous of which it is no member (tests/rpc)."""
 import os
 import pathlib
 import signal

@@ -59,7 +59,7 @@ class Faults(unittest.TestCase):
 
     def test_stopped_worker_alone_with_the_first_finds_itself_lost(self):
         members = self.started(2)
-        members[0].send(signal.SIGSTOP)  # the meeting point goes on later, as if its machine had
+        members[0].send(signal.SIGSTOP)  # the rendezvous continues later, as if its machine had
         members[1].send(signal.SIGSTOP)
         time.sleep(PEER_TIMEOUT / 4)
         members[0].send(signal.SIGCONT)

@@ -45,7 +45,7 @@ int run(char** arguments) {
   } catch (const brigade::Error& error) {
     if (is_leaving) return 0;  // the other thread ends the process
     report(error);
-    membership.reset();  // the meeting point in rank 0 has still to tell the others
+    membership.reset();  // the rendezvous in rank 0 has still to notify the others
     std::_Exit(1);       // the other thread reads on
   }
   return 0;

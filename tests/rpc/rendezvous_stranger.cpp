@@ -1,4 +1,4 @@
-// A program that is no member of a cluster and makes calls to its meeting point all the same, for
+// A program that is no member of a cluster and still makes calls to its rendezvous, for
 // strangers_test.py: rpc_stranger ADDRESS. A line for each call: its kind, the member's number that
 // it claims, and what came of it.
 #include <chrono>

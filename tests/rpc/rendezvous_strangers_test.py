@@ -75,7 +75,7 @@ class Strangers(unittest.TestCase):
             self.assertTrue(line.endswith(" PERMISSION_DENIED"), line)
         self.assert_undisturbed(members)  # a key that somebody set would have ended them
         end = time.monotonic() + NOTICED
-        while "24 calls to the meeting point" not in self.logged():
+        while "24 calls to the rendezvous" not in self.logged():
             self.assertLess(time.monotonic(), end, self.logged())
             time.sleep(0.05)
 

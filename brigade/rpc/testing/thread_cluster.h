@@ -10,7 +10,7 @@
 
 namespace brigade::rpc::testing {
 
-/// What became of one rank that tried to join.
+/// The result of one rank's attempt to join.
 struct Joined {
   std::shared_ptr<cluster::Membership> membership;
   std::optional<Error> error;
@@ -19,22 +19,22 @@ struct Joined {
 /// The configuration of a rank whose launcher serves the rendezvous at `address`.
 cluster::ClusterConfig launched_config(const std::string& address, int rank, int world_size);
 
-/// Joins with each configuration, a thread each, and returns when all calls have returned.
+/// Joins with each configuration on its own thread, and returns when all calls have returned.
 std::vector<Joined> join_together(const std::vector<cluster::ClusterConfig>& configs,
                                   const JoinOptions& options);
 
-/// The memberships of all ranks over a server that the test has made. Throws the first error.
+/// Joins all ranks through the test's server. Throws the first error.
 std::vector<std::shared_ptr<cluster::Membership>> join_all(const RendezvousServer& server,
                                                            int world_size,
                                                            const JoinOptions& options);
 
-/// What tests of ours join with: no key, limits that end a test that hangs.
+/// Options for tests: no key, and a time limit that ends a hanging test.
 JoinOptions test_options();
 
 /// A TCP port on 127.0.0.1 that was free a moment ago.
 int free_port();
 
-/// Whether `done` came true within ten seconds.
+/// Waits up to ten seconds until `done` returns true; returns whether it did.
 bool eventually(const std::function<bool()>& done);
 
 }  // namespace brigade::rpc::testing
