@@ -17,22 +17,22 @@ std::string_view mode_name(bool is_training) {
 std::vector<ModuleMode> module_modes(std::span<const std::shared_ptr<torch::nn::Module>> replicas) {
   std::vector<torch::OrderedDict<std::string, std::shared_ptr<torch::nn::Module>>> modules;
   for (const auto& replica : replicas) modules.push_back(replica->named_modules());
-  std::vector<ModuleMode> parts;
+  std::vector<ModuleMode> modes;
   for (const auto& first : modules.front()) {
-    ModuleMode part{.name = first.key(), .is_training = {}};
+    ModuleMode mode{.name = first.key(), .is_training = {}};
     for (const auto& of_replica : modules) {
       const auto* same = of_replica.find(first.key());
       if (same != nullptr)
-        part.is_training.emplace_back([module = *same] { return module->is_training(); });
+        mode.is_training.emplace_back([module = *same] { return module->is_training(); });
     }
-    if (part.is_training.size() == replicas.size()) parts.push_back(std::move(part));
+    if (mode.is_training.size() == replicas.size()) modes.push_back(std::move(mode));
   }
-  return parts;
+  return modes;
 }
 
 CreatedModel::CreatedModel(OwningStrategy owner, std::vector<variables::Variable> variables,
-                           std::vector<ModuleMode> parts)
-    : owner_(std::move(owner)), variables_(std::move(variables)), parts_(std::move(parts)) {
+                           std::vector<ModuleMode> modes)
+    : owner_(std::move(owner)), variables_(std::move(variables)), modes_(std::move(modes)) {
   for (const variables::Variable& variable : variables_) {
     if (variable.storage()) parameters_.push_back(variable);
   }
@@ -46,20 +46,20 @@ std::size_t CreatedModel::calling_replica() const {
 }
 
 void CreatedModel::check_modes() const {
-  for (const ModuleMode& part : parts_) {
-    const bool first = part.is_training.front()();
-    for (std::size_t replica = 1; replica < part.is_training.size(); ++replica) {
-      if (part.is_training[replica]() == first) continue;
-      const std::string subject = part.name.empty()
+  for (const ModuleMode& mode : modes_) {
+    const bool first = mode.is_training.front()();
+    for (std::size_t replica = 1; replica < mode.is_training.size(); ++replica) {
+      if (mode.is_training[replica]() == first) continue;
+      const std::string subject = mode.name.empty()
                                       ? std::string("A model")
-                                      : base::str_cat("The part '", part.name, "' of a model");
+                                      : base::str_cat("The submodule '", mode.name, "' of a model");
       throw Error(ErrorCode::kFailedPrecondition,
                   base::str_cat(
                       subject, " of ", owner_.description(), " is in ", mode_name(first),
                       " mode in replica 0 and in ", mode_name(!first), " mode in replica ", replica,
                       ": model->eval() and model->train() outside of Strategy::run switch "
-                      "replica 0 alone. Write model.eval() or model.train(), which reach every "
-                      "replica; for a part, switch it in each model.replica(i)."));
+                      "only replica 0. Write model.eval() or model.train(), which switch every "
+                      "replica; to switch a submodule, switch it in each model.replica(i)."));
     }
   }
 }

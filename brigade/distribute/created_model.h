@@ -14,42 +14,42 @@
 
 namespace brigade::distribute {
 
-/// A part of a model that is in training or in evaluation mode.
+/// Whether a model or a submodule is in training mode, in each replica.
 struct ModuleMode {
-  std::string name;                                ///< a submodule's; empty: the whole model
+  std::string name;                                ///< the submodule's name; empty: the whole model
   std::vector<std::function<bool()>> is_training;  ///< [replica]
 };
 
-/// The modules of a model that was built once a replica, with their submodules.
+/// The modes of a model and its submodules. `replicas` holds one module per replica.
 std::vector<ModuleMode> module_modes(std::span<const std::shared_ptr<torch::nn::Module>> replicas);
 
-/// What a strategy knows of a model that it made, whatever its type: enough to find, before and
-/// after each run, what would otherwise train another model without a word. Held by the model's
-/// handles; the strategy looks on while one is left.
+/// What a strategy knows about a model that it created, whatever its type. Before and after each run
+/// it checks the model for changes that would silently train a different model. Owned by the model's
+/// handles; the strategy checks it as long as a handle exists.
 ///
 /// Thread-safety: each replica from its own thread; `check_modes` outside of replicas.
 class CreatedModel {
  public:
   CreatedModel(OwningStrategy owner, std::vector<variables::Variable> variables,
-               std::vector<ModuleMode> parts);
+               std::vector<ModuleMode> modes);
 
   /// All variables, buffers included.
   const std::vector<variables::Variable>& variables() const { return variables_; }
 
-  /// Which of this process's replicas the calling thread runs; outside of replicas 0. Throws
-  /// kFailedPrecondition, naming both strategies, in a replica of another one.
+  /// The index, in this process, of the replica that the calling thread runs; 0 outside of replicas.
+  /// Throws kFailedPrecondition, naming both strategies, in a replica of another strategy.
   std::size_t calling_replica() const;
 
-  /// Throws kFailedPrecondition, naming the part, if one replica trains where another evaluates.
+  /// Throws kFailedPrecondition, naming the submodule, if its mode differs between replicas.
   void check_modes() const;
-  /// `Variable::check_untouched` of every parameter.
+  /// Calls `Variable::check_untouched` for every parameter.
   void check_untouched(int replica) const;
 
  private:
   const OwningStrategy owner_;
   const std::vector<variables::Variable> variables_;
-  std::vector<variables::Variable> parameters_;  // those that replicas keep equal
-  const std::vector<ModuleMode> parts_;
+  std::vector<variables::Variable> parameters_;  // the variables that are equal in all replicas
+  const std::vector<ModuleMode> modes_;
 };
 
 }  // namespace brigade::distribute

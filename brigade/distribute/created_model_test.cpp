@@ -20,7 +20,7 @@ at::Tensor some_input() {
   return at::full({4, 3}, 0.5, at::kDouble);
 }
 
-/// What libtorch's tutorials do, in every replica.
+/// A training step as in libtorch's tutorials, in every replica.
 void step_of_torch(Line& model, const at::Tensor& x) {
   torch::optim::SGD sgd(model.parameters(), 0.1);
   sgd.zero_grad();
@@ -43,7 +43,7 @@ class ModelOfAnyStrategy : public ::testing::TestWithParam<StrategyKind> {
   const Replicated<Line> model_ = strategy_->create<Line>();
 };
 
-TEST_P(ModelOfAnyStrategy, FindsAnOptimizerOfLibtorchAtTheEndOfItsFirstStep) {
+TEST_P(ModelOfAnyStrategy, DetectsAnOptimizerOfLibtorchAfterItsFirstStep) {
   const Error error = error_from([&] {
     strategy_->run([&](ReplicaContext&) { step_of_torch(model_.local(), some_input()); });
   });
@@ -52,7 +52,7 @@ TEST_P(ModelOfAnyStrategy, FindsAnOptimizerOfLibtorchAtTheEndOfItsFirstStep) {
   EXPECT_TRUE(says(error, "Strategy::optimizer")) << error.what();
 }
 
-TEST_P(ModelOfAnyStrategy, FindsAGradientThatWasGatheredByHand) {
+TEST_P(ModelOfAnyStrategy, DetectsAGradientOfADirectBackward) {
   const Error error = error_from(
       [&] { strategy_->run([&](ReplicaContext&) { model_(some_input()).sum().backward(); }); });
   EXPECT_TRUE(says(error, "Variable 'weight' has a gradient in .grad in replica")) << error.what();
@@ -61,7 +61,7 @@ TEST_P(ModelOfAnyStrategy, FindsAGradientThatWasGatheredByHand) {
       << "what the message says helps";
 }
 
-TEST_P(ModelOfAnyStrategy, FindsAParameterThatTheFunctionChanged) {
+TEST_P(ModelOfAnyStrategy, DetectsAParameterThatTheFunctionChanged) {
   const Error error = error_from([&] {
     strategy_->run([&](ReplicaContext& context) {
       const at::NoGradGuard no_grad;
@@ -73,7 +73,7 @@ TEST_P(ModelOfAnyStrategy, FindsAParameterThatTheFunctionChanged) {
   EXPECT_NO_THROW(strategy_->run([](ReplicaContext&) {})) << "what the message says helps";
 }
 
-TEST_P(ModelOfAnyStrategy, FindsAModelThatWasLoadedIntoOneReplica) {
+TEST_P(ModelOfAnyStrategy, DetectsAModelThatWasLoadedIntoOneReplica) {
   {
     const at::NoGradGuard no_grad;  // as torch::load does
     for (at::Tensor& parameter : model_->parameters()) parameter.copy_(at::zeros_like(parameter));
@@ -104,7 +104,7 @@ TEST(CreatedModel, StepsOfItsStrategysOptimizersAreNoChange) {
   }
 }
 
-TEST(CreatedModel, IsLookedAtAsLongAsItHasAHandle) {
+TEST(CreatedModel, IsCheckedAsLongAsItHasAHandle) {
   MirroredStrategy strategy(cpus(2));
   const auto spoil = [](const Replicated<Line>& model) { model(some_input()).sum().backward(); };
   {
@@ -119,7 +119,7 @@ TEST(CreatedModel, IsLookedAtAsLongAsItHasAHandle) {
   EXPECT_THROW(strategy.run([](ReplicaContext&) {}), Error);
 }
 
-TEST(CreatedModel, OfAFunctionIsLookedAtToo) {
+TEST(CreatedModel, OfAFunctionIsCheckedToo) {
   MirroredStrategy strategy(cpus(2));
   const auto model = strategy.build(
       [](const at::Tensor& x, variables::Mode mode) {
@@ -136,7 +136,7 @@ TEST(CreatedModel, OfAFunctionIsLookedAtToo) {
   EXPECT_TRUE(says(error, "Variable 'w'")) << error.what();
 }
 
-/// Two parts with a mode.
+/// A model with two submodules that have a mode.
 struct Noisy : torch::nn::Module {
   Noisy() {
     dropout = register_module("dropout", torch::nn::Dropout(0.5));
@@ -147,7 +147,7 @@ struct Noisy : torch::nn::Module {
   torch::nn::BatchNorm1d norm{nullptr};
 };
 
-TEST(CreatedModel, ItsReplicasModesMustAgreeBeforeAnyRuns) {
+TEST(CreatedModel, ModesMustBeEqualInAllReplicasBeforeARun) {
   MirroredStrategy strategy(cpus(2));
   const auto model = strategy.create<Noisy>();
   int runs = 0;
@@ -172,13 +172,13 @@ TEST(CreatedModel, ItsReplicasModesMustAgreeBeforeAnyRuns) {
   EXPECT_EQ(runs, 2);
 }
 
-TEST(CreatedModel, APartMayBeSwitchedInEveryReplica) {
+TEST(CreatedModel, ASubmoduleMayBeSwitchedInEveryReplica) {
   MirroredStrategy strategy(cpus(2));
   const auto model = strategy.create<Noisy>();
   const auto run = [&] { strategy.run([](ReplicaContext&) {}); };
   model.replica(1).norm->eval();
   const Error error = error_from(run);
-  EXPECT_TRUE(says(error, "The part 'norm'")) << error.what();
+  EXPECT_TRUE(says(error, "The submodule 'norm'")) << error.what();
   model.replica(0).norm->eval();
   EXPECT_NO_THROW(run());
   EXPECT_NO_THROW(strategy.run([&](ReplicaContext&) { model->eval(); })) << "each switches its own";
@@ -193,7 +193,7 @@ TEST(CreatedModel, TheArrowOutsideOfRunReadsReplica0) {
   EXPECT_NO_THROW(strategy.run([](ReplicaContext&) {}));
 }
 
-TEST(CreatedModel, ABatchNormThatGetsOneExampleIsToldWhyAndWhatHelps) {
+TEST(CreatedModel, AnErrorOfBatchNormOnOneExampleNamesTheCauseAndTheFix) {
   MirroredStrategy strategy(cpus(2));
   const auto model = strategy.create<Noisy>();
   const PerReplica<at::Tensor> three({at::ones({2, 2}), at::ones({1, 2})},

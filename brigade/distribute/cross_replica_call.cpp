@@ -7,7 +7,7 @@ namespace brigade::distribute {
 CrossReplicaCall::CrossReplicaCall(std::shared_ptr<comm::LocalGroup> group,
                                    std::vector<c10::Device> replicas,
                                    std::vector<c10::Device> others)
-    : group_(std::move(group)), replicas_(std::move(replicas)), came_(replicas_.size()) {
+    : group_(std::move(group)), replicas_(std::move(replicas)), arrived_(replicas_.size()) {
   others.insert(others.begin(), replicas_.begin(), replicas_.end());
   for (const c10::Device device : others) {
     if (std::find(devices_.begin(), devices_.end(), device) == devices_.end())
@@ -19,12 +19,12 @@ CrossReplicaCall::CrossReplicaCall(std::shared_ptr<comm::LocalGroup> group,
 void CrossReplicaCall::run(int replica, comm::CollectiveCall call,
                            std::span<const at::Tensor> tensors, const std::function<void()>& work) {
   const auto own = static_cast<std::size_t>(replica);
-  came_[own].record(replicas_[own]);
+  arrived_[own].record(replicas_[own]);
   group_->exchange(replica, call, tensors, [&] {
     if (replica != 0) return;
     failure_ = nullptr;
-    for (const comm::StreamFence& came : came_) {
-      for (const c10::Device device : devices_) came.wait(device);
+    for (const comm::StreamFence& arrived : arrived_) {
+      for (const c10::Device device : devices_) arrived.wait(device);
     }
     try {
       work();
@@ -33,8 +33,8 @@ void CrossReplicaCall::run(int replica, comm::CollectiveCall call,
     }
     for (std::size_t i = 0; i < devices_.size(); ++i) done_[i].record(devices_[i]);
   });
-  // Not on the own device alone: a replica on CPU fetches results through this thread's stream of
-  // the device where they lie.
+  // On all devices, not only the own: a replica on CPU fetches results on this thread's stream of
+  // the device that holds them.
   for (const comm::StreamFence& done : done_) {
     for (const c10::Device device : devices_) done.wait(device);
   }

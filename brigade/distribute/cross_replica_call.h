@@ -13,30 +13,30 @@
 
 namespace brigade::distribute {
 
-/// Replica 0's thread works with every replica's tensors while the others wait: what a controller
-/// does. As `ReplicaContext::merge_call`, but with tensors, and in order with the replicas' streams
-/// on GPUs.
+/// Calls a function in replica 0's thread that may use every replica's tensors, while the other
+/// replicas wait. Like `ReplicaContext::merge_call`, but with tensors, and ordered with the replicas'
+/// streams on GPUs. Strategies with a controller use it.
 ///
 /// Thread-safety: collective; every replica calls from its own thread, in the same order.
 class CrossReplicaCall {
  public:
-  /// The replicas' devices, and others on which the work happens.
+  /// `replicas` are the replicas' devices, `others` further devices that the work uses.
   CrossReplicaCall(std::shared_ptr<comm::LocalGroup> group, std::vector<c10::Device> replicas,
                    std::vector<c10::Device> others);
 
-  /// Shows `tensors`, waits for all replicas, calls `work` in replica 0 (it may read `shown`), and
-  /// returns when that is done. What `work` throws is thrown in every replica.
+  /// Publishes `tensors`, waits for all replicas, calls `work` in replica 0, and returns when it is
+  /// done. `work` may read `published`. An exception of `work` is thrown in every replica.
   void run(int replica, comm::CollectiveCall call, std::span<const at::Tensor> tensors,
            const std::function<void()>& work);
-  /// What replica `replica` shows, inside of `work`.
-  std::span<const at::Tensor> shown(int replica) const { return group_->published(replica); }
+  /// The tensors that `replica` has published; valid inside of `work`.
+  std::span<const at::Tensor> published(int replica) const { return group_->published(replica); }
 
  private:
   const std::shared_ptr<comm::LocalGroup> group_;
   const std::vector<c10::Device> replicas_;  // [replica]
   std::vector<c10::Device> devices_;         // all, each once
-  std::vector<comm::StreamFence> came_;      // [replica], written by it before the call
-  std::vector<comm::StreamFence> done_;      // as devices_, written by replica 0 in the call
+  std::vector<comm::StreamFence> arrived_;      // [replica], written by the replica before the call
+  std::vector<comm::StreamFence> done_;      // like devices_, written by replica 0 in the call
   std::exception_ptr failure_;               // likewise
 };
 

@@ -46,7 +46,7 @@ TEST_F(ThreeReplicas, TheFirstWorksWithEverybodysTensors) {
       call_.run(replica, {.name = "adding"}, {&mine, 1}, [&] {
         ++calls;
         total = 0;
-        for (int r = 0; r < 3; ++r) total += call_.shown(r)[0].item<double>();
+        for (int r = 0; r < 3; ++r) total += call_.published(r)[0].item<double>();
       });
       EXPECT_EQ(total, 6) << "seen by replica " << replica;
       EXPECT_EQ(calls, round);

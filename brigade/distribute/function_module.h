@@ -8,13 +8,13 @@
 
 namespace brigade::distribute {
 
-/// A model that is written as a function of layers (Slim style), seen as a module: calling it finds
-/// the variables that `Strategy::build` made. Made by `Strategy::build`, one a replica, and used
-/// through `Replicated`.
+/// A module for a model that is written as a function of layers (Slim style). Calling it calls the
+/// function with the variables that `Strategy::build` created. `Strategy::build` makes one for each
+/// replica; use them through `Replicated`.
 ///
 /// The function is called as `function(inputs...)`, or as `function(inputs..., Mode)` if it takes
 /// the mode, which `train()` and `eval()` set. It may be called several times in a step: each call
-/// finds the same variables, and layers without a name get the same default names. TensorFlow:
+/// uses the same variables, and layers without a name get the same default names. TensorFlow:
 /// tf.make_template.
 ///
 /// Thread-safety: as a torch::nn::Module; the function itself is shared by the replicas and called
@@ -22,7 +22,7 @@ namespace brigade::distribute {
 template <class Function>
 class FunctionModule {
  public:
-  /// `scope` is the one that the first pass was made in; `store` holds its variables.
+  /// `scope` is the variable scope of the first pass; `store` holds its variables.
   FunctionModule(const Function& function, variables::VariableScope scope,
                  variables::VariableStore& store)
       : function_(function), scope_(std::move(scope)), store_(&store) {}
@@ -32,8 +32,8 @@ class FunctionModule {
   variables::Mode mode() const { return mode_; }
   bool is_training() const { return mode_ == variables::Mode::kTraining; }
 
-  /// One pass. In a replica it is part of the replica's graph; elsewhere it has one of its own, so
-  /// that its losses and updates are dropped.
+  /// Runs one forward pass. In a replica it is part of the replica's graph; elsewhere it has a
+  /// separate graph, so that its losses and updates are discarded.
   template <class... Inputs>
   auto forward(const Inputs&... inputs) const {
     if (variables::Graph* graph = variables::current_graph();
@@ -45,7 +45,7 @@ class FunctionModule {
     return call(inputs...);
   }
 
-  /// The first pass, which makes the variables; the open scope decides.
+  /// Calls the function in the open variable scope; the first pass creates the variables this way.
   template <class... Inputs>
   static auto call_function(const Function& function, variables::Mode mode,
                             const Inputs&... inputs) {

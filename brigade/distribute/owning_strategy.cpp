@@ -29,7 +29,7 @@ void OwningStrategy::check(const ReplicaContext& context, std::string_view what)
       ErrorCode::kFailedPrecondition,
       base::str_cat(what, " of the strategy ", description_, " is used in a replica of another, ",
                     name_and_devices(context.strategy()),
-                    ": make it by the strategy whose run() uses it."));
+                    ": make it with the strategy whose run() uses it."));
 }
 
 }  // namespace brigade::distribute

@@ -8,22 +8,22 @@ namespace brigade::distribute {
 class ReplicaContext;
 class Strategy;
 
-/// Which strategy a model or an optimizer belongs to, so that another's replicas refuse it: they
-/// may have other devices, and their runs do not look after what is not their strategy's.
+/// The strategy that a model or an optimizer belongs to. Replicas of another strategy refuse the
+/// model or optimizer: they may have other devices, and their runs would not check it.
 ///
-/// Thread-safety: constant once it is made.
+/// Thread-safety: immutable.
 class OwningStrategy {
  public:
   explicit OwningStrategy(const Strategy& strategy);
 
   /// "mirrored (cpu:0, cpu:1)".
   const std::string& description() const { return description_; }
-  /// Throws kFailedPrecondition, naming both strategies, unless `context` is of a replica of this
-  /// one. `what` begins the message: "A model".
+  /// Throws kFailedPrecondition, naming both strategies, unless `context` belongs to a replica of
+  /// this strategy. `what` is the start of the message: "A model".
   void check(const ReplicaContext& context, std::string_view what) const;
 
  private:
-  const Strategy* strategy_;  // compared, never followed: it may be gone
+  const Strategy* strategy_;  // only compared: it may have been destroyed
   std::string description_;
 };
 

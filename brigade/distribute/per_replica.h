@@ -9,8 +9,8 @@
 
 namespace brigade::distribute {
 
-/// How many examples each replica holds of a global batch, so that means can be exact where shares
-/// are uneven.
+/// The number of examples of a global batch in each replica's part. Means are exact with it even if
+/// the parts are uneven.
 struct ExampleCounts {
   std::vector<std::int64_t> local;  ///< [replica]
   std::int64_t global = 0;          ///< their sum
@@ -22,10 +22,9 @@ struct ExampleCounts {
   }
 };
 
-/// One value a replica: what `Strategy::run` returns, and what it hands out again, replica by
-/// replica, when it is given one as an argument. Remembers the examples that its replicas held, so
-/// that a reduction can leave out a replica that held none. TensorFlow:
-/// tf.distribute.DistributedValues.
+/// One value per replica. `Strategy::run` returns it; given as an argument to `run`, it passes each
+/// replica its own value. It contains the numbers of examples that the replicas had, so that a
+/// reduction can leave out replicas without examples. TensorFlow: tf.distribute.DistributedValues.
 ///
 /// Thread-safety: a value.
 template <class T>
@@ -42,9 +41,11 @@ class PerReplica {
   /// All values in replica order. TensorFlow: experimental_local_results.
   const std::vector<T>& values() const { return values_; }
 
-  /// The examples behind the values; unset if the step that made them got no distributed batch.
+  /// The numbers of examples that the values were computed from; unset if the step had no
+  /// distributed batch.
   const std::optional<ExampleCounts>& examples() const { return examples_; }
-  /// Whether replica `replica` had no example: its value means nothing (the mean of none is NaN).
+  /// Whether replica `replica` had no examples, so that its value is meaningless (such as the mean of
+  /// no values, which is NaN).
   bool is_empty(std::size_t replica) const {
     return examples_ && examples_->local.at(replica) == 0;
   }

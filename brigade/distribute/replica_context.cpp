@@ -24,8 +24,8 @@ std::optional<std::int64_t> ReplicaContext::global_examples() const {
 
 namespace {
 
-/// One thread runs backward for all replicas on a card: a node there that waits for another replica
-/// would wait for itself.
+/// One thread runs backward for all replicas on a card: a backward node that waited for another
+/// replica on the card would deadlock.
 void refuse_gradients_on_a_shared_card(const at::Tensor& value, const Strategy& strategy,
                                        std::string_view call) {
   if (!value.is_cuda() || !value.requires_grad() || !device::share_a_card(strategy.devices()))
@@ -33,7 +33,7 @@ void refuse_gradients_on_a_shared_card(const at::Tensor& value, const Strategy& 
   throw Error(ErrorCode::kUnimplemented,
               base::str_cat(call,
                             ": gradients through a collective are not possible between "
-                            "logical GPUs of one card; give every replica a card of its own."));
+                            "logical GPUs of one card; give every replica its own card."));
 }
 
 }  // namespace
@@ -55,7 +55,7 @@ void ReplicaContext::merge_call(const std::function<void(Strategy&)>& function) 
   if (local_id == 0) {
     const comm::PhaseScope for_all(clock(), comm::StepPhase::kCommunication);
     const base::AmbientScope<const comm::Replica> cross_replica(comm::kReplicaSlot, nullptr);
-    // An exception leaves this replica, and the runner releases the others with its text.
+    // An exception leaves this replica; the run then releases the others with its text.
     function(strategy_);
   }
   barrier();

@@ -15,12 +15,12 @@ namespace brigade::distribute {
 
 class Strategy;
 
-/// What a step function knows of the replica that runs it, and how it talks to the others. Handed
-/// to the function by `Strategy::run`; valid until the function returns. TensorFlow:
-/// tf.distribute.ReplicaContext.
+/// The replica that runs a step function: its index and device, and its collectives with the other
+/// replicas. `Strategy::run` passes it to the function; it is valid until the function returns.
+/// TensorFlow: tf.distribute.ReplicaContext.
 ///
 /// Collective members (`all_reduce`, `all_gather`, `merge_call`, `barrier`) must be called by every
-/// replica the same number of times in the same order; one that returns early makes the others fail
+/// replica the same number of times in the same order. If a replica returns early, the others fail
 /// with an error that names it.
 ///
 /// Thread-safety: this replica's thread only.
@@ -34,11 +34,11 @@ class ReplicaContext : public comm::Replica {
   int num_replicas_in_sync() const { return count; }
   const device::Device& device() const { return device_; }
   Strategy& strategy() const { return strategy_; }
-  /// How many runs the strategy made before this one.
+  /// The number of runs of the strategy before this one.
   std::uint64_t step() const { return step_.step; }
 
-  /// Examples that this replica and all replicas hold in this step; unset if `run` got no
-  /// distributed batch.
+  /// The number of examples of this replica, and of all replicas, in this step; unset if `run` got
+  /// no distributed batch.
   std::optional<std::int64_t> local_examples() const;
   std::optional<std::int64_t> global_examples() const;
 
@@ -47,20 +47,21 @@ class ReplicaContext : public comm::Replica {
   /// or dtypes differ.
   at::Tensor all_reduce(comm::ReduceOp op, const at::Tensor& value) const;
 
-  /// Every replica's `value` behind one another along `axis`; sizes may differ there.
-  /// Differentiable: each replica gets the gradient of its part, summed over the replicas. Throws
-  /// kInvalidArgument for a scalar.
+  /// Concatenates every replica's `value` along `axis`, where sizes may differ. Differentiable: each
+  /// replica gets the gradient of its part, summed over the replicas. Throws kInvalidArgument for a
+  /// scalar.
   at::Tensor all_gather(const at::Tensor& value, std::int64_t axis) const;
 
-  /// Meets the other replicas; then `function` runs once in each worker, in the cross-replica
-  /// context, on its first replica's thread; then all go on. What it throws is thrown in every
-  /// replica.
+  /// Waits for the other replicas, calls `function` once in each worker, in the cross-replica
+  /// context and on its first replica's thread, and returns in all replicas when it is done. An
+  /// exception of `function` is thrown in every replica.
   void merge_call(const std::function<void(Strategy&)>& function) const;
 
-  /// Returns when every replica has come.
+  /// Returns when every replica has called it.
   void barrier() const { communicator->barrier(); }
 
-  /// What measures this replica's step; null if nothing does (Strategy::measure_steps).
+  /// Measures the phases of this replica's step; null if steps are not measured (see
+  /// Strategy::measure_steps).
   comm::StepClock* clock() const { return group_.clock(local_id); }
 
  private:
@@ -74,11 +75,11 @@ class ReplicaContext : public comm::Replica {
 /// get_replica_context).
 const ReplicaContext* current_replica_context();
 
-/// The clock of the replica that the calling thread runs; null outside of replicas and where steps
-/// are not measured.
+/// The clock of the replica that the calling thread runs; null outside of replicas and if steps are
+/// not measured.
 comm::StepClock* current_step_clock();
 
-/// Whether the calling thread runs no replica (TensorFlow: in_cross_replica_context).
+/// Whether the calling thread is outside of replicas (TensorFlow: in_cross_replica_context).
 bool in_cross_replica_context();
 
 }  // namespace brigade::distribute

@@ -17,8 +17,8 @@ namespace {
 struct Description {
   ErrorCode code;
   std::string text;
-  bool foreign;            // not ours: kept nested, for code that knows its type
-  bool is_of_all = false;  // the workers' word: kept as it is
+  bool foreign;            // not an Error of this library: kept nested, so that its type is not lost
+  bool is_global = false;  // concerns all workers: rethrown unchanged
 };
 
 Description describe(const std::exception_ptr& error) {
@@ -37,20 +37,20 @@ Description describe(const std::exception_ptr& error) {
   } catch (const std::exception& other) {
     return {ErrorCode::kAborted, other.what(), true};
   } catch (...) {
-    return {ErrorCode::kAborted, "an exception that is no std::exception", true};
+    return {ErrorCode::kAborted, "an exception that is not a std::exception", true};
   }
 }
 
-/// Batch norm of one example fails, say, and its text does not tell why there is but one.
-std::string share_text(const ExampleCounts& examples, std::size_t replica) {
+/// Adds the number of examples: batch norm, for example, fails on one example without naming it.
+std::string examples_text(const ExampleCounts& examples, std::size_t replica) {
   const std::int64_t held = examples.local[replica];
   const std::int64_t most = *std::max_element(examples.local.begin(), examples.local.end());
   std::string text =
       base::str_cat(" (The replica held ", held, " of the step's ", examples.global, " examples");
   if (held < most || held <= 1) {
     text +=
-        "; if that is too few, leave out what is left at the end of the data with batch(size, "
-        "{.remainder = Remainder::kDrop}), by a size that gives every replica enough";
+        "; if that is too few, drop the last partial batch of the data with batch(size, "
+        "{.remainder = Remainder::kDrop}), and use a size that gives every replica enough";
   }
   return text + ".)";
 }
@@ -63,7 +63,7 @@ std::string ReplicaFailure::record(int replica, std::exception_ptr error) {
   const std::lock_guard lock(mutex_);
   const bool was_released =
       error_ && describe(error_).code == ErrorCode::kAborted && !describe(error_).foreign;
-  if (!error_ || (what.is_of_all && was_released)) {
+  if (!error_ || (what.is_global && was_released)) {
     error_ = std::move(error);
     replica_ = replica;
   }
@@ -78,19 +78,19 @@ void ReplicaFailure::rethrow(const Strategy& strategy,
                            const std::optional<ExampleCounts>& examples) const {
   if (!error_) return;
   const Description what = describe(error_);
-  if (what.is_of_all) std::rethrow_exception(error_);
+  if (what.is_global) std::rethrow_exception(error_);
   const std::string where =
       strategy.num_local_replicas() == 1
           ? std::string()
           : base::str_cat("Replica ", strategy.replica_range().first + replica_, " (",
                           strategy.devices()[replica_].name.to_string(), "): ");
   if (!what.foreign) throw Error(what.code, where + what.text);
-  const std::string share =
-      examples ? share_text(*examples, static_cast<std::size_t>(replica_)) : std::string();
+  const std::string suffix =
+      examples ? examples_text(*examples, static_cast<std::size_t>(replica_)) : std::string();
   try {
     std::rethrow_exception(error_);
   } catch (...) {
-    std::throw_with_nested(Error(what.code, where + what.text + share));
+    std::throw_with_nested(Error(what.code, where + what.text + suffix));
   }
 }
 

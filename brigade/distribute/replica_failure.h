@@ -11,26 +11,25 @@ namespace brigade::distribute {
 
 class Strategy;
 
-/// Collects what the replicas of one run throw and keeps the first. The workers' word on the whole
-/// step (comm::StepAbandoned, comm::StepMismatch) comes before what a replica throws that was
-/// released because of it.
+/// Collects the exceptions of the replicas of one run and keeps the first. An exception that fails
+/// the step in all workers (comm::StepAbandoned, comm::StepMismatch) takes precedence over those of
+/// replicas that were released because of it.
 ///
 /// Thread-safety: `record` from any thread; the rest after all have returned.
 class ReplicaFailure {
  public:
-  /// Keeps `error` if it is the first. Returns its text, for the replicas that are released because
-  /// of it.
+  /// Keeps `error` if it is the first. Returns its text, which the released replicas report.
   std::string record(int replica, std::exception_ptr error);
 
-  /// Throws the first failure, if there was one, with the replica named (a strategy of one replica
-  /// throws it as it is, and so does any where it is the workers' word). What is not an `Error`
-  /// says nothing of the batch: where `examples` are known, the replica's follow, and how an uneven
-  /// batch is avoided if it had fewer than others.
+  /// Throws the first failure, if there was one, with the name of the replica. The name is left out
+  /// if the strategy has one replica or if the failure concerns all workers. If the failure is not
+  /// an `Error` and `examples` are known, the message ends with the replica's number of examples
+  /// and, if other replicas had more, with how to avoid uneven batches.
   void rethrow(const Strategy& strategy,
                const std::optional<ExampleCounts>& examples = std::nullopt) const;
 
   bool happened() const { return error_ != nullptr; }
-  /// Of the first failure; empty: there was none.
+  /// The text of the first failure; empty if there was none.
   std::string text() const;
 
  private:

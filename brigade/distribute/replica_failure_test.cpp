@@ -12,11 +12,11 @@ namespace brigade::distribute {
 namespace {
 
 template <class E>
-std::exception_ptr made(E error) {
+std::exception_ptr pointer_to(E error) {
   return std::make_exception_ptr(std::move(error));
 }
 
-TEST(ReplicaFailure, WithoutOneNothingIsThrown) {
+TEST(ReplicaFailure, WithoutAFailureNothingIsThrown) {
   const MirroredStrategy strategy(cpus(2));
   EXPECT_NO_THROW(ReplicaFailure().rethrow(strategy));
 }
@@ -24,9 +24,9 @@ TEST(ReplicaFailure, WithoutOneNothingIsThrown) {
 TEST(ReplicaFailure, KeepsTheFirstAndNamesItsReplica) {
   const MirroredStrategy strategy(cpus(2));
   ReplicaFailure failure;
-  EXPECT_EQ(failure.record(1, made(Error(ErrorCode::kDataLoss, "torn page"))),
+  EXPECT_EQ(failure.record(1, pointer_to(Error(ErrorCode::kDataLoss, "torn page"))),
             "replica 1 failed: torn page");
-  failure.record(0, made(Error(ErrorCode::kAborted, "released")));
+  failure.record(0, pointer_to(Error(ErrorCode::kAborted, "released")));
   const Error error = error_from([&] { failure.rethrow(strategy); });
   EXPECT_EQ(error.code(), ErrorCode::kDataLoss);
   EXPECT_TRUE(says(error, "Replica 1 (")) << error.what();
@@ -37,14 +37,14 @@ TEST(ReplicaFailure, KeepsTheFirstAndNamesItsReplica) {
 TEST(ReplicaFailure, OneReplicaNeedsNoName) {
   const OneDeviceStrategy strategy("cpu:0");
   ReplicaFailure failure;
-  failure.record(0, made(Error(ErrorCode::kNotFound, "no such file")));
+  failure.record(0, pointer_to(Error(ErrorCode::kNotFound, "no such file")));
   EXPECT_STREQ(error_from([&] { failure.rethrow(strategy); }).what(), "no such file");
 }
 
-TEST(ReplicaFailure, ForeignExceptionsStayInside) {
+TEST(ReplicaFailure, ForeignExceptionsAreNested) {
   const MirroredStrategy strategy(cpus(2));
   ReplicaFailure failure;
-  failure.record(0, made(std::length_error("too long")));
+  failure.record(0, pointer_to(std::length_error("too long")));
   try {
     failure.rethrow(strategy);
     FAIL();
@@ -55,23 +55,23 @@ TEST(ReplicaFailure, ForeignExceptionsStayInside) {
   }
 }
 
-TEST(ReplicaFailure, LibtorchsErrorsCarryNoBacktraceAndAnythingIsUnderstood) {
+TEST(ReplicaFailure, LibtorchsErrorsHaveNoBacktraceAndAnyExceptionIsAccepted) {
   const MirroredStrategy strategy(cpus(2));
   ReplicaFailure torchs;
-  torchs.record(0, made(c10::Error({"f", "file.cpp", 3}, "bad shape")));
+  torchs.record(0, pointer_to(c10::Error({"f", "file.cpp", 3}, "bad shape")));
   const Error error = error_from([&] { torchs.rethrow(strategy); });
   EXPECT_TRUE(says(error, "bad shape"));
   EXPECT_FALSE(says(error, "frame #")) << error.what();
   ReplicaFailure odd;
-  odd.record(0, made(42));
+  odd.record(0, pointer_to(42));
   EXPECT_EQ(error_from([&] { odd.rethrow(strategy); }).code(), ErrorCode::kAborted);
 }
 
-TEST(ReplicaFailure, OfForeignCodeTellsTheExamplesAndHowToHaveEnough) {
+TEST(ReplicaFailure, AForeignExceptionNamesTheExamplesAndHowToHaveEnough) {
   const MirroredStrategy strategy(cpus(2));
   const auto text_for = [&](const std::vector<std::int64_t>& examples) {
     ReplicaFailure failure;
-    failure.record(1, made(std::length_error("too few")));
+    failure.record(1, pointer_to(std::length_error("too few")));
     return error_from([&] { failure.rethrow(strategy, ExampleCounts::of(examples)); });
   };
   const Error uneven = text_for({8, 7});

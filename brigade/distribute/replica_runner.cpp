@@ -13,8 +13,7 @@ namespace brigade::distribute {
 
 namespace {
 
-/// The number of threads that one tensor operation may use on this thread, for as long as this
-/// object lives.
+/// Sets the number of intra-op threads of this thread, and restores it in the destructor.
 class IntraOpThreads {
  public:
   explicit IntraOpThreads(int threads) : before_(at::get_num_threads()) {
@@ -41,8 +40,8 @@ ReplicaRunner::ReplicaRunner(std::vector<device::Device> devices, ReplicaRunnerO
     workers_.emplace_back([this, replica] { serve(replica); });
   }
   if (workers_.empty()) return;
-  // A worker that sets its number of threads also sets the default of every thread started later:
-  // put the caller's back, once all workers have announced that theirs is set.
+  // A worker that sets its number of threads also sets the default of threads started later: restore
+  // the caller's number after all workers have set theirs.
   finished_.wait_for(workers_.size(), options_.spin, std::chrono::minutes(1));
   at::set_num_threads(callers_threads);
 }
@@ -65,9 +64,8 @@ void ReplicaRunner::run(const std::function<void(int)>& body) {
 }
 
 void ReplicaRunner::run_on_caller() {
-  // Not pinned: where the caller's thread runs is the caller's business, and moving it to a core
-  // and back would cost 60 us a step. The other replicas keep to their cores, so one is left for
-  // it.
+  // Not pinned: the caller decides where its thread runs, and pinning and unpinning it would cost
+  // 60 us per step. The other replicas are pinned to other cores, so one is free for it.
   const IntraOpThreads threads(devices_.front().threads);
   (*body_)(0);
 }
@@ -78,8 +76,8 @@ void ReplicaRunner::serve(int replica) {
   // first.
   std::optional<machine::AffinityScope> pinned;
   if (!device.cores.empty()) pinned.emplace(device.cores);
-  // A thread's first look at its number sets it to the default, which the caller changes meanwhile:
-  // look before setting it.
+  // A thread's first call of get_num_threads sets its number to the default, which the caller may be
+  // changing: call it before setting the number.
   at::get_num_threads();
   at::set_num_threads(device.threads);
   finished_.raise();
@@ -102,7 +100,7 @@ void ReplicaRunner::wait_for_workers() {
       if (busy_[replica].load(std::memory_order_relaxed)) still.push_back(replica);
     }
     base::log_warning(base::str_cat("The step is waiting for replica ", base::join(still, ", "),
-                                    " since more than ", options_.stall_warning.count(),
+                                    " for more than ", options_.stall_warning.count(),
                                     " ms; the others have finished."));
   }
 }

@@ -21,18 +21,18 @@ struct ReplicaRunnerOptions {
   std::chrono::milliseconds stall_warning = std::chrono::minutes(1);
 };
 
-/// Who runs: calls a function once for each replica, all at the same time. Replica 0 runs on the
-/// calling thread, since handing it to another would cost a step of a small model as much as its
-/// work; every other replica has a thread of its own, alive as long as the runner. While it runs, a
-/// thread has its device's number of intra-op threads; the caller's own comes back afterwards. The
-/// other threads keep to their devices' cores; the caller's runs where the system puts it.
+/// Runs replicas: calls a function once for each replica, concurrently. Replica 0 runs on the
+/// calling thread, because a thread switch would cost as much as a step of a small model. Every
+/// other replica has its own thread, which lives as long as the runner. During a run, each thread
+/// has its device's number of intra-op threads; the caller's number is restored afterwards. The
+/// other threads are pinned to their devices' cores; the caller's thread is not pinned.
 ///
 /// Thread-safety: `run` by one thread at a time.
 class ReplicaRunner {
  public:
-  /// One device a replica, at least one.
+  /// Takes one device per replica; at least one.
   explicit ReplicaRunner(std::vector<device::Device> devices, ReplicaRunnerOptions options = {});
-  /// Ends the threads.
+  /// Joins the threads.
   ~ReplicaRunner();
   ReplicaRunner(const ReplicaRunner&) = delete;
   ReplicaRunner& operator=(const ReplicaRunner&) = delete;
@@ -51,12 +51,12 @@ class ReplicaRunner {
 
   const std::vector<device::Device> devices_;
   const ReplicaRunnerOptions options_;
-  const std::function<void(int)>* body_ = nullptr;  // written before started_ rises, read after
+  const std::function<void(int)>* body_ = nullptr;  // written before started_ is raised, read after
   std::atomic<bool> stop_{false};
   std::uint64_t runs_ = 0;                     // the caller's thread only
-  concurrency::Signal started_;                // rises once a run
-  concurrency::Signal finished_;               // rises once a worker and run
-  std::unique_ptr<std::atomic<bool>[]> busy_;  // [replica], to name who still runs
+  concurrency::Signal started_;                // raised once per run
+  concurrency::Signal finished_;               // raised once per worker and run
+  std::unique_ptr<std::atomic<bool>[]> busy_;  // [replica], to name the replicas that still run
   std::vector<std::thread> workers_;           // of replicas 1 and up
 };
 

@@ -5,11 +5,11 @@
 namespace brigade::distribute {
 
 std::chrono::microseconds spin_duration(const std::vector<device::Device>& devices) {
-  constexpr std::chrono::microseconds kWhile{200};
+  constexpr std::chrono::microseconds kOwnCore{200};
   int threads = 0;
   for (const device::Device& device : devices) threads += device.is_cpu() ? device.threads : 1;
   return threads <= device::discover_hardware().topology.usable_cores()
-             ? kWhile
+             ? kOwnCore
              : std::chrono::microseconds(0);
 }
 

@@ -7,9 +7,9 @@
 
 namespace brigade::distribute {
 
-/// How long the replicas on these devices may poll for one another before they sleep: a while where
-/// each has a core of its own, not at all where they share cores, since a poller would keep the one
-/// it waits for from running.
+/// How long replicas on these devices spin while they wait for one another, before they sleep: 200
+/// us if each has its own core; 0 if they share cores, because a spinning replica would keep the one
+/// that it waits for from running.
 std::chrono::microseconds spin_duration(const std::vector<device::Device>& devices);
 
 }  // namespace brigade::distribute

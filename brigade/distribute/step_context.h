@@ -7,11 +7,11 @@
 
 namespace brigade::distribute {
 
-/// What the replicas of one `run` have in common.
+/// What is equal for all replicas of one `run`.
 struct StepContext {
-  std::uint64_t step = 0;  ///< how many runs this strategy made before
+  std::uint64_t step = 0;  ///< the number of earlier runs of this strategy
   std::optional<ExampleCounts>
-      examples;  ///< from the distributed batch that was passed, if one was
+      examples;  ///< of the distributed batch that was passed; unset without one
 };
 
 }  // namespace brigade::distribute
