@@ -37,7 +37,7 @@ ElementIndex parse_index(std::string_view text, const io::Path& path);
 std::optional<ElementIndex> find_index(const io::FileSystem& files, const io::Path& folder);
 
 /// Throws kFailedPrecondition, saying what differs and what to delete, unless the folder holds
-/// elements of this type and, if `expected` has one, of this recipe.
+/// elements of the expected type and, if `expected` has one, pipeline description.
 void check_index(const ElementIndex& found, const ElementIndex& expected, const io::Path& folder);
 
 }  // namespace brigade::data::internal

@@ -15,7 +15,7 @@ namespace brigade::data::internal {
 /// Throws kInvalidArgument if `size` is negative.
 void check_source_size(std::int64_t size, const std::string& name);
 
-/// start + index * step, going on from -2^63 past the largest number.
+/// start + index * step; wraps around to -2^63 past the largest number.
 std::int64_t number_at(std::int64_t start, std::int64_t step, std::int64_t index);
 
 template <class T>
@@ -27,7 +27,7 @@ class IndexedIterator final : public IteratorBase<T> {
   explicit IndexedIterator(const IndexedNode<T>& node) : node_(node) {}
   std::optional<T> next() override {
     if (index_ >= node_.size()) return std::nullopt;
-    return node_.at(index_++);  // passed even if it throws
+    return node_.at(index_++);  // moves on even if it throws
   }
   std::uint64_t skip(std::uint64_t count) override {
     const auto left = static_cast<std::uint64_t>(node_.size() - index_);
@@ -56,7 +56,7 @@ class IndexedNode final : public Node<T> {
  public:
   IndexedNode(std::int64_t size, std::function<T(std::int64_t)> element, std::string name)
       : IndexedNode(size, size, std::move(element), std::move(name)) {}
-  /// Of a source that says another cardinality than the number of elements that it can count.
+  /// For a source whose cardinality is not `size`: infinite, or unknown.
   IndexedNode(std::int64_t size, std::int64_t cardinality, std::function<T(std::int64_t)> element,
               std::string name)
       : size_(size),

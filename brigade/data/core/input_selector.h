@@ -15,22 +15,22 @@
 
 namespace brigade::data {
 
-/// What happens when a dataset is chosen that has no elements any more.
+/// What happens when a dataset is selected that has no elements left.
 enum class WhenEmpty {
-  kStop,  ///< That is the end: the mixture never changes.
-  kContinue,  ///< Another one is chosen, until all are empty.
+  kStop,      ///< The transform ends: the mixture never changes.
+  kContinue,  ///< Another dataset is selected, until all are empty.
 };
 
 namespace internal {
 
-/// Says which input gives the next element.
+/// Selects the input of the next element.
 ///
 /// Thread-safety: one call at a time.
 class InputSelector {
  public:
   virtual ~InputSelector() = default;
-  /// The number of an input, counted from 0; nothing at the end. `is_empty` tells the inputs that
-  /// have no elements any more; choosing one of them does nothing.
+  /// The index of an input, or `std::nullopt` at the end. `is_empty` marks the inputs that have no
+  /// elements left; selecting one of them does nothing.
   virtual std::optional<std::uint64_t> select(const std::vector<bool>& is_empty) = 0;
   virtual io::StateTree save() const = 0;
   virtual void restore(const io::StateTree& state) = 0;
@@ -38,9 +38,10 @@ class InputSelector {
 
 /// Throws kInvalidArgument if there are no datasets.
 void check_has_datasets(std::size_t count, const std::string& name);
-/// The transform's name for messages: "sample_from_datasets", with what it does when one is empty.
+/// The transform's name in messages and saved positions: `name`, with what it does when an input is
+/// empty.
 std::string selection_name(const std::string& name, WhenEmpty when_empty);
-/// Throws kCancelled if the job gives up waiting.
+/// Throws kCancelled if the iteration is cancelled.
 void check_not_cancelled(const IteratorOptions& options, const std::string& name);
 
 template <class T>
@@ -67,7 +68,7 @@ class SelectingIterator final : public IteratorBase<T> {
       if (!selected) {
         has_ended_ = true;
       } else if (is_empty_[*selected]) {
-        check_not_cancelled(options_, name_);  // choices may name it for ever
+        check_not_cancelled(options_, name_);  // the selector may select it for ever
       } else if (auto element = inputs_[*selected]->next()) {
         return element;
       } else {
@@ -99,7 +100,7 @@ class SelectingIterator final : public IteratorBase<T> {
   }
   void end_input(std::uint64_t input) {
     is_empty_[input] = true;
-    inputs_[input] = nullptr;  // its threads and buffers are not needed any more
+    inputs_[input] = nullptr;  // frees its threads and buffers
     has_ended_ = when_empty_ == WhenEmpty::kStop ||
                  std::find(is_empty_.begin(), is_empty_.end(), false) == is_empty_.end();
   }
@@ -119,7 +120,7 @@ class SelectingIterator final : public IteratorBase<T> {
   ShardingInfo sharing_;
   IteratorOptions options_;
   std::string name_;
-  std::vector<std::unique_ptr<IteratorBase<T>>> inputs_;  // none where it is empty
+  std::vector<std::unique_ptr<IteratorBase<T>>> inputs_;  // null if it is empty
   std::vector<bool> is_empty_;
   bool has_ended_ = false;
 };
@@ -130,12 +131,12 @@ std::vector<NodePtr<T>> inputs_in_any_order(std::vector<NodePtr<T>> nodes) {
   return nodes;
 }
 
-/// What each of several nodes answers.
+/// `function(node)` of each node.
 template <class T, class F>
-auto of_each(const std::vector<NodePtr<T>>& nodes, F answer) {
-  std::vector<decltype(answer(*nodes.front()))> answers;
-  for (const NodePtr<T>& node : nodes) answers.push_back(answer(*node));
-  return answers;
+auto of_each(const std::vector<NodePtr<T>>& nodes, F function) {
+  std::vector<decltype(function(*nodes.front()))> values;
+  for (const NodePtr<T>& node : nodes) values.push_back(function(*node));
+  return values;
 }
 
 }  // namespace internal

@@ -21,7 +21,7 @@ bool has(const std::vector<std::int64_t>& inputs, std::int64_t cardinality) {
 ShardingInfo sharding_of_joined(const std::vector<ShardingInfo>& inputs) {
   ShardingInfo joined{.files = inputs.front().files, .file_list_hash = inputs.front().file_list_hash, .has_hint = true};
   for (const ShardingInfo& input : inputs) {
-    // The fewest: whoever asks whether there are enough files for all asks of each input.
+    // The fewest, because each input must have enough files for all shards.
     joined.files = std::min(joined.files, input.files);
     if (&input != &inputs.front()) joined.file_list_hash = base::mix_seed(joined.file_list_hash, input.file_list_hash);
     joined.has_hint = joined.has_hint && input.has_hint;

@@ -11,34 +11,34 @@
 #include "brigade/data/core/pipeline_description.h"
 #include "brigade/data/core/sharding.h"
 
-/// What transforms with several inputs have in common.
+/// Helpers of transforms with several inputs.
 namespace brigade::data::internal {
 
-/// Of a transform that gives the elements of its inputs as they are: what all inputs can be shared
-/// out by, each for itself.
+/// The sharding of a transform that returns the elements of its inputs unchanged: what all inputs
+/// support, each sharded separately.
 ShardingInfo sharding_of_joined(const std::vector<ShardingInfo>& inputs);
 
-/// Of a transform that puts elements of all inputs together: by hint only, because files need not
-/// have equally many elements.
+/// The sharding of a transform that combines elements of all inputs: by hint only, because files
+/// need not have the same number of elements.
 ShardingInfo sharding_of_aligned(const std::vector<ShardingInfo>& inputs);
 
-/// The iterator options of input `input`. A walk over one shard of several has to find it in all
-/// inputs; where `sharding` says that one of them has none, all are walked over as a whole.
+/// The iterator options of input `input`. All inputs must support the shard; if `sharding` says that
+/// one does not, all are iterated over as a whole.
 IteratorOptions options_of_joined(IteratorOptions options, const ShardingInfo& sharding,
                                   std::uint64_t input);
 
-/// What stands before each input, if anything: "0.3 of ".
+/// A prefix of each input in the description, or none: "0.3 of ".
 using InputLabels = std::vector<std::string>;
 
 /// "zip(range(3), range(4) | take(2))".
 std::string describe_inputs(const std::string& name, const std::vector<std::string>& inputs,
                             const InputLabels& labels = {});
-/// The same as a step, out of the recipes of the inputs.
+/// The same as a step, from the pipeline descriptions of the inputs.
 PipelineStep step_of_inputs(const std::string& name, const std::vector<PipelineDescription>& inputs,
                           const InputLabels& labels = {});
 
-/// An input as the transform sees it: its iterators are counted where every step is. Those of a
-/// transform whose saved position holds nothing read from it may relax the order.
+/// An input as the transform uses it: its iterators record statistics if all steps do. A transform
+/// whose saved position holds nothing read from the input may use it in any order.
 template <class T>
 NodePtr<T> input_in_any_order(NodePtr<T> node) {
   using Input = InputNode<T>;
@@ -53,10 +53,10 @@ NodePtr<T> input_in_order(NodePtr<T> node) {
 /// kRelaxed if one input is.
 Order order_of_inputs(const std::vector<Order>& inputs);
 
-/// One more than the deepest input's.
+/// The depth of a transform: one more than that of the deepest input.
 std::uint64_t depth_above(const std::vector<std::uint64_t>& inputs);
 
-/// Of a zip: the shortest.
+/// The cardinality of a zip: that of the shortest input.
 std::int64_t cardinality_of_zip(const std::vector<std::int64_t>& inputs);
 std::int64_t cardinality_of_concatenate(std::int64_t first, std::int64_t second);
 

@@ -20,16 +20,17 @@ namespace brigade::data {
 template <class T>
 class Cursor;
 
-/// Walks once over a dataset, element by element, and can say where it stands.
+/// Iterates over a dataset, and can save and restore its position.
 ///
-/// `next()` returns the elements in order and then nothing, for ever: the end of data is
-/// `std::nullopt`, never an exception. `start_next_epoch()` begins again, with a new order where
-/// the dataset shuffles. An element that could not be made (its file is broken, its map function
-/// threw) is thrown by `next()` at the place of the element; the next call goes on behind it.
+/// `next()` returns the elements of an epoch in order, and then `std::nullopt`: the end of the data
+/// is never an exception. `start_next_epoch()` starts the next epoch, in a new order if the dataset
+/// shuffles. If an element fails (its file is broken, its map function threw), `next()` throws the
+/// error when the element is due; the next call continues after it.
 ///
-/// `save()` gives the position behind the last element that `next()` returned, however many
-/// elements worker threads have prepared beyond it; `restore()` on an iterator of the same dataset
-/// goes on exactly there. Destroying an iterator, also in mid-epoch, stops and joins its threads.
+/// `save()` returns the position after the last element that `next()` returned, however many
+/// elements worker threads have prepared after it. `restore()` on an iterator of the same dataset
+/// continues exactly there. Destroying an iterator, also in the middle of an epoch, stops and joins
+/// its threads.
 ///
 /// TensorFlow counterpart: tf.data.Iterator, with Checkpoint(iterator=...) built in.
 /// Thread-safety: one thread at a time, any thread.
@@ -46,7 +47,7 @@ class Iterator {
   }
   Iterator(Iterator&&) = default;
   Iterator& operator=(Iterator&& other) {
-    // The threads of the old walk read the old dataset: they end before it may.
+    // First the old iterator, whose threads read the old dataset.
     base_ = std::move(other.base_);
     node_ = std::move(other.node_);
     options_ = other.options_;
@@ -54,24 +55,24 @@ class Iterator {
     return *this;
   }
 
-  /// The next element, or nothing at the end of the epoch. Throws what made the element fail, and
-  /// kCancelled, without passing any, once `IteratorOptions::cancel` is cancelled, also by another
-  /// thread while this call waits.
+  /// The next element, or `std::nullopt` at the end of the epoch. Throws the element's error if it
+  /// failed. Throws kCancelled, without consuming an element, once `IteratorOptions::cancel` is
+  /// cancelled, also by another thread while this call waits.
   std::optional<T> next() {
     if (is_cancelled()) std::rethrow_exception(cancelled_error());
     check_begun();
     try {
       return base_->next();
     } catch (...) {
-      // Elements that were read on the way may be lost with the call.
+      // Elements that this call has read may be lost.
       is_interrupted_ |= is_cancelled() && !base_->keeps_position_when_cancelled();
       throw;
     }
   }
 
-  /// Everything that `restore` needs: seed, epoch, the recipe, and the position of each transform.
-  /// Throws kFailedPrecondition if a call was cancelled midway, unless the last step has threads
-  /// (prefetch, parallel map): those keep their place.
+  /// Everything that `restore` needs: seed, epoch, the pipeline description, and the position of
+  /// each transform. Throws kFailedPrecondition if a call of `next` was cancelled midway, unless the
+  /// last step has threads (prefetch, parallel map): those keep their position.
   io::StateTree save() const {
     check_state(
         !is_interrupted_,
@@ -81,16 +82,16 @@ class Iterator {
     return iterator_state(options_, node_->pipeline(), base_->save());
   }
 
-  /// What each step did since the walk began, sources first: all steps if `IteratorOptions::stages`
-  /// was made with kAll, otherwise those that `kAutotune` adjusts.
+  /// The statistics of each step since the iterator was created, sources first: of all steps if
+  /// `IteratorOptions::stages` was created with kAll, otherwise of those that `kAutotune` adjusts.
   std::vector<StageStats> stats() const { return options_.stages->stats(); }
 
-  /// Goes to the position that `state` was saved at. Seed and epoch are taken from the state, so
-  /// that a resumed job repeats nothing and misses nothing. Throws kInvalidArgument, naming the
-  /// first step that differs, and leaves this iterator where it was, if the state was saved from a
-  /// dataset with another recipe, or in another shard; `check` lets a job go on with other lengths.
-  void restore(const io::StateTree& state, PipelineMatch check = PipelineMatch::kExact) {
-    check_pipeline_of_state(state, node_->pipeline(), check);
+  /// Moves to the position that `state` was saved at. Seed and epoch are taken from the state, so
+  /// that a resumed job repeats and misses no element. Throws kInvalidArgument, naming the first
+  /// step that differs, and does not move, if the state was saved from another pipeline or in
+  /// another shard. `match` says how closely the pipelines must match.
+  void restore(const io::StateTree& state, PipelineMatch match = PipelineMatch::kExact) {
+    check_pipeline_of_state(state, node_->pipeline(), match);
     const IteratorOptions saved = options_of_state(state);
     check_same_shard(saved.shard, options_.shard);
     IteratorOptions options = options_;
@@ -104,8 +105,8 @@ class Iterator {
     is_interrupted_ = false;
   }
 
-  /// Starts the next pass over the data, wherever this one stands. If it cannot be begun, it may be
-  /// tried again; until then there is nothing to walk over.
+  /// Starts the next epoch, from any position in this one. If it throws, call it again or restore a
+  /// position; until then `next` throws kFailedPrecondition.
   void start_next_epoch() {
     base_ = nullptr;  // joins the threads of this epoch before the next one starts its own
     IteratorOptions options = options_;
@@ -118,7 +119,7 @@ class Iterator {
   /// The number of this epoch; the first is `IteratorOptions::epoch`.
   std::uint64_t epoch() const { return options_.epoch; }
 
-  /// For range-for: goes on where the iterator stands and ends with its epoch.
+  /// For range-for: continues at the iterator's position, and stops at the end of the epoch.
   Cursor<T> begin() { return Cursor<T>(std::shared_ptr<Iterator>(std::shared_ptr<void>(), this)); }
   std::default_sentinel_t end() { return {}; }
 
@@ -128,7 +129,7 @@ class Iterator {
   }
   void check_begun() const {
     check_state(base_ != nullptr,
-                "Iterator: the next epoch could not be begun; call start_next_epoch again, or "
+                "Iterator: the next epoch could not be started; call start_next_epoch again, or "
                 "restore a position");
   }
   bool is_cancelled() const { return options_.cancel && options_.cancel->is_cancelled(); }
@@ -139,7 +140,7 @@ class Iterator {
   bool is_interrupted_ = false;
 };
 
-/// What range-for moves along: the element just read. Use `Iterator` where the position matters.
+/// The iterator type of range-for: holds the element just read. Use `Iterator` to save positions.
 ///
 /// Thread-safety: one thread at a time.
 template <class T>

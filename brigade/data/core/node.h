@@ -13,8 +13,8 @@
 
 namespace brigade::data {
 
-/// One step of a dataset's definition: a source or a transform. Immutable, shared by all datasets
-/// built on it. Write a source or transform of your own by deriving from it.
+/// One step of a dataset: a source or a transform. Immutable, shared by all datasets built on it.
+/// Derive from it to write a custom source or transform.
 ///
 /// Thread-safety: const calls from any number of threads.
 template <class T>
@@ -27,14 +27,15 @@ class Node {
   virtual std::int64_t cardinality() const = 0;
   /// The chain of steps up to this one, for messages: "fashion_mnist(train) | shuffle(1000)".
   virtual std::string describe() const = 0;
-  /// The same for comparing. Override it where `describe` prints what may differ between machines.
+  /// The chain of steps for comparisons. Override it if `describe` prints something that may differ
+  /// between machines.
   virtual PipelineDescription pipeline() const { return {describe()}; }
-  /// How many transforms stand between the source (0) and here. Gives each its own random stream.
+  /// The number of transforms up to this one; 0 for a source. Gives each its own random stream.
   virtual std::uint64_t depth() const = 0;
-  /// Whether and how several walks can share the elements out. The answer says that iterators obey
-  /// `IteratorOptions::shard`: sources of files do, everything else passes it on to its input.
+  /// How the dataset can be divided into shards: which `IteratorOptions::shard` its iterators
+  /// support. Sources that read files do; a transform returns that of its input.
   virtual ShardingInfo sharding() const { return {}; }
-  /// Whether a walk with these options may give the elements in another order each time.
+  /// kRelaxed if an iterator with these options may return the elements in another order each time.
   virtual Order order(const IteratorOptions& /*options*/) const { return Order::kInOrder; }
 };
 
@@ -43,8 +44,8 @@ using NodePtr = std::shared_ptr<const Node<T>>;
 
 namespace internal {
 
-/// The input of a transform, as the transform sees it: its iterators are counted where every step
-/// is, and keep to the order if the transform counts on that.
+/// The input of a transform, as the transform uses it: its iterators record statistics if all steps
+/// do, and keep the order if the transform needs that.
 template <class T>
 class InputNode final : public Node<T> {
  public:
@@ -75,13 +76,13 @@ class InputNode final : public Node<T> {
 
 }  // namespace internal
 
-/// What all transforms with one input share.
+/// The base class of transforms with one input.
 template <class Out, class In = Out>
 class TransformNode : public Node<Out> {
  public:
   TransformNode(NodePtr<In> input, std::string name)
       : TransformNode(std::move(input), name, name) {}
-  /// `fixed` is the part of the name that a job never changes (`PipelineStep`).
+  /// `fixed` is `PipelineStep::fixed`.
   TransformNode(NodePtr<In> input, std::string name, std::string fixed)
       : input_(std::move(input)),
         name_(std::move(name)),
@@ -99,12 +100,13 @@ class TransformNode : public Node<Out> {
   Order order(const IteratorOptions& options) const override { return input_->order(options); }
 
  protected:
-  /// Whose iterators give the same elements in the same order each time.
+  /// The input, whose iterators return the same elements in the same order each time.
   const Node<In>& input() const { return in_order_; }
-  /// The input for a transform whose saved position holds that of its input and nothing read from
-  /// it: its iterators may relax the order.
+  /// The input, whose iterators may relax the order: for a transform whose saved position holds only
+  /// that of its input, and nothing read from it.
   const Node<In>& input_in_any_order() const { return in_any_order_; }
-  /// The answer of a transform that counts, and so does something else to shards than to the whole.
+  /// The sharding of a transform that counts elements, and so gives other elements for the shards
+  /// together than for the whole dataset.
   ShardingInfo sharding_of_counter() const {
     ShardingInfo sharding = input_->sharding();
     if (sharding.counting_step.empty()) sharding.counting_step = name_;

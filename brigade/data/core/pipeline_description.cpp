@@ -12,7 +12,7 @@ namespace {
 
 using base::str_cat;
 
-/// Texts of users may be any bytes, states are UTF-8.
+/// Texts from users may hold any bytes; states must be UTF-8.
 std::string in_ascii(std::string_view text) {
   constexpr std::string_view kDigits = "0123456789abcdef";
   std::string ascii;
@@ -27,7 +27,7 @@ std::string in_ascii(std::string_view text) {
   return ascii;
 }
 
-/// As it comes back from a state.
+/// The description as `load_pipeline_description` returns it.
 PipelineDescription as_saved(const PipelineDescription& pipeline) {
   PipelineDescription saved;
   for (const PipelineStep& step : pipeline)
@@ -72,8 +72,8 @@ PipelineDescription load_pipeline_description(const io::StateTree& state) {
   return pipeline;
 }
 
-std::string difference(const PipelineDescription& there, const PipelineDescription& own) {
-  const PipelineDescription here = as_saved(own);
+std::string difference(const PipelineDescription& there, const PipelineDescription& current) {
+  const PipelineDescription here = as_saved(current);
   for (std::size_t i = 0; i < std::max(there.size(), here.size()); ++i) {
     if (i >= here.size()) return str_cat("step ", i + 1, ", ", there[i].text, ", is missing here");
     if (i >= there.size()) return str_cat("step ", i + 1, ", ", here[i].text, ", was not there");
@@ -83,13 +83,13 @@ std::string difference(const PipelineDescription& there, const PipelineDescripti
   return "";
 }
 
-void check_same_pipeline(const PipelineDescription& saved, const PipelineDescription& own, PipelineMatch check) {
-  const std::string different = difference(saved, own);
+void check_same_pipeline(const PipelineDescription& saved, const PipelineDescription& current, PipelineMatch match) {
+  const std::string different = difference(saved, current);
   if (different.empty()) return;
   const std::string both = str_cat("The position was saved in ", describe(saved),
-                                   ", and this pipeline is ", describe(own), ": ", different);
-  if (check == PipelineMatch::kIgnoreLengths && has_same_fixed_parts(saved, as_saved(own))) {
-    base::log_warning(str_cat(both, ". It goes on behind the last element it had."));
+                                   ", and this pipeline is ", describe(current), ": ", different);
+  if (match == PipelineMatch::kIgnoreLengths && has_same_fixed_parts(saved, as_saved(current))) {
+    base::log_warning(str_cat(both, ". It resumes after the last element that was returned."));
     return;
   }
   throw Error(ErrorCode::kInvalidArgument,

@@ -8,12 +8,12 @@
 
 namespace brigade::data {
 
-/// One step of a dataset, spelled as far as it decides the elements: "batch(32)". What may differ
-/// between machines and runs (threads, folders, buffered elements) is left out.
+/// One step of a dataset as text, with the options that decide the elements: "batch(32)". Options
+/// that may differ between machines and runs (threads, folders, buffer sizes) are left out.
 struct PipelineStep {
   std::string text;
-  /// The part of `text` that says more than how many elements the step takes together, how often
-  /// or how long: "batch". Otherwise all of it.
+  /// `text` without batch sizes and the counts of `take` and `repeat`: "batch". It is equal to
+  /// `text` if the step has none.
   std::string fixed;
 
   /*implicit*/ PipelineStep(std::string step) : text(step), fixed(std::move(step)) {}  // NOLINT
@@ -22,32 +22,33 @@ struct PipelineStep {
   bool operator==(const PipelineStep&) const = default;
 };
 
-/// The steps of a dataset, its source first. Two datasets with equal recipes are meant to be the
-/// same: files of elements and saved positions are refused where theirs is another one.
+/// The steps of a dataset, its source first. Datasets with equal descriptions are assumed to be the
+/// same. Files of elements and saved positions are refused if their description differs.
 using PipelineDescription = std::vector<PipelineStep>;
 
-/// How much of the recipe must be the same where a saved position is restored.
+/// How closely the pipeline must match the one in which a position was saved, to restore it.
 enum class PipelineMatch {
-  kExact,          ///< All of it.
-  kIgnoreLengths,  ///< The sizes of batches and the counts of `take` and `repeat` may be others: for
-                  ///< a job that goes on for longer, or on another number of replicas. The walk
-                  ///< goes on behind the last element it had, and the log says what is different.
+  kExact,  ///< All steps must be the same.
+  /// Batch sizes and the counts of `take` and `repeat` may differ: for a job that is made longer, or
+  /// resumes on another number of replicas. The iteration resumes after the last element that it
+  /// returned, and a warning is logged that says what differs.
+  kIgnoreLengths,
 };
 
 /// "range(10) | shuffle(4) | batch(32)".
 std::string describe(const PipelineDescription& pipeline);
 
-/// The recipe as a part of a state. Bytes that are no ASCII are written as "\xc3".
+/// The description as a part of a state. Bytes that are not ASCII are written as "\xc3".
 io::StateTree save_pipeline_description(const PipelineDescription& pipeline);
-/// Throws kInvalidArgument if the state is no recipe.
+/// Throws kInvalidArgument if the state is not a pipeline description.
 PipelineDescription load_pipeline_description(const io::StateTree& state);
 
-/// Nothing if both are the same, otherwise what the first difference is, as a clause: "step 3 is
-/// batch(32) there and batch(64) here".
+/// The first difference, as a clause: "step 3 is batch(32) there and batch(64) here". Empty if both
+/// are the same.
 std::string difference(const PipelineDescription& there, const PipelineDescription& here);
 
 /// Throws kInvalidArgument, naming the first step that differs, unless a position saved in `saved`
-/// may be gone on from in `own`; logs a warning where only lengths differ and may.
-void check_same_pipeline(const PipelineDescription& saved, const PipelineDescription& own, PipelineMatch check);
+/// can be restored into `current`. Logs a warning if only lengths differ and `match` allows that.
+void check_same_pipeline(const PipelineDescription& saved, const PipelineDescription& current, PipelineMatch match);
 
 }  // namespace brigade::data

@@ -5,9 +5,9 @@
 namespace brigade::data {
 
 std::size_t slots_for(const PipelineOptions& options) {
-  constexpr std::size_t kPassing = 8;  // chunks that may pass a slow one, for each that is in use
+  constexpr std::size_t kOvertaking = 8;  // slots in relaxed order, for each that is in use
   const std::size_t in_use = std::max(options.capacity, options.max_slots);
-  return options.order == Order::kRelaxed ? kPassing * in_use : in_use;
+  return options.order == Order::kRelaxed ? kOvertaking * in_use : in_use;
 }
 
 }  // namespace brigade::data

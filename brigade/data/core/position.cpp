@@ -71,16 +71,16 @@ IteratorOptions options_of_state(const io::StateTree& state) {
   return options;
 }
 
-void check_pipeline_of_state(const io::StateTree& state, const PipelineDescription& own, PipelineMatch check) {
-  if (state.has(kPipeline)) check_same_pipeline(load_pipeline_description(state.at(kPipeline)), own, check);
+void check_pipeline_of_state(const io::StateTree& state, const PipelineDescription& current, PipelineMatch match) {
+  if (state.has(kPipeline)) check_same_pipeline(load_pipeline_description(state.at(kPipeline)), current, match);
 }
 
-void check_same_shard(const Shard& saved, const Shard& own) {
-  if (saved == own || (saved.count == 1 && own.count == 1)) return;
+void check_same_shard(const Shard& saved, const Shard& current) {
+  if (saved == current || (saved.count == 1 && current.count == 1)) return;
   throw Error(
       ErrorCode::kInvalidArgument,
       base::str_cat("A position saved in ", describe(saved), " cannot be restored into ",
-                    describe(own), ": share the dataset out as before, or begin a new epoch"));
+                    describe(current), ": use the same shards as before, or begin a new epoch"));
 }
 
 const io::StateTree& position_of_state(const io::StateTree& state) {

@@ -8,7 +8,7 @@
 
 namespace brigade::data::internal {
 
-/// A user's question about elements (filter, take_while), with its errors named.
+/// A user's predicate on elements (filter, take_while); its errors name the step and the element.
 ///
 /// Thread-safety: as the function.
 template <class F>
@@ -17,7 +17,7 @@ struct Predicate {
   std::string where;
   std::uint64_t epoch;
 
-  /// The element at `index`, counted from the start of the epoch.
+  /// Whether it holds for `element`; `index` is counted from the start of the epoch.
   template <class T>
   bool operator()(const T& element, std::uint64_t index) const {
     try {

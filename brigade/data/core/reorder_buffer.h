@@ -17,24 +17,24 @@ namespace brigade::data {
 struct StageCounters;
 
 struct ReorderBufferOptions {
-  /// Slots that may be claimed and not yet released. May change later, up to `slots`.
+  /// The most slots that may be claimed and not yet released. May change later, up to `slots`.
   std::size_t capacity = 1;
-  /// The size of the ring of slots: no slot is claimed before the one so many before it is free.
-  /// 0: the capacity.
+  /// The size of the ring of slots: slot n is claimed only after slot n - `slots` is released.
+  /// 0: `capacity`.
   std::size_t slots = 0;
-  /// Whether the consumer takes slots by number, or by `wait_for_any`.
+  /// kInOrder: the consumer calls `wait_for`; kRelaxed: `wait_for_any`.
   Order order = Order::kInOrder;
-  /// Ends all waits, with kCancelled. Unset: nobody cancels.
+  /// Ends all waits with kCancelled. Unset: cannot be cancelled.
   std::optional<concurrency::CancelToken> cancel{};
-  /// Where waits and filled slots are counted. Null: nowhere.
+  /// Where waits and filled slots are counted. Null: not counted.
   StageCounters* counters = nullptr;
 };
 
-/// The turnstile of a pipeline whose results leave in the order in which they entered: producers
-/// claim numbered slots of a ring, fill them in any order, and one consumer takes them by number
-/// (or, where the order is relaxed, as they are filled). It orders the threads only; the slots
-/// themselves belong to the caller. Slot n is written between `claim` returning n and `publish(n)`,
-/// and read between `wait_for(n)`, or `wait_for_any` returning n, and `release(n)`.
+/// Brings the results of parallel producers back into order. Producers claim numbered slots of a
+/// ring and fill them in any order; one consumer takes them by number or, in relaxed order, as they
+/// are filled. It only synchronizes the threads; the slots themselves belong to the caller. Slot n
+/// is written between `claim` returning n and `publish(n)`, and read between `wait_for(n)`, or
+/// `wait_for_any` returning n, and `release(n)`.
 ///
 /// Thread-safety: all functions from any thread; one consumer; `claim` by one producer at a time.
 class ReorderBuffer {
@@ -44,26 +44,29 @@ class ReorderBuffer {
   ReorderBuffer(const ReorderBuffer&) = delete;
   ReorderBuffer& operator=(const ReorderBuffer&) = delete;
 
-  /// Waits for a free slot and returns its number, counting from 0; nothing after `end` or `stop`.
+  /// Waits for a free slot and returns its number, counted from 0, or `std::nullopt` after `end` or
+  /// `stop`.
   std::optional<std::uint64_t> claim();
-  /// Slot `number` is filled.
+  /// Marks slot `number` as filled.
   void publish(std::uint64_t number);
-  /// There is no slot `number` nor any later one: the input ended.
+  /// Marks the end of the input: there is no slot `number` nor any later one.
   void end(std::uint64_t number);
-  /// A producer cannot go on, for a reason that belongs to no slot. The first reason is kept.
+  /// Ends all waits because a producer failed, for a reason that belongs to no slot. The first
+  /// reason is kept.
   void fail(std::exception_ptr reason);
-  /// Waits until slot `number` is filled: true then, false if the input ended before it, or on
-  /// `stop`. Throws what `fail` was given.
+  /// Waits until slot `number` is filled. Returns false if the input ended before it, or on `stop`.
+  /// Throws the reason given to `fail`.
   bool wait_for(std::uint64_t number);
-  /// Waits until any slot is filled and returns the one that was filled first; nothing if all up to
-  /// the end are taken, or on `stop`. Throws what `fail` was given. For a gate of relaxed order.
+  /// Waits until any slot is filled and returns the one that was filled first, or `std::nullopt` if
+  /// all up to the end are taken, or on `stop`. Throws the reason given to `fail`. Only for
+  /// `Order::kRelaxed`.
   std::optional<std::uint64_t> wait_for_any();
-  /// The consumer is done with slot `number`.
+  /// Frees slot `number`: the consumer is done with it.
   void release(std::uint64_t number);
-  /// Ends all waits, now and later.
+  /// Ends all current and future waits.
   void stop();
 
-  /// Slots that may be claimed and not yet released, from now on: at least 1, at most the ring's.
+  /// Sets the most slots that may be claimed and not yet released, clamped to 1 ... `slots()`.
   void set_capacity(std::size_t capacity);
   /// The size of the ring: two claimed slots never have the same number modulo it.
   std::size_t slots() const { return slots_; }
@@ -96,7 +99,7 @@ class ReorderBuffer {
   std::optional<std::uint64_t> end_ BRIGADE_GUARDED_BY(mutex_);
   std::exception_ptr failure_ BRIGADE_GUARDED_BY(mutex_);
   bool is_stopped_ BRIGADE_GUARDED_BY(mutex_) = false;
-  concurrency::CancelRegistration on_cancel_;  // last: gone before what its callback touches
+  concurrency::CancelRegistration on_cancel_;  // last: destroyed before what its callback uses
 };
 
 }  // namespace brigade::data

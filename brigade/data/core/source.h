@@ -13,8 +13,8 @@
 
 namespace brigade::data {
 
-/// A dataset of `size` elements, each made when it is asked for by `element(index)`, which must be
-/// a pure function that several threads may call. `name` stands in messages. Throws
+/// A dataset of `size` elements. Each is made by `element(index)` when it is read; `element` must be
+/// a pure function that several threads may call. `name` is the source's name in messages. Throws
 /// kInvalidArgument if `size` is negative.
 template <class T>
 Dataset<T> from_indexed(std::int64_t size, std::function<T(std::int64_t)> element,
@@ -38,8 +38,8 @@ Dataset<T> from_elements(std::vector<T> elements, std::string name = "from_eleme
 /// counterpart: Dataset.range(size).
 Dataset<std::int64_t> range(std::int64_t size);
 
-/// The numbers start, start + step, ... as long as they lie before `stop`, or above it if `step` is
-/// negative: `range(5, -2, -2)` is 5, 3, 1, -1. There are none if `stop` lies on the other side.
+/// The numbers start, start + step, ... below `stop`, or above it if `step` is negative:
+/// `range(5, -2, -2)` is 5, 3, 1, -1. Empty if `stop` is on the other side of `start`.
 /// Throws kInvalidArgument if `step` is 0 or there are more than 2^63 - 1 of them. TensorFlow
 /// counterpart: Dataset.range(start, stop, step).
 Dataset<std::int64_t> range(std::int64_t start, std::int64_t stop, std::int64_t step = 1);

@@ -8,27 +8,26 @@
 
 namespace brigade::data {
 
-/// How elements of type T come together into batches, and how batches come apart again: the only
-/// way in which Brigade looks inside an element. Specialize it for a type of yours whose batch is
-/// more than a list (tensors do: `input/tensor_structure.h`); a specialization has the same four
-/// members.
+/// How elements of type T are stacked into batches, and batches sliced again. Brigade looks inside
+/// an element in no other way. Specialize it for a type whose batch is not a `std::vector` (as
+/// `input/tensor_structure.h` does for tensors); a specialization has the same four members.
 ///
 /// Thread-safety: pure functions.
 template <class T>
 struct Structure {
   using Batch = std::vector<T>;
 
-  /// One batch of the elements, in their order. There is at least one.
+  /// One batch of the elements, in their order. There is at least one element.
   static Batch stack(std::vector<T>&& elements) { return std::move(elements); }
-  /// Elements in the batch.
+  /// The number of elements in the batch.
   static std::int64_t size(const Batch& batch) { return static_cast<std::int64_t>(batch.size()); }
-  /// Elements [begin, end) of the batch, which may be none: 0 <= begin <= end <= size.
+  /// Elements [begin, end) of the batch, possibly none: 0 <= begin <= end <= size.
   static Batch slice(const Batch& batch, std::int64_t begin, std::int64_t end) {
     return Batch(batch.begin() + begin, batch.begin() + end);
   }
 };
 
-/// A batch of tuples is the tuple of the batches of their parts: what `zip` and `enumerate` need.
+/// A batch of tuples is a tuple of batches, one per field: for `zip` and `enumerate`.
 template <class... T>
 struct Structure<std::tuple<T...>> {
   using Batch = std::tuple<typename Structure<T>::Batch...>;
@@ -60,7 +59,7 @@ struct Structure<std::tuple<T...>> {
   }
 };
 
-/// A batch of pairs is the pair of the batches of their halves.
+/// A batch of pairs is a pair of batches.
 template <class A, class B>
 struct Structure<std::pair<A, B>> {
   using Batch = std::pair<typename Structure<A>::Batch, typename Structure<B>::Batch>;

@@ -11,19 +11,19 @@
 
 namespace brigade::data {
 
-/// What holds for a whole dataset: see `Dataset::with_options`. Unset: left to the steps.
+/// Options of all steps of a dataset: see `Dataset::with_options`. Unset: each step decides.
 ///
 /// TensorFlow counterpart: tf.data.Options.
 struct Options {
-  /// The order of parallel steps that do not choose one themselves.
+  /// The order of parallel steps that do not set one themselves.
   std::optional<Order> order{};
-  /// What `kAutotune` may do, where the walk itself does not say.
+  /// Limits of `kAutotune`; those in `IteratorOptions::stages` take precedence.
   Tuning tuning{};
 };
 
 namespace internal {
 
-/// No step of its own: hands its input's through.
+/// Not a step: forwards to its input.
 template <class T>
 class WithOptionsNode final : public Node<T> {
  public:

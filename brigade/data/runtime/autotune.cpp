@@ -12,7 +12,7 @@ namespace brigade::data {
 namespace {
 
 constexpr std::int64_t kMaxThreads = 1024;
-constexpr std::int64_t kMaxDepth = 65536;  // each takes room from the start, filled or not
+constexpr std::int64_t kMaxDepth = 65536;  // each slot takes memory from the start
 
 }  // namespace
 

@@ -6,10 +6,10 @@
 
 namespace brigade::data {
 
-/// In place of a number of threads or of buffered elements: let Brigade choose, and adjust the
-/// choice while the walk runs (`propose` in tuning.h says by which rule, `Tuning` within which
-/// budget). It begins with one map thread a core (16 at most), and as many buffered elements as
-/// cores, but at least 2 and at most 8. The results never depend on it.
+/// Instead of a number of threads or of buffered elements: Brigade chooses the number, and adjusts
+/// it while the iterator runs (`propose` in tuning.h has the rule, `Tuning` the budget). It starts
+/// with one map thread per core (at most 16), and as many buffered elements as cores, but at least 2
+/// and at most 8. The results never depend on it.
 ///
 /// TensorFlow counterpart: tf.data.AUTOTUNE.
 inline constexpr std::int64_t kAutotune = -1;
@@ -22,9 +22,9 @@ std::size_t threads_for(std::int64_t parallelism, std::string_view transform);
 /// unless it is `kAutotune` or at least 1.
 std::size_t depth_for(std::int64_t count, std::string_view transform);
 
-/// How far `kAutotune` may go with the threads of one step, and with the chunks in its buffer.
+/// The limits of `kAutotune` for the threads of one step, and for the chunks in its buffer.
 std::size_t max_tuned_threads();
-/// The same where threads that do not help are taken back (`Tuner`).
+/// The limit of threads on trial, which are removed again if they do not help (`Tuner`).
 std::size_t max_trial_threads();
 inline constexpr std::size_t kMaxTunedDepth = 64;
 

@@ -6,18 +6,18 @@
 
 namespace brigade::data {
 
-/// How many elements a worker takes next, if the last `size` of them took `elapsed`.
+/// The number of elements that a worker takes next, if the last `size` elements took `elapsed`.
 std::size_t next_chunk_size(std::size_t size, std::chrono::nanoseconds elapsed,
                             std::size_t max_chunk);
 
-/// How many elements a worker takes at once: one at first, more while the work on them costs little
-/// beside handing them over between threads, and fewer where it costs much (`next_chunk_size`).
+/// Chooses how many elements a worker takes at a time: one at first, more while the work on an
+/// element costs little compared with passing it between threads, and fewer if it costs much
+/// (`next_chunk_size`).
 ///
-/// Time in which the thread could have run but others had its core is no cost of the elements:
-/// where threads exceed cores it would make chunks smaller the more of them are handed over, down
-/// to one element. So after a chunk that took long, the next one is measured by the system's count
-/// of the thread's time. A chunk in which the thread waited (for a file, a lock) counts with
-/// all of its time.
+/// Time in which the thread was runnable but had no core does not count: with more threads than
+/// cores, it would shrink the chunks down to one element. So after a chunk that took long, the next
+/// one is measured by the thread's CPU time. A chunk in which the thread waited (for a file, a lock)
+/// counts with all of its time.
 ///
 /// Thread-safety: one thread at a time.
 class ChunkSizer {
@@ -26,17 +26,17 @@ class ChunkSizer {
 
   explicit ChunkSizer(std::size_t max_chunk) : max_chunk_(max_chunk) {}
 
-  /// The elements of the next chunk.
+  /// The number of elements of the next chunk.
   std::size_t size() const { return size_; }
-  /// A chunk begins; it ends on the same thread.
+  /// Call `start` before a chunk and `finish` after it, on the same thread.
   void start(Clock::time_point now);
   void finish(Clock::time_point now);
 
  private:
-  /// What the system counts of this thread.
+  /// The system's statistics of this thread.
   struct Usage {
     std::chrono::microseconds cpu{0};
-    std::int64_t waits = 0;  // how often it gave its core away by itself
+    std::int64_t waits = 0;  // voluntary context switches
   };
   static Usage usage();
   std::chrono::nanoseconds cost(Clock::time_point now) const;
@@ -45,7 +45,7 @@ class ChunkSizer {
   std::size_t size_ = 1;
   Clock::time_point started_{};
   Usage usage_{};
-  bool is_exact_ = false;  // usage_ is asked for, which costs a third of a microsecond
+  bool is_exact_ = false;  // usage_ is read, which costs a third of a microsecond
 };
 
 }  // namespace brigade::data

@@ -12,8 +12,8 @@
 
 namespace brigade::data::internal {
 
-/// Counts the elements of a step and the time in its `next()`: of every call while calls take long,
-/// of one in a few dozen while they are short, so that it costs little beside them.
+/// Counts the elements of a step and measures the time in its `next()`: of every call if calls are
+/// long, of one in a few dozen if they are short, so that measuring costs little.
 template <class T>
 class MeasuredIterator final : public IteratorBase<T> {
  public:
@@ -52,7 +52,7 @@ class MeasuredIterator final : public IteratorBase<T> {
   std::uint64_t period_ = 1;
 };
 
-/// `base`, which is the step at `path`, counted where every step is.
+/// Wraps `base`, the step at `path`, in a `MeasuredIterator` if all steps are measured.
 template <class T>
 std::unique_ptr<IteratorBase<T>> measured(std::unique_ptr<IteratorBase<T>> base,
                                           const std::shared_ptr<Stages>& stages,

@@ -7,7 +7,7 @@
 
 namespace brigade::data {
 
-/// A number that several threads add to and anybody reads. Orders nothing.
+/// A counter that any thread may add to and read, without memory ordering.
 ///
 /// Thread-safety: all functions from any thread.
 class AtomicCounter {
@@ -20,30 +20,30 @@ class AtomicCounter {
   std::atomic<std::uint64_t> value_{0};
 };
 
-/// What one step of a walk counts while it runs; times are in nanoseconds.
+/// The statistics of one step of an iterator while it runs; times are in nanoseconds.
 ///
 /// Thread-safety: as `AtomicCounter`.
 struct StageCounters {
-  AtomicCounter elements;         ///< That left the step.
+  AtomicCounter elements;         ///< Elements that the step returned.
   AtomicCounter consumer_waits;   ///< Time its consumer waited for a result.
   AtomicCounter room_waits;       ///< Time its workers waited for the consumer.
-  AtomicCounter pulls;            ///< Time a worker took elements from the input, one worker at a time.
+  AtomicCounter pulls;            ///< Time in which a worker read elements from the input.
   AtomicCounter occupied;         ///< Time its workers spent on elements, their input's waits included.
-  AtomicCounter cpu;              ///< Of that, time on a core.
-  AtomicCounter run_delay;        ///< Besides, time they could have worked but others had the core.
+  AtomicCounter cpu;              ///< The part of `occupied` on a core.
+  AtomicCounter run_delay;        ///< Time they were runnable but had no core; not in `occupied`.
   AtomicCounter takes;            ///< Chunks the consumer took.
-  AtomicCounter filled_at_takes;  ///< Chunks that stood ready then, summed over the takes.
-  AtomicCounter bytes;            ///< Of the elements that were measured.
+  AtomicCounter filled_at_takes;  ///< Chunks that were ready then, summed over the takes.
+  AtomicCounter bytes;            ///< Bytes of the chunks that were measured.
   AtomicCounter sized_chunks;     ///< Chunks whose bytes were measured.
-  AtomicCounter inclusive;        ///< Time in the step's `next()`, where it has no threads of its own.
+  AtomicCounter inclusive;        ///< Time in the step's `next()`, if it has no threads.
 };
 
-/// Adds the time it lives to a tally.
+/// Adds its lifetime to a counter.
 ///
 /// Thread-safety: one thread.
 class WaitTimer {
  public:
-  /// A null tally: does nothing, and reads no clock.
+  /// A null `counter`: does nothing, and reads no clock.
   explicit WaitTimer(AtomicCounter* counter) : counter_(counter) {
     if (counter_ != nullptr) begin_ = std::chrono::steady_clock::now();
   }
@@ -58,7 +58,7 @@ class WaitTimer {
   std::chrono::steady_clock::time_point begin_{};
 };
 
-/// The kCancelled error of a walk whose token was cancelled.
+/// The kCancelled error of an iteration whose token was cancelled.
 std::exception_ptr cancelled_error();
 
 }  // namespace brigade::data

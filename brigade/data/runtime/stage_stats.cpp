@@ -10,9 +10,9 @@
 namespace brigade::data {
 namespace {
 
-constexpr double kBusy = 0.7;    // of a step that is worth naming
-constexpr double kMuch = 0.2;    // of the time, without a core
-constexpr double kStall = 0.02;  // of a consumer that is worth helping
+constexpr double kBusy = 0.7;    // from here on a step is called the bottleneck
+constexpr double kMuch = 0.2;    // fraction of time without a core that is reported
+constexpr double kStall = 0.02;  // a consumer that waits less keeps its input busy
 
 std::string fixed(double value, int digits) {
   std::array<char, 64> text{};
@@ -43,7 +43,7 @@ Row row_of(const StageStats& step) {
           percent(step.starved)};
 }
 
-// The first column to the left, numbers to the right.
+// The first column is left-aligned, the numbers right-aligned.
 std::string line_of(const Row& row, const std::array<std::size_t, 8>& widths) {
   std::string line = row[0] + std::string(widths[0] - row[0].size(), ' ');
   for (std::size_t i = 1; i < row.size(); ++i) {
@@ -68,7 +68,7 @@ std::string bottleneck(std::span<const StageStats> stats) {
     return base::str_cat("the input keeps up: its consumer waited ", percent(last->stall),
                          " of the time");
   }
-  // Threads without a core are no step's fault: the one that works most holds up the others.
+  // Time without a core does not count: the step that works most delays the others.
   const auto works = [](const StageStats& step) { return step.busy - step.delayed; };
   const auto first = std::max_element(
       stats.begin(), stats.end(),
@@ -80,7 +80,7 @@ std::string bottleneck(std::span<const StageStats> stats) {
   std::string text =
       base::str_cat(first->name, first->busy < kBusy ? " works most" : " is the bottleneck", ": ",
                     threads_of(*first), percent(first->busy));
-  if (delayed >= kMuch) return text + "; others have the cores " + percent(delayed);
+  if (delayed >= kMuch) return text + "; no core free " + percent(delayed) + " of the time";
   return first->busy < kBusy ? text + "; threads wait for each other" : text;
 }
 

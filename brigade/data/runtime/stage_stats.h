@@ -7,33 +7,34 @@
 
 namespace brigade::data {
 
-/// What one step of a walk did since it was last asked to begin anew (`Iterator::stats`). Shares
-/// are of time: 1 is all the time.
+/// The statistics of one step of an iterator (`Iterator::stats`), since it was created or cleared.
+/// Fractions are of time: 1 is all the time.
 struct StageStats {
   /// As `Dataset::describe` names it: "map".
   std::string name;
   std::uint64_t elements = 0;
   double elements_per_second = 0;
-  /// Threads of its own; 0 for a step that works on the thread of whoever asks it.
+  /// Its worker threads; 0 for a step that runs on the thread of its consumer.
   std::size_t threads = 0;
-  /// Chunks that may be under way or ready, and how many stood ready on average when the next one
-  /// was taken. 0 without threads.
+  /// The most chunks in progress or ready, and how many were ready on average when the next one was
+  /// taken. 0 without threads.
   std::size_t capacity = 0;
   double queue_depth = 0;
-  /// On its own work: of all its threads' time, or of the walk's time where it has none.
+  /// Fraction spent on its own work: of the time of all its threads, or of the total time if it has
+  /// none.
   double busy = 0;
-  /// Of that, its threads could have gone on but others had the core. 0 without threads.
+  /// The part of `busy` in which its threads were runnable but had no core. 0 without threads.
   double delayed = 0;
-  /// Its consumer stood still for want of a result.
+  /// Fraction in which its consumer waited for a result.
   double stall = 0;
-  /// It stood still for want of an element of its input.
+  /// Fraction in which it waited for an element of its input.
   double starved = 0;
 };
 
-/// A table, one step a line, and a sentence that says which step holds the walk back.
+/// A table with one line per step, and a sentence that names the bottleneck.
 std::string describe(std::span<const StageStats> stats);
 
-/// That sentence: "decode is the bottleneck: 2 threads busy 97 %".
+/// The sentence: "decode is the bottleneck: 2 threads busy 97 %".
 std::string bottleneck(std::span<const StageStats> stats);
 
 }  // namespace brigade::data

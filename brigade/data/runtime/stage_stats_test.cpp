@@ -48,13 +48,13 @@ TEST(StageStats, TellsThreadsThatLackCores) {
   pushed_out.delayed = 0.5;
   const StageStats stats[] = {source(), pushed_out};
   EXPECT_EQ(bottleneck(stats),
-            "decode is the bottleneck: 2 threads busy 98 %; others have the cores 50 %");
+            "decode is the bottleneck: 2 threads busy 98 %; no core free 50 % of the time");
   StageStats waiting = map(0.6);
   waiting.delayed = 0.6;
   StageStats working = source();
   working.busy = 0.3;
   const StageStats crowded[] = {working, waiting};
-  EXPECT_EQ(bottleneck(crowded), "range(9) works most: busy 30 %; others have the cores 60 %");
+  EXPECT_EQ(bottleneck(crowded), "range(9) works most: busy 30 %; no core free 60 % of the time");
   const StageStats idle[] = {source(), map(0.3)};
   EXPECT_EQ(bottleneck(idle),
             "decode works most: 2 threads busy 30 %; threads wait for each other");

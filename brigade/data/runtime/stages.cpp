@@ -14,7 +14,7 @@ using std::chrono::milliseconds;
 
 namespace {
 
-constexpr milliseconds kFirstInterval{30};  // soon, as a start with the wrong settings costs most
+constexpr milliseconds kFirstInterval{30};  // short, because wrong initial settings cost the most
 constexpr milliseconds kLongestInterval{500};
 constexpr double kNanoseconds = 1e-9;
 
@@ -22,7 +22,7 @@ std::uint64_t packed(const StageSettings& settings) {
   return (static_cast<std::uint64_t>(settings.threads) << 32) | settings.capacity;
 }
 
-// What stands behind the last " | " that is not part of a step's own arguments.
+// The text after the last " | " that is not inside a step's arguments.
 std::string last_step(const std::string& path) {
   int depth = 0;
   for (std::size_t i = path.size(); i > 2; --i) {
@@ -38,7 +38,7 @@ bool is_part_of(const std::string& part, const std::string& whole) {
   return part.size() < whole.size() && whole.find(part) != std::string::npos;
 }
 
-/// The counters at one moment, or what they grew by.
+/// The values of the counters at a time, or their differences.
 struct Counts {
   std::uint64_t elements, takes, filled_at_takes, bytes, sized_chunks;
   double consumer_waits, room_waits, pulls, occupied, cpu, run_delay, inclusive;  // seconds
@@ -85,7 +85,7 @@ double ratio(double part, double whole) {
 
 std::exception_ptr cancelled_error() {
   return std::make_exception_ptr(
-      Error(ErrorCode::kCancelled, "The walk over the dataset was cancelled"));
+      Error(ErrorCode::kCancelled, "The iteration over the dataset was cancelled"));
 }
 
 StageSettings Stage::settings() const {
@@ -109,7 +109,7 @@ struct Stages::Entry {
   std::uint64_t key;
   StageLimits limits{};
   Counts cleared{};
-  Counts interval{};                   // at its beginning
+  Counts interval{};                   // at the start of the interval
   std::vector<const Entry*> inputs{};  // the steps right before it
   std::vector<const Entry*> waits{};   // the steps with threads that it may have to wait for
   bool feeds_consumer = true;
@@ -197,7 +197,7 @@ TuningBudget Stages::budget() const {
 void Stages::tick(Clock::time_point now) {
   auto due = next_tick_.load(std::memory_order_relaxed);
   const auto time = now.time_since_epoch().count();
-  // Whoever moves it on is the one to look; the others go on.
+  // Only the thread that moves `next_tick_` tunes.
   if (time < due || !next_tick_.compare_exchange_strong(
                         due, std::numeric_limits<Clock::time_point::rep>::max())) {
     return;

@@ -16,8 +16,8 @@
 
 namespace brigade::data {
 
-/// One step of a walk, as it is measured and tuned. Passes, epochs and parallel copies of a step
-/// share one.
+/// The statistics and settings of one step of an iterator. All passes, epochs and parallel copies of
+/// the step share one.
 ///
 /// Thread-safety: all functions from any thread.
 class Stage {
@@ -29,12 +29,12 @@ class Stage {
   const std::string& path() const { return path_; }
   const std::string& name() const { return name_; }
 
-  /// The settings to run with now; a number that changes with them, to be asked often.
+  /// The current settings, and a number that changes with them and is cheap to read.
   StageSettings settings() const;
   std::uint64_t version() const { return settings_.load(std::memory_order_relaxed); }
   void set(const StageSettings& settings);
 
-  /// Between these, its threads run.
+  /// Call `begin` when the step's threads start, and `end` when they have ended.
   void begin() { running_.fetch_add(1, std::memory_order_relaxed); }
   void end() { running_.fetch_sub(1, std::memory_order_relaxed); }
   bool is_running() const { return running_.load(std::memory_order_relaxed) > 0; }
@@ -48,23 +48,23 @@ class Stage {
 
 struct StagesOptions {
   enum class Count {
-    kTuned,  ///< The steps that are tuned, which costs next to nothing.
-    kAll,    ///< Every step: for `Iterator::stats`. Costs some nanoseconds an element and step.
+    kTuned,  ///< Only the steps that are tuned. Costs next to nothing.
+    kAll,    ///< Every step: for `Iterator::stats`. Costs some nanoseconds per element and step.
   };
   Count count = Count::kTuned;
   Tuning tuning{};
 };
 
-/// Where the steps of one walk count what they do, and the tuner that acts on it. Make one with
-/// `kAll` and give it to `Dataset::iterator` to learn which step holds the walk back:
+/// Collects the statistics of the steps of one iterator, and tunes the steps. Create one with `kAll`
+/// and pass it to `Dataset::iterator` to find the step that limits the throughput:
 ///
 ///   auto stages = std::make_shared<Stages>(StagesOptions{.count = StagesOptions::Count::kAll});
 ///   auto iterator = dataset.iterator({.stages = stages});
 ///   ...
 ///   std::cout << describe(iterator.stats());
 ///
-/// Datasets made of an element or a file (flat_map, interleave, from_files) count as part of the
-/// step that makes them, and keep the threads they start with.
+/// Datasets that are made from an element or a file (flat_map, interleave, from_files) count as part
+/// of the step that makes them, and keep their initial number of threads.
 ///
 /// Thread-safety: all functions from any thread.
 class Stages {
@@ -77,19 +77,19 @@ class Stages {
   Stages& operator=(const Stages&) = delete;
 
   bool counts_all() const { return count_ == StagesOptions::Count::kAll; }
-  /// Sets what this walk's own options leave open: for datasets with options.
+  /// Sets the values that are not set yet: for `Dataset::with_options`.
   void set_default_tuning(const Tuning& tuning);
 
-  /// The step at `path`, for one that has no threads.
+  /// The step at `path`, for a step without threads.
   Stage& find_or_add(const std::string& path);
-  /// The step at `path`, for one with threads: it begins with `first`, unless another pass of it
-  /// was already tuned. Null if nobody measures it.
+  /// The step at `path`, for a step with threads. It starts with the settings `first`, unless it
+  /// already has settings from another pass. Null if it is not measured.
   Stage* find_or_add(const std::string& path, const StageSettings& first, const StageLimits& limits);
 
-  /// For the steps to call now and then, as they run: looks whether it is time to tune.
+  /// Tunes the steps if it is time to. The steps call it regularly while they run.
   void tick(Clock::time_point now);
 
-  /// What each step did since `clear`, or since the first of them ran; sources first.
+  /// The statistics of each step since `clear`, or since this was created; sources first.
   std::vector<StageStats> stats() const;
   void clear();
 

@@ -13,31 +13,32 @@
 
 namespace brigade::data {
 
-/// How a step with threads takes part in measuring and tuning, seen from its consumer: it takes
-/// changed settings from its `Stage`, and counts there the chunks that the consumer takes.
+/// The measuring and tuning of a step with threads, on its consumer's side: reads changed settings
+/// from the `Stage`, and records there the chunks that the consumer takes.
 ///
 /// Thread-safety: the consumer's thread, but for `counters`.
 class TunedStage {
  public:
-  /// A null `stage`: nobody measures, and the settings stay `fixed`.
+  /// A null `stage`: nothing is measured, and the settings stay `fixed`.
   TunedStage(std::shared_ptr<Stages> stages, Stage* stage, StageSettings fixed)
       : stages_(std::move(stages)), stage_(stage), fixed_(fixed) {}
 
-  /// Null: count nothing.
+  /// Null: nothing is counted.
   StageCounters* counters() const { return stage_ == nullptr ? nullptr : &stage_->counters; }
 
-  /// The step's threads start, and with these settings; they have ended.
+  /// Call `begin` when the step's threads start, with the settings that it returns, and `end` when
+  /// they have ended.
   StageSettings begin();
   void end();
 
-  /// The settings, if they were changed since this was asked last.
+  /// The settings, if they changed since the last call.
   std::optional<StageSettings> changes();
 
-  /// The consumer took a chunk. Now and then this measures the chunk and lets the walk be tuned.
+  /// Records a chunk that the consumer took. For some chunks, measures their bytes and tunes.
   template <class T>
   void count_chunk(const std::vector<ElementResult<T>>& results) {
     if (stage_ == nullptr) return;
-    // Where every step is counted, its elements are counted one by one.
+    // If all steps are measured, `MeasuredIterator` counts the elements.
     if (!stages_->counts_all()) stage_->counters.elements.add(results.size());
     if (!should_measure()) return;
     std::uint64_t bytes = 0;
@@ -56,7 +57,7 @@ class TunedStage {
   const StageSettings fixed_;
   bool has_begun_ = false;
   std::uint64_t adopted_ = 0;  // the version of the settings
-  std::uint64_t waited_ = 0;   // by the consumer, as of its last look
+  std::uint64_t waited_ = 0;   // by the consumer, as of the last measurement
   std::uint64_t takes_since_measure_ = 0;
 };
 

@@ -8,7 +8,7 @@ namespace brigade::data {
 namespace {
 
 constexpr double kHeadroom = 1.25;    // over what the consumer takes, since both sides vary
-constexpr double kTolerance = 0.1;    // a thread that would be needed for a tenth only
+constexpr double kTolerance = 0.1;    // no further thread for less than a tenth of its time
 constexpr double kNoticeable = 0.01;  // of the time
 constexpr std::size_t kIntervalsToLower = 3;
 constexpr double kWorthwhile = 0.3;  // of the gain that more threads promise
@@ -97,7 +97,7 @@ std::size_t Tuner::damped(History& past, const StageSample& step, std::size_t pr
   return std::min(now, *std::ranges::max_element(past.threads));
 }
 
-std::size_t Tuner::tried(History& past, const StageSample& step, std::size_t threads) {
+std::size_t Tuner::apply_trial(History& past, const StageSample& step, std::size_t threads) {
   const std::size_t now = step.settings.threads;
   if (past.trial) {
     const Trial trial = *std::exchange(past.trial, std::nullopt);
@@ -122,7 +122,7 @@ std::vector<StageSettings> Tuner::next(std::span<const StageSample> steps,
   std::vector<StageSettings> settings = propose(steps, budget);
   for (std::size_t i = 0; i < steps.size(); ++i) {
     History& past = history(keys[i]);
-    settings[i].threads = tried(past, steps[i], damped(past, steps[i], settings[i].threads));
+    settings[i].threads = apply_trial(past, steps[i], damped(past, steps[i], settings[i].threads));
   }
   return settings;
 }

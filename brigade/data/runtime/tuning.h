@@ -9,52 +9,52 @@
 namespace brigade::data {
 
 enum class Autotune {
-  kOn,   ///< Steps given `kAutotune` are adjusted while they run.
-  kOff,  ///< They keep what they start with.
+  kOn,   ///< Steps with `kAutotune` are adjusted while they run.
+  kOff,  ///< They keep their initial settings.
 };
 
-/// What the adjusting of `kAutotune` steps may take. The elements never depend on it.
+/// The budget of `kAutotune`. The elements never depend on it.
 ///
 /// TensorFlow counterpart: tf.data.Options().autotune.
 struct Tuning {
   /// Unset: on.
   std::optional<Autotune> autotune{};
-  /// Cores' worth of time for all threads of the walk together. Unset: the cores this process may
-  /// use. Give what the replicas leave, where the cores that they need are known.
+  /// CPU time for all threads of the iterator together, in cores. Unset: the cores that this process
+  /// may use. If the replicas need a known number of cores, set it to the rest.
   std::optional<double> cpu_budget{};
-  /// Bytes that elements waiting in the walk's buffers may take, as far as `ByteSize` knows them.
-  /// Unset: an eighth of the machine's memory.
+  /// The most bytes of elements in the iterator's buffers, as far as `ByteSize` knows them. Unset:
+  /// an eighth of the machine's memory.
   std::optional<std::uint64_t> memory_budget{};
 };
 
-/// The numbers of a pipelined step that may change while it runs.
+/// The settings of a pipelined step that may change while it runs.
 struct StageSettings {
   std::size_t threads = 1;
-  std::size_t capacity = 1;  ///< Chunks under way or ready.
+  std::size_t capacity = 1;  ///< The most chunks in progress or ready.
   friend bool operator==(const StageSettings&, const StageSettings&) = default;
 };
 
-/// What may be changed of a step, and how far.
+/// The limits of the settings of a step.
 struct StageLimits {
-  std::size_t max_threads = 0;   ///< 0: the threads stay as they are.
-  std::size_t max_capacity = 0;  ///< 0: the capacity stays as it is.
-  /// More threads than these are given on trial only. 0: up to `max_threads` none is.
+  std::size_t max_threads = 0;   ///< 0: the number of threads is fixed.
+  std::size_t max_capacity = 0;  ///< 0: the capacity is fixed.
+  /// Threads beyond this number are added on trial only. 0: none are on trial.
   std::size_t safe_threads = 0;
 };
 
-/// What a pipelined step did in an interval, as shares of that interval: 1 is one thread, or one
-/// core, all the time.
+/// What a pipelined step did in an interval. Times are fractions of the interval: 1 is one thread,
+/// or one core, all the time.
 struct StageSample {
   StageSettings settings{};
   StageLimits limits{};
-  double busy = 0;    ///< Its workers on elements: on a core, or blocked by something of their own.
-  double cpu = 0;     ///< Its workers on a core.
-  double serial = 0;  ///< One of them in the part that they do in turns: taking from the input.
-  double waited_for = 0;  ///< Somebody waiting for a result of it.
-  double full = 0;        ///< One of its workers waiting for room.
+  double busy = 0;        ///< Its workers on elements: on a core, or blocked by their own work.
+  double cpu = 0;         ///< Its workers on a core.
+  double serial = 0;      ///< A worker reading from the input, which one does at a time.
+  double waited_for = 0;  ///< Its consumer waiting for a result.
+  double full = 0;        ///< One of its workers waiting for a free slot.
   double chunk_bytes = 0;
-  double rate = 0;              ///< Elements a second that left it.
-  bool feeds_consumer = false;  ///< No pipelined step stands between it and the consumer.
+  double rate = 0;              ///< Elements per second that it returned.
+  bool feeds_consumer = false;  ///< No pipelined step is between it and the consumer.
 };
 
 struct TuningBudget {
@@ -62,28 +62,29 @@ struct TuningBudget {
   double memory = 1e9;
 };
 
-/// The settings that suit the steps, judged by one interval. The rule: let x be how much faster the
-/// walk could run and should: no more than would leave the consumer without waits (1.25 / the share
-/// of time that it did not wait), than the CPU budget allows (budget / cores in use), and than the
-/// steps allow whose threads are fixed or take turns. Then each step needs x times the threads that
-/// were busy in it. A buffer that was empty for its consumer and full for its producers in one
-/// interval doubles; all buffers shrink in proportion where they hold more than the memory budget.
+/// The settings that suit the steps, by the samples of one interval. The rule: let x be the speedup
+/// to aim for. It is at most what leaves the consumer without waits (1.25 / the fraction of time
+/// that it did not wait), what the CPU budget allows (budget / cores in use), and what the steps
+/// with a fixed number of threads and the serial parts of steps allow. Each step then needs x times
+/// the threads that were busy in it. A buffer doubles if in one interval it was both empty for its
+/// consumer and full for its producers. All buffers shrink in proportion if they exceed the memory
+/// budget.
 ///
 /// Thread-safety: a pure function.
 std::vector<StageSettings> propose(std::span<const StageSample> steps, const TuningBudget& budget);
 
-/// `propose` over time: raises at once, by at most a factor of two, and lowers threads only if
-/// three intervals in a row ask for it, to the most that they asked for.
+/// Applies `propose` over time. It raises the threads immediately, by at most a factor of two. It
+/// lowers them only if three intervals in a row propose fewer, to the largest of these proposals.
 ///
-/// Threads that are blocked cost no cores, so no budget bounds them: many of them help a step that
-/// reads from far away, and none helps one whose threads wait for each other. So beyond
-/// `safe_threads` a raise is on trial: if the step does not give elements faster by a good part of
-/// it in the next interval, it is taken back, and not tried again for a while.
+/// Blocked threads use no cores, so the budget does not limit them: many of them help a step that
+/// reads from remote storage, and do not help one whose threads wait for each other. So a raise
+/// beyond `safe_threads` is on trial: unless the step becomes faster by a good part of the raise in
+/// the next interval, the raise is reverted, and not tried again for a while.
 ///
 /// Thread-safety: one thread at a time.
 class Tuner {
  public:
-  /// The next settings. `keys` tells which steps of earlier calls these are.
+  /// The next settings. `keys[i]` identifies step i over calls.
   std::vector<StageSettings> next(std::span<const StageSample> steps,
                                   std::span<const std::uint64_t> keys, const TuningBudget& budget);
 
@@ -101,7 +102,7 @@ class Tuner {
   };
   History& history(std::uint64_t key);
   static std::size_t damped(History& past, const StageSample& step, std::size_t proposed);
-  static std::size_t tried(History& past, const StageSample& step, std::size_t threads);
+  static std::size_t apply_trial(History& past, const StageSample& step, std::size_t threads);
   std::vector<History> histories_;
 };
 

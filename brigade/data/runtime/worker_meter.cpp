@@ -21,7 +21,7 @@ nanoseconds cpu_time_of_this_thread() {
   return std::chrono::seconds(time.tv_sec) + nanoseconds(time.tv_nsec);
 }
 
-// "on-cpu-time run-delay slices", as Documentation/scheduler/sched-stats of the kernel has it.
+// The format is "on-cpu-time run-delay slices" (Documentation/scheduler/sched-stats of the kernel).
 nanoseconds run_delay_in(int file) {
   char text[96];
   const ssize_t size = file < 0 ? -1 : pread(file, text, sizeof text - 1, 0);

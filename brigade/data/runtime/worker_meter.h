@@ -6,10 +6,10 @@
 
 namespace brigade::data {
 
-/// What a worker thread of a pipelined step reports about itself: how long it was occupied with
-/// elements, which is the time since it began, less its waits for its turn and less the time in
-/// which it could have run but others had the core; and how much of that it computed. Reads the
-/// thread's clocks every few milliseconds only.
+/// Measures a worker thread of a pipelined step: how long it was occupied with elements, and how
+/// much of that it was on a core. Occupied is the time since it started, without its waits to read
+/// the input and without the time in which it was runnable but had no core. Reads the thread's
+/// clocks only every few milliseconds.
 ///
 /// Thread-safety: used by its thread alone.
 class WorkerMeter {
@@ -22,11 +22,11 @@ class WorkerMeter {
   WorkerMeter(const WorkerMeter&) = delete;
   WorkerMeter& operator=(const WorkerMeter&) = delete;
 
-  /// The worker has waited until now since the end of its last chunk, and begins to pull.
+  /// The worker starts to read the elements of a chunk. Since its last chunk it has waited.
   void begin_chunk(Clock::time_point now);
-  /// It has its elements.
+  /// The worker has read the elements.
   void end_pull();
-  /// The chunk is done.
+  /// The worker has processed the elements.
   void end_chunk(Clock::time_point now);
 
  private:

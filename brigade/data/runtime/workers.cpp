@@ -51,8 +51,8 @@ bool Workers::must_restart(std::size_t number) {
 }
 
 void Workers::run_worker_of(std::size_t first, std::size_t size) {
-  // Whoever was about to leave and stayed has the number this task was meant for: it takes another,
-  // or none. Then whoever leaves all the same begins again, so that no number is without somebody.
+  // A worker that was about to stop may still have the number that this task is for. Then this task
+  // takes another number, or none; and if the worker stops after all, `must_restart` runs it again.
   const std::size_t number = take_number(first, size);
   if (number == first + size) return;
   do {
