@@ -71,7 +71,7 @@ ExampleShape pooled(const Pool& pool, const std::string& name, const ExampleShap
 
 ExampleShape dense(const Dense& layer, const std::string& name, ExampleShape shape) {
   check_positive(name, "units", layer.units);
-  check(!shape.empty(), name, "its input has no values, only examples.");
+  check(!shape.empty(), name, "its input has only the batch dimension.");
   shape.back() = layer.units;
   return shape;
 }
@@ -140,7 +140,7 @@ ExampleShape output_shape(const Layer& layer, const std::string& name, const Exa
                    return input;
                  },
                  [&](const BatchNormalization&) {
-                   check(!input.empty(), name, "its input has no channels, only examples.");
+                   check(!input.empty(), name, "its input has only the batch dimension.");
                    return input;
                  },
                  [&](const auto&) { return input; }},

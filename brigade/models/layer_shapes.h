@@ -16,15 +16,16 @@ using ExampleShape = std::vector<std::int64_t>;
 
 /// "Conv2D".
 std::string_view type_name(const Layer& layer);
-/// What a layer of this type is called by default: "conv2d".
+/// The default name of a layer of this type: "conv2d".
 std::string_view default_name(const Layer& layer);
-/// The name it was given; empty for none.
+/// The name in the layer's options; empty if unset.
 const std::string& given_name(const Layer& layer);
-/// The layer's activation, by name; "linear" for layers that have none.
+/// The name of the layer's activation; "linear" for layers without activation.
 std::string_view activation_name(const Layer& layer);
 
-/// What `layer`, called `name`, makes of an example of shape `input`. Throws kInvalidArgument,
-/// naming the layer and the shape, if it cannot take it, and for sizes that are not positive.
+/// The output shape of `layer`, whose name is `name`, for an example of shape `input`. Throws
+/// kInvalidArgument, with the layer and the shape, for an input that does not match, and for sizes
+/// that are not positive.
 ExampleShape output_shape(const Layer& layer, const std::string& name, const ExampleShape& input);
 
 struct ParameterCount {

@@ -37,17 +37,17 @@ at::Tensor Mlp::forward(const at::Tensor& batch) {
   if (!batch.defined()) {
     throw Error(ErrorCode::kInvalidArgument, "Mlp: the batch is an undefined tensor");
   }
-  // The product over the dimensions, not numel() / N, so that an empty batch passes.
+  // The product over the dimensions, not numel() / N, which fails for an empty batch.
   std::int64_t values = 1;
   for (std::int64_t i = 1; i < batch.dim(); ++i) values *= batch.size(i);
   if (batch.dim() < 2 || values != inputs_) {
     throw Error(ErrorCode::kInvalidArgument,
                 base::str_cat("Mlp: the batch has shape ", batch.sizes(),
-                              "; expected [N, ...] with ", inputs_, " values an example"));
+                              "; expected [N, ...] with ", inputs_, " values per example"));
   }
   auto x = batch.reshape({batch.size(0), inputs_});
   for (std::size_t i = 0; i < layers_.size(); ++i) {
-    if (i > 0) at::relu_(x);  // the layer before made it: nothing else holds it
+    if (i > 0) at::relu_(x);  // in place: nothing else uses the previous layer's output
     x = layers_[i]->forward(x);
   }
   return x;

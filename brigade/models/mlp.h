@@ -13,20 +13,20 @@ class LinearImpl;
 namespace brigade::models {
 
 struct MlpOptions {
-  /// Values an example; 784 for a 28x28 image.
+  /// The number of values per example; 784 for a 28x28 image.
   std::int64_t inputs = 784;
-  /// The width of each hidden layer, in order; empty makes a linear classifier.
+  /// The width of each hidden layer, in order; empty for a linear classifier.
   std::vector<std::int64_t> hidden = {64, 64, 64};
   std::int64_t classes = 10;
 };
 
 /// A multi-layer perceptron: linear layers with relu between them. Parameters: dense1.weight,
-/// dense1.bias, dense2.weight and so on, one pair a hidden layer and one for the classes.
+/// dense1.bias, dense2.weight and so on, one pair for each hidden layer and one for the output.
 class Mlp : public Classifier {
  public:
   /// Throws `Error{kInvalidArgument}` if a width is not positive.
   explicit Mlp(const MlpOptions& options = {});
-  /// `batch` [N, ...] with `inputs` values an example, of the weights' floating-point dtype.
+  /// `batch` is [N, ...] with `inputs` values per example, of the dtype of the weights.
   at::Tensor forward(const at::Tensor& batch) override;
 
  private:

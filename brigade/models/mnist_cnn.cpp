@@ -38,7 +38,7 @@ at::Tensor MnistCnn::forward(const at::Tensor& images) {
   x = layers::conv_pool_relu(x, conv1_->weight, conv1_->bias);
   x = layers::conv_pool_relu(x, conv2_->weight, conv2_->bias);
   x = dense1_->forward(x.flatten(1));
-  at::relu_(x);  // nothing else holds the product, and its backward does not need it
+  at::relu_(x);  // in place: nothing else uses the product, and its backward does not need it
   if (dropout_ > 0.0) x = at::dropout(x, dropout_, is_training());
   return dense2_->forward(x);
 }

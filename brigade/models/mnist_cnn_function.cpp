@@ -24,7 +24,7 @@ const variables::VariableOptions& zeros() {
   return options;
 }
 
-// Convolution, pooling and relu are one operation: see docs/design/mnist-cnn-speed.md.
+// Convolution, pooling and relu are fused: see docs/design/mnist-cnn-speed.md.
 at::Tensor conv_and_pool(const at::Tensor& images, std::int64_t filters, const std::string& name) {
   const layers::OpenLayer layer(name, "conv2d", std::nullopt);
   const at::Tensor x = layer.place("Conv2D", images);
@@ -44,7 +44,7 @@ at::Tensor core_model(const at::Tensor& images, const MnistCnnFunctionOptions& o
   net = conv_and_pool(net, 32, "conv_1");
   net = conv_and_pool(net, 64, "conv_2");
   net = dense(net.view({-1, kFlattenedFeatures}), 1024, "dense_1");
-  at::relu_(net);  // nothing else holds the product, and its backward does not need it
+  at::relu_(net);  // in place: nothing else uses the product, and its backward does not need it
   if (options.dropout > 0.0) {
     net = at::dropout(net, options.dropout, options.mode == variables::Mode::kTraining);
   }

@@ -5,9 +5,8 @@
 
 namespace brigade::models {
 
-// An image of one channel can carry the strides of channels_last and be contiguous all the same;
-// the convolution would then answer in channels_last, and every operation after it would take a
-// slower way.
+// Images with one channel may have the strides of channels_last and still be contiguous. The
+// convolution would then return channels_last, and all following operations would be slower.
 at::Tensor mnist_planes(std::string_view model, const at::Tensor& images) {
   if (!images.defined()) {
     throw Error(ErrorCode::kInvalidArgument,
@@ -33,7 +32,7 @@ void check_mnist_options(std::string_view model, std::int64_t classes, double dr
   if (!(dropout >= 0.0 && dropout < 1.0)) {
     throw Error(ErrorCode::kInvalidArgument,
                 base::str_cat(model, ": dropout is ", dropout,
-                              "; expected a share from 0 up to, not including, 1"));
+                              "; expected a rate from 0 up to, but not including, 1"));
   }
 }
 

@@ -7,8 +7,8 @@
 
 namespace brigade::models {
 
-/// The `reuse` and `scope` arguments that every model function takes: a variable scope around its
-/// layers while this lives, or none if neither says anything.
+/// Implements the `reuse` and `scope` arguments of model functions: a variable scope for the layers
+/// while this object lives, or none if neither is set.
 class [[nodiscard]] ModelScope {
  public:
   ModelScope(const std::string& scope, variables::Reuse reuse);

@@ -12,21 +12,21 @@
 
 namespace brigade::models {
 
-/// What a layer of a `Sequential` does to its result at the end: a function, or one of Keras's by
-/// name ("relu", "softmax", ...). Nothing, if not said.
+/// The activation of a layer of a `Sequential`: a function, or one of Keras's activations by name
+/// ("relu", "softmax", ...). Default: none.
 ///
 /// Thread-safety: a value.
 class NamedActivation {
  public:
   NamedActivation() = default;
-  /// Throws kInvalidArgument, naming the nearest and all names, for an unknown one. "linear" is
-  /// none.
+  /// Throws kInvalidArgument, with the nearest name and all names, for an unknown name. "linear" is
+  /// no activation.
   NamedActivation(const char* name) : NamedActivation(std::string(name)) {}
   NamedActivation(const std::string& name);
   template <std::invocable<const at::Tensor&> Function>
   NamedActivation(Function function) : name_("function"), function_(std::move(function)) {}
 
-  /// "linear" for none, "function" for one that was given as such.
+  /// "linear" for none, "function" for a function.
   const std::string& name() const { return name_; }
   /// Empty for none.
   const layers::Activation& function() const { return function_; }

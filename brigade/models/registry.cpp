@@ -22,7 +22,7 @@ std::shared_ptr<Classifier> make_mlp(const ModelOptions& options) {
 std::shared_ptr<Classifier> make_mnist_cnn(const ModelOptions& options) {
   if (options.inputs != 784) {
     throw Error(ErrorCode::kInvalidArgument,
-                base::str_cat("model mnist_cnn takes 28x28 images, 784 values an example; the data "
+                base::str_cat("model mnist_cnn takes 28x28 images, 784 values per example; the data "
                               "has ",
                               options.inputs));
   }
@@ -81,7 +81,7 @@ std::shared_ptr<Classifier> make_model(std::string_view name, const ModelOptions
   if (!is_model_function(name)) refuse_name(name);
   throw Error(ErrorCode::kInvalidArgument,
               base::str_cat("model ", name,
-                            " is a function of layers: take make_model_function and "
+                            " is a function of layers: use make_model_function and "
                             "Strategy::build"));
 }
 
@@ -90,7 +90,7 @@ ModelFunction make_model_function(std::string_view name, const ModelOptions& opt
   if (found != functions().end()) return found->second(options);
   if (!table().contains(name)) refuse_name(name);
   throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat("model ", name, " is a module: take make_model and Strategy::create"));
+              base::str_cat("model ", name, " is a module: use make_model and Strategy::create"));
 }
 
 }  // namespace brigade::models

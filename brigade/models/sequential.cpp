@@ -70,7 +70,7 @@ Sequential::Sequential(std::vector<Layer> layers, SequentialOptions options)
 at::Tensor Sequential::operator()(const at::Tensor& inputs, variables::Mode mode) const {
   check_argument(inputs.defined() && inputs.is_floating_point(),
                  base::str_cat(options_.name,
-                               ": the inputs must be a tensor of floating numbers; convert images "
+                               ": the inputs must be a floating-point tensor; convert images "
                                "of bytes first (x.to(at::kFloat) / 255)."));
   const ExampleShape shape(inputs.sizes().begin() + std::min<std::int64_t>(1, inputs.dim()),
                            inputs.sizes().end());
@@ -101,7 +101,7 @@ std::string Sequential::summary(const std::optional<ExampleShape>& input_shape) 
   const auto& known = input_shape ? input_shape : options_.input_shape;
   check_state(known.has_value(),
               base::str_cat(options_.name,
-                            ": no shapes are known yet. Give it an input_shape, or train it."));
+                            ": the shapes are not known yet. Set input_shape, or train the model."));
   ExampleShape shape = *known;
   ParameterCount sum;
   std::vector<SummaryRow> rows = {{"Layer (type)", "Output Shape", "Param #"}};

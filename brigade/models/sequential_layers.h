@@ -64,15 +64,15 @@ struct Flatten {
   std::string name = {};
 };
 
-/// In training sets a share `rate` of the values to 0 and scales the rest up.
+/// In training, sets a fraction `rate` of the values to 0 and scales up the others.
 struct Dropout {
   double rate = 0.5;  ///< from 0 to below 1
   std::string name = {};
 };
 
-/// Normalizes each channel (dimension 1): in training by the batch, else by moving statistics.
-/// Under several replicas each normalizes by its own share, as in Keras. Variables: gamma, beta,
-/// moving_mean, moving_variance.
+/// Normalizes each channel (dimension 1): in training by the statistics of the batch, else by
+/// moving statistics. With several replicas, each normalizes by its per-replica batch, as in Keras.
+/// Variables: gamma, beta, moving_mean, moving_variance.
 struct BatchNormalization {
   double momentum = 0.99;
   double epsilon = 0.001;

@@ -26,10 +26,10 @@ Checkpoint open_directory(const std::shared_ptr<io::FileSystem>& files, const io
   checkpoint::LatestWhole latest = checkpoint::find_latest_whole(files, path);
   for (const auto& broken : latest.broken) {
     base::log_warning(
-        str_cat("Passed over the broken checkpoint ", broken.path.string(), ": ", broken.reason));
+        str_cat("Skipped the broken checkpoint ", broken.path.string(), ": ", broken.reason));
   }
   if (latest.checkpoint) return std::move(*latest.checkpoint);
-  throw Error(ErrorCode::kNotFound, str_cat("There is no whole checkpoint at ", path.string()));
+  throw Error(ErrorCode::kNotFound, str_cat("There is no intact checkpoint at ", path.string()));
 }
 
 std::vector<NamedTensor> read_model(const AssignOptions& options, const io::Path& path) {
@@ -52,14 +52,14 @@ RestoreOptions restore_options(const AssignOptions& options) {
                         : checkpoint::Shapes::kEqual};
 }
 
-/// The variables, and under which other names they lie there.
-struct Wanted {
+/// The variables, and their names in the checkpoint where these differ.
+struct Assignment {
   std::vector<Variable> variables;
   std::vector<checkpoint::Rename> renames;
 };
 
-Wanted wanted(const VariablesByName& var_list) {
-  Wanted result;
+Assignment assignment_of(const VariablesByName& var_list) {
+  Assignment result;
   for (const auto& [stored, variable] : var_list) {
     result.variables.push_back(variable);
     result.renames.push_back(checkpoint::Rename::name(variable.name(), stored));
@@ -67,44 +67,44 @@ Wanted wanted(const VariablesByName& var_list) {
   return result;
 }
 
-Wanted wanted(std::span<const Variable> var_list) {
+Assignment assignment_of(std::span<const Variable> var_list) {
   return {.variables = {var_list.begin(), var_list.end()}, .renames = {}};
 }
 
-checkpoint::RestoreReport assign(const io::Path& model_path, const Wanted& wanted,
+checkpoint::RestoreReport assign(const io::Path& model_path, const Assignment& assignment,
                                  const AssignOptions& options) {
-  check_argument(!wanted.variables.empty(), "assign_from_checkpoint: var_list is empty.");
+  check_argument(!assignment.variables.empty(), "assign_from_checkpoint: var_list is empty.");
   RestoreOptions restore = restore_options(options);
-  restore.renames = wanted.renames;
+  restore.renames = assignment.renames;
   return checkpoint::restore_variables(read_model(options, model_path), model_path.string(),
-                                       wanted.variables, restore);
+                                       assignment.variables, restore);
 }
 
-bool has_any(const std::vector<NamedTensor>& stored, const Wanted& wanted) {
+bool has_any(const std::vector<NamedTensor>& stored, const Assignment& assignment) {
   const auto has = [&](const std::string& name) {
     return std::ranges::any_of(stored, [&](const NamedTensor& each) { return each.name == name; });
   };
-  if (wanted.renames.empty()) {
-    return std::ranges::any_of(wanted.variables, [&](const Variable& variable) {
+  if (assignment.renames.empty()) {
+    return std::ranges::any_of(assignment.variables, [&](const Variable& variable) {
       return has(variable.name()) || std::ranges::any_of(variable.aliases(), has);
     });
   }
-  for (std::size_t i = 0; i < wanted.variables.size(); ++i) {
-    if (has(*wanted.renames[i].apply(wanted.variables[i].name()))) return true;
+  for (std::size_t i = 0; i < assignment.variables.size(); ++i) {
+    if (has(*assignment.renames[i].apply(assignment.variables[i].name()))) return true;
   }
   return false;
 }
 
-InitFunction assign_fn(const io::Path& model_path, const Wanted& wanted,
+InitFunction assign_fn(const io::Path& model_path, const Assignment& assignment,
                        const AssignOptions& options) {
-  check_argument(!wanted.variables.empty(), "assign_from_checkpoint_fn: var_list is empty.");
+  check_argument(!assignment.variables.empty(), "assign_from_checkpoint_fn: var_list is empty.");
   if (options.ignore_missing_vars == IgnoreMissingVars::kYes &&
-      !has_any(read_model(options, model_path), wanted)) {
+      !has_any(read_model(options, model_path), assignment)) {
     base::log_warning(
         str_cat("assign_from_checkpoint_fn: no variables to restore in ", model_path.string()));
     return {};
   }
-  return [=](train::TrainingState&) { assign(model_path, wanted, options); };
+  return [=](train::TrainingState&) { assign(model_path, assignment, options); };
 }
 
 }  // namespace
@@ -112,24 +112,24 @@ InitFunction assign_fn(const io::Path& model_path, const Wanted& wanted,
 checkpoint::RestoreReport assign_from_checkpoint(const io::Path& model_path,
                                                  std::span<const Variable> var_list,
                                                  const AssignOptions& options) {
-  return assign(model_path, wanted(var_list), options);
+  return assign(model_path, assignment_of(var_list), options);
 }
 
 checkpoint::RestoreReport assign_from_checkpoint(const io::Path& model_path,
                                                  const VariablesByName& var_list,
                                                  const AssignOptions& options) {
-  return assign(model_path, wanted(var_list), options);
+  return assign(model_path, assignment_of(var_list), options);
 }
 
 InitFunction assign_from_checkpoint_fn(const io::Path& model_path,
                                        std::span<const Variable> var_list,
                                        const AssignOptions& options) {
-  return assign_fn(model_path, wanted(var_list), options);
+  return assign_fn(model_path, assignment_of(var_list), options);
 }
 
 InitFunction assign_from_checkpoint_fn(const io::Path& model_path, const VariablesByName& var_list,
                                        const AssignOptions& options) {
-  return assign_fn(model_path, wanted(var_list), options);
+  return assign_fn(model_path, assignment_of(var_list), options);
 }
 
 }  // namespace brigade::slim

@@ -18,27 +18,28 @@ enum class IgnoreMissingVars { kNo, kYes };
 enum class ReshapeVariables { kNo, kYes };
 
 struct AssignOptions {
-  /// Whether a variable that the checkpoint lacks keeps its value, with a warning. With kNo it is
-  /// kNotFound: `Checkpoint is missing variable [x]`.
+  /// Whether a variable that is not in the checkpoint keeps its value, with a warning. With kNo it
+  /// is an error, kNotFound: `Checkpoint is missing variable [x]`.
   IgnoreMissingVars ignore_missing_vars = IgnoreMissingVars::kNo;
-  /// Whether a stored tensor of another shape is taken if it has as many elements.
+  /// Whether a stored tensor of another shape is accepted if it has the same number of elements.
   ReshapeVariables reshape_variables = ReshapeVariables::kNo;
-  /// Whether a safetensors file is taken whose weights are not those whose hash it records
+  /// Whether a safetensors file is accepted whose weights do not match its recorded hash
   /// (`checkpoint::read_weights`).
   checkpoint::HashMismatch hash_mismatch = checkpoint::HashMismatch::kRefuse;
   std::shared_ptr<io::FileSystem> files = io::posix_file_system();
 };
 
-/// Variables by the names that they have in the checkpoint.
+/// Variables by their names in the checkpoint.
 using VariablesByName = std::map<std::string, variables::Variable>;
 
-/// Gives variables the values that lie at `model_path`: a checkpoint, a directory of checkpoints
-/// (the newest whole one), a safetensors file, or what PyTorch saved. Which ones:
-/// `slim::get_variables_to_restore(include, exclude)`. Nothing is assigned if anything does not
-/// fit. TensorFlow: slim.assign_from_checkpoint, whose operation this performs.
+/// Assigns the values at `model_path` to variables. `model_path` is a checkpoint, a directory of
+/// checkpoints (the newest intact one is used), a safetensors file, or a file saved by PyTorch.
+/// `slim::get_variables_to_restore(include, exclude)` selects variables. Nothing is assigned if any
+/// value does not match. TensorFlow: slim.assign_from_checkpoint; this function also runs the
+/// assignment.
 ///
-/// Throws kInvalidArgument for an empty list and for what does not fit, kDataLoss for a file of
-/// weights that were altered, and as `checkpoint::restore_variables`.
+/// Throws kInvalidArgument for an empty list and for values that do not match, kDataLoss for a file
+/// whose weights were altered, and as `checkpoint::restore_variables`.
 checkpoint::RestoreReport assign_from_checkpoint(const io::Path& model_path,
                                                  std::span<const variables::Variable> var_list,
                                                  const AssignOptions& options = {});
@@ -46,13 +47,14 @@ checkpoint::RestoreReport assign_from_checkpoint(const io::Path& model_path,
                                                  const VariablesByName& var_list,
                                                  const AssignOptions& options = {});
 
-/// What gives a training its first values: `learning::TrainOptions::init_fn`,
+/// Sets the initial values of a training: `learning::TrainOptions::init_fn`,
 /// `train::Scaffold::init`.
 using InitFunction = std::function<void(train::TrainingState&)>;
 
-/// A function that assigns, when it is called: `.init_fn = assign_from_checkpoint_fn(path,
-/// get_variables_to_restore({}, {"logits"}))`. Empty, with a warning, if missing variables are
-/// ignored and the checkpoint has none of them. TensorFlow: slim.assign_from_checkpoint_fn.
+/// Returns a function that performs the assignment when it is called: `.init_fn =
+/// assign_from_checkpoint_fn(path, get_variables_to_restore({}, {"logits"}))`. The function is
+/// empty, with a warning, if missing variables are ignored and the checkpoint contains none of
+/// them. TensorFlow: slim.assign_from_checkpoint_fn.
 InitFunction assign_from_checkpoint_fn(const io::Path& model_path,
                                        std::span<const variables::Variable> var_list,
                                        const AssignOptions& options = {});

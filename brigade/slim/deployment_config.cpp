@@ -79,13 +79,13 @@ std::optional<std::string> DeploymentConfig::caching_device() const {
 }
 
 device::DeviceFunction DeploymentConfig::variables_device() const {
-  device::PlacementStrategy turns;
-  if (options_.num_ps_tasks > 0) turns = device::round_robin_strategy(options_.num_ps_tasks);
-  return [ps = ps_device(), turns](const device::PlacementRequest& request) -> std::string {
+  device::PlacementStrategy round_robin;
+  if (options_.num_ps_tasks > 0) round_robin = device::round_robin_strategy(options_.num_ps_tasks);
+  return [ps = ps_device(), round_robin](const device::PlacementRequest& request) -> std::string {
     if (request.kind != device::PlacedKind::kVariable || !request.inner.empty())
       return request.inner;
-    if (!turns) return kCpu;
-    return base::str_cat(ps, "/task:", turns(request), kCpu);
+    if (!round_robin) return kCpu;
+    return base::str_cat(ps, "/task:", round_robin(request), kCpu);
   };
 }
 

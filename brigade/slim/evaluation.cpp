@@ -16,8 +16,8 @@ std::vector<variables::Variable> variables_of(distribute::Strategy& strategy,
   std::vector<variables::Variable> found =
       options.variables_to_restore ? *options.variables_to_restore : variables::global_variables();
   check_argument(!found.empty(),
-                 "There is nothing to restore: the strategy has no variable that was made by name. "
-                 "Call the model once before.");
+                 "There is nothing to restore: the strategy has no variable that was created by name. "
+                 "Call the model once before the evaluation.");
   return found;
 }
 

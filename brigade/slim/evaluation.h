@@ -24,47 +24,50 @@ using train::EvaluationReport;
 using train::StepValues;
 
 struct EvaluationOptions {
-  /// Calls of `eval_op`; fewer if its data ends before.
+  /// The number of calls of `eval_op`; fewer if its data ends before.
   std::int64_t num_evals = 1;
-  /// Called behind the restore: begins a walk over the data.
+  /// Called after the restore: creates the iterator over the data.
   std::function<void()> initial_op = {};
-  /// Evaluates one batch; nothing at the end of the data. Empty: everything is left to `final_op`.
+  /// Evaluates one batch; returns nothing at the end of the data. Empty: `final_op` computes
+  /// everything.
   std::function<std::optional<StepValues>()> eval_op = {};
-  /// Figures over all batches: reset before the first, among the results by their names. They must
-  /// outlive the evaluation. Slim: names_to_updates, names_to_values.
+  /// Metrics over all batches: they are reset before the first batch, and their results have their
+  /// names. They must outlive the evaluation. Slim: names_to_updates, names_to_values.
   std::vector<const metrics::Metric*> metrics = {};
-  /// Further results, when all batches are seen.
+  /// Computes further results after the last batch.
   std::function<StepValues()> final_op = {};
-  /// What is restored. Unset: all global variables that were made by name in the strategy.
+  /// The variables to restore. Unset: all global variables that were created by name in the
+  /// strategy.
   std::optional<std::vector<variables::Variable>> variables_to_restore = std::nullopt;
-  /// Other names in the checkpoint, missing variables.
+  /// Other names in the checkpoint, and what to do about missing variables.
   train::TrainingRestoreOptions restore = {};
   std::vector<std::shared_ptr<train::SessionRunHook>> hooks = {};
   concurrency::CancelToken cancel = {};
   train::SessionEnvironment environment = {};
 };
 
-/// Evaluates one checkpoint, or the newest whole one of a directory; the results are written to
-/// `logdir` as summaries at its global step, unless that is empty. TensorFlow:
-/// slim.evaluation.evaluate_once. Throws as `train::evaluate_once`, and kInvalidArgument for less
-/// than one of `num_evals` and if there is nothing to restore.
+/// Evaluates one checkpoint, or the newest intact one in a directory. Writes the results to
+/// `logdir` as summaries at its global step, unless `logdir` is empty. TensorFlow:
+/// slim.evaluation.evaluate_once. Throws as `train::evaluate_once`, and kInvalidArgument if
+/// `num_evals` is below 1 or there is nothing to restore.
 EvaluationReport evaluate_once(distribute::Strategy& strategy, const io::Path& checkpoint_path,
                         const io::Path& logdir, const EvaluationOptions& options);
 
 struct EvaluationLoopOptions {
-  /// Of each checkpoint.
+  /// The options for each checkpoint.
   EvaluationOptions evaluation = {};
   std::chrono::milliseconds eval_interval_secs = std::chrono::seconds(60);
   std::optional<std::int64_t> max_number_of_evaluations = std::nullopt;
-  /// How long a new checkpoint is waited for. Unset: until `evaluation.cancel`.
+  /// How long to wait for a new checkpoint. Unset: no timeout.
   std::optional<std::chrono::milliseconds> timeout = std::nullopt;
   std::function<AfterTimeout()> timeout_fn = {};
-  /// How often the directory is looked at.
+  /// How often to look at the directory.
   std::chrono::milliseconds seconds_to_sleep = std::chrono::seconds(1);
 };
 
-/// Evaluates each new checkpoint of `checkpoint_dir`; the last evaluation, or nothing. TensorFlow:
-/// slim.evaluation.evaluation_loop. Throws as `train::evaluation_loop` and `evaluate_once`.
+/// Evaluates each new checkpoint in `checkpoint_dir`; returns the report of the last evaluation, or
+/// nothing. TensorFlow: slim.evaluation.evaluation_loop. Throws as `train::evaluation_loop` and
+/// `evaluate_once`.
 std::optional<EvaluationReport> evaluation_loop(distribute::Strategy& strategy,
                                          const io::Path& checkpoint_dir, const io::Path& logdir,
                                          const EvaluationLoopOptions& options);
@@ -91,7 +94,7 @@ struct CheckpointsIteratorOptions {
   train::SessionEnvironment environment = {};
 };
 
-/// A `train::CheckpointsIterator`. TensorFlow: slim.evaluation.checkpoints_iterator.
+/// Creates a `train::CheckpointsIterator`. TensorFlow: slim.evaluation.checkpoints_iterator.
 train::CheckpointsIterator checkpoints_iterator(const io::Path& checkpoint_dir,
                                                 const CheckpointsIteratorOptions& options = {});
 

@@ -59,15 +59,15 @@ device::DeviceFunction variable_device_chooser(const VariableDeviceChooserOption
       base::str_cat("variable_device_chooser: num_tasks is ", options.num_tasks,
                     " and device_index ", options.device_index, "; neither may be negative."));
   machine::DeviceSpec spec{.type = options.device_type, .index = options.device_index};
-  device::PlacementStrategy turns;
+  device::PlacementStrategy round_robin;
   if (options.num_tasks > 0) {
     spec.job = options.job_name;
-    turns = device::round_robin_strategy(options.num_tasks);
+    round_robin = device::round_robin_strategy(options.num_tasks);
   }
-  return [spec, turns](const device::PlacementRequest& request) {
+  return [spec, round_robin](const device::PlacementRequest& request) {
     if (request.kind != device::PlacedKind::kVariable) return request.inner;
     machine::DeviceSpec chosen = spec;
-    if (turns) chosen.task = turns(request);
+    if (round_robin) chosen.task = round_robin(request);
     return chosen.to_string();
   };
 }

@@ -76,7 +76,7 @@ using variables::random_uniform_initializer;
 using variables::truncated_normal_initializer;
 using variables::variance_scaling_initializer;
 using variables::zeros_initializer;
-/// Glorot's: what layers take for their weights if nothing is said. TensorFlow:
+/// Glorot initializers: the default for the weights of layers. TensorFlow:
 /// slim.xavier_initializer(uniform=True), and xavier_initializer(uniform=False).
 inline Initializer xavier_initializer() {
   return variables::glorot_uniform_initializer();
@@ -101,43 +101,44 @@ inline std::vector<Variable> get_trainable_variables(std::string_view scope = ""
   return variables::trainable_variables(scope);
 }
 
-/// A variable of the program, as `variables::get_variable`. TensorFlow: slim.variable.
+/// A variable, as `variables::get_variable`. TensorFlow: slim.variable.
 inline Variable variable(const std::string& name,
                          const std::optional<std::vector<std::int64_t>>& shape = std::nullopt,
                          const VariableOptions& options = {}) {
   return variables::get_variable(name, shape, options);
 }
-/// A variable that inference needs: in the model variables too. TensorFlow: slim.model_variable.
+/// A variable that inference needs: it is also in the model variables. TensorFlow:
+/// slim.model_variable.
 Variable model_variable(const std::string& name,
                         const std::optional<std::vector<std::int64_t>>& shape = std::nullopt,
                         VariableOptions options = {});
-/// A counter or the like: in the local variables alone, not trained, and not saved. TensorFlow:
-/// slim.local_variable.
+/// A variable such as a counter: only in the local variables, not trained, and not saved.
+/// TensorFlow: slim.local_variable.
 Variable local_variable(const std::string& name,
                         const std::optional<std::vector<std::int64_t>>& shape = std::nullopt,
                         VariableOptions options = {});
-/// Those whose last part of the name is `name` ("weights" of all layers), or whose name ends in
-/// `suffix`; below `scope`. TensorFlow: slim.get_variables_by_name, slim.get_variables_by_suffix.
+/// The variables below `scope` whose last name component is `name` ("weights" of all layers), or
+/// whose name ends in `suffix`. TensorFlow: slim.get_variables_by_name,
+/// slim.get_variables_by_suffix.
 std::vector<Variable> get_variables_by_name(std::string_view name, std::string_view scope = "");
 std::vector<Variable> get_variables_by_suffix(std::string_view suffix, std::string_view scope = "");
-/// The variable of exactly this name. Throws kNotFound, listing the names there are. TensorFlow:
+/// The variable with exactly this name. Throws kNotFound, with the existing names. TensorFlow:
 /// slim.get_unique_variable.
 Variable get_unique_variable(std::string_view name);
 
 struct VariableDeviceChooserOptions {
-  /// Tasks that take variables in turn; 0: no cluster.
+  /// The number of tasks that get variables in round-robin order; 0: no cluster.
   int num_tasks = 0;
   std::string job_name = "ps";
   machine::DeviceType device_type = machine::DeviceType::kCpu;
   int device_index = 0;
 };
-/// Variables on one device, of the tasks in turn if there are some: "/job:ps/task:1/device:CPU:0".
-/// Copies share the turns. For `with_device`. TensorFlow: slim.VariableDeviceChooser. Throws
-/// kInvalidArgument for negative numbers.
+/// Places variables on one device, of the tasks in round-robin order if there are any:
+/// "/job:ps/task:1/device:CPU:0". Copies share the round-robin counter. For `with_device`.
+/// TensorFlow: slim.VariableDeviceChooser. Throws kInvalidArgument for negative numbers.
 device::DeviceFunction variable_device_chooser(const VariableDeviceChooserOptions& options = {});
 
-/// Losses that add themselves to the pass they are made in, and `get_total_loss`. TensorFlow:
-/// slim.losses.
+/// Losses that add themselves to the current pass, and `get_total_loss`. TensorFlow: slim.losses.
 namespace losses = layers::v1::losses;
 
 }  // namespace brigade::slim

@@ -61,7 +61,7 @@ bool counts_steps(const TrainOp& train_op, const TrainOptions& options) {
   return train_op.count_steps() == CountSteps::kYes || options.train_step_fn;
 }
 
-/// What a checkpoint holds of the training.
+/// The state that is saved in checkpoints.
 void describe(const TrainOp& train_op, const TrainOptions& options, train::TrainingState& state) {
   const auto scope = train_op.strategy().scope();
   state.add_variables(variables::global_variables());
@@ -145,7 +145,7 @@ class Training {
     return train::StepValues{{"loss", *loss_}};
   }
 
-  // A session that has checkpoints tries again from the last one.
+  // A session with checkpoints retries from the last one.
   TrainStepResult attempt() const {
     const bool is_saved = !options_.logdir.empty() && options_.save_interval_secs;
     if (!is_saved) return step_with_retries(train_op_, options_);

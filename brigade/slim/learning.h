@@ -18,83 +18,84 @@
 
 namespace brigade::slim::learning {
 
-/// Whether a training is to end behind a step.
+/// Whether a training should end after a step.
 enum class ShouldStop { kNo, kYes };
 
-/// What one step came to.
+/// The result of one step.
 struct TrainStepResult {
-  /// The total loss; unset where the data was used up.
+  /// The total loss; unset at the end of the data.
   std::optional<at::Tensor> loss = std::nullopt;
   ShouldStop should_stop = ShouldStop::kNo;
 };
 
 using TrainStepFunction = std::function<TrainStepResult(const TrainOp& train_op)>;
 
-/// One step: the train op, and on. What `train` calls if it is told nothing else; a function of
-/// your own calls it for the step itself. TensorFlow: slim.learning.train_step.
+/// One step: calls the train op, and continues. The default of `TrainOptions::train_step_fn`; your
+/// own function calls it for the step itself. TensorFlow: slim.learning.train_step.
 TrainStepResult train_step(const TrainOp& train_op);
 
-/// Whether an optimizer applies gradients only when all workers' are there. Such workers must start
-/// together.
+/// Whether an optimizer waits for the gradients of all workers before it applies them. Such workers
+/// must start together.
 enum class SyncOptimizer { kNo, kYes };
 
-/// Defaults are Slim's. Times may be given in any unit: `std::chrono::seconds(60)`.
+/// The defaults are Slim's. Times may be in any unit: `std::chrono::seconds(60)`.
 struct TrainOptions {
-  /// Where checkpoints and event files go, and whence a training goes on that was interrupted:
-  /// with the very next batch, if the train op was made of a dataset. Empty: nothing is saved.
+  /// The directory of checkpoints and event files, from which an interrupted training resumes: with
+  /// the next batch, if the train op was created from a dataset. Empty: nothing is saved.
   io::Path logdir = {};
-  /// The global step at which training ends: a training that starts at step 300 makes 700 steps
-  /// towards 1000, and none if it is there already. Unset: until the data ends.
+  /// The global step at which the training ends: with 1000, a training that starts at step 300
+  /// makes 700 steps, and one that starts at step 1000 makes none. Unset: until the end of the
+  /// data.
   std::optional<std::int64_t> number_of_steps = std::nullopt;
-  /// A log line at each global step that is a multiple of this; 0: none. Reading the loss for it
-  /// waits for the device.
+  /// Logs a line at each global step that is a multiple of this; 0: never. Reading the loss waits
+  /// for the device.
   std::int64_t log_every_n_steps = 1;
-  /// What a step is. Empty: `train_step`.
+  /// Makes a step. Empty: `train_step`.
   TrainStepFunction train_step_fn = {};
-  /// Gives the first values, unless `logdir` has a checkpoint: `assign_from_checkpoint_fn(...)`.
+  /// Sets the initial values, unless `logdir` has a checkpoint: `assign_from_checkpoint_fn(...)`.
   std::function<void(train::TrainingState&)> init_fn = {};
-  /// How often summaries and `global_step/sec` are written. Unset: never.
+  /// How often to write summaries and `global_step/sec`. Unset: never.
   std::optional<std::chrono::milliseconds> save_summaries_secs = std::chrono::seconds(600);
-  /// Writes them. Empty: "loss", the total loss.
+  /// Writes the summaries. Empty: writes "loss", the total loss.
   train::SummaryFunction summary_op = {};
-  /// How often a checkpoint is written, besides those at the start and the end. Unset: none at all.
+  /// How often to save a checkpoint, in addition to those at the start and the end. Unset: none are
+  /// saved.
   std::optional<std::chrono::milliseconds> save_interval_secs = std::chrono::seconds(600);
-  /// How; its directory is `logdir`.
+  /// How to save; its directory is set to `logdir`.
   checkpoint::SaverOptions saver = {};
-  /// Called around each step, behind the built-in ones; the step's value is "loss".
+  /// Called around each step, after the built-in hooks; the value of the step is "loss".
   std::vector<std::shared_ptr<train::SessionRunHook>> hooks = {};
-  /// Adds to what a checkpoint holds: positions of sources of one's own, averages of weights.
+  /// Adds state to checkpoints: positions of custom data sources, averages of weights.
   std::function<void(train::TrainingState&)> add_to_state = {};
   /// Slim: is_chief.
   train::SessionRole role = train::SessionRole::kChief;
-  /// The global step that a worker waits for before its first. Slim: startup_delay_steps.
+  /// The global step that a worker waits for before its first step. Slim: startup_delay_steps.
   std::int64_t startup_delay_steps = 0;
-  /// With kYes `startup_delay_steps` must be 0. What such an optimizer needs is among its hooks.
+  /// With kYes, `startup_delay_steps` must be 0. Add the hook of such an optimizer to `hooks`.
   SyncOptimizer sync_optimizer = SyncOptimizer::kNo;
-  /// How often one step is tried again after kAborted or kUnavailable before its error is thrown:
-  /// where checkpoints are saved, from the last one, and else with the same batch. (Slim tries for
-  /// ever.)
+  /// How often a step is retried after kAborted or kUnavailable before its error is thrown: from
+  /// the last checkpoint if checkpoints are saved, else with the same batch. (Slim has no limit.)
   int max_retries = 3;
-  /// Ends the training, as the end of the data does, behind the step that is under way.
+  /// Ends the training after the current step, like the end of the data.
   concurrency::CancelToken cancel = {};
-  /// What the seconds of a step are measured by; null: the machine's clock.
+  /// Measures the seconds of a step; null: the system clock.
   const base::Clock* clock = nullptr;
   std::shared_ptr<io::FileSystem> files = io::posix_file_system();
 };
 
 /// Calls the train op until `number_of_steps`, the end of its data, `should_stop` or `cancel`, and
-/// logs on the way:
+/// logs:
 ///
 ///   global step 10: loss = 0.1234 (0.012 sec/step)
 ///
-/// Returns the loss of the last step; nothing if there was no step to make. Steps are run by a
-/// `train::MonitoredTrainingSession`, which saves, restores and writes summaries in `logdir`: all
-/// variables that were made by name in the strategy, the optimizer, the global step and the place
-/// in the data. TensorFlow: slim.learning.train.
+/// Returns the loss of the last step, or nothing if there was no step. A
+/// `train::MonitoredTrainingSession` runs the steps, writes summaries to `logdir`, and saves and
+/// restores there all variables that were created by name in the strategy, the optimizer, the
+/// global step and the position in the data. TensorFlow: slim.learning.train.
 ///
-/// Whether a loss may be other than finite is the train op's to say (`CheckNumerics`). Throws
-/// kInvalidArgument for options that cannot work, what the train op throws, after `max_retries`
-/// where trying again may help, and what the session throws.
+/// The train op decides whether a loss must be finite (`CheckNumerics`). Throws kInvalidArgument
+/// for invalid options, the errors of the train op (after `max_retries` if a retry may help), and
+/// the errors of the session.
 std::optional<double> train(const TrainOp& train_op, const TrainOptions& options = {});
 
 }  // namespace brigade::slim::learning

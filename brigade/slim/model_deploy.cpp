@@ -17,7 +17,7 @@ void check_is_local(const DeploymentConfig& config) {
   throw Error(ErrorCode::kUnimplemented,
               base::str_cat("This deployment has variables on ", config.num_ps_tasks(),
                             " tasks of ", config.ps_device(),
-                            ": devices of other tasks have names, but nothing can be run on them "
+                            ": devices of other tasks have names, but running on them is not implemented "
                             "yet. Deploy with num_ps_tasks = 0 and num_replicas = 1."));
 }
 
@@ -73,7 +73,7 @@ at::Tensor CloneSet::total_loss(const std::function<void()>& pass) const {
   const Clone& clone = clones_[context == nullptr ? 0 : static_cast<std::size_t>(context->id)];
   const std::vector<at::Tensor> own = losses::get_losses(clone.scope);
   check_state(!own.empty(),
-              "The model function of a clone made no loss: call one of slim::losses, or add_loss.");
+              "The model function of a clone added no loss: call one of slim::losses, or add_loss.");
   at::Tensor total = own.front();
   for (std::size_t i = 1; i < own.size(); ++i) total = total + own[i];
   const double fraction = weight(context);

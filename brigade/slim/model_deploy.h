@@ -25,53 +25,54 @@ namespace brigade::slim::model_deploy {
 /// One copy of a model.
 struct Clone {
   std::string scope;   ///< its name scope in the pass, "clone_0/"; empty for a single clone
-  std::string device;  ///< where the config wants it: "/device:GPU:0"
-  std::string placed;  ///< where it runs: "gpu:0", and on machines without one "cpu:0"
+  std::string device;  ///< where the device of the config: "/device:GPU:0"
+  std::string placed;  ///< the device on which it runs: "gpu:0", or "cpu:0" on machines without a GPU
 };
 
-/// What a clone computes in a step.
+/// The input of a clone in a step.
 enum class CloneInput {
-  kBatchEach,  ///< a batch of its own, as from a queue
-  kSlices      ///< its slice of one batch
+  kBatchEach,  ///< a separate batch for each clone, as from a queue
+  kSlices      ///< a slice of one batch
 };
 
-/// What a clone's loss counts for.
+/// The weight of a clone's loss.
 enum class CloneWeight {
   kEqual,      ///< 1 / num_clones, as in Slim: the mean of the clones
-  kByExamples  ///< by the clone's examples: the mean over all examples, exact for uneven batches
+  kByExamples  ///< by the number of the clone's examples: the exact mean over all examples, also for uneven batches
 };
 
 struct CloneOptions {
   CloneInput input = CloneInput::kBatchEach;
   CloneWeight weight = CloneWeight::kEqual;
-  /// Whether the variables' regularizers are added, once, to the first clone's loss.
+  /// Whether to add the regularization losses, once, to the first clone's loss.
   layers::v1::losses::Regularization regularization = layers::v1::losses::Regularization::kYes;
-  /// Threads of each clone on CPU.
+  /// The number of threads of each clone on CPU.
   int threads_per_clone = 1;
   std::uint64_t seed = 0;
-  /// A clone that others wait for longer than this fails the step.
+  /// If a clone makes the others wait for longer than this, the step fails.
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
 };
 
-/// A model and its losses on one clone's batch: builds layers, and adds losses to the pass by
-/// `slim::losses`. What it returns is dropped.
+/// A model and its losses on one clone's batch: builds layers, and adds losses with `slim::losses`.
 template <class B>
 using CloneFunction = std::function<void(const B& batch)>;
 
-/// The clones' devices under one strategy, and what stands around each clone's pass. Knows nothing
-/// of batches; programs meet it inside `Clones` and `DeployedModel`.
+/// The devices of the clones under one strategy, and the scopes of each clone's pass. It is
+/// independent of the batch type; programs use it through `Clones` and `DeployedModel`.
 ///
-/// Thread-safety: `total_loss` on the clones' threads, the rest outside of them.
+/// Thread-safety: `total_loss` is called on the clones' threads, everything else outside of them.
 class CloneSet {
  public:
-  /// Throws kUnimplemented for a config that spans several tasks, kNotFound for GPUs that do not
-  /// exist where others do.
+  /// Throws kUnimplemented for a config that spans several tasks, kNotFound if there are GPUs, but
+  /// fewer than clones.
   CloneSet(const DeploymentConfig& config, const CloneOptions& options);
 
-  /// Calls `pass` as the calling clone's (outside of clones as the first one's): in its scopes.
+  /// Calls `pass` in the scopes of the calling clone; outside of clones, in those of the first
+  /// clone.
   void run_in_scopes(const std::function<void()>& pass) const;
-  /// The same, and what the clone adds to the total loss: the sum of its losses by its weight, and
-  /// in the first clone the regularization. Throws kFailedPrecondition if it made no loss.
+  /// The same, and returns the clone's term of the total loss: the weighted sum of its losses,
+  /// plus, in the first clone, the regularization. Throws kFailedPrecondition if `pass` added no
+  /// loss.
   at::Tensor total_loss(const std::function<void()>& pass) const;
 
   const std::vector<Clone>& clones() const { return clones_; }
@@ -80,13 +81,13 @@ class CloneSet {
  private:
   double weight(const distribute::ReplicaContext* context) const;
   CloneOptions options_;
-  layers::CapturedArgScope defaults_;  // of layers, where the clones were made
+  layers::CapturedArgScope defaults_;  // of layers, where the clones were created
   std::unique_ptr<distribute::Strategy> strategy_;
   std::vector<Clone> clones_;
 };
 
-/// Clones of a model whose variables are made, with the data that they will take. Made by
-/// `create_clones`, used up by `optimize_clones`.
+/// Clones of a model whose variables have been created, with their data. Created by
+/// `create_clones`, consumed by `optimize_clones`.
 template <class B>
 struct Clones {
   std::shared_ptr<CloneSet> set;
@@ -97,26 +98,27 @@ struct Clones {
   distribute::Strategy& strategy() const { return set->strategy(); }
 };
 
-/// A model that is deployed for training. A handle: copies are the same model.
+/// A model that is deployed for training. A handle: copies refer to the same model.
 ///
 /// Thread-safety: one thread, outside of the clones.
 struct DeployedModel {
   std::shared_ptr<CloneSet> set;
-  /// One step of all clones; its result is the total loss.
+  /// Makes one step of all clones; the result is the total loss.
   TrainOp train_op;
 
   const std::vector<Clone>& clones() const { return set->clones(); }
   distribute::Strategy& strategy() const { return set->strategy(); }
 };
 
-/// Puts a clone of `model_fn` on each of the config's devices and makes the variables, by a first
-/// pass on the first clone's batch; they live on the config's variables device. Machines without
-/// GPUs, and `clone_on_cpu`, have a logical CPU for each clone; clones that exceed the cores share
-/// them. One walk over the dataset is what they train on. TensorFlow: model_deploy.create_clones.
+/// Creates a clone of `model_fn` on each device of the config, and the variables on the config's
+/// variables device, in a first pass over the first clone's batch. On machines without GPUs, and
+/// with `clone_on_cpu`, each clone has a logical CPU; if there are more clones than cores, they
+/// share cores. The clones train on one pass over the dataset. TensorFlow:
+/// model_deploy.create_clones.
 ///
-/// Throws kUnimplemented if the config spans several tasks (`num_ps_tasks`, `num_replicas`): the
-/// names are computed, but nothing runs on other tasks; kOutOfRange for no batch at all; what
-/// `model_fn` throws.
+/// Throws kUnimplemented if the config spans several tasks (`num_ps_tasks`, `num_replicas`): device
+/// names are computed, but nothing runs on other tasks; kOutOfRange for an empty dataset; the
+/// errors of `model_fn`.
 template <class B>
 Clones<B> create_clones(const DeploymentConfig& config,
                         std::type_identity_t<CloneFunction<B>> model_fn,
@@ -134,11 +136,11 @@ Clones<B> create_clones(const DeploymentConfig& config,
 
 /// Trains the clones with `rule`: each clone's loss is divided by the number of clones, their
 /// gradients are summed on the optimizer's device and applied once. Regularization is added to the
-/// first clone alone, and only the first clone's update ops run: every clone's moving statistics
-/// are the first one's. A clone that is left without a batch at the end of the data adds nothing.
+/// first clone only, and only the first clone's update ops run: all clones have the moving
+/// statistics of the first. A clone without a batch at the end of the data contributes nothing.
 ///
-/// Of `options`, `loss_scale` has no say, and `update_ops` kRun means the first clone's.
-/// TensorFlow: model_deploy.optimize_clones. Throws as `create_train_op`.
+/// `options.loss_scale` is ignored, and `update_ops` kRun means the first clone's. TensorFlow:
+/// model_deploy.optimize_clones. Throws as `create_train_op`.
 template <class B, class Rule>
 DeployedModel optimize_clones(Clones<B> clones, const Rule& rule, TrainOpOptions options = {}) {
   options.loss_scale = distribute::LossScale::kAlreadyScaled;
@@ -153,7 +155,7 @@ DeployedModel optimize_clones(Clones<B> clones, const Rule& rule, TrainOpOptions
   return {.set = std::move(clones.set), .train_op = std::move(op)};
 }
 
-/// Both, which is all that a program needs:
+/// Calls `create_clones` and `optimize_clones`:
 ///
 ///   auto model = slim::model_deploy::deploy(DeploymentConfig({.num_clones = 2}), model_fn,
 ///   dataset,

@@ -18,19 +18,18 @@
 
 namespace brigade::slim {
 
-/// How the place in the data is saved and gone back to (see data::Iterator). Both are empty where
-/// the data cannot say.
+/// Functions that save and restore the position in the data (see data::Iterator). Both are empty if
+/// the data has no position.
 ///
-/// Thread-safety: that of the data.
+/// Thread-safety: as the data.
 struct DataPosition {
   std::function<io::StateTree()> save = {};
   std::function<void(const io::StateTree&)> restore = {};
   explicit operator bool() const { return save && restore; }
 };
 
-/// The batches of a training, cut for its replicas, one after the other. The one in front stays
-/// until it was used, so that the pass that makes the variables may see it first, and a step that
-/// failed may have it again.
+/// A queue of batches, split for the replicas. The front batch stays until `pop`, so that the first
+/// pass, which creates the variables, can read it, and a failed step can be retried with it.
 ///
 /// Thread-safety: one thread.
 template <class B>
@@ -38,11 +37,12 @@ class ReplicaBatchQueue {
  public:
   using ReplicaBatches = distribute::PerReplica<B>;
 
-  /// `next` gives the next batch at each call, nothing at the end; `position` is where it stands.
+  /// `next` returns the next batch, or nothing at the end; `position` saves and restores its
+  /// position.
   explicit ReplicaBatchQueue(std::function<std::optional<ReplicaBatches>()> next, DataPosition position = {})
       : next_(std::move(next)), position_(std::move(position)) {}
 
-  /// The batch in front; null at the end of the data.
+  /// The front batch; null at the end of the data.
   const ReplicaBatches* front() {
     if (front_) return &*front_;
     if (position_) before_ = position_.save();
@@ -51,21 +51,21 @@ class ReplicaBatchQueue {
   }
   void pop() { front_.reset(); }
 
-  /// The first replica's share of it. Throws kOutOfRange at the end.
+  /// The first replica's part of the front batch. Throws kOutOfRange at the end of the data.
   const B& first_replica_batch() {
     if (front() == nullptr)
-      throw Error(ErrorCode::kOutOfRange, "The training data has no batch at all.");
+      throw Error(ErrorCode::kOutOfRange, "The training data is empty: it has no batch.");
     return (*front_)[0];
   }
 
   bool knows_position() const { return static_cast<bool>(position_); }
-  /// Where the batch in front is the next one. Throws kFailedPrecondition if the data cannot say.
+  /// The position before the front batch. Throws kFailedPrecondition if the data has no position.
   io::StateTree save() const {
-    check_state(knows_position(), "This data cannot say where it stands.");
+    check_state(knows_position(), "This data has no position to save.");
     return front_ ? before_ : position_.save();
   }
   void restore(const io::StateTree& state) {
-    check_state(knows_position(), "This data cannot be set to a place.");
+    check_state(knows_position(), "This data has no position to restore.");
     position_.restore(state);
     front_.reset();
   }
@@ -74,10 +74,10 @@ class ReplicaBatchQueue {
   std::function<std::optional<ReplicaBatches>()> next_;
   DataPosition position_;
   std::optional<ReplicaBatches> front_;
-  io::StateTree before_;  // where the data stood before the batch in front
+  io::StateTree before_;  // the position before the front batch
 };
 
-/// Over one walk through a dataset.
+/// A queue over one pass through a dataset.
 template <class B>
 std::shared_ptr<ReplicaBatchQueue<B>> make_replica_batch_queue(const distribute::DistributedDataset<B>& dataset) {
   auto iterator = std::make_shared<distribute::DistributedIterator<B>>(dataset.iterator());

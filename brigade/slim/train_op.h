@@ -18,38 +18,40 @@
 
 namespace brigade::slim {
 
-/// One step of training, ready to be made again and again: a batch, the replicas' total losses and
-/// gradients, one update. Made by `create_train_op`. A handle: copies are the same train op.
+/// A training step that can be called repeatedly: it takes a batch, computes the replicas' total
+/// losses and gradients, and makes one update. Created by `create_train_op`. A handle: copies refer
+/// to the same train op.
 ///
-/// A step that fails keeps its batch, and the next call takes it again, unless the update was made.
+/// If a step fails before the update, the next call uses the same batch again.
 ///
 /// Thread-safety: one thread, outside of replicas.
 class TrainOp {
  public:
   using Run = std::function<std::optional<distribute::PerReplica<at::Tensor>>()>;
-  /// For `create_train_op`: `run` makes the replicas' steps on the next batch, `position` is where
-  /// the data stands.
+  /// For `create_train_op`: `run` makes the replicas' steps on the next batch, `position` saves and
+  /// restores the position in the data.
   TrainOp(std::shared_ptr<const TrainStep> step, Run run, DataPosition position = {})
       : step_(std::move(step)), run_(std::move(run)), position_(std::move(position)) {}
 
-  /// Makes a step: the total loss (a scalar on the first replica's device; over several replicas
-  /// the mean over all their examples, or the sum, as the loss scale says), or nothing at the end
-  /// of the data. Throws what a replica threw, kDataLoss for a loss that is not finite.
+  /// Makes a step. Returns the total loss, a scalar on the first replica's device (over several
+  /// replicas the mean over all examples, or the sum, depending on the loss scale), or nothing at
+  /// the end of the data. Throws the errors of replicas, and kDataLoss for a loss that is not
+  /// finite.
   std::optional<at::Tensor> operator()() const {
     const auto losses = run_();
     if (!losses) return std::nullopt;
     return step_->finish(*losses);
   }
 
-  /// How many updates were made.
+  /// The number of updates made.
   std::int64_t global_step() const { return step_->global_step().read().item<std::int64_t>(); }
   CountSteps count_steps() const { return step_->count_steps(); }
   const variables::Variable& global_step_variable() const { return step_->global_step(); }
-  /// What is trained, in the order of its making.
+  /// The trained variables, in the order of their creation.
   const std::vector<variables::Variable>& variables() const { return step_->variables(); }
   const distribute::Optimizer& optimizer() const { return step_->optimizer(); }
   distribute::Strategy& strategy() const { return step_->strategy(); }
-  /// Where the data stands; empty if its batches come from a function.
+  /// The position in the data; empty if the batches come from a function.
   const DataPosition& data_position() const { return position_; }
 
  private:
@@ -58,19 +60,18 @@ class TrainOp {
   DataPosition position_;
 };
 
-/// From one replica's share of a batch to its total loss, a scalar: builds the model and its losses
-/// and ends with `return losses::get_total_loss();`. Called in every step, by the replicas at the
-/// same time.
+/// Computes the total loss, a scalar, of one per-replica batch: builds the model and its losses and
+/// ends with `return losses::get_total_loss();`. Called in every step, by all replicas at the same
+/// time.
 template <class B>
 using TotalLossFunction = std::function<at::Tensor(const B& replica_batch)>;
 
-/// What a program hands over instead of a dataset: the next global batch at each call, nothing at
-/// the end.
+/// A source of data instead of a dataset: returns the next global batch, or nothing at the end.
 template <class B>
 using GlobalBatchSource = std::function<std::optional<B>()>;
 
-/// A train op of a model that exists, on batches that are cut for the replicas already. What the
-/// overloads of `create_train_op` come down to.
+/// Creates a train op for an existing model, on batches that are already split for the replicas.
+/// The overloads of `create_train_op` call it.
 template <class B>
 TrainOp make_train_op(std::shared_ptr<const TrainStep> step, TotalLossFunction<B> total_loss,
                       std::shared_ptr<ReplicaBatchQueue<B>> queue) {
@@ -100,8 +101,8 @@ TrainOp make_train_op(std::shared_ptr<const TrainStep> step, TotalLossFunction<B
   return TrainOp(std::move(step), std::move(run), std::move(position));
 }
 
-/// Everything that trains what `total_loss` computes, on all replicas of `strategy`, with `rule`,
-/// an update rule's options such as `optim::Adam{.learning_rate = 1e-3}`:
+/// Creates a train op that minimizes `total_loss` on all replicas of `strategy` with `rule`, the
+/// options of an update rule such as `optim::Adam{.learning_rate = 1e-3}`:
 ///
 ///   auto train_op = slim::learning::create_train_op(
 ///       strategy, [](const input::LabeledBatch& replica_batch) {
@@ -111,16 +112,16 @@ TrainOp make_train_op(std::shared_ptr<const TrainStep> step, TotalLossFunction<B
 ///       }, dataset, optim::Sgd{.learning_rate = 0.01}, {.clip_gradient_norm = 1.0});
 ///   slim::learning::train(train_op, {.number_of_steps = 1000});
 ///
-/// `total_loss` runs once at once, on the first replica's share of the first batch, to make the
-/// variables; those that exist are found. The argument scopes that are open now count in every
-/// step. What it trains on is one walk over the dataset, whose elements are global batches
-/// (`repeat` it for more), the first batch included. In each step the replicas' gradients are
-/// summed as the loss scale says, then multiplied, then clipped, so that any number of replicas
-/// makes the update of one. TensorFlow: slim.learning.create_train_op.
+/// Calls `total_loss` once immediately, on the first replica's part of the first batch, to create
+/// the variables; existing variables are reused. The current argument scopes apply in every step.
+/// It trains on one pass over the dataset, including the first batch; its elements are global
+/// batches (use `repeat` for several epochs). In each step the replicas' gradients are summed as
+/// the loss scale says, then multiplied, then clipped, so that any number of replicas makes the
+/// update of one. TensorFlow: slim.learning.create_train_op.
 ///
-/// The strategy must outlive the result. Throws kOutOfRange for no batch at all; kInvalidArgument
-/// for options that cannot work, scopes without a trainable variable, and multipliers of variables
-/// that are not trained; what `total_loss` throws.
+/// The strategy must outlive the result. Throws kOutOfRange for empty data; kInvalidArgument for
+/// invalid options, scopes without a trainable variable, and multipliers of variables that are not
+/// trained; the errors of `total_loss`.
 template <class B, class Rule>
 TrainOp create_train_op(distribute::Strategy& strategy,
                         std::type_identity_t<TotalLossFunction<B>> total_loss,
@@ -137,7 +138,7 @@ TrainOp create_train_op(distribute::Strategy& strategy,
   return create_train_op(strategy, std::move(total_loss), strategy.distribute(dataset), rule,
                          std::move(options));
 }
-/// On the batches that a function gives: `create_train_op<at::Tensor>(strategy, loss, source,
+/// The same, on batches from a function: `create_train_op<at::Tensor>(strategy, loss, source,
 /// ...)`.
 template <class B, class Rule>
 TrainOp create_train_op(distribute::Strategy& strategy,

@@ -23,7 +23,7 @@ namespace {
 using distribute::LossScale;
 using variables::Variable;
 
-// What a first pass draws has a stream of its own, apart from every replica's.
+// The first pass has its own stream of random numbers, separate from every replica's.
 constexpr std::uint64_t kFirstPassStream = ~std::uint64_t{1};
 
 std::string names_of(const std::vector<Variable>& variables) {
@@ -37,12 +37,12 @@ std::vector<Variable> find_trained(distribute::Strategy& strategy,
   const auto scope = strategy.scope();
   const std::vector<Variable> all = variables::trainable_variables();
   check_argument(!all.empty(),
-                 "There is nothing to train: the total loss made no trainable variable by name "
+                 "There is nothing to train: the total loss created no trainable variable by name "
                  "(use layers, or get_variable).");
   for (const std::string& name : scopes) {
     if (!variables::trainable_variables(name).empty()) continue;
     throw Error(ErrorCode::kInvalidArgument,
-                base::str_cat("variables_to_train: no trainable variable's name begins with '",
+                base::str_cat("variables_to_train: no trainable variable's name starts with '",
                               name, "'; there are: ", names_of(all), "."));
   }
   std::vector<Variable> trained = all;
@@ -66,7 +66,7 @@ void check(const TrainOpOptions& options, const std::vector<Variable>& trained) 
       throw Error(
           ErrorCode::kInvalidArgument,
           base::str_cat("gradient_multipliers: '", name,
-                        "' is no variable that is trained; there are: ", names_of(trained), "."));
+                        "' is not a trained variable; trained variables: ", names_of(trained), "."));
     }
     if (!std::isfinite(factor)) {
       throw Error(
@@ -82,7 +82,7 @@ Variable find_global_step(distribute::Strategy& strategy, const TrainOpOptions& 
   return variables::get_or_create_global_step();
 }
 
-/// What batch norm gathers, a component a replica.
+/// The moving statistics of batch norm, one component per replica.
 std::vector<Variable> find_statistics(distribute::Strategy& strategy) {
   const auto scope = strategy.scope();
   std::vector<Variable> found = variables::get_model_variables();
@@ -100,10 +100,10 @@ distribute::OptimizerOptions optimizer_options(const TrainOpOptions& options,
 }
 
 std::string number_text(double value) {
-  return io::to_json(io::StateTree(value)).json;  // every bit of it
+  return io::to_json(io::StateTree(value)).json;  // without rounding
 }
 
-/// What is done with the gradients, beside the optimizer, which is compared where it is made.
+/// What is done with the gradients. The optimizer is compared where it is created.
 comm::Facts facts_of(const TrainOpOptions& options) {
   comm::Facts facts = {{"clip_gradient_norm", number_text(options.clip_gradient_norm)},
                        {"update_ops", base::str_cat(static_cast<int>(options.update_ops))},
@@ -117,7 +117,7 @@ comm::Facts facts_of(const TrainOpOptions& options) {
 
 void run_first_pass(distribute::Strategy& strategy, const std::function<void()>& pass) {
   check_state(distribute::in_cross_replica_context(),
-              "A train op was made inside a replica: make it outside of Strategy::run.");
+              "A train op was created inside a replica: create it outside of Strategy::run.");
   const auto scope = strategy.scope();
   variables::VariableStore& store = variables::require_graph("create_train_op").store();
   const std::size_t before = store.variables().size();
@@ -144,7 +144,7 @@ TrainStep::TrainStep(distribute::Strategy& strategy, optim::UpdateRulePtr rule,
                                           optimizer_options(options_, global_step_)))) {
   distribute::check_agreement(
       strategy.workers(), facts_of(options_),
-      {.what = "train ops", .advice = "make the same train op in every worker."});
+      {.what = "train ops", .advice = "create the same train op in every worker."});
   if (options_.update_ops == UpdateOps::kRunInFirstReplica && strategy.num_replicas_in_sync() > 1)
     statistics_ = find_statistics(strategy);
 }
@@ -162,13 +162,13 @@ at::Tensor TrainStep::run(const distribute::ReplicaContext& context,
   return loss.detach();
 }
 
-// Before the replicas meet, so that none of them updates anything: the others, who wait for this
-// one, are released by its error.
+// Checked before the gradients are reduced, so that no replica updates anything: the error releases
+// the other replicas, which wait for this one.
 void TrainStep::check_loss(const distribute::ReplicaContext& context,
                            const at::Tensor& loss) const {
   check_argument(loss.defined() && loss.dim() == 0,
                  "The total loss must be a scalar: the sum of the losses' means, as "
-                 "losses::get_total_loss gives it.");
+                 "returned by losses::get_total_loss.");
   if (options_.check_numerics == CheckNumerics::kNo || context.local_examples() == 0) return;
   const auto value = loss.item<double>();
   if (std::isfinite(value)) return;

@@ -20,62 +20,62 @@
 
 namespace brigade::slim {
 
-/// Whether a step whose total loss is not finite is refused before it changes anything. On GPUs it
-/// costs a wait for the loss in each step.
+/// Whether a step with a total loss that is not finite throws before it changes anything. On GPUs
+/// this waits for the loss in each step.
 enum class CheckNumerics { kNo, kYes };
 
-/// What becomes of the updates that a pass collects (moving statistics of batch norm).
+/// What to do with the update ops of a pass (moving statistics of batch norm).
 enum class UpdateOps {
-  kRun,                ///< every replica's; reading gives their mean
-  kRunInFirstReplica,  ///< replica 0's, for all: the moving statistics are those of its batches
-  kSkip                ///< none
+  kRun,                ///< run those of every replica; reads return the mean
+  kRunInFirstReplica,  ///< run those of replica 0 for all: the moving statistics are those of its batches
+  kSkip                ///< run none
 };
 
-/// Whether a step adds one to the global step.
+/// Whether a step increments the global step.
 enum class CountSteps { kNo, kYes };
 
 struct TrainOpOptions {
-  /// The largest norm of each variable's gradient, which is scaled down to it; 0: not limited.
+  /// The maximum norm of each variable's gradient; larger gradients are scaled down. 0: no limit.
   double clip_gradient_norm = 0.0;
-  /// Factors of the gradients of single variables, by name: 10 for a new last layer, 0.1 for what a
-  /// checkpoint brought.
+  /// Factors for the gradients of variables, by name: 10 for a new last layer, 0.1 for pretrained
+  /// variables.
   std::map<std::string, double> gradient_multipliers = {};
-  /// Scopes whose variables are trained: names that begin with one of them. Empty: all trainable
-  /// variables that were made by name in the strategy, which is more than the loss may depend on
-  /// (they have slots then, and stay as they are).
+  /// Scopes whose variables are trained: variables whose names start with one of them. Empty: all
+  /// trainable variables that were created by name in the strategy, even if the loss does not
+  /// depend on them (these have slots, but do not change).
   std::vector<std::string> variables_to_train = {};
   CheckNumerics check_numerics = CheckNumerics::kYes;
   UpdateOps update_ops = UpdateOps::kRun;
-  /// What the total loss of one replica stands for. Regularization losses in it count once under
-  /// kMeanOverExamples; under the others the loss function must see to that.
+  /// How the total losses of replicas are combined. Regularization losses count once under
+  /// kMeanOverExamples; under the others the loss function must ensure this.
   distribute::LossScale loss_scale = distribute::LossScale::kMeanOverExamples;
-  /// An int64 variable that counts updates. Unset: "global_step", made if there is none.
+  /// An int64 variable that counts updates. Unset: "global_step", created if necessary.
   std::optional<variables::Variable> global_step = std::nullopt;
   CountSteps count_steps = CountSteps::kYes;
-  /// Variables with rates of their own; see distribute::OptimizerOptions.
+  /// Groups of variables with separate learning rates; see distribute::OptimizerOptions.
   std::vector<optim::ParameterGroup> groups = {};
 };
 
-/// Calls `pass`, a model's first pass, outside of replicas: variables that it asks for are made, or
-/// found where they exist, and lie flat; what else it collects is dropped. Throws
-/// kFailedPrecondition inside a replica, and what the pass throws.
+/// Calls `pass`, the first pass of a model, outside of replicas: its variables are created or
+/// reused, and stored in flat buffers; everything else that it collects is dropped. Throws
+/// kFailedPrecondition inside a replica, and the errors of `pass`.
 void run_first_pass(distribute::Strategy& strategy, const std::function<void()>& pass);
 
-/// What `TrainOp` does in each step, whatever the batches are: from a replica's total loss to the
-/// update. For `create_train_op` and `model_deploy`; programs use those.
+/// The part of a `TrainOp` that is independent of the batch type: from a replica's total loss to
+/// the update. For `create_train_op` and `model_deploy`, which programs use.
 ///
-/// Thread-safety: `run` on the replicas' threads, the rest outside of them.
+/// Thread-safety: `run` is called on the replicas' threads, everything else outside of them.
 class TrainStep {
  public:
-  /// Of variables that exist: see `run_first_pass`. Throws as `create_train_op`.
+  /// The variables must exist: see `run_first_pass`. Throws as `create_train_op`.
   TrainStep(distribute::Strategy& strategy, optim::UpdateRulePtr rule, TrainOpOptions options);
 
-  /// In a replica: the total loss, its gradients, the update. Collective. Returns the loss,
-  /// detached.
+  /// In a replica: computes the total loss and its gradients, and makes the update. A collective.
+  /// Returns the loss, detached.
   at::Tensor run(const distribute::ReplicaContext& context,
                  const std::function<at::Tensor()>& total_loss) const;
 
-  /// Behind the replicas: all replicas' losses as one.
+  /// After `run`, outside of replicas: combines the losses of all replicas.
   at::Tensor finish(const distribute::PerReplica<at::Tensor>& losses) const;
 
   distribute::Strategy& strategy() const { return *strategy_; }
@@ -90,10 +90,10 @@ class TrainStep {
 
   distribute::Strategy* strategy_;
   TrainOpOptions options_;
-  layers::CapturedArgScope defaults_;  // of layers, where the train op was made
+  layers::CapturedArgScope defaults_;  // of layers, where the train op was created
   variables::Variable global_step_;
   std::vector<variables::Variable> trained_;
-  std::vector<variables::Variable> statistics_;  // of replica 0 alone, for all
+  std::vector<variables::Variable> statistics_;  // of replica 0 only, for all
   distribute::Optimizer optimizer_;
 };
 

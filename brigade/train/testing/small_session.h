@@ -18,7 +18,7 @@
 
 namespace brigade::train {
 
-/// For tests: keeps what is logged while it lives.
+/// For tests: captures log lines while it lives.
 class CapturedLog {
  public:
   CapturedLog() {
@@ -40,8 +40,8 @@ class CapturedLog {
   std::vector<std::string> lines_;
 };
 
-/// For tests: a training whose only weight counts the steps, in memory and on a clock that stands
-/// still. Made anew, it is a new process.
+/// For tests: a training whose only weight counts the steps, with an in-memory file system and a
+/// manual clock. A new object stands for a new process.
 struct SmallTraining {
   explicit SmallTraining(
       std::shared_ptr<io::FileSystem> the_files = std::make_shared<io::MemoryFileSystem>())
@@ -63,7 +63,7 @@ struct SmallTraining {
             }};
   }
   double value() const { return model->value.item<double>(); }
-  /// A step adds one to the weight and says so.
+  /// A step adds one to the weight and returns it as the loss.
   StepValues step() {
     model.variables()[0].assign(model->value.detach() + 1);
     return {{"loss", model->value}};
@@ -71,9 +71,9 @@ struct SmallTraining {
   MonitoredTrainingSession::StepFunction step_function() {
     return [this] { return std::optional(step()); };
   }
-  /// Runs until the session stops, or `most` steps.
-  void run(MonitoredTrainingSession& session, int most = 1000) {
-    for (int i = 0; i < most && !session.should_stop(); ++i) session.run(step_function());
+  /// Runs until the session stops, or for `max_steps` steps.
+  void run(MonitoredTrainingSession& session, int max_steps = 1000) {
+    for (int i = 0; i < max_steps && !session.should_stop(); ++i) session.run(step_function());
   }
 
   std::shared_ptr<io::FileSystem> files;

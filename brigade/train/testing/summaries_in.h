@@ -11,7 +11,7 @@
 
 namespace brigade::train {
 
-/// For tests: the scalars of all event files in a folder, "tag@step" and value.
+/// For tests: the scalars of all event files in a directory, as "tag@step" and value.
 inline std::vector<std::pair<std::string, double>> scalar_values_in(const io::FileSystem& files,
                                                                     const io::Path& folder) {
   std::vector<std::pair<std::string, double>> found;
@@ -29,7 +29,7 @@ inline std::vector<std::pair<std::string, double>> scalar_values_in(const io::Fi
   return found;
 }
 
-/// For tests: the same without the values.
+/// For tests: the same, without the values.
 inline std::vector<std::string> scalars_in(const io::FileSystem& files, const io::Path& folder) {
   std::vector<std::string> found;
   for (const auto& [name, value] : scalar_values_in(files, folder)) found.push_back(name);

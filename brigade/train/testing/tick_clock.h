@@ -8,7 +8,7 @@
 
 namespace brigade::train {
 
-/// For tests: goes on by a millisecond each time it is asked.
+/// For tests: each call of `now` advances it by a millisecond.
 class TickClock final : public base::Clock {
  public:
   std::chrono::steady_clock::time_point now() const override {

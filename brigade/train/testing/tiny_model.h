@@ -16,7 +16,8 @@
 
 namespace brigade::train {
 
-/// For tests: a linear layer from zero weights, so that any number of replicas begins alike.
+/// For tests: a linear layer with zero initial weights, which are the same for any number of
+/// replicas.
 inline auto line(std::int64_t units = 1) {
   return [units](const at::Tensor& x, variables::Mode) {
     return layers::v1::dense(
@@ -31,8 +32,8 @@ inline LabeledData line_data(std::int64_t count) {
   return {features, features.select(1, 0) - 2 * features.select(1, 1) + 1};
 }
 
-/// For tests: what a fit does when its callbacks see the figure `name` take these values, one an
-/// epoch. One batch an epoch.
+/// For tests: a fit in which callbacks see these values of the metric `name`, one per epoch, with
+/// one batch per epoch.
 class ScriptedFit {
  public:
   ScriptedFit(std::string name, std::vector<double> values)

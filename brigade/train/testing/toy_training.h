@@ -25,8 +25,8 @@
 
 namespace brigade::train {
 
-/// For tests: a small net with everything that must be saved: weights, dropout, and a statistic
-/// that each replica keeps for itself.
+/// For tests: a small net with all kinds of state: weights, dropout, and a statistic that differs
+/// between replicas.
 struct ToyNet : torch::nn::Module {
   explicit ToyNet(std::int64_t width = 8) {
     hidden = register_parameter("hidden", at::rand({width, 4}) - 0.5);
@@ -44,8 +44,8 @@ struct ToyNet : torch::nn::Module {
   at::Tensor hidden, out, mean;
 };
 
-/// For tests: a whole training, as a process makes it anew at each start: 5 batches of 7 in an
-/// epoch, shuffled, 4 epochs.
+/// For tests: a whole training, as a process creates it at each start: 4 epochs of 5 shuffled
+/// batches of 7 examples.
 struct ToyTraining {
   explicit ToyTraining(distribute::Strategy& the_strategy,
                        const optim::Adam& rule = {.learning_rate = 0.05}, std::int64_t width = 8,
@@ -83,7 +83,7 @@ struct ToyTraining {
     return StepValues{{"loss", strategy.reduce_mean_over_examples(losses)}};
   }
 
-  /// As a loop without a session makes them.
+  /// Makes steps like a loop without a session.
   void steps(int count) {
     for (int i = 0; i < count; ++i) {
       step();
