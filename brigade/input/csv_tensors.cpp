@@ -154,7 +154,7 @@ void CsvTensors::check_columns() const {
                    "`vocabularies`, or leave it out by `select_columns`"));
     }
     if (!is_string && !vocabularies_[i].empty()) {
-      fail(str_cat("the column \"", name, "\" has a vocabulary, and is wanted as ",
+      fail(str_cat("the column \"", name, "\" has a vocabulary, and is requested as ",
                    columns_[i].type, "; it must be a string"));
     }
     if (is_string && columns_[i].default_value) {

@@ -203,7 +203,7 @@ TEST_F(CsvTensors, RefusesWordsThatNobodyListed) {
   expect_refused({.columns = {{"species", "x"}}, .vocabularies = {{"species", {"setosa"}}}},
                  "\"x\" is not in the vocabulary");
   expect_refused({.columns = {{"width", 0}}, .vocabularies = {{"width", {"1"}}}},
-                 "\"width\" has a vocabulary, and is wanted as int32");
+                 "\"width\" has a vocabulary, and is requested as int32");
 }
 
 TEST_F(CsvTensors, RefusesColumnsThatAreNotThere) {

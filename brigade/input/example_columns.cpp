@@ -49,7 +49,7 @@ bool has(const ExampleColumn& column, std::size_t example, FeatureKind wanted) {
   const FeatureKind kind = column.examples[example].kind();
   if (kind == wanted) return true;
   if (kind == FeatureKind::kNone) return false;
-  fail(column, example, str_cat("is of kind ", kind, "; wanted ", wanted));
+  fail(column, example, str_cat("is of kind ", kind, "; expected ", wanted));
 }
 
 template <class T, class Take>
@@ -88,7 +88,7 @@ void read_fixed(const ExampleColumn& column, std::size_t example,
   });
   if (count == to.size()) return;
   fail(column, example,
-       str_cat("has ", count, " values; its shape ", text_of(feature.shape), " wants ", to.size()));
+       str_cat("has ", count, " values; its shape ", text_of(feature.shape), " needs ", to.size()));
 }
 
 /// Values of all examples, one behind the other, and where those of each end.
@@ -170,12 +170,12 @@ void check_raw_size(const ExampleColumn& column, std::size_t example, const RawF
   if (wanted && bytes != *wanted) {
     fail(column, example,
          str_cat("has ", bytes, " bytes; its shape ", text_of(*feature.shape), " of ",
-                 toString(feature.dtype), " wants ", *wanted));
+                 toString(feature.dtype), " needs ", *wanted));
   }
   const std::size_t width = c10::elementSize(feature.dtype);
   if (bytes % width != 0) {
     fail(column, example,
-         str_cat("has ", bytes, " bytes; ", toString(feature.dtype), " wants a ", "multiple of ",
+         str_cat("has ", bytes, " bytes; ", toString(feature.dtype), " needs a ", "multiple of ",
                  width));
   }
 }

@@ -43,7 +43,7 @@ data::FeatureSpec plain(const TensorFeature& feature) {
 
 void check_no_bytes(const TensorFeature& feature, FeatureKind kind) {
   if (kind == FeatureKind::kBytes) {
-    fail(feature, "is wanted as bytes, and no tensor holds strings; use RawFeature");
+    fail(feature, "is requested as bytes, and no tensor holds strings; use RawFeature");
   }
 }
 
@@ -64,7 +64,7 @@ void check(const TensorFeature& feature, const PaddedFeature& padded) {
 
 void check(const TensorFeature& feature, const RawFeature& raw) {
   if (!device::file_dtype_of(raw.dtype) || raw.dtype == at::kBool) {
-    fail(feature, str_cat("is wanted as ", toString(raw.dtype), "; allowed are ",
+    fail(feature, str_cat("is requested as ", toString(raw.dtype), "; allowed are ",
                           device::file_dtype_names(), ", but not bool"));
   }
   if (raw.shape && !raw.lengths.empty()) {
@@ -75,11 +75,11 @@ void check(const TensorFeature& feature, const RawFeature& raw) {
   const auto wanted = internal::wanted_bytes(raw);
   const std::size_t width = c10::elementSize(raw.dtype);
   if (wanted && bytes != *wanted) {
-    fail(feature, str_cat("has a default of ", bytes, " bytes; its shape wants ", *wanted));
+    fail(feature, str_cat("has a default of ", bytes, " bytes; its shape needs ", *wanted));
   }
   if (bytes % width != 0) {
     fail(feature, str_cat("has a default of ", bytes, " bytes; ", toString(raw.dtype),
-                          " wants a multiple of ", width));
+                          " needs a multiple of ", width));
   }
 }
 
@@ -101,7 +101,7 @@ NamedTensors::Names names_of(const std::vector<TensorFeature>& features) {
   for (auto name = names.begin(); name != names.end(); ++name) {
     check_argument(std::find(names.begin(), name, *name) == name,
                    str_cat("The feature \"", *name,
-                           "\" is wanted twice, or lengths are called "
+                           "\" is requested twice, or lengths are called "
                            "like it; choose another name"));
   }
   return names;

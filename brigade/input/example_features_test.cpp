@@ -202,14 +202,14 @@ TEST(ExampleFeatures, NamesWhatIsWrongInABatch) {
   const std::vector<std::string> examples = {record(1), bytes_of({{"image", Int64List{1}}})};
   expect_invalid_argument([&] { parser()(examples); },
                           "\"image\" of example 1 of a batch, counted from 0, is of kind int64; "
-                          "wanted bytes");
+                          "expected bytes");
   expect_invalid_argument([&] { parser()(bytes_of({})); },
                           "\"image\" of an example is missing, and has no default");
   const ExampleFeatures one({{"image", RawFeature{.dtype = at::kFloat, .shape = {{1}}}}});
-  expect_invalid_argument([&] { one(record(1)); }, "has 2 bytes; its shape [1] of Float wants 4");
+  expect_invalid_argument([&] { one(record(1)); }, "has 2 bytes; its shape [1] of Float needs 4");
   const ExampleFeatures label(
       {{"label", FixedLenFeature{.kind = FeatureKind::kInt64, .shape = {2}}}});
-  expect_invalid_argument([&] { label(record(1)); }, "has 1 values; its shape [2] wants 2");
+  expect_invalid_argument([&] { label(record(1)); }, "has 1 values; its shape [2] needs 2");
   const ExampleFeatures steps(
       {{"words", PaddedFeature{.kind = FeatureKind::kInt64, .shape = {2}}}});
   expect_invalid_argument([&] { steps(record(3)); },
@@ -232,7 +232,7 @@ void expect_refused(std::vector<TensorFeature> features, const std::string& why)
 TEST(ExampleFeatures, RefusesWhatNoTensorCanBe) {
   expect_refused({{"x", FixedLenFeature{.kind = FeatureKind::kBytes}}}, "use RawFeature");
   expect_refused({{"x", PaddedFeature{.kind = FeatureKind::kBytes}}}, "use RawFeature");
-  expect_refused({{"x", FixedLenFeature{.kind = FeatureKind::kNone}}}, "is wanted as none");
+  expect_refused({{"x", FixedLenFeature{.kind = FeatureKind::kNone}}}, "is requested as none");
   expect_refused({{"x", FixedLenFeature{.shape = {-1}}}}, "has the shape [-1]");
   expect_refused({{"x", RawFeature{.shape = {{-1}}}}}, "has the shape [-1]");
   expect_refused({{"x", PaddedFeature{.shape = {2, 0}}}}, "steps of shape [2, 0]");
@@ -243,15 +243,15 @@ TEST(ExampleFeatures, RefusesWhatNoTensorCanBe) {
   expect_refused({{"x", RawFeature{.dtype = at::kBool}}}, "Bool; allowed are");
   expect_refused({{"x", RawFeature{.shape = {{2}}, .lengths = "n"}}}, "leave out `lengths`");
   expect_refused({{"x", RawFeature{.shape = {{2}}, .default_value = "a"}}},
-                 "a default of 1 bytes; its shape wants 2");
+                 "a default of 1 bytes; its shape needs 2");
   expect_refused({{"x", RawFeature{.dtype = at::kShort, .default_value = "a"}}},
-                 "wants a multiple of 2");
+                 "needs a multiple of 2");
 }
 
 TEST(ExampleFeatures, RefusesNamesThatComeTwice) {
-  expect_refused({{"x", FixedLenFeature{}}, {"x", RawFeature{}}}, "\"x\" is wanted twice");
+  expect_refused({{"x", FixedLenFeature{}}, {"x", RawFeature{}}}, "\"x\" is requested twice");
   expect_refused({{"x", FixedLenFeature{}}, {"y", PaddedFeature{.lengths = "x"}}},
-                 "\"x\" is wanted twice");
+                 "\"x\" is requested twice");
 }
 
 }  // namespace

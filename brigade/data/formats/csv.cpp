@@ -161,7 +161,7 @@ CsvRow CsvReader::row_of(const CsvRecord& record, std::uint64_t line) const {
   }
   if (!selected.empty() && selected.back() >= fields) {
     fail(line, str_cat("has ", fields, " fields; column ", selected.back(),
-                       ", counted from 0, is wanted"));
+                       ", counted from 0, is selected"));
   }
   CsvRow row;
   row.reserve(columns_->size());
@@ -181,12 +181,12 @@ CsvValue CsvReader::value_of(const CsvField& field, std::size_t column, std::siz
   if (text.empty() || text == options_->na_value) {
     if (wanted.default_value) return *wanted.default_value;
     fail(line, str_cat("has nothing in column ", position,
-                       ", counted from 0, which has no default; wanted ", wanted.type));
+                       ", counted from 0, which has no default; expected ", wanted.type));
   }
   auto value = parse_csv_value(text, wanted.type);
   if (!value) {
     fail(line, str_cat("has \"", text.substr(0, 200), "\" in column ", position,
-                       ", counted from 0; wanted ", wanted.type));
+                       ", counted from 0; expected ", wanted.type));
   }
   return *std::move(value);
 }

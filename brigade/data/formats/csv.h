@@ -18,40 +18,40 @@
 
 namespace brigade::data {
 
-/// Whether the first row of each file names the columns, and is left out.
+/// Whether the first row of each file is a header, which is skipped.
 enum class CsvHeader { kNone, kSkip };
 
 struct CsvOptions {
   CsvHeader header = CsvHeader::kNone;
   char delimiter = ',';
   CsvQuotes quotes = CsvQuotes::kOn;
-  /// A field with this text counts as missing, as an empty one does.
+  /// A field with this text is missing, like an empty one.
   std::string na_value{};
-  /// The columns wanted, counted from 0, in ascending order: as many as there are types. Rows may
-  /// have more fields then. Empty: all, and rows must have as many fields as there are types.
+  /// The selected columns, counted from 0, in ascending order: one per type. Rows may then have more
+  /// fields. Empty: all columns, and rows must have exactly one field per type.
   std::vector<std::size_t> select_columns{};
-  /// How the files are packed. By default gzip files are known by their beginning.
+  /// The compression of the files. By default gzip files are detected from their first bytes.
   io::Compression compression = io::Compression::kAuto;
-  /// Read from a file at a time.
+  /// Number of bytes read from a file at a time.
   std::size_t buffer_bytes = 256 << 10;
-  /// A longer row fails, as one element: no file can make the reader take more memory than this.
+  /// A longer row is one element that fails, so that memory use is bounded.
   std::size_t max_row_bytes = std::size_t{64} << 20;
-  /// Where the files lie. Unset: on this machine.
+  /// The file system. Unset: the local one.
   std::shared_ptr<const io::FileSystem> file_system{};
 };
 
-/// The rows of CSV files (RFC 4180), one file after another. An empty field is missing: it takes
-/// the column's default, and fails the row if there is none.
+/// The rows of CSV files (RFC 4180), one file after another. An empty field is missing: the
+/// column's default is used, and the row fails if there is none.
 ///
 ///   auto rows = data::csv({"iris.csv"}, {data::CsvType::kFloat, 0.0f, "unknown"},
 ///                         {.header = data::CsvHeader::kSkip});
 ///
-/// A row that is broken, has too few or too many fields, or a field of another type, fails as one
-/// element (kInvalidArgument): the error names file, line, column, text and type. What has wrong
-/// quotes ends with its line; a quote that is never closed takes the rest of the file.
+/// A row that is malformed, has too few or too many fields, or a field of another type, is one element
+/// that fails (kInvalidArgument): the error names file, line, column, text and type. A row with wrong
+/// quotes ends with its line; a quote that is never closed consumes the rest of the file.
 ///
-/// Workers can share it out by files, as `from_files`. The saved position is a number of bytes:
-/// restoring goes there at once, in a packed file by unpacking up to there. Throws kInvalidArgument
+/// It can be sharded by files, as `from_files`. The saved position is a byte offset: restoring seeks to
+/// it directly; a compressed file is decompressed up to it. Throws kInvalidArgument
 /// if there are no files or no columns, if the selected columns are not ascending or not as many as
 /// the types, and for a delimiter that is a quote or a line end.
 ///
@@ -59,11 +59,11 @@ struct CsvOptions {
 Dataset<CsvRow> csv(std::vector<io::Path> paths, std::vector<CsvColumn> columns,
                     const CsvOptions& options = {});
 
-/// What the columns of `csv<T...>` take where a field is missing; by default nothing.
+/// The defaults for missing fields of the columns of `csv<T...>`; none by default.
 template <class... T>
 using CsvDefaults = std::tuple<std::optional<T>...>;
 
-/// The same with types known to the compiler: int32, int64, float, double, std::string.
+/// As above, with types known at compile time: int32, int64, float, double, std::string.
 ///
 ///   auto rows = data::csv<float, float, std::string>({"iris.csv"});
 ///   for (const auto& [length, width, species] : rows) ...
@@ -73,19 +73,19 @@ requires(sizeof...(T) > 0) Dataset<std::tuple<T...>> csv(std::vector<io::Path> p
                                                          CsvDefaults<T...> defaults = {});
 
 /// The names in the first row of a file. Throws as `FileSystem::open` does, kInvalidArgument if the
-/// row is broken, kOutOfRange if the file is empty.
+/// row is malformed, kOutOfRange if the file is empty.
 std::vector<std::string> csv_header(const io::Path& path, const CsvOptions& options = {});
 
 namespace internal {
 
-/// Reads the rows of one file. Not for others.
+/// Reads the rows of one file; internal.
 ///
 /// Thread-safety: one thread at a time.
 class CsvReader {
  public:
   CsvReader(const io::Path& path, std::shared_ptr<const CsvOptions> options,
             std::shared_ptr<const std::vector<CsvColumn>> columns);
-  /// The next row, or nothing. What throws is passed.
+  /// The next row; unset at the end. A row that throws is skipped.
   std::optional<CsvRow> next();
   std::uint64_t skip(std::uint64_t count);
   io::StateTree save() const;
@@ -107,7 +107,7 @@ class CsvReader {
   bool is_at_end_ = false;
 };
 
-/// Options and columns as `csv` wants them, and what they come to in a recipe.
+/// Validated options and columns of `csv`, and their text in a pipeline description.
 struct CsvPlan {
   std::string source;
   std::shared_ptr<const CsvOptions> options;

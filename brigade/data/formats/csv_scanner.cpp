@@ -63,7 +63,7 @@ class Scanner {
     record_.lines += lines_in(begin);
     ++at_;
     if (at_ == text_.size() || is_end_of_field(text_[at_])) return true;
-    return fail("has more than a delimiter behind a closing quote");
+    return fail("has more than a delimiter after a closing quote");
   }
   std::uint64_t lines_in(std::size_t begin) const {
     return static_cast<std::uint64_t>(std::count(text_.begin() + static_cast<std::ptrdiff_t>(begin),

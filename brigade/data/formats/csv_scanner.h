@@ -8,10 +8,10 @@
 
 namespace brigade::data {
 
-/// Whether quotes around a field mean something.
+/// Whether quotes around a field are interpreted.
 enum class CsvQuotes {
-  kOn,   ///< As RFC 4180 says: within quotes, delimiters and line ends are text, and "" is a quote.
-  kOff,  ///< Quotes are text like any other.
+  kOn,   ///< As in RFC 4180: within quotes, delimiters and line ends are text, and "" is a quote.
+  kOff,  ///< Quotes are ordinary characters.
 };
 
 struct CsvFormat {
@@ -24,29 +24,29 @@ struct CsvFormat {
 /// Thread-safety: immutable. Lifetime: that of the text.
 struct CsvField {
   std::string_view text;           ///< without the quotes around it
-  bool has_quotes_inside = false;  ///< whether "" stands in it for "
+  bool has_quotes_inside = false;  ///< whether it contains "" for "
 
-  /// The text that is meant.
+  /// The field's text with "" replaced by ".
   std::string value() const;
 };
 
-/// What the beginning of a text is, read as a row.
+/// The row at the beginning of a text.
 struct CsvRecord {
   std::vector<CsvField> fields{};
-  std::size_t bytes = 0;    ///< of the text that the row takes, its end included
+  std::size_t bytes = 0;    ///< length of the row, including its line end
   std::uint64_t lines = 0;  ///< line ends in it
-  bool is_whole = false;    ///< false: the text ends before the row does, nothing else is said
-  std::string problem{};    ///< not empty: what is wrong with the row, which ends with its line
+  bool is_whole = false;    ///< false: the text ends before the row does, and the other members are unset
+  std::string problem{};    ///< not empty: the error of the row, which ends with its line
 };
 
-/// Whether a text may go on.
+/// Whether more text may follow.
 enum class CsvEnd { kMayGoOn, kIsFinal };
 
-/// The row that a text begins with. Rows end with "\n", "\r\n" or "\r"; the last one need not. The
+/// Scans the row at the beginning of a text. Rows end with "\n", "\r\n" or "\r"; the last one need not. The
 /// text must not be empty. Throws kInvalidArgument if the delimiter is a quote or a line end.
 CsvRecord scan_csv_record(std::string_view text, const CsvFormat& format, CsvEnd end);
 
-/// The fields of one row, on its own. Throws kInvalidArgument if it is broken, or more follows.
+/// The fields of a single row. Throws kInvalidArgument if it is malformed or more text follows.
 std::vector<std::string> parse_csv_line(std::string_view line, const CsvFormat& format = {});
 
 }  // namespace brigade::data

@@ -25,7 +25,7 @@ TEST(CsvLine, SplitsAsTheStandardSays) {
 
 TEST(CsvLine, RefusesWrongQuotes) {
   expect_invalid_argument([] { parse_csv_line("a\"b"); }, "quote within a field");
-  expect_invalid_argument([] { parse_csv_line("\"a\"b,c"); }, "behind a closing quote");
+  expect_invalid_argument([] { parse_csv_line("\"a\"b,c"); }, "after a closing quote");
   expect_invalid_argument([] { parse_csv_line("\"a,b"); }, "never closed");
   expect_invalid_argument([] { parse_csv_line("a\nb"); }, "followed by others");
   expect_invalid_argument([] { parse_csv_line("a", {.delimiter = '"'}); }, "delimiter");
@@ -96,16 +96,16 @@ TEST(Csv, ErrorsNameFileLineColumnTextAndType) {
   auto iterator = dataset.iterator();
   EXPECT_EQ(iterator.next(), Pair(1, "x"));
   EXPECT_EQ(message_at(iterator),
-            "/f/bad: the row at line 4 has \"two\" in column 0, counted from 0; wanted int64");
+            "/f/bad: the row at line 4 has \"two\" in column 0, counted from 0; expected int64");
   EXPECT_EQ(message_at(iterator), "/f/bad: the row at line 5 has 1 fields; there are 2 columns");
   EXPECT_EQ(message_at(iterator),
             "/f/bad: the row at line 6 has nothing in column 0, counted from 0, which has no "
-            "default; wanted int64");
+            "default; expected int64");
   EXPECT_EQ(message_at(iterator), "/f/bad: the row at line 7 has a quote within a field");
   auto again = dataset.iterator();
   again.restore(written_and_read(iterator.save()));
   EXPECT_EQ(message_at(again),
-            "/f/bad: the row at line 8 has more than a delimiter behind a closing quote");
+            "/f/bad: the row at line 8 has more than a delimiter after a closing quote");
   EXPECT_EQ(again.next(), Pair(8, "good"));
   EXPECT_EQ(message_at(again), "/f/bad: the row at line 10 has a quote that is never closed");
   EXPECT_EQ(again.next(), Pair(11, "x"));

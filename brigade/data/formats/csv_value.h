@@ -10,7 +10,7 @@
 
 namespace brigade::data {
 
-/// What a field of a CSV file can be read as: what `CsvValue` holds, by its index.
+/// The type of a CSV column: the alternative of `CsvValue`, by its index.
 enum class CsvType { kInt32, kInt64, kFloat, kDouble, kString };
 /// "int32", "int64", "float", "double", "string".
 std::string_view to_string(CsvType type);
@@ -18,8 +18,8 @@ std::string_view to_string(CsvType type);
 using CsvValue = std::variant<std::int32_t, std::int64_t, float, double, std::string>;
 using CsvRow = std::vector<CsvValue>;
 
-/// One column that is wanted: a type whose values must be there, or a value that gives the type and
-/// stands where a field is missing.
+/// A selected column: a type, and then no field may be missing, or a default value, which also gives
+/// the type.
 ///
 ///   {CsvType::kInt64, 0.5f, "unknown"}
 ///
@@ -38,8 +38,8 @@ struct CsvColumn {
   CsvColumn(std::int64_t value) : CsvColumn(CsvValue(value)) {}              // NOLINT
 };
 
-/// The value that `text` is, spaces around numbers left out; nothing if it is none. Numbers are
-/// decimal, with a sign if wanted; floating ones may be "inf", "nan", or too large, which is inf.
+/// Parses `text`, ignoring spaces around numbers; unset if it is not a value of the type. Numbers are
+/// decimal, with an optional sign; floating-point ones may be "inf", "nan", or too large, which is inf.
 std::optional<CsvValue> parse_csv_value(std::string_view text, CsvType type);
 
 }  // namespace brigade::data

@@ -11,14 +11,14 @@
 
 namespace brigade::data {
 
-/// What one feature of an example holds, in TensorFlow's order of kinds; `std::monostate` is a
-/// feature that is named and says nothing.
+/// The values of one feature of an example, in TensorFlow's order of kinds; `std::monostate` is a
+/// feature without a value list.
 using BytesList = std::vector<std::string>;
 using FloatList = std::vector<float>;
 using Int64List = std::vector<std::int64_t>;
 using Feature = std::variant<std::monostate, BytesList, FloatList, Int64List>;
 
-/// What is inside a `Feature`: its index.
+/// The kind of a `Feature`: its index.
 enum class FeatureKind { kNone, kBytes, kFloat, kInt64 };
 /// "none", "bytes", "float", "int64".
 std::string_view to_string(FeatureKind kind);
@@ -27,7 +27,7 @@ inline FeatureKind kind_of(const Feature& feature) {
 }
 
 /// A training example as TensorFlow stores it in a record: lists of values by name. To read many
-/// that look alike prefer `ExampleParser`, which reads only what is wanted.
+/// with the same features prefer `ExampleParser`, which reads only the requested features.
 ///
 ///   data::Example example;
 ///   example.features["image"] = data::BytesList{pixels};
@@ -42,11 +42,11 @@ struct Example {
   std::uint64_t byte_size() const { return ByteSize<decltype(features)>::of(features); }
 };
 
-/// Reads the bytes of a protobuf message tf.train.Example. Fields that it does not know are passed.
-/// Throws kDataLoss, naming the byte, if the bytes are no such message.
+/// Reads the bytes of a protobuf message tf.train.Example. Unknown fields are skipped.
+/// Throws kDataLoss, naming the byte offset, if the bytes are not such a message.
 Example parse_example(std::string_view bytes);
 
-/// The bytes of an example, which `parse_example` and TensorFlow read: equal examples give equal
+/// Serializes an example for `parse_example` and TensorFlow: equal examples give equal
 /// bytes, with names in byte order.
 std::string serialize(const Example& example);
 

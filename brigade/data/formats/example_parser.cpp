@@ -39,7 +39,7 @@ void check_default(const FeatureSpec& spec, const FixedLenFeature& fixed) {
   const FeatureKind kind = kind_of(fixed.default_value);
   if (kind == FeatureKind::kNone) return;
   if (kind != fixed.kind) {
-    fail(spec, str_cat("is wanted as ", fixed.kind, ", but its default is ", kind));
+    fail(spec, str_cat("is requested as ", fixed.kind, ", but its default is ", kind));
   }
   if (count_of(fixed.default_value) != wanted_count(fixed)) {
     fail(spec, str_cat("has a default of ", count_of(fixed.default_value),
@@ -49,7 +49,7 @@ void check_default(const FeatureSpec& spec, const FixedLenFeature& fixed) {
 
 void check_spec(const FeatureSpec& spec) {
   if (wanted_kind(spec) == FeatureKind::kNone) {
-    fail(spec, "is wanted as none; say kBytes, kFloat or kInt64");
+    fail(spec, "is requested as none; use kBytes, kFloat or kInt64");
   }
   const auto* fixed = std::get_if<FixedLenFeature>(&spec.values);
   if (fixed == nullptr) return;
@@ -80,13 +80,13 @@ Feature missing(const FeatureSpec& spec) {
 Feature read(const FeatureSpec& spec, const FeatureView& view) {
   if (view.kind() == FeatureKind::kNone) return missing(spec);
   if (view.kind() != wanted_kind(spec)) {
-    fail(spec, str_cat("is of kind ", view.kind(), " in an example; wanted ", wanted_kind(spec)));
+    fail(spec, str_cat("is of kind ", view.kind(), " in an example; expected ", wanted_kind(spec)));
   }
   Feature feature = view.read();
   if (const auto* fixed = std::get_if<FixedLenFeature>(&spec.values)) {
     if (count_of(feature) != wanted_count(*fixed)) {
       fail(spec, str_cat("has ", count_of(feature), " values in an example; its shape [",
-                         base::join(fixed->shape, ", "), "] wants ", wanted_count(*fixed)));
+                         base::join(fixed->shape, ", "), "] needs ", wanted_count(*fixed)));
     }
   }
   return feature;
@@ -119,7 +119,7 @@ void internal::fail_feature_access(const ParsedExample& example, std::size_t fea
 ExampleParser::ExampleParser(std::vector<FeatureSpec> features) : features_(std::move(features)) {
   for (std::size_t i = 0; i < features_.size(); ++i) {
     check_spec(features_[i]);
-    if (*find(features_, features_[i].name, 0) != i) fail(features_[i], "is wanted twice");
+    if (*find(features_, features_[i].name, 0) != i) fail(features_[i], "is requested twice");
   }
 }
 

@@ -12,12 +12,13 @@
 
 namespace brigade::data {
 
-/// A feature with the same number of values in every example: the product of `shape`; one without.
+/// A feature with the same number of values in every example: the product of `shape`, or one value for
+/// an empty shape.
 /// TensorFlow counterpart: tf.io.FixedLenFeature.
 struct FixedLenFeature {
   FeatureKind kind = FeatureKind::kFloat;
   std::vector<std::int64_t> shape{};
-  /// The values where the feature is missing. Unset: it must be there.
+  /// The values used where the feature is missing. Unset: the feature is required.
   Feature default_value{};
 };
 
@@ -27,19 +28,19 @@ struct VarLenFeature {
   FeatureKind kind = FeatureKind::kFloat;
 };
 
-/// One feature that is wanted.
+/// One requested feature.
 struct FeatureSpec {
   std::string name;
   std::variant<FixedLenFeature, VarLenFeature> values;
 };
 
-/// The features of one example that were wanted, in the order of the specification.
+/// The requested features of one example, in the order of the specification.
 ///
 /// Thread-safety: a value.
 struct ParsedExample {
   std::vector<Feature> features;
 
-  /// The values of a feature, as `values<float>(2)`. Throws kInvalidArgument if there is no such
+  /// The values of a feature, for example `values<float>(2)`. Throws kInvalidArgument if there is no such
   /// feature, or its values are of another kind.
   template <class T>
   const std::vector<T>& values(std::size_t feature) const;
@@ -50,7 +51,7 @@ struct ParsedExample {
   std::uint64_t byte_size() const { return ByteSize<std::vector<Feature>>::of(features); }
 };
 
-/// Reads the same features from examples, and nothing else of them. A function for `map`:
+/// Reads the requested features from examples. A function for `map`:
 ///
 ///   const auto parse = data::ExampleParser({
 ///       {"image", data::FixedLenFeature{.kind = data::FeatureKind::kBytes}},
@@ -62,16 +63,16 @@ struct ParsedExample {
 /// Thread-safety: immutable; any number of threads may call it.
 class ExampleParser {
  public:
-  /// Throws kInvalidArgument, naming the feature, if a name comes twice, a kind is kNone, a
-  /// dimension is negative, or a default is of another kind or number than wanted.
+  /// Throws kInvalidArgument, naming the feature, if a name occurs twice, a kind is kNone, a dimension
+  /// is negative, or a default has another kind or number of values than requested.
   explicit ExampleParser(std::vector<FeatureSpec> features);
 
-  /// Throws, naming the feature, kInvalidArgument if one is missing that has no default, is of
-  /// another kind, or has another number of values; kDataLoss if the bytes are no example.
+  /// Throws, naming the feature, kInvalidArgument if a feature without a default is missing, or if one
+  /// has another kind or number of values; kDataLoss if the bytes are not an example.
   ParsedExample operator()(std::string_view bytes) const;
 
   const std::vector<FeatureSpec>& features() const { return features_; }
-  /// The place of a feature in a `ParsedExample`. Throws kNotFound, with what there is.
+  /// The index of a feature in a `ParsedExample`. Throws kNotFound, listing the features.
   std::size_t index_of(std::string_view name) const;
 
  private:

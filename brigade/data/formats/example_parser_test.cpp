@@ -102,7 +102,7 @@ TEST(ExampleParser, RefusesWhatCannotBe) {
   const auto made = [](FixedLenFeature fixed) {
     return [fixed] { ExampleParser({{"a", fixed}}); };
   };
-  expect_invalid_argument(made({.kind = FeatureKind::kNone}), "\"a\" is wanted as none");
+  expect_invalid_argument(made({.kind = FeatureKind::kNone}), "\"a\" is requested as none");
   expect_invalid_argument(made({.shape = {2, -1}}), "shape [2, -1]");
   expect_invalid_argument(made({.shape = {1LL << 40, 1LL << 40}}), "shape");
   expect_invalid_argument(made({.default_value = Int64List{1}}), "its default is int64");

@@ -11,7 +11,7 @@
 
 namespace brigade::data {
 
-/// One feature in the bytes of an example, not read yet.
+/// An unparsed feature in the bytes of an example.
 ///
 /// Thread-safety: immutable. Lifetime: that of the bytes.
 class FeatureView {
@@ -21,8 +21,8 @@ class FeatureView {
       : kind_(kind), list_(list), whole_(whole) {}
 
   FeatureKind kind() const { return kind_; }
-  /// Calls `take(value)` for each value, which must be of that kind. Throw kDataLoss if the list is
-  /// broken.
+  /// Calls `take(value)` for each value, which must be of that kind. Throws kDataLoss if the list is
+  /// malformed.
   template <class Take>
   void each_bytes(Take take) const;
   template <class Take>
@@ -38,7 +38,7 @@ class FeatureView {
 
   FeatureKind kind_ = FeatureKind::kNone;
   std::string_view list_;   // a message BytesList, FloatList or Int64List
-  std::string_view whole_;  // the example, in which errors count bytes
+  std::string_view whole_;  // the example, for byte offsets in errors
 };
 
 /// The features in the bytes of an example, one after the other.
@@ -49,8 +49,8 @@ class ExampleView {
   explicit ExampleView(std::string_view bytes)
       : whole_(bytes), example_(bytes, bytes), features_({}, bytes) {}
 
-  /// Reads on to the next feature, if there is one. A name may come twice: then the last counts.
-  /// Throws kDataLoss if the bytes are broken.
+  /// Advances to the next feature, if there is one. If a name occurs twice, the last one counts. Throws
+  /// kDataLoss if the bytes are malformed.
   bool next();
   std::string_view name() const { return name_; }
   const FeatureView& feature() const { return feature_; }

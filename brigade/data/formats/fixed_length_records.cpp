@@ -92,7 +92,7 @@ class RecordsIterator final : public IteratorBase<std::string> {
   [[noreturn]] void fail_length() {
     throw Error(ErrorCode::kDataLoss,
                 str_cat(path_, ": its content does not consist of ", text_of_lengths(options_),
-                        ": it ends within one of them, behind byte ", file_.reader.offset()));
+                        ": it ends within one of them, after byte ", file_.reader.offset()));
   }
 
   io::Path path_;

@@ -15,24 +15,25 @@ namespace brigade::data {
 struct FixedLengthRecordsOptions {
   /// The length of each record: 1 or more.
   std::int64_t record_bytes = 0;
-  /// What is left out at the beginning and at the end of each file.
+  /// The number of bytes skipped at the beginning and at the end of each file.
   std::int64_t header_bytes = 0;
   std::int64_t footer_bytes = 0;
-  /// How the files are packed.
+  /// The compression of the files.
   io::Compression compression = io::Compression::kNone;
-  /// Read from a file at a time.
+  /// Number of bytes read from a file at a time.
   std::size_t buffer_bytes = 256 << 10;
-  /// Where the files lie. Unset: on this machine.
+  /// The file system. Unset: the local one.
   std::shared_ptr<const io::FileSystem> file_system{};
 };
 
-/// Pieces of equal length of binary files, one file after another: CIFAR's files, for example, with
+/// Records of equal length in binary files, one file after another; for example CIFAR's files with
 /// `{.record_bytes = 3073}`.
 ///
-/// Workers can share it out by files, as `from_files`. The saved position is a number of bytes:
-/// restoring goes there at once, in a packed file by unpacking up to there. A file whose length,
-/// without header and footer, is no multiple of the record's fails as one element when it is
-/// opened (kInvalidArgument); a packed one tells its length, and fails, at its end (kDataLoss).
+/// It can be sharded by files, as `from_files`. The saved position is a byte offset: restoring seeks to
+/// it directly; a compressed file is decompressed up to it. A file
+/// whose length, without header and footer, is not a multiple of the record length is one element that
+/// fails when it is opened (kInvalidArgument); a compressed one fails at its end, where its length is
+/// known (kDataLoss).
 /// Throws kInvalidArgument if there are no files, for a record of less than one byte and for
 /// negative lengths.
 ///

@@ -7,28 +7,27 @@
 
 namespace brigade::data {
 
-/// What the beginning of an idx file of unsigned bytes says.
+/// The header of an idx file of unsigned bytes.
 struct IdxHeader {
   std::vector<std::int64_t> shape;
   std::size_t bytes = 0;          ///< of the header itself
   std::uint64_t value_bytes = 0;  ///< that follow it
 };
 
-/// How many bytes the header of an idx file with so many dimensions has.
+/// The length in bytes of the header of an idx file with `dimensions` dimensions.
 std::size_t idx_header_bytes(int dimensions);
 
-/// Reads the header that `beginning` begins with: a magic number (0, 0, the type 0x08, the number
-/// of dimensions), then each dimension as a big-endian 32-bit number. `name` says in errors which
-/// file it was. Throws kInvalidArgument if `dimensions` is not 1 to 4 or the magic number is
-/// another, kDataLoss if `beginning` is shorter than the header.
+/// Parses the header at the start of `beginning`: a magic number (0, 0, the type 0x08, the number
+/// of dimensions), then each dimension as a big-endian 32-bit number. `name` is the file's name
+/// in errors. Throws kInvalidArgument if `dimensions` is not 1 to 4 or the magic number does not match,
+/// kDataLoss if `beginning` is shorter than the header.
 IdxHeader parse_idx_header(std::string_view beginning, std::string_view name, int dimensions);
 
-/// Throws kDataLoss: the file holds `found` instead of the values that its header says.
+/// Throws kDataLoss: the file holds `found` instead of the number of values in its header.
 [[noreturn]] void throw_wrong_idx_size(const IdxHeader& header, std::string_view name,
                                        std::string_view found);
 
-/// The header of an idx file, and the bytes that follow, which are
-/// as many as it says.
+/// The header of an idx file and its values; their number matches the header.
 ///
 /// Thread-safety: immutable. Lifetime: that of the bytes.
 struct IdxContent {
@@ -36,8 +35,8 @@ struct IdxContent {
   std::string_view values;  ///< row-major
 };
 
-/// Reads all bytes of an idx file: the header, then the values. Throws as `parse_idx_header`, and
-/// kDataLoss if the file is cut short, or longer than its dimensions say.
+/// Parses a whole idx file: the header, then the values. Throws as `parse_idx_header`, and kDataLoss if
+/// the file is shorter or longer than its dimensions require.
 IdxContent parse_idx_bytes(std::string_view bytes, std::string_view name, int dimensions);
 
 }  // namespace brigade::data

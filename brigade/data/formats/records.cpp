@@ -64,7 +64,7 @@ class RecordsIterator final : public IteratorBase<std::string> {
   [[noreturn]] void fail_cut_short() const {
     throw Error(ErrorCode::kDataLoss,
                 base::str_cat(path_, ": the record at byte ", file_.reader.offset(),
-                              " is cut short by the end of the file: was its writer stopped?"));
+                              " is truncated by the end of the file: was its writer stopped?"));
   }
 
   io::Path path_;

@@ -20,7 +20,7 @@ std::vector<std::uint64_t> read_offsets(const io::FileSystem& files, const io::P
   if (offsets.size() == elements + 1) return offsets;
   throw Error(ErrorCode::kDataLoss,
               str_cat(path, " has ", offsets.size(), " offsets for ", elements,
-                      " elements: it is broken; delete its folder to have it written anew."));
+                      " elements: it is broken; delete its folder to write it again."));
 }
 
 }  // namespace

@@ -21,12 +21,12 @@ namespace brigade::data::internal {
 
 inline constexpr std::size_t kOffsetsPerRecord = 8192;
 
-/// A folder of elements, opened: its index, and where each element lies.
+/// An open folder of elements: its index and the offset of each element.
 ///
 /// Thread-safety: immutable.
 class ElementFiles {
  public:
-  /// Throws kDataLoss if the folder is not whole, and as `FileSystem` does.
+  /// Throws kDataLoss if the folder is incomplete, and as `FileSystem` does.
   ElementFiles(std::shared_ptr<const io::FileSystem> files, io::Path folder, ElementIndex index);
 
   const ElementIndex& index() const { return index_; }
@@ -50,9 +50,9 @@ class ElementFileReader {
  public:
   ElementFileReader(std::shared_ptr<const ElementFiles> elements, std::uint64_t file);
   std::uint64_t size() const { return size_; }
-  /// The element at `place` of the file; at once if it is the next one or the file is not packed.
+  /// The element at `position` in the file. Fast if it is the next one or the file is not compressed.
   std::string read(std::uint64_t position);
-  /// The same place in the whole.
+  /// Names the element by its index in the whole folder.
   std::string describe_element(std::uint64_t position) const;
 
  private:
@@ -60,10 +60,10 @@ class ElementFileReader {
   std::uint64_t file_;
   std::uint64_t size_;
   std::optional<io::RecordReader> records_;
-  std::uint64_t next_ = 0;  // where records_ stands
+  std::uint64_t next_ = 0;  // the next record of records_
 };
 
-/// The elements of one file. A broken one is thrown in its place.
+/// The elements of one file. A corrupt element is thrown as an error when it is reached.
 template <Encodable T>
 class ElementFileIterator final : public IteratorBase<T> {
  public:
@@ -97,7 +97,7 @@ class ElementFileIterator final : public IteratorBase<T> {
   std::uint64_t position_;
 };
 
-/// The elements of a folder in their order. Several files are read ahead by a thread each.
+/// The elements of a folder, in order. Several files are prefetched by one thread each.
 template <Encodable T>
 class ElementsIterator {
  public:
@@ -112,7 +112,7 @@ class ElementsIterator {
     if (position_ >= size()) return std::nullopt;
     IteratorBase<T>& file = *files_[static_cast<std::size_t>(position_ % files_.size())];
     ElementResult<T> result = result_of_next(file);
-    // Without the element: the call was cancelled on its way.
+    // No element: the call was cancelled.
     if (result.error && options_.cancel && options_.cancel->is_cancelled()) {
       std::rethrow_exception(result.error);
     }
@@ -144,7 +144,7 @@ class ElementsIterator {
   }
 
  private:
-  /// Elements before `place` that lie in the file.
+  /// The number of elements before `position` that are in the file.
   std::uint64_t before(std::uint64_t position, std::uint64_t file) const {
     const std::uint64_t files = elements_->index().files;
     return position / files + (file < position % files ? 1 : 0);

@@ -11,20 +11,19 @@
 
 namespace brigade::data::internal {
 
-/// Writes a folder of elements beside the place where it shall be, and puts it there when it is
-/// complete: a reader sees all of it or nothing, and of several writers at once one wins. What is
-/// not committed is removed; only a crash can leave it behind (`.<name>.<process>.<n>.tmp`), and
-/// nobody reads that.
+/// Writes a folder of elements under a temporary name and renames it when it is complete: a reader sees
+/// all of it or nothing, and of several concurrent writers one wins. An uncommitted folder is removed;
+/// only a crash can leave it (`.<name>.<process>.<n>.tmp`), and it is never read.
 ///
 /// Thread-safety: one thread at a time.
 class ElementWriter {
  public:
   enum class Commit {
     kDone,
-    kLost,  ///< Another one has come first: there is a folder of elements already.
+    kLost,  ///< Another writer committed first: the folder exists already.
   };
 
-  /// `index` says all but the count. Makes the folders above.
+  /// `index` holds everything but the count. Creates parent folders.
   ElementWriter(std::shared_ptr<io::FileSystem> files, io::Path folder, ElementIndex index);
   ~ElementWriter();
   ElementWriter(const ElementWriter&) = delete;
@@ -33,14 +32,14 @@ class ElementWriter {
   /// Adds an element. Throws as `FileSystem` does.
   void write(std::string_view element);
   std::uint64_t count() const { return index_.count; }
-  /// Returns once everything is on the disk. Throws kAlreadyExists if something else than elements
-  /// is in the way.
+  /// Returns once everything is on disk. Throws kAlreadyExists if the path exists and is not a folder of
+  /// elements.
   Commit commit();
 
  private:
   struct File {
     std::unique_ptr<io::RecordWriter> records;
-    std::vector<std::uint64_t> offsets;  // of the records, and behind them the end
+    std::vector<std::uint64_t> offsets;  // of the records, followed by the end
   };
   void make_folder();
   std::unique_ptr<io::WritableFile> create(const io::Path& path, io::CreateMode mode);

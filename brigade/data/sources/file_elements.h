@@ -16,7 +16,7 @@ namespace brigade::data::internal {
 
 using FileListPtr = std::shared_ptr<const FileList>;
 
-/// What `file_elements` walks over: the file of each element, without reading it.
+/// The source of `file_elements`: one element for each file, without reading it.
 template <class T>
 class FileElementsIterator final : public IteratorBase<T> {
  public:
@@ -50,7 +50,7 @@ class FileElementsIterator final : public IteratorBase<T> {
   std::shared_ptr<const Make> make_;
   std::uint64_t first_ = 0;
   std::uint64_t stride_ = 1;
-  std::uint64_t done_ = 0;  // of this walk's files
+  std::uint64_t done_ = 0;  // files of this iteration
 };
 
 template <class T>
@@ -74,9 +74,9 @@ class FileElementsNode final : public Node<T> {
   std::shared_ptr<const Make> make_;
 };
 
-/// One element for each file of a list, made of the file's number by `make`, a pure function: what
-/// stands for the file until a later step reads it. Such elements are cheap to shuffle, and unlike
-/// `from_files` this source knows how many there are. Workers can share it out by files.
+/// One element for each file of a list, made from the file's number by `make`, a pure function. The
+/// element represents the file until a later step reads it. Such elements are cheap to shuffle, and
+/// unlike `from_files` this source knows its cardinality. It can be sharded by files.
 template <class T>
 Dataset<T> file_elements(FileListPtr files, typename FileElementsNode<T>::Make make) {
   return Dataset<T>(std::make_shared<const FileElementsNode<T>>(std::move(files), std::move(make)));

@@ -15,7 +15,7 @@
 #include "brigade/io/byte_reader.h"
 #include "brigade/io/file_system.h"
 
-/// What the sources of files (text_lines, records, ...) share. Not for others.
+/// Shared by the file sources (text_lines, records, ...); internal.
 namespace brigade::data::internal {
 
 template <class T>
@@ -39,8 +39,8 @@ class FileNode final : public Node<T> {
   io::Path path_;
 };
 
-/// A dataset of the elements of files, one file after another, as `from_files` gives them: `open`
-/// makes the iterator of one file. Its errors name the file. `source` stands in messages.
+/// A dataset of the elements of files, one file after another, as from `from_files`: `open` creates the
+/// iterator of one file. Its errors name the file. `source` is the name used in messages.
 template <class T>
 Dataset<T> make_file_source(std::vector<io::Path> paths, std::string source, OpenFile<T> open) {
   auto shared = std::make_shared<const OpenFile<T>>(std::move(open));
@@ -53,25 +53,24 @@ Dataset<T> make_file_source(std::vector<io::Path> paths, std::string source, Ope
                     .errors_name_file = ErrorsNameFile::kYes}));
 }
 
-/// The file system to read from: the one given, or the machine's.
+/// The file system to read from: the given one, or the local one.
 std::shared_ptr<const io::FileSystem> file_system_or_default(
     std::shared_ptr<const io::FileSystem> given);
 
-/// Throws kInvalidArgument if a buffer would hold nothing.
+/// Throws kInvalidArgument if the buffer size is 0.
 void check_buffer(std::size_t buffer_bytes, std::string_view source);
 
-/// What a position in a file consists of: how many bytes of content are passed, and whether nothing
-/// more can be read behind them.
+/// A position in a file: the number of content bytes read, and whether nothing more can be read after
+/// them.
 struct FilePosition {
   std::uint64_t offset = 0;
   bool is_at_end = false;
 };
 io::StateTree save_file_position(std::string_view source, const FilePosition& position);
-/// Throws kInvalidArgument if the state is no position of this source.
+/// Throws kInvalidArgument if the state is not a position of this source.
 FilePosition load_file_position(const io::StateTree& state, std::string_view source);
 
-/// A file that is read from front to back, and where that stands. A `Reader` has an `offset()`, and
-/// goes back with `seek(offset)`.
+/// A file that is read sequentially, and its position. A `Reader` has `offset()` and `seek(offset)`.
 ///
 /// Thread-safety: one thread at a time.
 template <class Reader>
@@ -82,7 +81,7 @@ struct FileCursor {
   io::StateTree save(std::string_view source) const {
     return save_file_position(source, {.offset = reader.offset(), .is_at_end = is_at_end});
   }
-  /// Throws kInvalidArgument if the state is no position of this source.
+  /// Throws kInvalidArgument if the state is not a position of this source.
   void restore(const io::StateTree& state, std::string_view source) {
     const FilePosition position = load_file_position(state, source);
     reader.seek(position.offset);

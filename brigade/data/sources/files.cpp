@@ -79,7 +79,7 @@ std::uint64_t FileList::done_in(const io::StateTree& state) const {
 }
 
 void FileList::check_has(std::uint64_t file) const {
-  check_argument(file < size(), base::str_cat("A saved position is broken: it lies in file ", file,
+  check_argument(file < size(), base::str_cat("A saved position is broken: it is in file ", file,
                                               " of ", size(), ", counted from 0."));
 }
 

@@ -18,30 +18,30 @@ namespace brigade::data {
 
 namespace internal {
 
-/// The files of a source, with what does not depend on the type of its elements.
+/// The files of a source; independent of the element type.
 ///
 /// Thread-safety: immutable.
 class FileList {
  public:
-  /// `source` is what reads them, for messages. Throws kInvalidArgument if there are no files.
+  /// `source` is the name of the source, for messages. Throws kInvalidArgument if there are no files.
   explicit FileList(std::vector<io::Path> paths, std::string source = "from_files");
 
   std::uint64_t size() const { return paths_.size(); }
   const io::Path& operator[](std::uint64_t file) const { return paths_[file]; }
   std::string describe() const;
-  /// Without the folder that all files lie in, which may be another one on another machine.
+  /// Without the common folder of all files, which may differ between machines.
   PipelineDescription pipeline() const;
   ShardingInfo sharding() const;
 
-  /// A position: `done` of the files that a walk reads are behind it, and `inner` in the next one.
+  /// A position: `done` files of the iteration are read, and `inner` is the position in the next one.
   io::StateTree save(std::uint64_t done, std::optional<io::StateTree> inner) const;
-  /// The files that are done. Throws kInvalidArgument if the state is of another list.
+  /// The number of finished files. Throws kInvalidArgument if the state belongs to another list.
   std::uint64_t done_in(const io::StateTree& state) const;
-  /// Throws kInvalidArgument if a saved position lies in a file behind the last one.
+  /// Throws kInvalidArgument if a saved position is in a file after the last one.
   void check_has(std::uint64_t file) const;
 
-  /// Throws the exception being handled again as an `Error` that names the file. An `Error` keeps
-  /// its code, anything else becomes kAborted.
+  /// Rethrows the current exception as an `Error` that names the file. An `Error` keeps its code;
+  /// anything else becomes kAborted.
   [[noreturn]] void rethrow_in(std::uint64_t file) const;
 
  private:
@@ -50,10 +50,10 @@ class FileList {
   std::uint64_t fingerprint_;
 };
 
-/// Whether the errors of a reader name the file that they are about. Otherwise they are made to.
+/// Whether the errors of a reader name the file. Otherwise the name is added.
 enum class ErrorsNameFile { kNo, kYes };
 
-/// The options of the walk over one file: a seed of its own, and nothing left to share out.
+/// The options of the iterator over one file: a separate seed, and no sharding.
 IteratorOptions options_of_file(IteratorOptions options, std::uint64_t file);
 
 template <class T>
@@ -94,7 +94,7 @@ class FilesIterator final : public IteratorBase<T> {
     while (passed < count && file() < reader_->files.size()) {
       try {
         open_file();
-      } catch (...) {  // a file that cannot be opened is one element that cannot be made
+      } catch (...) {  // a file that cannot be opened counts as one failed element
         rethrow_if_cancelled();
         ++passed;
         continue;
@@ -119,7 +119,7 @@ class FilesIterator final : public IteratorBase<T> {
 
  private:
   std::uint64_t file() const { return first_ + done_ * stride_; }
-  /// One that cannot be opened is passed, and thrown as the element in its place.
+  /// A file that cannot be opened is skipped and reported as one failed element.
   void open_file() {
     if (inner_) return;
     try {
@@ -136,7 +136,7 @@ class FilesIterator final : public IteratorBase<T> {
     ++done_;
   }
   void close_file() {
-    inner_ = nullptr;  // before what it was made by
+    inner_ = nullptr;  // before the node that created it
     node_ = nullptr;
   }
 
@@ -144,7 +144,7 @@ class FilesIterator final : public IteratorBase<T> {
   IteratorOptions options_;
   std::uint64_t first_ = 0;
   std::uint64_t stride_ = 1;
-  std::uint64_t done_ = 0;  // of this walk's files
+  std::uint64_t done_ = 0;  // files of this iteration
   NodePtr<T> node_;         // of the open file
   std::unique_ptr<IteratorBase<T>> inner_;
 };
@@ -169,20 +169,20 @@ class FilesNode final : public Node<T> {
 
 }  // namespace internal
 
-/// The elements of files, one file after another: `read(path)` gives the dataset of one of them,
-/// when its turn comes. Elements per file, and so the cardinality, are unknown.
+/// The elements of files, one file after another: `read(path)` returns the dataset of one file and is
+/// called when the file is reached. The cardinality is unknown.
 ///
 ///   auto train = data::from_files<input::LabeledExample>(paths, [](const io::Path& path) {
 ///     return read_my_format(path);
 ///   }).shuffle(10'000).batch(128);
 ///
-/// Workers can share such a dataset out by files (AutoShardPolicy::kFile): give the list in the
-/// same order everywhere, as sorted names; in which folder the files lie may differ.
+/// Such a dataset can be sharded by files (AutoShardPolicy::kFile): give the list in the same order on
+/// all workers, for example sorted; the folder of the files may differ.
 ///
-/// What `read` and its datasets throw is thrown by `next()` with the file named; a file that cannot
-/// be opened counts as one element. The saved position is the number of files done and the position
-/// in the next one, which restoring opens. The iterator's seed is another one in each file, so
-/// files that shuffle or augment inside do it in ways of their own. Throws kInvalidArgument if
+/// Errors of `read` and its datasets are thrown by `next()` with the file named; a file that cannot be
+/// opened counts as one element. The saved position is the number of finished files and the position in
+/// the next one, which restoring opens. Each file's iterator has a different seed, so shuffling and
+/// augmentation inside differ between files. Throws kInvalidArgument if
 /// there are no files. TensorFlow counterpart: Dataset.from_tensor_slices(files).flat_map(reader).
 template <class T>
 Dataset<T> from_files(std::vector<io::Path> paths,

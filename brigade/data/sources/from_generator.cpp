@@ -7,7 +7,7 @@ namespace brigade::data::internal {
 
 void throw_generator_too_short(std::uint64_t index, const std::string& name) {
   throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat("The saved position lies behind element ", index, " of ", name,
+              base::str_cat("The saved position is after element ", index, " of ", name,
                             ", which now gives fewer: was it saved from other data?"));
 }
 

@@ -18,18 +18,18 @@
 
 namespace brigade::data {
 
-/// A generator that can say where it stands, so that a restored walk goes on there at once.
+/// A generator that can save its position, so that a restored iterator continues there directly.
 ///
 /// Thread-safety: one call at a time.
 template <class T>
 class Generator {
  public:
   virtual ~Generator() = default;
-  /// The next element; nothing at the end, behind which it is not asked again.
+  /// The next element; unset at the end, after which it is not called again.
   virtual std::optional<T> next() = 0;
-  /// The position behind the last element.
+  /// The position after the last element.
   virtual io::StateTree save() const = 0;
-  /// Goes to a position that a generator made alike has saved.
+  /// Restores a position that an equal generator saved.
   virtual void restore(const io::StateTree& state) = 0;
 };
 
@@ -37,7 +37,7 @@ namespace internal {
 
 [[noreturn]] void throw_generator_too_short(std::uint64_t index, const std::string& name);
 
-/// Walks over a function by which the next element is asked for, or over a `Generator`.
+/// Iterates over a function that returns the next element, or over a `Generator`.
 template <class T, class Source>
 class GeneratorIterator final : public IteratorBase<T> {
  public:
@@ -123,7 +123,7 @@ class GeneratorNode final : public Node<T> {
   std::string name_;
 };
 
-/// `make` with the options, whether it asks for them or not.
+/// Calls `make` with the options if it takes them.
 template <class F>
 auto taking_options(F make) {
   if constexpr (std::invocable<const F&, const IteratorOptions&>) {
@@ -135,20 +135,20 @@ auto taking_options(F make) {
 
 }  // namespace internal
 
-/// A dataset of what a generator gives. `make` is called for each walk over an epoch, as `make()`
-/// or as `make(const IteratorOptions&)` if the elements depend on seed and epoch, and returns
-/// either a function that returns the next element, and nothing at the end:
+/// A dataset of the elements of a generator. `make` is called for each pass over an epoch, as `make()`,
+/// or as `make(const IteratorOptions&)` if the elements depend on seed and epoch. It returns either a
+/// function that returns the next element, unset at the end:
 ///
 ///   auto squares = data::from_generator<int>([] {
 ///     return [i = 0]() mutable { return i < 10 ? std::optional(i * i++) : std::nullopt; };
 ///   }, "squares");
 ///
-/// or a `std::unique_ptr<Generator<T>>`. Restoring a saved position makes a new generator; a
-/// `Generator` goes to the position, a function is called again for every element up to there. So
-/// it must give the same elements in every walk over one epoch. What it throws is thrown at the
-/// place of the element, and it is asked for the next one after that. `name` stands in messages.
+/// or a `std::unique_ptr<Generator<T>>`. Restoring a saved position creates a new generator: a
+/// `Generator` restores the position; a function is called again for every element up to it. So it must
+/// give the same elements in every pass over one epoch. An exception counts as a failed element, and
+/// the function is called for the next one after that. `name` is used in messages.
 ///
-/// The cardinality is unknown; `assert_cardinality` tells it. TensorFlow counterpart:
+/// The cardinality is unknown; set it with `assert_cardinality`. TensorFlow counterpart:
 /// Dataset.from_generator.
 template <class T, class F>
 Dataset<T> from_generator(F make, std::string name = "from_generator") {

@@ -103,7 +103,7 @@ TEST(FromGenerator, RefusesAPositionBehindItsEnd) {
   auto iterator = longer.node()->iterator({});
   iterator->skip(5);
   expect_invalid_argument([&] { fewer.node()->iterator({})->restore(iterator->save()); },
-                          "behind element 5 of fewer, which now gives fewer");
+                          "after element 5 of fewer, which now gives fewer");
 }
 
 }  // namespace

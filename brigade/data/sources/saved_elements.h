@@ -25,7 +25,7 @@ void check_nothing_saved(const io::FileSystem& files, const io::Path& folder);
 std::shared_ptr<const ElementFiles> open_saved(std::shared_ptr<io::FileSystem> files,
                                                const io::Path& folder, const std::string& type);
 PipelineDescription pipeline_of_saved(const ElementIndex& index);
-/// Commits. Throws kAlreadyExists if somebody else was faster.
+/// Commits. Throws kAlreadyExists if another writer committed first.
 void finish_saving(ElementWriter& writer, const io::Path& folder);
 
 template <Encodable T>
@@ -71,8 +71,8 @@ class LoadNode final : public Node<T> {
 
 }  // namespace internal
 
-/// Writes the elements of epoch 0 into the folder `path`, for `load`. It appears when it is
-/// complete. An element that fails ends the writing, and nothing is there. Throws kAlreadyExists if
+/// Writes the elements of epoch 0 to the folder `path`, for `load`. The folder appears when it is
+/// complete. If an element fails, nothing is written. Throws kAlreadyExists if
 /// there are elements in the folder, and as `FileSystem` does (kResourceExhausted: the disk is
 /// full). TensorFlow counterpart: Dataset.save.
 template <Encodable T>
@@ -95,9 +95,9 @@ void save(const Dataset<T>& dataset, const io::Path& path, ElementFilesOptions o
 }
 
 /// The elements of a folder that `save`, `Dataset::cache(path)` or `Dataset::snapshot` wrote, in
-/// their order: a dataset that knows its size, and goes on at once where it was saved. A broken
-/// element fails alone, naming the folder and its place. Throws kNotFound if there are no elements,
-/// kFailedPrecondition if they are of another type, kDataLoss if the folder is broken. TensorFlow
+/// their order. The dataset knows its cardinality and resumes directly at a saved position. A corrupt
+/// element fails alone; the error names the folder and the element. Throws kNotFound if there are no elements,
+/// kFailedPrecondition if they are of another type, kDataLoss if the folder is corrupt. TensorFlow
 /// counterpart: Dataset.load.
 template <Encodable T>
 Dataset<T> load(const io::Path& path,

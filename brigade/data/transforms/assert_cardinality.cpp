@@ -6,7 +6,7 @@
 namespace brigade::data::internal {
 namespace {
 
-constexpr std::string_view kAdvice = ": mend the data, or the number given to assert_cardinality";
+constexpr std::string_view kAdvice = ": fix the data, or the number passed to assert_cardinality";
 
 std::string expected_text(const std::string& where, std::int64_t expected) {
   const std::string count =

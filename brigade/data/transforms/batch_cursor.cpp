@@ -7,7 +7,7 @@ namespace brigade::data::internal {
 
 void throw_batch_too_short(std::uint64_t index, std::int64_t size) {
   throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat("The saved position lies behind element ", index,
+              base::str_cat("The saved position is after element ", index,
                             " of a batch that now has ", size, ": was it saved from other data?"));
 }
 

@@ -42,7 +42,7 @@ void check_buckets(const Buckets& buckets) {
       std::adjacent_find(boundaries.begin(), boundaries.end(), std::greater_equal<>());
   if (falls != boundaries.end()) {
     throw Error(ErrorCode::kInvalidArgument,
-                base::str_cat(kName, ": boundary ", falls[1], " stands behind ", falls[0],
+                base::str_cat(kName, ": boundary ", falls[1], " comes after ", falls[0],
                               "; boundaries must ascend"));
   }
   check_argument(

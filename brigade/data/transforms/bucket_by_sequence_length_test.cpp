@@ -95,7 +95,7 @@ TEST(BucketBySequenceLength, RefusesBucketsThatCannotBe) {
   };
   expect_invalid_argument(
       make({.length = length_of, .boundaries = {5, 3}, .batch_sizes = {1, 1, 1}}),
-      "boundary 3 stands behind 5; boundaries must ascend");
+      "boundary 3 comes after 5; boundaries must ascend");
   expect_invalid_argument(make({.length = length_of, .boundaries = {3}, .batch_sizes = {1}}),
                           "1 batch sizes for 1 boundaries");
   expect_invalid_argument(make({.length = length_of, .boundaries = {3}, .batch_sizes = {1, 0}}),

@@ -19,8 +19,8 @@ void warn(const std::string& text) noexcept {
 void check_cache_input(std::int64_t cardinality, const std::string& describe) {
   check_argument(cardinality != kInfinite,
                  base::str_cat(describe,
-                               ": the input never ends, and a cache holds whole passes; "
-                               "put repeat behind it"));
+                               ": the input never ends, and a cache holds complete passes; "
+                               "put repeat after it"));
 }
 
 IteratorOptions options_of_cached(IteratorOptions options) {
@@ -34,20 +34,20 @@ bool is_cancelled(const IteratorOptions& options) {
 
 void throw_cached_input_too_short(std::uint64_t index) {
   throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat("The saved cache had passed ", index,
-                            " elements, but its input now has fewer: was it saved from other "
+              base::str_cat("The saved position is after ", index,
+                            " elements of a cache, but its input now has fewer: was it saved from other "
                             "data?"));
 }
 
 void warn_of_partial_pass(const std::string& cache, std::uint64_t elements) noexcept {
-  warn(base::str_cat("A walk over ", cache, " ended after ", elements,
-                     " elements, before the input did: they are dropped, and the next walk reads "
-                     "the input again. Where only a part is wanted, put take before cache."));
+  warn(base::str_cat("A pass over ", cache, " ended after ", elements,
+                     " elements, before the input did: they are dropped, and the next pass reads "
+                     "the input again. To use only a part of the input, put take before cache."));
 }
 
 void warn_of_failed_element(const std::string& cache) noexcept {
   warn(base::str_cat("An element failed in a pass over ", cache,
-                     ": nothing of the pass is kept, and the next one reads the input again."));
+                     ": its elements are not cached, and the next pass reads the input again."));
 }
 
 }  // namespace brigade::data::internal

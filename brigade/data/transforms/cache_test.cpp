@@ -163,7 +163,7 @@ TEST(Cache, RefusesAPositionBehindTheEndOfItsInput) {
 }
 
 TEST(Cache, RefusesAnInputThatNeverEnds) {
-  expect_invalid_argument([] { range(3).repeat().cache(); }, "put repeat behind it");
+  expect_invalid_argument([] { range(3).repeat().cache(); }, "put repeat after it");
 }
 
 TEST(Cache, HearsTheErrorBehindTheLastElement) {

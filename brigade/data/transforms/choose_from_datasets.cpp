@@ -15,7 +15,7 @@ std::optional<std::uint64_t> ChoiceSelector::select(const std::vector<bool>&) {
     return static_cast<std::uint64_t>(*choice);
   }
   throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat("choose_from_datasets: the choices name dataset ", *choice,
+              base::str_cat("choose_from_datasets: a choice is dataset ", *choice,
                             "; they must be 0 to ", inputs_ - 1));
 }
 

@@ -57,9 +57,9 @@ std::shared_ptr<const ElementFiles> FileCache::find(const IteratorOptions& optio
   }
   if (wants_warning()) {
     base::log_warning(str_cat(folder, " holds elements of the seed ", index->seed,
-                              ", and this walk has the seed ", options.seed,
+                              ", and this iterator has the seed ", options.seed,
                               ": it reads its input. Delete ", folder,
-                              " to have them written anew, or give another path."));
+                              " to write them again, or give another path."));
   }
   return nullptr;
 }

@@ -247,7 +247,7 @@ TEST_F(FileCache, AWalkOfAnotherSeedReadsItsInput) {
     EXPECT_EQ(epoch_of(dataset, {.seed = 2}), epoch_of(input(20), {.seed = 2}));
   }
   ASSERT_EQ(warnings_.size(), 1U);
-  EXPECT_NE(warnings_[0].find("of the seed 1, and this walk has the seed 2"), std::string::npos);
+  EXPECT_NE(warnings_[0].find("of the seed 1, and this iterator has the seed 2"), std::string::npos);
 }
 
 TEST_F(FileCache, ShardsLieBesideEachOther) {
@@ -317,7 +317,7 @@ TEST_F(FileCache, ABrokenIndexOrTableIsRefused) {
 }
 
 TEST_F(FileCache, RefusesWhatCannotWork) {
-  expect_invalid_argument([&] { cached(range(3).repeat()); }, "put repeat behind it");
+  expect_invalid_argument([&] { cached(range(3).repeat()); }, "put repeat after it");
   expect_invalid_argument([&] { cached(range(3), ""); }, "the path is empty");
   expect_invalid_argument([&] { range(3).snapshot("/s", {.files = 0}); }, "files is 0");
   expect_invalid_argument([&] { range(3).snapshot("/s", {.compression = io::Compression::kZlib}); },

@@ -12,7 +12,7 @@ std::string text_of_current() {
   } catch (const std::exception& error) {
     return std::string(base::without_stack_trace(error.what()));
   } catch (...) {
-    return "an exception that is no std::exception";
+    return "an exception that is not a std::exception";
   }
 }
 

@@ -21,13 +21,13 @@ void check_probabilities(const std::vector<double>& probabilities, std::string_v
   double sum = 0;
   for (const double probability : probabilities) {
     check_argument(std::isfinite(probability) && probability >= 0,
-                   base::str_cat("rejection_resample: ", name, " has the share ", probability,
-                                 "; shares must be numbers from 0 to 1"));
+                   base::str_cat("rejection_resample: ", name, " has the probability ", probability,
+                                 "; probabilities must be numbers from 0 to 1"));
     sum += probability;
   }
-  constexpr double kTolerance = 1e-3;  // as of shares written with three digits
+  constexpr double kTolerance = 1e-3;  // for probabilities written with three digits
   check_argument(std::abs(sum - 1) <= kTolerance,
-                 base::str_cat("rejection_resample: the shares of ", name, " add up to ", sum,
+                 base::str_cat("rejection_resample: the probabilities of ", name, " add up to ", sum,
                                "; they must add up to 1"));
 }
 
@@ -60,8 +60,8 @@ ResampleTarget checked_resample(std::vector<double> target, std::vector<double> 
                     " classes and initial_dist ", initial.size(), "; give both for the same"));
   for (std::size_t c = 0; c < target.size(); ++c) {
     check_argument(target[c] == 0 || initial[c] > 0,
-                   base::str_cat("rejection_resample: target_dist asks for class ", c,
-                                 ", of which by initial_dist there is nothing"));
+                   base::str_cat("rejection_resample: target_dist is positive for class ", c,
+                                 ", whose initial_dist is 0"));
   }
   return {.initial = std::move(initial), .target = std::move(target)};
 }

@@ -142,8 +142,8 @@ TEST(RejectionResample, RefusesWhatIsNoDistribution) {
   };
   expect_invalid_argument(with({}, {}), "target_dist add up to 0");
   expect_invalid_argument(with({0.5, 0.4}, {}), "add up to 0.9");
-  expect_invalid_argument(with({1.5, -0.5}, {}), "share -0.5");
-  expect_invalid_argument(with({0.5, NAN}, {}), "share");
+  expect_invalid_argument(with({1.5, -0.5}, {}), "probability -0.5");
+  expect_invalid_argument(with({0.5, NAN}, {}), "probability");
   expect_invalid_argument(with({0.5, 0.5}, {1}), "2 classes and initial_dist 1");
   expect_invalid_argument(with({0.5, 0.5}, {1, 0}), "class 1");
 }

@@ -63,10 +63,10 @@ ShuffleProgress load_shuffle(const io::StateTree& state, std::uint64_t key,
     throw Error(
         ErrorCode::kInvalidArgument,
         base::str_cat("The position was saved in shuffle(", saved_size, "), not in shuffle(",
-                      buffer_size, "): keep the buffer size to go on in the same order"));
+                      buffer_size, "): keep the buffer size to resume in the same order"));
   }
   check_argument(position_number(state, "key") == key,
-                 "The position was saved in a shuffle with another seed or another place in the "
+                 "The position was saved in a shuffle with another seed or another position in the "
                  "chain of transforms: restore it into the dataset that it was saved from");
   const ShuffleProgress progress{position_number(state, "filled"), position_number(state, "drawn")};
   // The first test keeps the replay from drawing out of an empty buffer.

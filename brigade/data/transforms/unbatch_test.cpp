@@ -78,7 +78,7 @@ TEST(Unbatch, RefusesAPositionBehindItsBatch) {
       [&] {
         range(3).batch(5).unbatch().node()->iterator({})->restore(longer.save().at("position"));
       },
-      "behind element 4 of a batch that now has 3");
+      "after element 4 of a batch that now has 3");
 }
 
 }  // namespace

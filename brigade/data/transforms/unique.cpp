@@ -7,7 +7,7 @@ namespace brigade::data::internal {
 
 void throw_unique_too_short(std::uint64_t count) {
   throw Error(ErrorCode::kInvalidArgument,
-              base::str_cat("The position saved in unique lies behind element ", count,
+              base::str_cat("The position saved in unique is after element ", count,
                             " of an input that now has fewer: was it saved from other data?"));
 }
 
