@@ -1,4 +1,4 @@
-// The members of Strategy that make one value of the replicas' values.
+// The members of Strategy that combine the replicas' values into one.
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
@@ -24,7 +24,7 @@ std::string shape_text(const at::Tensor& tensor) {
   return text.str();
 }
 
-bool differ_on_axis_alone(const at::Tensor& a, const at::Tensor& b, std::int64_t axis) {
+bool differ_only_on_axis(const at::Tensor& a, const at::Tensor& b, std::int64_t axis) {
   const std::int64_t wrapped = axis < 0 ? axis + b.dim() : axis;
   bool alike = a.dim() == b.dim() && wrapped >= 0 && wrapped < b.dim();
   for (std::int64_t d = 0; alike && d < b.dim(); ++d)
@@ -32,9 +32,9 @@ bool differ_on_axis_alone(const at::Tensor& a, const at::Tensor& b, std::int64_t
   return alike;
 }
 
-/// The values of replicas of this process that had examples (all, if that is not known), on the
-/// first replica's device.
-std::vector<at::Tensor> meaningful(const PerReplica<at::Tensor>& value) {
+/// The values of this process's replicas that had examples (of all replicas, if the numbers of
+/// examples are not known), on the first replica's device.
+std::vector<at::Tensor> values_with_examples(const PerReplica<at::Tensor>& value) {
   std::vector<at::Tensor> kept;
   for (std::size_t replica = 0; replica < value.size(); ++replica) {
     if (!value.is_empty(replica)) kept.push_back(value[replica].detach().to(value[0].device()));
@@ -46,14 +46,14 @@ at::ScalarType floating(at::ScalarType dtype) {
   return at::isFloatingType(dtype) ? dtype : at::kDouble;
 }
 
-/// In the dtype in which it is added up for `op`.
+/// Converts `value` to the dtype in which `op` accumulates.
 at::Tensor summand(comm::ReduceOp op, const at::Tensor& value) {
   const at::ScalarType dtype = value.scalar_type();
   return value.to(comm::accumulation_dtype(op == comm::ReduceOp::kMean ? floating(dtype) : dtype));
 }
 
-/// What this process has to add where none of its replicas had an example: nothing.
-at::Tensor nothing_like(const at::Tensor& value) {
+/// Zeros: what this process adds to a sum if none of its replicas had examples.
+at::Tensor zero_like(const at::Tensor& value) {
   return at::zeros_like(value.detach());
 }
 
@@ -85,7 +85,7 @@ std::int64_t Strategy::all_reduce_max(std::int64_t value) const {
   return comm::all_reduce_number(*workers()->communicator, value, comm::ReduceOp::kMax);
 }
 
-/// The other workers' parts added to this one's, in place.
+/// Adds the other workers' sums to this one's, in place.
 at::Tensor Strategy::summed_over_workers(at::Tensor sum) const {
   if (workers()) workers()->communicator->all_reduce({&sum, 1}, comm::ReduceOp::kSum)->wait();
   return sum;
@@ -93,7 +93,7 @@ at::Tensor Strategy::summed_over_workers(at::Tensor sum) const {
 
 at::Tensor Strategy::reduce(comm::ReduceOp op, const PerReplica<at::Tensor>& value) const {
   const at::NoGradGuard no_grad;
-  std::vector<at::Tensor> parts = meaningful(value);
+  std::vector<at::Tensor> parts = values_with_examples(value);
   for (const at::Tensor& part : parts) {
     check_argument(part.sizes() == parts.front().sizes(),
                    base::str_cat("reduce: the replicas' values have shapes ",
@@ -102,19 +102,19 @@ at::Tensor Strategy::reduce(comm::ReduceOp op, const PerReplica<at::Tensor>& val
   }
   const auto own = static_cast<std::int64_t>(parts.size());
   const std::int64_t all = total_of(workers(), own);
-  check_state(all > 0, "reduce: no replica had an example, so there is nothing to reduce.");
+  check_state(all > 0, "reduce: no replica had examples, so there is nothing to reduce.");
   const bool is_extreme = op == comm::ReduceOp::kMax || op == comm::ReduceOp::kMin;
   if (is_extreme) return extreme_of(op, parts, value[0]);
   for (at::Tensor& part : parts) part = summand(op, part);
   const at::Tensor sum =
-      summed_over_workers(parts.empty() ? nothing_like(summand(op, value[0]))
+      summed_over_workers(parts.empty() ? zero_like(summand(op, value[0]))
                                         : comm::combine_in_order(parts, comm::ReduceOp::kSum));
   const at::ScalarType dtype = value[0].scalar_type();
   if (op == comm::ReduceOp::kSum) return sum.to(dtype);
   return sum.div_(static_cast<double>(all)).to(floating(dtype));
 }
 
-/// A worker whose replicas had no example brings another's value, which changes nothing.
+/// A worker whose replicas had no examples contributes an empty tensor, which is left out.
 at::Tensor Strategy::extreme_of(comm::ReduceOp op, const std::vector<at::Tensor>& parts,
                                 const at::Tensor& like) const {
   if (!workers()) return comm::combine_in_order(parts, op);
@@ -135,7 +135,7 @@ at::Tensor Strategy::reduce(comm::ReduceOp op, const PerReplica<at::Tensor>& val
   std::vector<at::Tensor> sums;
   std::int64_t own = 0;
   for (const at::Tensor& part : value.values()) {
-    check_argument(part.dim() > 0, "reduce: a scalar has no axis; leave the axis out.");
+    check_argument(part.dim() > 0, "reduce: a scalar has no axis; call reduce without an axis.");
     check_argument(axis >= -part.dim() && axis < part.dim(),
                    base::str_cat("reduce: axis ", axis, " does not exist in a value of shape ",
                                  shape_text(part), "."));
@@ -148,7 +148,7 @@ at::Tensor Strategy::reduce(comm::ReduceOp op, const PerReplica<at::Tensor>& val
   const at::ScalarType result = at::isFloatingType(dtype) ? dtype : sum.scalar_type();
   if (op == comm::ReduceOp::kSum) return sum.to(result);
   const std::int64_t elements = total_of(workers(), own);
-  check_state(elements > 0, "reduce: no replica had an element, so there is no mean.");
+  check_state(elements > 0, "reduce: no replica had elements, so there is no mean.");
   return sum.to(floating(sum.scalar_type()))
       .div(static_cast<double>(elements))
       .to(floating(result));
@@ -162,17 +162,17 @@ at::Tensor Strategy::reduce_mean_over_examples(const PerReplica<at::Tensor>& mea
               "Strategy::distribute.");
   if (num_replicas_in_sync() == 1) return means[0].detach().clone();
   check_state(means.examples()->global > 0,
-              "reduce_mean_over_examples: no replica had an example.");
+              "reduce_mean_over_examples: no replica had examples.");
   std::vector<at::Tensor> weighted;
   for (std::size_t replica = 0; replica < means.size(); ++replica) {
     if (means.is_empty(replica)) continue;
-    const double share = static_cast<double>(means.examples()->local[replica]) /
+    const double weight = static_cast<double>(means.examples()->local[replica]) /
                          static_cast<double>(means.examples()->global);
     const at::Tensor mean = means[replica].detach().to(means[0].device());
-    weighted.push_back(comm::to_accumulation_dtype(mean).mul(share));
+    weighted.push_back(comm::to_accumulation_dtype(mean).mul(weight));
   }
   const at::Tensor sum = summed_over_workers(
-      weighted.empty() ? nothing_like(comm::to_accumulation_dtype(means[0]))
+      weighted.empty() ? zero_like(comm::to_accumulation_dtype(means[0]))
                        : comm::combine_in_order(weighted, comm::ReduceOp::kSum));
   const at::ScalarType dtype = means[0].scalar_type();
   return at::isFloatingType(dtype) ? sum.to(dtype) : sum;
@@ -191,11 +191,11 @@ at::Tensor Strategy::gather(const PerReplica<at::Tensor>& value, std::int64_t ax
   std::vector<at::Tensor> parts;
   for (const at::Tensor& part : value.values()) {
     check_argument(part.dim() > 0,
-                   "gather: a scalar has no axis to join on; give it shape [1] first.");
+                   "gather: a scalar has no axis to concatenate along; give it shape [1] first.");
     check_argument(
-        differ_on_axis_alone(part, value[0], axis),
+        differ_only_on_axis(part, value[0], axis),
         base::str_cat("gather: the replicas' values have shapes ", shape_text(value[0]), " and ",
-                      shape_text(part), ", which may differ on axis ", axis, " alone."));
+                      shape_text(part), ", which may differ only on axis ", axis, "."));
     parts.push_back(part.detach().to(value[0].device()));
   }
   const at::Tensor own = at::cat(parts, axis);

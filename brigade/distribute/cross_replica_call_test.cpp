@@ -37,7 +37,7 @@ class ThreeReplicas : public ::testing::Test {
       group_, std::vector<c10::Device>(3, c10::Device(c10::kCPU)), {c10::Device(c10::kCPU)}};
 };
 
-TEST_F(ThreeReplicas, TheFirstWorksWithEverybodysTensors) {
+TEST_F(ThreeReplicas, TheFirstUsesAllReplicasTensors) {
   double total = 0;
   int calls = 0;
   const auto thrown = run([&](int replica) {
@@ -56,7 +56,7 @@ TEST_F(ThreeReplicas, TheFirstWorksWithEverybodysTensors) {
   for (const std::string& text : thrown) EXPECT_EQ(text, "");
 }
 
-TEST_F(ThreeReplicas, WhatTheWorkThrowsReachesAllAndTheNextCallIsFine) {
+TEST_F(ThreeReplicas, AnExceptionOfTheWorkReachesAllAndTheNextCallSucceeds) {
   const auto thrown = run([&](int replica) {
     call_.run(replica, {.name = "failing"}, {},
               [] { throw Error(ErrorCode::kInternal, "the cause"); });

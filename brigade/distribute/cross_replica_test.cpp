@@ -1,4 +1,4 @@
-// The members of Strategy that make one value of the replicas' values (cross_replica.cpp).
+// The members of Strategy that combine the replicas' values into one (cross_replica.cpp).
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
@@ -113,7 +113,7 @@ TEST_F(CrossReplica, MeansAreWeightedByTheirExamples) {
             ErrorCode::kFailedPrecondition);
 }
 
-TEST_F(CrossReplica, GatherJoinsUnevenParts) {
+TEST_F(CrossReplica, GatherConcatenatesUnevenParts) {
   const at::Tensor joined = strategy_.gather(
       per_replica({at::tensor({1, 2}).view({1, 2}), at::tensor({3, 4, 5, 6}).view({2, 2})}), 0);
   EXPECT_TRUE(at::equal(joined, at::tensor({1, 2, 3, 4, 5, 6}).view({3, 2})));
@@ -126,7 +126,7 @@ TEST_F(CrossReplica, GatherJoinsUnevenParts) {
         strategy_.gather(per_replica({at::tensor({1.0}), at::tensor({1.0, 2.0}).view({1, 2})}), 0);
       }).code(),
       ErrorCode::kInvalidArgument);
-  // Sizes that differ elsewhere than on the axis are ours to refuse, not libtorch's.
+  // Sizes that differ on another axis are refused with this library's message, not libtorch's.
   EXPECT_EQ(
       error_from([&] {
         strategy_.gather(
@@ -135,7 +135,7 @@ TEST_F(CrossReplica, GatherJoinsUnevenParts) {
       ErrorCode::kInvalidArgument);
 }
 
-TEST_F(CrossReplica, BuildsNoGraph) {
+TEST_F(CrossReplica, RecordsNoGradients) {
   const auto values = per_replica({at::tensor({1.0}).set_requires_grad(true), at::tensor({1.0})});
   EXPECT_FALSE(strategy_.reduce(ReduceOp::kSum, values).requires_grad());
   EXPECT_FALSE(strategy_.reduce(ReduceOp::kSum, values, 0).requires_grad());

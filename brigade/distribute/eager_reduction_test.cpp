@@ -1,5 +1,5 @@
-// What gradients do that travel while backward goes on: between workers that are threads, whose
-// collectives a test can count.
+// Gradients that are reduced while backward is still running. The workers are threads, whose
+// collectives the test counts.
 #include <ATen/ops/full.h>
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 namespace brigade::distribute {
 namespace {
 
-/// Counts the reductions that are done.
+/// Counts the finished reductions.
 class CountedCommunicator final : public comm::ProcessCommunicator {
  public:
   explicit CountedCommunicator(std::unique_ptr<comm::ProcessCommunicator> inner)
@@ -40,7 +40,7 @@ class CountedCommunicator final : public comm::ProcessCommunicator {
   comm::StepProgress& progress() override { return inner_->progress(); }
 
   int reductions() const { return reductions_; }
-  /// Whether there are more than `before`, in time.
+  /// Whether there are more than `before` within `time`.
   bool reduces_more_than(int before,
                          std::chrono::milliseconds time = std::chrono::seconds(60)) const {
     const auto deadline = std::chrono::steady_clock::now() + time;
@@ -56,7 +56,7 @@ class CountedCommunicator final : public comm::ProcessCommunicator {
   std::atomic<int> reductions_ = 0;
 };
 
-/// A worker over a counted communicator.
+/// The strategy of a worker with a counted communicator.
 class CountedStrategy : public Strategy {
  public:
   CountedStrategy(std::shared_ptr<CountedCommunicator> communicator,
@@ -75,7 +75,8 @@ class CountedStrategy : public Strategy {
   const std::shared_ptr<CountedCommunicator> communicator_;
 };
 
-/// Runs `work` in workers of so many replicas each. One that throws is lost to the others.
+/// Runs `work` in one worker per element of `replicas`, with that many replicas. A worker that
+/// throws is lost to the others.
 void run_counted(const std::vector<int>& replicas, std::optional<std::int64_t> bytes_per_pack,
                  const std::function<void(CountedStrategy&)>& work) {
   const auto memberships =
@@ -109,10 +110,10 @@ struct Tower : torch::nn::Module {
     unused = register_parameter("unused", at::full({2}, 5.0, at::kDouble));
     top = register_parameter("top", at::full({3}, 3.0, at::kDouble));
   }
-  /// `half_way` is called in backward between the gradients of `top` and of `bottom`.
-  at::Tensor forward(double x, const std::function<void()>& half_way) const {
+  /// `midway` is called in backward between the gradients of `top` and of `bottom`.
+  at::Tensor forward(double x, const std::function<void()>& midway) const {
     const at::Tensor hidden = bottom * x;
-    hidden.register_hook([half_way](const at::Tensor&) { half_way(); });
+    hidden.register_hook([midway](const at::Tensor&) { midway(); });
     return (hidden * top).sum();
   }
   at::Tensor bottom, unused, top;
@@ -130,7 +131,7 @@ void expect_values(const Replicated<Tower>& model, double bottom, double top) {
   EXPECT_TRUE(model->top.equal(at::full({3}, top, at::kDouble))) << model->top;
 }
 
-TEST(EarlyReduction, APackIsReducedBeforeBackwardHasEnded) {
+TEST(EagerReduction, ABucketIsReducedBeforeBackwardHasEnded) {
   for (const std::vector<int>& replicas : {std::vector{1, 1}, {2, 1}}) {
     std::atomic<int> seen = 0;
     run_counted(replicas, 1, [&](CountedStrategy& strategy) {
@@ -138,10 +139,10 @@ TEST(EarlyReduction, APackIsReducedBeforeBackwardHasEnded) {
       const auto optimizer = strategy.optimizer(model, optim::Sgd{.learning_rate = 0.125});
       const int before = strategy.communicator().reductions();
       strategy.run([&](ReplicaContext&) {
-        const auto half_way = [&] {
+        const auto midway = [&] {
           if (strategy.communicator().reduces_more_than(before)) ++seen;
         };
-        optimizer.minimize(model.local().forward(1.0, half_way), LossScale::kSum);
+        optimizer.minimize(model.local().forward(1.0, midway), LossScale::kSum);
       });
       const double all = strategy.num_replicas_in_sync();
       expect_values(model, 2.0 - 0.125 * 3.0 * all, 3.0 - 0.125 * 2.0 * all);
@@ -150,29 +151,29 @@ TEST(EarlyReduction, APackIsReducedBeforeBackwardHasEnded) {
   }
 }
 
-TEST(EarlyReduction, ByDefaultGradientsMeetBehindBackwardInOneReduction) {
+TEST(EagerReduction, ByDefaultGradientsAreReducedAfterBackwardInOneReduction) {
   run_counted({1, 1}, 0, [&](CountedStrategy& strategy) {
     const auto model = strategy.create<Tower>();
     const auto optimizer = strategy.optimizer(model, optim::Sgd{.learning_rate = 0.125});
     const int before = strategy.communicator().reductions();
     strategy.run([&](ReplicaContext&) {
-      const auto half_way = [&] { EXPECT_EQ(strategy.communicator().reductions(), before); };
-      optimizer.minimize(model.local().forward(1.0, half_way), LossScale::kSum);
+      const auto midway = [&] { EXPECT_EQ(strategy.communicator().reductions(), before); };
+      optimizer.minimize(model.local().forward(1.0, midway), LossScale::kSum);
     });
     EXPECT_EQ(strategy.communicator().reductions(), before + 1);
   });
 }
 
-TEST(EarlyReduction, CollectivesOfBackwardComeFirst) {
+TEST(EagerReduction, CollectivesOfBackwardComeFirst) {
   run_counted({1, 1}, 1, [&](CountedStrategy& strategy) {
     const auto model = strategy.create<Tower>();
     const auto optimizer = strategy.optimizer(model, optim::Sgd{.learning_rate = 0.125});
     for (int step = 0; step < 2; ++step) {
       strategy.run([&](ReplicaContext& context) {
-        // Differentiable: its backward is a reduction, which must not meet those of packs.
+        // Differentiable: its backward is a reduction, which must not overlap with those of buckets.
         const at::Tensor shared = context.all_reduce(comm::ReduceOp::kMean, model->bottom * 1.0);
         const int before = strategy.communicator().reductions();
-        // Here the gradient of `top` is whole, and would travel in no time.
+        // Here the gradient of `top` is complete, and would be reduced immediately.
         shared.register_hook([&](const at::Tensor&) {
           constexpr std::chrono::milliseconds kShort{50};
           EXPECT_FALSE(strategy.communicator().reduces_more_than(before, kShort));
@@ -184,28 +185,28 @@ TEST(EarlyReduction, CollectivesOfBackwardComeFirst) {
   });
 }
 
-TEST(EarlyReduction, GradientsThatAreChangedBeforeTheyAreAppliedWait) {
+TEST(EagerReduction, GradientsThatAreChangedBeforeTheyAreAppliedWait) {
   run_counted({2, 1}, 1, [&](CountedStrategy& strategy) {
     const auto model = strategy.create<Tower>();
     const auto optimizer = strategy.optimizer(model, optim::Sgd{.learning_rate = 0.125});
     const int before = strategy.communicator().reductions();
     strategy.run([&](ReplicaContext&) {
-      const auto half_way = [&] { EXPECT_EQ(strategy.communicator().reductions(), before); };
+      const auto midway = [&] { EXPECT_EQ(strategy.communicator().reductions(), before); };
       const Gradients own =
-          optimizer.compute_gradients(model.local().forward(1.0, half_way), LossScale::kSum);
+          optimizer.compute_gradients(model.local().forward(1.0, midway), LossScale::kSum);
       optimizer.apply_gradients(optimizer.aggregate(own));
     });
     expect_values(model, 2.0 - 0.125 * 9.0, 3.0 - 0.125 * 6.0);
   });
 }
 
-TEST(EarlyReduction, AnEmptyShareJoinsBehindTheOthersBackward) {
+TEST(EagerReduction, AnEmptyBatchJoinsAfterTheOthersBackward) {
   run_counted({2, 1}, 1, [&](CountedStrategy& strategy) {
     const auto model = strategy.create<Tower>();
     const auto optimizer = strategy.optimizer(model, optim::Sgd{.learning_rate = 0.125});
     for (int step = 0; step < 2; ++step) {
       strategy.run([&](ReplicaContext& context) {
-        // Each step one replica of worker 0 has an example, and no other.
+        // In each step only one replica of worker 0 has an example.
         const std::int64_t examples = context.replica_id() == step ? 1 : 0;
         const at::Tensor losses =
             model.local().forward(1.0, [] {}).reshape({1}).narrow(0, 0, examples);
@@ -216,12 +217,12 @@ TEST(EarlyReduction, AnEmptyShareJoinsBehindTheOthersBackward) {
   });
 }
 
-struct FellOver : std::runtime_error {
-  FellOver() : std::runtime_error("the pass fell over") {}
+struct PassFailed : std::runtime_error {
+  PassFailed() : std::runtime_error("the pass failed") {}
 };
 
-TEST(EarlyReduction, ABackwardThatThrowsInOneReplicaIsTheProgramsError) {
-  std::atomic<int> told = 0;
+TEST(EagerReduction, ABackwardThatThrowsInOneReplicaIsTheProgramsError) {
+  std::atomic<int> num_notified = 0;
   const Error error = error_from([&] {
     run_workers({2, 1},
                 [&](MultiWorkerMirroredStrategy& strategy) {
@@ -229,58 +230,58 @@ TEST(EarlyReduction, ABackwardThatThrowsInOneReplicaIsTheProgramsError) {
                   const auto optimizer = strategy.optimizer(model, optim::Sgd{});
                   const auto run = [&] {
                     strategy.run([&](ReplicaContext& context) {
-                      const auto half_way = [&] {
-                        if (context.replica_id() == 1) throw FellOver();
+                      const auto midway = [&] {
+                        if (context.replica_id() == 1) throw PassFailed();
                       };
-                      optimizer.minimize(model.local().forward(1.0, half_way), LossScale::kSum);
+                      optimizer.minimize(model.local().forward(1.0, midway), LossScale::kSum);
                     });
                   };
                   if (strategy.is_chief()) return run();
                   const Error lost = error_from(run);
                   if (lost.code() == ErrorCode::kUnavailable && says(lost, "/job:worker/task:0"))
-                    ++told;
+                    ++num_notified;
                 },
                 {.bytes_per_pack = 1});
   });
-  EXPECT_TRUE(says(error, "fell over")) << error.what();
+  EXPECT_TRUE(says(error, "the pass failed")) << error.what();
   EXPECT_TRUE(says(error, "Replica 1")) << error.what();
-  EXPECT_EQ(told, 1);
+  EXPECT_EQ(num_notified, 1);
 }
 
-TEST(EarlyReduction, AWorkerThatIsLostInMidBackwardIsNamed) {
+TEST(EagerReduction, AWorkerThatIsLostDuringBackwardIsNamed) {
   for (const bool before_its_first_gradient : {true, false}) {
-    std::atomic<int> told = 0;
+    std::atomic<int> num_notified = 0;
     const Error error = error_from([&] {
       run_workers({1, 1, 1},
                   [&](MultiWorkerMirroredStrategy& strategy) {
                     const auto model = strategy.create<Tower>();
                     const auto optimizer = strategy.optimizer(model, optim::Sgd{});
-                    const bool falls = strategy.worker_index() == 1;
+                    const bool fails = strategy.worker_index() == 1;
                     const auto run = [&] {
                       strategy.run([&](ReplicaContext&) {
-                        const auto half_way = [&] {
-                          if (falls && !before_its_first_gradient) throw FellOver();
+                        const auto midway = [&] {
+                          if (fails && !before_its_first_gradient) throw PassFailed();
                         };
-                        const at::Tensor loss = model.local().forward(1.0, half_way);
+                        const at::Tensor loss = model.local().forward(1.0, midway);
                         loss.register_hook([&](const at::Tensor&) {
-                          if (falls && before_its_first_gradient) throw FellOver();
+                          if (fails && before_its_first_gradient) throw PassFailed();
                         });
                         optimizer.minimize(loss, LossScale::kSum);
                       });
                     };
-                    if (falls) return run();
+                    if (fails) return run();
                     const Error lost = error_from(run);
                     if (lost.code() == ErrorCode::kUnavailable && says(lost, "/job:worker/task:1"))
-                      ++told;
+                      ++num_notified;
                   },
                   {.bytes_per_pack = 1});
     });
-    EXPECT_TRUE(says(error, "fell over")) << error.what();
-    EXPECT_EQ(told, 2);
+    EXPECT_TRUE(says(error, "the pass failed")) << error.what();
+    EXPECT_EQ(num_notified, 2);
   }
 }
 
-TEST(EarlyReduction, AStepThatFailedBeforeItsFirstPackMayBeFollowedByOthers) {
+TEST(EagerReduction, StepsMayFollowOneThatFailedBeforeItsFirstBucket) {
   run_counted({2, 1}, 1, [&](CountedStrategy& strategy) {
     const auto model = strategy.create<Tower>();
     const auto optimizer = strategy.optimizer(model, optim::Sgd{.learning_rate = 0.125});
@@ -289,18 +290,18 @@ TEST(EarlyReduction, AStepThatFailedBeforeItsFirstPackMayBeFollowedByOthers) {
         strategy.run([&](ReplicaContext& context) {
           const at::Tensor loss = model.local().forward(1.0, [] {});
           loss.register_hook([&](const at::Tensor&) {
-            if (fails && context.local_id == 0) throw FellOver();
+            if (fails && context.local_id == 0) throw PassFailed();
           });
           optimizer.minimize(loss, LossScale::kSum);
         });
       });
-      EXPECT_EQ(says(error, "fell over"), fails) << error.what();
+      EXPECT_EQ(says(error, "the pass failed"), fails) << error.what();
     }
     expect_values(model, 2.0 - 0.125 * 9.0, 3.0 - 0.125 * 6.0);
   });
 }
 
-TEST(EarlyReduction, AStepThatFailedAfterAPackMayBeFollowedByOthers) {
+TEST(EagerReduction, StepsMayFollowOneThatFailedAfterABucket) {
   run_counted({1, 1}, 1, [&](CountedStrategy& strategy) {
     const auto model = strategy.create<Tower>();
     const auto optimizer = strategy.optimizer(model, optim::Sgd{.learning_rate = 0.125});
@@ -309,15 +310,15 @@ TEST(EarlyReduction, AStepThatFailedAfterAPackMayBeFollowedByOthers) {
       const int reductions = strategy.communicator().reductions();
       return error_from([&] {
         strategy.run([&](ReplicaContext&) {
-          const auto half_way = [&] {
+          const auto midway = [&] {
             EXPECT_TRUE(strategy.communicator().reduces_more_than(reductions));
-            if (fails) throw FellOver();
+            if (fails) throw PassFailed();
           };
-          optimizer.minimize(model.local().forward(1.0, half_way), LossScale::kSum);
+          optimizer.minimize(model.local().forward(1.0, midway), LossScale::kSum);
         });
       });
     };
-    EXPECT_TRUE(says(step(true), "fell over"));
+    EXPECT_TRUE(says(step(true), "the pass failed"));
     const auto after = values_of(model);
     for (std::size_t i = 0; i < before.size(); ++i) EXPECT_TRUE(after[i].equal(before[i]));
     const Error none = step(false);
@@ -326,26 +327,26 @@ TEST(EarlyReduction, AStepThatFailedAfterAPackMayBeFollowedByOthers) {
   });
 }
 
-TEST(EarlyReduction, GradientsAreNotAppliedAgainInTheStepInWhichBackwardFailed) {
+TEST(EagerReduction, GradientsCannotBeAppliedInAStepInWhichBackwardFailed) {
   run_counted({1, 1}, 1, [&](CountedStrategy& strategy) {
     const auto model = strategy.create<Tower>();
     const auto optimizer = strategy.optimizer(model, optim::Sgd{.learning_rate = 0.125});
     const auto minimize = [&](bool fails) {
-      const auto half_way = [&] {
-        if (fails) throw FellOver();
+      const auto midway = [&] {
+        if (fails) throw PassFailed();
       };
-      optimizer.minimize(model.local().forward(1.0, half_way), LossScale::kSum);
+      optimizer.minimize(model.local().forward(1.0, midway), LossScale::kSum);
     };
     const Error error = error_from([&] {
       strategy.run([&](ReplicaContext&) {
-        EXPECT_THROW(minimize(true), FellOver);
+        EXPECT_THROW(minimize(true), PassFailed);
         minimize(false);
       });
     });
     EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition) << error.what();
     EXPECT_TRUE(says(error, "backward has failed")) << error.what();
-    // A program that keeps the error to itself has a failed step too.
-    strategy.run([&](ReplicaContext&) { EXPECT_THROW(minimize(true), FellOver); });
+    // The step fails even if the program catches the error.
+    strategy.run([&](ReplicaContext&) { EXPECT_THROW(minimize(true), PassFailed); });
     strategy.run([&](ReplicaContext&) { minimize(false); });
     expect_values(model, 2.0 - 0.125 * 6.0, 3.0 - 0.125 * 4.0);
   });

@@ -1,5 +1,5 @@
-// What all workers do where a step fails in one of them: they give it up together and go on
-// together, in loops that a program has written by hand. The workers are threads.
+// A step that fails in one worker: all workers abandon it and continue with the next step, in
+// hand-written training loops. The workers are threads.
 #include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
 #include <gtest/gtest.h>
@@ -26,29 +26,29 @@
 namespace brigade::distribute {
 namespace {
 
-struct FellDown : std::runtime_error {
-  FellDown() : std::runtime_error("it fell down") {}
+struct StepFailed : std::runtime_error {
+  StepFailed() : std::runtime_error("the step failed") {}
 };
 
 constexpr int kSteps = 10;
 constexpr int kFailedStep = 5;
 
-/// Ten batches of numbers that no two steps share.
+/// Ten batches of numbers; no number is in two batches.
 data::Dataset<at::Tensor> ten_batches() {
   return input::from_tensor_slices(at::arange(kSteps * 12, at::kDouble).view({-1, 3}).sin())
       .batch(4);
 }
 
-/// y = x * bottom * top: backward has `top` before `bottom`.
+/// y = x * bottom * top: backward computes the gradient of `top` before that of `bottom`.
 struct TwoLayers : torch::nn::Module {
   TwoLayers() {
     bottom = register_parameter("bottom", at::full({3}, 0.5, at::kDouble));
     top = register_parameter("top", at::full({3}, 0.25, at::kDouble));
   }
-  /// `half_way` is called in backward between the two.
-  at::Tensor forward(const at::Tensor& x, const std::function<void()>& half_way) const {
+  /// `midway` is called in backward between the two.
+  at::Tensor forward(const at::Tensor& x, const std::function<void()>& midway) const {
     const at::Tensor hidden = x * bottom;
-    if (hidden.numel() > 0) hidden.register_hook([half_way](const at::Tensor&) { half_way(); });
+    if (hidden.numel() > 0) hidden.register_hook([midway](const at::Tensor&) { midway(); });
     return (hidden * top).sum(1);
   }
   at::Tensor bottom, top;
@@ -71,8 +71,8 @@ struct Trial {
   int accumulate = 1;
 };
 
-/// The loop of one worker, which catches what a step throws and goes on. Without a failure it
-/// leaves the failed step out, or, with two optimizers, the second one's part of it.
+/// The training loop of one worker, which catches errors of steps and continues. The failed step is
+/// not applied; with two optimizers, only the second one's part of it.
 Ended train(MultiWorkerMirroredStrategy& strategy, const Trial& trial) {
   const auto model = strategy.create<TwoLayers>();
   const std::vector<variables::Variable>& all = model.variables();
@@ -87,16 +87,16 @@ Ended train(MultiWorkerMirroredStrategy& strategy, const Trial& trial) {
   int step = 0;
   auto iterator = strategy.distribute(ten_batches()).iterator();
   for (; const auto batch = iterator.next(); ++step) {
-    const auto fail = [&](const ReplicaContext& context, FailsIn place) {
+    const auto fail = [&](const ReplicaContext& context, FailsIn point) {
       const bool is_last = context.local_id + 1 == strategy.num_local_replicas();
-      if (fails_here && is_last && step == kFailedStep && trial.fails_in == place) throw FellDown();
+      if (fails_here && is_last && step == kFailedStep && trial.fails_in == point) throw StepFailed();
     };
     try {
       strategy.run(
-          [&](ReplicaContext& context, const at::Tensor& share) {
+          [&](ReplicaContext& context, const at::Tensor& own_batch) {
             fail(context, FailsIn::kForward);
             const auto losses = [&] {
-              return model.local().forward(share, [&] { fail(context, FailsIn::kBackward); });
+              return model.local().forward(own_batch, [&] { fail(context, FailsIn::kBackward); });
             };
             first.minimize(losses());
             fail(context, FailsIn::kSecondOptimizer);
@@ -130,8 +130,8 @@ std::map<int, Ended> train_all(const Trial& trial) {
   return all;
 }
 
-/// One process, on all batches but that of the failed step, in which the first of two optimizers
-/// does its part.
+/// Trains in one process on all batches except that of the failed step, in which only the first of
+/// two optimizers updates.
 std::vector<at::Tensor> train_without_the_step(const Trial& trial) {
   MirroredStrategy strategy(cpus(1));
   const auto model = strategy.create<TwoLayers>();
@@ -148,9 +148,9 @@ std::vector<at::Tensor> train_without_the_step(const Trial& trial) {
     if (is_failed) first.discard();
     if (is_failed && !has_two) continue;
     strategy.run(
-        [&](ReplicaContext&, const at::Tensor& share) {
-          first.minimize(model.local().forward(share, [] {}));
-          if (has_two && !is_failed) second.minimize(model.local().forward(share, [] {}));
+        [&](ReplicaContext&, const at::Tensor& own_batch) {
+          first.minimize(model.local().forward(own_batch, [] {}));
+          if (has_two && !is_failed) second.minimize(model.local().forward(own_batch, [] {}));
         },
         batch);
   }
@@ -168,7 +168,7 @@ void expect_one_failed_step(const Trial& trial) {
     ASSERT_TRUE(ended.errors.contains(kFailedStep));
     const Error& error = ended.errors.at(kFailedStep);
     EXPECT_EQ(error.code(), ErrorCode::kAborted);
-    EXPECT_TRUE(says(error, "it fell down")) << error.what();
+    EXPECT_TRUE(says(error, "the step failed")) << error.what();
     EXPECT_EQ(ended.abandoned.has_value(), worker != trial.failing_worker) << error.what();
     if (ended.abandoned) {
       EXPECT_EQ(ended.abandoned->step(), static_cast<std::uint64_t>(kFailedStep));
@@ -188,20 +188,20 @@ comm::CommunicationOptions over(comm::Transport transport, std::int64_t bytes_pe
   return {.transport = transport, .bytes_per_pack = bytes_per_pack};
 }
 
-TEST(FailedStep, IsAbandonedByAllWhoThenGoOnTogether) {
+TEST(FailedStep, IsAbandonedByAllWorkersThatThenContinue) {
   for (const std::vector<int>& replicas : {std::vector{1, 1}, {2, 1}, {1, 2}, {1, 1, 1}})
     expect_one_failed_step({.replicas = replicas});
   expect_one_failed_step({.failing_worker = 0});
 }
 
-TEST(FailedStep, IsAbandonedByAllOnEveryTransportAndInPacks) {
+TEST(FailedStep, IsAbandonedByAllOnEveryTransportAndWithBuckets) {
   for (const auto transport : {comm::Transport::kSharedMemory, comm::Transport::kGloo}) {
     for (const std::int64_t bytes_per_pack : {0, 1})
       expect_one_failed_step({.communication = over(transport, bytes_per_pack)});
   }
 }
 
-TEST(FailedStep, MayHaveReducedPacksAlready) {
+TEST(FailedStep, MayHaveReducedBucketsAlready) {
   for (const std::vector<int>& replicas : {std::vector{1, 1}, {2, 1}, {1, 2}}) {
     for (const std::int64_t bytes_per_pack : {0, 1})
       expect_one_failed_step({.replicas = replicas,
@@ -210,17 +210,17 @@ TEST(FailedStep, MayHaveReducedPacksAlready) {
   }
 }
 
-TEST(FailedStep, EndsBetweenTwoOptimizersForAll) {
+TEST(FailedStep, MayFailBetweenTwoOptimizers) {
   for (const std::int64_t bytes_per_pack : {0, 1})
     expect_one_failed_step({.communication = over(comm::Transport::kAuto, bytes_per_pack),
                             .fails_in = FailsIn::kSecondOptimizer});
 }
 
-TEST(FailedStep, OfAnAccumulationIsForgottenByAll) {
+TEST(FailedStep, OfAnAccumulationIsDiscardedByAll) {
   expect_one_failed_step({.accumulate = 2});
 }
 
-TEST(FailedStep, OfALoopThatDoesNotCatchIsTheErrorOfItsWorker) {
+TEST(FailedStep, IsTheErrorOfItsWorkerIfTheLoopDoesNotCatch) {
   std::atomic<bool> was_named = false;
   const Error error = error_from([&] {
     run_workers({1, 1}, [&](MultiWorkerMirroredStrategy& strategy) {
@@ -231,9 +231,9 @@ TEST(FailedStep, OfALoopThatDoesNotCatchIsTheErrorOfItsWorker) {
       for (const auto& batch : strategy.distribute(ten_batches())) {
         const auto run = [&] {
           strategy.run(
-              [&](ReplicaContext&, const at::Tensor& share) {
-                if (fails && step == kFailedStep) throw FellDown();
-                optimizer.minimize(model.local().forward(share, [] {}));
+              [&](ReplicaContext&, const at::Tensor& own_batch) {
+                if (fails && step == kFailedStep) throw StepFailed();
+                optimizer.minimize(model.local().forward(own_batch, [] {}));
               },
               batch);
         };
@@ -248,11 +248,11 @@ TEST(FailedStep, OfALoopThatDoesNotCatchIsTheErrorOfItsWorker) {
     });
   });
   EXPECT_EQ(error.code(), ErrorCode::kAborted);
-  EXPECT_TRUE(says(error, "/job:worker/task:1") && says(error, "it fell down")) << error.what();
+  EXPECT_TRUE(says(error, "/job:worker/task:1") && says(error, "the step failed")) << error.what();
   EXPECT_TRUE(was_named);
 }
 
-/// What each of two workers throws in a loop of steps, in which `step` is called in each.
+/// The errors of two workers in a loop that calls `step` in each.
 template <class Step>
 std::array<std::string, 2> mismatches(const Step& step, int accumulate = 1) {
   std::array<std::string, 2> texts;
@@ -264,7 +264,7 @@ std::array<std::string, 2> mismatches(const Step& step, int accumulate = 1) {
       for (const auto& batch : strategy.distribute(ten_batches())) {
         try {
           step(strategy, model, optimizer, batch, number);
-        } catch (const FellDown&) {
+        } catch (const StepFailed&) {
         } catch (const comm::StepMismatch&) {
           throw;
         } catch (const Error&) {
@@ -286,27 +286,27 @@ void expect_both_name(const std::array<std::string, 2>& texts, const std::string
   }
 }
 
-TEST(FailedStep, AStepThatOneWorkerMakesAloneIsAnErrorThatNamesBothSteps) {
+TEST(FailedStep, AStepThatOnlyOneWorkerRunsIsAnErrorThatNamesBothSteps) {
   const auto texts = mismatches([](MultiWorkerMirroredStrategy& strategy, const auto& model,
                                    const Optimizer& optimizer, const auto& batch, int number) {
     if (number == 5 && strategy.is_chief()) strategy.run([](ReplicaContext&) {});
     strategy.run(
-        [&](ReplicaContext&, const at::Tensor& share) {
-          optimizer.minimize(model.local().forward(share, [] {}));
+        [&](ReplicaContext&, const at::Tensor& own_batch) {
+          optimizer.minimize(model.local().forward(own_batch, [] {}));
         },
         batch);
   });
   expect_both_name(texts, "in step 5", "in step 6");
 }
 
-TEST(FailedStep, AnUpdateThatOneWorkerAloneMadeIsAnError) {
+TEST(FailedStep, AnUpdateThatOnlyOneWorkerMadeIsAnError) {
   const auto texts = mismatches([](MultiWorkerMirroredStrategy& strategy, const auto& model,
                                    const Optimizer& optimizer, const auto& batch, int number) {
     strategy.run(
-        [&](ReplicaContext&, const at::Tensor& share) {
+        [&](ReplicaContext&, const at::Tensor& own_batch) {
           const Gradients sums =
-              optimizer.aggregate(optimizer.compute_gradients(model.local().forward(share, [] {})));
-          if (number == 5 && strategy.is_chief()) throw FellDown();
+              optimizer.aggregate(optimizer.compute_gradients(model.local().forward(own_batch, [] {})));
+          if (number == 5 && strategy.is_chief()) throw StepFailed();
           optimizer.apply_gradients(sums);
         },
         batch);
@@ -314,14 +314,14 @@ TEST(FailedStep, AnUpdateThatOneWorkerAloneMadeIsAnError) {
   expect_both_name(texts, "5 updates made", "6 updates made");
 }
 
-TEST(FailedStep, MicroBatchesThatOneWorkerAloneGatheredAreAnError) {
+TEST(FailedStep, MicroBatchesThatOnlyOneWorkerAccumulatedAreAnError) {
   const auto texts = mismatches(
       [](MultiWorkerMirroredStrategy& strategy, const auto& model, const Optimizer& optimizer,
          const auto& batch, int number) {
         strategy.run(
-            [&](ReplicaContext&, const at::Tensor& share) {
-              if (number == 5 && strategy.is_chief()) throw FellDown();
-              optimizer.minimize(model.local().forward(share, [] {}));
+            [&](ReplicaContext&, const at::Tensor& own_batch) {
+              if (number == 5 && strategy.is_chief()) throw StepFailed();
+              optimizer.minimize(model.local().forward(own_batch, [] {}));
             },
             batch);
       },
@@ -329,8 +329,8 @@ TEST(FailedStep, MicroBatchesThatOneWorkerAloneGatheredAreAnError) {
   expect_both_name(texts, "2 micro-batches accumulated", "3 micro-batches accumulated");
 }
 
-// No worker waits for one that has no batch.
-TEST(FailedStep, AnErrorOfOneWorkersInputEndsTheStepForAll) {
+// No worker waits for a worker without a batch.
+TEST(FailedStep, AnErrorInOneWorkersInputFailsTheStepForAll) {
   for (const bool is_own_data : {true, false}) {
     std::mutex mutex;
     std::map<int, Ended> all;
@@ -341,7 +341,7 @@ TEST(FailedStep, AnErrorOfOneWorkersInputEndsTheStepForAll) {
       const auto broken =
           ten_batches().map([fails, number = std::make_shared<int>(0)](at::Tensor batch) {
             if ((*number)++ == kFailedStep && fails)
-              throw Error(ErrorCode::kDataLoss, "the disk is scratched");
+              throw Error(ErrorCode::kDataLoss, "the disk is damaged");
             return batch;
           });
       const auto dataset =
@@ -355,8 +355,8 @@ TEST(FailedStep, AnErrorOfOneWorkersInputEndsTheStepForAll) {
           const auto batch = iterator.next();
           ASSERT_TRUE(batch);
           strategy.run(
-              [&](ReplicaContext&, const at::Tensor& share) {
-                optimizer.minimize(model.local().forward(share, [] {}));
+              [&](ReplicaContext&, const at::Tensor& own_batch) {
+                optimizer.minimize(model.local().forward(own_batch, [] {}));
               },
               *batch);
         } catch (const Error& error) {
@@ -376,7 +376,7 @@ TEST(FailedStep, AnErrorOfOneWorkersInputEndsTheStepForAll) {
       ASSERT_TRUE(ended.errors.contains(kFailedStep));
       const Error& error = ended.errors.at(kFailedStep);
       EXPECT_EQ(error.code(), worker == 1 ? ErrorCode::kDataLoss : ErrorCode::kAborted);
-      EXPECT_TRUE(says(error, "the disk is scratched")) << error.what();
+      EXPECT_TRUE(says(error, "the disk is damaged")) << error.what();
       if (worker == 0) {
         EXPECT_TRUE(says(error, is_own_data ? "worker 1" : "/task:1")) << error.what();
       }

@@ -7,7 +7,7 @@
 namespace brigade::distribute {
 namespace {
 
-TEST(PerReplica, HoldsOneValueAReplica) {
+TEST(PerReplica, HoldsOneValuePerReplica) {
   PerReplica<int> values({10, 20});
   EXPECT_EQ(values.size(), 2u);
   EXPECT_EQ(values[1], 20);
@@ -20,7 +20,7 @@ TEST(PerReplica, NeedsAValue) {
   EXPECT_THROW(PerReplica<int>(std::vector<int>{}), Error);
 }
 
-TEST(PerReplica, KnowsWhoHadNoExamples) {
+TEST(PerReplica, KnowsReplicasWithoutExamples) {
   const PerReplica<int> counted({1, 2, 3}, ExampleCounts::of({4, 3, 0}));
   EXPECT_EQ(counted.examples()->global, 7);
   EXPECT_FALSE(counted.is_empty(1));

@@ -12,7 +12,7 @@ namespace {
 
 using comm::ReduceOp;
 
-TEST(ReplicaContext, KnowsItsPlace) {
+TEST(ReplicaContext, KnowsItsIndexAndDevice) {
   MirroredStrategy strategy(cpus(3));
   EXPECT_TRUE(in_cross_replica_context());
   EXPECT_EQ(current_replica_context(), nullptr);
@@ -58,7 +58,7 @@ TEST(ReplicaContext, AllReduceIsDifferentiable) {
   EXPECT_EQ(gradients.values(), std::vector<double>({6, 6}));
 }
 
-TEST(ReplicaContext, AllGatherJoins) {
+TEST(ReplicaContext, AllGatherConcatenates) {
   MirroredStrategy strategy(cpus(2));
   strategy.run([](ReplicaContext& context) {
     const at::Tensor mine = at::full({context.replica_id() + 1, 2}, 1.0);
@@ -85,7 +85,7 @@ TEST(ReplicaContext, AMergeCallRunsOnceInTheCrossReplicaContext) {
   EXPECT_EQ(calls, 1);
 }
 
-TEST(ReplicaContext, WhatAMergeCallThrowsEndsTheRun) {
+TEST(ReplicaContext, AnExceptionInAMergeCallFailsTheRun) {
   MirroredStrategy strategy(cpus(2));
   const Error error = error_from([&] {
     strategy.run([](ReplicaContext& context) {

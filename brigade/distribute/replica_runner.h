@@ -15,7 +15,7 @@ namespace brigade::distribute {
 
 struct ReplicaRunnerOptions {
   /// How long an idle replica thread polls for the next step before it sleeps; 0 where replicas
-  /// exceed cores.
+  /// outnumber cores.
   std::chrono::microseconds spin{200};
   /// While a step takes longer than this, a warning in the log names the replicas that still run.
   std::chrono::milliseconds stall_warning = std::chrono::minutes(1);

@@ -23,7 +23,7 @@ int threads_of_a_new_thread() {
   return threads;
 }
 
-/// Puts libtorch's number of threads back.
+/// Restores libtorch's number of threads.
 class KeptThreads : public ::testing::Test {
  protected:
   ~KeptThreads() override { at::set_num_threads(before_); }
@@ -35,7 +35,7 @@ TEST(ReplicaRunner, NeedsADevice) {
   EXPECT_THROW(ReplicaRunner({}), Error);
 }
 
-TEST(ReplicaRunner, CallsTheBodyOnceForEachReplicaAndAllAtTheSameTime) {
+TEST(ReplicaRunner, CallsTheBodyOnceForEachReplicaConcurrently) {
   ReplicaRunner runner(plain_cpus(3), kSleepy);
   EXPECT_EQ(runner.replicas(), 3);
   for (int round = 0; round < 50; ++round) {
@@ -44,7 +44,7 @@ TEST(ReplicaRunner, CallsTheBodyOnceForEachReplicaAndAllAtTheSameTime) {
     runner.run([&](int replica) {
       ++calls[replica];
       ++here;
-      // All must be here before one may leave: that could not be if they ran in turns.
+      // All must arrive before one may leave: impossible if they ran one after another.
       while (here < 3) std::this_thread::yield();
     });
     ASSERT_EQ(calls, std::vector<int>({1, 1, 1}));
@@ -62,7 +62,7 @@ TEST(ReplicaRunner, ReplicaZeroRunsOnTheCallersThreadAndTheOthersKeepTheirs) {
   EXPECT_EQ(std::set<std::thread::id>(first.begin(), first.end()).size(), 3u);
 }
 
-TEST_F(ReplicaRunnerThreads, EachReplicaHasItsDevicesNumberAndTheCallersComesBack) {
+TEST_F(ReplicaRunnerThreads, EachReplicaHasItsDevicesNumberAndTheCallersIsRestored) {
   at::set_num_threads(3);
   auto devices = plain_cpus(2, 2);
   devices[1].threads = 1;
@@ -106,7 +106,7 @@ TEST(ReplicaRunner, ASlowReplicaIsNamedInTheLog) {
   EXPECT_TRUE(warned()) << log;
 }
 
-TEST(ReplicaRunner, EndsWithoutEverHavingRun) {
+TEST(ReplicaRunner, CanBeDestroyedWithoutARun) {
   ReplicaRunner runner(plain_cpus(4), kSleepy);
 }
 

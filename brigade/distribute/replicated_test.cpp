@@ -22,7 +22,7 @@ const variables::Variable& named(const Replicated<Normalized>& model, const std:
   throw Error(ErrorCode::kNotFound, name);
 }
 
-TEST(Replicated, IsTheCallingReplicasModuleInsideAndTheFirstOnesOutside) {
+TEST(Replicated, IsTheCallingReplicasModuleInsideAndReplicaZerosOutside) {
   MirroredStrategy strategy(cpus(2));
   const auto model = strategy.create<Line>();
   EXPECT_EQ(&model.local(), &model.replica(0));
@@ -34,7 +34,7 @@ TEST(Replicated, IsTheCallingReplicasModuleInsideAndTheFirstOnesOutside) {
   EXPECT_EQ(model(at::full({3}, 1.0, at::kDouble)).sum().item<double>(), 6);
 }
 
-TEST(Replicated, IsRefusedInAStrategyThatDidNotCreateItHoweverManyReplicasThatHas) {
+TEST(Replicated, IsRefusedInAReplicaOfAnotherStrategy) {
   MirroredStrategy creator(cpus(2));
   const auto model = creator.create<Line>();
   for (const int replicas : {1, 2, 3}) {
@@ -48,7 +48,7 @@ TEST(Replicated, IsRefusedInAStrategyThatDidNotCreateItHoweverManyReplicasThatHa
   EXPECT_NO_THROW(creator.run([&](ReplicaContext&) { model->weight.numel(); }));
 }
 
-TEST(Replicated, TrainAndEvalReachEveryReplica) {
+TEST(Replicated, TrainAndEvalSwitchEveryReplica) {
   MirroredStrategy strategy(cpus(2));
   const auto model = strategy.create<Normalized>();
   model.eval();
@@ -58,7 +58,7 @@ TEST(Replicated, TrainAndEvalReachEveryReplica) {
   EXPECT_TRUE(model.replica(1).is_training());
 }
 
-TEST(Replicated, EvaluationSeesTheMeanOfTheReplicasStatistics) {
+TEST(Replicated, EvaluationUsesTheMeanOfTheReplicasStatistics) {
   MirroredStrategy strategy(cpus(2));
   const auto model = strategy.create<Normalized>();
   strategy.run([&](ReplicaContext& context) {

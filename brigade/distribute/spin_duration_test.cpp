@@ -8,7 +8,7 @@
 namespace brigade::distribute {
 namespace {
 
-TEST(Spin, ReplicasPollOnlyWhereEachHasACore) {
+TEST(SpinDuration, ReplicasPollOnlyIfEachHasACore) {
   const int cores = device::discover_hardware().topology.usable_cores();
   EXPECT_GT(spin_duration(plain_cpus(1, 1)).count(), 0);
   EXPECT_GT(spin_duration(plain_cpus(cores, 1)).count(), 0);

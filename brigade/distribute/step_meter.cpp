@@ -30,7 +30,7 @@ void StepMeter::begin_step() {
   if (!measures_) return;
   step_input_ = std::chrono::nanoseconds(input_.exchange(0, std::memory_order_relaxed));
   const SteadyClock::time_point now = SteadyClock::now();
-  // Replica 0 is the caller, which hands the work out; the others wait to be woken.
+  // Replica 0 is the caller, which starts the others; they wait to be woken.
   for (std::size_t replica = 0; replica < clocks_.size(); ++replica)
     clocks_[replica].start(replica == 0 ? StepPhase::kCompute : StepPhase::kWait, now);
 }

@@ -10,23 +10,23 @@
 
 namespace brigade::distribute {
 
-/// What a strategy's steps spend their time on: a clock a replica for the step that runs, and the
-/// sums over the steps so far. While it is off, a step costs one look at a flag.
+/// Measures the breakdown of a strategy's steps: one clock per replica for the running step, and
+/// sums over the steps so far. While it is off, a step costs one read of a flag.
 ///
 /// Thread-safety: input may be fetched on any thread; a `ReplicaScope` belongs to its replica's
 /// thread; the rest to the thread that runs steps.
 class StepMeter {
  public:
-  /// Of `replicas` replicas, at least one; off.
+  /// A meter for `replicas` replicas (at least one), initially off.
   explicit StepMeter(int replicas);
 
   bool is_on() const { return on_.load(std::memory_order_relaxed); }
   void measure(StepMeasuring measuring);
-  /// Of the steps since the meter was made or reset: [replica].
+  /// Sums over the steps since the meter was made or reset: [replica].
   const std::vector<StepTimes>& times() const { return sums_; }
   void reset();
 
-  /// While it lives, the caller waits for the next step's input. Null measures nothing.
+  /// Its lifetime is the caller's wait for the next step's input. Null measures nothing.
   class InputScope {
    public:
     explicit InputScope(StepMeter* meter) : meter_(meter && meter->is_on() ? meter : nullptr) {
@@ -43,14 +43,14 @@ class StepMeter {
     std::chrono::steady_clock::time_point begin_;
   };
 
-  /// Around the replicas' work, on the caller's thread. A step that is not finished (it failed)
-  /// does not count, nor does its input.
+  /// Called on the caller's thread before and after the replicas' work. A failed step is not
+  /// finished and does not count; neither does its input.
   void begin_step();
   void finish_step();
-  /// The replica's clock in the step that runs; null if that is not measured.
+  /// The replica's clock in the running step; null if the step is not measured.
   comm::StepClock* clock(int replica) { return measures_ ? &clocks_[replica] : nullptr; }
 
-  /// A replica's part of the step: what it does not spend in here, it waits for the others.
+  /// Its lifetime is a replica's work in the step; outside of it the replica waits for the others.
   class ReplicaScope {
    public:
     ReplicaScope(StepMeter& meter, int replica);
@@ -70,10 +70,10 @@ class StepMeter {
 
   std::atomic<bool> on_{false};
   std::atomic<std::int64_t> input_{0};      // nanoseconds since the last step
-  bool measures_ = false;                   // the step that runs, whatever on_ becomes meanwhile
-  std::chrono::nanoseconds step_input_{0};  // of the step that runs
-  std::vector<comm::StepClock> clocks_;     // [replica], each its thread's in a step
-  std::vector<StepTimes> sums_;             // [replica], the caller's
+  bool measures_ = false;                   // of the running step, even if on_ changes
+  std::chrono::nanoseconds step_input_{0};  // of the running step
+  std::vector<comm::StepClock> clocks_;     // [replica], used by the replica's thread in a step
+  std::vector<StepTimes> sums_;             // [replica], used by the caller's thread
 };
 
 }  // namespace brigade::distribute

@@ -16,7 +16,7 @@ void spend(nanoseconds time) {
   }
 }
 
-/// One step whose replicas run one behind the other.
+/// One step whose replicas run one after the other.
 void step(StepMeter& meter, int replicas) {
   meter.begin_step();
   for (int replica = 0; replica < replicas; ++replica) {
@@ -35,7 +35,7 @@ TEST(StepMeter, IsOffAtFirst) {
   EXPECT_EQ(meter.times()[0].total(), nanoseconds(0));
 }
 
-TEST(StepMeter, EveryReplicasPhasesAddUpToTheSameWhole) {
+TEST(StepMeter, EveryReplicasPhasesAddUpToTheSameTotal) {
   StepMeter meter(3);
   meter.measure(StepMeasuring::kOn);
   for (int i = 0; i < 4; ++i) {
@@ -51,7 +51,7 @@ TEST(StepMeter, EveryReplicasPhasesAddUpToTheSameWhole) {
   }
 }
 
-TEST(StepMeter, AloneAReplicaWaitsForNobody) {
+TEST(StepMeter, ASingleReplicaNeverWaits) {
   StepMeter meter(1);
   meter.measure(StepMeasuring::kOn);
   step(meter, 1);
@@ -72,7 +72,7 @@ TEST(StepMeter, AStepThatIsNotFinishedDoesNotCountNorDoesItsInput) {
   EXPECT_EQ(meter.times()[1].spent(StepPhase::kInput), nanoseconds(0));
 }
 
-TEST(StepMeter, TurningOffEndsWithTheStepThatRuns) {
+TEST(StepMeter, TurningOffTakesEffectAfterTheRunningStep) {
   StepMeter meter(2);
   meter.measure(StepMeasuring::kOn);
   meter.begin_step();

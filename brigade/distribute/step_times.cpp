@@ -11,15 +11,15 @@ namespace {
 
 using comm::StepPhase;
 
-// More than this between two replicas, and people want to see each.
-constexpr double kMuch = 0.1;
+// If two replicas differ by more than this, each is listed.
+constexpr double kNotableDifference = 0.1;
 
-bool differ_much(std::span<const StepTimes> replicas) {
+bool differ_notably(std::span<const StepTimes> replicas) {
   return std::any_of(comm::kStepPhases.begin(), comm::kStepPhases.end(), [&](StepPhase phase) {
     const auto [least, most] = std::minmax_element(
         replicas.begin(), replicas.end(),
         [&](const auto& a, const auto& b) { return a.fraction(phase) < b.fraction(phase); });
-    return most->fraction(phase) - least->fraction(phase) > kMuch;
+    return most->fraction(phase) - least->fraction(phase) > kNotableDifference;
   });
 }
 
@@ -31,7 +31,7 @@ StepTimes sum_of(std::span<const StepTimes> replicas) {
   return sum;
 }
 
-std::string shares_of(const StepTimes& times) {
+std::string fractions_of(const StepTimes& times) {
   std::string text;
   for (const StepPhase phase : comm::kStepPhases) {
     text += base::str_cat(text.empty() ? "" : ", ", phase, " ",
@@ -56,9 +56,9 @@ double StepTimes::fraction(StepPhase phase) const {
 std::string describe_step_breakdown(std::span<const StepTimes> replicas) {
   if (sum_of(replicas).total().count() == 0) return "";
   std::string text = "step breakdown  ";
-  if (!differ_much(replicas)) return text + shares_of(sum_of(replicas));
+  if (!differ_notably(replicas)) return text + fractions_of(sum_of(replicas));
   for (std::size_t i = 0; i < replicas.size(); ++i) {
-    text += base::str_cat(i == 0 ? "" : "; ", "replica ", i, ": ", shares_of(replicas[i]));
+    text += base::str_cat(i == 0 ? "" : "; ", "replica ", i, ": ", fractions_of(replicas[i]));
   }
   return text;
 }

@@ -73,7 +73,7 @@ class EveryStrategy : public testing::TestWithParam<Case> {
 
 class StrategyOfTwo : public EveryStrategy {};
 
-TEST_P(EveryStrategy, SharesOfAStepAddUpToOneInEachReplica) {
+TEST_P(EveryStrategy, FractionsOfAStepAddUpToOneInEachReplica) {
   strategy_->measure_steps(StepMeasuring::kOn);
   train(3);
   const std::vector<StepTimes> replicas = strategy_->step_times();
@@ -105,7 +105,7 @@ TEST_P(StrategyOfTwo, TheOthersWaitForASlowReplica) {
   }
 }
 
-TEST_P(EveryStrategy, NothingIsMeasuredUnlessAskedFor) {
+TEST_P(EveryStrategy, NothingIsMeasuredByDefault) {
   train(2);
   EXPECT_EQ(strategy_->step_times().front().steps, 0);
   EXPECT_EQ(strategy_->step_times().front().total(), nanoseconds(0));
@@ -149,7 +149,7 @@ TEST(StepTimes, AStepThatFailedDoesNotCount) {
   EXPECT_EQ(strategy.step_times()[1].steps, 1);
 }
 
-TEST(StepTimes, WhatAMergeCallDoesForAllIsCommunicationAndTheOthersWait) {
+TEST(StepTimes, AMergeCallIsCommunicationInReplicaZeroAndWaitInTheOthers) {
   MirroredStrategy strategy(cpus(2));
   strategy.measure_steps(StepMeasuring::kOn);
   strategy.run([](ReplicaContext& context) {
@@ -160,7 +160,7 @@ TEST(StepTimes, WhatAMergeCallDoesForAllIsCommunicationAndTheOthersWait) {
   EXPECT_GT(replicas[1].fraction(StepPhase::kWait), 0.5) << describe_step_breakdown(replicas);
 }
 
-TEST(StepTimes, AreNotReadWhileReplicasRun) {
+TEST(StepTimes, CannotBeReadWhileReplicasRun) {
   MirroredStrategy strategy(cpus(2));
   strategy.run([&](ReplicaContext& context) {
     EXPECT_EQ(error_from([&] { strategy.step_times(); }).code(), ErrorCode::kFailedPrecondition);
@@ -171,14 +171,14 @@ TEST(StepTimes, AreNotReadWhileReplicasRun) {
   });
 }
 
-TEST(DescribeShares, IsOneLineForReplicasThatAreAlike) {
+TEST(DescribeStepBreakdown, IsOneLineForSimilarReplicas) {
   const std::vector<StepTimes> replicas{times_of(10, 900, 30, 20, 40),
                                         times_of(10, 880, 50, 20, 40)};
   EXPECT_EQ(describe_step_breakdown(replicas),
             "step breakdown  input 1 %, compute 89 %, wait 4 %, communication 2 %, update 4 %");
 }
 
-TEST(DescribeShares, NamesReplicasThatDifferMuch) {
+TEST(DescribeStepBreakdown, ListsReplicasThatDiffer) {
   const std::vector<StepTimes> replicas{times_of(0, 90, 0, 0, 10), times_of(0, 50, 40, 0, 10)};
   EXPECT_EQ(
       describe_step_breakdown(replicas),
@@ -186,7 +186,7 @@ TEST(DescribeShares, NamesReplicasThatDifferMuch) {
       "10 %; replica 1: input 0 %, compute 50 %, wait 40 %, communication 0 %, update 10 %");
 }
 
-TEST(DescribeShares, IsEmptyIfNothingWasMeasured) {
+TEST(DescribeStepBreakdown, IsEmptyIfNothingWasMeasured) {
   EXPECT_EQ(describe_step_breakdown(std::vector<StepTimes>(2)), "");
   EXPECT_EQ(StepTimes{}.fraction(StepPhase::kCompute), 0.0);
 }

@@ -35,7 +35,7 @@ TEST(StrategyRun, ReturnsEachReplicasResult) {
   static_assert(std::is_void_v<decltype(strategy.run([](ReplicaContext&) {}))>);
 }
 
-TEST(StrategyRun, HandsOutPerReplicaArgumentsAndOthersAsTheyAre) {
+TEST(StrategyRun, PassesPerReplicaValuesAndOtherArgumentsUnchanged) {
   MirroredStrategy strategy(cpus(2));
   const PerReplica<std::string> names({"a", "b"}, ExampleCounts::of({1, 0}));
   const std::string same = "same";
@@ -56,7 +56,7 @@ TEST(StrategyRun, MoveOnlyResultsWork) {
   EXPECT_EQ(*results[1], 1);
 }
 
-TEST(StrategyRun, ABatchCutForOtherReplicasIsRefused) {
+TEST(StrategyRun, ABatchSplitForOtherReplicasIsRefused) {
   MirroredStrategy strategy(cpus(2));
   const PerReplica<int> three({1, 2, 3}, ExampleCounts::of({1, 1, 1}));
   const Error error = error_from([&] { strategy.run([](ReplicaContext&, int) {}, three); });
@@ -83,7 +83,7 @@ TEST(StrategyRun, AReplicaThatThrowsReleasesTheOthersAndIsNamed) {
   EXPECT_EQ(released, 2);
 }
 
-TEST(StrategyRun, ForeignExceptionsAreNestedInOneThatNamesTheReplica) {
+TEST(StrategyRun, ForeignExceptionsAreNestedInAnErrorThatNamesTheReplica) {
   MirroredStrategy strategy(cpus(2));
   try {
     strategy.run([](ReplicaContext& context) {
@@ -153,7 +153,7 @@ TEST(StrategyRun, TheAmbientContextIsTheCallers) {
   EXPECT_EQ(open(), std::vector<bool>({true, true}));
 }
 
-TEST(StrategyRun, ReplicasHaveTheirDevicesThreadsAndTheCallersComeBack) {
+TEST(StrategyRun, ReplicasHaveTheirDevicesThreadsAndTheCallersAreRestored) {
   const int before = at::get_num_threads();
   at::set_num_threads(3);
   MirroredOptions options = cpus(2);
@@ -167,7 +167,7 @@ TEST(StrategyRun, ReplicasHaveTheirDevicesThreadsAndTheCallersComeBack) {
   at::set_num_threads(before);
 }
 
-TEST(StrategyScope, MakesVariablesModelsAndMinimizersDistributed) {
+TEST(StrategyScope, MakesVariablesModelsAndOptimizersDistributed) {
   MirroredStrategy strategy(cpus(2));
   EXPECT_EQ(current_strategy(), nullptr);
   {
@@ -184,7 +184,7 @@ TEST(StrategyScope, MakesVariablesModelsAndMinimizersDistributed) {
   EXPECT_EQ(variables::make_variable({.name = "v", .initial = at::zeros({1})}).num_components(), 1);
 }
 
-TEST(StrategyScope, TheSameStrategysMayNestAndAnothersIsRefused) {
+TEST(StrategyScope, ScopesOfOneStrategyMayNestAndOthersAreRefused) {
   MirroredStrategy mirrored(cpus(2));
   OneDeviceStrategy one("cpu:0");
   const auto outer = mirrored.scope();
@@ -199,7 +199,7 @@ TEST(StrategyScope, TheSameStrategysMayNestAndAnothersIsRefused) {
   EXPECT_EQ(current_strategy(), &mirrored);
 }
 
-TEST(StrategyCreate, ReplicasBeginEqualAndTheSeedDecides) {
+TEST(StrategyCreate, ReplicasStartEqualAndDependOnTheSeed) {
   const auto weights = [](std::uint64_t seed, int replicas) {
     MirroredStrategy strategy(cpus(replicas, seed));
     const auto model = strategy.create<Random>();
@@ -213,7 +213,7 @@ TEST(StrategyCreate, ReplicasBeginEqualAndTheSeedDecides) {
   EXPECT_FALSE(at::equal(weights(1, 2), weights(2, 2)));
 }
 
-TEST(StrategyCreate, ASecondModelBeginsTheSameOnAnyNumberOfReplicas) {
+TEST(StrategyCreate, ASecondModelStartsTheSameOnAnyNumberOfReplicas) {
   const auto second_weights = [](int replicas) {
     MirroredStrategy strategy(cpus(replicas));
     const auto first = strategy.create<Random>();
@@ -222,7 +222,7 @@ TEST(StrategyCreate, ASecondModelBeginsTheSameOnAnyNumberOfReplicas) {
   EXPECT_TRUE(at::equal(second_weights(1), second_weights(3)));
 }
 
-TEST(StrategyCreate, TwoModelsDifferAndNeedNamesOfTheirOwn) {
+TEST(StrategyCreate, TwoModelsDifferAndNeedDistinctNames) {
   MirroredStrategy strategy(cpus(2));
   const auto first = strategy.create<Random>();
   EXPECT_EQ(error_from([&] { strategy.create<Random>(); }).code(), ErrorCode::kAlreadyExists);
@@ -253,7 +253,7 @@ TEST(StrategyCreate, IsRefusedInsideAReplica) {
       ErrorCode::kFailedPrecondition);
 }
 
-/// One random number a replica of the next run.
+/// One random number per replica of the next run.
 std::vector<double> draw(Strategy& strategy) {
   return strategy.run([](ReplicaContext&) { return at::rand({}, at::kDouble).item<double>(); })
       .values();
@@ -272,7 +272,7 @@ TEST(StrategyRandomness, DiffersBetweenReplicasAndStepsAndRepeatsFromRunToRun) {
   EXPECT_NE(draw(other_seed), first);
 }
 
-TEST(StrategyRandomness, GoesOnWhereAResumedJobStands) {
+TEST(StrategyRandomness, ContinuesWhereAResumedJobStopped) {
   MirroredStrategy strategy(cpus(2, 5));
   draw(strategy);
   draw(strategy);
@@ -283,7 +283,7 @@ TEST(StrategyRandomness, GoesOnWhereAResumedJobStands) {
   EXPECT_EQ(draw(resumed), third);
 }
 
-TEST(Strategy, EndsItsThreads) {
+TEST(Strategy, JoinsItsThreads) {
   const std::ptrdiff_t before = threads_of_this_process();
   {
     MirroredStrategy strategy(cpus(4));
@@ -293,7 +293,7 @@ TEST(Strategy, EndsItsThreads) {
   EXPECT_TRUE(threads_go_down_to(before));
 }
 
-TEST(RequireStrategy, NamesWhatNeedsOne) {
+TEST(RequireStrategy, NamesTheCallThatNeedsAStrategy) {
   const Error error = error_from([] { require_strategy("Mean"); });
   EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
   EXPECT_TRUE(says(error, "Mean") && says(error, "scope")) << error.what();
