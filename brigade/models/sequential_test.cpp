@@ -138,7 +138,7 @@ TEST(Sequential, RefusesWhatCannotBeAndSaysWhere) {
        },
        "Layer max_pooling2d: its input is (None, 25) and must be images"},
       {[&] { Sequential({Dropout{.rate = 1.0}}, image); }, "rate is 1"},
-      {[] { Sequential({Dense{.units = 1}}).summary(); }, "no shapes are known"},
+      {[] { Sequential({Dense{.units = 1}}).summary(); }, "shapes are not known"},
       {[&] {
          Sequential({Flatten{}}, image)(at::rand({2, 1, 6, 5}), Mode::kTraining);
        },

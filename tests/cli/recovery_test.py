@@ -33,7 +33,7 @@ class Recovery(CommandTest):
     def test_goes_on_from_the_last_checkpoint(self):
         result = self.train(1)
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertEqual(result.stderr.count("is tried again from the last checkpoint"), 1, result.stderr)
+        self.assertEqual(result.stderr.count("is retried from the last checkpoint"), 1, result.stderr)
         self.assertIn("Stale file handle", result.stderr)
         self.assertIn("resumes from step 5", result.stderr)
         self.check(json.loads(result.stdout))
@@ -43,7 +43,7 @@ class Recovery(CommandTest):
     def test_gives_up_in_the_end_and_the_next_process_goes_on(self):
         result = self.train(1000)
         self.assertEqual(result.returncode, 1, result.stderr)
-        self.assertEqual(result.stderr.count("is tried again from the last checkpoint"), 3, result.stderr)
+        self.assertEqual(result.stderr.count("is retried from the last checkpoint"), 3, result.stderr)
         self.assertRegex(result.stderr.splitlines()[-1], r"^brigade: error: .*Stale file handle")
         report = self.succeed("train", *RUN, "--model-dir", self.model_dir)
         self.assertEqual(report["first_step"], 5)

@@ -124,7 +124,7 @@ TEST(CheckpointsIterator, PassesOverABrokenNewestWithOneReport) {
     EXPECT_EQ(iterator.next()->step(), 1);
     EXPECT_EQ(iterator.next(), std::nullopt) << "neither the broken one nor the old one again";
     EXPECT_THAT(iterator.passed_over(), SizeIs(1));
-    EXPECT_TRUE(log.has("Passed over the broken checkpoint /run/ckpt-2"));
+    EXPECT_TRUE(log.has("Skipped the broken checkpoint /run/ckpt-2"));
     checkpoints.save(3);
     EXPECT_EQ(iterator.next()->step(), 3);
     EXPECT_THAT(iterator.passed_over(), SizeIs(1));

@@ -195,7 +195,7 @@ TEST(Model, StepsPerEpochGoesOnAndSaysWhereTheDataRanOut) {
     options.callbacks = {counter};
     model.fit(line_data(examples), options);
     EXPECT_EQ(counter->counts, counts);
-    EXPECT_EQ(log.has("The data ran out in epoch 3 behind 2 of 4 steps"), warns);
+    EXPECT_EQ(log.has("The data ran out in epoch 3 after 2 of 4 steps"), warns);
   }
 }
 

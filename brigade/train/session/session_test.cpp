@@ -352,7 +352,7 @@ TEST(Session, GivesUpWhereItGetsNoFurther) {
     while (!session.should_stop()) session.run(step);
   });
   EXPECT_EQ(error.code(), ErrorCode::kUnavailable);
-  EXPECT_TRUE(log.has("Gave up after 3 recoveries"));
+  EXPECT_TRUE(log.has("Giving up after 3 recoveries"));
 }
 
 TEST(Session, DoesNotTryAgainWhatCannotHelp) {
