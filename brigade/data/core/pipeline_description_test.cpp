@@ -29,7 +29,7 @@ void expect_refused(const Dataset<T>& saved, const Dataset<T>& other, const std:
   SCOPED_TRACE(other.describe());
   auto from = saved.iterator();
   from.next();
-  const io::StateTree state = written_and_read(from.save());
+  const io::StateTree state = json_round_trip(from.save());
   auto into = other.iterator();
   expect_invalid_argument([&] { into.restore(state); }, names);
   EXPECT_EQ(rest_of(into), epoch_of(other));
@@ -42,7 +42,7 @@ void expect_accepted(const Dataset<T>& saved, const Dataset<T>& other) {
   auto from = saved.iterator();
   from.next();
   auto into = other.iterator();
-  into.restore(written_and_read(from.save()));
+  into.restore(json_round_trip(from.save()));
   EXPECT_EQ(rest_of(into), rest_of(from));
 }
 

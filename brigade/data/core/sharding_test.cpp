@@ -63,7 +63,7 @@ TEST(ShardingInfo, APositionBelongsToItsShard) {
   const auto dataset = two_files_of_ten();
   auto first = dataset.iterator(half(0));
   first.next();
-  const io::StateTree state = written_and_read(first.save());
+  const io::StateTree state = json_round_trip(first.save());
   for (const IteratorOptions& other : {half(1), IteratorOptions(), half(0, ShardBy::kHint)}) {
     auto iterator = dataset.iterator(other);
     expect_invalid_argument([&] { iterator.restore(state); }, "shard 0 of 2 by files");

@@ -103,7 +103,7 @@ TEST(Csv, ErrorsNameFileLineColumnTextAndType) {
             "default; expected int64");
   EXPECT_EQ(message_at(iterator), "/f/bad: the row at line 7 has a quote within a field");
   auto again = dataset.iterator();
-  again.restore(written_and_read(iterator.save()));
+  again.restore(json_round_trip(iterator.save()));
   EXPECT_EQ(message_at(again),
             "/f/bad: the row at line 8 has more than a delimiter after a closing quote");
   EXPECT_EQ(again.next(), Pair(8, "good"));

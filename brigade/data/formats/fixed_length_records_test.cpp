@@ -56,7 +56,7 @@ TEST(FixedLengthRecords, APackedFileOfAnotherLengthFailsAtItsEnd) {
     for (std::size_t i = 0; i < good; ++i) EXPECT_TRUE(iterator.next());
     EXPECT_EQ(error_of([&] { iterator.next(); }).code(), ErrorCode::kDataLoss);
     auto again = dataset.iterator();
-    again.restore(written_and_read(iterator.save()));
+    again.restore(json_round_trip(iterator.save()));
     EXPECT_EQ(rest_of(again), Pieces{"44"});
     EXPECT_EQ(rest_of(iterator), Pieces{"44"});
     EXPECT_EQ(dataset.node()->iterator({})->skip(99), good + 2);

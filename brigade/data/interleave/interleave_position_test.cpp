@@ -24,7 +24,7 @@ InterleavePosition example() {
 TEST(InterleavePosition, ComesBackFromAFile) {
   const io::StateTree state = save_interleave(kShape, example());
   EXPECT_EQ(state.as_list("notes").size(), 1U);  // shared by three places
-  const InterleavePosition loaded = load_interleave(kShape, written_and_read(state));
+  const InterleavePosition loaded = load_interleave(kShape, json_round_trip(state));
   EXPECT_EQ(loaded.cycle_index, 1U);
   EXPECT_EQ(loaded.block_index, 1U);
   EXPECT_EQ(loaded.input.index, 7U);

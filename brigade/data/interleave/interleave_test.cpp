@@ -136,7 +136,7 @@ TEST(Interleave, GoesBackFarIntoALongInput) {
   auto iterator = dataset.iterator();
   for (int i = 0; i < 400; ++i) iterator.next();
   auto resumed = dataset.iterator();
-  resumed.restore(written_and_read(iterator.save()));
+  resumed.restore(json_round_trip(iterator.save()));
   EXPECT_EQ(rest_of(resumed), elements_from(elements, 400));
 }
 
@@ -168,7 +168,7 @@ TEST(Interleave, ADatasetThatWasWaitedForInVainIsStillTheNext) {
   auto iterator = dataset.iterator({.cancel = cancel});
   EXPECT_EQ(iterator.next(), 0);
   EXPECT_EQ(error_of([&] { iterator.next(); }).code(), ErrorCode::kCancelled);
-  const io::StateTree state = written_and_read(iterator.save());
+  const io::StateTree state = json_round_trip(iterator.save());
   *waits = false;
   auto resumed = dataset.iterator();
   resumed.restore(state);
@@ -193,7 +193,7 @@ TEST(Interleave, AnElementThatWasWaitedForInVainKeepsItsTurn) {
   EXPECT_EQ(iterator.next(), 0);
   EXPECT_EQ(iterator.next(), 10);
   EXPECT_EQ(error_of([&] { iterator.next(); }).code(), ErrorCode::kCancelled);
-  const io::StateTree state = written_and_read(iterator.save());
+  const io::StateTree state = json_round_trip(iterator.save());
   *waits = false;
   auto resumed = dataset.iterator();
   resumed.restore(state);

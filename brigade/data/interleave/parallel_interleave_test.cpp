@@ -90,7 +90,7 @@ TEST(ParallelInterleave, NestsAndShuffles) {
   auto iterator = pipeline(2).iterator({.seed = 3});
   for (int i = 0; i < 7; ++i) iterator.next();
   auto resumed = pipeline(2).iterator();
-  resumed.restore(written_and_read(iterator.save()));
+  resumed.restore(json_round_trip(iterator.save()));
   EXPECT_EQ(rest_of(resumed), elements_from(elements, 7));
 }
 
@@ -105,7 +105,7 @@ TEST(ParallelInterleave, AStateFitsAnyNumberOfThreads) {
       auto saved = dataset(from).iterator();
       for (int i = 0; i < 777; ++i) saved.next();
       auto resumed = dataset(to).iterator();
-      resumed.restore(written_and_read(saved.save()));
+      resumed.restore(json_round_trip(saved.save()));
       ASSERT_EQ(rest_of(resumed), elements_from(elements, 777)) << from << " to " << to;
     }
   }
@@ -135,7 +135,7 @@ TEST(ParallelInterleave, RelaxedLosesAndDoublesNothingAnywhere) {
     Numbers seen;
     for (std::size_t i = 0; i < done; ++i) seen.push_back(iterator.next().value());
     auto resumed = dataset.iterator();
-    resumed.restore(written_and_read(iterator.save()));
+    resumed.restore(json_round_trip(iterator.save()));
     while (auto element = resumed.next()) seen.push_back(*element);
     ASSERT_EQ(sorted(seen), all) << "saved after " << done;
     EXPECT_FALSE(resumed.next().has_value());
@@ -157,7 +157,7 @@ TEST(ParallelInterleave, RelaxedGoesOnWhileADatasetWaits) {
   for (int i = 0; i < 9; ++i) seen.push_back(iterator.next().value());
   EXPECT_EQ(sorted(seen), (Numbers{10, 11, 12, 20, 21, 22, 30, 31, 32}));
   auto resumed = dataset.iterator();
-  const io::StateTree state = written_and_read(iterator.save());
+  const io::StateTree state = json_round_trip(iterator.save());
   door->open();
   resumed.restore(state);
   EXPECT_EQ(rest_of(resumed), (Numbers{0, 1, 2}));
@@ -209,7 +209,7 @@ TEST(ParallelInterleave, ErrorsKeepTheirPlaces) {
     std::vector<std::string> seen;
     while (true) {
       if (seen.size() == resume_at) {
-        const io::StateTree state = written_and_read(iterator.save());
+        const io::StateTree state = json_round_trip(iterator.save());
         iterator = dataset.iterator();
         iterator.restore(state);
       }
@@ -248,7 +248,7 @@ TEST(ParallelInterleave, RestoresASlotWhoseDatasetCannotBeMade) {
   std::thread canceller([&] { cancel.cancel(); });
   EXPECT_EQ(error_of([&] { iterator.next(); }).code(), ErrorCode::kCancelled);
   canceller.join();
-  const io::StateTree state = written_and_read(iterator.save());
+  const io::StateTree state = json_round_trip(iterator.save());
   door->open();
   for (const std::int64_t parallelism : {1, 2}) {
     auto resumed =
@@ -341,7 +341,7 @@ TEST(ParallelInterleave, ACancelledWaitThrowsAndLosesNothing) {
   std::thread canceller([&] { cancel.cancel(); });
   EXPECT_EQ(error_of([&] { iterator.next(); }).code(), ErrorCode::kCancelled);
   canceller.join();
-  const io::StateTree state = written_and_read(iterator.save());
+  const io::StateTree state = json_round_trip(iterator.save());
   door->open();
   auto resumed = dataset.iterator();
   resumed.restore(state);

@@ -139,7 +139,7 @@ TEST(TunedInterleave, ThreadsComeAndGoWithoutChangingAnElement) {
     ASSERT_EQ(iterator.next(), expected[i]);
     if (i % 999 == 0) {
       auto resumed = dataset(kAutotune).iterator();
-      resumed.restore(written_and_read(iterator.save()));
+      resumed.restore(json_round_trip(iterator.save()));
       ASSERT_EQ(rest_of(resumed), elements_from(expected, i + 1));
     }
   }

@@ -67,7 +67,7 @@ TEST(Files, AShardGoesOnWhereItWasSaved) {
     auto iterator = dataset.iterator(by_files(3, index));
     for (std::size_t position = 0; position <= elements.size(); ++position) {
       auto again = dataset.iterator(by_files(3, index));
-      again.restore(written_and_read(iterator.save()));
+      again.restore(json_round_trip(iterator.save()));
       EXPECT_EQ(rest_of(again), elements_from(elements, position)) << index << ", " << position;
       iterator.next();
     }

@@ -108,7 +108,7 @@ TEST(ListFiles, AShardGoesOnWhereItWasSaved) {
   auto iterator = list.iterator(half);
   for (std::size_t index = 0; index <= whole.size(); ++index) {
     auto other = list.iterator(half);
-    other.restore(written_and_read(iterator.save()));
+    other.restore(json_round_trip(iterator.save()));
     EXPECT_EQ(rest_of(other), elements_from(whole, index));
     iterator.next();
   }

@@ -57,7 +57,7 @@ TEST(TextLines, ALineTooLongIsOneElementThatFails) {
   const io::StateTree state = iterator.save();
   EXPECT_EQ(rest_of(iterator), Lines{"next"});
   auto again = dataset.iterator();
-  again.restore(written_and_read(state));
+  again.restore(json_round_trip(state));
   EXPECT_EQ(rest_of(again), Lines{"next"});
   EXPECT_EQ(dataset.node()->iterator({})->skip(99), 3U);
 }

@@ -17,10 +17,10 @@
 #include "brigade/data/core/source.h"
 #include "brigade/io/state_json.h"
 
-/// The battery that every dataset must pass, whatever transforms it is made of. For tests only.
+/// The test suite that every dataset must pass, whatever transforms it has. For tests only.
 namespace brigade::data::testing {
 
-/// Everything from here to the end of the epoch.
+/// All elements from the iterator's position to the end of the epoch.
 template <class T>
 std::vector<T> rest_of(Iterator<T>& iterator) {
   std::vector<T> elements;
@@ -28,44 +28,45 @@ std::vector<T> rest_of(Iterator<T>& iterator) {
   return elements;
 }
 
-/// All of one epoch.
+/// All elements of one epoch.
 template <class T>
 std::vector<T> epoch_of(const Dataset<T>& dataset, IteratorOptions options = {}) {
   auto iterator = dataset.iterator(options);
   return rest_of(iterator);
 }
 
+/// The elements from `index` on.
 template <class T>
-std::vector<T> elements_from(const std::vector<T>& elements, std::size_t place) {
-  const auto first = elements.begin() + static_cast<std::ptrdiff_t>(place);
+std::vector<T> elements_from(const std::vector<T>& elements, std::size_t index) {
+  const auto first = elements.begin() + static_cast<std::ptrdiff_t>(index);
   return std::vector<T>(first, elements.end());
 }
 
-/// The state as it comes back from a file.
-inline io::StateTree written_and_read(const io::StateTree& state) {
+/// The state after a round trip through JSON.
+inline io::StateTree json_round_trip(const io::StateTree& state) {
   return io::from_json(io::to_json(state).json);
 }
 
-/// A state saved at any place, at the end and past it goes on exactly there, in a new iterator and
-/// in one that stands elsewhere with its threads running. Saving changes nothing.
+/// A state saved at any position, at the end, and after it, resumes exactly there: in a new
+/// iterator, and in one at another position with its threads running. Saving changes nothing.
 template <class T>
 void expect_resumes_everywhere(const Dataset<T>& dataset, std::uint64_t epoch) {
   const std::vector<T> elements = epoch_of(dataset, {.seed = 3, .epoch = epoch});
   auto iterator = dataset.iterator({.seed = 3, .epoch = epoch});
-  auto wanderer = dataset.iterator({.seed = 99});
-  for (std::size_t place = 0; place <= elements.size() + 1; ++place) {
-    const std::size_t done = std::min(place, elements.size());
+  auto other = dataset.iterator({.seed = 99});
+  for (std::size_t index = 0; index <= elements.size() + 1; ++index) {
+    const std::size_t done = std::min(index, elements.size());
     SCOPED_TRACE(::testing::Message()
-                 << "epoch " << epoch << ", saved after " << place << " calls");
-    const io::StateTree state = written_and_read(iterator.save());
+                 << "epoch " << epoch << ", saved after " << index << " calls");
+    const io::StateTree state = json_round_trip(iterator.save());
     auto fresh = dataset.iterator();
     fresh.restore(state);
     ASSERT_EQ(fresh.epoch(), epoch);
     ASSERT_EQ(rest_of(fresh), elements_from(elements, done));
-    wanderer.restore(state);
+    other.restore(state);
     if (done < elements.size()) {
-      ASSERT_EQ(wanderer.next(), elements[done]);
-      const io::StateTree later = wanderer.save();  // of an iterator that was itself restored
+      ASSERT_EQ(other.next(), elements[done]);
+      const io::StateTree later = other.save();  // of an iterator that was itself restored
       fresh.restore(later);
       ASSERT_EQ(rest_of(fresh), elements_from(elements, done + 1));
     }
@@ -74,30 +75,30 @@ void expect_resumes_everywhere(const Dataset<T>& dataset, std::uint64_t epoch) {
   }
 }
 
-/// What `skip` passes over and what `next` returns are the same places.
+/// `skip` and `next` move through the same positions.
 template <class T>
 void expect_skips_exactly(const Dataset<T>& dataset) {
   const std::vector<T> elements = epoch_of(dataset);
   for (std::size_t before : {0, 1, 5}) {
     for (std::size_t count : {0, 1, 2, 7, 1'000'000}) {
       auto iterator = dataset.node()->iterator({});
-      std::size_t place = 0;
-      while (place < before && iterator->next()) ++place;
-      SCOPED_TRACE(::testing::Message() << "skip " << count << " after " << place);
-      const std::size_t left = elements.size() - place;
+      std::size_t index = 0;
+      while (index < before && iterator->next()) ++index;
+      SCOPED_TRACE(::testing::Message() << "skip " << count << " after " << index);
+      const std::size_t left = elements.size() - index;
       ASSERT_EQ(iterator->skip(count), std::min(count, left));
-      place += std::min(count, left);
-      while (auto element = iterator->next()) ASSERT_EQ(*element, elements.at(place++));
-      ASSERT_EQ(place, elements.size());
+      index += std::min(count, left);
+      while (auto element = iterator->next()) ASSERT_EQ(*element, elements.at(index++));
+      ASSERT_EQ(index, elements.size());
       ASSERT_EQ(iterator->skip(3), 0U);
     }
   }
 }
 
-/// Whether a dataset knows how many elements it has.
+/// Whether a dataset knows its number of elements.
 enum class Length { kKnown, kUnknown };
 
-/// The whole battery, for a dataset with an end: `expected` are the elements of epoch 0 at seed 0.
+/// The whole test suite, for a finite dataset. `expected` are the elements of epoch 0 at seed 0.
 template <class T>
 void expect_contract(const Dataset<T>& dataset, const std::vector<T>& expected,
                      Length length = Length::kKnown) {
@@ -121,10 +122,10 @@ void expect_contract(const Dataset<T>& dataset, const std::vector<T>& expected,
   EXPECT_EQ(rest_of(untouched), expected) << "a refused restore must change nothing";
 }
 
-/// Where a source of `waiting_range` stands, for the test to see.
+/// Lets a test see that an element of `waiting_range` is waited for.
 class WaitPoint {
  public:
-  /// Waits until somebody waits at the gate; false after a long time.
+  /// Waits until a thread is in `wait`; false after a long time.
   bool is_reached() const {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     while (!is_waiting_ && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
@@ -142,8 +143,7 @@ class WaitPoint {
   std::atomic<bool> is_waiting_{false};
 };
 
-/// The numbers 0, 1, ... size - 1, of which number `at` never comes: who asks for it waits, until
-/// the walk is cancelled.
+/// The numbers 0, 1, ... size - 1. Reading number `at` waits until the iteration is cancelled.
 inline Dataset<std::int64_t> waiting_range(std::int64_t size, std::int64_t at,
                                            std::shared_ptr<WaitPoint> wait_point) {
   return from_indexed<std::int64_t>(
@@ -154,8 +154,8 @@ inline Dataset<std::int64_t> waiting_range(std::int64_t size, std::int64_t at,
       });
 }
 
-/// Cancelling ends a walk whose consumer waits in `next()`, from another thread and at once, and
-/// leaves nothing behind: `transform` makes the dataset under test from a source that waits.
+/// Cancelling from another thread immediately ends an iteration whose consumer waits in `next()`,
+/// and leaves no threads. `transform` makes the dataset under test from a source that waits.
 template <class F>
 void expect_cancels(F transform) {
   const concurrency::CancelToken token;

@@ -10,10 +10,10 @@
 #include "brigade/concurrency/cancel_token.h"
 #include "brigade/data/sources/from_generator.h"
 
-/// Sources that do not always work. For tests only.
+/// Sources that fail. For tests only.
 namespace brigade::data::testing {
 
-/// The numbers 0, 1, ... size - 1. Each call for one throws once the token is cancelled.
+/// The numbers 0, 1, ... size - 1. Reading one throws once the token is cancelled.
 ///
 /// Thread-safety: `calls` from any thread.
 class CancellableSource {
@@ -29,7 +29,7 @@ class CancellableSource {
       };
     });
   }
-  /// How often somebody asked for a number.
+  /// How many reads there were.
   int calls() const { return *calls_; }
 
  private:
@@ -38,12 +38,11 @@ class CancellableSource {
   std::shared_ptr<std::atomic<int>> calls_ = std::make_shared<std::atomic<int>>(0);
 };
 
-/// The numbers 0, 1, ... size - 1, over which the walk number `failing`, counted from 0, cannot be
-/// begun.
+/// The numbers 0, 1, ... size - 1. Starting iterator number `failing`, counted from 0, throws.
 inline Dataset<std::int64_t> source_failing_at(std::int64_t size, int failing) {
-  const auto walks = std::make_shared<std::atomic<int>>(0);
+  const auto num_started = std::make_shared<std::atomic<int>>(0);
   return from_generator<std::int64_t>([=] {
-    if ((*walks)++ == failing) throw Error(ErrorCode::kUnavailable, "the source is away");
+    if ((*num_started)++ == failing) throw Error(ErrorCode::kUnavailable, "the source is away");
     return
         [=, x = std::int64_t{0}]() mutable { return x < size ? std::optional(x++) : std::nullopt; };
   });

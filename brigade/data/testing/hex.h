@@ -5,7 +5,7 @@
 
 namespace brigade::data::testing {
 
-/// The bytes that hexadecimal digits say; spaces between them are left out. For tests only.
+/// The bytes of a string of hexadecimal digits; spaces are ignored. For tests only.
 inline std::string bytes_of_hex(std::string_view hex) {
   std::string digits;
   for (const char c : hex) {

@@ -13,11 +13,11 @@
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
 
-/// Tables of what tf.data gives, written by the programs in tools/tf_data. For tests only.
+/// Tables of the results of tf.data, written by the programs in tools/tf_data. For tests only.
 namespace brigade::data::testing {
 
 /// One file of brigade/data/testing/tables: cases by name, each with the elements and the
-/// cardinality that tf.data gave.
+/// cardinality of the dataset in tf.data.
 ///
 ///   const Table table("windows");
 ///   expect_contract(range(10).window(3), table.elements<Numbers>("range(10).window(3)"));
@@ -37,7 +37,7 @@ class Table {
   std::int64_t cardinality(const std::string& name) const {
     return at(name).at("cardinality").get<std::int64_t>();
   }
-  /// Whatever else the program noted for the case.
+  /// All values recorded for the case.
   const nlohmann::json& at(const std::string& name) const {
     const auto found = json_.find(name);
     check_argument(found != json_.end(),

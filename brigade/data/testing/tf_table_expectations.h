@@ -14,10 +14,10 @@
 #include "brigade/data/testing/dataset_contract.h"
 #include "brigade/data/testing/tables.h"
 
-/// What the tests that compare with tables of tf.data share. For tests only.
+/// Helpers of tests that compare with tables of tf.data. For tests only.
 namespace brigade::data::testing {
 
-/// The dataset has the elements and the cardinality of the table, and passes the battery.
+/// The dataset has the elements and the cardinality of the table, and passes `expect_contract`.
 template <class T>
 void expect_matches_table(const Table& table, const std::string& name, const Dataset<T>& dataset) {
   SCOPED_TRACE(name);
@@ -26,7 +26,7 @@ void expect_matches_table(const Table& table, const std::string& name, const Dat
   expect_contract(dataset, table.elements<T>(name), is_known ? Length::kKnown : Length::kUnknown);
 }
 
-/// Lists of n times n, as `lists` in tools/tf_data/windows.py.
+/// Lists of n times the number n, as `lists` in tools/tf_data/windows.py.
 inline Dataset<std::vector<std::int64_t>> number_lists() {
   using Numbers = std::vector<std::int64_t>;
   return from_generator<Numbers>([] {
@@ -39,7 +39,7 @@ inline Dataset<std::vector<std::int64_t>> number_lists() {
   });
 }
 
-/// The numbers from 0 on, of which those divisible by `bad` fail.
+/// The numbers 0, 1, ... count - 1, of which those divisible by `bad` fail.
 inline Dataset<std::int64_t> numbers_with_errors(std::int64_t count, std::int64_t bad) {
   return range(count).map([bad](std::int64_t x) {
     if (x % bad == 0) throw Error(ErrorCode::kDataLoss, base::str_cat(x, " is broken"));
@@ -47,7 +47,7 @@ inline Dataset<std::int64_t> numbers_with_errors(std::int64_t count, std::int64_
   });
 }
 
-/// All elements, `missing` in the places of those that failed.
+/// All elements, with `missing` instead of those that failed.
 template <class T>
 std::vector<T> with_errors_as(const T& missing, const Dataset<T>& dataset) {
   auto iterator = dataset.iterator();

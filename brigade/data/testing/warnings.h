@@ -7,10 +7,10 @@
 
 #include "brigade/base/log.h"
 
-/// For tests of what is said in the log.
+/// For tests of log messages.
 namespace brigade::data::testing {
 
-/// The warnings of `call`.
+/// The warnings that `call` logs.
 inline std::vector<std::string> warnings_of(const std::function<void()>& call) {
   std::vector<std::string> warnings;
   base::set_log_sink([&](base::LogLevel level, std::string_view text) {

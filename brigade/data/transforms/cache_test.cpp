@@ -81,7 +81,7 @@ TEST(Cache, APositionIsFilledUpToInAFreshProcess) {
   const Counted counted;
   auto saved = counted.numbers(10).cache().iterator();
   for (int i = 0; i < 4; ++i) saved.next();
-  const io::StateTree state = written_and_read(saved.save());
+  const io::StateTree state = json_round_trip(saved.save());
   *counted.made = 0;
   auto fresh = counted.numbers(10).cache().iterator();
   fresh.restore(state);

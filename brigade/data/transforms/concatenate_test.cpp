@@ -54,7 +54,7 @@ TEST(Concatenate, APartThatCannotBeBegunIsOneElementThatFails) {
   iterator.next();
   iterator.next();
   EXPECT_EQ(error_of([&] { iterator.next(); }).code(), ErrorCode::kUnavailable);
-  const io::StateTree state = written_and_read(iterator.save());
+  const io::StateTree state = json_round_trip(iterator.save());
   EXPECT_EQ(iterator.next(), std::nullopt);
   auto resumed = dataset().iterator();
   resumed.restore(state);

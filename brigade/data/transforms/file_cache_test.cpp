@@ -79,7 +79,7 @@ TEST_F(FileCache, TheBatteryHoldsWhileNobodyHasFilledIt) {
   for (std::size_t index = 0; index <= expected.size(); ++index) {
     auto iterator = cached(input(7), "/cache/" + std::to_string(index)).iterator();
     for (std::size_t i = 0; i < index; ++i) iterator.next();
-    const io::StateTree state = written_and_read(iterator.save());
+    const io::StateTree state = json_round_trip(iterator.save());
     auto fresh = dataset.iterator();
     fresh.restore(state);
     EXPECT_EQ(rest_of(fresh), elements_from(expected, index));
@@ -127,7 +127,7 @@ TEST_F(FileCache, SkipsWithoutReading) {
 TEST_F(FileCache, APositionIsFilledUpToInAFreshProcess) {
   auto saved = cached(input(10)).iterator();
   for (int i = 0; i < 4; ++i) saved.next();
-  const io::StateTree state = written_and_read(saved.save());
+  const io::StateTree state = json_round_trip(saved.save());
   auto fresh = cached(input(10)).iterator();
   fresh.restore(state);
   EXPECT_EQ(rest_of(fresh), elements_from(epoch_of(input(10)), 4));

@@ -70,7 +70,7 @@ TEST(IgnoreErrors, SaysOnceAtTheEndHowManyThereWere) {
       << log.lines()[0];
   EXPECT_NE(log.lines()[0].find("3 is broken"), std::string::npos) << log.lines()[0];
   auto resumed = numbers_with_errors(10, 3).skip(1).ignore_errors().iterator();
-  resumed.restore(written_and_read(state));
+  resumed.restore(json_round_trip(state));
   resumed.next();
   ASSERT_EQ(log.lines().size(), 2U);
   EXPECT_EQ(log.lines()[1], log.lines()[0]);

@@ -212,10 +212,10 @@ void expect_nothing_lost(F transform, std::size_t size) {
     auto iterator = dataset.iterator();
     Numbers seen;
     while (seen.size() < index && seen.size() < 12) seen.push_back(*iterator.next());
-    io::StateTree state = written_and_read(iterator.save());
+    io::StateTree state = json_round_trip(iterator.save());
     others->count_down();
     while (seen.size() < index) seen.push_back(*iterator.next());
-    if (index > 12) state = written_and_read(iterator.save());
+    if (index > 12) state = json_round_trip(iterator.save());
     auto resumed = transform(range(static_cast<std::int64_t>(size)), open).iterator();
     resumed.restore(state);
     const Numbers before = seen;
@@ -225,7 +225,7 @@ void expect_nothing_lost(F transform, std::size_t size) {
       if (auto next = resumed.next()) {
         seen.push_back(*next);
         auto later = transform(range(static_cast<std::int64_t>(size)), open).iterator();
-        later.restore(written_and_read(resumed.save()));
+        later.restore(json_round_trip(resumed.save()));
         for (const std::int64_t x : rest_of(later)) seen.push_back(x);
       }
       std::sort(seen.begin(), seen.end());
@@ -259,7 +259,7 @@ TEST(RelaxedMap, AStateFitsAnyOrderAndNumberOfThreads) {
   auto saved = range(60).map(SlowFirst{others}, kRelaxed).iterator();
   Numbers seen;
   for (int i = 0; i < 10; ++i) seen.push_back(*saved.next());
-  const io::StateTree state = written_and_read(saved.save());
+  const io::StateTree state = json_round_trip(saved.save());
   others->count_down();
   for (const std::int64_t parallelism : {1, 3}) {
     auto resumed = range(60).map(same, {.parallelism = parallelism}).iterator();

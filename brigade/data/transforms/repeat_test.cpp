@@ -90,7 +90,7 @@ TEST(Repeat, APassThatCannotBeBegunIsOneElementThatFails) {
   EXPECT_EQ(iterator.next(), 0);
   EXPECT_EQ(iterator.next(), 1);
   EXPECT_EQ(error_of([&] { iterator.next(); }).code(), ErrorCode::kUnavailable);
-  const io::StateTree state = written_and_read(iterator.save());
+  const io::StateTree state = json_round_trip(iterator.save());
   EXPECT_EQ(rest_of(iterator), (Numbers{0, 1}));
   auto resumed = source_failing_at(2, -1).repeat(3).iterator();
   resumed.restore(state);

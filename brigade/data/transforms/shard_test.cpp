@@ -90,7 +90,7 @@ TEST(ShardHint, AShardGoesOnWhereItWasSaved) {
   auto iterator = dataset.iterator(by_hint(2, 1));
   for (int taken = 0; taken <= 8; ++taken) {
     auto again = dataset.iterator(by_hint(2, 1));
-    again.restore(written_and_read(iterator.save()));
+    again.restore(json_round_trip(iterator.save()));
     auto rest = dataset.iterator(by_hint(2, 1));
     for (int i = 0; i < taken; ++i) rest.next();
     EXPECT_EQ(rest_of(again), rest_of(rest)) << "after " << taken;
