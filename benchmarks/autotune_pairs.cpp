@@ -1,5 +1,5 @@
-// What kAutotune costs beside the best settings by hand: a sweep finds these, then blocks of both
-// in turns within one process. Prints one JSON line.
+// The cost of kAutotune over the best settings by hand: a sweep finds these, then blocks of both
+// alternate within one process. Prints one JSON line.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
@@ -20,11 +20,11 @@ constexpr double kSecondsToTune = 3;
 constexpr double kSecondsToSettle = 1;
 constexpr int kSweeps = 3;
 
-/// A walk, of which blocks are timed. When it is another's turn its threads fill its buffers, so
-/// before each block elements are taken for so long that its own are used up and the other's full.
-class Walk {
+/// An iterator of which blocks are timed. While another one runs, its threads fill its buffers. So
+/// before each block, elements are taken until its own buffers are used up and the other's full.
+class TimedIterator {
  public:
-  Walk(const TunedPipeline& pipeline, const InputSettings& settings)
+  TimedIterator(const TunedPipeline& pipeline, const InputSettings& settings)
       : iterator_(pipeline.make(settings).iterator()), batches_a_step_(pipeline.batches_a_step) {}
 
   void run(int steps) {
@@ -43,14 +43,14 @@ class Walk {
   const int batches_a_step_;
 };
 
-/// The settings that were fastest, by the median of some blocks. Blocks of different settings take
-/// turns, so that drift favors none.
+/// The fastest settings, by the median of some blocks. Blocks of different settings alternate, so
+/// that drift favors none.
 InputSettings best_by_hand(const TunedPipeline& pipeline, int steps) {
   std::vector<std::vector<double>> seconds(pipeline.by_hand.size());
   for (int sweep = 0; sweep < kSweeps; ++sweep) {
     for (std::size_t i = 0; i < seconds.size(); ++i) {
-      Walk walk(pipeline, pipeline.by_hand[i]);
-      seconds[i].push_back(walk.settled_cost(steps).wall_seconds);
+      TimedIterator iterator(pipeline, pipeline.by_hand[i]);
+      seconds[i].push_back(iterator.settled_cost(steps).wall_seconds);
     }
   }
   const auto median_of = [](const std::vector<double>& each) { return estimate(each).median; };
@@ -63,7 +63,7 @@ struct Compared {
   std::vector<double> tuned_seconds{}, by_hand_seconds{};
 };
 
-Compared compare(Walk& tuned, Walk& by_hand, const PairOptions& options) {
+Compared compare(TimedIterator& tuned, TimedIterator& by_hand, const PairOptions& options) {
   Compared compared;
   for (int pair = 0; pair < options.pairs; ++pair) {
     Cost over, under;
@@ -84,7 +84,7 @@ Compared compare(Walk& tuned, Walk& by_hand, const PairOptions& options) {
 
 void measure(const TunedPipeline& pipeline, const PairOptions& options) {
   const InputSettings best = best_by_hand(pipeline, options.steps);
-  Walk tuned(pipeline, {}), by_hand(pipeline, best);
+  TimedIterator tuned(pipeline, {}), by_hand(pipeline, best);
   tuned.run_for(kSecondsToTune);
   const Compared compared = compare(tuned, by_hand, options);
   const auto wall = estimate(compared.ratios.wall), cpu = estimate(compared.ratios.cpu);

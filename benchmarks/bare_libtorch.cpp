@@ -25,7 +25,7 @@ struct Options {
   Run run{.name = "bare_libtorch"};
 };
 
-/// Independent loops at the same time, a thread each: they share the machine and nothing else.
+/// Independent loops at the same time, one thread each: they share only the machine.
 class SideBySide {
  public:
   explicit SideBySide(std::vector<BareLoop> loops) : loops_(std::move(loops)) {}
@@ -75,7 +75,7 @@ int main(int argc, char** argv) {
   app.add_option("--layers", options.layers, "libtorch: its own layers; brigade: brigade::models")
       ->check(CLI::IsMember({"libtorch", "brigade"}));
   app.add_option("--copies", options.run.replicas,
-                 "independent loops at once: what the machine allows")
+                 "independent parallel loops: what the machine allows")
       ->check(CLI::PositiveNumber);
   app.add_option("--batch", options.batch, "examples a step (default: 128, mlp64: 32)");
   app.add_option("--seconds", options.seconds);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs our programs and the peers' in turns, prints one table, and writes the figures as JSON.
+"""Runs our programs and the peers' alternating, prints one table, and writes the figures as JSON.
 
 Installs the peers into a virtual environment of their own on the first run. docs/benchmarks.md says how to read it.
 Exit status: 0 the table was printed (whatever it says), 1 nothing could be measured, 2 wrong usage.
@@ -15,11 +15,11 @@ import signal
 import sys
 import tempfile
 
-from harness import judge, table, turns
+from harness import alternating, judge, table
 from harness.estimate import estimate
-from harness.rows import BARS, PAIRS, PEERS, ROWS, SHARES, STEPS_PER_BLOCK, TURNS
+from harness.rows import BARS, PAIRS, PEERS, ROWS, STEP_FRACTIONS, STEPS_PER_BLOCK, ALTERNATIONS
 from harness.running import RunFailed, run, run_for_json
-from harness.turns import Told
+from harness.alternating import BlockProgram
 from harness.venv import Venv
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -30,7 +30,7 @@ def parse_arguments():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="about 8 minutes instead of about 30, and rougher")
     parser.add_argument("--rows", help="only these, by id and separated by commas ('pairs' for the pairs, 'turns' for what "
-                        "is measured in turns with a peer, 'shares' for parts of a step, 'trade' for loading beside training); --list names them")
+                        "is measured alternating with a peer, 'shares' for parts of a step, 'trade' for loading during training); --list names them")
     parser.add_argument("--list", action="store_true", help="name the rows and stop")
     parser.add_argument("--rounds", type=int, help="rounds over all rows (default: 5, quick: 2)")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build" / "bench" / "results.json")
@@ -39,7 +39,7 @@ def parse_arguments():
     parser.add_argument("--no-install", action="store_true", help="leave out peers that are not installed")
     options = parser.parse_args()
     groups = ["pairs", "turns", "shares", "trade"]
-    known = [row.id for row in ROWS] + [*groups, *PAIRS, *TURNS, *SHARES]
+    known = [row.id for row in ROWS] + [*groups, *PAIRS, *ALTERNATIONS, *STEP_FRACTIONS]
     options.rows = options.rows.split(",") if options.rows else [row.id for row in ROWS] + groups
     unknown = [id for id in options.rows if id not in known]
     if unknown:
@@ -158,7 +158,7 @@ class Bench:
                 self.compare(name, pair.text, lambda: run_for_json(command, 300)[-1])
 
     def run_turns(self):
-        for name, entry in TURNS.items():
+        for name, entry in ALTERNATIONS.items():
             if "turns" in self.options.rows or name in self.options.rows:
                 self.compare(name, entry.text, lambda: self.take_turns(entry))
 
@@ -169,22 +169,22 @@ class Bench:
             where = ["--directory", folder]
             if entry.prepare:
                 run([self.binary(entry.prepare[0]), *entry.prepare[1:], *where], 300)
-            with (Told([self.binary(entry.ours[0]), *entry.ours[1:], *where], 60) as ours,
-                  Told([self.venv.python, *entry.theirs, *where], 60) as theirs):
-                return turns.compare(ours, theirs, entry.word, entry.quick if self.options.quick else entry.full)
+            with (BlockProgram([self.binary(entry.ours[0]), *entry.ours[1:], *where], 60) as ours,
+                  BlockProgram([self.venv.python, *entry.theirs, *where], 60) as theirs):
+                return alternating.compare(ours, theirs, entry.word, entry.quick if self.options.quick else entry.full)
 
-    def run_shares(self):
-        for name, share in SHARES.items():
+    def run_step_fractions(self):
+        for name, fraction in STEP_FRACTIONS.items():
             if "shares" in self.options.rows or name in self.options.rows:
-                self.compare(name, share.text, lambda: self.share(share))
+                self.compare(name, fraction.text, lambda: self.step_fraction(fraction))
 
-    def share(self, share):
-        shares = []
+    def step_fraction(self, fraction):
+        fractions = []
         for _ in range(3 if self.options.quick else 6):
-            found = run_for_json([self.binary("brigade"), "train", *share.flags, "--json"], 300)[-1]
-            replicas = [replica[share.phase] for replica in found["step_shares"]]
-            shares.append(sum(replicas) / len(replicas))
-        return estimate(shares)
+            found = run_for_json([self.binary("brigade"), "train", *fraction.flags, "--json"], 300)[-1]
+            replicas = [replica[fraction.phase] for replica in found["step_shares"]]
+            fractions.append(sum(replicas) / len(replicas))
+        return estimate(fractions)
 
     def run_trade(self):
         if "trade" not in self.options.rows:
@@ -199,7 +199,7 @@ class Bench:
                     self.trade += [{**entry, "decoding": decoding} for entry in found]
         except RunFailed as error:
             say(f"trade: skipped: {error}")
-            self.skipped["trade"] = {"label": "loading beside training", "model": "pairs", "why": str(error)}
+            self.skipped["trade"] = {"label": "loading during training", "model": "pairs", "why": str(error)}
 
     def compare(self, name, text, measure):
         try:
@@ -232,8 +232,8 @@ def main():
     if options.list:
         print("\n".join(f"{row.id:<22} {row.label.strip()} ({row.model})" for row in ROWS))
         print("\n".join(f"{name:<22} {pair.text} (in pairs)" for name, pair in PAIRS.items()))
-        print("\n".join(f"{name:<22} {entry.text} (in turns)" for name, entry in TURNS.items()))
-        print("\n".join(f"{name:<22} {share.text} (share of a step)" for name, share in SHARES.items()))
+        print("\n".join(f"{name:<22} {entry.text} (alternating)" for name, entry in ALTERNATIONS.items()))
+        print("\n".join(f"{name:<22} {fraction.text} (fraction of a step)" for name, fraction in STEP_FRACTIONS.items()))
         return 0
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     machine = describe_machine()
@@ -243,7 +243,7 @@ def main():
     bench.run_rounds()
     bench.run_pairs()
     bench.run_turns()
-    bench.run_shares()
+    bench.run_step_fractions()
     bench.run_trade()
     results = bench.results(machine)
     options.out.parent.mkdir(parents=True, exist_ok=True)

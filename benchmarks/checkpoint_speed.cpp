@@ -1,6 +1,6 @@
 // Saves and loads the MNIST CNN with Adam's slots, once for each word on standard input (`save`,
 // `load`, `restore`), and prints the seconds of each as a line of JSON: bench.py has this program
-// and peers/pytorch_checkpoint.py do so in turns.
+// and peers/pytorch_checkpoint.py alternate.
 #include <ATen/Parallel.h>
 
 #include <CLI/CLI.hpp>

@@ -1,4 +1,4 @@
-// The time of CRC-32C, which checkpoints are summed with, over that of SHA-256, in turns within one
+// The time of CRC-32C, the checksum of checkpoints, over that of SHA-256, alternating within one
 // process. Prints one JSON line.
 #include <CLI/CLI.hpp>
 #include <iostream>

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr image::Size kPictureSize{.height = 375, .width = 500};
+constexpr image::Size kImageSize{.height = 375, .width = 500};
 constexpr int kPictures = 1000;
 constexpr int kFolders = 10;
 
@@ -43,9 +43,9 @@ image::Image photograph(std::uint64_t seed) {
     waves[i] = {uniform(-frequency, frequency), uniform(-frequency, frequency), uniform(0, 6), {}};
     for (double& each : waves[i].strength) each = uniform(5, 60) / (1.0 + static_cast<double>(i));
   }
-  image::Image picture(kPictureSize, 3);
-  for (std::int64_t y = 0; y < picture.height(); ++y) {
-    for (std::int64_t x = 0; x < picture.width(); ++x) {
+  image::Image image(kImageSize, 3);
+  for (std::int64_t y = 0; y < image.height(); ++y) {
+    for (std::int64_t x = 0; x < image.width(); ++x) {
       std::array<double, 3> color{128, 120, 110};
       for (const Wave& wave : waves) {
         const double angle = wave.x * static_cast<double>(x) + wave.y * static_cast<double>(y);
@@ -54,25 +54,25 @@ image::Image photograph(std::uint64_t seed) {
         for (std::size_t c = 0; c < 3; ++c) color[c] += wave.strength[c] * edged;
       }
       for (std::int64_t c = 0; c < 3; ++c) {
-        picture.at(y, x, c) = pixel(color[static_cast<std::size_t>(c)] + uniform(-6, 6));
+        image.at(y, x, c) = pixel(color[static_cast<std::size_t>(c)] + uniform(-6, 6));
       }
     }
   }
-  return picture;
+  return image;
 }
 
-/// A picture of Fashion-MNIST, each pixel many times as large.
+/// An image of Fashion-MNIST, each pixel many times as large.
 image::Image enlarged(const at::Tensor& clothes) {
   const at::Tensor rows = clothes.contiguous();  // [1, 28, 28]
   const float* values = rows.const_data_ptr<float>();
-  image::Image picture(kPictureSize, 3);
-  for (std::int64_t y = 0; y < picture.height(); ++y) {
-    for (std::int64_t x = 0; x < picture.width(); ++x) {
-      const auto place = 28 * (y * 28 / picture.height()) + x * 28 / picture.width();
-      for (std::int64_t c = 0; c < 3; ++c) picture.at(y, x, c) = pixel(255.0 * values[place]);
+  image::Image image(kImageSize, 3);
+  for (std::int64_t y = 0; y < image.height(); ++y) {
+    for (std::int64_t x = 0; x < image.width(); ++x) {
+      const auto index = 28 * (y * 28 / image.height()) + x * 28 / image.width();
+      for (std::int64_t c = 0; c < 3; ++c) image.at(y, x, c) = pixel(255.0 * values[index]);
     }
   }
-  return picture;
+  return image;
 }
 
 void write_file(const fs::path& path, const std::string& bytes) {
@@ -86,10 +86,10 @@ void make_pictures(const fs::path& folder) {
   for (int i = 0; i < kPictures; ++i) {
     const fs::path of_class = folder / ("class" + std::to_string(i % kFolders));
     fs::create_directories(of_class);
-    const auto picture = i % 2 == 0 ? photograph(static_cast<std::uint64_t>(i))
+    const auto image = i % 2 == 0 ? photograph(static_cast<std::uint64_t>(i))
                                     : enlarged(clothes.next().value().features);
     write_file(of_class / (std::to_string(i) + ".jpg"),
-               image::encode_jpeg(picture, {.quality = 90}));
+               image::encode_jpeg(image, {.quality = 90}));
   }
 }
 

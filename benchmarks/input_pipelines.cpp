@@ -26,8 +26,8 @@ constexpr std::int64_t kPixels = 28 * 28;
 
 at::Tensor augmented(const std::string& bytes, data::ElementContext& context) {
   const auto window = image::random_window(image::jpeg_size(bytes), kCrop, context.rng);
-  const auto picture = image::decode_jpeg(bytes, {.channels = 3, .window = window});
-  return input::normalize(picture, {.mean = image::kImageNetMean,
+  const auto decoded = image::decode_jpeg(bytes, {.channels = 3, .window = window});
+  return input::normalize(decoded, {.mean = image::kImageNetMean,
                                     .deviation = image::kImageNetDeviation,
                                     .flip = image::random_flip(context.rng)});
 }
@@ -42,7 +42,7 @@ input::LabeledBatch parsed(const data::ExampleParser& parser,
   for (const std::string& record : records) {
     const data::ParsedExample example = parser(record);
     const std::string& image = example.value<std::string>(0);
-    check_argument(image.size() == kPixels, "a picture of another size");
+    check_argument(image.size() == kPixels, "an image of another size");
     for (const char byte : image) {
       *pixel++ = static_cast<float>(static_cast<unsigned char>(byte)) / 255.0F;
     }
@@ -63,7 +63,7 @@ data::Dataset<at::Tensor> jpeg_crops(const std::filesystem::path& directory) {
   const auto load = [files](const io::Path& path, data::ElementContext& context) {
     return augmented(files->read(path), context);
   };
-  return data::from_elements(paths, "pictures")
+  return data::from_elements(paths, "images")
       .shuffle(static_cast<std::int64_t>(paths.size()))
       .repeat()
       .map(load, {.parallelism = data::kAutotune, .name = "decode"})

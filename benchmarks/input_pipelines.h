@@ -8,17 +8,17 @@
 
 namespace brigade::benchmarks {
 
-/// The pipelines of the input figures, without end; their counterparts are in
+/// The infinite pipelines of the input benchmarks; their counterparts are in
 /// peers/tensorflow_input.py. All threads and buffers are the library's own choice.
 
 /// Fashion-MNIST in memory, shuffled by 10,000, in batches of 128.
 data::Dataset<input::LabeledBatch> mnist_batches();
 
-/// The pictures below `directory`/jpeg: a random window of 224 x 224 decoded, flipped at random,
+/// The images below `directory`/jpeg: a random window of 224 x 224 decoded, flipped at random,
 /// normalized; batches of 32.
 data::Dataset<at::Tensor> jpeg_crops(const std::filesystem::path& directory);
 
-/// The examples below `directory`/records: a picture of 784 bytes and a label; batches of 128.
+/// The examples below `directory`/records: a image of 784 bytes and a label; batches of 128.
 data::Dataset<input::LabeledBatch> parsed_records(const std::filesystem::path& directory);
 
 }  // namespace brigade::benchmarks

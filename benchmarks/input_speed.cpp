@@ -1,6 +1,6 @@
-// Our side of the input figures: for each word on standard input takes a block of batches from a
+// Our side of the input benchmarks: for each word on standard input takes a block of batches from a
 // pipeline and prints the seconds as a line of JSON; bench.py has this program and
-// peers/tensorflow_input.py or peers/pytorch_input.py do so in turns. `--make WORD` writes what
+// peers/tensorflow_input.py or peers/pytorch_input.py alternate with it. `--make WORD` writes what
 // both read.
 #include <ATen/Parallel.h>
 
@@ -23,7 +23,7 @@ namespace {
 const std::map<std::string, int> kBlocks = {
     {"jpeg", 40}, {"records", 300}, {"records_single", 300}, {"mnist", 1500}};
 
-/// A walk without end.
+/// Takes batches from an infinite iterator.
 using Take = std::function<void(int batches)>;
 
 template <class T>

@@ -1,6 +1,6 @@
-// What threads that load cost those that train: two replicas on two cores of their own learn from
-// pictures that are decoded meanwhile, with different numbers of threads for that, in turns. Prints
-// one JSON line for each: the examples a second, and on what a step spent its time.
+// What threads that load cost those that train: two replicas, each on its own core, learn from
+// images that are decoded meanwhile, by different numbers of threads in alternation. Prints one
+// JSON line for each: the examples per second, and how a step spent its time.
 #include <ATen/Parallel.h>
 
 #include <CLI/CLI.hpp>
@@ -24,7 +24,7 @@ namespace {
 
 constexpr int kReplicas = 2;
 constexpr std::int64_t kBatch = 64;  // of a replica
-/// So few that what is made while others have their turn is used up before the next block.
+/// So few that what is prefetched while others run is used up before the next block.
 constexpr std::int64_t kPrefetch = 2;
 
 struct Setting {
@@ -42,21 +42,21 @@ std::vector<Setting> settings() {
           {.name = "4 threads a core", .threads = 4 * cores}};
 }
 
-/// Where the pictures are, and how they are decoded: scaled is a small part of a step's work, exact
+/// Where the images are, and how they are decoded: scaled is a small part of a step's work, exact
 /// as much as the training itself.
-struct Pictures {
+struct ImageSource {
   std::filesystem::path directory;
   input::JpegDecoding decoding = input::JpegDecoding::kScaled;
 };
 
-/// Batches for all replicas: gray, 28 x 28, of pictures of 500 x 375.
-data::Dataset<input::LabeledBatch> batches(const Pictures& pictures, const Setting& setting) {
+/// Batches for all replicas: gray, 28 x 28, of images of 500 x 375.
+data::Dataset<input::LabeledBatch> batches(const ImageSource& source, const Setting& setting) {
   const input::ImageFolderOptions options{.color_mode = input::ColorMode::kGrayscale,
                                           .batch_size = kReplicas * kBatch,
                                           .image_size = {28, 28},
-                                          .jpeg_decoding = pictures.decoding,
+                                          .jpeg_decoding = source.decoding,
                                           .parallelism = setting.threads};
-  return input::image_dataset_from_directory(pictures.directory / "jpeg", options)
+  return input::image_dataset_from_directory(source.directory / "jpeg", options)
       .dataset.repeat()
       .map([](input::LabeledBatch batch) {
         return input::LabeledBatch{batch.features / 255, batch.labels};
@@ -67,39 +67,39 @@ data::Dataset<input::LabeledBatch> batches(const Pictures& pictures, const Setti
 
 class Training {
  public:
-  Training(const Pictures& pictures, const Setting& setting)
+  Training(const ImageSource& source, const Setting& setting)
       : strategy_(make_strategy("mirrored", kReplicas)),
         model_(strategy_->create<models::MnistCnn>()),
         optimizer_(strategy_->optimizer(model_, optim::Adam{.learning_rate = 1e-3})),
-        input_(strategy_->distribute(batches(pictures, setting)).iterator()) {
+        input_(strategy_->distribute(batches(source, setting)).iterator()) {
     strategy_->measure_steps(distribute::StepMeasuring::kOn);
   }
 
   void run(int steps) {
     for (int i = 0; i < steps; ++i) step();
   }
-  /// A block of so many steps, behind as many that are not timed: while others had their turn, the
-  /// threads filled the buffers.
+  /// A block of so many steps, after as many that are not timed: while others ran, the threads
+  /// filled the buffers.
   void measure(int steps) {
     run(steps);
     strategy_->reset_step_times();
     const double seconds = cost_of_block(*this, steps).wall_seconds;
     rates_.push_back(static_cast<double>(steps * kReplicas * kBatch) / seconds);
-    for (std::size_t phase = 0; phase < shares_.size(); ++phase) {
-      double share = 0;
+    for (std::size_t phase = 0; phase < fractions_.size(); ++phase) {
+      double fraction = 0;
       for (const auto& replica : strategy_->step_times()) {
-        share += replica.fraction(comm::kStepPhases[phase]) / kReplicas;
+        fraction += replica.fraction(comm::kStepPhases[phase]) / kReplicas;
       }
-      shares_[phase].push_back(share);
+      fractions_[phase].push_back(fraction);
     }
   }
   void print(const std::string& name) const {
     const auto rate = estimate(rates_);
     std::cout << "{\"threads\": \"" << name << "\", \"examples_per_second\": " << rate.median
               << ", \"low\": " << rate.low << ", \"high\": " << rate.high;
-    for (std::size_t phase = 0; phase < shares_.size(); ++phase) {
+    for (std::size_t phase = 0; phase < fractions_.size(); ++phase) {
       std::cout << ", \"" << comm::to_string(comm::kStepPhases[phase])
-                << "\": " << estimate(shares_[phase]).median;
+                << "\": " << estimate(fractions_[phase]).median;
     }
     std::cout << "}" << std::endl;
   }
@@ -122,15 +122,15 @@ class Training {
   distribute::Optimizer optimizer_;
   distribute::DistributedIterator<input::LabeledBatch> input_;
   std::vector<double> rates_;
-  comm::PerPhase<std::vector<double>> shares_;
+  comm::PerPhase<std::vector<double>> fractions_;
 };
 
-void compare(const Pictures& pictures, int rounds, int steps) {
+void compare(const ImageSource& source, int rounds, int steps) {
   at::set_num_threads(1);
   const auto all = settings();
   std::vector<std::unique_ptr<Training>> trainings;
   for (const Setting& setting : all) {
-    trainings.push_back(std::make_unique<Training>(pictures, setting));
+    trainings.push_back(std::make_unique<Training>(source, setting));
     trainings.back()->run(2 * steps);  // the tuner finds its settings
   }
   for (int round = 0; round < rounds; ++round) {
@@ -143,11 +143,11 @@ void compare(const Pictures& pictures, int rounds, int steps) {
 }  // namespace brigade::benchmarks
 
 int main(int argc, char** argv) {
-  brigade::benchmarks::Pictures pictures{.directory = "."};
+  brigade::benchmarks::ImageSource source{.directory = "."};
   bool is_exact = false;
   int rounds = 8, steps = 20;
-  CLI::App app("Training beside the decoding of its pictures, by the threads that decode");
-  app.add_option("--directory", pictures.directory,
+  CLI::App app("Training during the decoding of its images, by the number of decoding threads");
+  app.add_option("--directory", source.directory,
                  "where `input_speed --make jpeg` wrote its files")
       ->check(CLI::ExistingDirectory);
   app.add_flag("--exact", is_exact, "decode every pixel, and not at an eighth of the size");
@@ -155,8 +155,8 @@ int main(int argc, char** argv) {
   app.add_option("--steps", steps, "a block")->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);
   try {
-    if (is_exact) pictures.decoding = brigade::input::JpegDecoding::kExact;
-    brigade::benchmarks::compare(pictures, rounds, steps);
+    if (is_exact) source.decoding = brigade::input::JpegDecoding::kExact;
+    brigade::benchmarks::compare(source, rounds, steps);
   } catch (const std::exception& error) {
     std::cerr << "input_trade: " << error.what() << "\n";
     return 1;

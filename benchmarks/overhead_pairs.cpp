@@ -1,4 +1,4 @@
-// Small differences, in pairs: blocks of steps of two loops in turns within one process, and the
+// Small differences, in pairs: alternating blocks of steps of two loops within one process, and the
 // median of the ratios with its interval, of wall time and of CPU time. Prints one JSON line.
 #include <ATen/Parallel.h>
 
@@ -68,11 +68,11 @@ void measure(const Options& options) {
 
 int main(int argc, char** argv) {
   brigade::benchmarks::Options options;
-  CLI::App app("Compares two training loops within one process, blocks in turns");
+  CLI::App app("Compares two training loops within one process, in alternating blocks");
   app.add_option(
          "--comparison", options.comparison,
          "one_device: OneDeviceStrategy over a bare loop; two_replicas: a step of two over "
-         "a step of one; measured: a step of two replicas whose shares are measured over one "
+         "a step of one; measured: a step of two replicas with the step breakdown measured over one "
          "without; central_storage, towers: a step of two replicas over Mirrored's; "
          "same: the bare loop over itself, to see what the method cannot tell apart")
       ->check(CLI::IsMember(

@@ -39,8 +39,8 @@ void compare_built(Subject& subject, Base& base, const PairOptions& options, Rat
   }
 }
 
-/// Ratios over several builds of both loops, each built first in turns: where a loop's memory
-/// happens to lie is worth a few per cent and would otherwise count as a difference.
+/// Ratios over several builds of both loops, in alternating order: the addresses of a loop's memory
+/// change its time by a few per cent, which would otherwise count as a difference.
 template <class MakeSubject, class MakeBase>
 Ratios compare(const MakeSubject& make_subject, const MakeBase& make_base,
                const PairOptions& options) {

@@ -86,8 +86,8 @@ int main(int argc, char** argv) {
   app.add_option("--transport", options.transport,
                  "multi_worker_mirrored: auto, shared_memory, gloo (tcp)");
   app.add_option("--bytes-per-pack", options.bytes_per_pack,
-                 "multi_worker_mirrored: gradients travel in such packs while backward goes on; "
-                 "0: all in one behind it; -1: the first steps try");
+                 "multi_worker_mirrored: gradients are sent in buckets of so many bytes during "
+                 "backward; 0: all together after it; -1: tuned in the first steps");
   app.add_option("--replicas", options.run.replicas)->check(CLI::PositiveNumber);
   app.add_option("--batch", options.batch,
                  "examples a replica and step (default: 128, mlp64: 32, mlp256: 64)");

@@ -8,7 +8,7 @@
 
 namespace brigade::benchmarks {
 
-/// A folder of its own below `parent`, gone with all that is in it when this is.
+/// A new folder below `parent`; its destructor removes it with its content.
 class ScratchFolder {
  public:
   explicit ScratchFolder(const std::filesystem::path& parent) {

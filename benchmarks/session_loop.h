@@ -51,7 +51,7 @@ struct LoopOptions {
 /// That loop in a session.
 class SessionLoop {
  public:
-  /// What the session is to do, given a folder of its own.
+  /// The options of the session, given its own folder.
   using MakeOptions = std::function<train::SessionOptions(const std::filesystem::path& folder)>;
 
   SessionLoop(const LoopOptions& parts, const MakeOptions& options)

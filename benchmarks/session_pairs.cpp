@@ -1,4 +1,4 @@
-// What a session adds to a step, in pairs: blocks of steps with and without it in turns within one
+// What a session adds to a step, in pairs: alternating blocks of steps with and without it in one
 // process. Prints one JSON line.
 #include <ATen/Parallel.h>
 
@@ -18,7 +18,7 @@
 namespace brigade::benchmarks {
 namespace {
 
-/// So often a training saves: what a save costs is told as a share of this many steps.
+/// How often a training saves: the cost of a save is given as a fraction of this many steps.
 constexpr int kStepsBetweenSaves = 100;
 
 struct Options {
@@ -50,9 +50,9 @@ Ratios compare_saving(const Options& options, std::vector<double>& save_seconds)
     });
   };
   Ratios ratios = compare(saving, not_saving, options.pairs);
-  const double share = static_cast<double>(every) / kStepsBetweenSaves;
+  const double fraction = static_cast<double>(every) / kStepsBetweenSaves;
   for (auto* each : {&ratios.wall, &ratios.cpu}) {
-    for (double& ratio : *each) ratio = 1 + (ratio - 1) * share;
+    for (double& ratio : *each) ratio = 1 + (ratio - 1) * fraction;
   }
   return ratios;
 }
@@ -112,7 +112,7 @@ int main(int argc, char** argv) {
   app.add_option(
          "--comparison", options.comparison,
          "checkpoints: blocks with one save in the background each over blocks without; the excess "
-         "is told as a share of 100 steps, whatever --steps is. hooks: a session with the default "
+         "is given as a fraction of 100 steps, whatever --steps is. hooks: a session with the default "
          "hooks, logging and the NaN guard, due once a block, over the same loop without a session")
       ->check(CLI::IsMember({"checkpoints", "hooks"}));
   app.add_option("--model", options.model)->check(CLI::IsMember({"mnist_cnn", "mlp64"}));

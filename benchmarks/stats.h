@@ -11,7 +11,7 @@ namespace brigade::benchmarks {
 
 struct Estimate {
   double median = 0;
-  /// The true median lies between these with 95 % confidence (of fewer than six values: the
+  /// The true median is between these with 95 % confidence (of fewer than six values: the
   /// smallest and the largest).
   double low = 0;
   double high = 0;

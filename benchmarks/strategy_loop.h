@@ -48,7 +48,7 @@ inline std::unique_ptr<distribute::Strategy> make_worker_strategy(
   return std::make_unique<distribute::MultiWorkerMirroredStrategy>(options);
 }
 
-/// The training loop as a user of Brigade writes it, on batches that lie in memory, split
+/// The training loop as a user of Brigade writes it, on batches in memory, split
 /// beforehand: what remains is the strategy's own cost.
 class StrategyLoop {
  public:
@@ -103,8 +103,8 @@ class StrategyLoop {
         .local = std::vector<std::int64_t>(static_cast<std::size_t>(range.local), batch_size),
         .global = batch_size * range.total};
     std::vector<Batches> batches;
-    for (auto& shares : global) {
-      batches.emplace_back(std::move(shares), counts);
+    for (auto& batches_of_step : global) {
+      batches.emplace_back(std::move(batches_of_step), counts);
     }
     return batches;
   }

@@ -17,7 +17,7 @@
 namespace brigade::benchmarks {
 
 /// In-graph towers around a CPU controller, as the tutorial's user writes them: the MNIST CNN as a
-/// function of layers, each tower with a batch of its own out of memory.
+/// function of layers, each tower with its own batch from memory.
 class TowerLoop {
  public:
   TowerLoop(int towers, std::int64_t batch_size)

@@ -61,7 +61,7 @@ data::Dataset<Batch> two_maps(const InputSettings& settings) {
                  settings);
 }
 
-/// Files far away: a millisecond until one is there, in which nobody computes.
+/// Remote files: opening one takes a millisecond, without computation.
 data::Dataset<Batch> reads(const InputSettings& settings) {
   const auto read = [](std::uint64_t n) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -9,14 +9,14 @@
 
 namespace brigade::benchmarks {
 
-/// The numbers that a hand would set, or `data::kAutotune` for each of them.
+/// The settings that a user would choose, or `data::kAutotune` for each of them.
 struct InputSettings {
   std::int64_t map_threads = data::kAutotune;
   std::int64_t second_map_threads = data::kAutotune;
   std::int64_t prefetch = data::kAutotune;
 };
 
-/// A pipeline without end that is tuned in different places.
+/// An infinite pipeline with several tunable steps.
 struct TunedPipeline {
   using Batch = std::vector<std::uint64_t>;
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-/// What every program trains: one of three models on synthetic batches that lie in memory.
+/// What every program trains: one of three models on synthetic batches in memory.
 namespace brigade::benchmarks {
 
 enum class Workload {

@@ -28,13 +28,13 @@ int main() {
     const bg::metrics::Mean train_loss("loss");
     const bg::metrics::SparseCategoricalAccuracy train_accuracy("accuracy");
 
-    const auto train_step = [&](bg::ReplicaContext&, const bg::input::LabeledBatch& share) {
-      const at::Tensor predictions = model.local().forward(share.features);
+    const auto train_step = [&](bg::ReplicaContext&, const bg::input::LabeledBatch& local) {
+      const at::Tensor predictions = model.local().forward(local.features);
       const at::Tensor losses = bg::losses::sparse_categorical_crossentropy(
-          predictions, share.labels, {.reduction = bg::losses::Reduction::kNone});
+          predictions, local.labels, {.reduction = bg::losses::Reduction::kNone});
       optimizer.minimize(losses);
       train_loss.update_state(losses);
-      train_accuracy.update_state(share.labels, predictions);
+      train_accuracy.update_state(local.labels, predictions);
     };
 
     for (int epoch = 0; epoch < 2; ++epoch) {

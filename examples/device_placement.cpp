@@ -1,5 +1,5 @@
 // Where variables and computations go, as in the tutorial on in-graph replication: device scopes by
-// name and by function, parameter servers in turn, soft and hard placement, the placement log.
+// name and by function, round-robin parameter servers, soft and hard placement, the placement log.
 #include <ATen/ops/matmul.h>
 #include <brigade/brigade.h>
 
@@ -59,7 +59,7 @@ void device_example() {
   bg::get_variable_scope().reuse_variables();
   const auto gpu = bg::with_device("/gpu:0");
   const at::Tensor y = multiply();
-  check(is_at(program, "M: (variable): cpu:0"), "M lies on cpu:0");
+  check(is_at(program, "M: (variable): cpu:0"), "M is on cpu:0");
   check(y.size(0) == 10, "and y is computed");
 }
 
@@ -85,7 +85,7 @@ void device_options() {
 }
 
 void variables_on_parameter_servers() {
-  std::cout << "Variables on two parameter servers in turn\n";
+  std::cout << "Variables on two parameter servers, round-robin\n";
   const bg::device::DeviceFunction setter =
       bg::replica_device_setter({.ps_tasks = 2, .worker_device = "/job:worker/task:0"});
   const auto placed = [&](const std::string& name) {

@@ -1,5 +1,5 @@
-// A training that saves, and beside it a loop that evaluates what it saved, in a strategy of its
-// own, until no new checkpoint comes. Exits with 1 if the figures are not the training's own.
+// A training that saves checkpoints, and a loop in another thread that evaluates them with its own
+// strategy, until no new checkpoint appears. Exits with 1 if its results differ from the training's.
 //
 //   example_evaluation_loop [FOLDER]
 #include <brigade/brigade.h>
@@ -82,9 +82,9 @@ int main(int argc, char** argv) {
           const auto batch = batches.next();
           if (!batch) return std::nullopt;
           strategy.run(
-              [&](bg::ReplicaContext&, const bg::input::LabeledBatch& share) {
+              [&](bg::ReplicaContext&, const bg::input::LabeledBatch& local) {
                 adam.minimize(
-                    bg::losses::sparse_softmax_cross_entropy(model(share.features), share.labels));
+                    bg::losses::sparse_softmax_cross_entropy(model(local.features), local.labels));
               },
               *batch);
           return bg::StepValues{};

@@ -20,13 +20,13 @@ int main(int argc, char** argv) {
                            .take(steps)
                            .prefetch(bg::data::kAutotune);
     auto model =
-        strategy.create<bg::models::MnistCnn>();  // one component a replica, equal at the start
+        strategy.create<bg::models::MnistCnn>();  // one copy per replica, with equal values
     auto adam = strategy.optimizer(model, bg::optim::Adam{.learning_rate = 1e-3});
     for (const auto& batch : strategy.distribute(train)) {
       const auto loss = strategy.run(
-          [&](bg::ReplicaContext&, const bg::input::LabeledBatch& share) {
+          [&](bg::ReplicaContext&, const bg::input::LabeledBatch& local) {
             auto local_loss =
-                bg::losses::sparse_softmax_cross_entropy(model(share.features), share.labels);
+                bg::losses::sparse_softmax_cross_entropy(model(local.features), local.labels);
             adam.minimize(local_loss);
             return local_loss.detach();
           },

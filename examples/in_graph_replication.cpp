@@ -37,7 +37,7 @@ at::Tensor core_model(const at::Tensor& input_img, std::int64_t num_classes = 10
   return layers::dense(net, num_classes, {.name = "dense_2"});
 }
 
-/// Takes a function that gives the input, so that each tower can have a batch of its own.
+/// Takes a function that gives the input, so that each tower can have its own batch.
 at::Tensor training_model(const bg::InputFunction<Batch>& input_fn) {
   const Batch inputs = input_fn();
   return bg::losses::sparse_softmax_cross_entropy(core_model(inputs.features), inputs.labels);

@@ -1,6 +1,6 @@
 // An input pipeline from files to batches: records are written, read by several threads, parsed,
-// shuffled, augmented and batched; it is shown who waits for whom; and a walk is saved in the
-// middle and gone on with elsewhere. Exits with 1 if it did not go on exactly.
+// shuffled, augmented and batched. Prints the statistics of each step, saves the iterator in the
+// middle and resumes from another one. Exits with 1 if that does not continue exactly.
 //   example_input_pipeline [DIRECTORY [EXAMPLES [FOLDER]]]
 #include <brigade/brigade.h>
 
@@ -37,7 +37,7 @@ void write_files(const bg::data::Dataset<bg::input::LabeledExample>& examples,
   }
 }
 
-/// The picture as floats, mirrored or not: by the generator of this element, so that threads and
+/// The image as floats, randomly flipped by the generator of this element, so that threads and
 /// restarts change nothing.
 bg::input::LabeledExample augment(const bg::input::NamedTensors& example,
                                   bg::data::ElementContext& context) {
@@ -54,16 +54,16 @@ bg::data::Dataset<bg::input::LabeledBatch> batches_of(const std::string& folder)
   return bg::data::list_files({folder + "/train-*.tfrecord"})  // another order each epoch
       .interleave([](const bg::io::Path& file) { return bg::data::records({file}); },
                   {.cycle_length = kFiles, .parallelism = bg::data::kAutotune})
-      .shuffle(1000)  // bytes, which are smaller than what comes of them
+      .shuffle(1000)  // bytes, which are smaller than the floats
       .map(parse)
       .map(augment, {.parallelism = bg::data::kAutotune})
       .batch(kBatch)
       .prefetch(bg::data::kAutotune);
 }
 
-std::vector<bg::input::LabeledBatch> rest_of(bg::data::Iterator<bg::input::LabeledBatch>& walk) {
+std::vector<bg::input::LabeledBatch> rest_of(bg::data::Iterator<bg::input::LabeledBatch>& iterator) {
   std::vector<bg::input::LabeledBatch> batches;
-  while (auto batch = walk.next()) batches.push_back(std::move(*batch));
+  while (auto batch = iterator.next()) batches.push_back(std::move(*batch));
   return batches;
 }
 
@@ -88,17 +88,17 @@ int main(int argc, char** argv) {
     const auto batches = batches_of(folder);
     std::cout << batches.describe() << "\n\n";
 
-    // A walk that counts what each step does.
+    // An iterator that counts what each step does.
     using bg::data::StagesOptions;
     const auto stages =
         std::make_shared<bg::data::Stages>(StagesOptions{.count = StagesOptions::Count::kAll});
-    auto walk = batches.iterator({.seed = 7, .stages = stages});
-    for (std::int64_t passed = 0; passed < examples / kBatch / 2; ++passed) walk.next();
+    auto iterator = batches.iterator({.seed = 7, .stages = stages});
+    for (std::int64_t passed = 0; passed < examples / kBatch / 2; ++passed) iterator.next();
 
-    // What was saved goes into checkpoints; `TrainingState::add_iterator` does it in trainings.
-    const bg::io::StateTree position = walk.save();
-    const auto rest = rest_of(walk);
-    std::cout << bg::data::describe(walk.stats()) << "\n";
+    // In a training, `TrainingState::add_iterator` saves this position in checkpoints.
+    const bg::io::StateTree position = iterator.save();
+    const auto rest = rest_of(iterator);
+    std::cout << bg::data::describe(iterator.stats()) << "\n";
 
     auto other = batches_of(folder).iterator();  // in another process, perhaps
     other.restore(position);
@@ -106,8 +106,8 @@ int main(int argc, char** argv) {
     std::cout << (is_exact ? "the same " : "NOT the same ") << rest.size()
               << " batches followed after restoring\n";
 
-    walk.start_next_epoch();
-    const auto next_epoch = rest_of(walk);
+    iterator.start_next_epoch();
+    const auto next_epoch = rest_of(iterator);
     std::cout << "the next epoch: " << next_epoch.size() << " batches in another order\n";
     std::filesystem::remove_all(folder);
     return is_exact ? 0 : 1;

@@ -48,7 +48,7 @@ int main(int argc, char** argv) {
     auto batches =
         strategy.distribute(bg::input::synthetic(kSteps * 64, {10}, 10).batch(64)).iterator();
 
-    // Weights that somebody else has trained.
+    // Pretrained weights.
     const at::Tensor given = model.variables()[0].read().clone();
     bg::checkpoint::Saver(bg::io::posix_file_system(), {.directory = folder + "/given"})
         .save(0, {.variables = model.variables()});
@@ -88,9 +88,9 @@ int main(int argc, char** argv) {
         const auto batch = batches.next();
         if (!batch) return std::nullopt;  // the data ends: the session stops
         const auto losses = strategy.run(
-            [&](bg::ReplicaContext&, const bg::input::LabeledBatch& share) {
+            [&](bg::ReplicaContext&, const bg::input::LabeledBatch& local) {
               const at::Tensor loss =
-                  bg::losses::sparse_softmax_cross_entropy(model(share.features), share.labels);
+                  bg::losses::sparse_softmax_cross_entropy(model(local.features), local.labels);
               adam.minimize(loss);
               return loss.detach();
             },

@@ -35,9 +35,9 @@ std::pair<double, double> train(bg::Strategy& strategy,
   std::vector<double> losses;
   for (const auto& batch : strategy.distribute(dataset)) {
     const auto means = strategy.run(
-        [&](bg::ReplicaContext&, const bg::input::LabeledBatch& share) {
+        [&](bg::ReplicaContext&, const bg::input::LabeledBatch& local) {
           const at::Tensor loss =
-              bg::losses::sparse_softmax_cross_entropy(model(share.features), share.labels);
+              bg::losses::sparse_softmax_cross_entropy(model(local.features), local.labels);
           adam.minimize(loss);
           return loss.detach();
         },

@@ -83,17 +83,17 @@ int main(int argc, char** argv) {
                              .batch(kBatchSize);
     const std::int64_t steps = (examples * kEpochs + kBatchSize - 1) / kBatchSize;
 
-    std::cout << "Wrong: every tower takes a batch of its own, the loop counts as for one\n";
-    auto walk = dataset.iterator();
+    std::cout << "Wrong: every tower takes its own batch, the loop counts as for one\n";
+    auto iterator = dataset.iterator();
     auto naive = bg::create_parallel_optimization<Batch>(
-        total_loss, [&] { return walk.next(); }, kAdam, two_towers(bg::TowerInput::kBatchEach));
+        total_loss, [&] { return iterator.next(); }, kAdam, two_towers(bg::TowerInput::kBatchEach));
     const Run wrong = train(naive, steps);
     check(wrong.steps == (steps + 1) / 2, "the data runs out half way");
 
-    std::cout << "Right: one batch a step, cut for the towers\n";
-    auto second_walk = dataset.iterator();
+    std::cout << "Right: one batch per step, split among the towers\n";
+    auto second_iterator = dataset.iterator();
     auto sliced = bg::create_parallel_optimization<Batch>(
-        total_loss, [&] { return second_walk.next(); }, kAdam, two_towers(bg::TowerInput::kSlices));
+        total_loss, [&] { return second_iterator.next(); }, kAdam, two_towers(bg::TowerInput::kSlices));
     const Run right = train(sliced, steps);
     check(right.steps == steps, "every step has its batch");
     check(right.last < right.first, "and the loss falls");

@@ -78,9 +78,9 @@ at::Tensor unnamed_layer() {
 }
 
 // The tutorial calls this a failure that creates new variables in silence. It is neither: a scope
-// that is opened again by name counts its layers anew, so the second layer is called conv2d too.
+// that is opened again by name counts its layers from the start, so the second layer is called conv2d too.
 void unnamed_layers_in_a_reopened_scope() {
-  std::cout << "Layers without a name share their weights where the scope is opened again\n";
+  std::cout << "Layers without a name share their weights if the scope is opened again\n";
   bg::Graph graph;
   const auto opened = graph.as_default();
   {
@@ -98,7 +98,7 @@ void unnamed_layers_in_a_reopened_scope() {
 // This is where it really fails: within one scope the second layer is conv2d_1, which does not
 // exist.
 void unnamed_layers_after_reuse_variables() {
-  std::cout << "Layers without a name fail behind reuse_variables()\n";
+  std::cout << "Layers without a name fail after reuse_variables()\n";
   bg::Graph graph;
   const auto opened = graph.as_default();
   const auto scope = bg::variable_scope("test_scope");
@@ -128,7 +128,7 @@ void named_layers() {
         "there is one layer, test_scope/layer_name");
 }
 
-// How towers share: the captured scope is entered once a tower, and reuses behind the first.
+// How towers share: the captured scope is entered once per tower, and reuses after the first.
 void towers_in_turn() {
   std::cout << "A captured scope, reused by every tower but the first\n";
   bg::Graph graph;

@@ -1,4 +1,4 @@
-"""Two programs that do something each time they are told a word, in turns: one's block, the other's block."""
+"""Two programs that run blocks of work in alternation: one block of the first, one block of the second."""
 
 import json
 import os
@@ -11,10 +11,10 @@ from harness.estimate import estimate
 from harness.running import RunFailed
 
 
-class Told:
-    """A program that prints {"seconds": ...} for each word it reads. Between its turns it is stopped, so that what it
-    does ahead costs the other nothing and is worth no more than in its own turn. Ended with all of its processes on
-    leaving."""
+class BlockProgram:
+    """A program that runs a block and prints {"seconds": ...} for each word it reads. It is stopped while the other
+    program runs, so that work ahead of its block neither costs the other program time nor helps. Ended with all of its
+    processes on exit."""
 
     def __init__(self, command, timeout):
         self.command, self.timeout = [str(word) for word in command], timeout
@@ -30,7 +30,7 @@ class Told:
 
     def __exit__(self, *_):
         self._signal(signal.SIGCONT)
-        self.process.stdin.close()  # the end of its words: it cleans up and leaves
+        self.process.stdin.close()  # end of input: it cleans up and exits
         try:
             self.process.wait(self.timeout)
         except subprocess.TimeoutExpired:
@@ -46,7 +46,7 @@ class Told:
             pass
 
     def seconds(self, word):
-        """Tells the word. Throws RunFailed if there is no answer in time."""
+        """Runs one block of this word. Raises RunFailed if there is no answer in time."""
         self._signal(signal.SIGCONT)
         try:
             return self._answer_to(word)
@@ -82,7 +82,7 @@ class Told:
 
 
 def compare(ours, theirs, word, pairs, warm_up=3):
-    """Our seconds over theirs, a ratio a pair; every other pair starts with ours, so that drift favors neither."""
+    """Our seconds over theirs, one ratio per pair; every other pair starts with ours, so that drift favors neither."""
     for _ in range(warm_up):
         ours.seconds(word), theirs.seconds(word)
     mine, peers = [], []

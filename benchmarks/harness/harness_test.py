@@ -15,9 +15,9 @@ import ranks
 
 from harness.estimate import estimate, order_statistic
 from harness.judge import judge
-from harness.rows import BARS, HEADINGS, PAIRS, ROWS, SHARES, STEPS_PER_BLOCK, TURNS, Bar
+from harness.rows import BARS, HEADINGS, PAIRS, ROWS, STEP_FRACTIONS, STEPS_PER_BLOCK, ALTERNATIONS, Bar
 from harness.running import RunFailed, run, run_for_json
-from harness.turns import Told, compare
+from harness.alternating import BlockProgram, compare
 
 
 def runs(**rates):
@@ -85,7 +85,7 @@ class Judge(unittest.TestCase):
     def test_bars_name_rows_and_pairs_that_exist(self):
         known = {row.id for row in ROWS}
         for bar in BARS:
-            self.assertTrue(bar.pair in {**PAIRS, **TURNS, **SHARES} if bar.pair else set(bar.rows) <= known, bar.id)
+            self.assertTrue(bar.pair in {**PAIRS, **ALTERNATIONS, **STEP_FRACTIONS} if bar.pair else set(bar.rows) <= known, bar.id)
 
 
 class Running(unittest.TestCase):
@@ -135,35 +135,35 @@ class Ranks(unittest.TestCase):
         self.assertEqual(len(set(configs[0]["cluster"]["worker"])), 3)
 
 
-class Turns(unittest.TestCase):
+class Alternation(unittest.TestCase):
     def test_compares_block_by_block(self):
         slow = ["sh", "-c", "while read word; do echo '{\"seconds\": 3}'; done"]
         fast = ["sh", "-c", "echo starting; while read word; do echo '{\"seconds\": 2}'; done"]
-        with Told(slow, 10) as ours, Told(fast, 10) as theirs:
+        with BlockProgram(slow, 10) as ours, BlockProgram(fast, 10) as theirs:
             found = compare(ours, theirs, "save", 4)
         self.assertEqual((found["median"], found["pairs"], found["ours_milliseconds"]), (1.5, 4, 3000))
 
     def test_does_nothing_between_its_turns(self):
         with tempfile.TemporaryDirectory() as folder:
             grows = f"(while :; do echo x >> {folder}/grown; done) & while read word; do echo '{{\"seconds\": 1}}'; done"
-            with Told(["sh", "-c", grows], 10) as told:
-                told.seconds("x")
+            with BlockProgram(["sh", "-c", grows], 10) as program:
+                program.seconds("x")
                 deadline = time.monotonic() + 10
-                while states_of_group(told.process.pid) != {"T"}:
+                while states_of_group(program.process.pid) != {"T"}:
                     self.assertLess(time.monotonic(), deadline, "it is not stopped")
                 before = os.path.getsize(f"{folder}/grown") if os.path.exists(f"{folder}/grown") else 0
                 self.assertEqual(os.path.getsize(f"{folder}/grown") if before else 0, before)
-                self.assertEqual(told.seconds("x"), 1)
+                self.assertEqual(program.seconds("x"), 1)
 
     def test_says_what_the_program_said_last(self):
-        with Told(["sh", "-c", "read word; echo no such word; exit 1"], 10) as told:
+        with BlockProgram(["sh", "-c", "read word; echo no such word; exit 1"], 10) as program:
             with self.assertRaisesRegex(RunFailed, "no such word"):
-                told.seconds("x")
+                program.seconds("x")
 
     def test_gives_up_at_the_deadline(self):
-        with Told(["sh", "-c", "sleep 100"], 0.2) as told:
+        with BlockProgram(["sh", "-c", "sleep 100"], 0.2) as program:
             with self.assertRaisesRegex(RunFailed, "no answer within"):
-                told.seconds("x")
+                program.seconds("x")
 
 
 if __name__ == "__main__":

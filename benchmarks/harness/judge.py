@@ -1,4 +1,4 @@
-"""Turns runs and pairs into ratios and verdicts."""
+"""Alternation runs and pairs into ratios and verdicts."""
 
 from harness.estimate import estimate
 

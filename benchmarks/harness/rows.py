@@ -1,4 +1,4 @@
-"""What is run, and what must come out of it: the rows of the table, and the bars."""
+"""What is run: the rows of the table, and the bars that the results are compared with."""
 
 import dataclasses
 import pathlib
@@ -158,8 +158,8 @@ PAIRS = {
 
 
 @dataclasses.dataclass
-class Turns:
-    """What our program and a peer's do each time they are told a word (harness/turns.py), and in how many pairs."""
+class Alternation:
+    """What our program and a peer's do each time they are program a word (harness/alternating.py), and in how many pairs."""
 
     text: str
     word: str
@@ -173,18 +173,18 @@ class Turns:
 
 
 def _checkpoint(text, word, *theirs):
-    return Turns(text, word, ["checkpoint_speed"], [PEERS / "pytorch_checkpoint.py", *theirs], ("torch",))
+    return Alternation(text, word, ["checkpoint_speed"], [PEERS / "pytorch_checkpoint.py", *theirs], ("torch",))
 
 
 def _input(text, word, peer, modules, *theirs):
-    return Turns(text, word, ["input_speed"], [PEERS / peer, *theirs], modules, 20, 8, ["input_speed", "--make", word])
+    return Alternation(text, word, ["input_speed"], [PEERS / peer, *theirs], modules, 20, 8, ["input_speed", "--make", word])
 
 
 def _tf_data(text, word, *theirs):
     return _input(text, word, "tensorflow_input.py", ("tensorflow",), *theirs)
 
 
-TURNS = {
+ALTERNATIONS = {
     "save": _checkpoint("saving to the disk over torch.save and fsync", "save"),
     "save_no_crc": _checkpoint("the same, PyTorch's checksums turned off", "save", "--no-crc"),
     "load": _checkpoint("loading all tensors over torch.load", "load"),
@@ -200,7 +200,7 @@ TURNS = {
 
 
 @dataclasses.dataclass
-class Share:
+class StepFraction:
     """What part of a step a training spends on a phase, the replicas' mean; one value a run."""
 
     text: str
@@ -208,14 +208,14 @@ class Share:
     flags: list
 
 
-def _input_share(text, *flags):
-    return Share(text, "input", ["--steps", 200, "--eval", "none", *flags])
+def _input_fraction(text, *flags):
+    return StepFraction(text, "input", ["--steps", 200, "--eval", "none", *flags])
 
 
-SHARES = {
-    "input_share": _input_share("waiting for input, MNIST CNN, one replica"),
-    "input_share_2": _input_share("the same, two replicas", "--strategy", "mirrored", "--devices", "cpu:0,cpu:1"),
-    "input_share_crops_2": _input_share("the same, with random crops", "--strategy", "mirrored", "--devices", "cpu:0,cpu:1",
+STEP_FRACTIONS = {
+    "input_share": _input_fraction("waiting for input, MNIST CNN, one replica"),
+    "input_share_2": _input_fraction("the same, two replicas", "--strategy", "mirrored", "--devices", "cpu:0,cpu:1"),
+    "input_share_crops_2": _input_fraction("the same, with random crops", "--strategy", "mirrored", "--devices", "cpu:0,cpu:1",
                                         "--augment", "random_crop"),
 }
 

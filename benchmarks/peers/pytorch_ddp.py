@@ -1,6 +1,6 @@
 """PyTorch: one process, or DistributedDataParallel over Gloo with one process and one thread a replica.
 
-Prints one JSON line (measure.report). The data is synthetic and lies in memory, as it does for ours.
+Prints one JSON line (measure.report). The data is synthetic and is in memory, as for ours.
 """
 
 import argparse

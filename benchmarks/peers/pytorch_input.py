@@ -31,9 +31,9 @@ class Pictures(Dataset):
 
     def __getitem__(self, index):
         from PIL import Image
-        with Image.open(self.paths[index]) as picture:
-            left, top = random.randint(0, picture.width - 224), random.randint(0, picture.height - 224)
-            window = picture.convert("RGB").crop((left, top, left + 224, top + 224))
+        with Image.open(self.paths[index]) as image:
+            left, top = random.randint(0, image.width - 224), random.randint(0, image.height - 224)
+            window = image.convert("RGB").crop((left, top, left + 224, top + 224))
         if random.random() < 0.5:
             window = window.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
         pixels = torch.from_numpy(np.array(window)).permute(2, 0, 1)
@@ -65,15 +65,15 @@ def main():
     parser.add_argument("--workers", type=int, default=2, help="processes that decode")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    walks = {}
+    iterators = {}
     for word in sys.stdin:
         word = word.strip()
-        if word not in walks:
-            walks[word] = endless({"jpeg": jpeg, "mnist": mnist}[word](options))
-            next(walks[word])
+        if word not in iterators:
+            iterators[word] = endless({"jpeg": jpeg, "mnist": mnist}[word](options))
+            next(iterators[word])
         begin = time.perf_counter()
         for _ in range(BLOCKS[word]):
-            next(walks[word])
+            next(iterators[word])
         print(json.dumps({"seconds": time.perf_counter() - begin}), flush=True)
 
 

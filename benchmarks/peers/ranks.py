@@ -13,12 +13,12 @@ import socket
 import subprocess
 import sys
 
-# What would tell a process of a cluster that it is not in.
+# Variables that would describe a cluster that the process is not in.
 FOREIGN = ("TF_CONFIG", "BRIGADE_RENDEZVOUS", "BRIGADE_CLUSTER", "RANK", "WORLD_SIZE", "MASTER_", "LOCAL_")
 
 
 def free_ports(count):
-    """Ports that nobody listens on, all different."""
+    """Free ports, all different."""
     listeners = [socket.socket() for _ in range(count)]
     try:
         for listener in listeners:
@@ -56,9 +56,9 @@ def start(command, environments, pin=False, **more):
     ranks = []
     try:
         for number, environment in enumerate(environments):
-            place = {cores[number % len(cores)]} if pin else set(cores)
+            cores_of_process = {cores[number % len(cores)]} if pin else set(cores)
             ranks.append(subprocess.Popen([str(word) for word in command], env={**own, **more, **environment},
-                                          preexec_fn=_pin_to(place)))
+                                          preexec_fn=_pin_to(cores_of_process)))
         return max(abs(process.wait()) for process in ranks)
     finally:
         for process in ranks:

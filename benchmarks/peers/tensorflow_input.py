@@ -1,8 +1,8 @@
 """TensorFlow: tf.data's side of the input figures. For each word on standard input takes a block of elements and prints the
 seconds.
 
-`jpeg`: pictures of a folder, a random window of 224x224 decoded (decode_and_crop_jpeg), flipped at random, normalized, in
-batches of 32. `records`, `records_single`: examples with a picture of 784 bytes and a label out of TFRecord files, in batches
+`jpeg`: images of a folder, a random window of 224x224 decoded (decode_and_crop_jpeg), flipped at random, normalized, in
+batches of 32. `records`, `records_single`: examples with a image of 784 bytes and a label out of TFRecord files, in batches
 of 128; parsed a batch at a time, which is TensorFlow's fast way, or one at a time. `mnist`: Fashion-MNIST in memory,
 shuffled by 10,000, in batches of 128. All threads and buffers are tf.data's own choice (AUTOTUNE), the loop is compiled.
 """
@@ -34,9 +34,9 @@ def jpeg(folder, deterministic):
         shape = tf.io.extract_jpeg_shape(data)
         top = tf.random.uniform([], 0, shape[0] - 224 + 1, tf.int32)
         left = tf.random.uniform([], 0, shape[1] - 224 + 1, tf.int32)
-        picture = tf.image.decode_and_crop_jpeg(data, tf.stack([top, left, 224, 224]), channels=3)
-        picture = tf.image.random_flip_left_right(picture)
-        return (tf.cast(picture, tf.float32) - mean) / std
+        image = tf.image.decode_and_crop_jpeg(data, tf.stack([top, left, 224, 224]), channels=3)
+        image = tf.image.random_flip_left_right(image)
+        return (tf.cast(image, tf.float32) - mean) / std
 
     files = tf.data.Dataset.from_tensor_slices(paths).shuffle(len(paths)).repeat()
     return files.map(load, AUTOTUNE, deterministic).batch(32).prefetch(AUTOTUNE)

@@ -1,7 +1,7 @@
 """TensorFlow: MirroredStrategy over logical CPU devices, or one replica under the same strategy.
 
-Prints one JSON line (measure.report). The data is synthetic and lies in memory, as it does for ours; each call of
-the compiled function trains a block of steps inside the graph, so Python's share of the time is next to nothing.
+Prints one JSON line (measure.report). The data is synthetic and is in memory, as for ours; each call of
+the compiled function trains a block of steps inside the graph, so the fraction of time in Python is negligible.
 """
 
 import argparse
@@ -20,7 +20,7 @@ def add_common_arguments(parser):
     parser.add_argument("--warm-up-seconds", type=float, default=2)
     parser.add_argument("--steps-per-block", type=int, default=5)
     parser.add_argument("--intra", type=int, default=1, help="threads within an operation")
-    parser.add_argument("--inter", type=int, default=0, help="operations at once (0: TensorFlow's choice)")
+    parser.add_argument("--inter", type=int, default=0, help="parallel operations (0: TensorFlow's choice)")
     parser.add_argument("--optimizer", choices=["keras", "raw"], default="raw")
     parser.add_argument("--one-dnn", choices=["0", "1"], default="1")
     parser.add_argument("--no-loop", action="store_true", help="one call of the function a step")

@@ -34,7 +34,7 @@ def make_sum(tf, strategy):
     """The sum over the workers of a number that each has."""
 
     def add_replica(value):
-        here = tf.identity(value)  # arguments lie on no device
+        here = tf.identity(value)  # arguments have no device
         return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, here)
 
     @tf.function
