@@ -25,7 +25,7 @@ std::vector<c10::Device> replica_devices(const optim::OptimizerState& state) {
   return devices;
 }
 
-/// Where updates happen, a device a replica or one for all.
+/// The devices of the updates: one per replica, or one for all.
 std::vector<c10::Device> master_devices(const optim::OptimizerState& state) {
   const variables::FlatStorage& storage = *state.storages().front();
   std::vector<c10::Device> devices;
@@ -55,7 +55,7 @@ void apply_to_master(optim::OptimizerState& state, int master, const std::vector
   for (const optim::UpdateRun& run : state.runs(known)) state.apply_whole(master, run, sums);
 }
 
-/// Adds up on replica 0's thread, by cross-device ops.
+/// Adds gradients on replica 0's thread, with cross-device ops.
 class Reducer {
  public:
   Reducer(std::shared_ptr<comm::LocalGroup> group, const optim::OptimizerState& state,
@@ -90,7 +90,7 @@ class Reducer {
   const std::shared_ptr<const comm::CrossDeviceOps> ops_;
 };
 
-/// Reduces by cross-device ops and has another update.
+/// Reduces with cross-device ops, and lets another synchronizer update.
 class ReducingSynchronizer final : public GradientSynchronizer {
  public:
   ReducingSynchronizer(std::shared_ptr<comm::LocalGroup> group,
@@ -116,7 +116,7 @@ class ReducingSynchronizer final : public GradientSynchronizer {
   Row reduced(int replica, std::span<const at::Tensor> gradients, std::string_view call) {
     const at::NoGradGuard no_grad;
     reducer_.call().run(replica, {.name = call}, gradients, [&] {
-      sums_.clear();  // the last step's make room first
+      sums_.clear();  // frees the last step's sums first
       sums_ = reducer_.sums();
     });
     return sums_[sums_.size() == 1 ? 0 : static_cast<std::size_t>(replica)];
@@ -127,7 +127,7 @@ class ReducingSynchronizer final : public GradientSynchronizer {
   std::vector<Row> sums_;  // [destination], written by replica 0 in the call
 };
 
-/// Replica 0's thread adds up and updates.
+/// Adds gradients and updates on replica 0's thread.
 class FirstReplicaSynchronizer final : public GradientSynchronizer {
  public:
   FirstReplicaSynchronizer(std::shared_ptr<comm::LocalGroup> group,
@@ -165,7 +165,7 @@ class FirstReplicaSynchronizer final : public GradientSynchronizer {
   Row sums_;                 // likewise
 };
 
-/// Brings a replica's gradients to a CPU, in memory that is kept from step to step.
+/// Copies a replica's gradients to the host, into memory that is kept from step to step.
 class HostStaging {
  public:
   std::span<const at::Tensor> copy_to_host(std::span<const at::Tensor> gradients) {
@@ -194,12 +194,11 @@ class HostStaging {
   Row memory_;
 };
 
-/// Around whatever updates the controller's memory: gradients go there, and replicas that read a
-/// copy fetch it.
+/// Wraps a synchronizer that updates the controller's memory: copies gradients to the controller
+/// before the update, and refreshes the replicas' copies after it.
 class ControllerSynchronizer final : public GradientSynchronizer {
  public:
-  /// `stage_local`: whether local gradients must lie on the controller for `inner`, as aggregated ones
-  /// do.
+  /// Whether `inner` needs local gradients on the controller, as it needs aggregated ones.
   enum class StageLocal { kNo, kYes };
   ControllerSynchronizer(std::shared_ptr<optim::OptimizerState> state,
                     std::unique_ptr<GradientSynchronizer> inner, StageLocal stage_local)
@@ -244,9 +243,9 @@ std::unique_ptr<GradientSynchronizer> make_updater(std::shared_ptr<comm::LocalGr
                                               std::shared_ptr<const comm::CrossDeviceOps> ops,
                                               ControllerWork work) {
   if (work == ControllerWork::kSharded) {
-    auto shares = make_sharded_synchronizer(group, state);
-    if (!ops) return shares;
-    return make_reducing_synchronizer(std::move(group), state, std::move(ops), std::move(shares));
+    auto sharded = make_sharded_synchronizer(group, state);
+    if (!ops) return sharded;
+    return make_reducing_synchronizer(std::move(group), state, std::move(ops), std::move(sharded));
   }
   if (!ops) ops = std::make_shared<comm::ReductionToOneDevice>();
   return std::make_unique<FirstReplicaSynchronizer>(std::move(group), state, std::move(ops));

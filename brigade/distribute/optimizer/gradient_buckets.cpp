@@ -51,8 +51,8 @@ void GradientBuckets::allocate_buffers() {
   }
 }
 
-// A pack is as early as its last gradient, which is that of its first variable. The one with the
-// presence numbers is the last: they are known when backward is over.
+// A bucket is complete with its last gradient, which is that of its first variable. The bucket with
+// the presence numbers is the last: they are known when backward is complete.
 void GradientBuckets::partition(std::int64_t bytes_per_pack) {
   buckets_.clear();
   for (std::size_t number = 0; number < buffers_.size(); ++number)

@@ -14,45 +14,45 @@
 
 namespace brigade::distribute {
 
-/// The gradients of one optimizer as they travel between processes: for each dtype one flat buffer
-/// with all variables behind one another, from the last to the first, as backward finishes them,
-/// and behind the gradients of the first buffer one number a variable that says whether there is
-/// one. So a step is one reduction a dtype, and every process learns with the sums which variables
-/// have a gradient anywhere. Gradients of half and bfloat16 travel as float32: a process's sum is
-/// rounded by nobody but who applies the sum of all.
+/// The gradients of one optimizer in the form in which they are reduced between processes. Each
+/// dtype has one flat buffer of all its variables' gradients, from the last variable to the first,
+/// which is the order in which backward completes them. The first buffer ends with one presence
+/// number per variable: whether it has a gradient. So the sums also tell every process which
+/// variables have a gradient in any process. Gradients of half and bfloat16 are sent as float32, so
+/// that only the global sum is rounded.
 ///
-/// The buffers may be cut into packs of whole variables, which are reduced by themselves. Their
-/// order is that in which backward completes them; the last one has the presence numbers.
+/// The buffers may be partitioned into buckets of whole variables, which are reduced separately, in
+/// the order in which backward completes them. The last bucket contains the presence numbers.
 ///
-/// Thread-safety: different variables, shares and packs by several threads at once, each pack
-/// reduced when it is filled; the rest by one thread.
+/// Thread-safety: different variables, shards and buckets from several threads at the same time,
+/// each bucket reduced after it is filled; the rest from one thread.
 class GradientBuckets {
  public:
-  /// Collective of the processes: buffers lie where their communicator reads them best.
+  /// A collective of the processes: it allocates buffers with `ProcessCommunicator::make_buffer`.
   GradientBuckets(const optim::OptimizerState& state,
               std::shared_ptr<comm::ProcessCommunicator> workers, std::int64_t bytes_per_pack);
 
-  /// Cuts into packs of at least so many bytes, 0: one a dtype. No bit of the sums depends on it.
-  /// Equal in all processes.
+  /// Partitions the buffers into buckets of at least `bytes_per_pack` bytes; 0: one per dtype. It must
+  /// be equal in all processes. The bits of the sums do not depend on it.
   void partition(std::int64_t bytes_per_pack);
   std::size_t num_buckets() const { return buckets_.size(); }
-  /// In which pack each variable travels; unset: in none, as it is frozen.
+  /// [variable]: the bucket of its gradient; unset for frozen variables.
   const std::vector<std::optional<std::size_t>>& bucket_of() const { return bucket_of_; }
-  /// Of all buffers.
+  /// The size of all buffers.
   std::int64_t bytes() const;
 
   /// Writes the sum of variable `variable`'s `parts` ([replica], undefined: none), in replica
   /// order.
   void fill_variable(std::size_t variable, std::span<const at::Tensor> parts);
-  /// Writes share `shard` of `num_shards` of all variables but those that `is_filled` says are there
-  /// ([variable]; empty: none), from `parts` ([replica][variable]), in replica order. Share 0
-  /// includes the presence numbers.
+  /// Writes shard `shard` of `num_shards` of the sums of `parts` ([replica][variable]), added in
+  /// replica order. Skips variables that are filled in already (`is_filled[variable]`; empty: none).
+  /// Shard 0 includes the presence numbers.
   void fill(std::span<const std::span<const at::Tensor>> parts, int shard, int num_shards,
             const std::vector<bool>& is_filled = {});
-  /// Adds a pack over the processes. A collective; all packs, in their order, are a step.
+  /// Reduces a bucket over the processes. A collective; a step reduces all buckets in their order.
   void reduce(std::size_t bucket);
-  /// The sums in the shapes and dtypes of their variables, as aliases of the buffers where the
-  /// dtypes are the same; undefined where no process has a gradient. Valid until the next `fill`.
+  /// The sums in the shapes and dtypes of their variables; undefined if no process has a gradient.
+  /// They alias the buffers if the dtypes are the same. Valid until the next `fill`.
   std::vector<at::Tensor> sums() const;
 
  private:
@@ -63,7 +63,7 @@ class GradientBuckets {
   };
   struct Buffer {
     at::ScalarType dtype = at::kFloat;
-    std::vector<std::size_t> variables;  // in their order there
+    std::vector<std::size_t> variables;  // in their order in the buffer
     std::int64_t size = 0;
     at::Tensor values;
   };

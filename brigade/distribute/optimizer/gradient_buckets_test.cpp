@@ -40,8 +40,8 @@ class GradientBucketsTest : public ::testing::Test {
     for (std::size_t bucket = 0; bucket < buffers.num_buckets(); ++bucket) buffers.reduce(bucket);
   }
 
-  std::vector<at::Tensor> sums_of(const std::vector<Gradients>& replicas, std::int64_t bucket) {
-    GradientBuckets buffers(*state_, workers_, bucket);
+  std::vector<at::Tensor> sums_of(const std::vector<Gradients>& replicas, std::int64_t bytes) {
+    GradientBuckets buffers(*state_, workers_, bytes);
     std::vector<std::span<const at::Tensor>> parts(replicas.begin(), replicas.end());
     for (int shard = 0; shard < 3; ++shard) buffers.fill(parts, shard, 3);
     reduce(buffers);
@@ -58,21 +58,21 @@ class GradientBucketsTest : public ::testing::Test {
   std::shared_ptr<comm::ProcessCommunicator> workers_;
 };
 
-TEST_F(GradientBucketsTest, TheReplicasGradientsAreAddedUp) {
+TEST_F(GradientBucketsTest, TheReplicasGradientsAreAdded) {
   std::vector<Gradients> replicas(2, Gradients(3));
   for (std::size_t replica = 0; replica < 2; ++replica) {
     replicas[replica][index_of("a")] = at::arange(130, at::kFloat) * (1.0 + replica);
     replicas[replica][index_of("b")] = at::arange(5, at::kDouble);
   }
-  for (const std::int64_t bucket : {0, 8, 100}) {
-    const auto sums = sums_of(replicas, bucket);
+  for (const std::int64_t bytes : {0, 8, 100}) {
+    const auto sums = sums_of(replicas, bytes);
     EXPECT_TRUE(sums[index_of("a")].equal(at::arange(130, at::kFloat) * 3));
     EXPECT_TRUE(sums[index_of("b")].equal(at::arange(5, at::kDouble) * 2));
     EXPECT_FALSE(sums[index_of("frozen")].defined());
   }
 }
 
-TEST_F(GradientBucketsTest, HalfTravelsAsFloat32AndIsRoundedWhenAllIsAdded) {
+TEST_F(GradientBucketsTest, HalfIsSentAsFloat32AndOnlyTheGlobalSumIsRounded) {
   variables::VariableStore store{variables::VariableStoreOptions{}};
   variables_ = {store.create({.name = "h", .initial = at::full({4}, 0.0, at::kHalf)}),
                 store.create({.name = "f", .initial = at::full({4}, 0.0F)})};
@@ -87,7 +87,7 @@ TEST_F(GradientBucketsTest, HalfTravelsAsFloat32AndIsRoundedWhenAllIsAdded) {
   }
   GradientBuckets buffers(*state_, workers_, 0);
   EXPECT_EQ(buffers.num_buckets(), 1u);
-  EXPECT_EQ(buffers.bytes(), (4 + 4 + 2) * 4) << "a process's 2049 goes on as it is";
+  EXPECT_EQ(buffers.bytes(), (4 + 4 + 2) * 4) << "a process's 2049 is not rounded";
   const auto sums = sums_of(replicas, 0);
   EXPECT_TRUE(sums[half].equal(at::full({4}, 2048.0, at::kHalf)));
   EXPECT_EQ(sums[half].scalar_type(), at::kHalf);
@@ -116,10 +116,10 @@ TEST_F(GradientBucketsTest, AStepDoesNotRememberTheOneBefore) {
   EXPECT_TRUE(buffers.sums()[index_of("b")].defined());
 }
 
-TEST_F(GradientBucketsTest, PacksAreOfWholeVariablesAndEndWithThePresenceNumbers) {
+TEST_F(GradientBucketsTest, BucketsHaveWholeVariablesAndEndWithThePresenceNumbers) {
   GradientBuckets buffers(*state_, workers_, 0);
   const auto bucket_of = [&](const std::string& name) { return buffers.bucket_of()[index_of(name)]; };
-  // One a dtype; that of the first variable of all is the last, whichever that is.
+  // One per dtype; the last has the first variable, whichever that is.
   EXPECT_EQ(buffers.num_buckets(), 2u);
   EXPECT_EQ(bucket_of("frozen"), std::nullopt);
   EXPECT_NE(bucket_of("a"), bucket_of("b"));
@@ -139,7 +139,7 @@ class BucketOrderTest : public GradientBucketsTest {
   }
 };
 
-TEST_F(BucketOrderTest, LaterVariablesTravelFirst) {
+TEST_F(BucketOrderTest, LaterVariablesAreReducedFirst) {
   using BucketOf = std::vector<std::optional<std::size_t>>;
   GradientBuckets buffers(*state_, workers_, 1);
   EXPECT_EQ(buffers.bucket_of(), (BucketOf{3, 2, 1, 0}));
@@ -154,7 +154,7 @@ TEST_F(BucketOrderTest, LaterVariablesTravelFirst) {
   EXPECT_EQ(buffers.num_buckets(), 1u);
 }
 
-TEST_F(BucketOrderTest, WhatWasFilledInEarlyIsNotFilledInAgain) {
+TEST_F(BucketOrderTest, VariablesFilledInDuringBackwardAreNotFilledInAgain) {
   GradientBuckets buffers(*state_, workers_, 1);
   std::vector<Gradients> replicas(2, Gradients(4));
   for (std::size_t i = 0; i < 3; ++i) {

@@ -24,15 +24,15 @@ at::Tensor dense_contiguous(const at::Tensor& gradient) {
 
 struct GradientHooks::OfReplica {
   struct Reported {
-    const void* gradient = nullptr;  // which one, by identity
-    at::Tensor dense_contiguous;
+    const void* gradient = nullptr;  // its identity
+    at::Tensor values;               // dense and contiguous
   };
   int replica = 0;
   int pass = kNoPass;      // the graph task that is watched
   std::vector<Reported> reported;  // [index]
 };
 
-/// Autograd calls it with the sum of all that flows into the parameter.
+/// Autograd calls it with the complete gradient of the parameter.
 class GradientHooks::Hook final : public torch::autograd::FunctionPreHook {
  public:
   Hook(GradientReadyListener& listener, OfReplica& replica, std::size_t index, std::size_t variable)
@@ -43,8 +43,9 @@ class GradientHooks::Hook final : public torch::autograd::FunctionPreHook {
         replica_.pass != kNoPass && replica_.pass == torch::autograd::get_current_graph_task_id();
     if (is_watched && grads.front().defined()) {
       OfReplica::Reported& reported = replica_.reported[index_];
-      reported = {.gradient = grads.front().unsafeGetTensorImpl(), .dense_contiguous = dense_contiguous(grads.front())};
-      listener_.ready(replica_.replica, variable_, reported.dense_contiguous);
+      reported = {.gradient = grads.front().unsafeGetTensorImpl(),
+                  .values = dense_contiguous(grads.front())};
+      listener_.ready(replica_.replica, variable_, reported.values);
     }
     return grads;
   }
@@ -69,9 +70,9 @@ GradientHooks::GradientHooks(GradientReadyListener& listener,
   }
 }
 
-// These hooks run behind those that a program puts on a tensor, which may still change the
-// gradient. Autograd keeps them by the number of an output, which it only uses as a key: several
-// optimizers of one parameter take one each.
+// These hooks run after those that a program registers on a tensor, which may still change the
+// gradient. Autograd stores them by the number of an output, which is only a key: several optimizers
+// of one parameter use different keys.
 void GradientHooks::add_hook(int replica, std::size_t index, const HookedParameter& parameter) {
   auto node = torch::autograd::impl::grad_accumulator(parameter.parameter);
   std::size_t key = 1;
@@ -87,8 +88,8 @@ GradientHooks::~GradientHooks() {
   for (const Registered& hook : registered_) hook.node->pop_retains_grad_hook(hook.key);
 }
 
-// The first node of a pass is its root's, whose hooks know the pass's number before any parameter
-// is reached; a pass inside of it has another.
+// The hook of the loss runs first, and gets the pass's id before any parameter is reached. A nested
+// pass has another id.
 GradientHooks::Watch::Watch(GradientHooks& hooks, int replica, const at::Tensor& loss)
     : hooks_(hooks),
       replica_(replica),
@@ -118,11 +119,11 @@ GradientHooks::Watch::~Watch() {
 
 at::Tensor GradientHooks::Watch::reported(std::size_t index, const at::Tensor& gradient) const {
   const OfReplica::Reported& reported = hooks_.replicas_[static_cast<std::size_t>(replica_)]->reported[index];
-  if (!reported.dense_contiguous.defined()) return {};
-  if (gradient.unsafeGetTensorImpl() == reported.gradient) return reported.dense_contiguous;
+  if (!reported.values.defined()) return {};
+  if (gradient.unsafeGetTensorImpl() == reported.gradient) return reported.values;
   throw Error(ErrorCode::kInternal,
-              "Backward returned another gradient than it had told of: set bytes_per_pack to 0, "
-              "so that gradients travel when backward is done, and report this.");
+              "Backward returned another gradient than its hook got: set bytes_per_pack to 0, so "
+              "that gradients are reduced after backward, and report this bug.");
 }
 
 }  // namespace brigade::distribute

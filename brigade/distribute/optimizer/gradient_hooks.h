@@ -15,17 +15,17 @@ struct Node;
 
 namespace brigade::distribute {
 
-/// A parameter whose gradient is to be told, in one replica.
+/// A parameter whose gradient is reported, in one replica.
 struct HookedParameter {
   at::Tensor parameter;      ///< a leaf
-  std::size_t variable = 0;  ///< what it is called there
+  std::size_t variable = 0;  ///< the index passed to `GradientReadyListener::ready`
 };
 
-/// Sits in autograd's graph, behind all of a parameter's own hooks, and tells `GradientReadyListener` of
-/// each gradient that is whole while backward goes on. It changes none. Outside of a `Watch` it
-/// tells nothing.
+/// Autograd hooks that notify a `GradientReadyListener` of each gradient as soon as it is complete,
+/// during backward. They run after all other hooks of a parameter, and do not change gradients.
+/// Outside a `Watch` they do nothing.
 ///
-/// Thread-safety: each replica's watch from its own thread; making and destroying while no backward
+/// Thread-safety: each replica's watch from its own thread; created and destroyed while no backward
 /// runs.
 class GradientHooks {
  public:
@@ -35,9 +35,9 @@ class GradientHooks {
   GradientHooks(const GradientHooks&) = delete;
   GradientHooks& operator=(const GradientHooks&) = delete;
 
-  /// While it lives, the gradients of the backward pass from `loss`, and of no other, not even of
-  /// one that runs inside of it, are told as those of `replica`. Cancelled if it ends by an
-  /// exception.
+  /// Reports the gradients of the backward pass from `loss` as those of `replica` while it exists.
+  /// Other passes are not reported, not even one that runs inside this pass. If it is destroyed by
+  /// an exception, it calls `GradientReadyListener::cancel`.
   class Watch {
    public:
     Watch(GradientHooks& hooks, int replica, const at::Tensor& loss);
@@ -45,9 +45,9 @@ class GradientHooks {
     Watch(const Watch&) = delete;
     Watch& operator=(const Watch&) = delete;
 
-    /// What was told of parameter `index` (of the replica's, in their order), if that is the whole
-    /// of `gradient`, the one that backward returned; otherwise undefined. Throws kInternal if
-    /// another was told.
+    /// The gradient that was reported for parameter `index` (of the replica's, in their order);
+    /// undefined if none was. `gradient` is the one that backward returned. Throws kInternal if
+    /// another one was reported.
     at::Tensor reported(std::size_t index, const at::Tensor& gradient) const;
 
    private:
@@ -60,7 +60,7 @@ class GradientHooks {
 
  private:
   class Hook;
-  /// What one replica's hooks see of its open watch; its thread's alone.
+  /// The state that one replica's hooks share with its open watch. For its thread only.
   struct alignas(64) OfReplica;
   struct Registered {
     std::shared_ptr<torch::autograd::Node> node;

@@ -10,7 +10,7 @@
 namespace brigade::distribute {
 namespace {
 
-/// Writes down what it is told.
+/// Logs its notifications.
 struct Listener : GradientReadyListener {
   bool is_enabled() const override { return true; }
   void begin(int replica) override { log.push_back("begin " + std::to_string(replica)); }
@@ -60,7 +60,7 @@ class GradientHooksTest : public ::testing::Test {
   std::unique_ptr<GradientHooks> hooks;
 };
 
-TEST_F(GradientHooksTest, AGradientIsToldWhileBackwardGoesOn) {
+TEST_F(GradientHooksTest, AGradientIsReportedDuringBackward) {
   const at::Tensor hidden = bottom * 3;
   hidden.register_hook([&](const at::Tensor&) { listener.log.push_back("half-way"); });
   watched_backward((hidden * top).sum());
@@ -69,24 +69,24 @@ TEST_F(GradientHooksTest, AGradientIsToldWhileBackwardGoesOn) {
   EXPECT_TRUE(listener.gradients[1].equal(at::full({3}, 6.0, at::kDouble)));
 }
 
-TEST_F(GradientHooksTest, OfAParameterThatIsUsedTwiceTheSumIsTold) {
+TEST_F(GradientHooksTest, AParameterThatIsUsedTwiceReportsTheSum) {
   watched_backward((bottom * top + bottom * 5).sum());
   EXPECT_EQ(listener.log.size(), 3u);
   EXPECT_TRUE(listener.gradients[1].equal(at::full({3}, 7.0, at::kDouble)));
 }
 
-TEST_F(GradientHooksTest, AnUnusedParameterIsNotTold) {
+TEST_F(GradientHooksTest, AnUnusedParameterIsNotReported) {
   watched_backward(top.sum());
   EXPECT_EQ(listener.log, (Log{"begin 0", "0: 7"}));
 }
 
-TEST_F(GradientHooksTest, TheProgramsOwnHooksCountWheneverTheyCame) {
+TEST_F(GradientHooksTest, HooksOfTheProgramRunFirstWheneverTheyWereAdded) {
   top.register_hook([](const at::Tensor& gradient) { return gradient * 10; });
   watched_backward((top * 2).sum());
   EXPECT_TRUE(listener.gradients[0].equal(at::full({3}, 20.0, at::kDouble)));
 }
 
-TEST_F(GradientHooksTest, OutsideOfAWatchNothingIsTold) {
+TEST_F(GradientHooksTest, OutsideAWatchNothingIsReported) {
   const auto loss = [&] { return (bottom * 1 * top).sum(); };
   backward(loss());
   watched_backward(loss());
@@ -94,7 +94,7 @@ TEST_F(GradientHooksTest, OutsideOfAWatchNothingIsTold) {
   EXPECT_EQ(listener.log, (Log{"begin 0", "0: 7", "0: 5"}));
 }
 
-/// Whose backward differentiates something else by the same parameter.
+/// A function whose backward runs a nested pass over the same parameter.
 struct Nested : torch::autograd::Function<Nested> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& input,
                             const at::Tensor& parameter) {
@@ -110,7 +110,7 @@ struct Nested : torch::autograd::Function<Nested> {
   }
 };
 
-TEST_F(GradientHooksTest, APassInsideOfThePassIsAnother) {
+TEST_F(GradientHooksTest, ANestedPassIsNotReported) {
   const auto gradients = watched_backward((Nested::apply(bottom * 1, top) * top).sum());
   EXPECT_EQ(listener.log, (Log{"begin 0", "0: 7", "0: 5"}));
   EXPECT_TRUE(gradients[0].equal(at::full({3}, 102.0, at::kDouble)));
@@ -127,7 +127,7 @@ TEST_F(GradientHooksTest, APassThatThrowsIsCancelled) {
   EXPECT_EQ(listener.log, (Log{"begin 0", "0: 7"}));
 }
 
-TEST_F(GradientHooksTest, SeveralListenToOneParameterEachForItself) {
+TEST_F(GradientHooksTest, SeveralListenersOfOneParameterAreIndependent) {
   Listener other;
   auto others = make_hooks(other);
   watched_backward(top.sum());

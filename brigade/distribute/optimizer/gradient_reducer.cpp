@@ -9,8 +9,8 @@ namespace brigade::distribute {
 
 using concurrency::MutexLock;
 
-// A thread that sets its number of threads also sets the default of every thread started later: put
-// the caller's back.
+// A thread that sets its number of threads also sets the default of every thread started later:
+// restore the caller's.
 GradientReducer::GradientReducer(std::function<void(std::size_t)> reduce)
     : reduce_(std::move(reduce)) {
   const int callers_threads = at::get_num_threads();
@@ -41,7 +41,7 @@ void GradientReducer::start(std::size_t num_buckets) {
 
 void GradientReducer::ready(std::size_t bucket) {
   const MutexLock lock(mutex_);
-  check_argument(bucket < ready_.size(), base::str_cat("GradientReducer: there is no pack ", bucket,
+  check_argument(bucket < ready_.size(), base::str_cat("GradientReducer: there is no bucket ", bucket,
                                                      "; there are ", ready_.size(), "."));
   ready_[bucket] = true;
   if (has_work() && !is_busy_) changed_.notify_all();
@@ -61,7 +61,7 @@ std::size_t GradientReducer::reduced() const {
 }
 
 void GradientReducer::serve() {
-  at::get_num_threads();  // its first look sets the number to the default: look before setting it
+  at::get_num_threads();  // the first call sets the number to the default: call it before setting
   at::set_num_threads(1);
   mutex_.lock();
   is_serving_ = true;

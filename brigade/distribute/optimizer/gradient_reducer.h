@@ -10,32 +10,32 @@
 
 namespace brigade::distribute {
 
-/// Reduces the packs of a step's gradients on a thread of its own, one behind another and always
-/// from the first to the last, each as soon as it and all before it are ready: so every process
-/// makes the same calls in the same order, whenever its gradients are ready. Who applies the
-/// gradients stops it, and reduces by itself what is left, still in that order.
+/// Reduces the buckets of a step's gradients on a separate thread, one after another from the first
+/// to the last, each as soon as it and all before it are ready. So every process makes the same
+/// calls in the same order, whenever its gradients are ready. The thread that applies the gradients
+/// stops the reducer and reduces the remaining buckets itself, in the same order.
 ///
-/// The thread is inside of `reduce` only between `start` and the return of `stop`: outside of that,
-/// others may use what it uses.
+/// `reduce` is called only between `start` and the return of `stop`. Outside that, other threads may
+/// use what it uses.
 ///
 /// Thread-safety: `ready` and `stop` from any thread; `start` while no other call is made.
 class GradientReducer {
  public:
-  /// `reduce(bucket)` is called on the thread, whose tensor operations use no other threads.
+  /// `reduce(bucket)` is called on the reducer's thread, whose tensor operations are single-threaded.
   explicit GradientReducer(std::function<void(std::size_t)> reduce);
-  /// Ends the thread, when it has done the pack that is under way.
+  /// Ends the thread after the bucket that is being reduced.
   ~GradientReducer();
   GradientReducer(const GradientReducer&) = delete;
   GradientReducer& operator=(const GradientReducer&) = delete;
 
-  /// Another step, of so many packs. None is ready.
+  /// Starts a step of `num_buckets` buckets, none of which is ready.
   void start(std::size_t num_buckets);
-  /// The pack is complete. After `stop` it is left to whoever stopped.
+  /// The bucket is complete. After `stop` the thread does not reduce it.
   void ready(std::size_t bucket);
-  /// No pack is begun any more. Returns, when the one under way is done, how many are reduced: the
-  /// first ones. Throws what `reduce` threw, each time until `start`.
+  /// Stops before the next bucket, waits for the one that is being reduced, and returns how many are
+  /// reduced: these are the first ones. Throws what `reduce` threw, at each call until `start`.
   std::size_t stop();
-  /// How many packs are reduced so far.
+  /// How many buckets are reduced so far.
   std::size_t reduced() const;
 
  private:
@@ -47,9 +47,9 @@ class GradientReducer {
   const std::function<void(std::size_t)> reduce_;
   mutable concurrency::Mutex mutex_;
   concurrency::Condition changed_;
-  std::vector<bool> ready_ BRIGADE_GUARDED_BY(mutex_);  // [pack]
+  std::vector<bool> ready_ BRIGADE_GUARDED_BY(mutex_);  // [bucket]
   std::size_t next_ BRIGADE_GUARDED_BY(mutex_) = 0;     // the first that is not reduced
-  bool is_stopped_ BRIGADE_GUARDED_BY(mutex_) = true;   // begins no pack
+  bool is_stopped_ BRIGADE_GUARDED_BY(mutex_) = true;   // starts no bucket
   bool is_busy_ BRIGADE_GUARDED_BY(mutex_) = false;     // inside of `reduce_`
   bool is_ending_ BRIGADE_GUARDED_BY(mutex_) = false;
   bool is_serving_ BRIGADE_GUARDED_BY(mutex_) = false;  // the thread is set up

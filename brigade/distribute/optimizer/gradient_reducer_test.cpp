@@ -13,7 +13,7 @@ namespace {
 
 using Buckets = std::vector<std::size_t>;
 
-/// Whether the reducer has come to `count` packs, before a deadline.
+/// Whether the reducer reduces `count` buckets before a deadline.
 bool reduces(const GradientReducer& reducer, std::size_t count) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (reducer.reduced() < count) {
@@ -23,7 +23,7 @@ bool reduces(const GradientReducer& reducer, std::size_t count) {
   return true;
 }
 
-TEST(GradientReducer, ReducesPacksInTheirOrderWheneverTheyAreReady) {
+TEST(GradientReducer, ReducesBucketsInTheirOrderWheneverTheyAreReady) {
   Buckets order;
   GradientReducer reducer([&](std::size_t bucket) { order.push_back(bucket); });
   for (int step = 0; step < 50; ++step) {
@@ -36,7 +36,7 @@ TEST(GradientReducer, ReducesPacksInTheirOrderWheneverTheyAreReady) {
   }
 }
 
-TEST(GradientReducer, WhoStopsGetsWhatIsLeft) {
+TEST(GradientReducer, StopReturnsHowManyAreReduced) {
   Buckets order;
   GradientReducer reducer([&](std::size_t bucket) { order.push_back(bucket); });
   reducer.start(4);
@@ -49,7 +49,7 @@ TEST(GradientReducer, WhoStopsGetsWhatIsLeft) {
   EXPECT_EQ(order, Buckets{0});
 }
 
-TEST(GradientReducer, StopWaitsForThePackUnderWayAndBeginsNoOther) {
+TEST(GradientReducer, StopWaitsForTheRunningBucketAndStartsNoOther) {
   std::promise<void> begun, may_end;
   std::atomic<int> ended = 0;
   GradientReducer reducer([&](std::size_t) {
@@ -70,7 +70,7 @@ TEST(GradientReducer, StopWaitsForThePackUnderWayAndBeginsNoOther) {
   EXPECT_EQ(reducer.stop(), 1u);
 }
 
-TEST(GradientReducer, AnErrorEndsTheStepAndReachesWhoStops) {
+TEST(GradientReducer, AnErrorEndsTheStepAndIsThrownByStop) {
   bool fails = true;
   Buckets order;
   std::promise<void> has_failed;
@@ -97,13 +97,13 @@ TEST(GradientReducer, AnErrorEndsTheStepAndReachesWhoStops) {
   EXPECT_TRUE(reduces(reducer, 2));
 }
 
-TEST(GradientReducer, EndsWithPacksThatAreNotReady) {
+TEST(GradientReducer, EndsWithBucketsThatAreNotReady) {
   GradientReducer reducer([](std::size_t) {});
   reducer.start(2);
   reducer.ready(1);
 }
 
-TEST(GradientReducer, ItsThreadKeepsToItself) {
+TEST(GradientReducer, ItsThreadIsSingleThreadedAndChangesNoOthers) {
   const int before = at::get_num_threads();
   at::set_num_threads(3);
   int inside = 0;
@@ -121,7 +121,7 @@ TEST(GradientReducer, ItsThreadKeepsToItself) {
   at::set_num_threads(before);
 }
 
-TEST(GradientReducer, APackThatIsNoneIsRefused) {
+TEST(GradientReducer, AnInvalidBucketIsRefused) {
   GradientReducer reducer([](std::size_t) {});
   reducer.start(2);
   EXPECT_THROW(reducer.ready(2), Error);

@@ -17,14 +17,15 @@ namespace brigade::distribute {
 
 namespace {
 
-/// Whose steps are like this: replicas deliver early what they have (`ready`); the last one to
-/// deliver a variable adds up all replicas' parts of it, and gives complete packs to the reducer.
-/// When all replicas apply, they add up what is left, by shares; then the first one stops the
-/// reducer, and reduces what is left, with the presence numbers at its end.
+/// A step works like this. During backward, replicas deliver gradients as they are completed
+/// (`ready`). The last replica to deliver a variable adds all replicas' gradients of it, and passes
+/// complete buckets to the reducer. When all replicas apply, they add the remaining gradients, each
+/// replica one shard; then replica 0 stops the reducer and reduces the remaining buckets, of which
+/// the last contains the presence numbers.
 ///
-/// So packs are reduced in their order by one thread at a time, and between the first pack and the
-/// last nothing else uses the processes' communicator: a replica whose backward has collectives
-/// delivers nothing early, so that no pack is complete before its backward is over.
+/// So buckets are reduced in order by one thread at a time, and nothing else uses the processes'
+/// communicator between the first bucket and the last: a replica whose backward contains collectives
+/// delivers nothing during backward, so no bucket is complete before its backward has ended.
 class WorkerSynchronizer final : public GradientSynchronizer, public GradientReadyListener {
  public:
   WorkerSynchronizer(std::shared_ptr<comm::LocalGroup> group,
@@ -101,7 +102,7 @@ class WorkerSynchronizer final : public GradientSynchronizer, public GradientRea
     const at::NoGradGuard no_grad;
     const comm::PhaseScope communication(current_step_clock(), comm::StepPhase::kCommunication);
     try {
-      add_up(replica, gradients);
+      add_local(replica, gradients);
       if (replica == 0) reduce_rest();
       if (group_->world_size() > 1) group_->barrier(replica);
     } catch (...) {
@@ -111,9 +112,9 @@ class WorkerSynchronizer final : public GradientSynchronizer, public GradientRea
     return buffers_.sums();
   }
 
-  /// Behind it the process's sums are in the buffers, but for what the reducer has added to
-  /// already.
-  void add_up(int replica, std::span<const at::Tensor> gradients) {
+  /// Adds this process's gradients into the buffers, except those that were filled in during
+  /// backward.
+  void add_local(int replica, std::span<const at::Tensor> gradients) {
     if (group_->world_size() == 1) {
       check_is_first_pass();
       return buffers_.fill({&gradients, 1}, 0, 1, progress_.is_filled());
@@ -127,7 +128,7 @@ class WorkerSynchronizer final : public GradientSynchronizer, public GradientRea
     });
   }
 
-  /// Between the processes, which know the pack by its number.
+  /// Reduces a bucket between the processes.
   void reduce(std::size_t bucket) {
     const comm::PurposeScope purpose(&workers_->communicator->progress(),
                                      {.use = comm::CallPurpose::Use::kGradients,
@@ -136,7 +137,7 @@ class WorkerSynchronizer final : public GradientSynchronizer, public GradientRea
     buffers_.reduce(bucket);
   }
 
-  /// By the first replica, while the others wait for it.
+  /// Called by replica 0, while the others wait for it.
   void reduce_rest() {
     for (std::size_t bucket = reducer_ ? reducer_->stop() : 0; bucket < buffers_.num_buckets(); ++bucket)
       reduce(bucket);
@@ -144,7 +145,7 @@ class WorkerSynchronizer final : public GradientSynchronizer, public GradientRea
     prepare();
   }
 
-  /// All processes are behind the same step, and their communicators are free.
+  /// Called when all processes have finished the same step, so that their communicators are free.
   void tune() {
     tuner_.step_done(std::chrono::steady_clock::now());
     if (tuner_.is_due()) {
@@ -162,14 +163,14 @@ class WorkerSynchronizer final : public GradientSynchronizer, public GradientRea
     reducer_->start(buffers_.num_buckets());
   }
 
-  /// Packs of a pass that failed may be in the others' sums.
+  /// Buckets of a failed pass may already be in the other processes' sums.
   void check_is_first_pass() const {
     check_state(!has_failed_,
                 "A replica applies gradients again in a step in which its backward has failed: let "
-                "the step's error leave Strategy::run, and make the next step.");
+                "the step's error propagate out of Strategy::run, and make the next step.");
   }
 
-  /// The step will not be finished here. When this returns, no thread is in a collective of it.
+  /// Gives up the current step. When this returns, no thread is in a collective of it.
   void give_up() noexcept {
     if (!reducer_) return;
     has_failed_ = true;
@@ -180,7 +181,7 @@ class WorkerSynchronizer final : public GradientSynchronizer, public GradientRea
     if (!reducer_) return;
     try {
       reducer_->stop();
-    } catch (const std::exception&) {  // thrown where gradients are applied, if any are
+    } catch (const std::exception&) {  // thrown again when gradients are applied
     }
   }
 
@@ -190,12 +191,12 @@ class WorkerSynchronizer final : public GradientSynchronizer, public GradientRea
   GradientBuckets buffers_;
   BucketSizeTuner tuner_;
   BucketProgress progress_;
-  std::vector<std::vector<at::Tensor>> parts_;  // [variable][replica]: delivered early
+  std::vector<std::vector<at::Tensor>> parts_;  // [variable][replica]: delivered during backward
   std::atomic<bool> has_failed_ = false;        // the step under way; by any replica
-  // Its thread uses what is above, and ends before that.
+  // Declared after what its thread uses, so that the thread ends first.
   const std::unique_ptr<GradientReducer> reducer_;
   const std::vector<std::unique_ptr<comm::Communicator>>
-      local_communicators_;  // what `inner_` may ask: nothing to send
+      local_communicators_;  // for `inner_`, which sends nothing
   const std::unique_ptr<GradientSynchronizer> inner_;
 };
 

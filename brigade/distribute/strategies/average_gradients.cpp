@@ -15,14 +15,14 @@ void check_alike(const Gradients& first, const Gradients& other) {
   const bool same_variables =
       first.variables().data() == other.variables().data() && first.size() == other.size();
   check_argument(same_variables,
-                 "average_gradients: the towers' gradients are those of different minimizers.");
+                 "average_gradients: the towers' gradients belong to different optimizers.");
   check_argument(first.step() == other.step(),
                  base::str_cat("average_gradients: one tower's gradients are of step ",
                                first.step(), " and another's of step ", other.step(), "."));
   check_gradients(other.variables(), other.values());
 }
 
-/// Undefined where no tower has one.
+/// The mean gradient of one variable; undefined if no tower has one.
 at::Tensor mean_of(const PerReplica<Gradients>& towers, std::size_t variable, c10::Device device) {
   std::vector<at::Tensor> present;
   for (const Gradients& tower : towers.values()) {

@@ -20,7 +20,7 @@ at::Tensor mean_loss(const at::Tensor& outputs) {
   return (outputs - 1).square().sum(1).mean();
 }
 
-TEST(AverageGradients, TowersWrittenByHandTrainAsOneOnTheWholeBatch) {
+TEST(AverageGradients, HandWrittenTowersTrainLikeOneReplicaOnTheWholeBatch) {
   for (const auto caching : {variables::Caching::kWhereNeeded, variables::Caching::kAlways}) {
     for (const int count : {1, 2, 3}) {
       CentralStorageStrategy strategy(central_cpus(count, caching));
@@ -73,7 +73,7 @@ TEST(AverageGradients, AMissingGradientIsLeftOut) {
   EXPECT_EQ(sgd.state().step(0), 1);
 }
 
-TEST(AverageGradients, OneReplicasAloneAreRefusedOutside) {
+TEST(AverageGradients, GradientsOfOneReplicaAreRefusedOutsideOfReplicas) {
   MirroredStrategy strategy(cpus(2));
   const auto model = strategy.create<Line>();
   const auto sgd = strategy.optimizer(model, optim::Sgd{});
@@ -85,7 +85,7 @@ TEST(AverageGradients, OneReplicasAloneAreRefusedOutside) {
   EXPECT_TRUE(says(error, "average_gradients")) << error.what();
 }
 
-TEST(AverageGradients, RefusesGradientsThatDoNotBelongTogether) {
+TEST(AverageGradients, RefusesGradientsOfDifferentOptimizersOrSteps) {
   MirroredStrategy strategy(cpus(2));
   const auto model = strategy.create<Line>();
   const auto first = strategy.optimizer(model, optim::Sgd{});

@@ -22,7 +22,7 @@ device::Device choose_controller(const CentralStorageOptions& options,
                                  const std::vector<device::Device>& devices) {
   if (options.parameter_device.empty() && devices.size() == 1) return devices.front();
   const std::string name = options.parameter_device.empty() ? "cpu:0" : options.parameter_device;
-  // It runs no replica, so it takes no core of its own.
+  // It runs no replica and needs no core, so it may share one.
   const device::DiscoveryOptions discovery{.logical_gpus_per_card = options.logical_gpus_per_card,
                                            .oversubscription = device::Oversubscription::kAllow};
   return device::resolve_devices({name}, discovery).front();
@@ -35,7 +35,7 @@ StrategyParts parts_of(const CentralStorageOptions& options) {
       !warning.empty()) {
     base::log_warning(warning);
   }
-  // Alone with its controller on one device, a replica has nothing to send and nobody to wait for.
+  // A single replica on the controller's device has nothing to transfer and no peer to wait for.
   const bool alone = devices.size() == 1 &&
                      devices.front().torch_device == controller.torch_device &&
                      options.caching == variables::Caching::kWhereNeeded;

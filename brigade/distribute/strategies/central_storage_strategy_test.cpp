@@ -14,19 +14,19 @@ namespace {
 using variables::Caching;
 using variables::StorageSharing;
 
-/// Some steps on batches of uneven shares; the weights.
+/// Trains some steps on unevenly split batches. Returns the weights.
 std::vector<at::Tensor> trained(Strategy& strategy, std::optional<int> updates = std::nullopt) {
   const auto model = strategy.create<Line>();
   const auto adam = strategy.optimizer(model, optim::Adam{.learning_rate = 0.1});
-  std::vector<at::Tensor> shares;
+  std::vector<at::Tensor> batches;
   std::vector<std::int64_t> sizes;
   for (int replica = 0; replica < strategy.num_replicas_in_sync(); ++replica) {
     sizes.push_back(3 - replica % 3);
-    shares.push_back(at::arange(replica * 9, replica * 9 + 3 * sizes.back(), at::kDouble)
+    batches.push_back(at::arange(replica * 9, replica * 9 + 3 * sizes.back(), at::kDouble)
                          .view({sizes.back(), 3})
                          .sin());
   }
-  const PerReplica<at::Tensor> batch(std::move(shares), ExampleCounts::of(sizes));
+  const PerReplica<at::Tensor> batch(std::move(batches), ExampleCounts::of(sizes));
   for (int step = 0; step < updates.value_or(3); ++step) {
     strategy.run([&](ReplicaContext&,
                      const at::Tensor& x) { adam.minimize((model(x) - 1).square().sum(1)); },
@@ -60,7 +60,7 @@ TEST(CentralStorageStrategy, ReplicasOnTheControllersDeviceReadItsMemory) {
   }
 }
 
-TEST(CentralStorageStrategy, CopiesAreFetchedOnceAStep) {
+TEST(CentralStorageStrategy, CopiesAreFetchedOncePerStep) {
   CentralStorageStrategy strategy(central_cpus(2, Caching::kAlways));
   const auto model = strategy.create<Line>();
   const auto adam = strategy.optimizer(model, optim::Adam{.learning_rate = 0.1});
@@ -82,7 +82,7 @@ TEST(CentralStorageStrategy, SlotsExistOnce) {
             adam.state().slot(0, 0, 2).const_data_ptr());
 }
 
-TEST(CentralStorageStrategy, WithOneComputeDeviceTheVariablesLieOnIt) {
+TEST(CentralStorageStrategy, WithOneComputeDeviceTheVariablesAreOnIt) {
   CentralStorageStrategy strategy({.compute_devices = {"/cpu:0"}});
   EXPECT_EQ(strategy.num_replicas_in_sync(), 1);
   const auto model = strategy.create<Line>();
@@ -91,7 +91,7 @@ TEST(CentralStorageStrategy, WithOneComputeDeviceTheVariablesLieOnIt) {
   EXPECT_EQ(weight.storage()->master(0).device(), strategy.devices()[0].torch_device);
 }
 
-TEST(CentralStorageStrategy, AssignedValuesReachHomeAndCopies) {
+TEST(CentralStorageStrategy, AssignedValuesReachTheControllerAndTheCopies) {
   for (const Caching caching : {Caching::kWhereNeeded, Caching::kAlways}) {
     CentralStorageStrategy strategy(central_cpus(2, caching));
     const auto scope = strategy.scope();
@@ -136,7 +136,7 @@ TEST(CentralStorageStrategy, BatchStatisticsAreTheFirstReplicas) {
   }
 }
 
-TEST(CentralStorageStrategy, CrossDeviceOpsAreAChoice) {
+TEST(CentralStorageStrategy, CrossDeviceOpsCanBeChosen) {
   MirroredStrategy mirrored(cpus(4));
   const auto expected = trained(mirrored);
   const std::vector<std::shared_ptr<const comm::CrossDeviceOps>> choices = {

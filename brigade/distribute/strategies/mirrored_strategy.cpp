@@ -25,8 +25,8 @@ StrategyParts parts_of(const MirroredOptions& options) {
       std::count_if(devices.begin(), devices.end(), [](const auto& d) { return d.is_cpu(); });
   const bool on_cpu = cpus > 0;
   check_argument(!on_cpu || cpus == static_cast<std::ptrdiff_t>(devices.size()),
-                 "MirroredStrategy: the devices mix CPUs and GPUs, where the slowest sets the "
-                 "pace; name one kind.");
+                 "MirroredStrategy: the devices mix CPUs and GPUs, and the slowest would limit "
+                 "all; use one kind.");
   const auto spin = spin_duration(devices);
   return {.name = "mirrored",
           .devices = std::move(devices),

@@ -17,43 +17,43 @@
 namespace brigade::distribute {
 
 struct MirroredOptions {
-  /// One replica on each, in TensorFlow's or libtorch's spelling: {"cpu:0", "/gpu:1"}. Empty: every
-  /// visible GPU, and without one, a logical CPU for every core this process may use. CPUs and GPUs
-  /// must not be mixed.
+  /// The devices that run replicas, one replica on each, in TensorFlow's or libtorch's spelling:
+  /// {"cpu:0", "/gpu:1"}. Empty: every visible GPU; without a GPU, a logical CPU for every core that
+  /// this process may use. CPUs and GPUs must not be mixed.
   std::vector<std::string> devices = {};
-  /// Threads, and cores, of each replica on CPU. Its value changes the order of additions, and so
-  /// the last bits.
+  /// The number of threads and cores of each replica on CPU. It changes the order of additions, and
+  /// so the last bits of results.
   int threads_per_replica = 1;
-  /// Replicas on each GPU, when `devices` is empty or names more GPUs than there are cards.
+  /// The number of replicas on each GPU, if `devices` is empty or names more GPUs than exist.
   int logical_gpus_per_card = 1;
   /// Whether replicas on CPU may share cores.
   device::Oversubscription oversubscription = device::Oversubscription::kRefuse;
-  /// The root of all randomness of the job.
+  /// The seed of all randomness of the job.
   std::uint64_t seed = 0;
-  /// A collective that a replica does not reach within this time fails and names it.
+  /// A collective fails, naming the replica, if a replica does not join it within this time.
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
-  /// How gradients are added up. Unset, which is the quickest: on CPU in the replicas' memory, by
-  /// shares; on GPUs by all-reduce, through NCCL where it is built in.
+  /// How gradients are summed. Unset is the fastest way: on CPU each replica sums a part of the
+  /// elements in shared memory; on GPUs by all-reduce, with NCCL if it is built in.
   std::shared_ptr<const comm::CrossDeviceOps> cross_device_ops = nullptr;
-  /// What happens where a device scope names a device that does not exist, and the placement log.
+  /// What happens if a device scope names a device that does not exist; the placement log.
   device::PlacementOptions placement = {};
 };
 
-/// Synchronous training on several devices of one machine: every replica holds the model, computes
-/// the gradients of its share of the global batch, and all update together. Choose it whenever the
-/// model fits one device.
+/// Synchronous training on several devices of one machine: every replica has the model, computes the
+/// gradients of its part of the global batch, and all replicas update together. Use it if the model
+/// fits on one device.
 ///
-/// On CPU the replicas are threads on one copy of the parameters: nothing is sent, each reduces and
-/// updates its share of the elements. On GPUs each has its copy, and gradients are all-reduced.
-/// TensorFlow: tf.distribute.MirroredStrategy.
+/// On CPU the replicas are threads with one shared copy of the parameters: nothing is transferred,
+/// and each replica reduces and updates a part of the elements. On GPUs each replica has its own
+/// copy, and gradients are all-reduced. TensorFlow: tf.distribute.MirroredStrategy.
 ///
 /// Thread-safety: see Strategy.
 class MirroredStrategy : public Strategy {
  public:
-  /// On every visible GPU, or every core. Throws as `device::resolve_devices` for devices that do
-  /// not fit, and kInvalidArgument for a mix of CPUs and GPUs.
+  /// Uses every visible GPU, or every core. Throws as `device::resolve_devices` for invalid devices,
+  /// and kInvalidArgument for a mix of CPUs and GPUs.
   explicit MirroredStrategy(MirroredOptions options = {});
-  /// On these: `MirroredStrategy({"gpu:0", "gpu:1"})`. Templates, since a plain vector would make
+  /// Uses these devices: `MirroredStrategy({"gpu:0", "gpu:1"})`. Templates, because a plain vector would make
   /// `MirroredStrategy({.seed = 1})` ambiguous: GCC takes braces for a vector as well.
   template <std::convertible_to<std::string> Device, std::size_t N>
   explicit MirroredStrategy(const Device (&devices)[N])

@@ -25,7 +25,7 @@ TEST(MirroredStrategy, ByDefaultTakesEveryGpuOrEveryCore) {
   EXPECT_EQ(MirroredStrategy().devices().size(), gpus > 0 ? gpus : cores);
 }
 
-TEST(MirroredStrategy, RefusesDevicesThatDoNotFit) {
+TEST(MirroredStrategy, RefusesInvalidDevices) {
   EXPECT_EQ(error_from([] {
               MirroredStrategy({"cpu:0", "/device:CPU:0"});
             }).code(),
@@ -37,7 +37,7 @@ TEST(MirroredStrategy, RefusesDevicesThatDoNotFit) {
             ErrorCode::kInvalidArgument);
 }
 
-TEST(MirroredStrategy, AWaitEndsAtItsTimeoutAndNamesWhoIsMissing) {
+TEST(MirroredStrategy, AWaitTimesOutAndNamesTheMissingReplica) {
   MirroredOptions hasty = cpus(2);
   hasty.timeout = std::chrono::milliseconds(30);
   MirroredStrategy strategy(hasty);

@@ -24,7 +24,7 @@ std::vector<device::Device> choose_devices(const MultiWorkerMirroredOptions& opt
   return gpus.empty() ? device::resolve_devices({"cpu:0"}, discovery) : gpus;
 }
 
-/// What a worker tells the others of itself, which must be equal everywhere.
+/// The facts about a worker that must be equal in all workers.
 comm::Facts worker_facts(const MultiWorkerMirroredOptions& options, bool on_cpu) {
   const std::optional<std::int64_t>& bytes = options.communication.bytes_per_pack;
   return {{"libtorch", TORCH_VERSION},
@@ -38,7 +38,7 @@ comm::Facts worker_facts(const MultiWorkerMirroredOptions& options, bool on_cpu)
            base::str_cat(static_cast<int>(at::globalContext().float32MatmulPrecision()))}};
 }
 
-// The store goes with the first worker: so all have read before one ends by what it found.
+// The store ends with worker 0: wait until all workers have read it before one of them throws.
 void wait_for_all(cluster::Membership& membership, std::chrono::milliseconds timeout) {
   try {
     membership.barrier("strategy/read", timeout);
@@ -63,14 +63,14 @@ void check_equal(cluster::Membership& membership, const std::vector<comm::Facts>
 
 constexpr std::string_view kReplicasFact = "replicas";
 
-/// How many replicas each process has, once all have said that they mean the same job. Through the
-/// store: how tensors travel is among what they have to agree on.
+/// Exchanges the number of replicas of each process, and checks that the workers' facts are equal.
+/// Uses the store, because the transport of tensors is one of these facts.
 comm::ProcessLayout exchange_layouts(cluster::Membership& membership, std::size_t replicas,
                                    const comm::Facts& own, std::chrono::milliseconds timeout) {
   const auto key_of = [](int rank) { return base::str_cat("strategy/", rank); };
-  comm::Facts told = {{std::string(kReplicasFact), base::str_cat(replicas)}};
-  told.insert(told.end(), own.begin(), own.end());
-  membership.set(key_of(membership.self().rank), comm::to_text(told));
+  comm::Facts sent = {{std::string(kReplicasFact), base::str_cat(replicas)}};
+  sent.insert(sent.end(), own.begin(), own.end());
+  membership.set(key_of(membership.self().rank), comm::to_text(sent));
   comm::ProcessLayout layout{.process = membership.self().rank, .replicas = {}};
   std::vector<comm::Facts> by_rank;
   for (const cluster::Member& member : membership.members()) {
@@ -89,11 +89,11 @@ comm::ProcessLayout exchange_layouts(cluster::Membership& membership, std::size_
   return layout;
 }
 
-/// NCCL carries what is on GPUs; counts and names need another way beside it.
+/// NCCL transfers only tensors on GPUs; host values (counts and names) need another transport.
 comm::CommunicationOptions for_host_values(comm::CommunicationOptions options, bool on_cpu) {
   if (options.transport != comm::Transport::kNccl) return options;
   check_argument(!on_cpu,
-                 "MultiWorkerMirroredStrategy: the transport 'nccl' carries tensors between GPUs, "
+                 "MultiWorkerMirroredStrategy: the transport 'nccl' transfers tensors between GPUs, "
                  "and this worker's replicas are on CPUs: use 'auto', or give every worker GPUs.");
   options.transport = comm::Transport::kAuto;
   return options;
@@ -123,8 +123,8 @@ StrategyParts parts_of(std::shared_ptr<cluster::Membership> membership,
       std::count_if(devices.begin(), devices.end(), [](const auto& d) { return d.is_cpu(); });
   const bool on_cpu = cpus > 0;
   check_argument(!on_cpu || cpus == static_cast<std::ptrdiff_t>(devices.size()),
-                 "MultiWorkerMirroredStrategy: the devices mix CPUs and GPUs, where the slowest "
-                 "sets the pace; name one kind.");
+                 "MultiWorkerMirroredStrategy: the devices mix CPUs and GPUs, and the slowest would "
+                 "limit all; use one kind.");
   const auto spin = spin_duration(devices);
   auto workers = make_workers(std::move(membership), options, devices.size(), on_cpu);
   return {.name = "multi_worker_mirrored",

@@ -27,7 +27,7 @@ at::Tensor scalar(double value) {
   return at::full({}, value, at::kDouble);
 }
 
-TEST(MultiWorkerMirroredStrategy, AloneIsAMirroredStrategyWithoutACluster) {
+TEST(MultiWorkerMirroredStrategy, InAClusterOfOneIsAMirroredStrategy) {
   MultiWorkerMirroredStrategy strategy(cluster::ClusterConfig{}, worker_cpus(2));
   EXPECT_EQ(strategy.name(), "multi_worker_mirrored");
   EXPECT_EQ(strategy.num_replicas_in_sync(), 2);
@@ -85,7 +85,7 @@ TEST(MultiWorkerMirroredStrategy, NcclIsForGpusAlsoInAClusterOfOne) {
   EXPECT_NE(std::string(error.what()).find("'auto'"), std::string::npos) << error.what();
 }
 
-TEST(MultiWorkerMirroredStrategy, FirstValuesAreTheChiefs) {
+TEST(MultiWorkerMirroredStrategy, VariablesStartWithTheChiefsValues) {
   run_workers({1, 2}, [](MultiWorkerMirroredStrategy& strategy) {
     const auto scope = strategy.scope();
     const auto variable =
@@ -94,7 +94,7 @@ TEST(MultiWorkerMirroredStrategy, FirstValuesAreTheChiefs) {
   });
 }
 
-TEST(MultiWorkerMirroredStrategy, DifferentModelsAreRefusedWithWhatDiffers) {
+TEST(MultiWorkerMirroredStrategy, DifferentModelsAreRefusedNamingTheDifference) {
   const Error error = error_from([] {
     run_workers({1, 1}, [](MultiWorkerMirroredStrategy& strategy) {
       const auto scope = strategy.scope();
@@ -107,7 +107,7 @@ TEST(MultiWorkerMirroredStrategy, DifferentModelsAreRefusedWithWhatDiffers) {
   EXPECT_TRUE(says(error, "weight Float[3]")) << error.what();
 }
 
-/// What the second of two workers makes in another way, and what both are told of it.
+/// An optimizer that the second of two workers makes differently, and the error that both throw.
 struct OtherOptimizer {
   std::function<optim::UpdateRulePtr(bool is_second)> rule;
   std::function<OptimizerOptions(bool is_second)> options;
@@ -135,7 +135,7 @@ TEST(MultiWorkerMirroredStrategy, DifferentOptimizersAreRefusedByAllWithBothValu
       {sgd, [&](bool second) { return second ? group(0.5) : OptimizerOptions{}; },
        "and /job:worker/task:0 has nothing"}};
   for (const OtherOptimizer& each : cases) {
-    std::atomic<int> told = 0;
+    std::atomic<int> num_notified = 0;
     run_workers({1, 1}, [&](MultiWorkerMirroredStrategy& strategy) {
       const auto scope = strategy.scope();
       const auto variable = variables::make_variable({.name = "v", .initial = scalar(1)});
@@ -147,9 +147,9 @@ TEST(MultiWorkerMirroredStrategy, DifferentOptimizersAreRefusedByAllWithBothValu
       EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument) << error.what();
       EXPECT_TRUE(says(error, each.text)) << error.what();
       EXPECT_TRUE(says(error, "/job:worker/task:1 ")) << error.what();
-      ++told;
+      ++num_notified;
     });
-    EXPECT_EQ(told, 2) << each.text;
+    EXPECT_EQ(num_notified, 2) << each.text;
   }
 }
 
@@ -185,7 +185,7 @@ TEST(MultiWorkerMirroredStrategy, ValuesWithoutExamplesAreLeftOut) {
     std::vector<double> means;
     for (const auto& batch : strategy.distribute(dataset)) {
       const auto own = strategy.run(
-          [](ReplicaContext&, const at::Tensor& share) { return share.mean(); }, batch);
+          [](ReplicaContext&, const at::Tensor& own) { return own.mean(); }, batch);
       means.push_back(strategy.reduce_mean_over_examples(own).item<double>());
       EXPECT_EQ(strategy.reduce(comm::ReduceOp::kMean, own).item<double>(), means.back());
       EXPECT_EQ(strategy.reduce(comm::ReduceOp::kMax, own).item<double>(),
@@ -195,7 +195,7 @@ TEST(MultiWorkerMirroredStrategy, ValuesWithoutExamplesAreLeftOut) {
   });
 }
 
-// What each replica wrote is 1 and 2, as TensorFlow's figures have it.
+// Replicas write 1 and 2; the expected values are TensorFlow's.
 TEST(MultiWorkerMirroredStrategy, OnReadVariablesAreReadOverAllWorkers) {
   run_workers({1, 1}, [](MultiWorkerMirroredStrategy& strategy) {
     const auto scope = strategy.scope();
@@ -258,17 +258,17 @@ TEST(MultiWorkerMirroredStrategy, AGradientThatOneWorkerLacksIsZeroThere) {
 }
 
 TEST(MultiWorkerMirroredStrategy, ALostWorkerIsAnErrorThatNamesIt) {
-  std::atomic<int> told = 0;
+  std::atomic<int> num_notified = 0;
   const Error error = error_from([&] {
     run_workers({1, 1, 1}, [&](MultiWorkerMirroredStrategy& strategy) {
       if (strategy.worker_index() == 1) throw Error(ErrorCode::kInternal, "worker 1 fell over");
       const Error lost =
           error_from([&] { strategy.run([](ReplicaContext& context) { context.barrier(); }); });
-      if (lost.code() == ErrorCode::kUnavailable && says(lost, "/job:worker/task:1")) ++told;
+      if (lost.code() == ErrorCode::kUnavailable && says(lost, "/job:worker/task:1")) ++num_notified;
     });
   });
   EXPECT_TRUE(says(error, "fell over")) << error.what();
-  EXPECT_EQ(told, 2);
+  EXPECT_EQ(num_notified, 2);
 }
 
 TEST(MultiWorkerMirroredStrategy, PositionsOfAllWorkersAreSavedTogether) {
@@ -279,28 +279,28 @@ TEST(MultiWorkerMirroredStrategy, PositionsOfAllWorkersAreSavedTogether) {
       const auto all = input::from_tensor_slices(at::arange(20));
       return context.input_pipeline_id == 0 ? all.take(8).batch(2) : all.skip(8).batch(3);
     });
-    auto walk = dataset.iterator();
-    walk.next();
-    const io::StateTree saved = walk.save();
-    walk.next();
+    auto iterator = dataset.iterator();
+    iterator.next();
+    const io::StateTree saved = iterator.save();
+    iterator.next();
     auto again = dataset.iterator();
     again.restore(saved);
     const auto next = again.next();
     const std::lock_guard lock(mutex);
-    const at::Tensor share = (*next)[0];
-    for (std::int64_t i = 0; i < share.numel(); ++i)
-      rest[strategy.worker_index()].push_back(share[i].item<std::int64_t>());
+    const at::Tensor own = (*next)[0];
+    for (std::int64_t i = 0; i < own.numel(); ++i)
+      rest[strategy.worker_index()].push_back(own[i].item<std::int64_t>());
   });
   EXPECT_EQ(rest[0], (std::vector<std::int64_t>{2, 3}));
   EXPECT_EQ(rest[1], (std::vector<std::int64_t>{11, 12, 13}));
 }
 
-/// What a worker's replicas see of a dataset, step by step: their examples, and all workers' count.
+/// The batches that a worker's replicas get, step by step, and all workers' number of examples.
 using Seen = std::vector<std::pair<std::vector<at::Tensor>, std::int64_t>>;
 
-Seen all_of(distribute::DistributedIterator<at::Tensor> walk) {
+Seen all_of(distribute::DistributedIterator<at::Tensor> iterator) {
   Seen seen;
-  while (const auto batch = walk.next())
+  while (const auto batch = iterator.next())
     seen.emplace_back(batch->values(), batch->examples()->global);
   return seen;
 }
@@ -313,8 +313,8 @@ bool are_equal(const Seen& a, const Seen& b) {
   });
 }
 
-// The workers agree in each step on who has data, which no thread that works ahead may do.
-TEST(MultiWorkerMirroredStrategy, BatchesMadeAheadAreTheSameForAllWorkers) {
+// In each step the workers agree on who has data; the prefetching thread must not do that.
+TEST(MultiWorkerMirroredStrategy, PrefetchedBatchesAreTheSameForAllWorkers) {
   std::atomic<int> equal = 0;
   run_workers({2, 1}, [&](MultiWorkerMirroredStrategy& strategy) {
     const auto numbers = input::from_tensor_slices(at::arange(22));
@@ -337,11 +337,11 @@ TEST(MultiWorkerMirroredStrategy, BatchesMadeAheadAreTheSameForAllWorkers) {
     for (const int ahead : {1, 3}) {
       if (are_equal(all_of(by_function(ahead).iterator()), function)) ++equal;
       if (are_equal(all_of(by_hint(ahead).iterator()), hint)) ++equal;
-      auto walk = by_hint(ahead).iterator();
-      walk.next();
-      walk.next();
+      auto iterator = by_hint(ahead).iterator();
+      iterator.next();
+      iterator.next();
       auto again = by_hint(0).iterator();
-      again.restore(walk.save());
+      again.restore(iterator.save());
       if (are_equal(all_of(std::move(again)), Seen(hint.begin() + 2, hint.end()))) ++equal;
     }
   });

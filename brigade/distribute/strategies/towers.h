@@ -12,20 +12,20 @@
 
 namespace brigade::distribute {
 
-/// What a tower's call of `input_fn` gives.
+/// What a tower gets from `input_fn`.
 enum class TowerInput {
-  kBatchEach,  ///< a batch of its own: the input is asked once a tower
-  kSlices      ///< its slice of one batch, which is asked for once a step
+  kBatchEach,  ///< a separate batch: `input_fn` is called once per tower
+  kSlices      ///< a slice of one batch: `input_fn` is called once per step
 };
 
 struct TowerOptions {
-  /// A tower on each. Empty: every GPU, or without one every core.
+  /// The devices that run towers, one tower on each. Empty: every GPU; without a GPU, every core.
   std::vector<std::string> devices = {};
-  /// Where variables and optimizer slots live and the update runs. A GPU pays if the towers' GPUs
-  /// reach its memory directly (`brigade devices` shows that).
+  /// The device of the variables and optimizer slots, which runs the update. A GPU is worthwhile if
+  /// the towers' GPUs can access its memory directly (`brigade devices` shows that).
   std::string controller = "cpu:0";
   TowerInput input = TowerInput::kBatchEach;
-  /// Groups, accumulation.
+  /// Parameter groups and gradient accumulation.
   OptimizerOptions optimizer = {};
   std::uint64_t seed = 0;
   int threads_per_tower = 1;
@@ -33,13 +33,13 @@ struct TowerOptions {
   device::PlacementOptions placement = {};
 };
 
-/// The strategy that runs towers: central storage, under the name "towers".
+/// The strategy that runs towers: CentralStorageStrategy with the name "towers".
 std::unique_ptr<Strategy> make_tower_strategy(const TowerOptions& options);
 
-/// What stands around a tower's pass: the name scope `tower_0/`, and a device scope with variables
-/// on the controller and everything else on the tower's device.
+/// The scopes of a tower's forward pass: the name scope `tower_0/`, and a device scope that puts
+/// variables on the controller and everything else on the tower's device.
 ///
-/// Thread-safety: the tower's thread.
+/// Thread-safety: used by the tower's thread only.
 class [[nodiscard]] TowerScope {
  public:
   TowerScope(const ReplicaContext& context, const Strategy& strategy);
@@ -52,7 +52,7 @@ class [[nodiscard]] TowerScope {
 /// The strategy's "global_step" (see variables::get_or_create_global_step).
 variables::Variable make_global_step(Strategy& strategy);
 
-/// A optimizer of the trainable ones among `variables` that counts `global_step`.
+/// An optimizer of the trainable variables among `variables`, which increments `global_step`.
 Optimizer make_tower_optimizer(Strategy& strategy, std::span<const variables::Variable> variables,
                                const optim::UpdateRulePtr& rule, const TowerOptions& options,
                                const variables::Variable& global_step);
