@@ -31,7 +31,7 @@ TEST(Mlp, FourLayersOfSixtyFour) {
   EXPECT_EQ(count, 4 * (64 * 64 + 64));
 }
 
-TEST(Mlp, ZeroExamplesVisitEveryParameter) {
+TEST(Mlp, AnEmptyBatchUsesEveryParameter) {
   Mlp model;
   const auto logits = model(torch::empty({0, 28, 28}));
   EXPECT_EQ(logits.sizes(), (std::vector<std::int64_t>{0, 10}));

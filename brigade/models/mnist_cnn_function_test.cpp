@@ -52,7 +52,7 @@ TEST(MnistCnnFunction, ComputesWhatTheModuleComputesWithTheSameWeights) {
   EXPECT_TRUE(at::equal(module.forward(images), logits));
 }
 
-TEST(MnistCnnFunction, ASecondTowerFindsTheFirstOnesWeights) {
+TEST(MnistCnnFunction, ASecondTowerReusesTheWeightsOfTheFirst) {
   variables::Graph graph;
   const auto opened = graph.as_default();
   const at::Tensor images = at::rand({1, 28, 28});

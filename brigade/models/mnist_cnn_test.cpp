@@ -37,7 +37,7 @@ at::Tensor textbook_forward(MnistCnn& model, at::Tensor x) {
   return at::linear(x, p["dense2.weight"], p["dense2.bias"]);
 }
 
-TEST(MnistCnn, HasTheTutorialsParameters) {
+TEST(MnistCnn, HasTheParametersOfTheTutorial) {
   auto model = seeded_model();
   std::vector<std::string> names;
   std::int64_t count = 0;
@@ -51,7 +51,7 @@ TEST(MnistCnn, HasTheTutorialsParameters) {
   EXPECT_EQ(count, 3'274'634);
 }
 
-TEST(MnistCnn, EqualsTheTextbookInValueAndGradient) {
+TEST(MnistCnn, EqualsTheTextbookNetInValueAndGradient) {
   for (const auto type : {at::kFloat, at::kDouble}) {
     auto model = seeded_model();
     model.to(type);
@@ -74,7 +74,7 @@ TEST(MnistCnn, EqualsTheTextbookInValueAndGradient) {
   }
 }
 
-TEST(MnistCnn, TakesImagesWithAndWithoutAChannelInAnyStrides) {
+TEST(MnistCnn, AcceptsImagesWithAndWithoutAChannelInAnyStrides) {
   auto model = seeded_model();
   const auto images = torch::rand({2, 28, 28});
   const auto expected = model(images);
@@ -84,7 +84,7 @@ TEST(MnistCnn, TakesImagesWithAndWithoutAChannelInAnyStrides) {
   EXPECT_TRUE(at::equal(model(images.transpose(1, 2).contiguous().transpose(1, 2)), expected));
 }
 
-TEST(MnistCnn, ZeroExamplesVisitEveryParameter) {
+TEST(MnistCnn, AnEmptyBatchUsesEveryParameter) {
   auto model = seeded_model();
   const auto logits = model(torch::empty({0, 1, 28, 28}));
   EXPECT_EQ(logits.sizes(), (std::vector<std::int64_t>{0, 10}));

@@ -12,7 +12,7 @@
 namespace brigade::models {
 namespace {
 
-TEST(Zoo, MakesEveryModelItNames) {
+TEST(Registry, CreatesEveryListedModel) {
   EXPECT_EQ(model_names(), (std::vector<std::string>{"mlp", "mnist_cnn", "slim_net"}));
   const std::vector<std::int64_t> logits = {2, 7};
   const at::Tensor images = torch::zeros({2, 1, 28, 28});
@@ -28,14 +28,14 @@ TEST(Zoo, MakesEveryModelItNames) {
   }
 }
 
-TEST(Zoo, SaysWhichModelsAreFunctions) {
+TEST(Registry, KnowsWhichModelsAreFunctions) {
   EXPECT_TRUE(is_model_function("slim_net"));
   EXPECT_THROW(make_model("slim_net"), Error);
   EXPECT_THROW(make_model_function("mlp"), Error);
   EXPECT_THROW(make_model_function("slim"), Error);
 }
 
-TEST(Zoo, UnknownNameListsTheNamesAndTheNearest) {
+TEST(Registry, AnUnknownNameIsRefusedWithTheNearestName) {
   try {
     make_model("mnist_cn");
     FAIL() << "nothing was thrown";
@@ -48,7 +48,7 @@ TEST(Zoo, UnknownNameListsTheNamesAndTheNearest) {
   }
 }
 
-TEST(Zoo, RefusesImagesTheCnnCannotTake) {
+TEST(Registry, RefusesImagesOfAnotherSize) {
   EXPECT_THROW(make_model("mnist_cnn", {.inputs = 3072}), Error);
 }
 

@@ -36,7 +36,7 @@ std::string message_of(const std::function<void()>& call) {
   return "";
 }
 
-TEST(Sequential, NamesLayersAndVariablesAsKerasDoes) {
+TEST(Sequential, NamesLayersAndVariablesAsKeras) {
   const Sequential net = small_net();
   EXPECT_EQ(net.names(),
             (std::vector<std::string>{"conv2d", "max_pooling2d", "conv2d_1", "batch_normalization",
@@ -55,7 +55,7 @@ TEST(Sequential, NamesLayersAndVariablesAsKerasDoes) {
 }
 
 // The numbers are Keras's for the same layers on (28, 28, 1).
-TEST(Sequential, SummaryHasKerassShapesAndCounts) {
+TEST(Sequential, SummaryMatchesKeras) {
   const std::string text = small_net({.input_shape = {{1, 28, 28}}}).summary();
   for (const char* part : {"Model: \"sequential\"", " conv2d (Conv2D)", "(None, 32, 26, 26)", "320",
                            "(None, 32, 13, 13)", "2312", "batch_normalization (BatchNormalization)",
@@ -65,7 +65,7 @@ TEST(Sequential, SummaryHasKerassShapesAndCounts) {
   }
 }
 
-TEST(Sequential, SummaryCountsWhatIsReallyMade) {
+TEST(Sequential, SummaryCountsTheCreatedParameters) {
   const Sequential net = small_net();
   variables::Graph graph;
   const auto opened = graph.as_default();
@@ -81,7 +81,7 @@ struct FusedCase {
 };
 class SequentialFused : public ::testing::TestWithParam<FusedCase> {};
 
-TEST_P(SequentialFused, ConvolutionAndPoolingGiveWhatTheyGiveApart) {
+TEST_P(SequentialFused, FusedConvolutionAndPoolingEqualSeparateOnes) {
   const auto [padding, side] = GetParam();
   const Sequential net({Conv2D{.filters = 4,
                                .kernel_size = 3,
@@ -116,12 +116,12 @@ TEST(Sequential, DropoutIsForTrainingOnly) {
   EXPECT_FALSE(at::equal(net(x, Mode::kTraining), x));
 }
 
-TEST(Sequential, AGivenNameIsKeptAndOthersGoAroundIt) {
+TEST(Sequential, AGivenNameIsKeptAndDefaultNamesAvoidIt) {
   const Sequential net({Dense{.units = 1}, Dense{.units = 1, .name = "dense"}});
   EXPECT_EQ(net.names(), (std::vector<std::string>{"dense_1", "dense"}));
 }
 
-TEST(Sequential, RefusesWhatCannotBeAndSaysWhere) {
+TEST(Sequential, RefusesInvalidLayersWithTheirNames) {
   const SequentialOptions image{.input_shape = {{1, 5, 5}}};
   const std::vector<std::pair<std::function<void()>, std::string>> cases = {
       {[] { Sequential({}); }, "at least one layer"},

@@ -61,7 +61,7 @@ class AssignFromCheckpoint : public testing::Test {
   AssignOptions options_;
 };
 
-TEST_F(AssignFromCheckpoint, TakesADirectoryACheckpointAndAFile) {
+TEST_F(AssignFromCheckpoint, AcceptsADirectoryACheckpointAndAFile) {
   save();
   assign_from_checkpoint("/run", all(), options_);
   EXPECT_EQ(values(), (Values{1, 2, 3}));
@@ -74,7 +74,7 @@ TEST_F(AssignFromCheckpoint, TakesADirectoryACheckpointAndAFile) {
   EXPECT_EQ(values(), (Values{1, 9, 3}));
 }
 
-TEST_F(AssignFromCheckpoint, RefusesAFileOfWeightsThatWereAltered) {
+TEST_F(AssignFromCheckpoint, RefusesAFileWithAlteredWeights) {
   const std::vector<checkpoint::NamedTensor> file = {{"net/conv/biases", at::full({3}, 9.0f)}};
   checkpoint::save_safetensors(*files_, "/altered.safetensors", file,
                                {{std::string(checkpoint::kWeightsHashKey), "of others"}});
@@ -90,14 +90,14 @@ TEST_F(AssignFromCheckpoint, RefusesAFileOfWeightsThatWereAltered) {
   EXPECT_EQ(values(), (Values{0, 9, 0}));
 }
 
-TEST_F(AssignFromCheckpoint, OnlyTheVariablesThatAreIncludedAndNotExcluded) {
+TEST_F(AssignFromCheckpoint, AssignsOnlyIncludedAndNotExcludedVariables) {
   save();
   const std::vector<std::string> include = {"net"}, exclude = {"net/logits", "net/conv/biases"};
   assign_from_checkpoint("/run", get_variables_to_restore(include, exclude), options_);
   EXPECT_EQ(values(), (Values{1, 0, 0}));
 }
 
-TEST_F(AssignFromCheckpoint, TakesNamesOfTheCheckpoint) {
+TEST_F(AssignFromCheckpoint, AcceptsNamesOfTheCheckpoint) {
   save();
   assign_from_checkpoint("/run",
                          VariablesByName{{"net/conv/biases", make("other/biases", {3})},
@@ -106,7 +106,7 @@ TEST_F(AssignFromCheckpoint, TakesNamesOfTheCheckpoint) {
   EXPECT_EQ(values(), (Values{0, 0, 3, 2}));
 }
 
-TEST_F(AssignFromCheckpoint, WhatIsMissingIsAnErrorOrKeepsItsValue) {
+TEST_F(AssignFromCheckpoint, AMissingVariableIsAnErrorOrKeepsItsValue) {
   save();
   make("net/new/weights", {2}).assign(at::full({2}, 8.0));
   const Error error = error_from([&] { assign_from_checkpoint("/run", all(), options_); });
@@ -122,7 +122,7 @@ TEST_F(AssignFromCheckpoint, WhatIsMissingIsAnErrorOrKeepsItsValue) {
   EXPECT_TRUE(log.has("Checkpoint is missing variable [net/new/weights]"));
 }
 
-TEST_F(AssignFromCheckpoint, ReshapesOnlyIfToldSo) {
+TEST_F(AssignFromCheckpoint, ReshapesOnlyIfConfigured) {
   save();
   const VariablesByName flat = {{"net/conv/weights", make("flat", {6})}};
   EXPECT_EQ(error_from([&] { assign_from_checkpoint("/run", flat, options_); }).code(),
@@ -132,7 +132,7 @@ TEST_F(AssignFromCheckpoint, ReshapesOnlyIfToldSo) {
   EXPECT_EQ(values().back(), 1);
 }
 
-TEST_F(AssignFromCheckpoint, RefusesEmptyListsAndPathsWithNothing) {
+TEST_F(AssignFromCheckpoint, RefusesEmptyListsAndPathsWithoutFiles) {
   save();
   const auto code_of = [](const std::function<void()>& call) { return error_from(call).code(); };
   EXPECT_EQ(code_of([&] { assign_from_checkpoint("/run", std::vector<Variable>(), options_); }),
@@ -155,7 +155,7 @@ TEST_F(AssignFromCheckpoint, TheFunctionAssignsWhenItIsCalled) {
   EXPECT_EQ(values(), (Values{1, 2, 3}));
 }
 
-TEST_F(AssignFromCheckpoint, ThereIsNoFunctionWhereNothingIsFound) {
+TEST_F(AssignFromCheckpoint, ReturnsNoFunctionIfNoVariableIsFound) {
   save();
   const train::CapturedLog log;
   options_.ignore_missing_vars = IgnoreMissingVars::kYes;

@@ -34,7 +34,7 @@ TEST(DeploymentConfig, ASingleCloneHasNoScopeAndAnyDevice) {
   EXPECT_EQ(config.ps_device(), "");
 }
 
-TEST(DeploymentConfig, ClonesHaveAGpuAndAScopeEach) {
+TEST(DeploymentConfig, EachCloneHasAGpuAndAScope) {
   const DeploymentConfig config({.num_clones = 2});
   EXPECT_EQ(config.clone_device(0), "/device:GPU:0");
   EXPECT_EQ(config.clone_device(1), "/device:GPU:1");
@@ -59,7 +59,7 @@ TEST(DeploymentConfig, WithParameterServersNamesHaveJobs) {
   EXPECT_EQ(DeploymentConfig({.num_ps_tasks = 1}).clone_device(0), "/job:worker");
 }
 
-TEST(DeploymentConfig, VariablesGoToTheParameterServersInTurn) {
+TEST(DeploymentConfig, VariablesGoToTheParameterServersRoundRobin) {
   const auto function = DeploymentConfig({.num_ps_tasks = 2}).variables_device();
   EXPECT_EQ(variable_on(function), "/job:ps/task:0/device:CPU:0");
   EXPECT_EQ(variable_on(function), "/job:ps/task:1/device:CPU:0");
@@ -68,7 +68,7 @@ TEST(DeploymentConfig, VariablesGoToTheParameterServersInTurn) {
   EXPECT_EQ(variable_on(function), "/job:ps/task:0/device:CPU:0");
 }
 
-TEST(DeploymentConfig, RefusesWhatCannotWork) {
+TEST(DeploymentConfig, RefusesInvalidArguments) {
   EXPECT_NE(refusal({.num_replicas = 2}).find("num_ps_tasks must be positive"), std::string::npos);
   EXPECT_NE(refusal({.replica_id = 1}).find("replica_id must be less than num_replicas"),
             std::string::npos);
@@ -82,7 +82,7 @@ TEST(DeploymentConfig, RefusesWhatCannotWork) {
   EXPECT_EQ(refusal({.replica_id = 1, .num_replicas = 2, .num_ps_tasks = 1}), "");
 }
 
-TEST(DeploymentConfig, RefusesClonesThatItDoesNotHave) {
+TEST(DeploymentConfig, RefusesCloneIndicesOutOfRange) {
   const DeploymentConfig config({.num_clones = 2});
   EXPECT_THROW(config.clone_device(2), Error);
   EXPECT_THROW(config.clone_scope(2), Error);

@@ -81,7 +81,7 @@ TEST(SlimEvaluation, EvaluatesNumEvalsBatchesOfACheckpoint) {
   EXPECT_TRUE(log.has("Evaluation [2/2]"));
 }
 
-TEST(SlimEvaluation, TheFinalOpAloneWillDo) {
+TEST(SlimEvaluation, AFinalOpWithoutEvalOpIsEnough) {
   const train::CapturedLog log;
   Job job;
   job.save(3);
@@ -93,7 +93,7 @@ TEST(SlimEvaluation, TheFinalOpAloneWillDo) {
               ElementsAre(Pair("weight", 3)));
 }
 
-TEST(SlimEvaluation, RestoresOnlyWhatItIsTold) {
+TEST(SlimEvaluation, RestoresOnlyTheGivenVariables) {
   const train::CapturedLog log;
   Job job;
   job.save(3);
@@ -108,7 +108,7 @@ TEST(SlimEvaluation, RestoresOnlyWhatItIsTold) {
   EXPECT_EQ(job.weight->read().item<double>(), 0);
 }
 
-TEST(SlimEvaluation, TheLoopEvaluatesWhatComes) {
+TEST(SlimEvaluation, TheLoopEvaluatesNewCheckpoints) {
   const train::CapturedLog log;
   Job job;
   EvaluationLoopOptions options{.evaluation = job.options(), .timeout = std::chrono::seconds(5)};

@@ -62,7 +62,7 @@ TEST(SlimLayers, VariablesAreFoundByNameSuffixAndCollection) {
   EXPECT_THROW(slim::get_unique_variable("fc2/biases"), Error);
 }
 
-TEST(SlimLayers, TheVariableDeviceChooserTakesTasksInTurn) {
+TEST(SlimLayers, TheVariableDeviceChooserIsRoundRobin) {
   const auto ask = [](const device::DeviceFunction& function, device::PlacedKind kind) {
     return function({.name = "x", .kind = kind});
   };

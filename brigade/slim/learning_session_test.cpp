@@ -70,7 +70,7 @@ std::shared_ptr<io::FileSystem> memory() {
   return std::make_shared<io::MemoryFileSystem>();
 }
 
-TEST(LearningSession, GoesOnFromItsLogdirAsIfItHadNotStopped) {
+TEST(LearningSession, ResumesExactlyFromItsLogdir) {
   Process whole(memory());
   const auto loss = train(whole.train_op, whole.options(14));
 
@@ -105,7 +105,7 @@ TEST(LearningSession, SavesAtTheStartByTimeAndAtTheEnd) {
   EXPECT_THAT(steps, ElementsAre(0, 2, 4, 5));
 }
 
-TEST(LearningSession, SavesNothingIfToldSo) {
+TEST(LearningSession, SavesNothingIfDisabled) {
   Process process(memory());
   TrainOptions options = process.options(2);
   options.save_interval_secs.reset();
@@ -114,7 +114,7 @@ TEST(LearningSession, SavesNothingIfToldSo) {
   EXPECT_FALSE(process.files->exists("/run"));
 }
 
-TEST(LearningSession, WritesTheLossOrWhatTheProgramSays) {
+TEST(LearningSession, WritesTheLossOrCustomSummaries) {
   Process process(memory());
   train(process.train_op, process.options(2));
   EXPECT_THAT(train::scalars_in(*process.files, "/run"), Contains("loss@1"));
@@ -130,7 +130,7 @@ TEST(LearningSession, WritesTheLossOrWhatTheProgramSays) {
   EXPECT_THAT(train::scalars_in(*other.files, "/run"), Not(Contains("loss@1")));
 }
 
-TEST(LearningSession, InitializesOnlyWhereThereIsNoCheckpoint) {
+TEST(LearningSession, InitializesOnlyWithoutACheckpoint) {
   const auto files = memory();
   for (const int run : {1, 2}) {
     Process process(files);
@@ -167,7 +167,7 @@ TEST(LearningSession, HooksSeeStepsAndLosses) {
   EXPECT_EQ(losses->seen.back().second, *last);
 }
 
-TEST(LearningSession, AFailedStepGoesBackToTheLastCheckpoint) {
+TEST(LearningSession, AFailedStepRestoresTheLastCheckpoint) {
   Process whole(memory());
   train(whole.train_op, whole.options(6));
   Process process(memory());
@@ -188,7 +188,7 @@ TEST(LearningSession, AFailedStepGoesBackToTheLastCheckpoint) {
   EXPECT_EQ(train(process.train_op, options), std::nullopt) << "it is at step 6 already";
 }
 
-TEST(LearningSession, TheEndOfTheDataIsSaved) {
+TEST(LearningSession, SavesAtTheEndOfTheData) {
   const auto files = memory();
   Process process(files);
   TrainOptions options = process.options(1);
@@ -213,7 +213,7 @@ TEST(LearningSession, RefusesADelayedStartOfASyncOptimizer) {
             ErrorCode::kInvalidArgument);
 }
 
-TEST(LearningSession, AddsToWhatIsSaved) {
+TEST(LearningSession, SavesAdditionalState) {
   const auto files = memory();
   std::int64_t count = 41;
   const auto add = [&](train::TrainingState& state) {

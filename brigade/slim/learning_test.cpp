@@ -56,7 +56,7 @@ struct Training {
   TrainOp train_op;
 };
 
-TEST(Learning, LogsAsSlimDoesAndReturnsTheFinalLoss) {
+TEST(Learning, LogsLikeSlimAndReturnsTheFinalLoss) {
   Training training(5);
   base::ManualClock clock;
   const Log log;
@@ -72,7 +72,7 @@ TEST(Learning, LogsAsSlimDoesAndReturnsTheFinalLoss) {
                                      "global step 4: loss = 0.9700 (0.012 sec/step)"));
 }
 
-TEST(Learning, LogsEveryStepUnlessToldAndNoneForZero) {
+TEST(Learning, LogsEveryStepByDefaultAndNoneForZero) {
   Training training(4);
   const Log log;
   train(training.train_op, {.number_of_steps = 2});
@@ -81,7 +81,7 @@ TEST(Learning, LogsEveryStepUnlessToldAndNoneForZero) {
   EXPECT_EQ(log.lines.size(), 2u);
 }
 
-TEST(Learning, EndsAtTheGlobalStepAndGoesOnFromThere) {
+TEST(Learning, EndsAtTheGlobalStepAndResumesFromIt) {
   Training training(10);
   const TrainOptions quiet{.number_of_steps = 3, .log_every_n_steps = 0};
   train(training.train_op, quiet);
@@ -108,7 +108,7 @@ TEST(Learning, AStepFunctionMayStop) {
   EXPECT_EQ(training.train_op.global_step(), 1);
 }
 
-TEST(Learning, CancellingEndsBehindTheStepUnderWay) {
+TEST(Learning, CancellingEndsAfterTheCurrentStep) {
   Training training(10);
   const concurrency::CancelToken cancel;
   const auto step = [&](const TrainOp& train_op) {
@@ -141,7 +141,7 @@ int tries(int failures, ErrorCode code, int max_retries) {
   return calls;
 }
 
-TEST(Learning, TriesAgainWhereThatMayHelpButNotForEver) {
+TEST(Learning, RetriesRecoverableErrorsUpToTheLimit) {
   EXPECT_EQ(tries(2, ErrorCode::kAborted, 3), 2 + 3);  // two steps and the end of the data
   EXPECT_EQ(tries(3, ErrorCode::kUnavailable, 3), 3 + 3);
   EXPECT_EQ(tries(100, ErrorCode::kUnavailable, 3), 4);
@@ -149,7 +149,7 @@ TEST(Learning, TriesAgainWhereThatMayHelpButNotForEver) {
   EXPECT_EQ(tries(1, ErrorCode::kInvalidArgument, 3), 1);
 }
 
-TEST(Learning, LeavesItToTheTrainOpWhetherALossMustBeFinite) {
+TEST(Learning, TheTrainOpDecidesWhetherALossMustBeFinite) {
   Training training(2);
   const Log log;
   const auto step = [](const TrainOp& train_op) {
@@ -161,7 +161,7 @@ TEST(Learning, LeavesItToTheTrainOpWhetherALossMustBeFinite) {
   EXPECT_EQ(log.lines.size(), 1u);
 }
 
-TEST(Learning, RefusesOptionsThatCannotWork) {
+TEST(Learning, RefusesInvalidOptions) {
   Training training(1);
   EXPECT_THROW(train(training.train_op, {.number_of_steps = 0}), Error);
   EXPECT_THROW(train(training.train_op, {.log_every_n_steps = -1}), Error);

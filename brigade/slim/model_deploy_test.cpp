@@ -61,13 +61,13 @@ at::Tensor trained(int count, const CloneOptions& options, std::int64_t rows, st
   return trained(deploy(clones(count), linear_model, batches(rows, batch), kSgd, options));
 }
 
-TEST(ModelDeploy, ClonesOnSlicesTrainAsOneOnTheWholeAndRegularizeOnce) {
+TEST(ModelDeploy, ClonesOnSlicesEqualOneCloneAndRegularizeOnce) {
   const at::Tensor one = trained(1, kSlices, 24, 8);
   EXPECT_TRUE(at::allclose(one, trained(2, kSlices, 24, 8), 1e-12, 1e-12));
   EXPECT_TRUE(at::allclose(one, trained(4, kSlices, 24, 8), 1e-12, 1e-12));
 }
 
-TEST(ModelDeploy, AFirstStepIsWhatAPenSays) {
+TEST(ModelDeploy, TheFirstStepMatchesAHandCalculation) {
   const auto model = deploy(clones(2), linear_model, batches(4, 2), kSgd);
   const at::Tensor w = model.train_op.variables().front().read();
   const auto loss_of = [&](const at::Tensor& x, const at::Tensor& weight) {
@@ -84,7 +84,7 @@ TEST(ModelDeploy, AFirstStepIsWhatAPenSays) {
       at::allclose(model.train_op.variables().front().read(), w - 0.1 * leaf.grad(), 1e-12, 1e-12));
 }
 
-TEST(ModelDeploy, EqualWeightsAreSlimsAndWeightsByExamplesAreExact) {
+TEST(ModelDeploy, EqualWeightsMatchSlimAndWeightsByExamplesAreExact) {
   CloneOptions exact = kSlices;
   exact.weight = CloneWeight::kByExamples;
   const at::Tensor one = trained(1, kSlices, 10, 5);
@@ -92,7 +92,7 @@ TEST(ModelDeploy, EqualWeightsAreSlimsAndWeightsByExamplesAreExact) {
   EXPECT_FALSE(at::allclose(one, trained(3, kSlices, 10, 5), 1e-6, 1e-6));
 }
 
-TEST(ModelDeploy, RegularizationCanBeLeftOut) {
+TEST(ModelDeploy, RegularizationCanBeDisabled) {
   CloneOptions plain = kSlices;
   plain.regularization = losses::Regularization::kNo;
   const auto loss = [](const CloneOptions& options) {
@@ -101,7 +101,7 @@ TEST(ModelDeploy, RegularizationCanBeLeftOut) {
   EXPECT_GT(loss(kSlices), loss(plain));
 }
 
-TEST(ModelDeploy, AnEndInTheMiddleOfAStepLosesNoBatch) {
+TEST(ModelDeploy, EndOfDataInTheMiddleOfAStepLosesNoBatch) {
   const auto model = deploy(clones(2), linear_model, batches(12, 4), kSgd);
   EXPECT_TRUE(model.train_op().has_value());
   const auto last = model.train_op();  // the second clone has nothing left
@@ -110,7 +110,7 @@ TEST(ModelDeploy, AnEndInTheMiddleOfAStepLosesNoBatch) {
   EXPECT_FALSE(model.train_op().has_value());
 }
 
-TEST(ModelDeploy, MovingStatisticsAreTheFirstClonesInAllOfThem) {
+TEST(ModelDeploy, AllClonesHaveTheMovingStatisticsOfTheFirst) {
   const auto model = deploy(
       clones(2),
       [](const at::Tensor& x) {

@@ -84,7 +84,7 @@ void expect_all_strategies_agree(const TrainOpOptions& options) {
   EXPECT_TRUE(at::allclose(expected, trained(copies, options), 1e-11, 1e-11));
 }
 
-TEST(TrainOp, AnyNumberOfReplicasMakesTheUpdatesOfOne) {
+TEST(TrainOp, AnyNumberOfReplicasMakesTheSameUpdates) {
   expect_all_strategies_agree({});
 }
 
@@ -93,7 +93,7 @@ TEST(TrainOp, ClippedAndMultipliedGradientsAreTheSameForAnyNumberOfReplicas) {
       {.clip_gradient_norm = 0.3, .gradient_multipliers = {{"w", 3.0}, {"b", 0.5}}});
 }
 
-TEST(TrainOp, WorkersThatClipInAnotherWayAreRefusedByAllWithBothValues) {
+TEST(TrainOp, DifferentClippingIsRefusedByAllWorkersWithBothValues) {
   std::atomic<int> told = 0;
   distribute::run_workers({1, 1}, [&](distribute::MultiWorkerMirroredStrategy& strategy) {
     const double norm = strategy.is_chief() ? 0.25 : 0.5;
@@ -150,7 +150,7 @@ TEST(TrainOp, MultipliersComeBeforeClipping) {
               {-1.5, -2, -1.5, -2});
 }
 
-TEST(TrainOp, VariablesThatAreNotTrainedStayAsTheyAreBitForBit) {
+TEST(TrainOp, UntrainedVariablesDoNotChange) {
   MirroredStrategy strategy(cpus(2));
   const auto train_op = create_train_op<at::Tensor>(strategy, slope, batches({4, 4}), optim::Adam{},
                                                     {.variables_to_train = {"head"}});
@@ -172,7 +172,7 @@ at::Tensor explosive(const at::Tensor& x) {
   return (x * w).mean() * factor;
 }
 
-TEST(TrainOp, ALossThatIsNotFiniteIsRefusedBeforeAnythingIsUpdated) {
+TEST(TrainOp, ALossThatIsNotFiniteThrowsBeforeAnyUpdate) {
   MirroredStrategy strategy(cpus(2));
   const auto train_op =
       create_train_op<at::Tensor>(strategy, explosive, batches({2, 4}), optim::Sgd{});
@@ -190,7 +190,7 @@ TEST(TrainOp, ALossThatIsNotFiniteIsRefusedBeforeAnythingIsUpdated) {
   EXPECT_EQ(train_op.global_step(), 1);
 }
 
-TEST(TrainOp, LetsALossThatIsNotFinitePassWhereAsked) {
+TEST(TrainOp, AcceptsALossThatIsNotFiniteIfConfigured) {
   MirroredStrategy strategy(cpus(2));
   const auto train_op = create_train_op<at::Tensor>(
       strategy, explosive, batches({2, 4}), optim::Sgd{}, {.check_numerics = CheckNumerics::kNo});
@@ -199,7 +199,7 @@ TEST(TrainOp, LetsALossThatIsNotFinitePassWhereAsked) {
   EXPECT_EQ(train_op.global_step(), 2);
 }
 
-TEST(TrainOp, AReplicaWithoutExamplesIsNoNumericalError) {
+TEST(TrainOp, AReplicaWithoutExamplesIsNoError) {
   MirroredStrategy strategy(cpus(3));
   const auto train_op = create_train_op<at::Tensor>(strategy, regression, batches({3, 1}),
                                                     optim::Sgd{.learning_rate = 0.1});
@@ -210,7 +210,7 @@ TEST(TrainOp, AReplicaWithoutExamplesIsNoNumericalError) {
   EXPECT_FALSE(train_op().has_value());
 }
 
-TEST(TrainOp, AStepThatFailsKeepsItsBatch) {
+TEST(TrainOp, AFailedStepKeepsItsBatch) {
   MirroredStrategy strategy(cpus(2));
   std::atomic<int> calls{0};
   const auto flaky = [&](const at::Tensor& x) {
@@ -224,7 +224,7 @@ TEST(TrainOp, AStepThatFailsKeepsItsBatch) {
   EXPECT_EQ(steps, 2);
 }
 
-TEST(TrainOp, ASecondTrainOpFindsTheVariablesAndNeedNotCount) {
+TEST(TrainOp, ASecondTrainOpReusesTheVariablesAndMayNotCount) {
   MirroredStrategy strategy(cpus(2));
   const auto both = create_train_op<at::Tensor>(strategy, slope, batches({2, 2}), optim::Sgd{});
   const auto head =
@@ -237,7 +237,7 @@ TEST(TrainOp, ASecondTrainOpFindsTheVariablesAndNeedNotCount) {
   EXPECT_EQ(head.optimizer().updates(), 1);
 }
 
-TEST(TrainOp, TakesADatasetOneWalkLong) {
+TEST(TrainOp, TrainsOnOnePassOverADataset) {
   MirroredStrategy strategy(cpus(2));
   const auto dataset = input::from_tensor_slices(rows(0, 10)).batch(4);
   const auto train_op = create_train_op(strategy, regression, dataset, optim::Sgd{});
@@ -260,7 +260,7 @@ at::Tensor moving_mean(distribute::Strategy& strategy, UpdateOps update_ops) {
   return variables::get_variables("model_variables", "BatchNorm/moving_mean").front().read();
 }
 
-TEST(TrainOp, UpdateOpsRunInAllReplicasInTheFirstOrNot) {
+TEST(TrainOp, UpdateOpsRunInAllReplicasTheFirstOrNone) {
   MirroredStrategy all(cpus(2)), first(cpus(2)), none(cpus(2));
   EXPECT_TRUE(at::allclose(moving_mean(all, UpdateOps::kRun), rows(0, 4).mean(0) * 0.5, 1e-12));
   EXPECT_TRUE(at::allclose(moving_mean(first, UpdateOps::kRunInFirstReplica),
@@ -268,7 +268,7 @@ TEST(TrainOp, UpdateOpsRunInAllReplicasInTheFirstOrNot) {
   EXPECT_TRUE(at::allclose(moving_mean(none, UpdateOps::kSkip), at::zeros({3}, at::kDouble)));
 }
 
-TEST(TrainOp, AStepThatIsTriedAgainRunsItsUpdateOpsOnce) {
+TEST(TrainOp, ARetriedStepRunsItsUpdateOpsOnce) {
   MirroredStrategy strategy(cpus(2));
   std::atomic<bool> fails = false;
   const auto total_loss = [&](const at::Tensor& x) {
@@ -288,7 +288,7 @@ TEST(TrainOp, AStepThatIsTriedAgainRunsItsUpdateOpsOnce) {
   EXPECT_TRUE(at::allclose(mean.read(), rows(0, 4).mean(0) * 0.5, 1e-12)) << mean.read();
 }
 
-TEST(TrainOp, ArgumentScopesOfItsMakingCountInEveryStep) {
+TEST(TrainOp, ArgumentScopesAtCreationApplyInEveryStep) {
   MirroredStrategy strategy(cpus(2));
   const auto train_op = [&] {
     const auto defaults = layers::arg_scope<layers::batch_norm>({.scale = layers::Scale::kYes});
@@ -314,7 +314,7 @@ ErrorCode refusal(const TrainOpOptions& options,
   return ErrorCode::kInternal;
 }
 
-TEST(TrainOp, RefusesWhatCannotWork) {
+TEST(TrainOp, RefusesInvalidArguments) {
   EXPECT_EQ(refusal({.clip_gradient_norm = -1.0}), ErrorCode::kInvalidArgument);
   EXPECT_EQ(refusal({.gradient_multipliers = {{"nobody", 2.0}}}), ErrorCode::kInvalidArgument);
   EXPECT_EQ(refusal({.variables_to_train = {"nowhere"}}), ErrorCode::kInvalidArgument);

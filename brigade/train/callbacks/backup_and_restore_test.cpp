@@ -93,7 +93,7 @@ int processes_needed(const BackupAndRestore& backup, int batches,
   return 0;
 }
 
-TEST(BackupAndRestore, GoesOnAtTheEpochThatWasBegun) {
+TEST(BackupAndRestore, ResumesAtTheStartOfTheInterruptedEpoch) {
   const Folder folder;
   const BackupAndRestore backup{.backup_dir = folder.backup()};
   // Eight batches of 20: one epoch of five is saved each time.
@@ -101,14 +101,14 @@ TEST(BackupAndRestore, GoesOnAtTheEpochThatWasBegun) {
   EXPECT_FALSE(std::filesystem::exists(folder.backup())) << "deleted behind the fit";
 }
 
-TEST(BackupAndRestore, GoesOnInTheMiddleOfAnEpoch) {
+TEST(BackupAndRestore, ResumesInTheMiddleOfAnEpoch) {
   const Folder folder;
   const BackupAndRestore backup{.backup_dir = folder.backup(), .every_batches = 3};
   // Of four batches three are saved each time.
   EXPECT_EQ(processes_needed(backup, 4, weights_of_a_whole_fit()), 7);
 }
 
-TEST(BackupAndRestore, KeepsTheBackupIfToldSo) {
+TEST(BackupAndRestore, KeepsTheBackupIfConfigured) {
   const Folder folder;
   Process process;
   process.fit({BackupAndRestore{.backup_dir = folder.backup(),
@@ -116,7 +116,7 @@ TEST(BackupAndRestore, KeepsTheBackupIfToldSo) {
   EXPECT_FALSE(checkpoint::checkpoint_paths(*io::posix_file_system(), folder.backup()).empty());
 }
 
-TEST(BackupAndRestore, KeepsWhatAnInterruptedFitHadReached) {
+TEST(BackupAndRestore, KeepsTheStateOfAnInterruptedFit) {
   const Folder folder;
   const CapturedLog log;
   SessionOptions session = quiet_session();
@@ -134,7 +134,7 @@ TEST(BackupAndRestore, KeepsWhatAnInterruptedFitHadReached) {
   EXPECT_EQ(process.weights(), weights_of_a_whole_fit());
 }
 
-TEST(BackupAndRestore, RemovesNothingThatALinkLeadsTo) {
+TEST(BackupAndRestore, DoesNotDeleteThroughSymlinks) {
   const Folder folder;
   Process first;
   first.fit(
@@ -150,7 +150,7 @@ TEST(BackupAndRestore, RemovesNothingThatALinkLeadsTo) {
   EXPECT_TRUE(std::filesystem::is_symlink(newest));
 }
 
-TEST(BackupAndRestore, RefusesWhatCannotWork) {
+TEST(BackupAndRestore, RefusesInvalidArguments) {
   EXPECT_THROW(BackupAndRestore{}.callback(), Error);
   EXPECT_THROW((BackupAndRestore{.backup_dir = "/x", .every_batches = 0}.callback()), Error);
   const Folder folder;
@@ -160,7 +160,7 @@ TEST(BackupAndRestore, RefusesWhatCannotWork) {
   EXPECT_THROW(process.fit({BackupAndRestore{.backup_dir = folder.backup()}}, session), Error);
 }
 
-TEST(LambdaCallback, CallsTheFunctionsThatItHas) {
+TEST(LambdaCallback, CallsItsFunctions) {
   Process process;
   std::string calls;
   const auto note = [&](const char* name) {
@@ -208,7 +208,7 @@ std::vector<double> fit_of_workers(const io::Path& folder, checkpoint::Writers w
   return weights;
 }
 
-TEST(BackupAndRestore, OfSeveralWorkersIsOne) {
+TEST(BackupAndRestore, WorksWithSeveralWorkers) {
   const CapturedLog log;
   const Folder whole;
   const auto expected = fit_of_workers(whole.backup(), checkpoint::Writers::kChief, std::nullopt);

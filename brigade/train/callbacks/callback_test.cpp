@@ -60,7 +60,7 @@ std::string text_of(const std::filesystem::path& path) {
 }
 
 // Epochs that Keras 3 (TensorFlow 2.21) trained with the same figures.
-TEST(EarlyStopping, StopsWhereKerasStops) {
+TEST(EarlyStopping, StopsAtTheSameEpochAsKeras) {
   const EarlyStopping none{}, two{.patience = 2}, delta{.min_delta = 0.1, .patience = 3},
       baseline{.patience = 2, .baseline = 2.5}, late{.patience = 1, .start_from_epoch = 4};
   struct Case {
@@ -100,7 +100,7 @@ TEST(EarlyStopping, HigherIsBetterForAccuracies) {
 }
 
 // Interrupted behind each epoch and gone on with from the checkpoint, by new callbacks.
-TEST(EarlyStopping, WaitsOnAfterARestart) {
+TEST(EarlyStopping, KeepsItsPatienceAfterARestart) {
   for (const std::int64_t stop : {1, 2, 3, 4}) {
     const Folder folder;
     SessionOptions session = quiet_session();
@@ -120,7 +120,7 @@ TEST(EarlyStopping, WaitsOnAfterARestart) {
   }
 }
 
-TEST(EarlyStopping, GivesTheBestEpochsWeightsBack) {
+TEST(EarlyStopping, RestoresTheWeightsOfTheBestEpoch) {
   ScriptedFit kept("val_loss", {3, 1, 2, 2, 2});
   kept.run({EarlyStopping{.patience = 2, .restore_best_weights = RestoreBestWeights::kYes}});
   ScriptedFit until_best("val_loss", {3, 1});
@@ -133,7 +133,7 @@ TEST(EarlyStopping, GivesTheBestEpochsWeightsBack) {
 }
 
 // Rates that Keras 3 (TensorFlow 2.21) had behind each epoch with the same figures, in float32.
-TEST(ReduceLROnPlateau, HasKerassRates) {
+TEST(ReduceLROnPlateau, RatesMatchKeras) {
   const ReduceLROnPlateau two{.patience = 2}, cooldown{.factor = 0.5, .patience = 2, .cooldown = 2},
       floor{.factor = 0.5, .patience = 1, .min_delta = 0.1, .min_lr = 0.1};
   struct Case {
@@ -171,7 +171,7 @@ TEST(LearningRateScheduler, SetsTheRateOfEachEpochAndLogsIt) {
             (Values{1.0, 1.0, 0.5, 0.5, 0.25}));
 }
 
-TEST(CsvLogger, WritesALineAnEpochAndGoesOn) {
+TEST(CsvLogger, WritesOneLinePerEpochAndAppends) {
   const Folder folder;
   const auto path = folder.path() / "log.csv";
   const auto lines = [&] {
@@ -193,7 +193,7 @@ TEST(CsvLogger, WritesALineAnEpochAndGoesOn) {
   EXPECT_EQ(lines()[1].substr(lines()[1].find(";7")), ";7;NA;NA");
 }
 
-TEST(CsvLogger, SaysWhichFileItCannotWrite) {
+TEST(CsvLogger, ErrorNamesTheFile) {
   const auto path = std::filesystem::path("/nonexistent/folder/log.csv");
   EXPECT_NE(std::string(distribute::error_from([&] {
                           ScriptedFit("x", {1}).run({CsvLogger{.path = path}});
@@ -209,7 +209,7 @@ std::vector<std::int64_t> saved_steps(const std::filesystem::path& directory) {
   return steps;
 }
 
-TEST(ModelCheckpoint, SavesEveryEpochOrTheBestOrEverySoManyBatches) {
+TEST(ModelCheckpoint, SavesEveryEpochTheBestOrEveryNBatches) {
   const Values values = {3, 4, 2, 2, 1};
   struct Case {
     ModelCheckpoint options;
@@ -230,7 +230,7 @@ TEST(ModelCheckpoint, SavesEveryEpochOrTheBestOrEverySoManyBatches) {
   }
 }
 
-TEST(ModelCheckpoint, HoldsWeightsOptimizerAndFigures) {
+TEST(ModelCheckpoint, ContainsWeightsOptimizerAndMetrics) {
   const Folder folder;
   ScriptedFit fit("val_loss", {0.5, 0.75});
   fit.run({ModelCheckpoint{.directory = folder.path()}});
@@ -241,7 +241,7 @@ TEST(ModelCheckpoint, HoldsWeightsOptimizerAndFigures) {
   EXPECT_EQ(saved.metrics().at("val_loss"), 0.75);
 }
 
-TEST(TensorBoard, WritesTrainingAndValidationApart) {
+TEST(TensorBoard, WritesTrainingAndValidationSeparately) {
   const Folder folder;
   ScriptedFit("val_loss", {0.5, 0.25})
       .run({TensorBoard{
@@ -270,7 +270,7 @@ TEST(TerminateOnNaN, StopsAtTheFirstBadBatch) {
   EXPECT_NE(history.stop_reason.find("of epoch 1"), std::string::npos) << history.stop_reason;
 }
 
-TEST(Callback, IsCalledInKerassOrder) {
+TEST(Callback, IsCalledInTheSameOrderAsInKeras) {
   struct Recorder final : Callback {
     std::string calls;
     void on_train_begin(FitContext&) override { calls += "T("; }
@@ -295,7 +295,7 @@ TEST(Callback, IsCalledInKerassOrder) {
   EXPECT_EQ(recorder->calls, "T(E[b1b2]E[b1b2vV])");
 }
 
-TEST(Callback, OptionsWithoutMeaningAreRefused) {
+TEST(Callback, InvalidOptionsAreRefused) {
   const std::vector<std::function<void()>> cases = {
       [] { EarlyStopping{.patience = -1}.callback(); },
       [] { EarlyStopping{.monitor = "my_figure"}.callback(); },

@@ -25,7 +25,7 @@ TEST(Progress, IsDueOnceTheIntervalHasPassed) {
   EXPECT_FALSE(progress.is_due());
 }
 
-TEST(Progress, WritesALineWithPaceLossAndTimeLeft) {
+TEST(Progress, WritesALineWithSpeedLossAndRemainingTime) {
   base::ManualClock clock;
   std::ostringstream out;
   Progress progress(out, clock, {.total_steps = 400});
@@ -34,7 +34,7 @@ TEST(Progress, WritesALineWithPaceLossAndTimeLeft) {
   EXPECT_EQ(out.str(), "step 100/400  1280 examples/s  loss 0.5124  left 0:30\n");
 }
 
-TEST(Progress, MeasuresThePaceSinceTheLastReport) {
+TEST(Progress, MeasuresTheSpeedSinceTheLastReport) {
   base::ManualClock clock;
   std::ostringstream out;
   Progress progress(out, clock);
@@ -45,7 +45,7 @@ TEST(Progress, MeasuresThePaceSinceTheLastReport) {
   EXPECT_EQ(out.str(), "step 1  1 examples/s  loss 1.0000\nstep 2  100 examples/s  loss 1.0000\n");
 }
 
-TEST(Progress, ShowsHoursAndNoTimeLeftAtTheEnd) {
+TEST(Progress, ShowsHoursAndNoRemainingTimeAtTheEnd) {
   base::ManualClock clock;
   std::ostringstream out;
   Progress progress(out, clock, {.total_steps = 3});
@@ -56,7 +56,7 @@ TEST(Progress, ShowsHoursAndNoTimeLeftAtTheEnd) {
             "step 1/3  0 examples/s  loss 1.0000  left 2:02:02\nstep 3/3  loss 1.0000\n");
 }
 
-TEST(Progress, RewritesOneLineOnATerminalAndEndsItOnce) {
+TEST(Progress, OverwritesOneLineOnATerminalAndEndsItOnce) {
   base::ManualClock clock;
   std::ostringstream out;
   {
@@ -68,7 +68,7 @@ TEST(Progress, RewritesOneLineOnATerminalAndEndsItOnce) {
   EXPECT_EQ(out.str(), "\rstep 1  5 examples/s  loss 2.0000\x1b[K\n");
 }
 
-TEST(Progress, LeavesOutASecondReportOfTheSameStep) {
+TEST(Progress, SkipsASecondReportOfTheSameStep) {
   base::ManualClock clock;
   std::ostringstream out;
   Progress progress(out, clock);

@@ -138,7 +138,7 @@ EvaluationOptions in(const std::shared_ptr<io::FileSystem>& files) {
   return {.environment = {.files = files}};
 }
 
-TEST(EvaluateOnce, OfACheckpointIsWhatTheLiveModelHadUnderEveryStrategy) {
+TEST(EvaluateOnce, EqualsTheLiveModelUnderEveryStrategy) {
   using Made = std::unique_ptr<distribute::Strategy>;
   const std::vector<std::function<Made()>> makers = {
       [] { return Made(std::make_unique<distribute::OneDeviceStrategy>("cpu:0")); },
@@ -168,7 +168,7 @@ TEST(EvaluateOnce, OfACheckpointIsWhatTheLiveModelHadUnderEveryStrategy) {
   }
 }
 
-TEST(EvaluateOnce, OnOtherReplicasGivesTheSameFigures) {
+TEST(EvaluateOnce, GivesTheSameResultsOnOtherReplicas) {
   const auto files = std::make_shared<io::MemoryFileSystem>();
   const CapturedLog log;
   distribute::OneDeviceStrategy one("cpu:0");
@@ -202,7 +202,7 @@ struct Counting {
   int seen = 0;
 };
 
-TEST(EvaluateOnce, TakesACheckpointOfVariablesAlone) {
+TEST(EvaluateOnce, AcceptsACheckpointOfVariablesOnly) {
   SmallTraining saved;
   saved.step();
   save(saved.files, 9, {.variables = {saved.model.variables()[0]}});
@@ -259,7 +259,7 @@ TEST(EvaluateOnce, StopsAfterNEvals) {
   EXPECT_THROW(StopAfterNEvalsHook(0), Error);
 }
 
-TEST(EvaluateOnce, WritesResultsAndWhatAHookComputesAtTheStepOfTheCheckpoint) {
+TEST(EvaluateOnce, WritesResultsAndHookValuesAtTheStepOfTheCheckpoint) {
   SmallTraining training;
   save(training.files, 7, {.variables = {training.model.variables()[0]}});
   Counting counting(3);
@@ -288,7 +288,7 @@ TEST(EvaluateOnce, AnErrorEndsTheHooksAndWritesNothing) {
   EXPECT_EQ(steps->seen.back(), "failed7");
 }
 
-TEST(EvaluateOnce, CancellingGivesItUp) {
+TEST(EvaluateOnce, CanBeCancelled) {
   SmallTraining training;
   save(training.files, 7, {.variables = {training.model.variables()[0]}});
   Counting counting(10);
@@ -305,7 +305,7 @@ TEST(EvaluateOnce, CancellingGivesItUp) {
   EXPECT_EQ(counting.seen, 3);
 }
 
-TEST(EvaluateOnce, RefusesWhatCannotWork) {
+TEST(EvaluateOnce, RefusesInvalidArguments) {
   SmallTraining training;
   const auto code_of = [&](const Evaluation& evaluation) {
     return error_from(

@@ -79,7 +79,7 @@ class Checkpoints {
   std::optional<checkpoint::Saver> saver_;
 };
 
-TEST(CheckpointsIterator, GivesEachNewCheckpointOnceAndAlwaysTheNewest) {
+TEST(CheckpointsIterator, ReturnsEachNewCheckpointOnceAndAlwaysTheNewest) {
   Checkpoints checkpoints;
   CheckpointsIterator iterator("/run", checkpoints.options());
   checkpoints.save(1);
@@ -101,7 +101,7 @@ TEST(CheckpointsIterator, WaitsForADirectoryThatDoesNotExistYet) {
   EXPECT_EQ(checkpoints.seconds(), 4);
 }
 
-TEST(CheckpointsIterator, TakesAStepThatIsSavedAgainAndAnEarlierOne) {
+TEST(CheckpointsIterator, ReturnsASecondSaveOfAStepAndAnEarlierStep) {
   Checkpoints checkpoints;
   CheckpointsIterator iterator("/run", checkpoints.options());
   checkpoints.save(5);
@@ -113,7 +113,7 @@ TEST(CheckpointsIterator, TakesAStepThatIsSavedAgainAndAnEarlierOne) {
   EXPECT_EQ(iterator.next(), std::nullopt);
 }
 
-TEST(CheckpointsIterator, PassesOverABrokenNewestWithOneReport) {
+TEST(CheckpointsIterator, SkipsABrokenNewestCheckpointWithOneWarning) {
   for (const bool is_cut : {true, false}) {
     Checkpoints checkpoints;
     const CapturedLog log;
@@ -142,7 +142,7 @@ TEST(CheckpointsIterator, DoesNotGoBackWhenTheLastOneBreaks) {
   EXPECT_EQ(iterator.next(), std::nullopt);
 }
 
-TEST(CheckpointsIterator, LooksOnceMoreWhenTheTimeIsUp) {
+TEST(CheckpointsIterator, LooksOnceMoreAtTheTimeout) {
   Checkpoints checkpoints;
   checkpoints.while_waiting = [&] {
     if (checkpoints.seconds() == 10) checkpoints.save(1);
@@ -151,7 +151,7 @@ TEST(CheckpointsIterator, LooksOnceMoreWhenTheTimeIsUp) {
   EXPECT_EQ(iterator.next()->step(), 1);
 }
 
-TEST(CheckpointsIterator, AsksWhetherToWaitOn) {
+TEST(CheckpointsIterator, AsksWhetherToKeepWaiting) {
   Checkpoints checkpoints;
   auto options = checkpoints.options();
   std::vector<double> asked;
@@ -166,7 +166,7 @@ TEST(CheckpointsIterator, AsksWhetherToWaitOn) {
   EXPECT_THAT(asked, ElementsAre(10, 20, 30, 40));
 }
 
-TEST(CheckpointsIterator, KeepsTheIntervalAndSkipsWhatComesInBetween) {
+TEST(CheckpointsIterator, KeepsTheIntervalAndSkipsCheckpointsInBetween) {
   Checkpoints checkpoints;
   auto options = checkpoints.options();
   options.min_interval = std::chrono::seconds(60);
@@ -180,7 +180,7 @@ TEST(CheckpointsIterator, KeepsTheIntervalAndSkipsWhatComesInBetween) {
   EXPECT_EQ(checkpoints.seconds(), 60);
 }
 
-TEST(CheckpointsIterator, CancellingEndsAWaitWithoutTimeoutAtOnce) {
+TEST(CheckpointsIterator, CancellingEndsAWaitWithoutTimeout) {
   const concurrency::CancelToken cancel;
   const auto files = std::make_shared<io::MemoryFileSystem>();
   CheckpointsIterator waiting(
@@ -192,7 +192,7 @@ TEST(CheckpointsIterator, CancellingEndsAWaitWithoutTimeoutAtOnce) {
   EXPECT_EQ(found, std::nullopt);
 }
 
-TEST(CheckpointsIterator, RefusesOptionsThatCannotWork) {
+TEST(CheckpointsIterator, RefusesInvalidOptions) {
   const auto code_of = [](const io::Path& directory, const CheckpointsIteratorOptions& options) {
     return error_from([&] { CheckpointsIterator(directory, options); }).code();
   };

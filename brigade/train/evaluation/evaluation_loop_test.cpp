@@ -45,7 +45,7 @@ void train(const std::shared_ptr<io::FileSystem>& files, std::int64_t last_step)
   session.close();
 }
 
-TEST(EvaluationLoop, EvaluatesWhatIsThereAndEndsAtTheTimeout) {
+TEST(EvaluationLoop, EvaluatesExistingCheckpointsAndEndsAtTheTimeout) {
   SmallTraining evaluator;
   train(evaluator.files, 3);
   const auto last = evaluation_loop(
@@ -57,7 +57,7 @@ TEST(EvaluationLoop, EvaluatesWhatIsThereAndEndsAtTheTimeout) {
   EXPECT_EQ(waited, std::chrono::seconds(60 + 5)) << "the interval, and then the timeout";
 }
 
-TEST(EvaluationLoop, BesideATrainingEvaluatesEachNewCheckpointOnce) {
+TEST(EvaluationLoop, EvaluatesEachNewCheckpointOfARunningTrainingOnce) {
   const auto files = std::make_shared<io::MemoryFileSystem>();
   concurrency::BoundedQueue<std::int64_t> evaluated(1);
   const concurrency::CancelToken done;
@@ -96,7 +96,7 @@ TEST(EvaluationLoop, BesideATrainingEvaluatesEachNewCheckpointOnce) {
               ElementsAre("value@0", "value@1", "value@2", "value@3", "value@4", "value@5"));
 }
 
-TEST(EvaluationLoop, EndsAfterEnoughEvaluations) {
+TEST(EvaluationLoop, EndsAfterTheMaximumNumberOfEvaluations) {
   SmallTraining evaluator;
   train(evaluator.files, 1);
   std::vector<std::int64_t> steps;
@@ -130,7 +130,7 @@ TEST(EvaluationLoop, AsksWhetherTheTrainingHasEnded) {
   EXPECT_EQ(asked, 3);
 }
 
-TEST(EvaluationLoop, PassesOverACheckpointThatTheTrainingRemovedMeanwhile) {
+TEST(EvaluationLoop, SkipsACheckpointThatTheTrainingRemoved) {
   const auto files = std::make_shared<io::MemoryFileSystem>();
   SmallTraining evaluator(files);
   const CapturedLog log;
@@ -151,7 +151,7 @@ TEST(EvaluationLoop, PassesOverACheckpointThatTheTrainingRemovedMeanwhile) {
   EXPECT_TRUE(log.has("removed before it could be evaluated"));
 }
 
-TEST(EvaluationLoop, CancelledInAnEvaluationDropsIt) {
+TEST(EvaluationLoop, CancellingDropsTheCurrentEvaluation) {
   SmallTraining evaluator;
   train(evaluator.files, 2);
   const concurrency::CancelToken cancel;
@@ -162,7 +162,7 @@ TEST(EvaluationLoop, CancelledInAnEvaluationDropsIt) {
             std::nullopt);
 }
 
-TEST(EvaluationLoop, AnErrorOfAnEvaluationComesOut) {
+TEST(EvaluationLoop, RethrowsAnErrorOfAnEvaluation) {
   SmallTraining evaluator;
   train(evaluator.files, 2);
   Evaluation evaluation = of_value(evaluator);

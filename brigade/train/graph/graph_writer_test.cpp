@@ -76,7 +76,7 @@ TEST_F(GraphOfSession, HasTheTimesOfAProfiledStep) {
   EXPECT_FALSE(at::hasThreadLocalCallbacks());
 }
 
-TEST(TensorBoard, WritesTheGraphUnlessToldNotTo) {
+TEST(TensorBoard, WritesTheGraphUnlessDisabled) {
   for (const WriteGraph write : {WriteGraph::kYes, WriteGraph::kNo}) {
     const auto folder = std::filesystem::temp_directory_path() /
                         base::str_cat("brigade_graph_", std::int64_t{::getpid()});

@@ -25,7 +25,7 @@ void multiply() {
   (x * x).sum().backward();
 }
 
-TEST(OperationRecorder, RecordsEveryReplicaOnThreadsOfTheirOwn) {
+TEST(OperationRecorder, RecordsReplicasOnSeparateThreads) {
   const TickClock clock;
   distribute::MirroredStrategy strategy(distribute::cpus(2));
   OperationRecorder recorder(clock);
@@ -46,7 +46,7 @@ TEST(OperationRecorder, RecordsEveryReplicaOnThreadsOfTheirOwn) {
   EXPECT_EQ(record.backward_roots.size(), 2u);
 }
 
-TEST(OperationRecorder, NumbersTieAnOperationToItsBackward) {
+TEST(OperationRecorder, SequenceNumbersLinkAnOperationToItsBackward) {
   const TickClock clock;
   distribute::MirroredStrategy strategy(distribute::cpus(1));
   OperationRecorder recorder(clock);
@@ -78,7 +78,7 @@ TEST(OperationRecorder, RecordsNothingAndLeavesNothingWhenStopped) {
   EXPECT_FALSE(at::hasThreadLocalCallbacks());
 }
 
-TEST(OperationRecorder, SeveralNeedNotEndInOrder) {
+TEST(OperationRecorder, SeveralRecordersMayStopInAnyOrder) {
   const TickClock clock;
   OperationRecorder first(clock), second(clock);
   first.start();

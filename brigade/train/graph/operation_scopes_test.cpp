@@ -14,7 +14,7 @@ OperationNode operation(const char* kind, summary::Shape shape,
   return {.kind = kind, .output_shapes = {std::move(shape)}, .inputs = std::move(inputs)};
 }
 
-TEST(OperationScopes, ALayerReadsItsWeightsInAnotherForm) {
+TEST(OperationScopes, TransformedWeightsBelongToTheirLayer) {
   OperationScopes scopes(kLeaves);
   EXPECT_EQ(scopes.find(operation("T", {3, 4}, {kReadsWeight})).layer, "first");
   const auto product = scopes.find(operation("Mm", {5, 4}, {{}, {.operation = 0}}));
@@ -25,7 +25,7 @@ TEST(OperationScopes, ALayerReadsItsWeightsInAnotherForm) {
   EXPECT_FALSE(relu.reads_inputs);
 }
 
-TEST(OperationScopes, APenaltyOfWeightsIsTheLayersAndWhatItIsAddedToIsNot) {
+TEST(OperationScopes, AWeightPenaltyBelongsToTheLayerButNotTheTotalLoss) {
   OperationScopes scopes(kLeaves);
   EXPECT_EQ(scopes.find(operation("Pow", {4, 3}, {kReadsWeight})).layer, "first");
   EXPECT_EQ(scopes.find(operation("Sum", {}, {{.operation = 0}})).layer, "first");

@@ -71,7 +71,7 @@ TEST(CheckpointSaverHook, SavesByTime) {
   EXPECT_EQ(steps_in(*training.files, "/run"), (std::vector<std::int64_t>{0, 4, 8}));
 }
 
-TEST(CheckpointSaverHook, DoesNotSaveAgainWhatItWasRestoredFrom) {
+TEST(CheckpointSaverHook, DoesNotSaveTheRestoredCheckpointAgain) {
   SmallTraining training;
   SessionOptions options{.checkpoint_dir = "/run", .save_summaries = {}, .log_step_count = {}};
   { MonitoredTrainingSession session(training.state, options, training.environment()); }
@@ -84,7 +84,7 @@ TEST(CheckpointSaverHook, DoesNotSaveAgainWhatItWasRestoredFrom) {
   EXPECT_EQ(steps_in(*faulty, "/run"), (std::vector<std::int64_t>{0}));
 }
 
-TEST(CheckpointSaverHook, TellsItsListenersWhoMayStop) {
+TEST(CheckpointSaverHook, CallsItsListenersWhichMayStopTheTraining) {
   struct Listener final : CheckpointListener {
     void begin(SessionContext&) override { calls += "begin "; }
     void before_save(SessionContext& context) override {
@@ -121,7 +121,7 @@ TEST(CheckpointSaverHook, AFailedWriteIsThrownAndTheLastCheckpointStays) {
   EXPECT_EQ(steps_in(*files, "/run"), (std::vector<std::int64_t>{0}));
 }
 
-TEST(CheckpointSaverHook, TheLastSaveMakesUpForOneThatFailed) {
+TEST(CheckpointSaverHook, TheLastSaveReplacesAFailedOne) {
   const CapturedLog log;
   const auto files =
       std::make_shared<io::FaultyFileSystem>(std::make_shared<io::MemoryFileSystem>());
@@ -137,14 +137,14 @@ TEST(CheckpointSaverHook, TheLastSaveMakesUpForOneThatFailed) {
   EXPECT_TRUE(log.has("A checkpoint was not written"));
 }
 
-TEST(StepCounterHook, LogsStepsASecond) {
+TEST(StepCounterHook, LogsStepsPerSecond) {
   const CapturedLog log;
   SmallTraining training;
   run_with(training, {std::make_shared<StepCounterHook>(Every{.steps = 4})}, 9);
   EXPECT_EQ(log.lines(), (std::vector<std::string>{"global_step/sec: 1", "global_step/sec: 1"}));
 }
 
-TEST(StepBreakdownHook, TellsOnWhatEachReplicaSpendsItsSteps) {
+TEST(StepBreakdownHook, ReportsTheTimesOfEachReplica) {
   const CapturedLog log;
   distribute::MirroredStrategy strategy(distribute::cpus(2));
   ToyTraining training(strategy);
@@ -209,13 +209,13 @@ TEST(StopAtStepHook, CountsFromTheBeginningOfTheRun) {
   EXPECT_EQ(training.state.global_step(), 8);
 }
 
-TEST(StopAtStepHook, TakesExactlyOneNumber) {
+TEST(StopAtStepHook, TakesExactlyOneOption) {
   EXPECT_THROW(StopAtStepHook({}), Error);
   EXPECT_THROW(StopAtStepHook({.num_steps = 1, .last_step = 2}), Error);
   EXPECT_THROW(StopAtStepHook({.last_step = -1}), Error);
 }
 
-TEST(LoggingHook, WritesValuesAndTheTimeSinceTheLineBefore) {
+TEST(LoggingHook, WritesValuesAndTheTimeSinceTheLastLine) {
   const CapturedLog log;
   SmallTraining training;
   run_with(
@@ -227,7 +227,7 @@ TEST(LoggingHook, WritesValuesAndTheTimeSinceTheLineBefore) {
             (std::vector<std::string>{"loss = 1", "loss = 4 (3.000 sec)", "loss = 6 (2.000 sec)"}));
 }
 
-TEST(LoggingHook, TakesAFormatAndAnEndAlone) {
+TEST(LoggingHook, SupportsAFormatAndLoggingOnlyAtTheEnd) {
   const CapturedLog log;
   SmallTraining training;
   run_with(training,
@@ -241,7 +241,7 @@ TEST(LoggingHook, TakesAFormatAndAnEndAlone) {
   EXPECT_THROW(LoggingHook({.every = {}}), Error);
 }
 
-TEST(LoggingHook, NamesTheValuesThereAre) {
+TEST(LoggingHook, ErrorNamesTheExistingValues) {
   SmallTraining training;
   const auto hook = std::make_shared<LoggingHook>(LoggingHookOptions{.values = {"lost"}});
   const Error error = error_from([&] { run_with(training, {hook}, 3); });
@@ -268,7 +268,7 @@ void run_to_nan(SmallTraining& training, NanHookOptions options, std::int64_t sa
   session.close();
 }
 
-TEST(NanHook, FailsOrStopsAndNothingSpoiltIsSaved) {
+TEST(NanHook, FailsOrStopsWithoutSavingTheState) {
   const CapturedLog log;
   SmallTraining failing;
   const Error error = error_from([&] { run_to_nan(failing, {}); });
@@ -305,7 +305,7 @@ TEST(FinalOpsHook, ComputesAtTheEndUnlessTheTrainingFailed) {
   EXPECT_FALSE(failed->values().has_value());
 }
 
-TEST(GlobalStepWaiterHook, WaitsForTheJobButNotForEver) {
+TEST(GlobalStepWaiterHook, WaitsForTheJobOrTheTimeout) {
   const CapturedLog log;
   SmallTraining training;
   std::int64_t job = 0;
@@ -338,7 +338,7 @@ TEST(ProfilerHook, WritesATraceOfARangeOfSteps) {
   EXPECT_EQ(steps, 4u) << trace;  // name and category of two
 }
 
-TEST(ProfilerHook, WritesSingleStepsAndWhatTheEndCutShort) {
+TEST(ProfilerHook, WritesSingleStepsAndAnUnfinishedRange) {
   SmallTraining training;
   run_with(training,
            {std::make_shared<ProfilerHook>(ProfilerHookOptions{
@@ -348,14 +348,14 @@ TEST(ProfilerHook, WritesSingleStepsAndWhatTheEndCutShort) {
             (std::vector<std::string>{"timeline-1.json", "timeline-4.json", "timeline-5.json"}));
 }
 
-TEST(SummarySaverHook, NeedsAPlace) {
+TEST(SummarySaverHook, NeedsADirectory) {
   SmallTraining training;
   EXPECT_EQ(
       error_from([&] { run_with(training, {std::make_shared<SummarySaverHook>()}, 2); }).code(),
       ErrorCode::kFailedPrecondition);
 }
 
-TEST(SummarySaverHook, TwoKindsAtTwoRatesAreTwoHooks) {
+TEST(SummarySaverHook, TwoHooksWriteAtDifferentRates) {
   SmallTraining training;
   const auto rare = std::make_shared<SummarySaverHook>(SummarySaverHookOptions{
       .every = {.steps = 4},

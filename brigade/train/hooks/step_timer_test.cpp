@@ -9,7 +9,7 @@ namespace {
 
 using std::chrono::seconds;
 
-TEST(StepTimer, IsDueAtOnceAndThenEachSoManySteps) {
+TEST(StepTimer, IsDueImmediatelyAndThenEveryNSteps) {
   const base::ManualClock clock;
   StepTimer timer({.steps = 3}, clock);
   EXPECT_TRUE(timer.is_due(5));
@@ -21,7 +21,7 @@ TEST(StepTimer, IsDueAtOnceAndThenEachSoManySteps) {
   EXPECT_EQ(timer.last_step(), 8);
 }
 
-TEST(StepTimer, IsDueAfterATimeButNeverTwiceAtOneStep) {
+TEST(StepTimer, IsDueAfterATimeButNeverTwiceAtTheSameStep) {
   base::ManualClock clock;
   StepTimer timer({.time = seconds(10)}, clock);
   timer.mark(0);
@@ -33,7 +33,7 @@ TEST(StepTimer, IsDueAfterATimeButNeverTwiceAtOneStep) {
   EXPECT_DOUBLE_EQ(timer.mark(1)->time.count(), 10.0);
 }
 
-TEST(StepTimer, WithBothWhicheverComesFirst) {
+TEST(StepTimer, WithBothIsDueWhenEitherHasPassed) {
   base::ManualClock clock;
   StepTimer timer({.steps = 5, .time = seconds(10)}, clock);
   timer.mark(0);
@@ -43,13 +43,13 @@ TEST(StepTimer, WithBothWhicheverComesFirst) {
   EXPECT_TRUE(timer.is_due(4));
 }
 
-TEST(StepTimer, WithNeitherNever) {
+TEST(StepTimer, WithNeitherIsNeverDue) {
   const base::ManualClock clock;
   StepTimer timer({}, clock);
   EXPECT_FALSE(timer.is_due(0));
 }
 
-TEST(StepTimer, AfterAResetIsDueAtOnce) {
+TEST(StepTimer, IsDueImmediatelyAfterReset) {
   const base::ManualClock clock;
   StepTimer timer({.steps = 3}, clock);
   timer.mark(0);
@@ -57,7 +57,7 @@ TEST(StepTimer, AfterAResetIsDueAtOnce) {
   EXPECT_TRUE(timer.is_due(1));
 }
 
-TEST(StepTimer, RefusesWhatIsNotAboveZero) {
+TEST(StepTimer, RefusesValuesThatAreNotPositive) {
   const base::ManualClock clock;
   EXPECT_THROW(StepTimer({.steps = 0}, clock), Error);
   EXPECT_THROW(StepTimer({.time = seconds(0)}, clock), Error);

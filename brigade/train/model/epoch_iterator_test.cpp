@@ -40,7 +40,7 @@ data::Dataset<LabeledBatch> of_unknown_size() {
   return data::Dataset<LabeledBatch>(std::make_shared<UnknownSize>(three_batches().node()));
 }
 
-class EpochWalkTest : public ::testing::TestWithParam<bool> {
+class EpochIteratorTest : public ::testing::TestWithParam<bool> {
  protected:
   EpochIterator iterator() {
     return EpochIterator(strategy_.distribute(GetParam() ? three_batches() : of_unknown_size()));
@@ -50,9 +50,9 @@ class EpochWalkTest : public ::testing::TestWithParam<bool> {
   }
   distribute::MirroredStrategy strategy_{distribute::cpus(2)};
 };
-INSTANTIATE_TEST_SUITE_P(SizeIsKnown, EpochWalkTest, ::testing::Bool());
+INSTANTIATE_TEST_SUITE_P(SizeIsKnown, EpochIteratorTest, ::testing::Bool());
 
-TEST_P(EpochWalkTest, SaysWhetherThereIsMoreInEachPass) {
+TEST_P(EpochIteratorTest, KnowsWhetherThereIsAnotherBatch) {
   EpochIterator it = iterator();
   for (int pass = 0; pass < 2; ++pass) {
     int batches = 0;
@@ -62,7 +62,7 @@ TEST_P(EpochWalkTest, SaysWhetherThereIsMoreInEachPass) {
   }
 }
 
-TEST_P(EpochWalkTest, GoesOnExactlyWhereItWasSavedHoweverFarItLooked) {
+TEST_P(EpochIteratorTest, ResumesExactlyWhereItWasSavedDespiteLookahead) {
   EpochIterator whole = iterator();
   for (int before = 0; before < 3; ++before) {
     EpochIterator first = iterator();
@@ -82,7 +82,7 @@ TEST_P(EpochWalkTest, GoesOnExactlyWhereItWasSavedHoweverFarItLooked) {
   }
 }
 
-TEST_P(EpochWalkTest, LookingAtTheFirstBatchDoesNotConsumeIt) {
+TEST_P(EpochIteratorTest, PeekDoesNotConsumeTheBatch) {
   EpochIterator it = iterator();
   const double seen = sum(it.peek());
   EXPECT_EQ(sum(*it.next()), seen);

@@ -69,7 +69,7 @@ TEST(Evaluate, IsTheMeanOverTheExamples) {
   EXPECT_DOUBLE_EQ(result.accuracy, static_cast<double>(right) / 7);
 }
 
-TEST(Evaluate, OfNothingIsZero) {
+TEST(Evaluate, OfAnEmptyDatasetIsZero) {
   MirroredStrategy strategy(cpus(2));
   const auto model = strategy.create<Scores>();
   const EvaluationResult result =

@@ -28,13 +28,13 @@ std::vector<double> labels_of(const LabeledData& data) {
   return labels;
 }
 
-TEST(LabeledData, SplitsOffTheLastExamplesAsKerasDoes) {
+TEST(LabeledData, SplitsOffTheLastExamplesAsKeras) {
   const auto [first, last] = numbers(0, 10).split_off_last(0.25);  // floor(7.5) are left
   EXPECT_EQ(labels_of(first), (std::vector<double>{0, 1, 2, 3, 4, 5, 6}));
   EXPECT_EQ(labels_of(last), (std::vector<double>{7, 8, 9}));
 }
 
-TEST(LabeledData, RefusesToSplitWhatCannotBeSplit) {
+TEST(LabeledData, RefusesInvalidSplits) {
   const auto code_of = [](const LabeledData& data, double fraction) {
     return error_from([&] { data.split_off_last(fraction); }).code();
   };
@@ -46,7 +46,7 @@ TEST(LabeledData, RefusesToSplitWhatCannotBeSplit) {
   EXPECT_EQ(code_of(dataset, 0.5), ErrorCode::kInvalidArgument);
 }
 
-TEST(LabeledData, AFitWithAValidationSplitIsOneWithTwoParts) {
+TEST(LabeledData, ValidationSplitEqualsExplicitValidationData) {
   const auto fitted = [](const LabeledData& data, FitOptions options) {
     distribute::MirroredStrategy strategy(cpus(2));
     Model model(strategy, line());

@@ -19,7 +19,7 @@ at::Tensor matrix(std::vector<float> values, std::int64_t rows) {
 }
 
 // Keras 3's (TensorFlow 2.21) for the same numbers, in float32.
-TEST(Loss, HasKerassValues) {
+TEST(Loss, MatchesKeras) {
   const at::Tensor labels = at::tensor({2, 0, 1}, at::kLong);
   const at::Tensor one_hot = at::one_hot(labels, 3);
   const at::Tensor scores = matrix({.1f, .2f, .7f, .5f, .3f, .2f, .3f, .3f, .4f}, 3);
@@ -51,7 +51,7 @@ TEST(Loss, TakesAFunction) {
   EXPECT_EQ(loss.name(), "function");
 }
 
-TEST(Loss, UnknownNamesAreRefusedWithTheNearest) {
+TEST(Loss, UnknownNamesAreRefusedWithTheNearestName) {
   try {
     Loss("sparse_categorical_crossentrophy");
     FAIL();
@@ -62,7 +62,7 @@ TEST(Loss, UnknownNamesAreRefusedWithTheNearest) {
   }
 }
 
-TEST(Loss, ComplainsOfLogitsWhereItTakesProbabilities) {
+TEST(Loss, DetectsLogitsInsteadOfProbabilities) {
   const at::Tensor logits = matrix({-1.f, 3.f}, 1), probabilities = matrix({.25f, .75f}, 1);
   const Loss probabilistic("sparse_categorical_crossentropy");
   EXPECT_NE(probabilistic.prediction_problem(logits), "");

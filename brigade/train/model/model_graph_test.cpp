@@ -86,7 +86,7 @@ struct Recorded {
   ModelGraph graph;
 };
 
-TEST(ModelGraph, ShowsLayersInOrderWithWhatTheyRead) {
+TEST(ModelGraph, ShowsLayersInOrderWithTheirInputs) {
   distribute::MirroredStrategy strategy(distribute::cpus(1));
   const Recorded net(strategy, strategy.create<Net>());
   EXPECT_THAT(net.lines(),
@@ -109,7 +109,7 @@ TEST(ModelGraph, ShowsLayersInOrderWithWhatTheyRead) {
   EXPECT_EQ(summary::decode_graph(summary::encode_graph(net.graph.nodes)).size(), 12u);
 }
 
-TEST(ModelGraph, ShowsEachReplicaWhereItRuns) {
+TEST(ModelGraph, ShowsEachReplicaOnItsDevice) {
   distribute::MirroredStrategy strategy(distribute::cpus(2));
   const Recorded net(strategy, strategy.create<Net>());
   EXPECT_EQ(net.node("second/Addmm").device, "/device:CPU:0");
@@ -122,7 +122,7 @@ TEST(ModelGraph, ShowsEachReplicaWhereItRuns) {
   EXPECT_THAT(net.lines("first/weight"), ElementsAre("first/weight <-  @ /device:CPU:0"));
 }
 
-TEST(ModelGraph, ShowsWhoReadsCopiesOfTheController) {
+TEST(ModelGraph, ShowsReadersOfCopiesOfTheController) {
   distribute::CentralStorageStrategy strategy(
       distribute::central_cpus(2, variables::Caching::kAlways));
   const Recorded net(strategy, strategy.create<Net>());
@@ -133,7 +133,7 @@ TEST(ModelGraph, ShowsWhoReadsCopiesOfTheController) {
   EXPECT_THAT(net.lines(), Contains("replica_1/first/T <- first/weight/copy_1 @ /device:CPU:1"));
 }
 
-TEST(ModelGraph, KnowsLayersOfFunctions) {
+TEST(ModelGraph, FindsLayersOfFunctions) {
   distribute::MirroredStrategy strategy(distribute::cpus(1));
   const auto function = [](const at::Tensor& x) {
     const auto hidden = layers::fully_connected(
@@ -178,7 +178,7 @@ TEST(NodeTimings, HaveForwardAndBackwardOfEachOperation) {
   EXPECT_EQ(timings.size(), net.graph.names.size());
 }
 
-TEST(GraphNames, KnowLayersAndKinds) {
+TEST(GraphNames, ParseLayersAndKinds) {
   EXPECT_EQ(graph_path("block.0.conv1.weight"), "block/0/conv1/weight");
   EXPECT_EQ(layer_of("block/0/conv1/weight"), "block/0/conv1");
   EXPECT_EQ(layer_of("conv1/weights/part_0"), "conv1");

@@ -90,7 +90,7 @@ std::vector<std::unique_ptr<distribute::Strategy>> strategies() {
 }
 
 // 37 examples in batches of 10: shares are uneven, and the last batch is smaller.
-TEST(Model, EveryStrategyGivesTheSameHistory) {
+TEST(Model, HasTheSameHistoryUnderEveryStrategy) {
   std::vector<History> histories;
   std::vector<at::Tensor> predictions;
   for (const auto& strategy : strategies()) {
@@ -115,7 +115,7 @@ TEST(Model, EveryStrategyGivesTheSameHistory) {
 }
 
 // Histories of Keras 3 (TensorFlow 2.21) for the same layer, data and batches, in float64.
-TEST(Model, HasKerassHistory) {
+TEST(Model, HistoryMatchesKeras) {
   struct Case {
     OptimizerChoice optimizer;
     double tolerance;  // Keras adds Adam's epsilon at another place
@@ -175,7 +175,7 @@ class BatchCounter final : public Callback {
   std::vector<std::int64_t> counts;
 };
 
-TEST(Model, StepsPerEpochGoesOnAndSaysWhereTheDataRanOut) {
+TEST(Model, StepsPerEpochContinuesAndWarnsAtTheEndOfTheData) {
   distribute::MirroredStrategy strategy(distribute::cpus(1));
   struct Case {
     std::int64_t examples, steps;
@@ -199,7 +199,7 @@ TEST(Model, StepsPerEpochGoesOnAndSaysWhereTheDataRanOut) {
   }
 }
 
-TEST(Model, ADatasetThatDoesNotKnowItsSizeIsWalkedToItsEnd) {
+TEST(Model, ADatasetOfUnknownSizeIsReadToItsEnd) {
   distribute::MirroredStrategy strategy(distribute::cpus(2));
   Model model(strategy, classifier(3));
   model.compile(classification());
@@ -227,7 +227,7 @@ TEST(Model, RegularizationIsPartOfTheLossOnce) {
   }
 }
 
-TEST(Model, AModuleTrainsToo) {
+TEST(Model, TrainsAModule) {
   distribute::MirroredStrategy strategy(distribute::cpus(2));
   Model model = Model::from_module(strategy, [] {
     auto linear = std::make_shared<torch::nn::LinearImpl>(2, 1);
@@ -310,14 +310,14 @@ void expect_exact_resumption(std::int64_t stop, std::optional<std::int64_t> step
     EXPECT_TRUE(at::equal(rest.weights[i], whole.weights[i]));
 }
 
-TEST(Model, AFitThatIsStoppedAnywhereGoesOnAsIfItHadNotBeen) {
+TEST(Model, AnInterruptedFitResumesExactly) {
   for (const std::int64_t stop : {1, 4, 6, 8, 11}) {
     SCOPED_TRACE(stop);
     expect_exact_resumption(stop, std::nullopt);
   }
 }
 
-TEST(Model, AFitByStepsGoesOnInTheMiddleOfAPass) {
+TEST(Model, AFitByStepsResumesInTheMiddleOfTheData) {
   for (const std::int64_t stop : {1, 3, 4, 5}) {
     SCOPED_TRACE(stop);
     expect_exact_resumption(stop, 2);
@@ -334,7 +334,7 @@ TEST(Model, UsesTheOpenScopesStrategyOrOneDevice) {
   EXPECT_EQ(alone.strategy().num_replicas_in_sync(), 1);
 }
 
-TEST(Model, WarnsWhereLogitsAreTakenForProbabilities) {
+TEST(Model, WarnsIfLogitsAreUsedAsProbabilities) {
   distribute::MirroredStrategy strategy(distribute::cpus(1));
   const CapturedLog log;
   Model model(strategy, classifier(3));
@@ -343,7 +343,7 @@ TEST(Model, WarnsWhereLogitsAreTakenForProbabilities) {
   EXPECT_TRUE(log.has("End the model with a softmax"));
 }
 
-TEST(Model, RefusesWhatHasNoMeaningAndSaysWhatToDo) {
+TEST(Model, RefusesInvalidArgumentsWithAdvice) {
   distribute::MirroredStrategy strategy(distribute::cpus(2));
   Model bare(strategy, line(), "bare");
   Model model(strategy, line(), "model");

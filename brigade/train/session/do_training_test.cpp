@@ -31,7 +31,7 @@ TEST(DoTraining, RunsToTheEndOfTheDataAndReportsEveryNthStepFromTheFirst) {
   EXPECT_EQ(reports, (std::vector<std::pair<std::int64_t, double>>{{0, 5.0}, {2, 3.0}, {4, 1.0}}));
 }
 
-TEST(DoTraining, StopsAfterSoManySteps) {
+TEST(DoTraining, StopsAfterTheGivenNumberOfSteps) {
   const auto result = do_training(losses({3, 2, 1}), {.steps = 2, .report = [](auto, double) {}});
   EXPECT_EQ(result.steps, 2);
   EXPECT_EQ(result.final_loss, 2.0);
@@ -43,7 +43,7 @@ TEST(DoTraining, NoDataMeansNoLoss) {
   EXPECT_FALSE(result.first_loss || result.final_loss);
 }
 
-TEST(DoTraining, ALossThatIsNotFiniteIsAnErrorThatNamesItsStep) {
+TEST(DoTraining, ALossThatIsNotFiniteThrowsWithTheStep) {
   try {
     do_training(losses({1, std::numeric_limits<double>::quiet_NaN()}),
                 {.log_every = 1, .report = [](auto, double) {}});
@@ -54,7 +54,7 @@ TEST(DoTraining, ALossThatIsNotFiniteIsAnErrorThatNamesItsStep) {
   }
 }
 
-TEST(DoTraining, RefusesAReportEveryNoStep) {
+TEST(DoTraining, RefusesAReportIntervalOfZero) {
   EXPECT_THROW(do_training(losses({1}), {.log_every = 0}), Error);
 }
 

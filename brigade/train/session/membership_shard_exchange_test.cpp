@@ -37,7 +37,7 @@ TEST(ShardExchange, NamesItsProcesses) {
   EXPECT_EQ(pair.chief->name(1), "/job:worker/task:1");
 }
 
-TEST(ShardExchange, AWaitEndsWhenTheTextIsThere) {
+TEST(ShardExchange, WaitReturnsTheExpectedMessage) {
   const Pair pair;
   pair.chief->post("first");
   std::thread reader([&] { EXPECT_EQ(pair.other->wait_for(0, equals("second")), "second"); });
@@ -49,7 +49,7 @@ TEST(ShardExchange, AWaitEndsWhenTheTextIsThere) {
   early.join();
 }
 
-TEST(ShardExchange, OtherGroupsAreOtherBoards) {
+TEST(ShardExchange, GroupsAreSeparate) {
   const Pair pair(milliseconds(5));
   const auto elsewhere = make_shard_exchange(pair.memberships[0], 2, kPlenty);
   elsewhere->post("here");
@@ -57,7 +57,7 @@ TEST(ShardExchange, OtherGroupsAreOtherBoards) {
             ErrorCode::kDeadlineExceeded);
 }
 
-TEST(ShardExchange, AWaitThatIsOverNamesWhoDidNotCome) {
+TEST(ShardExchange, TimeoutNamesTheMissingProcess) {
   const Pair pair(milliseconds(5));
   for (int i = 0; i < 2; ++i) {  // before the first text, and with one that is not wanted
     const Error error =
@@ -68,7 +68,7 @@ TEST(ShardExchange, AWaitThatIsOverNamesWhoDidNotCome) {
   }
 }
 
-TEST(ShardExchange, ALossEndsAWait) {
+TEST(ShardExchange, LossOfAMemberEndsAWait) {
   for (const bool has_text : {false, true}) {
     const Pair pair;
     if (has_text) pair.other->post("old");

@@ -101,7 +101,7 @@ struct ErrorCase {
   Calls expected;
 };
 
-TEST(Session, EndsEveryHookWhateverFailedAndThrowsTheFirstError) {
+TEST(Session, EndsEveryHookAfterAnyErrorAndThrowsTheFirst) {
   const std::vector<ErrorCase> cases = {
       {"begin", {"a.begin", "a.error", "a.end!"}},
       {"create0", {"a.begin", "b.begin", "a.create0", "a.error", "b.error", "a.end!", "b.end!"}},
@@ -133,7 +133,7 @@ TEST(Session, EndsEveryHookWhateverFailedAndThrowsTheFirstError) {
   }
 }
 
-TEST(Session, AnErrorOfTheStepIsThrownOnAndNothingIsSaved) {
+TEST(Session, AnErrorOfTheStepIsRethrownAndNothingIsSaved) {
   SmallTraining training;
   MonitoredTrainingSession session(training.state, saving(9, 100), training.environment());
   training.run(session, 2);
@@ -144,7 +144,7 @@ TEST(Session, AnErrorOfTheStepIsThrownOnAndNothingIsSaved) {
   EXPECT_EQ(latest.checkpoint->step(), 0);
 }
 
-TEST(Session, RunAfterTheStopIsRefused) {
+TEST(Session, RunAfterStopThrows) {
   SmallTraining training;
   MonitoredTrainingSession session(training.state, {}, training.environment());
   session.request_stop();
@@ -152,7 +152,7 @@ TEST(Session, RunAfterTheStopIsRefused) {
             ErrorCode::kFailedPrecondition);
 }
 
-TEST(Session, TheEndOfTheDataStopsItCleanly) {
+TEST(Session, EndOfDataStopsTheSession) {
   SmallTraining training;
   MonitoredTrainingSession session(training.state, saving(9, 100), training.environment());
   training.run(session, 2);
@@ -162,7 +162,7 @@ TEST(Session, TheEndOfTheDataStopsItCleanly) {
   EXPECT_EQ(checkpoint::find_latest_whole(training.files, "/run").checkpoint->step(), 2);
 }
 
-TEST(Session, GoesOnFromTheLastCheckpointAndMakesNoStepTooMany) {
+TEST(Session, ResumesFromTheLastCheckpointWithoutExtraSteps) {
   const auto files = std::make_shared<io::MemoryFileSystem>();
   {
     SmallTraining training(files);
@@ -186,7 +186,7 @@ TEST(Session, GoesOnFromTheLastCheckpointAndMakesNoStepTooMany) {
   EXPECT_EQ(training.value(), 10);
 }
 
-TEST(Session, ResumesWhereItIsTold) {
+TEST(Session, ResumesFromTheGivenCheckpoint) {
   const auto files = std::make_shared<io::MemoryFileSystem>();
   {
     SmallTraining training(files);
@@ -210,7 +210,7 @@ TEST(Session, ResumesWhereItIsTold) {
             ErrorCode::kNotFound);
 }
 
-TEST(Session, PassesOverABrokenCheckpointAndSaysSo) {
+TEST(Session, SkipsABrokenCheckpointWithAWarning) {
   const auto files = std::make_shared<io::MemoryFileSystem>();
   {
     SmallTraining training(files);
@@ -227,7 +227,7 @@ TEST(Session, PassesOverABrokenCheckpointAndSaysSo) {
   EXPECT_EQ(training.value(), 2);
 }
 
-TEST(Session, KeepsABrokenCheckpointAside) {
+TEST(Session, RenamesABrokenCheckpoint) {
   const auto files = std::make_shared<io::MemoryFileSystem>();
   {
     SmallTraining training(files);
@@ -247,7 +247,7 @@ TEST(Session, KeepsABrokenCheckpointAside) {
   EXPECT_EQ(files->exists("/run/ckpt-3.broken/" + tensors), has_tensors);
 }
 
-TEST(Session, DoesNotBeginAnewWhereAllCheckpointsAreBroken) {
+TEST(Session, ThrowsIfAllCheckpointsAreBroken) {
   const auto files = std::make_shared<io::MemoryFileSystem>();
   SessionOptions options = saving(3);
   options.scaffold.saver.keep_last = 1;
@@ -289,7 +289,7 @@ TEST(Session, InitializesOnlyWhatWasNotRestored) {
   EXPECT_EQ(calls, (Calls{"init", "ready", "local", "ready", "local"}));
 }
 
-TEST(Session, AWorkerWaitsUntilTheTrainingIsReadyButNotForEver) {
+TEST(Session, AWorkerWaitsUntilTheTrainingIsReadyOrTheTimeout) {
   SmallTraining training;
   int asked = 0;
   SessionOptions options{.role = SessionRole::kWorker,
@@ -343,7 +343,7 @@ TEST(Session, RecoversFromTheLastCheckpoint) {
   }
 }
 
-TEST(Session, GivesUpWhereItGetsNoFurther) {
+TEST(Session, GivesUpAfterMaxRecoveriesWithoutProgress) {
   const CapturedLog log;
   SmallTraining training;
   MonitoredTrainingSession session(training.state, saving(6, 2), training.environment());
@@ -355,7 +355,7 @@ TEST(Session, GivesUpWhereItGetsNoFurther) {
   EXPECT_TRUE(log.has("Giving up after 3 recoveries"));
 }
 
-TEST(Session, DoesNotTryAgainWhatCannotHelp) {
+TEST(Session, DoesNotRetryOtherErrors) {
   for (const SessionOptions& options : {saving(6), SessionOptions{}}) {
     SmallTraining training;
     MonitoredTrainingSession session(training.state, options, training.environment());
@@ -367,7 +367,7 @@ TEST(Session, DoesNotTryAgainWhatCannotHelp) {
   }
 }
 
-TEST(Session, AReplicasOwnExceptionIsNoReasonToTryAgain) {
+TEST(Session, DoesNotRetryAUserExceptionOfAReplica) {
   SmallTraining training;
   MonitoredTrainingSession session(training.state, saving(6), training.environment());
   EXPECT_THROW(session.run([&]() -> std::optional<StepValues> {
@@ -378,7 +378,7 @@ TEST(Session, AReplicasOwnExceptionIsNoReasonToTryAgain) {
   EXPECT_EQ(session.context().recoveries(), 0);
 }
 
-TEST(Session, AStopThatIsAskedForSavesOrDoesNot) {
+TEST(Session, RequestedStopSavesOrDiscards) {
   for (const AtStop at_stop : {AtStop::kSave, AtStop::kDiscard}) {
     SmallTraining training;
     MonitoredTrainingSession session(training.state, saving(9, 100), training.environment());
@@ -393,7 +393,7 @@ TEST(Session, AStopThatIsAskedForSavesOrDoesNot) {
   }
 }
 
-TEST(Session, ACancelledTokenIsAStop) {
+TEST(Session, CancellingTheTokenStops) {
   SmallTraining training;
   SessionOptions options = saving(9, 100);
   MonitoredTrainingSession session(training.state, options, training.environment());
@@ -403,7 +403,7 @@ TEST(Session, ACancelledTokenIsAStop) {
   EXPECT_TRUE(session.should_stop());
 }
 
-TEST(Session, AProgramsErrorThatPassesSavesNothing) {
+TEST(Session, AnErrorOfTheProgramSavesNothing) {
   SmallTraining training;
   try {
     MonitoredTrainingSession session(training.state, saving(9, 100), training.environment());
@@ -414,7 +414,7 @@ TEST(Session, AProgramsErrorThatPassesSavesNothing) {
   EXPECT_EQ(checkpoint::find_latest_whole(training.files, "/run").checkpoint->step(), 0);
 }
 
-TEST(Session, RefusesOptionsWithoutMeaning) {
+TEST(Session, RefusesInvalidOptions) {
   SmallTraining training;
   for (const SessionOptions& options :
        {SessionOptions{.hooks = {nullptr}}, SessionOptions{.max_recoveries = -1},
@@ -426,7 +426,7 @@ TEST(Session, RefusesOptionsWithoutMeaning) {
   }
 }
 
-TEST(Session, SavesBetweenUpdatesAndNotBetweenTheirMicroBatches) {
+TEST(Session, SavesBetweenUpdatesNotBetweenMicroBatches) {
   const CapturedLog log;
   const auto files = std::make_shared<io::MemoryFileSystem>();
   MirroredStrategy strategy(cpus(2));
@@ -489,7 +489,7 @@ struct Process {
   ToyTraining training;
 };
 
-TEST(Session, StoppedByTheDiskAnywhereItEndsWithTheSameWeights) {
+TEST(Session, EndsWithTheSameWeightsAfterAnyDiskError) {
   base::set_log_level(base::LogLevel::kOff);
   const auto memory = std::make_shared<io::MemoryFileSystem>();
   const auto whole = std::make_shared<io::FaultyFileSystem>(memory);

@@ -88,7 +88,7 @@ SessionOptions saving_every(std::int64_t steps) {
 const std::vector<std::vector<int>> kLayouts = {{1, 1}, {2, 1}, {1, 1, 1}};
 
 // 20 steps are the whole training; ToyNet has dropout and a statistic of each replica's own.
-TEST(SessionOfWorkers, StoppedAndStartedAgainEndsWithTheSameBits) {
+TEST(SessionOfWorkers, RestartEndsWithTheSameBits) {
   for (const auto& layout : kLayouts) {
     const auto unbroken =
         run_job(layout, std::make_shared<io::MemoryFileSystem>(), saving_every(3));
@@ -120,7 +120,7 @@ std::vector<std::shared_ptr<LoggedCreates>> views_of(const std::shared_ptr<io::F
   return views;
 }
 
-TEST(SessionOfWorkers, AllWriteTheirShareOfCheckpointsAndGoOnWithTheSameBits) {
+TEST(SessionOfWorkers, AllWorkersWriteShardsAndResumeWithTheSameBits) {
   for (const auto& layout : kLayouts) {
     const auto unbroken =
         run_job(layout, std::make_shared<io::MemoryFileSystem>(), saving_every(3));
@@ -139,7 +139,7 @@ TEST(SessionOfWorkers, AllWriteTheirShareOfCheckpointsAndGoOnWithTheSameBits) {
   }
 }
 
-TEST(SessionOfWorkers, TheChiefSaysWhetherAllWrite) {
+TEST(SessionOfWorkers, TheChiefDecidesWhetherAllWrite) {
   const auto files = std::make_shared<io::MemoryFileSystem>();
   const auto views = views_of(files, 2);
   for (const bool is_chiefs : {true, false}) {
@@ -156,7 +156,7 @@ TEST(SessionOfWorkers, TheChiefSaysWhetherAllWrite) {
   }
 }
 
-TEST(SessionOfWorkers, AWorkerThatDoesNotSeeTheCheckpointsIsWrittenFor) {
+TEST(SessionOfWorkers, TheChiefWritesForAWorkerWithoutAccessToTheDirectory) {
   const auto files = std::make_shared<io::MemoryFileSystem>();
   const auto elsewhere = std::make_shared<io::MemoryFileSystem>();
   const auto view = [&](int worker) -> std::shared_ptr<io::FileSystem> {
@@ -170,7 +170,7 @@ TEST(SessionOfWorkers, AWorkerThatDoesNotSeeTheCheckpointsIsWrittenFor) {
             run_job({1, 1}, std::make_shared<io::MemoryFileSystem>(), {}).at(0).weights);
 }
 
-TEST(SessionOfWorkers, AWorkersFullDiskEndsTheJobWithItsName) {
+TEST(SessionOfWorkers, AFullDiskOfAWorkerEndsTheJobWithTheWorkersName) {
   const auto files = std::make_shared<io::MemoryFileSystem>();
   const auto full = std::make_shared<io::FaultyFileSystem>(files);
   // Two files, created, written, synced and closed, in the first save.
@@ -191,7 +191,7 @@ TEST(SessionOfWorkers, AWorkersFullDiskEndsTheJobWithItsName) {
   EXPECT_TRUE(latest.broken.empty());
 }
 
-TEST(SessionOfWorkers, OneWorkersWishStopsAllAtTheSameStep) {
+TEST(SessionOfWorkers, AStopRequestOfOneWorkerStopsAllAtTheSameStep) {
   const auto files = std::make_shared<io::MemoryFileSystem>();
   const auto ended =
       run_job({1, 1, 1}, files, saving_every(100), kAllSteps,
@@ -212,7 +212,7 @@ TEST(SessionOfWorkers, TheChiefsClockDecidesWhenToSave) {
   EXPECT_EQ(run_job({1, 1}, files, options).at(0).first_step, 20);
 }
 
-TEST(SessionOfWorkers, GoesOnOnAnotherNumberOfWorkersWithTheSameValues) {
+TEST(SessionOfWorkers, ResumesOnAnotherNumberOfWorkersWithTheSameValues) {
   const auto files = std::make_shared<io::MemoryFileSystem>();
   const auto half = run_job({1, 1}, files, saving_every(4), 8);
   const auto rest = run_job({1, 1, 1}, files, saving_every(4), 8);
@@ -240,7 +240,7 @@ void expect_refused(const std::function<void(ToyTraining&, SessionOptions&)>& in
   EXPECT_EQ(told, 2) << text;
 }
 
-TEST(SessionOfWorkers, SessionsThatDifferAreRefusedByAllWithBothValues) {
+TEST(SessionOfWorkers, DifferentSessionsAreRefusedByAllWithBothValues) {
   expect_refused([](ToyTraining&, SessionOptions& options) { options.save_checkpoints.steps = 5; },
                  "/job:worker/task:1 has save_checkpoints 5 steps and /job:worker/task:0 has 4 "
                  "steps");
@@ -263,7 +263,7 @@ TEST(SessionOfWorkers, SessionsThatDifferAreRefusedByAllWithBothValues) {
       "and /job:worker/task:0 has none");
 }
 
-TEST(SessionOfWorkers, FitsThatDifferAreRefusedByAllWithBothValues) {
+TEST(SessionOfWorkers, DifferentFitsAreRefusedByAllWithBothValues) {
   std::atomic<int> told = 0;
   distribute::run_workers({1, 1}, [&](MultiWorkerMirroredStrategy& strategy) {
     const auto scope = strategy.scope();
@@ -284,7 +284,7 @@ TEST(SessionOfWorkers, FitsThatDifferAreRefusedByAllWithBothValues) {
   EXPECT_EQ(told, 2);
 }
 
-TEST(SessionOfWorkers, AWorkerThatFailsEndsTheOthersWithItsName) {
+TEST(SessionOfWorkers, AFailedWorkerEndsTheOthersWithItsName) {
   std::atomic<int> named = 0;
   const Error error = distribute::error_from([&] {
     distribute::run_workers({1, 1}, [&](MultiWorkerMirroredStrategy& strategy) {

@@ -98,12 +98,12 @@ void expect_resumes_exactly(const MakeStrategy& make) {
   expect_equal(Everything(second), Everything(unbroken));
 }
 
-TEST(TrainingState, ARunThatIsResumedEqualsOneThatWasNotBroken) {
+TEST(TrainingState, AResumedRunEqualsAnUninterruptedOne) {
   expect_resumes_exactly(mirrored(1));
   expect_resumes_exactly(mirrored(2));
 }
 
-TEST(TrainingState, IsResumedExactlyUnderCentralStorage) {
+TEST(TrainingState, ResumesExactlyUnderCentralStorage) {
   expect_resumes_exactly(central(2, variables::Caching::kWhereNeeded));
   expect_resumes_exactly(central(2, variables::Caching::kAlways));
 }
@@ -132,7 +132,7 @@ TEST(TrainingState, HasEqualValuesOnAnotherNumberOfReplicasOrUnderAnotherStrateg
   }
 }
 
-TEST(TrainingState, GoesOnWithTheNextExample) {
+TEST(TrainingState, ResumesWithTheNextExample) {
   const auto strategy = mirrored(1)();
   ToyTraining first(*strategy);
   first.steps(4);
@@ -142,7 +142,7 @@ TEST(TrainingState, GoesOnWithTheNextExample) {
   EXPECT_TRUE((*first.batches.next())[0].features.equal(next));
 }
 
-TEST(TrainingState, ARefusalLeavesEverythingAsItWas) {
+TEST(TrainingState, AFailedRestoreChangesNothing) {
   const auto strategy = mirrored(2)();
   ToyTraining first(*strategy);
   first.steps(2);
@@ -180,7 +180,7 @@ TEST(TrainingState, RefusesAnotherModelOrRuleBeforeAnythingChanges) {
   }
 }
 
-TEST(TrainingState, WhatIsMissingIsNamedOrSkipped) {
+TEST(TrainingState, MissingStateIsNamedOrSkipped) {
   const auto strategy = mirrored(1)();
   ToyTraining first(*strategy);
   TrainingState weights_alone(*strategy);
@@ -200,7 +200,7 @@ TEST(TrainingState, WhatIsMissingIsNamedOrSkipped) {
             (std::vector<std::string>{"iterator/train", "metric/accuracy", "optimizer/adam"}));
 }
 
-TEST(TrainingState, WeightsAloneAreNoTraining) {
+TEST(TrainingState, RefusesACheckpointOfWeightsOnly) {
   const auto strategy = mirrored(1)();
   ToyTraining training(*strategy);
   const auto files = std::make_shared<io::MemoryFileSystem>();
@@ -212,7 +212,7 @@ TEST(TrainingState, WeightsAloneAreNoTraining) {
   EXPECT_TRUE(says(error, "restore_variables")) << error.what();
 }
 
-TEST(TrainingState, TellsWhatKeepsARunFromGoingOnExactly) {
+TEST(TrainingState, ReportsWhyARunIsNotBitIdentical) {
   const auto strategy = mirrored(1, 3)();
   ToyTraining first(*strategy);
   first.state.add_schedule("adam", halving());
@@ -250,7 +250,7 @@ TEST(TrainingState, AveragesAndTheCountOfUpdatesAreRestored) {
   EXPECT_TRUE(averages.average(first.model.variables()[0]).equal(average));
 }
 
-TEST(TrainingState, NamesAreUsedOnce) {
+TEST(TrainingState, NamesAreUnique) {
   const auto strategy = mirrored(1)();
   ToyTraining training(*strategy);
   EXPECT_EQ(error_from([&] { training.state.add_optimizer("adam", training.adam); }).code(),
