@@ -17,7 +17,7 @@ struct Address {
   friend bool operator==(const Address&, const Address&) = default;
 };
 
-/// Whether port 0, "any that is free", may stand in an address.
+/// Whether an address may have port 0, "any free port".
 enum class PortZero { kRefused, kAllowed };
 
 /// Reads "host:port" or "[::1]:port". Throws kInvalidArgument, quoting the text and saying what is
@@ -25,13 +25,12 @@ enum class PortZero { kRefused, kAllowed };
 /// around an IPv6 address, characters that no host has.
 Address parse_address(std::string_view text, PortZero port_zero = PortZero::kRefused);
 
-/// The IP address of `host` where it means this machine to itself only: 127.x.y.z and ::1 as they
-/// are,
-/// "::ffff:127.0.0.1" as IPv4, and 127.0.0.1 or ::1 for the names that stand for them ("localhost",
-/// "ip6-localhost" and their like) whatever the system's list of hosts says. Nothing for any other.
+/// The loopback IP address of `host`, or nothing if it is not a loopback host: 127.x.y.z and ::1 as
+/// they are, "::ffff:127.0.0.1" as IPv4, and 127.0.0.1 or ::1 for names such as "localhost" and
+/// "ip6-localhost", whatever /etc/hosts says.
 std::optional<std::string> loopback_address(std::string_view host);
 
-/// Whether it is one.
+/// Whether `host` is a loopback address or name.
 bool is_loopback(std::string_view host);
 
 /// "host:port", with brackets around an IPv6 address.

@@ -41,7 +41,7 @@ Socket open_socket(const addrinfo& endpoint) {
   return Socket(::socket(endpoint.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 }
 
-// `ip` is a number already, so nothing is asked.
+// `ip` is numeric, so there is no look-up.
 Endpoint endpoint_of(const std::string& ip, int port) {
   addrinfo hints = {};
   hints.ai_socktype = SOCK_STREAM;
@@ -51,10 +51,10 @@ Endpoint endpoint_of(const std::string& ip, int port) {
   return {list, freeaddrinfo};
 }
 
-// Only an address of this host can be bound; which tells that it is one.
+// Only an address of this host can be bound; other addresses return nothing.
 std::optional<PortState> port_state(const addrinfo& endpoint) {
   const Socket socket = open_socket(endpoint);
-  const int on = 1;  // as servers do, so that the ends of former connections do not count
+  const int on = 1;  // as servers do, so that closing connections do not count
   ::setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (::bind(socket.fd(), endpoint.ai_addr, endpoint.ai_addrlen) == 0) return PortState::kFree;
   if (errno == EADDRINUSE) return PortState::kTaken;
@@ -74,13 +74,13 @@ ConnectResult result_of(int error) {
   return {Reachability::kUnreachable, std::generic_category().message(error)};
 }
 
-// One connection on its way.
+// A connection attempt in progress.
 struct Attempt {
   std::size_t report;
   Socket socket;
 };
 
-// From the best news to the worst: a host with several addresses needs one that works.
+// Ranks results from good to bad: a host with several addresses needs one that works.
 int badness(Reachability reachability) {
   switch (reachability) {
     case Reachability::kReachable:

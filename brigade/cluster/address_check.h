@@ -11,19 +11,19 @@
 
 namespace brigade::cluster {
 
-/// What answers at a task's address.
+/// The result of a connection attempt to a task's address.
 enum class Reachability {
   kReachable,    ///< something listens there
-  kRefused,      ///< the host answers, nothing listens: as it should be before the start
-  kNoSuchHost,   ///< the name is not known
-  kTimedOut,     ///< no answer in time: a host that is off, or a firewall that drops
-  kUnreachable,  ///< the system knows no way there
+  kRefused,      ///< the host answers, nothing listens: expected before the start
+  kNoSuchHost,   ///< the host name is unknown
+  kTimedOut,     ///< no answer in time: the host is off, or a firewall drops packets
+  kUnreachable,  ///< there is no route to the host
 };
 
 /// Whether a process of this host could listen at an address of this host.
 enum class PortState {
   kFree,
-  kTaken,      ///< something has the port
+  kTaken,      ///< in use by another program
   kForbidden,  ///< below 1024, and this user may not
 };
 
@@ -38,16 +38,16 @@ struct AddressReport {
   Reachability reachability = Reachability::kTimedOut;
   /// Only for an address of this host.
   std::optional<PortState> port = std::nullopt;
-  /// The system's reason, where it gives one.
+  /// The system's reason, if it gives one.
   std::string detail = {};
 
-  /// Whether a job could start with this address: its host is there, and if it is this one, the
-  /// port can be had or is already listened on.
+  /// Whether a job could start with this address: its host answers, and if it is this host, the port
+  /// is free or something already listens on it.
   bool is_good() const;
 };
 
-/// Looks up and connects to every address of `cluster`, all at once, for `timeout` at most; sends
-/// nothing. In the order of jobs and indices. Thread-safety: a function without state.
+/// Looks up and connects to all addresses of `cluster` at the same time, for `timeout` at most;
+/// sends nothing. Reports are ordered by job and index. Thread-safety: a function without state.
 std::vector<AddressReport> check_addresses(const ClusterSpec& cluster,
                                            std::chrono::milliseconds timeout,
                                            const HostLookup& lookup = system_lookup());

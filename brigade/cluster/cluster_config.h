@@ -7,35 +7,35 @@
 
 namespace brigade::cluster {
 
-/// What one process has to know to find its cluster: what every resolver returns.
+/// The result of every resolver: what a process needs to know to join its cluster.
 ///
-/// Two kinds of cluster come out of them. Where each task has an address of its own (`TF_CONFIG`, a
-/// file, flags), `cluster` is full and the first training task holds the meeting point at its
-/// address. Where a launcher only counts processes (`brigade launch`, torchrun, Slurm, Open MPI),
-/// `cluster` is empty, and `rendezvous` is where they meet.
+/// There are two kinds of cluster. If each task has its own address (`TF_CONFIG`, a file, flags),
+/// `cluster` holds them, and the first training task serves the rendezvous at its address. If a
+/// launcher only numbers processes (`brigade launch`, torchrun, Slurm, Open MPI), `cluster` is
+/// empty, and only `rendezvous` is set.
 ///
 /// Thread-safety: a value.
 struct ClusterConfig {
   ClusterSpec cluster = {};
-  /// Who this process is.
+  /// The task of this process.
   Task task = {};
-  /// Its rank among the processes that train together; -1 for a parameter server or an evaluator.
+  /// The rank among the processes that train together; -1 for a parameter server or an evaluator.
   int rank = 0;
-  /// How many train together. 1 is a cluster of one: nothing listens and nothing is sent.
+  /// The number of processes that train together. With 1, nothing listens and nothing is sent.
   int world_size = 1;
-  /// "host:port" where the members meet; empty in a cluster of one.
+  /// "host:port" of the rendezvous; empty with a world size of 1.
   std::string rendezvous = {};
-  /// Who listens there.
+  /// Which process serves the rendezvous.
   enum class RendezvousHost {
     kFirstMember,  ///< the process of rank 0
-    kLauncher      ///< somebody who was there before
+    kLauncher      ///< the launcher, which was started earlier
   } rendezvous_host = RendezvousHost::kFirstMember;
-  /// Its place among the processes of its host, where a launcher says so.
+  /// The rank among the processes of the host, if a launcher sets it.
   std::optional<int> local_rank = std::nullopt;
   std::optional<int> local_world_size = std::nullopt;
-  /// How often the job was started again; members of different generations never meet.
+  /// How often the job was restarted. Members of different generations never join each other.
   int generation = 0;
-  /// Where this was read, for messages: "TF_CONFIG", "the torchrun environment".
+  /// The source of this configuration, for messages: "TF_CONFIG", "the torchrun environment".
   std::string source = {};
 
   bool is_chief() const { return rank == 0; }

@@ -36,7 +36,7 @@ ClusterSpec parse_cluster_flag(std::string_view text) {
     check_argument(
         jobs.emplace(job, tasks_of(part.substr(equals + 1))).second,
         base::str_cat("The cluster ", base::quoted(text), " has the job ", base::quoted(job),
-                      " twice; list its addresses at one place, with commas."));
+                      " twice; list its addresses once, separated by commas."));
   }
   return ClusterSpec(std::move(jobs));
 }

@@ -51,7 +51,7 @@ class Parser {
     return base::str_cat("the ", value.type_name(), " ", shown);
   }
 
-  // Other keys are other programs'; one that is nearly ours is a mistake that would go unnoticed.
+  // Other programs may use other keys, but one that is nearly a known key is a typing mistake.
   void check_keys(const Json& json) const {
     const std::vector<std::string> known = {"cluster", "task", "rpc_layer"};
     for (const auto& [key, value] : json.items()) {
@@ -129,7 +129,7 @@ class Parser {
     return Task{type.get<std::string>(), task_index(json["index"])};
   }
 
-  // A string of digits too: templates of container platforms write one, and TensorFlow reads it.
+  // A string of digits is accepted too, as TensorFlow does: container templates write strings.
   int task_index(const Json& json) const {
     const bool can_be_read = json.is_number_integer() || json.is_string();
     expect(can_be_read, json, "task.index", "a whole number");

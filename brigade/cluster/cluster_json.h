@@ -7,7 +7,7 @@
 
 namespace brigade::cluster {
 
-/// A cluster as somebody wrote it down, and which of its tasks this process is, if that was said.
+/// A cluster, and the task of this process, if it is given.
 ///
 /// Thread-safety: a value.
 struct DescribedCluster {

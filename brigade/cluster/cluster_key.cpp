@@ -54,14 +54,14 @@ std::optional<int> descriptor_of(const io::Path& path) {
   return static_cast<int>(*number);
 }
 
-/// What to do about a key's file that is none.
+/// Advice for a key file that cannot be used.
 std::string advice(const io::Path& path) {
   if (!descriptor_of(path)) return base::str_cat("; ", kHowToMakeOne);
-  return ". It is a descriptor that brigade launch hands to its program; one in between has closed "
-         "it "
-         "(Python's subprocess keeps those that its pass_fds names; a Brigade program that has "
+  return ". It is a descriptor that brigade launch passes to its program; a process in between has "
+         "closed it "
+         "(Python's subprocess keeps the descriptors in pass_fds; a Brigade program that has "
          "read "
-         "its key does not hand it on)";
+         "its key does not pass it on)";
 }
 
 [[noreturn]] void refuse_file(const io::Path& path, int error) {
@@ -73,7 +73,7 @@ std::string advice(const io::Path& path) {
                                   advice(path)));
 }
 
-// The descriptor that is read is the one that is asked, so nobody can exchange the file in between.
+// Checks the open descriptor, so the file cannot be exchanged between the check and the read.
 void check_private(int fd, const io::Path& path) {
   struct stat info = {};
   if (::fstat(fd, &info) != 0) refuse_file(path, errno);

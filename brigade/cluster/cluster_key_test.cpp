@@ -46,7 +46,7 @@ TEST(ClusterKey, FromADescriptorIsNotHandedOnToOtherPrograms) {
   EXPECT_EQ(::fcntl(descriptor, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
   ::close(descriptor);
   EXPECT_THAT(refusal([&] { ClusterKey::from_environment(environment); }),
-              HasSubstr("brigade launch hands to its program; one in between has closed it"));
+              HasSubstr("brigade launch passes to its program; a process in between has closed it"));
 }
 
 TEST(ClusterKey, ReadsWhatItWrites) {

@@ -17,7 +17,7 @@ using Jobs = std::map<std::string, ClusterSpec::Tasks>;
   throw Error(ErrorCode::kInvalidArgument, "The cluster is not valid: " + why);
 }
 
-// Host names do not mind the case of letters.
+// Host names are case-insensitive.
 std::string key_of(const Address& address) {
   std::string text = to_string(address);
   for (char& c : text) {
@@ -44,7 +44,7 @@ void check_tasks(const std::string& job, const ClusterSpec::Tasks& tasks,
       const bool both_lead = other->second == Task{"chief", 0} && task == Task{"worker", 0};
       refuse(base::str_cat(other->second, " and ", task, " have the same address, ", address,
                            both_lead ? "; the chief is itself the first worker: list it once."
-                                     : "; give each task a port of its own."));
+                                     : "; give each task its own port."));
     }
   }
 }

@@ -9,7 +9,7 @@
 
 namespace brigade::cluster {
 
-/// Where every task of a cluster is reached: for each job its tasks' indices with their addresses,
+/// The addresses of all tasks of a cluster: for each job, its task indices and their addresses,
 /// "host:port". Indices may have gaps, as in TensorFlow, where tasks come and go.
 /// TensorFlow: tf.train.ClusterSpec.
 ///
@@ -30,11 +30,11 @@ class ClusterSpec {
   /// Names of the jobs, sorted.
   std::vector<std::string> jobs() const;
   bool has(const Task& task) const;
-  /// 0 for a job that is not there.
+  /// 0 for an unknown job.
   int num_tasks(std::string_view job) const;
-  /// Throws kNotFound, naming the jobs there are.
+  /// Throws kNotFound, naming the known jobs.
   std::vector<int> task_indices(std::string_view job) const;
-  /// Throws kNotFound, naming what there is.
+  /// Throws kNotFound, naming the known jobs or indices.
   const std::string& task_address(const Task& task) const;
   const std::map<std::string, Tasks>& as_map() const { return jobs_; }
 

@@ -59,7 +59,7 @@ TEST(ClusterSpec, WritesListsForDenseJobsAndObjectsForOthers) {
 TEST(ClusterSpec, RefusesWhatNoClusterIs) {
   EXPECT_EQ(why_not({{"worker", {{0, "a:1"}, {1, "A:1"}}}}),
             "INVALID_ARGUMENT: The cluster is not valid: /job:worker/task:0 and /job:worker/task:1 "
-            "have the same address, A:1; give each task a port of its own.");
+            "have the same address, A:1; give each task its own port.");
   EXPECT_THAT(why_not({{"chief", {{0, "a:1"}}}, {"worker", {{0, "a:1"}}}}),
               HasSubstr("the chief is itself the first worker: list it once."));
   EXPECT_THAT(why_not({{"worker", {{0, "a"}}}}),

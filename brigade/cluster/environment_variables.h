@@ -7,14 +7,14 @@
 
 namespace brigade::cluster {
 
-/// Looks an environment variable up: nothing if it is not set. All resolvers read through one, so
-/// that a test hands them a map and no test changes the environment of its process.
+/// Looks up an environment variable; nothing if it is not set. All resolvers take one, so that tests
+/// can pass a map instead of changing the process's environment.
 using Environment = std::function<std::optional<std::string>(const std::string& name)>;
 
-/// What the process itself was given.
+/// The environment of this process.
 Environment process_environment();
 
-/// One with these variables and no others.
+/// An environment with exactly these variables.
 Environment make_environment(std::map<std::string, std::string> variables);
 
 }  // namespace brigade::cluster

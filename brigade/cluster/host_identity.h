@@ -4,17 +4,16 @@
 
 namespace brigade::cluster {
 
-/// Where a process runs, as its kernel tells it. Names of hosts are for people: cloned machines and
-/// containers share one, and one machine has several. Equal parts are necessary, and nearly
-/// sufficient: two machines that were restored from one memory image have the same, so whoever
-/// shares memory proves it (SharedSegment).
+/// Identifies where a process runs, by what its kernel reports. Host names do not: cloned machines
+/// and containers may have the same name, and one machine may have several. Equal identities are
+/// necessary but not quite sufficient: two machines that were restored from one memory image are
+/// equal too, so shared memory is verified separately (SharedSegment).
 ///
 /// Thread-safety: a value.
 struct HostIdentity {
-  /// The running kernel, from one boot to the next: one machine, whatever its containers are
-  /// called.
+  /// The boot id of the running kernel: the same for all containers of one machine.
   std::string kernel = {};
-  /// The process namespace, in which a process id has a meaning.
+  /// The process namespace, in which process ids are unique.
   std::string processes = {};
   /// The network namespace, whose processes have one loopback interface.
   std::string network = {};
@@ -22,17 +21,17 @@ struct HostIdentity {
   friend bool operator==(const HostIdentity&, const HostIdentity&) = default;
 };
 
-/// This thread's, which is its process's unless the thread has left for another network. Where the
-/// system does not tell the boot, the host's name stands in for it; a namespace that cannot be read
-/// is empty.
+/// The identity of this thread, which is that of its process unless the thread has entered another
+/// network namespace. Without a boot id, the host's name is used; a namespace that cannot be read is
+/// empty.
 HostIdentity this_host_identity();
 
-/// The name that this process's host has there, for messages; "localhost" where it has none.
+/// The host name of this process, for messages; "localhost" if there is none.
 std::string host_name();
 
-/// Whether a process id of one is the same process to the other, so that memory can be shared.
+/// Whether both use the same process ids, so that they can share memory.
 bool same_process_namespace(const HostIdentity& one, const HostIdentity& other);
-/// Whether they reach each other over the loopback interface.
+/// Whether both reach each other over the loopback interface.
 bool same_network_namespace(const HostIdentity& one, const HostIdentity& other);
 
 }  // namespace brigade::cluster

@@ -38,7 +38,7 @@ std::vector<std::string> ask_the_system(const std::string& host) {
   return addresses;
 }
 
-// What the threads that look up share with the caller, who may go before they do.
+// The state that the look-up threads share with the caller, which may return before they end.
 class Lookups {
  public:
   Lookups(const std::set<std::string>& hosts, HostLookup lookup)

@@ -9,23 +9,23 @@
 
 namespace brigade::cluster {
 
-/// The IP addresses of a host, as text. Throws kNotFound, with the reason, if it has none. Called
-/// on several threads at once; may take as long as it likes.
+/// Returns the IP addresses of a host, as text. Throws kNotFound, with the reason, if it has none.
+/// Called on several threads at the same time; may take any time.
 using HostLookup = std::function<std::vector<std::string>(const std::string& host)>;
 
-/// Asks the system: /etc/hosts, DNS and whatever else it is set up for.
+/// The system's look-up: /etc/hosts, DNS and whatever else is configured.
 HostLookup system_lookup();
 
-/// What became of the look-up of one host.
+/// The result of the look-up of one host.
 struct HostAddresses {
   std::vector<std::string> addresses = {};
   /// Why there are none; empty while there is no answer.
   std::string failure = {};
 };
 
-/// Looks all hosts up at once and returns after `timeout` at the latest, with what is known by
-/// then. The system's look-up cannot be interrupted: one that hangs is left to a thread that holds
-/// nothing of the caller's, and ends when it ends.
+/// Looks up all hosts at the same time and returns the known results after `timeout` at the latest.
+/// The system's look-up cannot be interrupted: one that hangs stays on a detached thread, which
+/// refers to nothing of the caller.
 std::map<std::string, HostAddresses> look_up(const std::set<std::string>& hosts,
                                              std::chrono::milliseconds timeout,
                                              const HostLookup& lookup = system_lookup());

@@ -65,7 +65,7 @@ class HostlistParser {
     return parts;
   }
 
-  // The text before a bracket, with each of its numbers, with each of what comes after it.
+  // All combinations of the text before a bracket, its numbers, and the text after it.
   std::vector<std::string> hosts_of(std::string_view part) const {
     std::vector<std::string> hosts = {""};
     while (!part.empty()) {

@@ -18,8 +18,8 @@ inline constexpr const char* kKubernetesPortVariable = "BRIGADE_KUBERNETES_PORT"
 /// job's `completions`), reached under the DNS names that a headless service gives them,
 /// "<job>-<index>.<service>", at BRIGADE_KUBERNETES_PORT (29400 if unset). The service's name is
 /// BRIGADE_KUBERNETES_SERVICE (the pods' `subdomain`); the job's is BRIGADE_KUBERNETES_JOB, else
-/// what the pod's HOSTNAME says. Nothing without the completions: an indexed job may also be many
-/// jobs of one. Throws kInvalidArgument, naming the variable that is missing or wrong.
+/// taken from the pod's HOSTNAME. Nothing without the completions, because the pods of an indexed
+/// job may also run separately. Throws kInvalidArgument, naming the missing or wrong variable.
 std::optional<ClusterConfig> resolve_kubernetes(const Environment& environment);
 
 }  // namespace brigade::cluster

@@ -2,16 +2,15 @@
 
 namespace brigade::cluster {
 
-/// What `brigade launch` tells the processes that it starts, by the names of environment variables;
-/// the resolver reads the same ones. All but the first two are torchrun's, so that other programs
-/// understand them too.
+/// The environment variables that `brigade launch` sets for its processes and the resolver reads.
+/// All but the first two are torchrun's, so that other programs understand them too.
 inline constexpr const char* kRendezvousVariable = "BRIGADE_RENDEZVOUS";  ///< "host:port"
 inline constexpr const char* kGenerationVariable = "BRIGADE_GENERATION";  ///< 0, then 1 a restart
 inline constexpr const char* kRankVariable = "RANK";
 inline constexpr const char* kWorldSizeVariable = "WORLD_SIZE";
 inline constexpr const char* kLocalRankVariable = "LOCAL_RANK";
 inline constexpr const char* kLocalWorldSizeVariable = "LOCAL_WORLD_SIZE";
-/// Where rank 0 is reached, for programs that meet by PyTorch's own means.
+/// The address of rank 0, for programs that use PyTorch's rendezvous.
 inline constexpr const char* kMasterAddressVariable = "MASTER_ADDR";
 inline constexpr const char* kMasterPortVariable = "MASTER_PORT";
 

@@ -30,7 +30,7 @@ const Member* first_on_another_network(const Membership& membership) {
 }
 
 std::string to_string(const Member& member) {
-  if (member.rank < 0) {  // no member, but where they meet
+  if (member.rank < 0) {  // not a member, but the process that serves the rendezvous
     return base::str_cat("the ", member.task.job, " (pid ", member.pid, " on host ", member.host,
                          ")");
   }

@@ -107,7 +107,7 @@ TEST(InMemoryMembership, BarrierLetsNobodyThroughBeforeTheLast) {
 TEST(InMemoryMembership, BarrierNamesWhoIsMissing) {
   auto members = make_in_memory_memberships(3);
   EXPECT_THAT(refusal([&] { members[0]->barrier("start", milliseconds(5)); }),
-              MatchesRegex("DEADLINE_EXCEEDED: Not all came to the barrier 'start' within 5 ms; "
+              MatchesRegex("DEADLINE_EXCEEDED: Not all members reached the barrier 'start' within 5 ms; "
                            "missing: /job:worker/task:1 .*, /job:worker/task:2 .*\\."));
   EXPECT_THAT(refusal([&] { members[0]->barrier("start", milliseconds(5)); }),
               HasSubstr("a second time"));

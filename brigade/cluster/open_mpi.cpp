@@ -6,7 +6,7 @@
 namespace brigade::cluster {
 namespace {
 
-// A name that all processes of this job have, and no other job on the host.
+// A name that identifies this job among the jobs of the host.
 std::string job_name(const VariableReader& variables) {
   for (const char* name :
        {"PMIX_NAMESPACE", "OMPI_MCA_orte_ess_jobid", "OMPI_MCA_ess_base_jobid"}) {

@@ -28,7 +28,7 @@ class RankAssigner {
             base::str_cat("there are ", count, " tasks ", base::quoted(job), "; only one may be."));
     }
     if (cluster_.training_tasks().empty()) {
-      fail("the cluster has neither a chief nor a worker, so nobody trains.");
+      fail("the cluster has neither a chief nor a worker, so no task trains.");
     }
   }
 

@@ -23,12 +23,12 @@ namespace brigade::cluster {
 namespace {
 
 struct Source {
-  const char* variable;  // without it the source is not there
+  const char* variable;  // the source is present if it is set
   const char* name;
   std::optional<ClusterConfig> (*resolve)(const Environment&);
 };
 
-// In the order in which they are asked.
+// In order of precedence.
 constexpr std::array<Source, 6> kSources = {{
     {kRendezvousVariable, "brigade launch", resolve_launched},
     {"TF_CONFIG", "TF_CONFIG", resolve_tf_config},
@@ -59,7 +59,7 @@ ClusterConfig resolve_flags(const ResolveOptions& options) {
   return assign_rank(std::move(described), source);
 }
 
-// A rank that was forgotten would make every process train alone.
+// Without this check, a forgotten RANK would make every process train alone.
 void check_torchrun_is_complete(const Environment& environment) {
   const VariableReader variables(environment, "the torchrun environment");
   const auto size = variables.number(kWorldSizeVariable, 1);

@@ -10,7 +10,7 @@ namespace brigade::cluster {
 ///
 /// Thread-safety: a value.
 struct Task {
-  /// "chief", "worker", "ps" or "evaluator"; a job of a user's own may have any other name.
+  /// "chief", "worker", "ps" or "evaluator"; a user's own job may have any other name.
   std::string job = "worker";
   int index = 0;
 
@@ -18,7 +18,7 @@ struct Task {
   friend auto operator<=>(const Task&, const Task&) = default;
 };
 
-/// "/job:worker/task:1", as it stands in messages and in the names of devices.
+/// "/job:worker/task:1", as in messages and device names.
 std::string to_string(const Task& task);
 
 /// Reads "/job:worker/task:1". Throws kInvalidArgument, quoting the text, for any other form.

@@ -8,7 +8,7 @@
 namespace brigade::cluster {
 
 /// The cluster that the variable `TF_CONFIG` describes (`parse_cluster_json` says its form);
-/// nothing if it is not set, or says nothing of a cluster, which to TensorFlow means one worker.
+/// nothing if it is not set or has no cluster, which means one worker, as in TensorFlow.
 /// Throws kInvalidArgument, as `parse_cluster_json` and `assign_rank` do. TensorFlow:
 /// tf.distribute.cluster_resolver.TFConfigClusterResolver.
 std::optional<ClusterConfig> resolve_tf_config(const Environment& environment);

@@ -19,8 +19,8 @@
 namespace brigade::cluster {
 namespace {
 
-// Whoever has the key is a member whatever the time is: hosts whose clocks disagree must still
-// understand each other, and every member has to make the same authority.
+// Fixed dates: hosts with different clocks must accept each other, and every member has to make the
+// same authority.
 constexpr const char* kNotBefore = "20200101000000Z";
 constexpr const char* kNotAfter = "21200101000000Z";
 constexpr std::chrono::sys_days kFirstDay = std::chrono::January / 1 / 2020;
@@ -145,7 +145,7 @@ std::string as_text(std::chrono::system_clock::time_point time) {
   return is_known ? text : base::str_cat(std::int64_t{seconds}, " s since 1970");
 }
 
-// No handshake could succeed, and both sides would take it for another key.
+// Otherwise no handshake could succeed, and both sides would report a wrong key.
 void check_clock(std::chrono::system_clock::time_point now) {
   if (now >= kFirstDay && now < kLastDay) return;
   throw Error(

@@ -6,7 +6,7 @@
 namespace brigade::cluster {
 namespace {
 
-// The agent of torchrun listens on the master's port itself, and rank 0 cannot have it.
+// If the agent of torchrun listens on the master's port itself, rank 0 cannot.
 int free_port(const VariableReader& variables, int master_port) {
   if (variables.text("TORCHELASTIC_USE_AGENT_STORE").value_or("") != "True") return master_port;
   constexpr int kHighestPort = 65535;

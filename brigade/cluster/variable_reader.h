@@ -14,7 +14,7 @@ namespace brigade::cluster {
 /// Reads the variables of one source, with messages that name the variable, its value and the
 /// source. All throw kInvalidArgument.
 ///
-/// Thread-safety: one thread at a time. Lives no longer than the environment that it borrows.
+/// Thread-safety: one thread at a time. The environment must outlive it.
 class VariableReader {
  public:
   /// `source` as in "the torchrun environment".
@@ -30,12 +30,12 @@ class VariableReader {
   std::optional<int> number(const std::string& name, int lowest) const;
   /// Throws if it is missing too.
   int required_number(const std::string& name, int lowest) const;
-  /// A rank and a size, the one below the other, into `config`; rank 0 is worker 0.
+  /// Reads a rank and a world size into `config`; the rank must be below the size. Rank 0 is worker 0.
   void read_rank(ClusterConfig& config, const std::string& rank, const std::string& size) const;
-  /// The same among the processes of one host, which may both be missing.
+  /// The same for the local rank and size, which may be missing.
   void read_local_rank(ClusterConfig& config, const std::string& rank,
                        const std::string& size) const;
-  /// An address, "host:port", as it stands; throws unless it is one.
+  /// An address, "host:port", unchanged; throws if it is not one.
   std::string required_address(const std::string& name) const;
   /// MASTER_ADDR and MASTER_PORT; throws if the port is missing and there is no default.
   Address required_master(std::optional<int> default_port = std::nullopt) const;
@@ -47,8 +47,8 @@ class VariableReader {
   std::string source_;
 };
 
-/// A port for whoever shares no port but a name (a batch job's number): 15000 to 24999, the same
-/// for the same name. Below the ports that systems give out by themselves.
+/// A port derived from a name that all processes know (a batch job's number): 15000 to 24999, the
+/// same for the same name. Below the system's range of ephemeral ports.
 int port_of_job(std::string_view name);
 
 }  // namespace brigade::cluster

@@ -30,7 +30,7 @@ Error error_from(F call) {
   return Error(ErrorCode::kInternal, "nothing was thrown");
 }
 
-bool says(const Error& error, std::string_view text) {
+bool mentions(const Error& error, std::string_view text) {
   return std::string_view(error.what()).find(text) != std::string_view::npos;
 }
 
@@ -115,14 +115,14 @@ TEST(StagingArea, AnElementLargerThanTheLimitIsAnError) {
   StagingArea<std::string> area({.name = "crops", .memory_limit = 3}, length);
   const Error error = error_from([&] { area.put("four"); });
   EXPECT_EQ(error.code(), ErrorCode::kResourceExhausted);
-  EXPECT_TRUE(says(error, "crops: an element of 4 bytes")) << error.what();
+  EXPECT_TRUE(mentions(error, "crops: an element of 4 bytes")) << error.what();
 }
 
 TEST(StagingArea, ALimitOfMemoryNeedsSizes) {
   const Error error =
       error_from([] { StagingArea<std::string>({.name = "crops", .memory_limit = 3}); });
   EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
-  EXPECT_TRUE(says(error, "crops")) << error.what();
+  EXPECT_TRUE(mentions(error, "crops")) << error.what();
 }
 
 TEST(StagingArea, ClearMakesRoom) {
@@ -142,12 +142,12 @@ TEST(StagingArea, WaitsEndAtTheirDeadlineAndNameTheArea) {
   const StagingWait soon{.timeout = milliseconds(5)};
   const Error empty = error_from([&] { area.get(soon); });
   EXPECT_EQ(empty.code(), ErrorCode::kDeadlineExceeded);
-  EXPECT_TRUE(says(empty, "batches: waited 5 ms for an element")) << empty.what();
+  EXPECT_TRUE(mentions(empty, "batches: waited 5 ms for an element")) << empty.what();
   EXPECT_EQ(error_from([&] { area.peek(0, soon); }).code(), ErrorCode::kDeadlineExceeded);
   area.put(1);
   const Error full = error_from([&] { area.put(2, soon); });
   EXPECT_EQ(full.code(), ErrorCode::kDeadlineExceeded);
-  EXPECT_TRUE(says(full, "for room")) << full.what();
+  EXPECT_TRUE(mentions(full, "for room")) << full.what();
   EXPECT_EQ(area.get(soon), 1) << "the area stays as it is";
   EXPECT_EQ(area.size(), 0u);
 }
@@ -168,7 +168,7 @@ TEST(StagingArea, CancelWakesThoseThatWait) {
   other.cancel.cancel();
   const Error error = result_of(put);
   EXPECT_EQ(error.code(), ErrorCode::kCancelled);
-  EXPECT_TRUE(says(error, "batches")) << error.what();
+  EXPECT_TRUE(mentions(error, "batches")) << error.what();
   EXPECT_EQ(error_from([&] { area.get(other); }).code(), ErrorCode::kCancelled)
       << "also where nothing needs to be waited for";
   EXPECT_EQ(area.get(), 1);

@@ -11,10 +11,10 @@
 namespace brigade::data {
 namespace {
 
-using namespace testing;  // NOLINT: the battery
+using namespace testing;  // NOLINT: the test helpers
 using Numbers = std::vector<std::int64_t>;
 
-/// The order of training jobs: shuffle, augment on threads, repeat, batch, prefetch.
+/// The usual order in training jobs: shuffle, augment on threads, repeat, batch, prefetch.
 Dataset<Numbers> training_pipeline(std::int64_t parallelism, std::int64_t ahead) {
   const auto augment = [](std::int64_t x, ElementContext& context) {
     return x * 1000 + static_cast<std::int64_t>(context.rng.uniform_below(1000));
@@ -27,7 +27,7 @@ Dataset<Numbers> training_pipeline(std::int64_t parallelism, std::int64_t ahead)
       .prefetch(ahead);
 }
 
-TEST(Dataset, TheWholePipelinePassesTheBattery) {
+TEST(Dataset, TheWholePipelineKeepsTheContract) {
   const auto plain = epoch_of(training_pipeline(1, 1));
   for (const std::int64_t parallelism : {1, 3}) {
     for (const std::int64_t ahead : {1, 4}) {
@@ -37,7 +37,7 @@ TEST(Dataset, TheWholePipelinePassesTheBattery) {
   }
 }
 
-TEST(Dataset, OtherOrdersOfTransformsPassTheBattery) {
+TEST(Dataset, OtherOrdersOfTransformsKeepTheContract) {
   const auto twice = [](std::int64_t x) { return 2 * x; };
   const auto a = range(17).repeat(2).shuffle(5).map(twice, {.parallelism = 2}).take(30).skip(3);
   expect_contract(a, epoch_of(a));
@@ -50,7 +50,7 @@ TEST(Dataset, OtherOrdersOfTransformsPassTheBattery) {
   expect_contract(d, epoch_of(d));
 }
 
-TEST(Dataset, NoElementIsLostOrSeenTwice) {
+TEST(Dataset, NoElementIsLostOrRepeated) {
   Numbers seen;
   for (const auto& batch : range(100).shuffle(30).repeat(2).batch(7).prefetch(kAutotune)) {
     seen.insert(seen.end(), batch.begin(), batch.end());
@@ -61,14 +61,14 @@ TEST(Dataset, NoElementIsLostOrSeenTwice) {
   EXPECT_EQ(seen, expected);
 }
 
-TEST(Dataset, TransformsLeaveItAsItIs) {
+TEST(Dataset, TransformsDoNotChangeIt) {
   const auto source = range(4);
   const auto batched = source.batch(2);
   EXPECT_EQ(epoch_of(source), (Numbers{0, 1, 2, 3}));
   EXPECT_EQ(epoch_of(batched), (std::vector<Numbers>{{0, 1}, {2, 3}}));
 }
 
-TEST(Dataset, DescribesItself) {
+TEST(Dataset, DescribesItsPipeline) {
   const auto dataset = range(10).shuffle(4).repeat().batch(2).prefetch(3).take(1).skip(0);
   EXPECT_EQ(dataset.describe(),
             "range(10) | shuffle(4) | repeat() | batch(2) | prefetch | take(1) | skip(0)");

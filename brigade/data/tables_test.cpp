@@ -6,10 +6,10 @@
 namespace brigade::data {
 namespace {
 
-using namespace testing;  // NOLINT: the battery
+using namespace testing;  // NOLINT: the test helpers
 using Numbers = std::vector<std::int64_t>;
 
-TEST(Basics, GiveWhatTensorFlowGives) {
+TEST(Basics, GiveTheResultsOfTensorFlow) {
   const Table table("basics");
   expect_matches_table(table, "range(10).batch(3)", range(10).batch(3));
   expect_matches_table(table, "range(10).batch(3, drop_remainder)",
@@ -25,7 +25,7 @@ TEST(Basics, GiveWhatTensorFlowGives) {
   expect_matches_table(table, "range(3).repeat(0)", range(3).repeat(0));
 }
 
-TEST(Basics, WhatNeverEndsSaysSoAsInTensorFlow) {
+TEST(Basics, InfiniteDatasetsHaveTheCardinalityOfTensorFlow) {
   const Table table("basics");
   EXPECT_EQ(range(3).repeat().cardinality(), table.cardinality("range(3).repeat()"));
   EXPECT_EQ(epoch_of(range(3).repeat().take(7)), table.elements<std::int64_t>("range(3).repeat()"));

@@ -24,7 +24,7 @@ CopyStream::CopyStream(c10::Device device) : device_(device) {
 at::Tensor CopyStream::copy(const at::Tensor& tensor) const {
   if (!stream_ || tensor.device() == device_) return tensor;
   const Scope on_this_stream(*this);
-  // Between cards libtorch orders the two cards' streams itself, and the host holds nothing.
+  // Between GPUs libtorch orders the streams of both itself, and the host needs no buffer.
   const at::Tensor source = tensor.device().is_cpu() ? pinned_copy(tensor) : tensor;
   return source.to(device_, /*non_blocking=*/true);
 }

@@ -10,25 +10,26 @@
 
 namespace brigade::device {
 
-/// The way of tensors from the host to one device beside what the device computes meanwhile: a
-/// stream of its own, and pinned memory, from which a card reads without the host's help. On CPU,
-/// where a tensor is there already, nothing happens.
+/// Copies tensors from the host to one device in parallel with computation on the device: on a
+/// separate stream, through pinned memory, which a GPU reads without the host's help. On CPU
+/// nothing is copied.
 ///
-/// What was made on this stream is complete once an event recorded behind it has passed; whoever
-/// uses it on another stream makes that one wait for the event, and says `use_on_current_stream`.
+/// A result of this stream is complete once an event recorded after it has completed. To use it on
+/// another stream, make that stream wait for the event, and call `use_on_current_stream`.
 ///
-/// Thread-safety: all functions from any thread; what several queue at once comes in any order.
+/// Thread-safety: all functions from any thread; copies queued by several threads at the same time
+/// run in any order.
 class CopyStream {
  public:
   explicit CopyStream(c10::Device device);
 
-  /// A tensor equal to `tensor` on the device, queued on this stream: the host waits only until it
-  /// has copied the tensor into pinned memory, which is libtorch's and is used again when the card
-  /// has read it. The tensor itself if it lies there already.
+  /// A copy of `tensor` on the device, queued on this stream: the host waits only until the tensor
+  /// is in pinned memory, which libtorch reuses once the GPU has read it. The tensor itself if it
+  /// is on the device already.
   at::Tensor copy(const at::Tensor& tensor) const;
 
-  /// While it lives, what the calling thread queues for the device is queued on this stream, and
-  /// the memory that it takes belongs to this stream.
+  /// During its lifetime, work that the calling thread queues for the device goes to this stream,
+  /// and memory that it allocates belongs to this stream.
   ///
   /// Thread-safety: as StreamScope.
   class Scope {
@@ -41,12 +42,12 @@ class CopyStream {
 
  private:
   c10::Device device_;
-  std::optional<c10::Stream> stream_;  // but for CPU
+  std::optional<c10::Stream> stream_;  // except on CPU
 };
 
-/// Says that `tensor`, made on another stream, is used on the current stream of its device for the
-/// calling thread: its memory is not given to others before what is queued there now, at the
-/// tensor's end, is done. On CPU nothing.
+/// Records that `tensor`, made on another stream, is used on the calling thread's current stream of
+/// its device: after the tensor is freed, its memory is not reused before the work queued there is
+/// done (`record_stream`). Does nothing on CPU.
 void use_on_current_stream(const at::Tensor& tensor);
 
 }  // namespace brigade::device

@@ -16,7 +16,7 @@ namespace {
 
 using testing::FakeDevice;
 
-TEST(CopyStream, OnCpuTheTensorIsThereAlready) {
+TEST(CopyStream, OnCpuTheTensorIsReturnedUnchanged) {
   const CopyStream stream{c10::Device(c10::kCPU)};
   const at::Tensor tensor = at::ones({3});
   EXPECT_TRUE(stream.copy(tensor).is_same(tensor));
@@ -26,7 +26,7 @@ TEST(CopyStream, OnCpuTheTensorIsThereAlready) {
   EXPECT_NO_THROW(use_on_current_stream(at::Tensor()));
 }
 
-/// What the stream has queued so far.
+/// Completes what the stream has queued so far.
 c10::Event mark(const CopyStream& stream) {
   const CopyStream::Scope scope(stream);
   c10::Event event(c10::kPrivateUse1);
@@ -38,7 +38,7 @@ void wait_for(c10::Event& event) {
   event.block(c10::impl::VirtualGuardImpl(c10::kPrivateUse1).getStream(FakeDevice::device()));
 }
 
-TEST(CopyStream, CopiesAreQueuedFromPinnedMemoryAndThereBehindTheirMark) {
+TEST(CopyStream, CopiesAreQueuedFromPinnedMemoryAndCompleteAtTheirEvent) {
   FakeDevice& card = FakeDevice::get();
   const CopyStream stream(FakeDevice::device());
   const int queued = card.queued_copies();
@@ -46,15 +46,15 @@ TEST(CopyStream, CopiesAreQueuedFromPinnedMemoryAndThereBehindTheirMark) {
   const at::Tensor there = stream.copy(values);
   EXPECT_EQ(there.device(), FakeDevice::device());
   EXPECT_EQ(card.queued_copies(), queued + 1) << "the host waited";
-  EXPECT_FALSE(FakeDevice::read(there).equal(values)) << "the card is not as late as it should be";
+  EXPECT_FALSE(FakeDevice::read(there).equal(values)) << "the fake device ran too early";
   c10::Event arrived = mark(stream);
   wait_for(arrived);
   EXPECT_TRUE(FakeDevice::read(there).equal(values));
   EXPECT_TRUE(stream.copy(there).is_same(there));
 }
 
-/// Drops a copy that the current stream still has to read, after it said so or not, and copies
-/// something else: what does the current stream read?
+/// Frees a copy that the current stream still has to read, with or without `use_on_current_stream`,
+/// and copies something else. Returns what the current stream reads.
 enum class Use { kSaid, kUnsaid };
 std::int64_t read_after_reuse(Use use) {
   FakeDevice::get();
@@ -74,9 +74,9 @@ std::int64_t read_after_reuse(Use use) {
   return FakeDevice::read(copied)[0].item<std::int64_t>();
 }
 
-TEST(CopyStream, MemoryThatIsUsedElsewhereIsNotReusedBefore) {
+TEST(CopyStream, MemoryUsedOnAnotherStreamIsNotReusedTooEarly) {
   EXPECT_EQ(read_after_reuse(Use::kSaid), 1);
-  EXPECT_EQ(read_after_reuse(Use::kUnsaid), 2) << "what this test would not see otherwise";
+  EXPECT_EQ(read_after_reuse(Use::kUnsaid), 2) << "otherwise this test would prove nothing";
 }
 
 }  // namespace

@@ -112,7 +112,7 @@ std::vector<DeviceName> parse_names(const std::vector<std::string>& names) {
           ErrorCode::kInvalidArgument,
           base::str_cat(
               "'", text,
-              "' names a task of a cluster; here stand devices of this process, for example ",
+              "' names a task of a cluster; expected devices of this process, for example ",
               machine::to_string(name.type), ":", name.index, "."));
     }
     const auto before = std::find(parsed.begin(), parsed.end(), name);
@@ -129,8 +129,8 @@ std::vector<DeviceName> parse_names(const std::vector<std::string>& names) {
   return parsed;
 }
 
-// With `logical_cpus` unset the names decide, so that `cpu:3` works, oversubscription allowed, on
-// any machine.
+// If `logical_cpus` is unset, the names decide, so that `cpu:3` works on any machine when
+// oversubscription is allowed.
 std::int64_t cpus_needed(const std::vector<DeviceName>& names, const DiscoveryOptions& options,
                          const Hardware& hardware) {
   if (options.logical_cpus) return *options.logical_cpus;
@@ -211,7 +211,7 @@ std::vector<Device> resolve_devices(const std::vector<std::string>& names,
                   [](const DeviceName& name) { return name.type == DeviceType::kCpu; })) {
     check_subscription(cpus, options, hardware);
   }
-  constexpr std::int64_t kMostCpus = 4096;  // beyond it an index is a slip of the pen
+  constexpr std::int64_t kMostCpus = 4096;  // a larger index is a typing error
   const std::vector<Device> devices =
       all_devices(static_cast<int>(std::min(cpus, kMostCpus)), options, hardware);
   std::vector<Device> resolved;

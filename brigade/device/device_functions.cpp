@@ -21,7 +21,7 @@ void check_tasks(int tasks) {
                             "; it must be at least 1."));
 }
 
-// What the copies of one strategy share: the load of each task, in any unit.
+// The state shared by the copies of one strategy: the load of each task, in any unit.
 class Loads {
  public:
   explicit Loads(int tasks) : loads_(static_cast<std::size_t>(tasks), 0) {}
@@ -58,7 +58,7 @@ class ReplicaDeviceSetter {
   }
 
  private:
-  // A variable that the scopes inside put into another job takes no turn.
+  // A variable that the inner scopes place in another job does not count.
   DeviceSpec ps_for(const PlacementRequest& variable, const DeviceSpec& inner) {
     DeviceSpec ps = ps_;
     if (ps.job && (!inner.job || inner.job == ps.job)) ps.task = next_task(variable);
@@ -79,7 +79,7 @@ class ReplicaDeviceSetter {
   const ReplicaDeviceSetterOptions::Merge merge_;
   const DeviceSpec ps_;
   const DeviceSpec worker_;
-  concurrency::Mutex mutex_;  // a strategy of the caller's need not be safe for threads
+  concurrency::Mutex mutex_;  // the caller's strategy need not be thread-safe
   const PlacementStrategy strategy_ BRIGADE_GUARDED_BY(mutex_);
 };
 
@@ -101,7 +101,7 @@ PlacementStrategy greedy_load_balancing_strategy(
     int tasks, std::function<std::int64_t(const PlacementRequest&)> load) {
   check_tasks(tasks);
   check_argument(load != nullptr,
-                 "The greedy strategy needs a function that says what a variable's load is.");
+                 "The greedy strategy needs a function that returns a variable's load.");
   const auto loads = std::make_shared<Loads>(tasks);
   return [loads, load = std::move(load)](const PlacementRequest& variable) {
     return loads->add_to_least(load(variable));

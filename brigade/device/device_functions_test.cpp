@@ -26,7 +26,7 @@ PlacementRequest layer(std::string name) {
   return {.name = std::move(name)};
 }
 
-// Where three variables and then a layer go.
+// The placements of three variables and then a layer.
 std::vector<std::string> placed() {
   std::vector<std::string> devices;
   for (const char* name : {"v0", "v1", "v2"}) devices.push_back(requested_device(variable(name)));
@@ -59,7 +59,7 @@ TEST(AssignToDevice, PutsVariablesOnTheControllerAndTheRestOnTheDevice) {
   EXPECT_EQ(requested_device(layer("c")), "/device:GPU:1");
 }
 
-TEST(AssignToDevice, LeavesVariablesToTheOuterScopesWithoutAController) {
+TEST(AssignToDevice, WithoutAControllerOuterScopesPlaceVariables) {
   const auto outer = with_device("/cpu:1");
   const auto scope = with_device(assign_to_device("/gpu:1"));
   EXPECT_EQ(requested_device(variable("v")), "/device:CPU:1");
@@ -71,14 +71,14 @@ TEST(AssignToDevice, RefusesMalformedNames) {
   expect_error(ErrorCode::kInvalidArgument, "/job:", [] { assign_to_device("cpu:0", "/job:"); });
 }
 
-TEST(RoundRobinStrategy, GoesAroundInOrder) {
+TEST(RoundRobinStrategy, CyclesInOrder) {
   const PlacementStrategy strategy = round_robin_strategy(3);
   std::vector<int> tasks;
   for (int i = 0; i < 7; ++i) tasks.push_back(strategy(variable("v")));
   EXPECT_THAT(tasks, ElementsAre(0, 1, 2, 0, 1, 2, 0));
 }
 
-TEST(RoundRobinStrategy, SharesItsTurnAmongCopies) {
+TEST(RoundRobinStrategy, CopiesShareState) {
   const PlacementStrategy strategy = round_robin_strategy(2);
   const PlacementStrategy copy = strategy;
   EXPECT_EQ(strategy(variable("a")), 0);
@@ -146,10 +146,9 @@ TEST(Strategies, NeedATask) {
                [] { greedy_load_balancing_strategy(1, nullptr); });
 }
 
-// Expected values are what tf.compat.v1.train.replica_device_setter gives in the same scopes
-// (2.21).
+// Expected values are those of tf.compat.v1.train.replica_device_setter in the same scopes (2.21).
 
-TEST(ReplicaDeviceSetter, GoesAroundTheParameterServers) {
+TEST(ReplicaDeviceSetter, CyclesThroughTheParameterServers) {
   EXPECT_THAT(placement_inside({.ps_tasks = 2}, ""),
               ElementsAre("/job:ps/task:0", "/job:ps/task:1", "/job:ps/task:0", "/job:worker"));
 }
@@ -185,7 +184,7 @@ TEST(ReplicaDeviceSetter, LeavesVariablesOfAnotherJobWhereTheyAre) {
               ElementsAre("/job:ps/task:0", "/job:ps/task:1", "/job:ps/task:0", "/job:ps"));
 }
 
-TEST(ReplicaDeviceSetter, GivesVariablesOfAnotherJobNoTurn) {
+TEST(ReplicaDeviceSetter, VariablesOfAnotherJobDoNotCount) {
   const auto setter = with_device(replica_device_setter({.ps_tasks = 2}));
   EXPECT_EQ(requested_device(variable("a")), "/job:ps/task:0");
   {
@@ -196,7 +195,7 @@ TEST(ReplicaDeviceSetter, GivesVariablesOfAnotherJobNoTurn) {
   EXPECT_EQ(requested_device(variable("d")), "/job:ps/task:1");
 }
 
-TEST(ReplicaDeviceSetter, StandsBackWithoutMerging) {
+TEST(ReplicaDeviceSetter, KeepsInnerChoicesWithoutMerging) {
   const ReplicaDeviceSetterOptions options{.ps_tasks = 2, .merge_devices = Merge::kNo};
   EXPECT_THAT(placement_inside(options, "/gpu:0"),
               ElementsAre("/device:GPU:0", "/device:GPU:0", "/device:GPU:0", "/device:GPU:0"));
@@ -210,7 +209,7 @@ TEST(ReplicaDeviceSetter, OverwritesTheTaskOfThePsDevice) {
                           "/job:ps/task:0/device:CPU:0", "/job:worker"));
 }
 
-TEST(ReplicaDeviceSetter, TakesVariablesForTheWorkersWithoutAPsDevice) {
+TEST(ReplicaDeviceSetter, WithoutAPsDevicePlacesVariablesOnTheWorker) {
   EXPECT_THAT(placement_inside({.ps_tasks = 2, .ps_device = ""}, "/gpu:0"),
               ElementsAre("/job:worker/device:GPU:0", "/job:worker/device:GPU:0",
                           "/job:worker/device:GPU:0", "/job:worker/device:GPU:0"));
@@ -250,8 +249,8 @@ TEST(ReplicaDeviceSetter, RefusesOptionsThatCannotWork) {
                [] { replica_device_setter({.ps_tasks = 1, .worker_device = "worker"}); });
 }
 
-// A strategy that is not safe for threads: the setter must keep them apart.
-TEST(ReplicaDeviceSetter, SharesItsTurnsAmongThreads) {
+// A strategy that is not thread-safe: the setter must serialize the calls.
+TEST(ReplicaDeviceSetter, ThreadsShareState) {
   constexpr int kThreads = 4;
   constexpr int kEach = 500;
   int calls = 0;

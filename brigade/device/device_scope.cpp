@@ -20,7 +20,7 @@ std::string ask(const DeviceFunction& function, const PlacementRequest& request)
   try {
     return canonical(answer);
   } catch (const Error& error) {
-    throw Error(error.code(), base::str_cat("The device function's answer for ", request.kind, " ",
+    throw Error(error.code(), base::str_cat("The device function's result for ", request.kind, " ",
                                             request.name, " cannot be used: ", error.what()));
   }
 }

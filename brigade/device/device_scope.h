@@ -10,33 +10,34 @@
 
 namespace brigade::device {
 
-/// What is to be placed.
+/// The kind of thing to place.
 enum class PlacedKind { kVariable, kLayer };
 std::string_view to_string(PlacedKind kind);
 
-/// What a device function is asked: where should this go?
+/// The thing that a device function places.
 struct PlacementRequest {
-  std::string name;  ///< with its scopes: "tower_0/conv1/Conv2D"
+  std::string name;  ///< including its scopes: "tower_0/conv1/Conv2D"
   PlacedKind kind = PlacedKind::kLayer;
   /// A variable's size; unset for layers.
   std::optional<std::int64_t> bytes = std::nullopt;
-  /// What the scopes inside this function's have chosen; empty for nothing (TensorFlow: op.device).
+  /// The choice of the scopes inside this function's scope; empty for none (TensorFlow: op.device).
   std::string inner = {};
-  /// What the named scopes outside would choose, functions left out; empty for nothing.
+  /// The choice of the named outer scopes, without functions; empty for none.
   std::string outer = {};
 };
 
-/// Chooses a device for a variable or layer: a name, perhaps partial ("/job:ps/task:1"). The answer
-/// takes the place of what the scopes inside have chosen, even if it is empty; a function that
-/// would rather keep that returns `request.inner`, or merges with it (`merge_device_names`). Called
-/// once for each thing placed, by whichever thread places it: by several at once if towers share
-/// the scope.
+/// Chooses a device for a variable or layer: a name, perhaps partial ("/job:ps/task:1"). The result
+/// replaces the choice of the inner scopes, even if it is empty; to keep that choice, return
+/// `request.inner` or merge with it (`merge_device_names`). Called once for each variable or layer,
+/// on the thread that creates it: by several threads at the same time if towers share the scope.
 using DeviceFunction = std::function<std::string(const PlacementRequest&)>;
 
-/// A device scope that is open on this thread as long as this lives. Made by `with_device`.
+/// A device scope that is open on this thread during the lifetime of this object. Made by
+/// `with_device`.
 ///
 /// Thread-safety: ends on the thread that opened it, in the reverse order of opening. Threads that
-/// took over the context (`base::AmbientInstall`) stand in it too and must be done before it ends.
+/// inherited the context (`base::AmbientInstall`) are in the scope too and must finish before it
+/// ends.
 class [[nodiscard]] DeviceScope {
  public:
   explicit DeviceScope(DeviceFunction function);
@@ -47,7 +48,7 @@ class [[nodiscard]] DeviceScope {
 
  private:
   friend std::string requested_device(PlacementRequest request);
-  // What the named scopes choose together, from this one outwards.
+  // The merged choice of the named scopes, from this one outwards.
   static std::string named_from(const DeviceScope* innermost);
 
   std::string name_;         // of a named scope
@@ -60,23 +61,24 @@ class [[nodiscard]] DeviceScope {
 inline constexpr base::AmbientSlot<const DeviceScope> kDeviceScopeSlot{
     base::AmbientIndex::kDeviceStack};
 
-/// Variables and layers made while the result lives go to the device of this name. Names may be
-/// partial and in any spelling that `machine::DeviceSpec` reads ("/job:worker", "gpu:0",
-/// "/device:GPU:0"; "" changes nothing); nested ones merge field by field, and the inner one wins.
-/// Throws kInvalidArgument for a malformed name. TensorFlow: tf.device.
+/// While the result is alive, new variables and layers are placed on the device with this name.
+/// Names may be partial and in any spelling that `machine::DeviceSpec` accepts ("/job:worker",
+/// "gpu:0", "/device:GPU:0"; "" changes nothing); nested names merge field by field, and the inner
+/// one takes precedence. Throws kInvalidArgument for a malformed name. TensorFlow: tf.device.
 DeviceScope with_device(const std::string& name);
-/// Asks `function` for each variable and layer. Scopes are applied from the inside out, as in
+/// Calls `function` for each variable and layer. Scopes are applied from the inside out, as in
 /// TensorFlow. An empty function changes nothing.
 DeviceScope with_device(DeviceFunction function);
-/// Makes the scopes outside of it count for nothing (TensorFlow: tf.device(None)).
+/// Ignores the outer scopes (TensorFlow: tf.device(None)).
 DeviceScope with_device(std::nullopt_t clear);
 
-/// What the open scopes choose for `request` (its `inner` and `outer` are filled in here): a name
-/// in TensorFlow's spelling ("/job:ps/task:1/device:GPU:0"), perhaps partial, empty if none has an
-/// opinion. Throws kInvalidArgument, naming the thing, if a function's answer is malformed.
+/// The choice of the open scopes for `request` (its `inner` and `outer` are set here): a name in
+/// TensorFlow's spelling ("/job:ps/task:1/device:GPU:0"), possibly partial, empty if no scope
+/// chooses. Throws kInvalidArgument, naming the variable or layer, if a function's result is
+/// malformed.
 std::string requested_device(PlacementRequest request);
 
-/// Whether any scope is open on this thread: without one, nothing needs to be asked.
+/// Whether any scope is open on this thread.
 bool device_scope_is_open();
 
 /// `inner` over `outer`, field by field (`machine::DeviceSpec::merged_over`), in TensorFlow's

@@ -24,7 +24,7 @@ DeviceFunction answers(std::string name) {
   return [name](const PlacementRequest&) { return name; };
 }
 
-// Always the same answer; keeps what it saw.
+// A device function that always returns the same name and records its requests.
 struct Witness {
   std::vector<std::string> inner;
   std::vector<std::string> outer;
@@ -37,7 +37,7 @@ struct Witness {
   }
 };
 
-TEST(WithDevice, ChoosesNothingWhereNoScopeIsOpen) {
+TEST(WithDevice, ChoosesNothingWithoutAScope) {
   EXPECT_FALSE(device_scope_is_open());
   EXPECT_EQ(requested_device(kLayer), "");
 }
@@ -95,7 +95,7 @@ TEST(WithDevice, RefusesAMalformedNameAndOpensNothing) {
   EXPECT_FALSE(device_scope_is_open());
 }
 
-// From here on, expected values are what TensorFlow 2.21 does with the same scopes (graph mode).
+// From here on, expected values are those of TensorFlow 2.21 with the same scopes (graph mode).
 
 TEST(WithDevice, MergesNestedNames) {
   const auto a = with_device("/job:worker/task:1");
@@ -106,7 +106,7 @@ TEST(WithDevice, MergesNestedNames) {
   EXPECT_EQ(requested_device(kLayer), "/job:worker/task:2/device:CPU:0");
 }
 
-TEST(WithDevice, AFunctionReplacesWhatTheScopesInsideChose) {
+TEST(WithDevice, AFunctionReplacesTheInnerChoice) {
   Witness witness;
   const auto a = with_device(witness.function("/gpu:2"));
   const auto b = with_device("/cpu:0");
@@ -114,26 +114,26 @@ TEST(WithDevice, AFunctionReplacesWhatTheScopesInsideChose) {
   EXPECT_THAT(witness.inner, ElementsAre("/device:CPU:0"));
 }
 
-TEST(WithDevice, AnEmptyAnswerReplacesToo) {
+TEST(WithDevice, AnEmptyResultReplacesToo) {
   const auto outer = with_device("/job:worker");
   const auto a = with_device(answers(""));
   const auto b = with_device("/cpu:0");
   EXPECT_EQ(requested_device(kLayer), "/job:worker");
 }
 
-TEST(WithDevice, NamesOutsideMergeWithAFunctionsAnswer) {
+TEST(WithDevice, OuterNamesMergeWithAFunctionsResult) {
   const auto a = with_device("/job:w/cpu:0");
   const auto b = with_device(answers("/gpu:2"));
   EXPECT_EQ(requested_device(kLayer), "/job:w/device:GPU:2");
 }
 
-TEST(WithDevice, AnEmptyAnswerLeavesTheChoiceToNamesOutside) {
+TEST(WithDevice, AnEmptyResultLeavesTheChoiceToOuterNames) {
   const auto a = with_device("/cpu:0");
   const auto b = with_device(answers(""));
   EXPECT_EQ(requested_device(kLayer), "/device:CPU:0");
 }
 
-TEST(WithDevice, AsksFunctionsFromTheInsideOut) {
+TEST(WithDevice, CallsFunctionsFromTheInsideOut) {
   Witness outer;
   Witness inner;
   const auto a = with_device("/job:a");
@@ -144,7 +144,7 @@ TEST(WithDevice, AsksFunctionsFromTheInsideOut) {
   EXPECT_THAT(outer.inner, ElementsAre("/device:CPU:0"));
 }
 
-TEST(WithDevice, AFunctionStandsBetweenTheNamesAroundIt) {
+TEST(WithDevice, AFunctionIsAppliedBetweenTheNamesAroundIt) {
   Witness witness;
   const auto a = with_device("/job:a/gpu:0");
   const auto b = with_device(witness.function("/gpu:3"));
@@ -153,7 +153,7 @@ TEST(WithDevice, AFunctionStandsBetweenTheNamesAroundIt) {
   EXPECT_THAT(witness.inner, ElementsAre("/task:2"));
 }
 
-TEST(WithDevice, NulloptClearsWhatIsOutsideOfIt) {
+TEST(WithDevice, NulloptIgnoresOuterScopes) {
   Witness unasked;
   const auto a = with_device("/job:a");
   const auto b = with_device(unasked.function("/gpu:3"));
@@ -167,9 +167,9 @@ TEST(WithDevice, NulloptClearsWhatIsOutsideOfIt) {
   EXPECT_TRUE(unasked.inner.empty());
 }
 
-// What TensorFlow has no counterpart of.
+// Behavior without a TensorFlow counterpart.
 
-TEST(WithDevice, ShowsAFunctionTheNamesOutside) {
+TEST(WithDevice, PassesOuterNamesToAFunction) {
   Witness outermost;
   Witness middle;
   const auto a = with_device("/job:far");
@@ -183,7 +183,7 @@ TEST(WithDevice, ShowsAFunctionTheNamesOutside) {
   EXPECT_THAT(outermost.outer, ElementsAre("")) << "not beyond the clearing scope";
 }
 
-TEST(WithDevice, TellsAFunctionWhatIsPlaced) {
+TEST(WithDevice, PassesTheRequestToAFunction) {
   PlacementRequest seen;
   const auto scope = with_device([&](const PlacementRequest& request) {
     seen = request;

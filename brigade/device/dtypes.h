@@ -10,21 +10,23 @@
 
 namespace brigade::device {
 
-/// A dtype whose tensors Brigade writes into files: those that libtorch and safetensors share.
+/// A dtype of tensors that Brigade writes into files: the dtypes that both libtorch and safetensors
+/// have.
 struct FileDtype {
   at::ScalarType type;
   std::string_view safetensors;  ///< As safetensors spells it: "F32".
-  std::string_view name;         ///< As people and `weights_sha256` spell it: "float32".
+  std::string_view name;         ///< As users and `weights_sha256` spell it: "float32".
   std::int64_t bytes;            ///< Of one element.
 };
 
-/// All of them. Files of elements hold a dtype as its place in this list: new ones go to its end.
+/// All file dtypes. Files of elements store a dtype as its index in this list, so new dtypes must
+/// be appended.
 std::span<const FileDtype> file_dtypes();
 
-/// The one that is `type`, or nothing (complex, quantized and other types).
+/// The dtype for `type`, or nothing (complex, quantized and other types).
 std::optional<FileDtype> file_dtype_of(at::ScalarType type);
 
-/// The one that safetensors calls `name`, or nothing.
+/// The dtype with the safetensors name `name`, or nothing.
 std::optional<FileDtype> file_dtype_named(std::string_view name);
 
 /// Their names, for messages: "float64, float32, ...".

@@ -20,8 +20,8 @@ TEST(FileDtypes, AreFoundByTypeAndByName) {
   EXPECT_FALSE(file_dtype_named("C64"));
 }
 
-// Files that were written must stay readable: this list may only grow.
-TEST(FileDtypes, KeepTheirPlaces) {
+// Existing files must stay readable: this list may only grow.
+TEST(FileDtypes, KeepTheirIndices) {
   EXPECT_EQ(file_dtype_names(),
             "float64, float32, float16, bfloat16, int64, int32, int16, int8, uint8, bool");
 }

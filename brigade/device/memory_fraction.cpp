@@ -6,7 +6,7 @@
 namespace brigade::device {
 
 void set_memory_fraction(int card, double fraction) {
-  at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);  // or there is no allocator yet
+  at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);  // creates the allocator
   c10::cuda::CUDACachingAllocator::setMemoryFraction(fraction, static_cast<c10::DeviceIndex>(card));
 }
 

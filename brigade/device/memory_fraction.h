@@ -2,7 +2,7 @@
 
 namespace brigade::device {
 
-/// Holds libtorch's allocator to this share of the card's memory. Nothing happens without CUDA in
+/// Limits libtorch's allocator to this fraction of the GPU's memory. Does nothing without CUDA in
 /// the program.
 void set_memory_fraction(int card, double fraction);
 

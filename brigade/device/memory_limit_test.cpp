@@ -16,7 +16,7 @@ TEST(MemoryLimit, IsANumberAboveZeroAndUpToOne) {
     EXPECT_THROW(parse_memory_fraction(text), Error) << text;
 }
 
-TEST(MemoryLimit, ConcernsNoCpu) {
+TEST(MemoryLimit, DoesNotAffectCpus) {
   const auto cpus = available_devices(
       {.logical_cpus = 2, .oversubscription = Oversubscription::kAllow}, Hardware{});
   ::setenv(kGpuMemoryVariable, "nonsense", 1);
@@ -24,8 +24,8 @@ TEST(MemoryLimit, ConcernsNoCpu) {
   ::unsetenv(kGpuMemoryVariable);
 }
 
-// A card that no machine has: without the variable nobody asks for it.
-TEST(MemoryLimit, IsReadWhereThereIsAGpu) {
+// A GPU that does not exist: without the variable it is not accessed.
+TEST(MemoryLimit, IsAppliedToGpus) {
   Device gpu;
   gpu.name = {.type = machine::DeviceType::kGpu, .index = 0};
   gpu.torch_device = c10::Device(c10::kCUDA, 100);

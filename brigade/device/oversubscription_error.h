@@ -4,9 +4,9 @@
 
 namespace brigade::device {
 
-/// More logical CPUs, or threads on them, were asked for than there are cores, and
-/// `Oversubscription::kAllow` was not given (kInvalidArgument). A type, so that a program with an
-/// option for it can say which.
+/// More logical CPUs, or threads on them, were requested than there are cores, without
+/// `Oversubscription::kAllow` (kInvalidArgument). A separate type, so that a program can name its
+/// own option for it.
 class OversubscriptionError : public Error {
  public:
   using Error::Error;

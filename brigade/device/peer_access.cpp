@@ -49,7 +49,7 @@ std::string controller_warning(const Device& controller, const std::vector<Devic
     if (!tower.is_cpu() && !is_linked(controller, tower)) cut_off.push_back(tower.name.to_string());
   }
   if (cut_off.empty()) return "";
-  return base::str_cat("The controller ", controller.name.to_string(), " has no direct way to ",
+  return base::str_cat("The controller ", controller.name.to_string(), " has no direct access to ",
                        base::join(cut_off, ", "),
                        ": every step copies variables and gradients through the host. A controller "
                        "on cpu:0 may be as fast; `brigade devices` shows which cards reach which.");

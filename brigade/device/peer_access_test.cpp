@@ -12,7 +12,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Two CPUs, and two GPUs on each of two cards that no machine has.
+// Two CPUs, and two logical GPUs on each of two nonexistent cards.
 std::vector<Device> devices() {
   auto made = available_devices({.logical_cpus = 2, .oversubscription = Oversubscription::kAllow},
                                 Hardware{});
@@ -61,14 +61,14 @@ TEST(ReachTable, HasALineForEachDevice) {
   EXPECT_TRUE(reach_table({}).empty());
 }
 
-TEST(ControllerWarning, NamesTheTowersWithoutADirectWay) {
+TEST(ControllerWarning, NamesTheTowersWithoutDirectAccess) {
   const auto all = devices();
   EXPECT_THAT(
       controller_warning(all[2], {all[3], all[4], all[5]}),
       AllOf(HasSubstr("controller gpu:0"), HasSubstr("gpu:2, gpu:3"), Not(HasSubstr("gpu:1"))));
 }
 
-TEST(ControllerWarning, IsEmptyIfAllIsWell) {
+TEST(ControllerWarning, IsEmptyWithDirectAccess) {
   const auto all = devices();
   EXPECT_EQ(controller_warning(all[0], {all[2], all[4]}), "")
       << "a CPU is reached through the host";

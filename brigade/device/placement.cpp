@@ -28,7 +28,7 @@ std::vector<Device> with_first_cpu(std::vector<Device> devices) {
   return devices;
 }
 
-// The device of this process that a name, perhaps partial, means.
+// The device of this process for a possibly partial name.
 DeviceName local_name(const std::string& name) {
   const auto spec = machine::DeviceSpec::parse(name);
   if (!spec.type) return first_cpu();
@@ -75,7 +75,7 @@ void Placer::warn_of_fall_back(const std::string& missing) {
     if (!fallen_back_.insert(missing).second) return;
   }
   base::log_warning(base::str_cat("There is no device ", missing,
-                                  " here; what was to go there goes to ", first_cpu().to_string(),
+                                  " here; using  ", first_cpu().to_string(),
                                   ". There are ", list_devices(devices_), "."));
 }
 

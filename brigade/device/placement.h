@@ -15,10 +15,9 @@
 
 namespace brigade::device {
 
-/// What happens to a thing whose device does not exist here.
+/// What to do if the chosen device does not exist in this process.
 enum class MissingDevice {
-  kFallBack,  ///< It goes to the first CPU, and the log says so once for each device. TensorFlow:
-              ///< allow_soft_placement.
+  kFallBack,  ///< Use the first CPU, and log this once for each device. TensorFlow: allow_soft_placement.
   kRefuse,    ///< kNotFound, listing what exists.
 };
 
@@ -29,12 +28,12 @@ struct PlacementOptions {
   /// kOn: one line for each variable and layer, the first time it is placed: `conv1/weights:
   /// (variable): cpu:0`. TensorFlow: log_device_placement.
   PlacementLog log = PlacementLog::kOff;
-  /// Where the lines go; empty: `base::log_info`. Called by one thread at a time; it must not call
+  /// Receives the lines; empty: `base::log_info`. Called by one thread at a time; it must not call
   /// the placer.
   std::function<void(std::string_view line)> sink = {};
 };
 
-/// Turns what device scopes ask for into devices that exist, and keeps the log of it.
+/// Maps the names chosen by device scopes to existing devices, and logs placements.
 ///
 /// Thread-safety: all members may be called from any thread; towers share one.
 class Placer {
@@ -44,23 +43,23 @@ class Placer {
   /// On these devices, and the first CPU: every process has that one.
   Placer(PlacementOptions options, std::vector<Device> devices);
 
-  /// The device that the open scopes choose for `request`, or null if none has an opinion; the log
-  /// gets its line. A name without a device ("/job:worker") means the first CPU, one without an
-  /// index ("gpu") the first device of its type; tasks of a cluster are taken for this process.
+  /// The device that the open scopes choose for `request`, or null if no scope chooses one; writes
+  /// the log line. A name without a device ("/job:worker") means the first CPU, one without an
+  /// index ("gpu") the first device of its type; tasks of a cluster are treated as this process.
   /// Throws kNotFound by the options, and kInvalidArgument if a device function gives a malformed
   /// name.
   std::optional<Device> place(const PlacementRequest& request);
 
-  /// The device of this name under the same rules; nothing is logged but a fall-back. The empty
-  /// name means the first CPU.
+  /// The device of this name by the same rules; only a fallback is logged. The empty name means the
+  /// first CPU.
   Device resolve(const std::string& name);
 
-  /// Writes the log line of something that lies where it lies for another reason (a strategy's
-  /// variables), once for each kind and name. Nothing if the log is off.
+  /// Writes the log line of a variable or layer that was not placed by scopes (a strategy's
+  /// variables), once for each kind and name. Does nothing if the log is off.
   void record(PlacedKind kind, const std::string& name, const std::string& device);
 
   bool logs() const { return options_.log == PlacementLog::kOn; }
-  /// Every line so far, in the order of writing.
+  /// All lines so far, in the order of writing.
   std::vector<std::string> lines() const;
 
  private:

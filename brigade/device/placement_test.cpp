@@ -45,7 +45,7 @@ std::string placed(Placer& placer, const PlacementRequest& request = kVariable) 
   return device ? device->name.to_string() : "anywhere";
 }
 
-TEST(Placer, LeavesThingsAloneWhereNoScopeHasAnOpinion) {
+TEST(Placer, PlacesNothingWithoutAScope) {
   Placer placer({.log = PlacementLog::kOn}, two_cpus_and_two_gpus());
   EXPECT_FALSE(placer.place(kVariable));
   const auto a = with_device("gpu:0");
@@ -84,7 +84,7 @@ TEST(Placer, RefusesMalformedNames) {
   EXPECT_THROW(placer.resolve("tpu:0"), Error);
 }
 
-TEST(Placer, FallsBackToTheFirstCpuAndSaysSoOnceForEachDevice) {
+TEST(Placer, FallsBackToTheFirstCpuAndLogsItOncePerDevice) {
   Placer placer({}, two_cpus_and_two_gpus());
   const LogCapture log;
   for (int step = 0; step < 3; ++step) {
@@ -148,7 +148,7 @@ TEST(Placer, LogsEachThingOnce) {
   EXPECT_EQ(placer.lines(), written);
 }
 
-TEST(Placer, LogsWhereAThingWentAfterAFallBack) {
+TEST(Placer, LogsTheDeviceAfterAFallback) {
   Placer placer({.log = PlacementLog::kOn}, two_cpus_and_two_gpus());
   const LogCapture log;
   const auto scope = with_device("/gpu:5");

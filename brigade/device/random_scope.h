@@ -7,19 +7,19 @@
 
 namespace brigade::device {
 
-/// While it lives, the calling thread's random operations (dropout, `randn`, `bernoulli_`,
+/// During its lifetime, the calling thread's random operations (dropout, `randn`, `bernoulli_`,
 /// `randperm`, ...) draw from a replica's generator instead of libtorch's default one, which stays
-/// untouched. An explicit generator argument is honored. `at::manual_seed` has no effect inside:
-/// it seeds the default generators. Operations that draw nothing run as they do outside: the
-/// substitution hangs in the dispatch tables of the random ones only.
+/// untouched. An explicit generator argument is honored. `at::manual_seed` has no effect inside: it
+/// seeds the default generators. Other operations are not affected: the substitution is registered
+/// for random operations only.
 ///
 /// Where an `at::ThreadLocalStateGuard` is installed too, install it first: it replaces the
-/// thread's dispatch keys. Out of reach: on CUDA, the dropout inside cuDNN's recurrent layers and
-/// inside fused attention draws from the default CUDA generator. (The CUDA paths were built, not
-/// run, so far.)
+/// thread's dispatch keys. Not covered: on CUDA, the dropout inside cuDNN's recurrent layers and
+/// inside fused attention draws from the default CUDA generator. (The CUDA paths have been built
+/// but not run so far.)
 ///
-/// Thread-safety: open and close it on the same thread, inner scopes first. An inner scope hides
-/// the outer one.
+/// Thread-safety: open and close it on the same thread, inner scopes first. An inner scope
+/// overrides the outer one.
 class RandomScope {
  public:
   explicit RandomScope(ReplicaGenerator& generator);

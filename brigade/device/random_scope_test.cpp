@@ -176,7 +176,7 @@ TEST(RandomScope, WorksInsideAnInstalledThreadState) {
   EXPECT_TRUE(drawn.equal(expected));
 }
 
-TEST(RandomScope, SurvivesAStateThatTravelsWithoutItsGenerator) {
+TEST(RandomScope, ToleratesAThreadStateWithoutItsGenerator) {
   ReplicaGenerator generator(1, 0);
   const RandomScope scope(generator);
   const at::ThreadLocalState inside;
@@ -186,7 +186,7 @@ TEST(RandomScope, SurvivesAStateThatTravelsWithoutItsGenerator) {
   }).join();
 }
 
-TEST(RandomScope, MasksTheGradientAsItMaskedTheOutput) {
+TEST(RandomScope, MasksTheGradientLikeTheOutput) {
   ReplicaGenerator generator(1, 0);
   const RandomScope scope(generator);
   const at::Tensor input = at::ones({256}).requires_grad_();

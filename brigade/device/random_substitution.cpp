@@ -20,7 +20,7 @@ c10::DispatchKeySet below(c10::DispatchKeySet keys) {
   return keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kRandomKey);
 }
 
-// Where a call computes: with its first tensor, or else on the device it is told.
+// The device of a call: that of its first tensor, or else its device argument.
 c10::Device device_of_call(c10::ArrayRef<c10::IValue> values) {
   for (const auto& value : values) {
     if (value.isTensor() && value.toTensor().defined()) return value.toTensor().device();
@@ -50,7 +50,7 @@ void substitute_generator(const c10::OperatorHandle& operation, c10::DispatchKey
   operation.redispatchBoxed(below(keys), stack);
 }
 
-// On CUDA, dropout's kernel has no generator argument; its older sibling has.
+// On CUDA, dropout's kernel has no generator argument, but its older variant has one.
 void substitute_native_dropout(const c10::OperatorHandle& operation, c10::DispatchKeySet keys,
                                torch::jit::Stack* stack) {
   const auto arguments = torch::jit::last(*stack, 3);  // input, p, train
@@ -98,7 +98,7 @@ std::unique_ptr<Registrations> register_kernels() {
 }  // namespace
 
 void install_random_substitution() {
-  // Never taken back: threads may still draw while the process ends.
+  // Never unregistered: threads may still draw while the process ends.
   static const Registrations* const registrations = register_kernels().release();
   static_cast<void>(registrations);
 }

@@ -12,12 +12,12 @@
 namespace brigade::device {
 namespace {
 
-// at::mt19937 looks at 32 bits of its seed only; this fills its whole state from all 64.
+// at::mt19937 uses only 32 bits of its seed; this fills its whole state from all 64.
 at::mt19937 mersenne_twister(std::uint64_t seed) {
   base::CounterRng rng(seed);
   at::mt19937_data_pod data{};
   data.seed_ = seed;
-  data.left_ = 1;  // "the block is used up": the first draw makes the next one
+  data.left_ = 1;  // the block is exhausted: the first draw generates the next one
   data.seeded_ = true;
   for (std::size_t i = 0; i + 1 < data.state_.size(); i += 2) {
     const std::uint64_t bits = rng();

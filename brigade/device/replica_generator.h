@@ -15,23 +15,23 @@ namespace brigade::device {
 /// therefore differ between replicas and steps, repeat from run to run, and are the same after a
 /// resume without anything having been saved.
 ///
-/// libtorch has one default CPU generator a process, for which replicas that run as threads would
-/// race. A replica's thread opens a `RandomScope` instead, in which every random operation draws
-/// from here.
+/// libtorch has one default CPU generator per process; replicas that run as threads would race for
+/// it. A replica's thread opens a `RandomScope` instead, in which every random operation draws from
+/// here.
 ///
 /// Thread-safety: used by one thread at a time, its replica's. Construct the first one of a process
-/// before other threads run tensor operations: it enters `RandomScope`'s substitution into
+/// before other threads run tensor operations: it registers `RandomScope`'s substitution with
 /// libtorch's dispatcher.
 class ReplicaGenerator {
  public:
-  /// Until the first `begin_step` the stream is one of its own, for what is drawn while a model is
+  /// Until the first `begin_step` a separate stream is used, for random numbers while a model is
   /// built.
   ReplicaGenerator(std::uint64_t root_seed, std::uint64_t replica);
   ReplicaGenerator(const ReplicaGenerator&) = delete;
   ReplicaGenerator& operator=(const ReplicaGenerator&) = delete;
 
-  /// From now on draws come from the stream of `step`, from its beginning. Seeding waits for the
-  /// first draw, so a step that draws nothing pays nothing. After the step, draws go on in its
+  /// From now on draws come from the stream of `step`, from its beginning. The generator is seeded
+  /// at the first draw, so a step without draws has no cost. After the step, draws continue in its
   /// stream until the next `begin_step`.
   void begin_step(std::uint64_t step);
 
@@ -55,7 +55,7 @@ class ReplicaGenerator {
   std::vector<Source> sources_;
 };
 
-/// Whose random numbers the calling thread draws; null outside of every `RandomScope`.
+/// The generator of the calling thread; null outside of every `RandomScope`.
 inline constexpr base::AmbientSlot<ReplicaGenerator> kGeneratorSlot{base::AmbientIndex::kGenerator};
 
 }  // namespace brigade::device

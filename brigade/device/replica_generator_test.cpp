@@ -40,7 +40,7 @@ TEST(ReplicaGenerator, GivesEveryReplicaStepAndSeedItsOwnStream) {
   EXPECT_EQ(firsts.size(), 12U);
 }
 
-TEST(ReplicaGenerator, GoesOnWithinAStep) {
+TEST(ReplicaGenerator, ContinuesWithinAStep) {
   ReplicaGenerator generator(0, 0);
   generator.begin_step(0);
   const at::Tensor first = draw(generator);
@@ -49,7 +49,7 @@ TEST(ReplicaGenerator, GoesOnWithinAStep) {
   EXPECT_TRUE(draw(generator).equal(first));
 }
 
-TEST(ReplicaGenerator, ForgetsAHalfUsedPairOfNormalsAtANewStep) {
+TEST(ReplicaGenerator, DropsACachedNormalAtANewStep) {
   ReplicaGenerator generator(0, 0);
   generator.begin_step(1);
   const at::Tensor all = draw(generator, 3);
@@ -59,7 +59,7 @@ TEST(ReplicaGenerator, ForgetsAHalfUsedPairOfNormalsAtANewStep) {
   EXPECT_TRUE(draw(generator, 3).equal(all));
 }
 
-TEST(ReplicaGenerator, DrawsEvenly) {
+TEST(ReplicaGenerator, DrawsUniformly) {
   ReplicaGenerator generator(123, 4);
   generator.begin_step(9);
   const at::Tensor numbers =
@@ -69,7 +69,7 @@ TEST(ReplicaGenerator, DrawsEvenly) {
   EXPECT_NEAR(counts.max().item<double>(), 4096, 300);
 }
 
-TEST(ReplicaGenerator, HasNothingForOtherDevices) {
+TEST(ReplicaGenerator, HasNoGeneratorForOtherDevices) {
   ReplicaGenerator generator(0, 0);
   EXPECT_FALSE(generator.generator(c10::Device(c10::kMeta)).defined());
 }

@@ -7,16 +7,15 @@
 
 namespace brigade::device {
 
-/// A stream for one replica to queue its work on. On CUDA a new one from libtorch's pool, so that
-/// replicas on one card run beside each other; on CPU, where work is done at once, the only one
-/// there is.
+/// A stream for the work of one replica. On CUDA a new one from libtorch's pool, so that replicas
+/// on one card run in parallel; on CPU, where operations run synchronously, the only stream.
 c10::Stream make_stream(const Device& device);
 
-/// Waits until all work queued on `stream` is done. Returns at once for CPU streams.
+/// Waits until all work queued on `stream` is done. Returns immediately for CPU streams.
 void synchronize(const c10::Stream& stream);
 
-/// Makes a stream, and its device, the current ones of the calling thread while it lives. A tensor
-/// that is used on another stream than the one it was made on must be told so with `record_stream`.
+/// Makes a stream and its device the current ones of the calling thread during its lifetime. If a
+/// tensor is used on another stream than the one it was made on, call `record_stream` for it.
 ///
 /// Thread-safety: open and close it on the same thread, inner scopes first.
 class StreamScope {

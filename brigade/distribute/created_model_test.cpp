@@ -48,15 +48,15 @@ TEST_P(ModelOfAnyStrategy, DetectsAnOptimizerOfLibtorchAfterItsFirstStep) {
     strategy_->run([&](ReplicaContext&) { step_of_torch(model_.local(), some_input()); });
   });
   EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
-  EXPECT_TRUE(says(error, "Variable 'weight'")) << error.what();
-  EXPECT_TRUE(says(error, "Strategy::optimizer")) << error.what();
+  EXPECT_TRUE(mentions(error, "Variable 'weight'")) << error.what();
+  EXPECT_TRUE(mentions(error, "Strategy::optimizer")) << error.what();
 }
 
 TEST_P(ModelOfAnyStrategy, DetectsAGradientOfADirectBackward) {
   const Error error = error_from(
       [&] { strategy_->run([&](ReplicaContext&) { model_(some_input()).sum().backward(); }); });
-  EXPECT_TRUE(says(error, "Variable 'weight' has a gradient in .grad in replica")) << error.what();
-  EXPECT_TRUE(says(error, "minimize(loss)")) << error.what();
+  EXPECT_TRUE(mentions(error, "Variable 'weight' has a gradient in .grad in replica")) << error.what();
+  EXPECT_TRUE(mentions(error, "minimize(loss)")) << error.what();
   EXPECT_NO_THROW(strategy_->run([&](ReplicaContext&) { model_->zero_grad(); }))
       << "what the message says helps";
 }
@@ -68,7 +68,7 @@ TEST_P(ModelOfAnyStrategy, DetectsAParameterThatTheFunctionChanged) {
       if (context.replica_id() + 1 == context.num_replicas_in_sync()) model_->bias.fill_(1);
     });
   });
-  EXPECT_TRUE(says(error, "Variable 'bias' was changed in place")) << error.what();
+  EXPECT_TRUE(mentions(error, "Variable 'bias' was changed in place")) << error.what();
   model_.variables()[1].assign(at::zeros({3}, at::kDouble));
   EXPECT_NO_THROW(strategy_->run([](ReplicaContext&) {})) << "what the message says helps";
 }
@@ -79,7 +79,7 @@ TEST_P(ModelOfAnyStrategy, DetectsAModelThatWasLoadedIntoOneReplica) {
     for (at::Tensor& parameter : model_->parameters()) parameter.copy_(at::zeros_like(parameter));
   }
   const Error error = error_from([&] { strategy_->run([](ReplicaContext&) {}); });
-  EXPECT_TRUE(says(error, "Variable 'weight'")) << error.what();
+  EXPECT_TRUE(mentions(error, "Variable 'weight'")) << error.what();
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -129,11 +129,11 @@ TEST(CreatedModel, OfAFunctionIsCheckedToo) {
       some_input());
   model->eval();
   const Error modes = error_from([&] { strategy.run([](ReplicaContext&) {}); });
-  EXPECT_TRUE(says(modes, "Write model.eval()")) << modes.what();
+  EXPECT_TRUE(mentions(modes, "Write model.eval()")) << modes.what();
   model.train();
   const Error error = error_from(
       [&] { strategy.run([&](ReplicaContext&) { model(some_input()).sum().backward(); }); });
-  EXPECT_TRUE(says(error, "Variable 'w'")) << error.what();
+  EXPECT_TRUE(mentions(error, "Variable 'w'")) << error.what();
 }
 
 /// A model with two submodules that have a mode.
@@ -159,9 +159,9 @@ TEST(CreatedModel, ModesMustBeEqualInAllReplicasBeforeARun) {
   model->eval();
   const Error error = error_from(run);
   EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
-  EXPECT_TRUE(says(error, "evaluation mode in replica 0 and in training mode in replica 1"))
+  EXPECT_TRUE(mentions(error, "evaluation mode in replica 0 and in training mode in replica 1"))
       << error.what();
-  EXPECT_TRUE(says(error, "Write model.eval()")) << error.what();
+  EXPECT_TRUE(mentions(error, "Write model.eval()")) << error.what();
   EXPECT_EQ(runs, 0);
   model.eval();
   EXPECT_NO_THROW(run());
@@ -178,7 +178,7 @@ TEST(CreatedModel, ASubmoduleMayBeSwitchedInEveryReplica) {
   const auto run = [&] { strategy.run([](ReplicaContext&) {}); };
   model.replica(1).norm->eval();
   const Error error = error_from(run);
-  EXPECT_TRUE(says(error, "The submodule 'norm'")) << error.what();
+  EXPECT_TRUE(mentions(error, "The submodule 'norm'")) << error.what();
   model.replica(0).norm->eval();
   EXPECT_NO_THROW(run());
   EXPECT_NO_THROW(strategy.run([&](ReplicaContext&) { model->eval(); })) << "each switches its own";
@@ -200,9 +200,9 @@ TEST(CreatedModel, AnErrorOfBatchNormOnOneExampleNamesTheCauseAndTheFix) {
                                      ExampleCounts::of({2, 1}));
   const Error error = error_from(
       [&] { strategy.run([&](ReplicaContext&, const at::Tensor& x) { model(x); }, three); });
-  EXPECT_TRUE(says(error, "Replica 1")) << error.what();
-  EXPECT_TRUE(says(error, "held 1 of the step's 3 examples")) << error.what();
-  EXPECT_TRUE(says(error, "Remainder::kDrop")) << error.what();
+  EXPECT_TRUE(mentions(error, "Replica 1")) << error.what();
+  EXPECT_TRUE(mentions(error, "held 1 of the step's 3 examples")) << error.what();
+  EXPECT_TRUE(mentions(error, "Remainder::kDrop")) << error.what();
 }
 
 }  // namespace

@@ -238,13 +238,13 @@ TEST(EagerReduction, ABackwardThatThrowsInOneReplicaIsTheProgramsError) {
                   };
                   if (strategy.is_chief()) return run();
                   const Error lost = error_from(run);
-                  if (lost.code() == ErrorCode::kUnavailable && says(lost, "/job:worker/task:0"))
+                  if (lost.code() == ErrorCode::kUnavailable && mentions(lost, "/job:worker/task:0"))
                     ++num_notified;
                 },
                 {.bytes_per_pack = 1});
   });
-  EXPECT_TRUE(says(error, "the pass failed")) << error.what();
-  EXPECT_TRUE(says(error, "Replica 1")) << error.what();
+  EXPECT_TRUE(mentions(error, "the pass failed")) << error.what();
+  EXPECT_TRUE(mentions(error, "Replica 1")) << error.what();
   EXPECT_EQ(num_notified, 1);
 }
 
@@ -271,12 +271,12 @@ TEST(EagerReduction, AWorkerThatIsLostDuringBackwardIsNamed) {
                     };
                     if (fails) return run();
                     const Error lost = error_from(run);
-                    if (lost.code() == ErrorCode::kUnavailable && says(lost, "/job:worker/task:1"))
+                    if (lost.code() == ErrorCode::kUnavailable && mentions(lost, "/job:worker/task:1"))
                       ++num_notified;
                   },
                   {.bytes_per_pack = 1});
     });
-    EXPECT_TRUE(says(error, "the pass failed")) << error.what();
+    EXPECT_TRUE(mentions(error, "the pass failed")) << error.what();
     EXPECT_EQ(num_notified, 2);
   }
 }
@@ -295,7 +295,7 @@ TEST(EagerReduction, StepsMayFollowOneThatFailedBeforeItsFirstBucket) {
           optimizer.minimize(loss, LossScale::kSum);
         });
       });
-      EXPECT_EQ(says(error, "the pass failed"), fails) << error.what();
+      EXPECT_EQ(mentions(error, "the pass failed"), fails) << error.what();
     }
     expect_values(model, 2.0 - 0.125 * 9.0, 3.0 - 0.125 * 6.0);
   });
@@ -318,7 +318,7 @@ TEST(EagerReduction, StepsMayFollowOneThatFailedAfterABucket) {
         });
       });
     };
-    EXPECT_TRUE(says(step(true), "the pass failed"));
+    EXPECT_TRUE(mentions(step(true), "the pass failed"));
     const auto after = values_of(model);
     for (std::size_t i = 0; i < before.size(); ++i) EXPECT_TRUE(after[i].equal(before[i]));
     const Error none = step(false);
@@ -344,7 +344,7 @@ TEST(EagerReduction, GradientsCannotBeAppliedInAStepInWhichBackwardFailed) {
       });
     });
     EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition) << error.what();
-    EXPECT_TRUE(says(error, "backward has failed")) << error.what();
+    EXPECT_TRUE(mentions(error, "backward has failed")) << error.what();
     // The step fails even if the program catches the error.
     strategy.run([&](ReplicaContext&) { EXPECT_THROW(minimize(true), PassFailed); });
     strategy.run([&](ReplicaContext&) { minimize(false); });

@@ -168,12 +168,12 @@ void expect_one_failed_step(const Trial& trial) {
     ASSERT_TRUE(ended.errors.contains(kFailedStep));
     const Error& error = ended.errors.at(kFailedStep);
     EXPECT_EQ(error.code(), ErrorCode::kAborted);
-    EXPECT_TRUE(says(error, "the step failed")) << error.what();
+    EXPECT_TRUE(mentions(error, "the step failed")) << error.what();
     EXPECT_EQ(ended.abandoned.has_value(), worker != trial.failing_worker) << error.what();
     if (ended.abandoned) {
       EXPECT_EQ(ended.abandoned->step(), static_cast<std::uint64_t>(kFailedStep));
       EXPECT_EQ(ended.abandoned->failed_ranks(), std::vector{trial.failing_worker});
-      EXPECT_TRUE(says(error, base::str_cat("/job:worker/task:", trial.failing_worker)))
+      EXPECT_TRUE(mentions(error, base::str_cat("/job:worker/task:", trial.failing_worker)))
           << error.what();
     }
     EXPECT_EQ(ended.steps, static_cast<std::uint64_t>(kSteps));
@@ -240,7 +240,7 @@ TEST(FailedStep, IsTheErrorOfItsWorkerIfTheLoopDoesNotCatch) {
         if (!fails) {
           run();
         } else if (const Error own = error_from(run); step > kFailedStep) {
-          was_named = says(own, "/job:worker/task:0");
+          was_named = mentions(own, "/job:worker/task:0");
           return;
         }
         ++step;
@@ -248,7 +248,7 @@ TEST(FailedStep, IsTheErrorOfItsWorkerIfTheLoopDoesNotCatch) {
     });
   });
   EXPECT_EQ(error.code(), ErrorCode::kAborted);
-  EXPECT_TRUE(says(error, "/job:worker/task:1") && says(error, "the step failed")) << error.what();
+  EXPECT_TRUE(mentions(error, "/job:worker/task:1") && mentions(error, "the step failed")) << error.what();
   EXPECT_TRUE(was_named);
 }
 
@@ -376,9 +376,9 @@ TEST(FailedStep, AnErrorInOneWorkersInputFailsTheStepForAll) {
       ASSERT_TRUE(ended.errors.contains(kFailedStep));
       const Error& error = ended.errors.at(kFailedStep);
       EXPECT_EQ(error.code(), worker == 1 ? ErrorCode::kDataLoss : ErrorCode::kAborted);
-      EXPECT_TRUE(says(error, "the disk is damaged")) << error.what();
+      EXPECT_TRUE(mentions(error, "the disk is damaged")) << error.what();
       if (worker == 0) {
-        EXPECT_TRUE(says(error, is_own_data ? "worker 1" : "/task:1")) << error.what();
+        EXPECT_TRUE(mentions(error, is_own_data ? "worker 1" : "/task:1")) << error.what();
       }
       EXPECT_EQ(ended.steps, all.at(0).steps);
       for (std::size_t i = 0; i < ended.weights.size(); ++i)

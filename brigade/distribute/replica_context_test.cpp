@@ -94,7 +94,7 @@ TEST(ReplicaContext, AnExceptionInAMergeCallFailsTheRun) {
     });
   });
   EXPECT_EQ(error.code(), ErrorCode::kDataLoss);
-  EXPECT_TRUE(says(error, "in the middle"));
+  EXPECT_TRUE(mentions(error, "in the middle"));
 }
 
 TEST(ReplicaContext, UnequalCountsOfCallsAreAnErrorThatNamesTheReplica) {
@@ -105,14 +105,14 @@ TEST(ReplicaContext, UnequalCountsOfCallsAreAnErrorThatNamesTheReplica) {
     });
   });
   EXPECT_EQ(merges.code(), ErrorCode::kFailedPrecondition);
-  EXPECT_TRUE(says(merges, "replica 0 has already returned")) << merges.what();
+  EXPECT_TRUE(mentions(merges, "replica 0 has already returned")) << merges.what();
   const auto reductions = error_from([&] {
     strategy.run([](ReplicaContext& context) {
       if (context.replica_id() == 0) context.all_reduce(ReduceOp::kSum, at::full({1}, 1.0));
     });
   });
   EXPECT_EQ(reductions.code(), ErrorCode::kFailedPrecondition);
-  EXPECT_TRUE(says(reductions, "replica 1 has already returned")) << reductions.what();
+  EXPECT_TRUE(mentions(reductions, "replica 1 has already returned")) << reductions.what();
 }
 
 TEST(ReplicaContext, DifferentCallsAreAnErrorThatNamesBoth) {
@@ -123,7 +123,7 @@ TEST(ReplicaContext, DifferentCallsAreAnErrorThatNamesBoth) {
       context.all_reduce(ReduceOp::kSum, at::full({1}, 1.0));
     });
   });
-  EXPECT_TRUE(says(error, "barrier") && says(error, "all_reduce(sum)")) << error.what();
+  EXPECT_TRUE(mentions(error, "barrier") && mentions(error, "all_reduce(sum)")) << error.what();
   EXPECT_NO_THROW(strategy.run([](ReplicaContext& context) { context.barrier(); }));
 }
 

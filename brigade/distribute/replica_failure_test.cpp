@@ -29,9 +29,9 @@ TEST(ReplicaFailure, KeepsTheFirstAndNamesItsReplica) {
   failure.record(0, pointer_to(Error(ErrorCode::kAborted, "released")));
   const Error error = error_from([&] { failure.rethrow(strategy); });
   EXPECT_EQ(error.code(), ErrorCode::kDataLoss);
-  EXPECT_TRUE(says(error, "Replica 1 (")) << error.what();
-  EXPECT_TRUE(says(error, "cpu:1")) << error.what();
-  EXPECT_TRUE(says(error, "torn page")) << error.what();
+  EXPECT_TRUE(mentions(error, "Replica 1 (")) << error.what();
+  EXPECT_TRUE(mentions(error, "cpu:1")) << error.what();
+  EXPECT_TRUE(mentions(error, "torn page")) << error.what();
 }
 
 TEST(ReplicaFailure, OneReplicaNeedsNoName) {
@@ -50,7 +50,7 @@ TEST(ReplicaFailure, ForeignExceptionsAreNested) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kAborted);
-    EXPECT_TRUE(says(error, "too long"));
+    EXPECT_TRUE(mentions(error, "too long"));
     EXPECT_THROW(std::rethrow_if_nested(error), std::length_error);
   }
 }
@@ -60,8 +60,8 @@ TEST(ReplicaFailure, LibtorchsErrorsHaveNoBacktraceAndAnyExceptionIsAccepted) {
   ReplicaFailure torchs;
   torchs.record(0, pointer_to(c10::Error({"f", "file.cpp", 3}, "bad shape")));
   const Error error = error_from([&] { torchs.rethrow(strategy); });
-  EXPECT_TRUE(says(error, "bad shape"));
-  EXPECT_FALSE(says(error, "frame #")) << error.what();
+  EXPECT_TRUE(mentions(error, "bad shape"));
+  EXPECT_FALSE(mentions(error, "frame #")) << error.what();
   ReplicaFailure odd;
   odd.record(0, pointer_to(42));
   EXPECT_EQ(error_from([&] { odd.rethrow(strategy); }).code(), ErrorCode::kAborted);
@@ -75,12 +75,12 @@ TEST(ReplicaFailure, AForeignExceptionNamesTheExamplesAndHowToHaveEnough) {
     return error_from([&] { failure.rethrow(strategy, ExampleCounts::of(examples)); });
   };
   const Error uneven = text_for({8, 7});
-  EXPECT_TRUE(says(uneven, "too few") && says(uneven, "held 7 of the step's 15 examples"))
+  EXPECT_TRUE(mentions(uneven, "too few") && mentions(uneven, "held 7 of the step's 15 examples"))
       << uneven.what();
-  EXPECT_TRUE(says(uneven, "Remainder::kDrop")) << uneven.what();
-  EXPECT_TRUE(says(text_for({1, 1}), "Remainder::kDrop"));
-  EXPECT_TRUE(says(text_for({8, 8}), "held 8 of the step's 16 examples"));
-  EXPECT_FALSE(says(text_for({8, 8}), "kDrop"));
+  EXPECT_TRUE(mentions(uneven, "Remainder::kDrop")) << uneven.what();
+  EXPECT_TRUE(mentions(text_for({1, 1}), "Remainder::kDrop"));
+  EXPECT_TRUE(mentions(text_for({8, 8}), "held 8 of the step's 16 examples"));
+  EXPECT_FALSE(mentions(text_for({8, 8}), "kDrop"));
 }
 
 }  // namespace

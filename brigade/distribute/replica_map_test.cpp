@@ -57,7 +57,7 @@ TEST(ReplicaMapFunction, ErrorsNameTheBatch) {
                      [](ReplicaMapContext&) { throw std::runtime_error("no image"); });
   });
   EXPECT_EQ(error.code(), ErrorCode::kAborted);
-  EXPECT_TRUE(says(error, "replica 1 at step 7 of epoch 2: no image")) << error.what();
+  EXPECT_TRUE(mentions(error, "replica 1 at step 7 of epoch 2: no image")) << error.what();
 }
 
 TEST(ReplicaMapFunction, KeepsTheNumberOfExamples) {

@@ -61,7 +61,7 @@ TEST(StrategyRun, ABatchSplitForOtherReplicasIsRefused) {
   const PerReplica<int> three({1, 2, 3}, ExampleCounts::of({1, 1, 1}));
   const Error error = error_from([&] { strategy.run([](ReplicaContext&, int) {}, three); });
   EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
-  EXPECT_TRUE(says(error, "3 replicas")) << error.what();
+  EXPECT_TRUE(mentions(error, "3 replicas")) << error.what();
 }
 
 TEST(StrategyRun, AReplicaThatThrowsReleasesTheOthersAndIsNamed) {
@@ -79,7 +79,7 @@ TEST(StrategyRun, AReplicaThatThrowsReleasesTheOthersAndIsNamed) {
     });
   });
   EXPECT_EQ(error.code(), ErrorCode::kDataLoss);
-  EXPECT_TRUE(says(error, "Replica 1 (") && says(error, "torn page")) << error.what();
+  EXPECT_TRUE(mentions(error, "Replica 1 (") && mentions(error, "torn page")) << error.what();
   EXPECT_EQ(released, 2);
 }
 
@@ -92,7 +92,7 @@ TEST(StrategyRun, ForeignExceptionsAreNestedInAnErrorThatNamesTheReplica) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kAborted);
-    EXPECT_TRUE(says(error, "Replica 1") && says(error, "index 7")) << error.what();
+    EXPECT_TRUE(mentions(error, "Replica 1") && mentions(error, "index 7")) << error.what();
     EXPECT_THROW(std::rethrow_if_nested(error), std::out_of_range);
   }
 }
@@ -195,7 +195,7 @@ TEST(StrategyScope, ScopesOfOneStrategyMayNestAndOthersAreRefused) {
   EXPECT_EQ(current_strategy(), &mirrored);
   const Error error = error_from([&] { const auto other = one.scope(); });
   EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
-  EXPECT_TRUE(says(error, "one_device") && says(error, "mirrored")) << error.what();
+  EXPECT_TRUE(mentions(error, "one_device") && mentions(error, "mirrored")) << error.what();
   EXPECT_EQ(current_strategy(), &mirrored);
 }
 
@@ -296,7 +296,7 @@ TEST(Strategy, JoinsItsThreads) {
 TEST(RequireStrategy, NamesTheCallThatNeedsAStrategy) {
   const Error error = error_from([] { require_strategy("Mean"); });
   EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
-  EXPECT_TRUE(says(error, "Mean") && says(error, "scope")) << error.what();
+  EXPECT_TRUE(mentions(error, "Mean") && mentions(error, "scope")) << error.what();
 }
 
 }  // namespace

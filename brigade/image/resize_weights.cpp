@@ -12,7 +12,7 @@ namespace {
 // float everywhere, in TensorFlow's order of operations: near whole coordinates, a more precise result
 // could select other pixels.
 
-/// Weighted input values; `first` may be outside the input.
+/// Weighted input values from `start` on, which may be outside the input.
 struct Span {
   std::int64_t start = 0;
   std::vector<float> weights;

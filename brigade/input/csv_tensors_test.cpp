@@ -53,7 +53,7 @@ Json values_of(const at::Tensor& tensor) {
   return values;
 }
 
-TEST_F(CsvTensors, GivesATensorAColumn) {
+TEST_F(CsvTensors, GivesOneTensorPerColumn) {
   const NamedTensors batch = *from_csv({iris_}, in_order(with_words_)).iterator().next();
   EXPECT_EQ(batch.names(), (NamedTensors::Names{"length", "width", "species"}));
   EXPECT_EQ(batch["length"].scalar_type(), at::kFloat);
@@ -81,7 +81,7 @@ Json table_of(const NamedTensors& batch) {
   return columns;
 }
 
-TEST_F(CsvTensors, GiveWhatTensorFlowGives) {
+TEST_F(CsvTensors, MatchTensorFlow) {
   const data::testing::Table table("make_csv_dataset");
   for (const char* name : {"types", "missing", "of wider types", "chosen columns", "no header",
                            "two files", "the end dropped", "two epochs", "a label"}) {
@@ -130,7 +130,7 @@ std::vector<std::int64_t> all_of(const data::Dataset<NamedTensors>& batches,
   return all;
 }
 
-TEST_F(CsvTensors, ShufflesEachEpochInItsOwnOrder) {
+TEST_F(CsvTensors, ShufflesEachEpochDifferently) {
   const auto path = folder_.write("numbers", numbers(20));
   const auto batches = from_csv({path}, options({.batch_size = 20, .epochs = 2}));
   const std::vector<std::int64_t> all = all_of(batches);
@@ -149,7 +149,7 @@ TEST_F(CsvTensors, ShufflesEachEpochInItsOwnOrder) {
   EXPECT_EQ(all_of(fixed), all_of(fixed, {.seed = 1}));
 }
 
-TEST_F(CsvTensors, GoesOnWhereItWasSaved) {
+TEST_F(CsvTensors, ResumesAtASavedPosition) {
   const auto path = folder_.write("numbers", numbers(20));
   const auto batches = from_csv({path}, options({.batch_size = 3, .epochs = 2}));
   const auto rest_of = [](data::Iterator<NamedTensors>& iterator) {
@@ -167,7 +167,7 @@ TEST_F(CsvTensors, GoesOnWhereItWasSaved) {
   EXPECT_EQ(rest_of(other), rest);
 }
 
-TEST_F(CsvTensors, TakesTypesThatAreGiven) {
+TEST_F(CsvTensors, UsesGivenTypes) {
   const NamedTensors batch =
       *from_csv({iris_}, in_order({.select_columns = {"width", "length"},
                                    .columns = {{"length", CsvType::kDouble}, {"width", 0.5f}}}))
@@ -185,7 +185,7 @@ TEST_F(CsvTensors, TakesTypesThatAreGiven) {
       << error.what();
 }
 
-TEST_F(CsvTensors, TakesNumbersAsWordsToo) {
+TEST_F(CsvTensors, AcceptsNumbersAsWords) {
   const auto path = folder_.write("codes", "code\n10115\n80331\n10115\n");
   const NamedTensors batch =
       *from_csv({path}, in_order({.vocabularies = {{"code", {"80331", "10115"}}}}))
@@ -194,7 +194,7 @@ TEST_F(CsvTensors, TakesNumbersAsWordsToo) {
   EXPECT_EQ(values_of(batch["code"]), Json({1, 0, 1}));
 }
 
-TEST_F(CsvTensors, RefusesWordsThatNobodyListed) {
+TEST_F(CsvTensors, RefusesWordsOutsideTheVocabulary) {
   expect_refused({}, "\"species\" holds strings, and no tensor does");
   const auto batches = from_csv({iris_}, in_order({.vocabularies = {{"species", {"setosa"}}}}));
   expect_invalid_argument([&] { batches.iterator().next(); },
@@ -206,7 +206,7 @@ TEST_F(CsvTensors, RefusesWordsThatNobodyListed) {
                  "\"width\" has a vocabulary, and is requested as int32");
 }
 
-TEST_F(CsvTensors, RefusesColumnsThatAreNotThere) {
+TEST_F(CsvTensors, RefusesMissingColumns) {
   expect_refused({.select_columns = {"color"}}, "there is no column \"color\"");
   expect_refused({.select_columns = {"width", "width"}}, "\"width\" comes twice");
   expect_refused({.select_columns = {"width"}, .columns = {{"length", 0.0f}}},

@@ -63,7 +63,7 @@ TEST(ExampleFeatures, ReadsOneExample) {
   EXPECT_EQ(example["word_count"].item<std::int64_t>(), 3);
 }
 
-TEST(ExampleFeatures, ReadsABatchAtOnce) {
+TEST(ExampleFeatures, ReadsAWholeBatch) {
   const NamedTensors batch = parser()(std::vector{record(2), record(0), record(1)});
   EXPECT_TRUE(at::equal(batch["label"], at::tensor({2L, 0L, 1L})));
   EXPECT_TRUE(at::equal(batch["words"], at::tensor({2L, 2L, -1L, -1L, 1L, -1L}).view({3, 2})));
@@ -71,20 +71,20 @@ TEST(ExampleFeatures, ReadsABatchAtOnce) {
   EXPECT_EQ(batch["image"].sizes(), at::IntArrayRef({3, 2}));
 }
 
-TEST(ExampleFeatures, TakesTheLastOfAFeatureThatComesTwice) {
+TEST(ExampleFeatures, UsesTheLastOfADuplicateFeature) {
   const NamedTensors example = parser()(record(1) + record(3));  // protobuf's way to merge
   EXPECT_EQ(example["label"].item<std::int64_t>(), 3);
   EXPECT_EQ(example["word_count"].item<std::int64_t>(), 3);
 }
 
-TEST(ExampleFeatures, ReadsABatchOfNone) {
+TEST(ExampleFeatures, ReadsAnEmptyBatch) {
   const NamedTensors batch = parser()(std::vector<std::string>());
   EXPECT_EQ(batch["image"].sizes(), at::IntArrayRef({0, 2}));
   EXPECT_EQ(batch["label"].sizes(), at::IntArrayRef({0}));
   EXPECT_EQ(batch["words"].sizes(), at::IntArrayRef({0, 0}));
 }
 
-TEST(ExampleFeatures, GivesTheSameBeforeAndBehindBatch) {
+TEST(ExampleFeatures, GivesTheSameBeforeAndAfterBatch) {
   data::testing::Folder folder;
   std::vector<std::string> records;
   for (std::int64_t n = 0; n < 7; ++n) records.push_back(record(n % 4));
@@ -157,7 +157,7 @@ Json parsed(const ExampleFeatures& parse, const Input& input) {
   }
 }
 
-TEST(ExampleFeatures, GivesWhatTensorFlowGives) {
+TEST(ExampleFeatures, MatchesTensorFlow) {
   const data::testing::Table table("parse_example");
   for (const char* name : {"fixed",
                            "fixed of two dimensions",
@@ -198,7 +198,7 @@ TEST(ExampleFeatures, GivesWhatTensorFlowGives) {
   }
 }
 
-TEST(ExampleFeatures, NamesWhatIsWrongInABatch) {
+TEST(ExampleFeatures, ErrorsNameTheProblemInABatch) {
   const std::vector<std::string> examples = {record(1), bytes_of({{"image", Int64List{1}}})};
   expect_invalid_argument([&] { parser()(examples); },
                           "\"image\" of example 1 of a batch, counted from 0, is of kind int64; "
@@ -216,7 +216,7 @@ TEST(ExampleFeatures, NamesWhatIsWrongInABatch) {
                           "has 3 values; its steps of shape [2] want a multiple of 2");
 }
 
-TEST(ExampleFeatures, NamesTheExampleThatIsBroken) {
+TEST(ExampleFeatures, NamesTheMalformedExample) {
   const std::string broken = record(1).substr(0, 9);
   const Error error = error_of([&] { parser()(std::vector{record(1), broken}); });
   EXPECT_EQ(error.code(), ErrorCode::kDataLoss);
@@ -229,7 +229,7 @@ void expect_refused(std::vector<TensorFeature> features, const std::string& why)
   expect_invalid_argument([&] { ExampleFeatures(std::move(features)); }, why);
 }
 
-TEST(ExampleFeatures, RefusesWhatNoTensorCanBe) {
+TEST(ExampleFeatures, RefusesFeaturesWithoutATensor) {
   expect_refused({{"x", FixedLenFeature{.kind = FeatureKind::kBytes}}}, "use RawFeature");
   expect_refused({{"x", PaddedFeature{.kind = FeatureKind::kBytes}}}, "use RawFeature");
   expect_refused({{"x", FixedLenFeature{.kind = FeatureKind::kNone}}}, "is requested as none");
@@ -248,7 +248,7 @@ TEST(ExampleFeatures, RefusesWhatNoTensorCanBe) {
                  "needs a multiple of 2");
 }
 
-TEST(ExampleFeatures, RefusesNamesThatComeTwice) {
+TEST(ExampleFeatures, RefusesDuplicateNames) {
   expect_refused({{"x", FixedLenFeature{}}, {"x", RawFeature{}}}, "\"x\" is requested twice");
   expect_refused({{"x", FixedLenFeature{}}, {"y", PaddedFeature{.lengths = "x"}}},
                  "\"x\" is requested twice");

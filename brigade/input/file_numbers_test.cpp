@@ -28,7 +28,7 @@ TEST(FileNumbers, KeepTheContractOfSources) {
   EXPECT_EQ(file_numbers(files).describe(), "images(a and 4 more)");
 }
 
-TEST(FileNumbers, AreSharedOutByFiles) {
+TEST(FileNumbers, AreShardedByFiles) {
   const auto dataset = file_numbers(list_of({"a", "b", "c", "d", "e"}));
   EXPECT_EQ(dataset.sharding().files, 5);
   EXPECT_EQ(epoch_numbers(dataset, {.shard = {.count = 2, .index = 0}}), (Numbers{0, 2, 4}));

@@ -58,7 +58,7 @@ TEST(Idx, NamesAMagicNumberThatIsWrong) {
   EXPECT_EQ(error_reading("<html>not found</html>").code(), ErrorCode::kInvalidArgument);
 }
 
-TEST(Idx, NamesTheSizesOfACutFile) {
+TEST(Idx, NamesTheSizesOfATruncatedFile) {
   const Error error = error_reading(kLabels.substr(0, 10));
   EXPECT_EQ(error.code(), ErrorCode::kDataLoss);
   EXPECT_EQ(std::string(error.what()),
@@ -119,7 +119,7 @@ TEST(Idx, RefusesDimensionsThatOverflow) {
   EXPECT_EQ(error_of([&] { parse_idx(large, "large", 2); }).code(), ErrorCode::kDataLoss);
 }
 
-TEST(Idx, ReadsAFileOfNothing) {
+TEST(Idx, ReadsAnEmptyArray) {
   EXPECT_EQ(parse_idx("\0\0\x08\x01\0\0\0\0"s, "empty", 1).numel(), 0);
 }
 

@@ -92,7 +92,7 @@ TEST_F(ImageFolderTest, GivesBatchesOfResizedImagesWithTheirLabels) {
   EXPECT_FLOAT_EQ(batches[0].features[1][2][3][4].item<float>(), cat.at(3, 4, 2));
 }
 
-TEST_F(ImageFolderTest, ObeysLayoutColorAndAspect) {
+TEST_F(ImageFolderTest, AppliesLayoutColorAndAspectRatio) {
   auto wanted = options();
   wanted.layout = image::Layout::kChannelsLast;
   wanted.color_mode = ColorMode::kGrayscale;
@@ -132,7 +132,7 @@ TEST_F(ImageFolderTest, EncodesLabels) {
   EXPECT_THAT(message(wanted), HasSubstr("exactly two classes, and there are 1: dogs"));
 }
 
-TEST_F(ImageFolderTest, ShufflesEachEpochAnew) {
+TEST_F(ImageFolderTest, ShufflesEachEpochDifferently) {
   auto wanted = options();
   wanted.shuffle = ShuffleFiles::kOn;
   const auto pets = image_examples_from_directory("/pets", wanted);
@@ -169,7 +169,7 @@ TEST_F(ImageFolderTest, SplitsOffValidationWithTheSameSeed) {
   EXPECT_THAT(message(wanted), HasSubstr("no images for validation"));
 }
 
-TEST_F(ImageFolderTest, ABrokenFileFailsInItsPlaceWithItsName) {
+TEST_F(ImageFolderTest, ACorruptFileIsOneElementThatFailsWithItsName) {
   add("cats/2.jpg", "\xff\xd8\xff and nothing more");
   add("dogs/1.gif", "GIF89a");
   const auto pets = image_examples_from_directory("/pets", options());
@@ -187,7 +187,7 @@ TEST_F(ImageFolderTest, ABrokenFileFailsInItsPlaceWithItsName) {
   EXPECT_EQ(iterator.next()->label, 1);
 }
 
-TEST_F(ImageFolderTest, GoesOnWhereItWasSaved) {
+TEST_F(ImageFolderTest, ResumesAtASavedPosition) {
   auto wanted = options();
   wanted.shuffle = ShuffleFiles::kOn;
   wanted.batch_size = 2;
@@ -212,7 +212,7 @@ TEST_F(ImageFolderTest, WithoutLabelsGivesImages) {
   EXPECT_THAT(sizes, ElementsAre(3, 2));
 }
 
-TEST_F(ImageFolderTest, SaysWhatIsWrong) {
+TEST_F(ImageFolderTest, ErrorsNameTheProblem) {
   auto wanted = options();
   wanted.validation_split = 0.2;
   EXPECT_THAT(message(wanted), HasSubstr("set both or none"));

@@ -61,7 +61,7 @@ TEST(RandomCrop, RefusesWhatDoesNotFit) {
   expect_invalid_argument([&] { crop_with(0, at::ones({4}), {}); }, "two dimensions");
 }
 
-TEST(RandomHorizontalFlip, MirrorsAboutAsOftenAsAsked) {
+TEST(RandomHorizontalFlip, FlipsWithTheGivenProbability) {
   const at::Tensor image = at::arange(6, at::kFloat).reshape({1, 2, 3});
   int flips = 0;
   for (std::uint64_t key = 0; key < 1000; ++key) {

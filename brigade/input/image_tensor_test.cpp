@@ -63,7 +63,7 @@ TEST(ImageTensor, ResizesEachPlane) {
   EXPECT_THROW(resize_images(at::arange(4), {2, 2}), Error);
 }
 
-TEST(ConvertImageDtype, GivesTheValuesOfTensorFlow) {
+TEST(ConvertImageDtype, MatchesTensorFlow) {
   const auto table = image::testing::golden("convert");
   const at::Tensor bytes = at::arange(256, at::kByte);
   EXPECT_TRUE(at::equal(convert_image_dtype(bytes, at::kFloat),
@@ -78,7 +78,7 @@ TEST(ConvertImageDtype, GivesTheValuesOfTensorFlow) {
                         tensor_of<std::uint8_t>(table.at("int16 to bytes"))));
 }
 
-TEST(ConvertImageDtype, LeavesFloatsAloneAndWarnsOnce) {
+TEST(ConvertImageDtype, LeavesFloatsUnchangedAndWarnsOnce) {
   int warnings = 0;
   base::set_log_sink([&](base::LogLevel, std::string_view) { ++warnings; });
   const at::Tensor floats = at::ones({2}) * 200;
@@ -88,7 +88,7 @@ TEST(ConvertImageDtype, LeavesFloatsAloneAndWarnsOnce) {
   EXPECT_EQ(warnings, 1);
 }
 
-TEST(ConvertImageDtype, RefusesWhatIsNoImage) {
+TEST(ConvertImageDtype, RefusesUnsupportedDtypes) {
   EXPECT_THROW(convert_image_dtype(at::arange(3), at::kFloat), Error);
   EXPECT_THROW(convert_image_dtype(at::ones({2}), at::kBool), Error);
 }

@@ -37,7 +37,7 @@ bool mentions(const Error& error, const std::string& text) {
   return std::string(error.what()).find(text) != std::string::npos;
 }
 
-TEST(Mnist, MakesFloatsBetweenZeroAndOne) {
+TEST(Mnist, GivesFloatsBetweenZeroAndOne) {
   io::MemoryFileSystem files;
   write_data(files, 2, "\x03\x09");
   const auto dataset = mnist(files, "/data", Split::kTrain);
@@ -52,7 +52,7 @@ TEST(Mnist, MakesFloatsBetweenZeroAndOne) {
   EXPECT_EQ(iterator.next()->label, 9);
 }
 
-TEST(Mnist, TheTestSplitHasFilesOfItsOwn) {
+TEST(Mnist, TheTestSplitHasSeparateFiles) {
   io::MemoryFileSystem files;
   write_data(files, 1, "\x03", 28, "t10k");
   EXPECT_EQ(mnist(files, "/data", Split::kTest).cardinality(), 1);

@@ -51,13 +51,13 @@ TEST(NamedTensors, AreFoundByName) {
   EXPECT_FALSE(tensors.contains("z"));
 }
 
-TEST(NamedTensors, SayWhatThereIs) {
+TEST(NamedTensors, ErrorsListTheNames) {
   const Error error = error_of([] { example(3)["z"]; });
   EXPECT_EQ(error.code(), ErrorCode::kNotFound);
   EXPECT_STREQ(error.what(), "There is no tensor \"z\"; there are: x, y");
 }
 
-TEST(NamedTensors, RefuseNamesThatComeTwiceOrAreTooFew) {
+TEST(NamedTensors, RefuseDuplicateAndMissingNames) {
   expect_invalid_argument(
       [] {
         NamedTensors({{"x", at::zeros({})}, {"x", at::zeros({})}});
@@ -138,7 +138,7 @@ TEST(NamedTensors, AreWrittenAndRead) {
             ErrorCode::kDataLoss);
 }
 
-TEST(NamedTensors, TravelToDevices) {
+TEST(NamedTensors, AreCopiedToDevices) {
   const auto doubled = each_tensor(std::pair(example(3), at::full({1}, 4)),
                                    [](const at::Tensor& tensor) { return tensor * 2; });
   EXPECT_EQ(doubled.first["y"].item<std::int64_t>(), 6);

@@ -21,7 +21,7 @@ TEST(OneHot, PutsAOneAtTheLabel) {
   EXPECT_EQ(input::one_hot(at::ones({0}, at::kLong), 4).sizes(), at::IntArrayRef({0, 4}));
 }
 
-TEST(OneHot, RefusesLabelsOutside) {
+TEST(OneHot, RefusesLabelsOutOfRange) {
   expect_invalid_argument(
       [] {
         input::one_hot(at::tensor({0, 3}, at::kLong), 3);
@@ -30,7 +30,7 @@ TEST(OneHot, RefusesLabelsOutside) {
   expect_invalid_argument([] { input::one_hot(at::tensor({-1}, at::kLong), 3); }, "label 0 is -1");
 }
 
-TEST(OneHot, RefusesWhatAreNoLabels) {
+TEST(OneHot, RefusesInvalidLabels) {
   expect_invalid_argument([] { input::one_hot(at::ones({2}), 3); }, "tensor of integers");
   expect_invalid_argument([] { input::one_hot(at::ones({2}, at::kLong), 0); }, "0 classes");
 }

@@ -12,7 +12,7 @@ namespace {
 
 using data::testing::expect_invalid_argument;
 
-TEST(Rows, AreViewsThatAutogradDoesNotSee) {
+TEST(Rows, AreViewsWithoutAutograd) {
   const at::Tensor rows = at::arange(12, at::kFloat).reshape({4, 3});
   const at::Tensor row = row_of(rows, 2);
   EXPECT_TRUE(row.equal(rows[2]));
@@ -20,7 +20,7 @@ TEST(Rows, AreViewsThatAutogradDoesNotSee) {
   EXPECT_FALSE(row.is_view()) << "a tracked view costs autograd's bookkeeping";
 }
 
-TEST(Rows, StackOfRowsIsTheWholeAgain) {
+TEST(Rows, StackingAllRowsGivesTheTensor) {
   const at::Tensor rows = at::arange(24, at::kFloat).reshape({4, 3, 2});
   const at::Tensor stacked =
       stack_rows({row_of(rows, 0), row_of(rows, 1), row_of(rows, 2), row_of(rows, 3)});

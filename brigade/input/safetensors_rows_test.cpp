@@ -60,13 +60,13 @@ TEST(FromSafetensors, PairsRowsWithLabels) {
   EXPECT_TRUE(batch.labels.equal(at::arange(7, 10, at::kLong)));
 }
 
-TEST(FromSafetensors, GoesOnWhereItWasSaved) {
+TEST(FromSafetensors, ResumesAtASavedPosition) {
   const auto labels = from_safetensors(kPath, "labels", files_with(file_content()))
                           .map([](const at::Tensor& label) { return label.item<std::int64_t>(); });
   data::testing::expect_contract(labels, std::vector<std::int64_t>{7, 8, 9});
 }
 
-TEST(FromSafetensors, NamesWhatIsThere) {
+TEST(FromSafetensors, ErrorsListTheTensors) {
   const Error error =
       error_of([] { from_safetensors(kPath, "images", files_with(file_content())); });
   EXPECT_EQ(error.code(), ErrorCode::kNotFound);
@@ -81,7 +81,7 @@ TEST(FromSafetensors, RefusesScalarsAndLabelsOfAnotherNumberOrKind) {
       [&] { from_safetensors(kPath, "labels", "features", files); }, "there must be 3 integers");
 }
 
-TEST(FromSafetensors, RefusesAFileThatIsCutShortAnywhere) {
+TEST(FromSafetensors, RefusesTruncatedFiles) {
   const std::string whole = file_content();
   for (std::size_t size = 0; size < whole.size(); ++size) {
     const Error error =

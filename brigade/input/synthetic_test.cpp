@@ -24,7 +24,7 @@ TEST(Synthetic, IsAFunctionOfItsArguments) {
   EXPECT_EQ(batch.labels.min().item<std::int64_t>(), 0);
 }
 
-TEST(Synthetic, ClassesCanBeToldApart) {
+TEST(Synthetic, ClassesAreDistinguishable) {
   const LabeledBatch batch = all_of(synthetic(200, {32}, 2));
   const at::Tensor mean_0 = batch.features.index({batch.labels == 0}).mean(0);
   const at::Tensor mean_1 = batch.features.index({batch.labels == 1}).mean(0);

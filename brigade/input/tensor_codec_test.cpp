@@ -21,7 +21,7 @@ ErrorCode code_of_decode(const std::string& bytes) {
   return ErrorCode::kInternal;
 }
 
-TEST(TensorCodec, GivesBackTensorsOfAllTypesAndShapes) {
+TEST(TensorCodec, RoundTripsTensorsOfAllTypesAndShapes) {
   for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kHalf, at::kBFloat16, at::kLong,
                                     at::kInt, at::kShort, at::kChar, at::kByte, at::kBool}) {
     for (const std::vector<std::int64_t>& shape :
@@ -35,13 +35,13 @@ TEST(TensorCodec, GivesBackTensorsOfAllTypesAndShapes) {
   }
 }
 
-TEST(TensorCodec, WritesWhatAStridedTensorShows) {
+TEST(TensorCodec, WritesStridedTensors) {
   const at::Tensor turned = at::arange(6).reshape({2, 3}).t();
   EXPECT_EQ(encode(turned), encode(turned.contiguous()));
   EXPECT_TRUE(decode<at::Tensor>(encode(turned)).equal(turned));
 }
 
-TEST(TensorCodec, GivesBackExamplesAndBatches) {
+TEST(TensorCodec, RoundTripsExamplesAndBatches) {
   const input::LabeledExample example{at::arange(4), 7};
   const auto back = decode<input::LabeledExample>(encode(example));
   EXPECT_EQ(back.label, 7);
@@ -54,13 +54,13 @@ TEST(TensorCodec, GivesBackExamplesAndBatches) {
             "tuple<tensor, labeled_batch>");
 }
 
-TEST(TensorCodec, RefusesWhatIsNoPlainTensor) {
+TEST(TensorCodec, RefusesUnsupportedTensors) {
   EXPECT_THROW(encode(at::Tensor()), Error);
   EXPECT_THROW(encode(at::ones({2, 2}).to_sparse()), Error);
   EXPECT_THROW(encode(at::zeros({2}, at::kComplexFloat)), Error);
 }
 
-TEST(TensorCodec, RefusesShapesThatTheBytesDoNotHold) {
+TEST(TensorCodec, RefusesShapesLargerThanTheBytes) {
   const std::string start = encode(std::uint8_t{1}) + encode(std::uint8_t{2});
   for (const auto& shape : std::vector<std::array<std::int64_t, 2>>{
            {1 << 20, 1 << 20}, {std::int64_t{1} << 62, 8}, {-1, 1}, {-1, 0}, {3, 1}}) {
@@ -73,7 +73,7 @@ TEST(TensorCodec, RefusesShapesThatTheBytesDoNotHold) {
   EXPECT_EQ(code_of_decode(broken), ErrorCode::kDataLoss);
 }
 
-TEST(TensorCodec, MakesATensorOrRefusesWhateverTheBytesAre) {
+TEST(TensorCodec, DecodesOrRefusesRandomBytes) {
   const std::string whole = encode(at::arange(6).reshape({2, 3}));
   for (std::size_t size = 0; size < whole.size(); ++size) {
     EXPECT_EQ(code_of_decode(whole.substr(0, size)), ErrorCode::kDataLoss);

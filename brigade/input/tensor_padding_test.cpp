@@ -27,12 +27,12 @@ bool equals(const at::Tensor& a, const at::Tensor& b) {
   return a.scalar_type() == b.scalar_type() && at::equal(a, b);
 }
 
-TEST(TensorPadding, BringsRowsToTheLongest) {
+TEST(TensorPadding, PadsRowsToTheLongest) {
   const at::Tensor batch = Padding<at::Tensor>::stack({row(2), row(3), row(0)}, {});
   EXPECT_TRUE(equals(batch, at::tensor({2L, 2L, 0L, 3L, 3L, 3L, 0L, 0L, 0L}).view({3, 3})));
 }
 
-TEST(TensorPadding, BringsEachDimensionToItsShape) {
+TEST(TensorPadding, PadsEachDimensionToTheShape) {
   const TensorPadding options{.shape = {{-1, 4}}, .value = -1};
   const at::Tensor batch =
       Padding<at::Tensor>::stack({at::ones({1, 2}), at::ones({3, 1})}, options);

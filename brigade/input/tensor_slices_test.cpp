@@ -38,13 +38,13 @@ TEST(TensorSlices, LabelsGoWithTheirFeatures) {
   EXPECT_EQ(dataset.shuffle(4).batch(4).map(check).iterator().next()->size(), 4U);
 }
 
-TEST(TensorSlices, AreCutOffFromAutograd) {
+TEST(TensorSlices, AreDetachedFromAutograd) {
   const at::Tensor weights = at::ones({2, 2}).requires_grad_();
   const auto dataset = from_tensor_slices(weights * 2);
   EXPECT_FALSE(dataset.batch(2).iterator().next()->requires_grad());
 }
 
-TEST(TensorSlices, RefuseWhatDoesNotFitTogether) {
+TEST(TensorSlices, RefuseMismatchedLabels) {
   const at::Tensor features = at::ones({3, 2});
   expect_invalid_argument([&] { from_tensor_slices(features, at::zeros({2}, at::kLong)); },
                           "3 features but 2 labels");

@@ -45,7 +45,7 @@ TEST(Structure, BatchesOfBatchesNest) {
   EXPECT_EQ(nested.labels.sizes(), at::IntArrayRef({2, 2}));
 }
 
-TEST(Structure, RefusesBatchesThatDoNotFitTogether) {
+TEST(Structure, RefusesIncompatibleBatches) {
   expect_invalid_argument(
       [] {
         Structure<LabeledBatch>::size({at::ones({3, 2}), at::zeros({2}, at::kLong)});
@@ -83,7 +83,7 @@ TEST(Unbatch, ReadsLabelsWithGapsBetweenThem) {
   EXPECT_EQ(data::Unbatch<LabeledBatch>::element(batch, 2).label, 20);
 }
 
-TEST(Unbatch, RefusesLabelsThatAreNoNumbers) {
+TEST(Unbatch, RefusesLabelsThatAreNotIntegers) {
   expect_invalid_argument(
       [] {
         data::Unbatch<LabeledBatch>::size({at::ones({3, 2}), at::zeros({3, 1}, at::kLong)});
@@ -125,7 +125,7 @@ TEST(Rebatch, CutsAndJoinsTensors) {
   EXPECT_FALSE(iterator.next().has_value());
 }
 
-TEST(Rebatch, RefusesPartsThatDoNotFitTogether) {
+TEST(Rebatch, RefusesIncompatibleParts) {
   expect_invalid_argument(
       [] {
         data::Unbatch<at::Tensor>::concatenate({at::ones({2, 3}), at::ones({2, 4})});

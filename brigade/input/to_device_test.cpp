@@ -24,7 +24,7 @@ namespace {
 
 const c10::Device kMeta(c10::kMeta);  // a device without memory, which every machine has
 
-TEST(ToDevice, BringsEachTensorOfABatch) {
+TEST(ToDevice, CopiesEachTensorOfABatch) {
   const LabeledBatch batch{at::ones({2, 3}), at::zeros({2}, at::kLong)};
   const LabeledBatch there = to_device(batch, kMeta);
   EXPECT_EQ(there.features.device(), kMeta);
@@ -34,7 +34,7 @@ TEST(ToDevice, BringsEachTensorOfABatch) {
   EXPECT_EQ(to_device(at::ones({1}), kMeta).device(), kMeta);
 }
 
-TEST(ToDevice, WhatIsThereStaysAsItIs) {
+TEST(ToDevice, ATensorOnTheDeviceIsUnchanged) {
   const at::Tensor here = at::ones({2});
   EXPECT_TRUE(to_device(here, c10::Device(c10::kCPU)).is_same(here));
 }
@@ -43,7 +43,7 @@ TEST(ToDevice, ListsHaveNoTensors) {
   EXPECT_EQ(to_device(std::vector<int>{1, 2}, kMeta), (std::vector<int>{1, 2}));
 }
 
-TEST(ToDevice, TuplesAndPairsTravelPartByPart) {
+TEST(ToDevice, TuplesAndPairsAreCopiedPartByPart) {
   const std::tuple batch(at::ones({2}), std::vector<std::int64_t>{4, 5},
                          std::pair(mine::Pair{at::ones({1}), at::ones({2}), 7},
                                    LabeledBatch{at::ones({2, 3}), at::zeros({2}, at::kLong)}));
@@ -67,7 +67,7 @@ TEST(ToDevice, PartsAreChangedInTheirOrder) {
   EXPECT_EQ(std::get<2>(changed).item<int>(), 3);
 }
 
-TEST(ToDevice, BatchesOfOnesOwnTravelByTheirOwnFunction) {
+TEST(ToDevice, CustomBatchesAreCopiedByTheirOwnFunction) {
   const mine::Pair there = to_device(mine::Pair{at::ones({1}), at::ones({2}), 7}, kMeta);
   EXPECT_EQ(there.left.device(), kMeta);
   EXPECT_EQ(there.right.device(), kMeta);

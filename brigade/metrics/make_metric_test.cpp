@@ -30,7 +30,7 @@ TEST(MakeMetric, CreatesEveryListedMetric) {
 TEST(MakeMetric, SuggestsTheNearestNameForAnUnknownOne) {
   const Error error = distribute::error_from([] { make_metric("acuracy"); });
   EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
-  EXPECT_TRUE(distribute::says(error, "did you mean 'accuracy'? Metrics: accuracy, auc, "))
+  EXPECT_TRUE(distribute::mentions(error, "did you mean 'accuracy'? Metrics: accuracy, auc, "))
       << error.what();
   EXPECT_EQ(distribute::error_from([] { make_metric(""); }).code(), ErrorCode::kInvalidArgument);
 }

@@ -42,7 +42,7 @@ TEST(Metric, CreatedOutsideOfAScopeIsRefusedInOtherReplicas) {
   const Error error = distribute::error_from(
       [&] { strategy.run([&](ReplicaContext&) { mean.update_state(at::tensor(1.0)); }); });
   EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
-  EXPECT_TRUE(distribute::says(error, "mean/total")) << error.what();
+  EXPECT_TRUE(distribute::mentions(error, "mean/total")) << error.what();
 }
 
 TEST(Metric, FindsAFreeName) {
@@ -107,7 +107,7 @@ TEST(PredictionMetric, RefusesWeightsOfAnotherShape) {
     Accuracy().update_state(data.labels, data.predictions, at::tensor({1.0, 2.0}));
   });
   EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
-  EXPECT_TRUE(distribute::says(error, "weights have shape [2]")) << error.what();
+  EXPECT_TRUE(distribute::mentions(error, "weights have shape [2]")) << error.what();
 }
 
 }  // namespace

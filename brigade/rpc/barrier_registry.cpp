@@ -18,7 +18,7 @@ std::vector<PendingCall> BarrierRegistry::arrive(std::string_view name, PendingC
   if (passed_.contains(what)) {
     throw Error(ErrorCode::kFailedPrecondition,
                 base::str_cat("All members have passed ", what,
-                              " before; each name serves once, so put a number into it."));
+                              " before; each name can be used once, so add a number to it."));
   }
   auto& here = waiting_[what];
   if (std::ranges::any_of(here, [&](const PendingCall& w) { return w.member == waiting.member; })) {

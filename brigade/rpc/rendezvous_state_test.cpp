@@ -49,8 +49,8 @@ struct Caller : Credential {
   operator MemberId() const { return id; }
 };
 
-struct Meeting {
-  explicit Meeting(int world_size, int host_rank = -1)
+struct TestRendezvous {
+  explicit TestRendezvous(int world_size, int host_rank = -1)
       : state({.world_size = world_size,
                .peer_timeout = seconds(10),
                .host = {host_rank, {"launcher", 0}, "front", 1},
@@ -61,17 +61,17 @@ struct Meeting {
                    },
                .on_left = [this](const auto& who, int) { left.push_back(who.rank); }},
               clock) {
-    for (int rank = 0; rank < world_size; ++rank) ears.push_back(std::make_shared<Ear>());
+    for (int rank = 0; rank < world_size; ++rank) listeners.push_back(std::make_shared<Ear>());
   }
   Caller join(int rank) {
-    const auto id = state.join(hello(rank, static_cast<int>(ears.size())), ears.at(rank)).value();
-    Caller caller{ears.at(rank)->all<Welcome>().back().credential};
+    const auto id = state.join(hello(rank, static_cast<int>(listeners.size())), listeners.at(rank)).value();
+    Caller caller{listeners.at(rank)->all<Welcome>().back().credential};
     EXPECT_EQ(caller.id, id);
     return caller;
   }
   std::vector<Caller> join_all() {
     std::vector<Caller> ids;
-    for (int rank = 0; rank < static_cast<int>(ears.size()); ++rank) ids.push_back(join(rank));
+    for (int rank = 0; rank < static_cast<int>(listeners.size()); ++rank) ids.push_back(join(rank));
     return ids;
   }
   /// Lets time pass as the server's watcher sees it: in small steps.
@@ -90,40 +90,40 @@ struct Meeting {
   std::vector<int> left;
   std::vector<int> generations;  // of the losses
   RendezvousState state;
-  std::vector<std::shared_ptr<Ear>> ears;
+  std::vector<std::shared_ptr<Ear>> listeners;
 };
 
 TEST(RendezvousState, TellsEverybodyWhoCame) {
-  Meeting meeting(2);
-  meeting.join(1);
-  EXPECT_TRUE(meeting.ears[1]->all<AllJoined>().empty());
-  meeting.join(0);
-  for (const auto& ear : meeting.ears) {
-    ASSERT_EQ(ear->all<AllJoined>().size(), 1u);
-    EXPECT_EQ(ear->all<AllJoined>()[0].members, (std::vector{member(0), member(1)}));
-    EXPECT_EQ(ear->all<Welcome>()[0].peer_timeout, seconds(10));
+  TestRendezvous rendezvous(2);
+  rendezvous.join(1);
+  EXPECT_TRUE(rendezvous.listeners[1]->all<AllJoined>().empty());
+  rendezvous.join(0);
+  for (const auto& listener : rendezvous.listeners) {
+    ASSERT_EQ(listener->all<AllJoined>().size(), 1u);
+    EXPECT_EQ(listener->all<AllJoined>()[0].members, (std::vector{member(0), member(1)}));
+    EXPECT_EQ(listener->all<Welcome>()[0].peer_timeout, seconds(10));
   }
 }
 
 TEST(RendezvousState, RefusesASecondProcessOfTheRankAndNamesBoth) {
-  Meeting meeting(2);
-  meeting.join(1);
+  TestRendezvous rendezvous(2);
+  rendezvous.join(1);
   Hello second = hello(1);
   second.member.host = "elsewhere";
-  const auto ear = std::make_shared<Ear>();
-  EXPECT_FALSE(meeting.state.join(second, ear));
-  EXPECT_EQ(ear->end_code(), ErrorCode::kFailedPrecondition);
-  EXPECT_THAT(ear->end_text(), AllOf(HasSubstr("host-1"), HasSubstr("elsewhere")));
-  EXPECT_TRUE(meeting.ears[1]->endings.empty());
+  const auto listener = std::make_shared<Ear>();
+  EXPECT_FALSE(rendezvous.state.join(second, listener));
+  EXPECT_EQ(listener->end_code(), ErrorCode::kFailedPrecondition);
+  EXPECT_THAT(listener->end_text(), AllOf(HasSubstr("host-1"), HasSubstr("elsewhere")));
+  EXPECT_TRUE(rendezvous.listeners[1]->endings.empty());
 }
 
 TEST(RendezvousState, RefusesOtherWorldsVersionsAndGenerations) {
-  Meeting meeting(2);
-  meeting.state.begin_generation(4, 2);
+  TestRendezvous rendezvous(2);
+  rendezvous.state.begin_generation(4, 2);
   const auto refusal = [&](const Hello& who) {
-    const auto ear = std::make_shared<Ear>();
-    EXPECT_FALSE(meeting.state.join(who, ear));
-    return ear;
+    const auto listener = std::make_shared<Ear>();
+    EXPECT_FALSE(rendezvous.state.join(who, listener));
+    return listener;
   };
   Hello who = hello(0);
   who.generation = 4;
@@ -147,37 +147,37 @@ TEST(RendezvousState, RefusesOtherWorldsVersionsAndGenerations) {
 }
 
 TEST(RendezvousState, NamesToEverybodyWhoDidNotComeInTime) {
-  Meeting meeting(4);
-  meeting.join(0);
-  meeting.pass(seconds(5));
-  meeting.join(2);
+  TestRendezvous rendezvous(4);
+  rendezvous.join(0);
+  rendezvous.pass(seconds(5));
+  rendezvous.join(2);
   for (int second = 0; second < 25; ++second) {
-    meeting.state.beat(1);
-    meeting.state.beat(2);
-    meeting.pass(seconds(1));
+    rendezvous.state.beat(1);
+    rendezvous.state.beat(2);
+    rendezvous.pass(seconds(1));
   }
   for (const int rank : {0, 2}) {
-    ASSERT_EQ(meeting.ears[rank]->endings.size(), 1u);
-    EXPECT_EQ(meeting.ears[rank]->end_code(), ErrorCode::kDeadlineExceeded);
-    EXPECT_EQ(meeting.ears[rank]->endings[0].missing, (std::vector{1, 3}));
-    EXPECT_EQ(meeting.ears[rank]->endings[0].waited, seconds(30));
+    ASSERT_EQ(rendezvous.listeners[rank]->endings.size(), 1u);
+    EXPECT_EQ(rendezvous.listeners[rank]->end_code(), ErrorCode::kDeadlineExceeded);
+    EXPECT_EQ(rendezvous.listeners[rank]->endings[0].missing, (std::vector{1, 3}));
+    EXPECT_EQ(rendezvous.listeners[rank]->endings[0].waited, seconds(30));
   }
   const auto late = std::make_shared<Ear>();
-  EXPECT_FALSE(meeting.state.join(hello(3, 4), late));
+  EXPECT_FALSE(rendezvous.state.join(hello(3, 4), late));
   EXPECT_EQ(late->end_code(), ErrorCode::kDeadlineExceeded);
 }
 
 TEST(RendezvousState, LossDuringTheStartEndsIt) {
-  Meeting meeting(3);
-  meeting.join(0);
-  meeting.state.disconnect(meeting.join(1));
-  EXPECT_THAT(meeting.ears[0]->end_text(), AllOf(HasSubstr("worker/task:1"), HasSubstr("closed")));
+  TestRendezvous rendezvous(3);
+  rendezvous.join(0);
+  rendezvous.state.disconnect(rendezvous.join(1));
+  EXPECT_THAT(rendezvous.listeners[0]->end_text(), AllOf(HasSubstr("worker/task:1"), HasSubstr("closed")));
 }
 
 TEST(RendezvousState, RefusesCallsWithoutTheCallersTokenAndChangesNothing) {
-  Meeting meeting(2);
-  const auto ids = meeting.join_all();
-  meeting.state.set(ids[0], "key", "value");
+  TestRendezvous rendezvous(2);
+  const auto ids = rendezvous.join_all();
+  rendezvous.state.set(ids[0], "key", "value");
   std::vector<Credential> strangers = {{.id = 99, .token = ids[0].token}, {}};
   for (const Caller& member : ids) {
     strangers.push_back({.id = member.id});
@@ -188,8 +188,8 @@ TEST(RendezvousState, RefusesCallsWithoutTheCallersTokenAndChangesNothing) {
   std::vector<CallResult> results;
   for (const Credential& stranger : strangers) {
     for (const auto& call :
-         std::vector<std::function<void()>>{[&] { meeting.state.set(stranger, "key", "diverted"); },
-                                            [&] { meeting.state.add(stranger, "count", 1); }}) {
+         std::vector<std::function<void()>>{[&] { rendezvous.state.set(stranger, "key", "diverted"); },
+                                            [&] { rendezvous.state.add(stranger, "count", 1); }}) {
       try {
         call();
         FAIL();
@@ -197,8 +197,8 @@ TEST(RendezvousState, RefusesCallsWithoutTheCallersTokenAndChangesNothing) {
         EXPECT_EQ(error.code(), ErrorCode::kPermissionDenied);
       }
     }
-    meeting.state.get(stranger, "key", seconds(60), meeting.into(results));
-    meeting.state.barrier(stranger, "end", seconds(60), meeting.into(results));
+    rendezvous.state.get(stranger, "key", seconds(60), rendezvous.into(results));
+    rendezvous.state.barrier(stranger, "end", seconds(60), rendezvous.into(results));
   }
   ASSERT_EQ(results.size(), 2 * strangers.size());
   for (const CallResult& result : results) {
@@ -206,33 +206,33 @@ TEST(RendezvousState, RefusesCallsWithoutTheCallersTokenAndChangesNothing) {
     EXPECT_EQ(result.error->code(), ErrorCode::kPermissionDenied);
     EXPECT_EQ(result.value, "");
   }
-  EXPECT_EQ(meeting.state.num_refused_calls(), static_cast<std::int64_t>(4 * strangers.size()));
+  EXPECT_EQ(rendezvous.state.num_refused_calls(), static_cast<std::int64_t>(4 * strangers.size()));
   results.clear();
-  meeting.state.barrier(ids[0], "end", seconds(60), meeting.into(results));
+  rendezvous.state.barrier(ids[0], "end", seconds(60), rendezvous.into(results));
   EXPECT_TRUE(results.empty());  // nobody has come to it yet
-  meeting.state.get(ids[1], "key", seconds(0), meeting.into(results));
+  rendezvous.state.get(ids[1], "key", seconds(0), rendezvous.into(results));
   EXPECT_EQ(results.at(0).value, "value");
-  EXPECT_EQ(meeting.state.add(ids[0], "count", 0), 0);
+  EXPECT_EQ(rendezvous.state.add(ids[0], "count", 0), 0);
 }
 
 TEST(RendezvousState, SaysByTypeWhetherARanksHolderIsThereOrGone) {
-  Meeting meeting(2);
-  const auto ids = meeting.join_all();
+  TestRendezvous rendezvous(2);
+  const auto ids = rendezvous.join_all();
   const auto holder = [&] {
-    const auto ear = std::make_shared<Ear>();
-    EXPECT_FALSE(meeting.state.join(hello(1), ear));
-    return ear->endings.at(0).rank_holder;
+    const auto listener = std::make_shared<Ear>();
+    EXPECT_FALSE(rendezvous.state.join(hello(1), listener));
+    return listener->endings.at(0).rank_holder;
   };
   EXPECT_EQ(holder(), RankHolder::kPresent);
-  meeting.state.disconnect(ids[1]);
+  rendezvous.state.disconnect(ids[1]);
   EXPECT_EQ(holder(), RankHolder::kGone);
 }
 
 TEST(RendezvousState, SaysByTypeHowAMemberWasLost) {
-  Meeting closed(2);
+  TestRendezvous closed(2);
   closed.state.disconnect(closed.join_all()[1]);
   EXPECT_EQ(closed.lost.at(0).kind, cluster::LossKind::kClosed);
-  Meeting silent(2);
+  TestRendezvous silent(2);
   const auto ids = silent.join_all();
   for (int second = 0; second < 11; ++second) {
     silent.state.beat(ids[0]);
@@ -242,124 +242,124 @@ TEST(RendezvousState, SaysByTypeHowAMemberWasLost) {
 }
 
 TEST(RendezvousState, GetWaitsForSet) {
-  Meeting meeting(2);
-  const auto ids = meeting.join_all();
+  TestRendezvous rendezvous(2);
+  const auto ids = rendezvous.join_all();
   std::vector<CallResult> got;
-  meeting.state.get(ids[0], "key", seconds(5), meeting.into(got));
+  rendezvous.state.get(ids[0], "key", seconds(5), rendezvous.into(got));
   EXPECT_TRUE(got.empty());
-  meeting.state.set(ids[1], "key", "value");
-  meeting.state.get(ids[1], "key", seconds(0), meeting.into(got));
+  rendezvous.state.set(ids[1], "key", "value");
+  rendezvous.state.get(ids[1], "key", seconds(0), rendezvous.into(got));
   ASSERT_EQ(got.size(), 2u);
   EXPECT_EQ(got[0].value, "value");
   EXPECT_EQ(got[1].value, "value");
 }
 
 TEST(RendezvousState, GetEndsAtItsDeadlineAndNamesTheKey) {
-  Meeting meeting(2);
-  const auto ids = meeting.join_all();
+  TestRendezvous rendezvous(2);
+  const auto ids = rendezvous.join_all();
   std::vector<CallResult> got;
-  meeting.state.get(ids[0], "weights", milliseconds(2500), meeting.into(got));
-  meeting.pass(seconds(2));
+  rendezvous.state.get(ids[0], "weights", milliseconds(2500), rendezvous.into(got));
+  rendezvous.pass(seconds(2));
   EXPECT_TRUE(got.empty());
-  meeting.pass(seconds(1));
+  rendezvous.pass(seconds(1));
   ASSERT_EQ(got.size(), 1u);
   EXPECT_EQ(got[0].error->code(), ErrorCode::kDeadlineExceeded);
   EXPECT_THAT(got[0].error->what(), AllOf(HasSubstr("weights"), HasSubstr("2.5 s")));
 }
 
 TEST(RendezvousState, TickSaysWhenItIsDue) {
-  Meeting meeting(2);
-  const auto ids = meeting.join_all();
-  EXPECT_EQ(meeting.state.tick() - meeting.clock.now(), milliseconds(2500));
+  TestRendezvous rendezvous(2);
+  const auto ids = rendezvous.join_all();
+  EXPECT_EQ(rendezvous.state.tick() - rendezvous.clock.now(), milliseconds(2500));
   std::vector<CallResult> got;
-  meeting.state.get(ids[0], "key", seconds(1), meeting.into(got));
-  EXPECT_EQ(meeting.state.tick() - meeting.clock.now(), seconds(1));
+  rendezvous.state.get(ids[0], "key", seconds(1), rendezvous.into(got));
+  EXPECT_EQ(rendezvous.state.tick() - rendezvous.clock.now(), seconds(1));
 }
 
 TEST(RendezvousState, AppendsInOneStep) {
-  Meeting meeting(2);
-  const auto ids = meeting.join_all();
+  TestRendezvous rendezvous(2);
+  const auto ids = rendezvous.join_all();
   std::vector<CallResult> got;
-  meeting.state.get(ids[1], "list/1", seconds(5), meeting.into(got));
-  EXPECT_EQ(meeting.state.append(ids[0], "list", "one"), 1);
+  rendezvous.state.get(ids[1], "list/1", seconds(5), rendezvous.into(got));
+  EXPECT_EQ(rendezvous.state.append(ids[0], "list", "one"), 1);
   ASSERT_EQ(got.size(), 1U);
   EXPECT_EQ(got[0].value, "one");
-  EXPECT_EQ(meeting.state.append(ids[1], "list", "two"), 2);
-  EXPECT_EQ(meeting.state.append(ids[0], "other", "a"), 1);
+  EXPECT_EQ(rendezvous.state.append(ids[1], "list", "two"), 2);
+  EXPECT_EQ(rendezvous.state.append(ids[0], "other", "a"), 1);
   // What is refused takes no number.
-  EXPECT_THROW(meeting.state.append(ids[0], "list", std::string(std::size_t{17} << 20, 'x')),
+  EXPECT_THROW(rendezvous.state.append(ids[0], "list", std::string(std::size_t{17} << 20, 'x')),
                Error);
-  EXPECT_EQ(meeting.state.append(ids[0], "list", "three"), 3);
+  EXPECT_EQ(rendezvous.state.append(ids[0], "list", "three"), 3);
 }
 
 TEST(RendezvousState, NewsOfALossSayTheirGeneration) {
-  Meeting meeting(2);
-  const auto ids = meeting.join_all();
-  meeting.state.disconnect(ids[0].id);
-  EXPECT_EQ(meeting.generations, (std::vector<int>{0}));
+  TestRendezvous rendezvous(2);
+  const auto ids = rendezvous.join_all();
+  rendezvous.state.disconnect(ids[0].id);
+  EXPECT_EQ(rendezvous.generations, (std::vector<int>{0}));
 }
 
 TEST(RendezvousState, AddsUp) {
-  Meeting meeting(2);
-  const auto ids = meeting.join_all();
-  EXPECT_EQ(meeting.state.add(ids[0], "count", 3), 3);
-  EXPECT_EQ(meeting.state.add(ids[1], "count", -5), -2);
-  meeting.state.set(ids[0], "text", "no number");
-  EXPECT_THROW(meeting.state.add(ids[0], "text", 1), Error);
+  TestRendezvous rendezvous(2);
+  const auto ids = rendezvous.join_all();
+  EXPECT_EQ(rendezvous.state.add(ids[0], "count", 3), 3);
+  EXPECT_EQ(rendezvous.state.add(ids[1], "count", -5), -2);
+  rendezvous.state.set(ids[0], "text", "no number");
+  EXPECT_THROW(rendezvous.state.add(ids[0], "text", 1), Error);
 }
 
 TEST(RendezvousState, BarrierOpensForTheLastAndServesOnce) {
-  Meeting meeting(2);
-  const auto ids = meeting.join_all();
+  TestRendezvous rendezvous(2);
+  const auto ids = rendezvous.join_all();
   std::vector<CallResult> passed;
-  meeting.state.barrier(ids[0], "end", seconds(5), meeting.into(passed));
+  rendezvous.state.barrier(ids[0], "end", seconds(5), rendezvous.into(passed));
   EXPECT_TRUE(passed.empty());
-  meeting.state.barrier(ids[1], "end", seconds(5), meeting.into(passed));
+  rendezvous.state.barrier(ids[1], "end", seconds(5), rendezvous.into(passed));
   ASSERT_EQ(passed.size(), 2u);
   EXPECT_FALSE(passed[0].error);
-  meeting.state.barrier(ids[1], "end", seconds(5), meeting.into(passed));
+  rendezvous.state.barrier(ids[1], "end", seconds(5), rendezvous.into(passed));
   EXPECT_EQ(passed.at(2).error->code(), ErrorCode::kFailedPrecondition);
 }
 
 TEST(RendezvousState, BarrierNamesWhoIsMissing) {
-  Meeting meeting(3);
-  const auto ids = meeting.join_all();
+  TestRendezvous rendezvous(3);
+  const auto ids = rendezvous.join_all();
   std::vector<CallResult> passed;
-  meeting.state.barrier(ids[1], "end", seconds(2), meeting.into(passed));
-  meeting.pass(seconds(2));
+  rendezvous.state.barrier(ids[1], "end", seconds(2), rendezvous.into(passed));
+  rendezvous.pass(seconds(2));
   ASSERT_EQ(passed.size(), 1u);
   EXPECT_THAT(passed[0].error->what(),
               AllOf(HasSubstr("host-0"), HasSubstr("host-2"), Not(HasSubstr("host-1"))));
 }
 
 TEST(RendezvousState, LossReleasesEverybodyAndNamesTheMember) {
-  Meeting meeting(3);
-  const auto ids = meeting.join_all();
+  TestRendezvous rendezvous(3);
+  const auto ids = rendezvous.join_all();
   std::vector<CallResult> released;
-  meeting.state.get(ids[0], "key", seconds(60), meeting.into(released));
-  meeting.state.barrier(ids[1], "end", seconds(60), meeting.into(released));
-  meeting.state.disconnect(ids[2]);
+  rendezvous.state.get(ids[0], "key", seconds(60), rendezvous.into(released));
+  rendezvous.state.barrier(ids[1], "end", seconds(60), rendezvous.into(released));
+  rendezvous.state.disconnect(ids[2]);
   ASSERT_EQ(released.size(), 2u);
   for (const auto& result : released) {
     EXPECT_EQ(result.error->code(), ErrorCode::kUnavailable);
     EXPECT_THAT(result.error->what(), HasSubstr("/job:worker/task:2"));
   }
   for (const int rank : {0, 1}) {
-    ASSERT_EQ(meeting.ears[rank]->all<cluster::LostMember>().size(), 1u);
-    EXPECT_EQ(meeting.ears[rank]->all<cluster::LostMember>()[0].member, member(2));
+    ASSERT_EQ(rendezvous.listeners[rank]->all<cluster::LostMember>().size(), 1u);
+    EXPECT_EQ(rendezvous.listeners[rank]->all<cluster::LostMember>()[0].member, member(2));
   }
-  ASSERT_EQ(meeting.lost.size(), 1u);
-  EXPECT_EQ(meeting.lost[0].reason, "its connection was closed");
+  ASSERT_EQ(rendezvous.lost.size(), 1u);
+  EXPECT_EQ(rendezvous.lost[0].reason, "its connection was closed");
 }
 
 TEST(RendezvousState, AKeyThatNobodyIsLeftToSetIsNotWaitedFor) {
-  Meeting meeting(2);
-  const auto ids = meeting.join_all();
-  meeting.state.set(ids[1], "there", "value");
-  meeting.state.leave(ids[1]);
+  TestRendezvous rendezvous(2);
+  const auto ids = rendezvous.join_all();
+  rendezvous.state.set(ids[1], "there", "value");
+  rendezvous.state.leave(ids[1]);
   std::vector<CallResult> results;
-  meeting.state.get(ids[0], "there", seconds(60), meeting.into(results));
-  meeting.state.get(ids[0], "not there", seconds(60), meeting.into(results));
+  rendezvous.state.get(ids[0], "there", seconds(60), rendezvous.into(results));
+  rendezvous.state.get(ids[0], "not there", seconds(60), rendezvous.into(results));
   ASSERT_EQ(results.size(), 2u);
   EXPECT_EQ(results[0].value, "value");
   EXPECT_EQ(results[1].error->code(), ErrorCode::kUnavailable);
@@ -367,42 +367,42 @@ TEST(RendezvousState, AKeyThatNobodyIsLeftToSetIsNotWaitedFor) {
 }
 
 TEST(RendezvousState, TellsWhoLeavesOnce) {
-  Meeting meeting(3);
-  const auto ids = meeting.join_all();
-  meeting.state.leave(ids[2]);
-  meeting.state.leave(ids[2]);
-  meeting.state.disconnect(ids[2]);
-  meeting.state.disconnect(ids[0]);
-  meeting.state.leave(ids[1]);
-  EXPECT_EQ(meeting.left, (std::vector{2, 1}));
-  EXPECT_EQ(meeting.lost.size(), 1u);
+  TestRendezvous rendezvous(3);
+  const auto ids = rendezvous.join_all();
+  rendezvous.state.leave(ids[2]);
+  rendezvous.state.leave(ids[2]);
+  rendezvous.state.disconnect(ids[2]);
+  rendezvous.state.disconnect(ids[0]);
+  rendezvous.state.leave(ids[1]);
+  EXPECT_EQ(rendezvous.left, (std::vector{2, 1}));
+  EXPECT_EQ(rendezvous.lost.size(), 1u);
 }
 
 TEST(RendezvousState, SilentMemberIsLostAndHearsIt) {
-  Meeting meeting(2);
-  const auto ids = meeting.join_all();
+  TestRendezvous rendezvous(2);
+  const auto ids = rendezvous.join_all();
   for (int second = 0; second < 11; ++second) {
-    meeting.state.beat(ids[0]);
-    meeting.pass(seconds(1));
+    rendezvous.state.beat(ids[0]);
+    rendezvous.pass(seconds(1));
   }
-  ASSERT_EQ(meeting.lost.size(), 1u);
-  EXPECT_EQ(meeting.lost[0].member.rank, 1);
-  EXPECT_EQ(meeting.lost[0].reason, "it has not been heard of for 10 s");
-  EXPECT_EQ(meeting.ears[1]->all<cluster::LostMember>().size(), 1u);
-  EXPECT_EQ(meeting.ears[1]->endings.size(), 1u);
-  EXPECT_THROW(meeting.state.set(ids[1], "key", "value"), Error);
-  EXPECT_EQ(meeting.ears[0]->all<Heard>().size(), 11u);
+  ASSERT_EQ(rendezvous.lost.size(), 1u);
+  EXPECT_EQ(rendezvous.lost[0].member.rank, 1);
+  EXPECT_EQ(rendezvous.lost[0].reason, "it has not been heard of for 10 s");
+  EXPECT_EQ(rendezvous.listeners[1]->all<cluster::LostMember>().size(), 1u);
+  EXPECT_EQ(rendezvous.listeners[1]->endings.size(), 1u);
+  EXPECT_THROW(rendezvous.state.set(ids[1], "key", "value"), Error);
+  EXPECT_EQ(rendezvous.listeners[0]->all<Heard>().size(), 11u);
 }
 
 TEST(RendezvousState, AnswerToABeatSaysWhoHasNotCome) {
-  Meeting meeting(3);
-  const auto first = meeting.join(1);
-  meeting.state.beat(first);
-  meeting.join(2);
-  meeting.state.beat(first);
-  meeting.join(0);
-  meeting.state.beat(first);
-  const auto heard = meeting.ears[1]->all<Heard>();
+  TestRendezvous rendezvous(3);
+  const auto first = rendezvous.join(1);
+  rendezvous.state.beat(first);
+  rendezvous.join(2);
+  rendezvous.state.beat(first);
+  rendezvous.join(0);
+  rendezvous.state.beat(first);
+  const auto heard = rendezvous.listeners[1]->all<Heard>();
   ASSERT_EQ(heard.size(), 3u);
   EXPECT_EQ(heard[0].missing, (std::vector<int>{0, 2}));
   EXPECT_EQ(heard[1].missing, (std::vector<int>{0}));
@@ -410,93 +410,93 @@ TEST(RendezvousState, AnswerToABeatSaysWhoHasNotCome) {
 }
 
 TEST(RendezvousState, StandstillOfTheLauncherIsNobodysLoss) {
-  Meeting meeting(2);
-  meeting.join_all();
-  meeting.clock.advance(seconds(60));
-  meeting.state.tick();
-  EXPECT_TRUE(meeting.lost.empty());
+  TestRendezvous rendezvous(2);
+  rendezvous.join_all();
+  rendezvous.clock.advance(seconds(60));
+  rendezvous.state.tick();
+  EXPECT_TRUE(rendezvous.lost.empty());
 }
 
 TEST(RendezvousState, StandstillOfTheFirstMemberIsItsOwnLoss) {
-  Meeting meeting(2, /*host_rank=*/0);
-  meeting.join_all();
-  meeting.clock.advance(seconds(60));
-  meeting.state.tick();
-  ASSERT_EQ(meeting.lost.size(), 1u);
-  EXPECT_EQ(meeting.lost[0].member.rank, 0);
+  TestRendezvous rendezvous(2, /*host_rank=*/0);
+  rendezvous.join_all();
+  rendezvous.clock.advance(seconds(60));
+  rendezvous.state.tick();
+  ASSERT_EQ(rendezvous.lost.size(), 1u);
+  EXPECT_EQ(rendezvous.lost[0].member.rank, 0);
 }
 
 TEST(RendezvousState, LeavingIsNoLossButBarriersEnd) {
-  Meeting meeting(2);
-  const auto ids = meeting.join_all();
+  TestRendezvous rendezvous(2);
+  const auto ids = rendezvous.join_all();
   std::vector<CallResult> passed;
-  meeting.state.barrier(ids[0], "end", seconds(60), meeting.into(passed));
-  meeting.state.leave(ids[1]);
-  meeting.state.disconnect(ids[1]);
-  EXPECT_TRUE(meeting.lost.empty());
-  EXPECT_FALSE(meeting.ears[1]->endings.at(0).error);
+  rendezvous.state.barrier(ids[0], "end", seconds(60), rendezvous.into(passed));
+  rendezvous.state.leave(ids[1]);
+  rendezvous.state.disconnect(ids[1]);
+  EXPECT_TRUE(rendezvous.lost.empty());
+  EXPECT_FALSE(rendezvous.listeners[1]->endings.at(0).error);
   ASSERT_EQ(passed.size(), 1u);
   EXPECT_THAT(passed[0].error->what(), HasSubstr("/job:worker/task:1"));
-  meeting.state.set(ids[0], "key", "value");  // the store goes on
+  rendezvous.state.set(ids[0], "key", "value");  // the store goes on
 }
 
 TEST(RendezvousState, NextGenerationForgetsAndAborts) {
-  Meeting meeting(2);
-  const auto ids = meeting.join_all();
-  meeting.state.set(ids[0], "key", "value");
+  TestRendezvous rendezvous(2);
+  const auto ids = rendezvous.join_all();
+  rendezvous.state.set(ids[0], "key", "value");
   std::vector<CallResult> got;
-  meeting.state.get(ids[1], "other", seconds(60), meeting.into(got));
-  meeting.state.begin_generation(1, 1);
+  rendezvous.state.get(ids[1], "other", seconds(60), rendezvous.into(got));
+  rendezvous.state.begin_generation(1, 1);
   EXPECT_EQ(got.at(0).error->code(), ErrorCode::kAborted);
-  EXPECT_EQ(meeting.ears[0]->end_code(), ErrorCode::kAborted);
-  EXPECT_TRUE(meeting.lost.empty());
+  EXPECT_EQ(rendezvous.listeners[0]->end_code(), ErrorCode::kAborted);
+  EXPECT_TRUE(rendezvous.lost.empty());
   Hello next = hello(0, 1);
   next.generation = 1;
-  const auto ear = std::make_shared<Ear>();
-  EXPECT_TRUE(meeting.state.join(next, ear));
-  EXPECT_EQ(ear->all<AllJoined>().size(), 1u);
-  meeting.state.get(ear->all<Welcome>()[0].credential, "key", seconds(0), meeting.into(got));
-  meeting.state.tick();
+  const auto listener = std::make_shared<Ear>();
+  EXPECT_TRUE(rendezvous.state.join(next, listener));
+  EXPECT_EQ(listener->all<AllJoined>().size(), 1u);
+  rendezvous.state.get(listener->all<Welcome>()[0].credential, "key", seconds(0), rendezvous.into(got));
+  rendezvous.state.tick();
   EXPECT_EQ(got.at(1).error->code(), ErrorCode::kDeadlineExceeded);
   try {
-    meeting.state.set(ids[0], "key", "value");
+    rendezvous.state.set(ids[0], "key", "value");
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kAborted);  // no stranger: one that came too late
   }
-  EXPECT_THROW(meeting.state.begin_generation(1, 1), Error);
+  EXPECT_THROW(rendezvous.state.begin_generation(1, 1), Error);
 }
 
 TEST(RendezvousState, RefusesLargeValues) {
-  Meeting meeting(2);
-  const auto ids = meeting.join_all();
-  EXPECT_THROW(meeting.state.set(ids[0], std::string(5000, 'k'), ""), Error);
-  EXPECT_THROW(meeting.state.set(ids[0], "key", std::string((16 << 20) + 1, 'v')), Error);
+  TestRendezvous rendezvous(2);
+  const auto ids = rendezvous.join_all();
+  EXPECT_THROW(rendezvous.state.set(ids[0], std::string(5000, 'k'), ""), Error);
+  EXPECT_THROW(rendezvous.state.set(ids[0], "key", std::string((16 << 20) + 1, 'v')), Error);
 }
 
 TEST(RendezvousState, ThreadsMeetInIt) {
   constexpr int kThreads = 4;
-  Meeting meeting(kThreads);
-  const auto ids = meeting.join_all();
+  TestRendezvous rendezvous(kThreads);
+  const auto ids = rendezvous.join_all();
   std::vector<CallResult> results;  // replies come one at a time
   {
     std::vector<std::jthread> threads;
     for (int rank = 0; rank < kThreads; ++rank) {
       threads.emplace_back([&, rank] {
         for (int i = 0; i < 50; ++i) {
-          meeting.state.add(ids[rank], "count", 1);
-          meeting.state.beat(ids[rank]);
-          meeting.state.get(ids[rank], "key " + std::to_string((rank + i) % kThreads), seconds(60),
-                            meeting.into(results));
-          meeting.state.set(ids[rank], "key " + std::to_string(rank), "value");
-          meeting.state.barrier(ids[rank], "step " + std::to_string(i), seconds(60),
-                                meeting.into(results));
-          meeting.state.tick();
+          rendezvous.state.add(ids[rank], "count", 1);
+          rendezvous.state.beat(ids[rank]);
+          rendezvous.state.get(ids[rank], "key " + std::to_string((rank + i) % kThreads), seconds(60),
+                            rendezvous.into(results));
+          rendezvous.state.set(ids[rank], "key " + std::to_string(rank), "value");
+          rendezvous.state.barrier(ids[rank], "step " + std::to_string(i), seconds(60),
+                                rendezvous.into(results));
+          rendezvous.state.tick();
         }
       });
     }
   }
-  EXPECT_EQ(meeting.state.add(ids[0], "count", 0), kThreads * 50);
+  EXPECT_EQ(rendezvous.state.add(ids[0], "count", 0), kThreads * 50);
   ASSERT_EQ(results.size(), 2u * kThreads * 50);
   for (const auto& result : results) EXPECT_FALSE(result.error) << result.error->what();
 }

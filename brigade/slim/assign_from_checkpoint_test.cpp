@@ -20,7 +20,7 @@ namespace {
 
 using distribute::cpus;
 using distribute::error_from;
-using distribute::says;
+using distribute::mentions;
 using variables::Variable;
 
 /// Variables net/conv/weights, net/conv/biases and net/logits/weights, zeros, on two replicas; and
@@ -82,8 +82,8 @@ TEST_F(AssignFromCheckpoint, RefusesAFileWithAlteredWeights) {
   const Error error =
       error_from([&] { assign_from_checkpoint("/altered.safetensors", biases, options_); });
   EXPECT_EQ(error.code(), ErrorCode::kDataLoss);
-  EXPECT_TRUE(says(error, "/altered.safetensors"));
-  EXPECT_TRUE(says(error, "of others"));
+  EXPECT_TRUE(mentions(error, "/altered.safetensors"));
+  EXPECT_TRUE(mentions(error, "of others"));
   EXPECT_EQ(values(), (Values{0, 0, 0}));
   options_.hash_mismatch = checkpoint::HashMismatch::kAllow;
   assign_from_checkpoint("/altered.safetensors", biases, options_);
@@ -111,7 +111,7 @@ TEST_F(AssignFromCheckpoint, AMissingVariableIsAnErrorOrKeepsItsValue) {
   make("net/new/weights", {2}).assign(at::full({2}, 8.0));
   const Error error = error_from([&] { assign_from_checkpoint("/run", all(), options_); });
   EXPECT_EQ(error.code(), ErrorCode::kNotFound);
-  EXPECT_TRUE(says(error, "Checkpoint is missing variable [net/new/weights]"));
+  EXPECT_TRUE(mentions(error, "Checkpoint is missing variable [net/new/weights]"));
   EXPECT_EQ(values(), (Values{0, 0, 0, 8})) << "nothing is assigned";
 
   const train::CapturedLog log;

@@ -102,7 +102,7 @@ TEST(TrainOp, DifferentClippingIsRefusedByAllWorkersWithBothValues) {
                                   {.clip_gradient_norm = norm});
     });
     EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument) << error.what();
-    EXPECT_TRUE(distribute::says(
+    EXPECT_TRUE(distribute::mentions(
         error, "/job:worker/task:1 has clip_gradient_norm 0.5 and /job:worker/task:0 has 0.25"))
         << error.what();
     ++told;

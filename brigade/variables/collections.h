@@ -1,10 +1,10 @@
 #pragma once
 
-/// The names of the collections that every model has. Others are whatever name a program gives.
+/// The names of the standard collections. Programs may add collections with any other name.
 /// TensorFlow: tf.GraphKeys.
 ///
 /// A *variable* belongs to its store, and so do the collections of variables. A loss, an update or
-/// an end point is made anew in each pass through the model and belongs to the pass's `Graph`.
+/// an end point is created in each pass through the model and belongs to the `Graph` of the pass.
 namespace brigade::variables {
 
 inline constexpr const char* kGlobalVariables = "variables";

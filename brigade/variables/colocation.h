@@ -5,9 +5,10 @@
 
 namespace brigade::variables {
 
-/// Variables and layers made while the result lives go where `variable` lives: its slots, its
-/// moving averages, the table beside the index. As `device::with_device` with that device's name;
-/// scopes inside it win. TensorFlow: tf.colocate_with, StrategyExtended.colocate_vars_with.
+/// While the result is alive, new variables and layers are placed on the device of `variable`: its
+/// slots, its moving averages, a table for its index. Equivalent to `device::with_device` with that
+/// device's name; inner scopes take precedence. TensorFlow: tf.colocate_with,
+/// StrategyExtended.colocate_vars_with.
 device::DeviceScope colocate_with(const Variable& variable);
 
 }  // namespace brigade::variables

@@ -12,7 +12,7 @@
 namespace brigade::variables {
 namespace {
 
-TEST(Colocation, WhatIsMadeInsideLiesWhereTheVariableLies) {
+TEST(Colocation, PlacesNewVariablesOnTheVariablesDevice) {
   const auto placer = std::make_shared<device::Placer>(
       device::PlacementOptions{.log = device::PlacementLog::kOn, .sink = [](std::string_view) {}});
   Graph graph({.placer = placer});

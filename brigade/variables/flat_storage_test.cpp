@@ -8,7 +8,7 @@ namespace {
 const std::vector<c10::Device> kTwoCpus(2, c10::Device(c10::kCPU));
 const std::vector<std::int64_t> kSizes = {3, 16, 0, 17};
 
-TEST(FlatStorage, EveryVariableBeginsAtA64ByteLine) {
+TEST(FlatStorage, EveryVariableIsAlignedTo64Bytes) {
   const FlatStorage floats(at::kFloat, kSizes, kTwoCpus, StorageSharing::kOneStorage);
   EXPECT_EQ(floats.offset(0), 0);
   EXPECT_EQ(floats.offset(1), 16);
@@ -22,7 +22,7 @@ TEST(FlatStorage, EveryVariableBeginsAtA64ByteLine) {
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(floats.buffer(0).const_data_ptr()) % 64, 0u);
 }
 
-TEST(FlatStorage, SaysWhereANeighborBegins) {
+TEST(FlatStorage, GivesTheOffsetOfTheNextVariable) {
   const FlatStorage storage(at::kFloat, kSizes, kTwoCpus, StorageSharing::kOneStorage);
   EXPECT_EQ(storage.next_offset(3), 16);
   EXPECT_EQ(storage.next_offset(16), 16);
@@ -35,7 +35,7 @@ TEST(FlatStorage, OneStorageIsTheSameForAllReplicas) {
   EXPECT_TRUE(storage.buffer(0).is_same(storage.buffer(1)));
 }
 
-TEST(FlatStorage, OneCopyEachIsApart) {
+TEST(FlatStorage, OneCopyEachIsSeparateMemory) {
   const FlatStorage storage(at::kFloat, kSizes, kTwoCpus, StorageSharing::kOneCopyEach);
   storage.buffer(0).fill_(1);
   EXPECT_EQ(storage.buffer(1).sum().item<float>(), 0);
@@ -54,16 +54,16 @@ TEST(FlatStorage, WithoutAControllerReplicasReadWhatIsUpdated) {
   }
 }
 
-TEST(FlatStorage, ReplicasOnTheControllersDeviceReadTheHome) {
+TEST(FlatStorage, ReplicasOnTheControllersDeviceReadTheMaster) {
   const FlatStorage storage(at::kFloat, kSizes, kTwoCpus, StorageSharing::kController);
   EXPECT_EQ(storage.masters(), 1);
   EXPECT_TRUE(storage.buffer(0).is_same(storage.buffer(1)));
   EXPECT_TRUE(storage.master(1).is_same(storage.buffer(1)));
   EXPECT_FALSE(storage.is_cached(0));
-  storage.refresh(0);  // nothing
+  storage.refresh(0);  // does nothing
 }
 
-TEST(FlatStorage, CopiesFollowTheHomeWhenRefreshed) {
+TEST(FlatStorage, RefreshCopiesTheMaster) {
   const FlatStorage storage(at::kFloat, kSizes, kTwoCpus, StorageSharing::kController,
                             {.caching = Caching::kAlways});
   EXPECT_TRUE(storage.is_cached(0) && storage.is_cached(1));

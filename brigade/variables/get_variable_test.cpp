@@ -31,7 +31,7 @@ ErrorCode code_of(const std::function<void()>& call) {
   return error_of(call).code();
 }
 
-/// By identity: a handle of the same variable.
+/// Compares identity: a handle of the same variable.
 bool are_same(const Variable& a, const Variable& b) {
   return a.component(0).is_same(b.component(0));
 }
@@ -67,7 +67,7 @@ TEST_F(GetVariable, RefusesAMissingNameWhereItReuses) {
   EXPECT_THAT(error.what(), HasSubstr("'s/v' does not exist"));
 }
 
-TEST_F(GetVariable, FindsOrMakesUnderAutoReuse) {
+TEST_F(GetVariable, GetsOrCreatesWithAutoReuse) {
   const auto scope = variable_scope("s", {.reuse = Reuse::kAuto});
   const Variable made = get_variable("v", {{1}});
   EXPECT_TRUE(are_same(get_variable("v", {{1}}), made));
@@ -86,7 +86,7 @@ TEST_F(GetVariable, RefusesAnotherShapeOrDtypeNamingBoth) {
   EXPECT_EQ(code_of([] { get_variable("i"); }), ErrorCode::kInvalidArgument);
 }
 
-TEST_F(GetVariable, NeedsAShapeWhereTheInitializerBringsNone) {
+TEST_F(GetVariable, NeedsAShapeIfTheInitializerHasNone) {
   EXPECT_EQ(code_of([] { get_variable("v"); }), ErrorCode::kInvalidArgument);
   EXPECT_EQ(code_of([] { get_variable("v", {}, {.initializer = ones_initializer()}); }),
             ErrorCode::kInvalidArgument);
@@ -105,7 +105,7 @@ TEST_F(GetVariable, TakesAValueAsInitializerWithItsShapeAndDtype) {
       ErrorCode::kInvalidArgument);
 }
 
-TEST_F(GetVariable, BeginsAsGlorotUniformForFloatsAndZerosForOthers) {
+TEST_F(GetVariable, DefaultsToGlorotUniformForFloatsAndZerosForOthers) {
   const Variable floats = get_variable("f", {{20, 10}});
   const double limit = std::sqrt(6.0 / 30.0);
   EXPECT_LE(floats.read().abs().max().item<double>(), limit);
@@ -159,7 +159,7 @@ TEST_F(GetVariable, ChecksSynchronizationAndAggregation) {
   EXPECT_EQ(code_of([] { get_variable("a b", {{1}}); }), ErrorCode::kInvalidArgument);
 }
 
-TEST_F(GetVariable, CallsTheInnerGetterFirstAndHandsItTheOuterOne) {
+TEST_F(GetVariable, CallsTheInnerGetterFirstAndPassesItTheOuterOne) {
   Names calls;
   const auto recording = [&](const std::string& who) {
     return [&calls, who](const VariableGetter& getter, const GetVariableRequest& request) {
@@ -183,7 +183,7 @@ TEST_F(GetVariable, LetsAGetterReplaceTheVariable) {
   EXPECT_TRUE(are_same(get_variable("v", {{7}}), other));
 }
 
-TEST_F(GetVariable, RefusesAPartitionerThatCuts) {
+TEST_F(GetVariable, RefusesAPartitionerThatSplits) {
   const auto scope = variable_scope("s", {.partitioner = fixed_size_partitioner(3)});
   const Error error = error_of([] { get_variable("v", {{10, 2}}); });
   EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
@@ -216,7 +216,7 @@ TEST_F(GetVariable, TowersShareVariables) {
   EXPECT_EQ(global_variables().size(), 2U);
 }
 
-TEST(GetVariableOfStores, BeginsByNameAndSeedWhateverTheOrderAndTheDevices) {
+TEST(GetVariableOfStores, InitialValuesDependOnlyOnNameAndSeed) {
   const auto values = [](std::uint64_t seed, const Names& order, int replicas) {
     VariableStore store(
         {.devices = std::vector<c10::Device>(replicas, c10::Device(c10::kCPU)), .seed = seed});
@@ -232,7 +232,7 @@ TEST(GetVariableOfStores, BeginsByNameAndSeedWhateverTheOrderAndTheDevices) {
       alone.equal(glorot_uniform_initializer()({5}, at::kFloat, base::derive_seed(7, "a", 0, 0))));
 }
 
-TEST(GetVariableOfStores, FindsInReplicasWhateverTheScopeSays) {
+TEST(GetVariableOfStores, AlwaysReusesInReplicas) {
   VariableStore store({.devices = std::vector<c10::Device>(2, c10::Device(c10::kCPU)),
                        .sharing = StorageSharing::kOneCopyEach});
   Graph graph(store);
@@ -260,7 +260,7 @@ TEST(GetVariableOfStores, NeedsAGraph) {
   EXPECT_EQ(code_of([] { get_variable("v", {{1}}); }), ErrorCode::kFailedPrecondition);
 }
 
-TEST(GetVariablePlacement, AsksDeviceScopesWithTheSizeAndLogs) {
+TEST(GetVariablePlacement, UsesDeviceScopesAndLogs) {
   std::vector<std::string> lines;
   auto placer = std::make_shared<device::Placer>(
       device::PlacementOptions{.log = device::PlacementLog::kOn,
@@ -280,7 +280,7 @@ TEST(GetVariablePlacement, AsksDeviceScopesWithTheSizeAndLogs) {
   EXPECT_EQ(lines, (Names{"w: (variable): cpu:0"}));
 }
 
-TEST(GetVariablePlacement, TakesAStrategysDevicesAndLogsThem) {
+TEST(GetVariablePlacement, UsesAStrategysDevicesAndLogsThem) {
   auto placer = std::make_shared<device::Placer>(
       device::PlacementOptions{.log = device::PlacementLog::kOn, .sink = [](std::string_view) {}},
       std::vector<device::Device>{device::Device{}});

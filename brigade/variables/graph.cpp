@@ -17,7 +17,7 @@ std::string lower(std::string text) {
   return text;
 }
 
-/// "a/b" for "a/b/", which TensorFlow takes for a name that is whole.
+/// "a/b" for "a/b/", which TensorFlow treats as a complete name.
 std::optional<std::string> whole_name(const std::string& name) {
   if (name.empty() || name.back() != '/') return std::nullopt;
   return name.substr(0, name.size() - 1);
@@ -128,8 +128,8 @@ std::vector<NamedTensor> Graph::collection(const std::string& collection,
 
 void Graph::run_update_ops(std::string_view scope) {
   const std::vector<UpdateOp> due = update_ops(scope);
-  // Forgotten first: an update that throws must not run again, nor one that the updates add be
-  // lost.
+  // Removed first: an update that throws must not run again, and updates added meanwhile must not
+  // be lost.
   std::erase_if(update_ops_, [&](const UpdateOp& op) { return op.name.starts_with(scope); });
   for (const UpdateOp& op : due) op.run();
 }

@@ -24,7 +24,7 @@ std::vector<std::string> names_of(const std::vector<UpdateOp>& ops) {
 
 using Names = std::vector<std::string>;
 
-TEST(Graph, MakesNamesUniqueAsTensorFlowWhateverTheirCase) {
+TEST(Graph, MakesNamesUniqueIgnoringCaseAsTensorFlow) {
   Graph graph;
   Names names;
   for (const char* name : {"a", "A", "a", "a_1", "b", "b_1", "b"}) {
@@ -33,7 +33,7 @@ TEST(Graph, MakesNamesUniqueAsTensorFlowWhateverTheirCase) {
   EXPECT_EQ(names, (Names{"a", "A_1", "a_2", "a_1_1", "b", "b_1", "b_2"}));
 }
 
-TEST(Graph, PutsTheOpenNameScopeBeforeNames) {
+TEST(Graph, PrefixesNamesWithTheOpenNameScope) {
   Graph graph;
   const auto opened = graph.as_default();
   const auto tower = name_scope("tower_0");
@@ -57,7 +57,7 @@ TEST(Graph, IsCurrentOnItsThreadWhileItIsDefault) {
   EXPECT_EQ(current_graph(), nullptr);
 }
 
-TEST(Graph, IsMissedByName) {
+TEST(Graph, AMissingGraphIsAnErrorNamingTheCall) {
   try {
     require_graph("get_variable");
     FAIL();
@@ -88,7 +88,7 @@ TEST(Graph, KeepsLossesInOrderUnderTheirScopes) {
   EXPECT_TRUE(graph.losses("tower_2").empty());
 }
 
-TEST(Graph, NamesEndPointsUnderTheNameScopeOrWhole) {
+TEST(Graph, NamesEndPointsUnderTheNameScopeOrCompletely) {
   Graph graph;
   const auto opened = graph.as_default();
   const auto net = name_scope("net");
@@ -124,13 +124,13 @@ TEST(Graph, RunsTheUpdatesOfAScopeOnce) {
   EXPECT_EQ(second, 0);
 }
 
-TEST(Graph, ByItselfHasAStoreThatDeviceScopesPlace) {
+TEST(Graph, ItsOwnStoreFollowsDeviceScopes) {
   Graph graph;
   EXPECT_EQ(graph.store().placement(), StorePlacement::kDeviceScopes);
   EXPECT_EQ(graph.store().num_replicas(), 1);
 }
 
-TEST(Graph, ReusesFromTheRootIfToldSo) {
+TEST(Graph, ReusesFromTheRootIfAskedTo) {
   Graph graph(GraphOptions{.reuse = Reuse::kYes});
   const auto opened = graph.as_default();
   EXPECT_EQ(get_variable_scope().reuse(), Reuse::kYes);

@@ -7,14 +7,14 @@
 #include <optional>
 #include <string>
 
-/// How variables begin. Every initializer is a pure function of shape, dtype and seed, computed on
-/// the CPU; `get_variable` derives the seed from the root seed and the variable's full name. So
-/// neither the order in which variables are made, nor the device that they live on, nor what else
-/// is in the model changes a value.
+/// Initial values of variables. Every initializer is a pure function of shape, dtype and seed,
+/// computed on the CPU; `get_variable` derives the seed from the root seed and the variable's full
+/// name. So initial values do not depend on the order of creation, on devices, or on the rest of
+/// the model.
 ///
-/// Weights are laid out as libtorch's: [outputs, inputs, window...]. An initializer that asks for
-/// the number of inputs (`fan_in`) takes dimension 1 times the window, for outputs dimension 0
-/// times the window; with one dimension both are its size, with none 1.
+/// Weights are laid out as libtorch's: [outputs, inputs, window...]. `fan_in` is dimension 1 times
+/// the window, `fan_out` is dimension 0 times the window; with one dimension both are its size, for
+/// scalars both are 1.
 ///
 /// Thread-safety: pure functions.
 namespace brigade::variables {
@@ -24,13 +24,13 @@ class Initializer {
   using Function =
       std::function<at::Tensor(at::IntArrayRef shape, at::ScalarType dtype, std::uint64_t seed)>;
 
-  /// None: the scope's is used.
+  /// Empty: the scope's initializer is used.
   Initializer() = default;
-  /// `name` is for messages. `dtype`, if set, is the only one it makes.
+  /// `name` is used in messages. `dtype`, if set, is the only dtype that it supports.
   Initializer(std::string name, Function function,
               std::optional<at::ScalarType> dtype = std::nullopt);
-  /// The value itself; it brings its shape and dtype, and `get_variable` must be given no shape
-  /// (TensorFlow: an initializer that is a constant).
+  /// The given value with its shape and dtype; do not give `get_variable` a shape then (TensorFlow:
+  /// an initializer that is a constant).
   static Initializer constant_value(at::Tensor value);
 
   explicit operator bool() const { return static_cast<bool>(function_); }
@@ -53,7 +53,8 @@ class Initializer {
 Initializer zeros_initializer();
 Initializer ones_initializer();
 Initializer constant_initializer(double value);
-/// Normal, values beyond two deviations drawn again. TensorFlow: truncated_normal_initializer.
+/// Normal; values beyond two standard deviations are drawn again. TensorFlow:
+/// truncated_normal_initializer.
 Initializer truncated_normal_initializer(double mean = 0.0, double stddev = 1.0);
 Initializer random_normal_initializer(double mean = 0.0, double stddev = 1.0);
 /// Uniform in [low, high).
@@ -66,20 +67,21 @@ struct VarianceScalingOptions {
   FanMode mode = FanMode::kFanIn;
   Distribution distribution = Distribution::kTruncatedNormal;
 };
-/// Variance `scale / fan`: normal truncated at two deviations (whose deviation is corrected for the
-/// cut, as TensorFlow does), or uniform in +-sqrt(3 * scale / fan). TensorFlow:
-/// variance_scaling_initializer. Throws kInvalidArgument for a scale that is not positive.
+/// Variance `scale / fan`: normal truncated at two deviations (with the standard deviation
+/// corrected for the truncation, as in TensorFlow), or uniform in +-sqrt(3 * scale / fan).
+/// TensorFlow: variance_scaling_initializer. Throws kInvalidArgument for a scale that is not
+/// positive.
 Initializer variance_scaling_initializer(const VarianceScalingOptions& options = {});
 
 /// Glorot and Bengio, 2010: variance scaling with scale 1 and the average of the fans. The uniform
-/// form is what `get_variable` uses where nothing is said; Slim calls it xavier_initializer.
+/// form is the default of `get_variable`; Slim calls it xavier_initializer.
 Initializer glorot_uniform_initializer();
 Initializer glorot_normal_initializer();
 /// He et al., 2015: variance scaling with scale 2 and the inputs.
 Initializer he_uniform_initializer();
 Initializer he_normal_initializer();
-/// Saxe et al., 2014: rows or columns (the fewer) orthonormal, times `gain`, of the variable seen
-/// as a matrix [dimension 0, the rest]. At least two dimensions.
+/// Saxe et al., 2014: the variable as a matrix [dimension 0, the rest] has orthonormal rows or
+/// columns (whichever are fewer), times `gain`. At least two dimensions.
 Initializer orthogonal_initializer(double gain = 1.0);
 
 }  // namespace brigade::variables

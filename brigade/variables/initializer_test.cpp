@@ -19,7 +19,7 @@ using Shape = std::vector<std::int64_t>;
 void expect_refused(const std::function<void()>& call, const std::string& part_of_message) {
   try {
     call();
-    ADD_FAILURE() << "nothing was thrown; expected: " << part_of_message;
+    ADD_FAILURE() << "nothing thrown; expected: " << part_of_message;
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
     EXPECT_NE(std::string(error.what()).find(part_of_message), std::string::npos) << error.what();
@@ -35,7 +35,7 @@ Moments moments(const at::Tensor& values) {
           wide.min().item<double>(), wide.max().item<double>()};
 }
 
-// Enough that the mean of a standard deviation of 1 is known to 0.003, its deviation to 0.002.
+// Enough samples to estimate a mean to 0.003 and a standard deviation to 0.002.
 const Shape kMany = {300, 1000};
 
 TEST(Initializer, FillsWithConstantsOfAnyDtype) {
@@ -51,7 +51,7 @@ TEST(Initializer, FillsWithConstantsOfAnyDtype) {
   expect_refused([] { constant_initializer(2.5)({2}, at::kInt, 7); }, "cannot hold 2.5");
 }
 
-TEST(Initializer, RefusesWhatDoesNotFit) {
+TEST(Initializer, RefusesInvalidShapesAndDtypes) {
   expect_refused([] { ones_initializer()({2, -1}, at::kFloat, 7); }, "negative");
   expect_refused([] { truncated_normal_initializer()({2}, at::kInt, 7); }, "Int");
   expect_refused([] { random_normal_initializer()({2}, at::kLong, 7); }, "Long");
@@ -68,7 +68,7 @@ TEST(Initializer, RefusesWhatDoesNotFit) {
   expect_refused([&] { floats({2}, at::kDouble, 7); }, "mine: it makes Float");
 }
 
-TEST(Initializer, AValueBringsItsShapeAndDtype) {
+TEST(Initializer, AValueHasItsShapeAndDtype) {
   auto source = torch::tensor({1.0, 2.0}, at::kDouble);
   const auto initializer = Initializer::constant_value(source);
   source.fill_(9.0);
@@ -94,9 +94,9 @@ TEST(Initializer, IsAPureFunctionOfItsArguments) {
   }
 }
 
-// Saved programs are to begin with the same weights for ever. Computed independently, in Python,
-// from the definitions of CounterRng and of Box and Muller.
-TEST(Initializer, ValuesAreFixedForEver) {
+// Initial weights must never change. The values were computed independently, in Python, from the
+// definitions of CounterRng and of Box and Muller.
+TEST(Initializer, ValuesNeverChange) {
   const auto first = [](const Initializer& initializer) {
     return initializer({4}, at::kDouble, 42)[0].item<double>();
   };
@@ -109,7 +109,7 @@ TEST(RandomNormal, HasItsMeanAndDeviation) {
     const auto found = moments(random_normal_initializer(2.0, 0.5)(kMany, dtype, 7));
     EXPECT_NEAR(found.mean, 2.0, 0.004);
     EXPECT_NEAR(found.deviation, 0.5, 0.003);
-    EXPECT_LT(found.least, 0.5) << "tails are there";
+    EXPECT_LT(found.least, 0.5) << "tails exist";
     EXPECT_GT(found.most, 3.5);
   }
 }
@@ -123,7 +123,7 @@ TEST(TruncatedNormal, EndsAtTwoDeviations) {
   EXPECT_GT(found.most, 1.199);
 }
 
-TEST(TruncatedNormal, OfNoDeviationIsTheMean) {
+TEST(TruncatedNormal, WithoutDeviationIsTheMean) {
   const auto values = truncated_normal_initializer(3.0, 0.0)({5}, at::kFloat, 7);
   EXPECT_EQ(values.min().item<float>(), 3.0F);
   EXPECT_EQ(values.max().item<float>(), 3.0F);
@@ -135,7 +135,7 @@ TEST(RandomUniform, StaysBelowItsUpperEnd) {
   EXPECT_NEAR(found.deviation, 4.0 / std::sqrt(12.0), 0.01);
   EXPECT_GE(found.least, -1.0);
   EXPECT_LT(found.most, 3.0);
-  // Between 1 and the next float32 there is nothing to round to but the two.
+  // Values between 1 and the next float32 round to one of the two.
   const float next = std::nextafter(1.0F, 2.0F);
   EXPECT_EQ(moments(random_uniform_initializer(1.0, next)({1000}, at::kFloat, 7)).most, 1.0);
   EXPECT_EQ(moments(random_uniform_initializer(1.0, 1.0)({10}, at::kFloat, 7)).most, 1.0);
@@ -156,14 +156,14 @@ TEST(VarianceScaling, CountsInputsAndOutputsOfAKernel) {
   EXPECT_NEAR(deviation(FanMode::kFanAverage), std::sqrt(1 / kFanAverage), 0.001);
 }
 
-TEST(VarianceScaling, CorrectsTheDeviationForTheCut) {
+TEST(VarianceScaling, CorrectsTheDeviationForTheTruncation) {
   const auto found = moments(variance_scaling_initializer({.scale = 4.0})(kMany, at::kFloat, 7));
   const double wanted = std::sqrt(4.0 / 1000);
   EXPECT_NEAR(found.deviation, wanted, 0.005 * wanted);
   EXPECT_NEAR(found.most, 2 * wanted / 0.87962566103423978, 0.001 * wanted);
 }
 
-TEST(VarianceScaling, TakesShapesWithFewDimensions) {
+TEST(VarianceScaling, SupportsShapesWithFewDimensions) {
   const auto limit = [](const Shape& shape) {
     const auto initializer = variance_scaling_initializer({.distribution = Distribution::kUniform});
     double most = 0.0;

@@ -11,7 +11,7 @@ namespace brigade::variables {
 
 namespace {
 
-/// Where reads keep a copy. A strategy's variables are on every replica's device already.
+/// The device that caches reads. A strategy's variables are on every replica's device already.
 std::optional<c10::Device> caching_device(Graph& graph, const VariableOptions& options) {
   if (!options.caching_device || graph.store().placement() == StorePlacement::kDevices)
     return std::nullopt;

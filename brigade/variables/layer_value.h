@@ -9,22 +9,24 @@
 
 #include "brigade/variables/variable_options.h"
 
-/// What layers that take their weights by name need: where to compute, and the weights there.
+/// For layers that get their weights by name: the device to compute on, and the weights there.
 namespace brigade::variables {
 
-/// Where the open device scopes want the layer of this name (whole, as `Graph::unique_name` gives
-/// it); null if none has an opinion. Throws kNotFound as `device::Placer::place`.
+/// The device that the open device scopes choose for the layer with this full name (from
+/// `Graph::unique_name`); null if no scope chooses one. Throws kNotFound as
+/// `device::Placer::place`.
 std::optional<c10::Device> layer_device(const std::string& layer_name);
 
-/// `input` on the device where the open device scopes want the layer, or as it is; differentiable.
-/// Writes the line of the placement log. Costs nothing to speak of where no scope is open and
-/// nothing is logged. Layers call it first, and compute where the result is.
+/// `input` on the device that the open device scopes choose for the layer, or unchanged;
+/// differentiable. Writes a line of the placement log. The cost is negligible if no scope is open
+/// and nothing is logged. Layers call it first, and compute on the device of the result.
 at::Tensor place_layer(const std::string& layer_name, const at::Tensor& input);
 
-/// What layers compute with: the value of `get_variable` (or of the parts, behind one another), in
-/// a replica its own component, on `device`. Null: where the open device scopes want a layer of
-/// this name, else where the variable lives. Copied at most once a pass and device; the gradient
-/// arrives where the variable lives. Throws as `get_partitioned_variable`.
+/// The value that a layer computes with: the value of `get_variable` (or of its partitions,
+/// concatenated), in a replica its own component, on `device`. Null: on the device that the open
+/// device scopes choose for a layer of this name, else on the variable's device. Copied at most
+/// once per pass and device; the gradient arrives on the variable's device. Throws as
+/// `get_partitioned_variable`.
 at::Tensor get_value(const std::string& name,
                      const std::optional<std::vector<std::int64_t>>& shape = std::nullopt,
                      const VariableOptions& options = {},

@@ -12,7 +12,7 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-TEST(LayerValue, IsTheVariableItselfWhereItLives) {
+TEST(LayerValue, IsTheVariableItselfOnItsDevice) {
   Graph graph;
   const auto opened = graph.as_default();
   const at::Tensor value = get_value("w", {{2}});
@@ -22,7 +22,7 @@ TEST(LayerValue, IsTheVariableItselfWhereItLives) {
   EXPECT_TRUE(get_value("w", {{2}}, {.caching_device = "cpu:0"}).is_same(value));
 }
 
-TEST(LayerValue, TravelsOncePerDeviceAndChange) {
+TEST(LayerValue, IsCopiedOncePerDeviceAndChange) {
   Graph graph;
   const auto opened = graph.as_default();
   const Variable w = get_variable("w", {{2}});
@@ -36,7 +36,7 @@ TEST(LayerValue, TravelsOncePerDeviceAndChange) {
   EXPECT_FALSE(get_value("w", {{2}}, {}, away).is_same(copy));
 }
 
-TEST(LayerValue, AsksTheScopesWhereALayerGoes) {
+TEST(LayerValue, UsesTheScopesToPlaceALayer) {
   Graph graph;
   const auto opened = graph.as_default();
   EXPECT_FALSE(layer_device("conv1/Conv2D"));
@@ -51,7 +51,7 @@ TEST(LayerValue, AsksTheScopesWhereALayerGoes) {
   EXPECT_EQ(asked, (Names{"conv1/Conv2D layer", "conv1/Relu layer"}));
 }
 
-TEST(LayerValue, LeavesLayersWhereTheyAreWithoutAGraphOrAnOpinion) {
+TEST(LayerValue, LeavesLayersWhereTheyAreWithoutAGraphOrAChoice) {
   const at::Tensor input = at::ones({1});
   EXPECT_TRUE(place_layer("a", input).is_same(input));
   Graph graph;

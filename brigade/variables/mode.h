@@ -2,7 +2,7 @@
 
 namespace brigade::variables {
 
-/// What a pass through a model is for: layers such as dropout and batch norm behave differently.
+/// The purpose of a pass through a model: layers such as dropout and batch norm depend on it.
 /// TensorFlow: `is_training`, Keras: `training=`.
 enum class Mode { kTraining, kEvaluation };
 

@@ -74,7 +74,7 @@ void set_buffer_spec(VariableSpec& spec, const at::Tensor& buffer) {
       buffer.is_floating_point() ? Aggregation::kMean : Aggregation::kOnlyFirstReplica;
 }
 
-/// Puts the parameters that share a dtype behind one another and points every replica's tensor
+/// Moves the parameters of one dtype to one contiguous storage and points every replica's tensor
 /// there.
 void make_contiguous(std::span<VariableBuilder*> builders, std::span<const c10::Device> devices,
               StorageSharing sharing, const Controller& controller) {

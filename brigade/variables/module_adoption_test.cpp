@@ -13,8 +13,8 @@
 namespace brigade::variables {
 namespace {
 
-/// A parameter, one that shares its memory, one of another dtype, one that is not trained, and both
-/// kinds of buffers.
+/// A parameter, one tied to it, one of another dtype, one that is not trainable, and both kinds of
+/// buffers.
 struct Parts : torch::nn::Module {
   explicit Parts(std::int64_t width = 3) {
     weight = register_parameter("weight", at::rand({2, width}));
@@ -64,7 +64,7 @@ TEST(ModuleAdoption, TiedParametersAreOneVariableWithAliases) {
   }
 }
 
-TEST(ModuleAdoption, EveryReplicaBeginsWithTheFirstOnesValues) {
+TEST(ModuleAdoption, EveryReplicaStartsWithTheFirstOnesValues) {
   for (const StorageSharing sharing : {StorageSharing::kOneStorage, StorageSharing::kOneCopyEach}) {
     const Adopted adopted(3, sharing);
     for (const auto& module : adopted.modules) {
@@ -102,7 +102,7 @@ TEST(ModuleAdoption, ReplicasShareTheMemoryOfParametersAndNotOfBuffers) {
   EXPECT_NE(apart.modules[0]->weight.const_data_ptr(), apart.modules[1]->weight.const_data_ptr());
 }
 
-TEST(ModuleAdoption, ParametersOfOneDtypeLieInOneStorage) {
+TEST(ModuleAdoption, ParametersOfOneDtypeAreInOneStorage) {
   const Adopted adopted(1);
   EXPECT_EQ(adopted.at("weight").storage(), adopted.at("fixed").storage());
   EXPECT_NE(adopted.at("weight").storage(), adopted.at("precise").storage());
@@ -143,7 +143,7 @@ TEST(ModuleAdoption, RefusesReplicasThatDiffer) {
   EXPECT_NE(counts.find("0 in replica 1"), std::string::npos) << counts;
 }
 
-TEST(ModuleAdoption, ARefusedModelLeavesNoNamesBehind) {
+TEST(ModuleAdoption, ARefusedModelReservesNoNames) {
   VariableStore store(std::vector<c10::Device>(2, c10::Device(c10::kCPU)), StorageSharing::kOneStorage);
   const std::vector<std::shared_ptr<torch::nn::Module>> unlike = {std::make_shared<Parts>(3),
                                                                   std::make_shared<Parts>(4)};

@@ -6,8 +6,8 @@ namespace brigade::variables {
 
 class Graph;
 
-/// A name scope that is open as long as this lives: what a pass makes (losses, updates, end points,
-/// entries of the placement log) has its name as prefix. `get_variable` takes no notice.
+/// A name scope that is open during the lifetime of this object. It prefixes the names of losses,
+/// updates, end points and entries of the placement log. It does not affect `get_variable`.
 class [[nodiscard]] NameScope {
  public:
   NameScope(Graph& graph, const std::string& name);
@@ -15,7 +15,7 @@ class [[nodiscard]] NameScope {
   NameScope(const NameScope&) = delete;
   NameScope& operator=(const NameScope&) = delete;
 
-  /// With a slash behind it, as made unique: "tower_0/".
+  /// The unique name with a trailing slash: "tower_0/".
   const std::string& name() const { return name_; }
 
  private:
@@ -25,7 +25,7 @@ class [[nodiscard]] NameScope {
 };
 
 /// Opens `name` inside the open scope of the current graph, made unique by `_1`, `_2` ... A name
-/// that ends in a slash is taken as it is, from the root, as in TensorFlow; an empty one is the
+/// that ends in a slash is used unchanged, from the root, as in TensorFlow; an empty one is the
 /// root. Throws kInvalidArgument for a name that TensorFlow refuses, kFailedPrecondition without a
 /// graph.
 NameScope name_scope(const std::string& name);

@@ -32,7 +32,7 @@ TEST(NameScope, NestsAndIsMadeUnique) {
   EXPECT_EQ(name_scope("Tower").name(), "Tower_2/");
 }
 
-TEST(NameScope, WithASlashIsTakenAsItIs) {
+TEST(NameScope, WithASlashIsUsedUnchanged) {
   Graph graph;
   const auto opened = graph.as_default();
   const auto outer = name_scope("outer");

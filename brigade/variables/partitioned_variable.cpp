@@ -11,7 +11,7 @@ namespace brigade::variables {
 
 namespace {
 
-/// What is asked for part `part`: to begin as `first`, or, without it, to be found.
+/// The request for partition `part`: created with its initial value, or, without one, found.
 GetVariableRequest part_request(const GetVariableRequest& whole, const Partition& cut,
                                 const std::vector<std::int64_t>& sizes, std::size_t part,
                                 const std::vector<at::Tensor>& first_values) {
@@ -29,7 +29,7 @@ GetVariableRequest part_request(const GetVariableRequest& whole, const Partition
   return request;
 }
 
-/// Slices of the whole first value; none where the parts exist.
+/// Slices of the initial value of the whole variable.
 std::vector<at::Tensor> first_values(const VariableStore& store, const GetVariableRequest& request,
                                      const Partition& cut, const std::vector<std::int64_t>& sizes) {
   return initial_value(store, request)
@@ -41,7 +41,7 @@ std::vector<at::Tensor> first_values(const VariableStore& store, const GetVariab
 PartitionedVariable::PartitionedVariable(std::string name, std::vector<Variable> parts,
                                          std::int64_t axis)
     : name_(std::move(name)), parts_(std::move(parts)), axis_(axis) {
-  check_argument(!parts_.empty(), "A partitioned variable needs at least one part.");
+  check_argument(!parts_.empty(), "A partitioned variable needs at least one partition.");
 }
 
 std::vector<std::int64_t> PartitionedVariable::shape() const {

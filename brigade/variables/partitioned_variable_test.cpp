@@ -50,7 +50,7 @@ TEST_F(PartitionedVariables, HaveNamedPartsOfTheSizesOfTensorFlow) {
   EXPECT_EQ(p.axis(), 0);
 }
 
-TEST_F(PartitionedVariables, BeginAsTheWholeWouldWhateverTheParts) {
+TEST_F(PartitionedVariables, HaveTheInitialValueOfTheWholeVariable) {
   const at::Tensor expected = get_variable("w", {{6, 4}}).read();
   for (const Shape& counts : {Shape{1, 1}, Shape{3, 1}, Shape{1, 4}}) {
     Graph graph;
@@ -61,7 +61,7 @@ TEST_F(PartitionedVariables, BeginAsTheWholeWouldWhateverTheParts) {
   }
 }
 
-TEST_F(PartitionedVariables, CutAValueThatIsGiven) {
+TEST_F(PartitionedVariables, SplitAGivenValue) {
   const PartitionedVariable p = get_partitioned_variable(
       "w", {},
       {.initializer = Initializer::constant_value(at::arange(5, at::kFloat)),
@@ -80,7 +80,7 @@ TEST_F(PartitionedVariables, AreASingleVariableWithoutAPartitionerAndForScalars)
       (Names{"one/part_0"}));
 }
 
-TEST_F(PartitionedVariables, AreFoundAgainAlsoWithoutThePartitioner) {
+TEST_F(PartitionedVariables, AreFoundWithoutThePartitioner) {
   const auto scope = variable_scope("s", {.reuse = Reuse::kAuto});
   const VariableOptions options = {.partitioner = cutting({1, 2})};
   const PartitionedVariable made = get_partitioned_variable("w", {{3, 5}}, options);
@@ -94,7 +94,7 @@ TEST_F(PartitionedVariables, AreFoundAgainAlsoWithoutThePartitioner) {
   EXPECT_EQ(code_of([] { get_variable("w", {{3, 5}}); }), ErrorCode::kFailedPrecondition);
 }
 
-TEST_F(PartitionedVariables, RefuseToBeCutOtherwise) {
+TEST_F(PartitionedVariables, RefuseToBeSplitDifferently) {
   const auto scope = variable_scope("s", {.reuse = Reuse::kAuto});
   get_partitioned_variable("w", {{4, 6}}, {.partitioner = cutting({2, 1})});
   for (const Shape& counts : {Shape{4, 1}, Shape{1, 2}, Shape{1, 1}}) {
@@ -111,7 +111,7 @@ TEST_F(PartitionedVariables, RefuseToBeCutOtherwise) {
             ErrorCode::kInvalidArgument);
 }
 
-TEST_F(PartitionedVariables, RefusePartitionersThatMakeNoSense) {
+TEST_F(PartitionedVariables, RefuseInvalidPartitioners) {
   for (const Shape& counts : {Shape{2, 2}, Shape{2}, Shape{0, 1}}) {
     EXPECT_EQ(code_of([&] {
                 get_partitioned_variable("w", {{4, 6}}, {.partitioner = cutting(counts)});
@@ -133,7 +133,7 @@ TEST_F(PartitionedVariables, FollowTheScopesReuse) {
   EXPECT_EQ(code_of([&] { get_partitioned_variable("w", {{4}}, options); }), ErrorCode::kNotFound);
 }
 
-TEST_F(PartitionedVariables, SendTheGradientToTheirParts) {
+TEST_F(PartitionedVariables, SendTheGradientToTheirPartitions) {
   const PartitionedVariable p =
       get_partitioned_variable("w", {{4}}, {.partitioner = fixed_size_partitioner(2)});
   (p.value() * at::arange(4, at::kFloat)).sum().backward();

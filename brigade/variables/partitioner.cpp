@@ -36,7 +36,7 @@ std::int64_t divide_up(std::int64_t value, std::int64_t by) {
   return value / by + (value % by != 0 ? 1 : 0);
 }
 
-/// One part of every axis but `axis`. An axis without elements is still one part.
+/// One partition for every axis except `axis`. An axis without elements still has one partition.
 std::vector<std::int64_t> cut(at::IntArrayRef shape, std::int64_t axis, std::int64_t parts) {
   std::vector<std::int64_t> result(shape.size(), 1);
   const auto index = static_cast<std::size_t>(axis);
@@ -63,7 +63,7 @@ Partitioner variable_axis_size_partitioner(const VariableAxisSizeOptions& option
     const auto slices = shape[static_cast<std::size_t>(options.axis)];
     const auto bytes = bytes_of(shape, dtype);
     if (bytes == 0) return cut(shape, options.axis, 1);
-    // Even a part of one slice may be too large: nothing smaller can be cut along one axis.
+    // A partition of one slice may still be too large: it cannot be smaller along one axis.
     const auto slices_a_part = std::max<std::int64_t>(1, options.max_part_bytes / (bytes / slices));
     const auto parts = divide_up(slices, slices_a_part);
     return cut(shape, options.axis,
@@ -77,7 +77,7 @@ Partitioner min_max_variable_partitioner(const MinMaxOptions& options) {
   check_positive(kName, "min_part_bytes", options.min_part_bytes);
   return [options](at::IntArrayRef shape, at::ScalarType dtype) {
     check_axis(kName, options.axis, shape);
-    // Rounded up, as in TensorFlow: the last part may be the one that is smaller than the minimum.
+    // Rounded up, as in TensorFlow: the last partition may be smaller than the minimum.
     const auto parts = divide_up(bytes_of(shape, dtype), options.min_part_bytes);
     return cut(shape, options.axis, std::min(parts, options.max_parts));
   };

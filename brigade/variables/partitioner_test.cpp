@@ -16,14 +16,14 @@ using Parts = std::vector<std::int64_t>;
 void expect_refused(const std::function<void()>& call, const std::string& part_of_message) {
   try {
     call();
-    ADD_FAILURE() << "nothing was thrown; expected: " << part_of_message;
+    ADD_FAILURE() << "nothing thrown; expected: " << part_of_message;
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
     EXPECT_NE(std::string(error.what()).find(part_of_message), std::string::npos) << error.what();
   }
 }
 
-TEST(FixedSizePartitioner, CutsOneAxis) {
+TEST(FixedSizePartitioner, SplitsOneAxis) {
   EXPECT_EQ(fixed_size_partitioner(3)({10, 4}, at::kFloat), (Parts{3, 1}));
   EXPECT_EQ(fixed_size_partitioner(3, 1)({10, 4}, at::kFloat), (Parts{1, 3}));
 }
@@ -33,7 +33,7 @@ TEST(FixedSizePartitioner, NeverMakesMorePartsThanElements) {
   EXPECT_EQ(fixed_size_partitioner(8)({0, 2}, at::kFloat), (Parts{1, 1}));
 }
 
-// The numbers of this and the next test were given by TensorFlow 2.21 for the same arguments.
+// The numbers of this and the next test are TensorFlow 2.21's for the same arguments.
 TEST(VariableAxisSizePartitioner, KeepsPartsWithinTheSize) {
   const auto parts = [](const VariableAxisSizeOptions& options, Parts shape, at::ScalarType dtype) {
     return variable_axis_size_partitioner(options)(shape, dtype);

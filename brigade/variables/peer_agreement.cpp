@@ -14,7 +14,7 @@ namespace brigade::variables {
 
 namespace {
 
-/// What must be equal everywhere.
+/// The properties that must be equal in all processes.
 comm::Facts facts_of(std::span<const Variable> variables) {
   comm::Facts facts;
   for (const Variable& variable : variables) {
@@ -49,7 +49,7 @@ void agree_with_peers(std::span<const Variable> variables, const Peers& peers) {
   processes.broadcast(values, 0)->wait();
   if (processes.rank() == 0) return;
   for (std::size_t i = 0; i < values.size(); ++i) {
-    // What assign will share out over all components, so that each gets the first one's value.
+    // `assign` divides this over all components, so that each gets the first one's value.
     const bool is_shared_out = variables[i].synchronization() == Synchronization::kOnRead &&
                                variables[i].aggregation() == Aggregation::kSum;
     variables[i].assign(is_shared_out ? values[i] * peers.num_components : values[i]);

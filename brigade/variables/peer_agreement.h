@@ -7,10 +7,10 @@
 
 namespace brigade::variables {
 
-/// Proves that every process made the same variables (names, shapes, dtypes, in this order), and
-/// gives all of them rank 0's values. Collective of the processes, outside of replicas. Throws
-/// kFailedPrecondition in every process, naming the first variable that differs, what it is here
-/// and what rank 0 has.
+/// Verifies that all processes created the same variables (names, shapes, dtypes, in the same
+/// order), and gives all of them rank 0's values. A collective of the processes, outside of
+/// replicas. Throws kFailedPrecondition in every process, naming the first variable that differs,
+/// here and on rank 0.
 void agree_with_peers(std::span<const Variable> variables, const Peers& peers);
 
 }  // namespace brigade::variables

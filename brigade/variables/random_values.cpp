@@ -12,8 +12,8 @@
 namespace brigade::variables::random {
 namespace {
 
-// libtorch's own generators would do, but their streams may change with its version; these are
-// fixed for ever, and one thread draws them, so that the number of threads plays no part.
+// libtorch's generators may change with its version; these streams never change, and one thread
+// draws them, so that the number of threads does not matter.
 template <class T, class Draw>
 at::Tensor drawn(at::IntArrayRef shape, at::ScalarType dtype, Draw&& draw) {
   auto values = at::empty(shape, dtype);
@@ -22,7 +22,7 @@ at::Tensor drawn(at::IntArrayRef shape, at::ScalarType dtype, Draw&& draw) {
   return values;
 }
 
-/// One call of `draw` with a T{} an element. Half types get rounded float32 values.
+/// Calls `draw` once per element, with a T{}. Half types get rounded float32 values.
 template <class Draw>
 at::Tensor filled(at::IntArrayRef shape, at::ScalarType dtype, Draw&& draw) {
   if (dtype == at::kDouble) return drawn<double>(shape, dtype, draw);
@@ -49,7 +49,7 @@ class NormalStream {
   double second_ = 0.0;
 };
 
-// In this order of additions on every machine, and several at a time.
+// The same order of additions on every machine, vectorizable.
 double dot(const double* a, const double* b, std::int64_t size) {
   constexpr std::int64_t kLanes = 8;
   double sums[kLanes] = {};
@@ -63,8 +63,8 @@ double dot(const double* a, const double* b, std::int64_t size) {
   return rest;
 }
 
-/// Makes the `count` rows of `size` elements orthonormal by Gram and Schmidt's way, modified: for
-/// random rows that is exact far beyond float32. libtorch's QR would be faster for large matrices,
+/// Makes the `count` rows of `size` elements orthonormal with the modified Gram-Schmidt method: for
+/// random rows it is exact far beyond float32. libtorch's QR would be faster for large matrices,
 /// but its last digits depend on the number of threads.
 void orthonormalize(double* rows, std::int64_t count, std::int64_t size) {
   for (std::int64_t k = 0; k < count; ++k) {
@@ -103,7 +103,7 @@ at::Tensor uniform(at::IntArrayRef shape, at::ScalarType dtype, std::uint64_t se
   return filled(shape, dtype, [&]<class T>(T) {
     const auto draw = [&] { return static_cast<T>(low + (high - low) * rng.uniform()); };
     T value = draw();
-    // Rounding to float32 may reach the end that does not belong to the range.
+    // Rounding to float32 may reach the excluded upper end.
     while (value >= static_cast<T>(high) && static_cast<T>(low) < static_cast<T>(high)) {
       value = draw();
     }

@@ -4,9 +4,9 @@
 
 #include <cstdint>
 
-/// What the random initializers are made of: new tensors on the CPU, a pure function of their
-/// arguments, with the same bits for any number of threads and under every version of libtorch.
-/// `dtype` is a floating one; half types get rounded float32 values.
+/// The random values of initializers: new tensors on the CPU. They depend on the arguments only,
+/// with the same bits for any number of threads and any version of libtorch. `dtype` must be a
+/// floating-point type; half types get rounded float32 values.
 ///
 /// Thread-safety: pure functions.
 namespace brigade::variables::random {
@@ -19,7 +19,7 @@ at::Tensor truncated_normal(at::IntArrayRef shape, at::ScalarType dtype, std::ui
 /// In [low, high); `low` where the two are equal.
 at::Tensor uniform(at::IntArrayRef shape, at::ScalarType dtype, std::uint64_t seed, double low,
                    double high);
-/// A float64 matrix whose rows or columns, the fewer, are orthonormal.
+/// A float64 matrix with orthonormal rows or columns, whichever are fewer.
 at::Tensor orthonormal(std::int64_t rows, std::int64_t columns, std::uint64_t seed);
 
 }  // namespace brigade::variables::random

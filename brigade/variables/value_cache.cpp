@@ -6,8 +6,8 @@ namespace brigade::variables {
 
 namespace {
 
-/// "cuda" and "cuda:0" are the same place only if that is the current device; components and placed
-/// devices always carry their index.
+/// "cuda" and "cuda:0" are the same device only if that is the current one; components and
+/// placements always have an index.
 bool lives_on(const at::Tensor& tensor, c10::Device device) {
   if (device.is_cpu()) return tensor.is_cpu();
   return tensor.device() == device;

@@ -9,7 +9,7 @@ namespace {
 
 const c10::Device kAway(c10::kMeta);
 
-TEST(ValueCache, CopiesOnceADeviceUntilTheValueChanges) {
+TEST(ValueCache, CopiesOncePerDeviceUntilTheValueChanges) {
   ValueCache cache;
   at::Tensor value = at::ones({2});
   EXPECT_TRUE(cache.get(value, c10::kCPU).is_same(value));
@@ -32,7 +32,7 @@ TEST(ValueCache, CopiesAgainForGradientsThatACopyDoesNotRecord) {
   EXPECT_TRUE(cache.get(value, kAway).is_same(recording));
 }
 
-TEST(ValueCache, TellsComponentsApart) {
+TEST(ValueCache, DistinguishesComponents) {
   ValueCache cache;
   const at::Tensor first = at::ones({2});
   const at::Tensor second = at::ones({3});

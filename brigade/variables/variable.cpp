@@ -25,7 +25,7 @@ struct Variable::State {
   std::shared_ptr<FlatStorage> storage;
   std::int64_t offset;
   StorageSharing sharing;
-  std::shared_ptr<const Peers> peers;  // null: this process is alone
+  std::shared_ptr<const Peers> peers;  // null: there is one process only
 };
 
 namespace {
@@ -207,7 +207,7 @@ void Variable::assign(const at::Tensor& value) const {
     return write_all(value);
   const int components = num_components_in_all();
   if (c10::isFloatingType(dtype())) return write_all(value.div(components));
-  // Integers do not always divide: the first component takes what is left over.
+  // Integers do not always divide evenly: the first component gets the remainder.
   const at::Tensor total = value.to(dtype());
   const at::Tensor each = total.div(components, "trunc");
   write_all(each);
@@ -224,7 +224,7 @@ void Variable::assign_add(const at::Tensor& value) const {
     // The sum of increments, not of values: aggregate first, add once.
     const at::Tensor increment = aggregate_of_replicas(value);
     const at::Tensor next = local() + increment;
-    barrier(next);  // everybody has read before anybody writes
+    barrier(next);  // all replicas have read before any writes
     return write_replica(comm::current_replica()->local_id, next);
   }
   check_state(
@@ -274,11 +274,11 @@ void Variable::write_replica(int replica, const at::Tensor& value) const {
   if (shares && replica == 0) shared_memory().copy_(value);
   if (has_own_memory(replica)) component(replica).detach().copy_(value);
   mark_updated(replica);
-  // A reader of shared storage must not run ahead of its only writer.
+  // A reader of shared storage must wait for its only writer.
   if (shares && comm::current_replica() != nullptr) barrier(component(replica));
 }
 
-// Where replicas share memory, what replica 0 writes for all of them.
+// Where replicas share memory, the memory that replica 0 writes for all of them.
 at::Tensor Variable::shared_memory() const {
   if (!state_->storage) return component(0).detach();
   return state_->storage->master(0).narrow(0, offset(), numel()).view(shape());
@@ -292,7 +292,8 @@ bool Variable::has_own_memory(int replica) const {
 void Variable::barrier(const at::Tensor& own) const {
   comm::Communicator& communicator = *comm::current_replica()->communicator;
   if (state_->sharing != StorageSharing::kController) return communicator.barrier();
-  // On GPUs a barrier orders the threads and not the streams; an exchange of tensors orders both.
+  // On GPUs a barrier synchronizes the threads but not the streams; an exchange of tensors
+  // synchronizes both.
   communicator.all_gather(own.detach().reshape(-1).narrow(0, 0, own.numel() > 0 ? 1 : 0));
 }
 
@@ -342,7 +343,7 @@ void Variable::check_untouched(int replica) const {
                       ", where its optimizer does not see it: convert the model (to, "
                       "set_data) before it is created by the strategy."));
   }
-  // Tensor's own functions for these go by tables, and for .grad look for a graph first.
+  // Tensor's member functions for these use dispatch tables, and for .grad look for a graph first.
   const at::TensorImpl& plain = *own.unsafeGetTensorImpl();
   const std::uint32_t version = plain.version_counter().current_version();
   if (version != state_->versions[replica]) {

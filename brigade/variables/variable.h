@@ -14,22 +14,22 @@
 
 namespace brigade::variables {
 
-/// When the components of a variable are made to agree (TensorFlow: tf.VariableSynchronization).
+/// When the components of a variable are synchronized (TensorFlow: tf.VariableSynchronization).
 enum class Synchronization {
   kAuto,     ///< as kOnWrite
-  kNone,     ///< refused: a variable without rules has no meaning on several replicas
+  kNone,     ///< refused: variables on several replicas need synchronization
   kOnWrite,  ///< components are always equal; a write in a replica is a collective
   kOnRead,   ///< every replica writes its own; reading outside of replicas aggregates (metrics,
              ///< batch statistics)
 };
 
-/// How components, or the replicas' written values, become one (TensorFlow:
+/// How components, or the values written by replicas, are combined (TensorFlow:
 /// tf.VariableAggregation).
 enum class Aggregation {
   kNone,  ///< replicas must write the same value
   kSum,
   kMean,              ///< floating variables only
-  kOnlyFirstReplica,  ///< replica 0's value counts
+  kOnlyFirstReplica,  ///< replica 0's value is used
 };
 
 enum class Trainable { kNo, kYes };
@@ -37,29 +37,29 @@ enum class Trainable { kNo, kYes };
 std::string_view to_string(Synchronization synchronization);
 std::string_view to_string(Aggregation aggregation);
 
-/// What a variable is, before it lives anywhere.
+/// The description of a variable to be created.
 struct VariableSpec {
-  /// Unique within its store; letters, digits and "._/-". Checkpoints know the variable by it.
+  /// Unique within its store; letters, digits and "._/-". Its name in checkpoints.
   std::string name;
-  /// The first value; its shape and dtype become the variable's. Copied.
+  /// The initial value; it sets the variable's shape and dtype. Copied.
   at::Tensor initial;
   Trainable trainable = Trainable::kYes;
   Synchronization synchronization = Synchronization::kAuto;
   Aggregation aggregation = Aggregation::kNone;
-  /// Where it lives, in a store whose placement is kDeviceScopes; other stores refuse it.
+  /// Its device, in a store whose placement is kDeviceScopes; other stores refuse it.
   std::optional<c10::Device> device = std::nullopt;
 };
 
-/// Throws kInvalidArgument for what can have no meaning: no name, no initial value, synchronization
+/// Throws kInvalidArgument for an invalid specification: no name, no initial value, synchronization
 /// kNone, the mean of an integral variable, a trainable variable that is synchronized on read.
 void validate(const VariableSpec& spec);
 
-/// A name with components: one tensor for each replica, on that replica's device. Inside
-/// `Strategy::run` it reads and writes as that replica's tensor; outside as one value. Everything
-/// after declaration (update, checkpoint, parameter server) sees variables, never the module or
-/// function that declared them.
+/// A named value with one component (a tensor) per replica, on that replica's device. Inside
+/// `Strategy::run` it reads and writes the replica's tensor; outside it is one value. Updates,
+/// checkpoints and parameter servers work on variables, never on the module or function that
+/// created them.
 ///
-/// A handle: copies name the same variable, which lives as long as one of them.
+/// A handle: copies refer to the same variable, which exists as long as one of them.
 ///
 /// Thread-safety: replicas may use their own components at the same time. `assign` and `assign_add`
 /// of a kOnWrite variable inside a replica are collectives: every replica makes the call. Outside
@@ -76,10 +76,10 @@ class Variable {
   Synchronization synchronization() const;
   Aggregation aggregation() const;
   int num_components() const;
-  /// Over all processes.
+  /// The number of components over all processes.
   int num_components_in_all() const;
 
-  /// Replica `replica`'s tensor. Do not change a trainable one: the next step refuses it (see
+  /// Replica `replica`'s tensor. Do not modify a trainable one: the next step throws then (see
   /// `check_untouched`).
   const at::Tensor& component(int replica) const;
   /// The calling replica's tensor; outside of replicas, the primary (replica 0's).
@@ -87,41 +87,42 @@ class Variable {
 
   /// The value: in a replica its component; outside the primary for kOnWrite, and the aggregate for
   /// kOnRead (throws kFailedPrecondition if its aggregation is kNone). A copy outside of replicas,
-  /// an alias inside. With several processes the aggregate is over all of them, and a collective of
-  /// all of them.
+  /// an alias inside. With several processes the aggregate is over all of them, and reading it is a
+  /// collective.
   at::Tensor read() const;
 
-  /// Sets the value. In a replica: kOnRead sets the own component; kOnWrite aggregates what the
-  /// replicas bring (kNone throws kInvalidArgument if they differ, where TensorFlow diverges in
-  /// silence). Outside: every component gets `value`, or `value` / replicas for kOnRead with kSum,
-  /// so that reading gives `value` back. Throws kInvalidArgument if the shape differs.
+  /// Sets the value. In a replica: kOnRead sets the replica's component; kOnWrite aggregates the
+  /// replicas' values (kNone throws kInvalidArgument if they differ, where TensorFlow silently
+  /// diverges). Outside: every component gets `value`, or `value` / replicas for kOnRead with kSum,
+  /// so that reading returns `value`. Throws kInvalidArgument if the shape differs.
   void assign(const at::Tensor& value) const;
   /// Adds, by the same rules. Outside of replicas kOnRead with kSum is refused, as in TensorFlow:
   /// assign instead.
   void assign_add(const at::Tensor& value) const;
 
-  /// Where a trainable variable lies: its storage and its first element in it. Null for others.
+  /// The storage of a trainable variable, and the offset of its first element in it. Null for
+  /// others.
   const std::shared_ptr<FlatStorage>& storage() const;
   std::int64_t offset() const;
 
-  /// For whoever updates the storage directly (optimizers): declares replica `replica`'s component
-  /// changed, so that a backward pass through an older forward throws instead of giving wrong
+  /// For code that updates the storage directly (optimizers): marks replica `replica`'s component
+  /// as changed, so that a backward pass through an older forward throws instead of giving wrong
   /// gradients.
   void mark_updated(int replica) const;
-  /// Throws kFailedPrecondition, naming the variable and what to do, if anyone else than Brigade
-  /// changed the component in place, gave it other memory, or gathered a gradient in its `.grad`
-  /// (`loss.backward()` by hand, which a torch::optim optimizer would then apply).
+  /// Throws kFailedPrecondition, naming the variable and what to do, if code outside of Brigade
+  /// changed the component in place, moved it to other memory, or accumulated a gradient in its
+  /// `.grad` (`loss.backward()` by hand, which a torch::optim optimizer would then apply).
   void check_untouched(int replica) const;
 
   /// For stores: moves a trainable variable, with its values, to `storage` from element `offset`
-  /// on. All handles and components stay what they are. Outside of replicas, and not while an
-  /// optimizer holds the variable.
+  /// on. All handles and components stay valid. Outside of replicas, and not while an optimizer
+  /// holds the variable.
   void move_to(std::shared_ptr<FlatStorage> storage, std::int64_t offset) const;
 
-  /// For stores: the other processes that have this variable.
+  /// For stores: sets the other processes that have this variable.
   void set_peers(std::shared_ptr<const Peers> peers) const;
 
-  /// Alive as long as the variable: lets a store know without keeping it.
+  /// Expires with the variable: lets a store observe it without owning it.
   std::weak_ptr<const void> lifetime() const { return state_; }
 
  private:
@@ -140,7 +141,7 @@ class Variable {
   std::shared_ptr<State> state_;
 };
 
-/// Makes variables out of components; for stores and adopters, not for users.
+/// Creates variables from components; for stores and adoption, not for users.
 class VariableBuilder {
  public:
   VariableSpec spec;  ///< `initial` is not used

@@ -64,7 +64,7 @@ Variable get_or_create_global_step() {
                   .trainable = Trainable::kNo,
                   .collections = std::vector<std::string>{kGlobalVariables, kGlobalStep},
                   .aggregation = Aggregation::kOnlyFirstReplica}};
-  // Neither the open scope's prefix nor its getters: there is one global step.
+  // Without the open scope's prefix and getters: there is one global step.
   const Reuse reuse = comm::current_replica() != nullptr ? Reuse::kYes : Reuse::kAuto;
   return fetch(graph, CustomGetter(), reuse, request);
 }

@@ -25,7 +25,7 @@ class VariableLists : public testing::Test {
   const base::AmbientScope<Graph> opened_{kGraphSlot, &graph_};
 };
 
-TEST_F(VariableLists, AreInTheOrderOfMakingAndByPrefix) {
+TEST_F(VariableLists, AreInTheOrderOfCreationAndByPrefix) {
   for (const char* name : {"z/w", "a/w", "z/b", "zz/w"}) get_variable(name, {{1}});
   EXPECT_EQ(names_of(global_variables()), (Names{"z/w", "a/w", "z/b", "zz/w"}));
   EXPECT_EQ(names_of(global_variables("z/")), (Names{"z/w", "z/b"}));
@@ -33,7 +33,7 @@ TEST_F(VariableLists, AreInTheOrderOfMakingAndByPrefix) {
   EXPECT_TRUE(get_variables("nothing").empty());
 }
 
-TEST_F(VariableLists, ChooseWhatToRestore) {
+TEST_F(VariableLists, SelectVariablesToRestore) {
   for (const char* name : {"Net/Conv/w", "Net/Logits/w", "Net/Logits/b", "Other/w"}) {
     get_variable(name, {{1}});
   }
@@ -47,7 +47,7 @@ TEST_F(VariableLists, ChooseWhatToRestore) {
   EXPECT_EQ(names_of(get_variables_to_restore({}, exclude)), (Names{"Net/Conv/w", "Other/w"}));
 }
 
-TEST_F(VariableLists, HaveOneRegularizationLossAVariableHoweverManyTowersUseIt) {
+TEST_F(VariableLists, HaveOneRegularizationLossPerVariable) {
   const Regularizer sum = [](const at::Tensor& value) { return value.sum(); };
   for (int tower = 0; tower < 2; ++tower) {
     const auto root =
@@ -57,7 +57,7 @@ TEST_F(VariableLists, HaveOneRegularizationLossAVariableHoweverManyTowersUseIt) 
   }
   const auto reusing = variable_scope("fc", {.reuse = Reuse::kAuto});
   get_variable("plain", {{3}});
-  get_variable("plain", {{3}}, {.regularizer = sum});  // too late: only making counts
+  get_variable("plain", {{3}}, {.regularizer = sum});  // too late: only creation counts
   const std::vector<at::Tensor> losses = get_regularization_losses();
   ASSERT_EQ(losses.size(), 1U);
   EXPECT_EQ(losses[0].item<float>(), 3.0F);
@@ -66,7 +66,7 @@ TEST_F(VariableLists, HaveOneRegularizationLossAVariableHoweverManyTowersUseIt) 
   EXPECT_TRUE(get_regularization_losses("conv").empty());
 }
 
-TEST_F(VariableLists, LeaveOutRegularizersWithoutAnAnswer) {
+TEST_F(VariableLists, LeaveOutRegularizersWithoutAValue) {
   get_variable("w", {{3}}, {.regularizer = [](const at::Tensor&) { return at::Tensor(); }});
   EXPECT_TRUE(get_regularization_losses().empty());
 }

@@ -14,47 +14,47 @@
 
 namespace brigade::variables {
 
-/// Turns a variable's value into a scalar to be added to the loss, for example
+/// Maps a variable's value to a scalar that is added to the loss, for example
 /// `layers::l2_regularizer(1e-4)`. Empty: none.
 using Regularizer = std::function<at::Tensor(const at::Tensor& value)>;
 
-/// Everything that `get_variable` may be told of a variable beside its name and shape. What is left
-/// unset comes from the open variable scope, and then from the defaults named here.
+/// The options of `get_variable` apart from name and shape. Unset options come from the open
+/// variable scope, and then from the defaults described here.
 struct VariableOptions {
   /// Default: the scope's, else float32.
   std::optional<at::ScalarType> dtype = std::nullopt;
   /// Default: the scope's, else Glorot uniform for floating variables and zeros for others.
   Initializer initializer = {};
-  /// Called for `get_regularization_losses`; remembered when the variable is created, once, however
-  /// many towers use it. Default: the scope's.
+  /// Called by `get_regularization_losses`. Stored when the variable is created, so it counts once
+  /// even if several towers use the variable. Default: the scope's.
   Regularizer regularizer = {};
-  /// Default: kYes, and kNo for variables that are synchronized on read.
+  /// Default: kYes; kNo for variables that are synchronized on read.
   std::optional<Trainable> trainable = std::nullopt;
-  /// Names of collections to be in. Default: `kGlobalVariables`. A trainable variable is in
-  /// `kTrainableVariables` in any case.
+  /// The names of the variable's collections. Default: `kGlobalVariables`. A trainable variable is
+  /// in `kTrainableVariables` in any case.
   std::optional<std::vector<std::string>> collections = std::nullopt;
-  /// Where reads keep a copy, so that the variable travels once a step: a device name. Default: the
-  /// scope's, else wherever it is read.
+  /// The name of a device that caches a copy for reads, so that the variable is copied once per
+  /// step. Default: the scope's, else the device that reads it.
   std::optional<std::string> caching_device = std::nullopt;
-  /// How to cut it; see `get_partitioned_variable`. Default: the scope's.
+  /// How to partition it; see `get_partitioned_variable`. Default: the scope's.
   Partitioner partitioner = {};
   Synchronization synchronization = Synchronization::kAuto;
   Aggregation aggregation = Aggregation::kNone;
 };
 
-/// Calls the next getter, at last `get_variable`'s own.
+/// Calls the next getter; the last one is `get_variable` itself.
 struct GetVariableRequest;
 using VariableGetter = std::function<Variable(const GetVariableRequest&)>;
 
-/// A request on its way through the custom getters, which may change it.
+/// A request to the custom getters, which may change it.
 struct GetVariableRequest {
-  std::string name;  ///< with the scope's
+  std::string name;  ///< including the scope's
   std::optional<std::vector<std::int64_t>> shape;
   VariableOptions options;
 };
 
-/// Stands between the callers of `get_variable` and the store: may rename, replace, wrap or watch.
-/// Of nested scopes the inner getter is called first, and the outer one is its `getter`.
+/// Intercepts calls of `get_variable`: it may rename, replace, wrap or observe variables. With
+/// nested scopes the inner getter is called first, and the outer one is its `getter`.
 using CustomGetter =
     std::function<Variable(const VariableGetter& getter, const GetVariableRequest& request)>;
 

@@ -18,7 +18,7 @@ void check_counts(const std::string& name, const Partition& cut) {
       std::ranges::count_if(cut.counts, [](std::int64_t parts) { return parts > 1; }) <= 1;
   check_argument(makes_sense,
                  str_cat("The partitioner of variable '", name, "' of shape ",
-                         at::IntArrayRef(cut.shape), " answers ", at::IntArrayRef(cut.counts),
+                         at::IntArrayRef(cut.shape), " returned ", at::IntArrayRef(cut.counts),
                          ": expected one positive number for each axis, at most one of them above "
                          "1."));
 }
@@ -26,19 +26,19 @@ void check_counts(const std::string& name, const Partition& cut) {
 void check_as_before(const std::string& name, const Partition& cut, const Partition& before) {
   check_argument(
       cut == before,
-      str_cat("Variable '", name, "' is asked for with shape ", at::IntArrayRef(cut.shape),
-              " cut into ", at::IntArrayRef(cut.counts), " parts, and it was made with shape ",
-              at::IntArrayRef(before.shape), " cut into ", at::IntArrayRef(before.counts), "."));
+      str_cat("Variable '", name, "' is requested with shape ", at::IntArrayRef(cut.shape),
+              " split into ", at::IntArrayRef(cut.counts), " partitions, but it was created with shape ",
+              at::IntArrayRef(before.shape), " split into ", at::IntArrayRef(before.counts), "."));
 }
 
 [[noreturn]] void refuse_existing(const std::string& name) {
   throw Error(ErrorCode::kAlreadyExists,
               str_cat("Variable '", name,
-                      "' exists already, in parts, and its scope makes variables: open the scope "
+                      "' already exists as a partitioned variable, and its scope creates variables: open the scope "
                       "with Reuse::kYes or Reuse::kAuto."));
 }
 
-/// Without a partitioner's word: as it was cut before, if the shape is the same.
+/// Without a partitioner: as the existing variable, if the shape is the same.
 Partition as_before(const GetVariableRequest& request, const OptionalShape& shape,
                     const Partition& before) {
   Partition asked = before;
@@ -55,15 +55,15 @@ std::optional<Partition> partition_in_force(const VariableStore& store, const Va
   const std::optional<Partition> before = store.partition(request.name);
   if (!partitioner && !before) return std::nullopt;
   const OptionalShape shape = check_initializer(request);
-  if (!before && shape && shape->empty()) return std::nullopt;  // a scalar has nothing to cut
+  if (!before && shape && shape->empty()) return std::nullopt;  // a scalar cannot be split
   if (before && reuse_in_force(scope) == Reuse::kNo) refuse_existing(request.name);
   if (before && (!partitioner || !shape)) return as_before(request, shape, *before);
   check_argument(!store.find(request.name),
                  str_cat("Variable '", request.name,
-                         "' was made whole, and a partitioner is in force: ask for it without."));
+                         "' was created without partitions, but there is a partitioner: request it without one."));
   check_argument(shape.has_value(),
                  str_cat("Variable '", request.name,
-                         "' is to be cut and its shape is not known: give a shape."));
+                         "' is to be partitioned, but its shape is not known: give a shape."));
   Partition cut{.shape = *shape, .counts = partitioner(*shape, *request.options.dtype)};
   check_counts(request.name, cut);
   if (before) check_as_before(request.name, cut, *before);

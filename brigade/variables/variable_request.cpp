@@ -33,22 +33,22 @@ std::string devices_text(const VariableStore& store) {
 
 void check_alike(const Variable& found, const GetVariableRequest& request) {
   check_argument(!request.shape || found.shape() == at::IntArrayRef(*request.shape),
-                 str_cat("Variable '", found.name(), "' is asked for with shape ",
+                 str_cat("Variable '", found.name(), "' is requested with shape ",
                          at::IntArrayRef(request.shape.value_or(std::vector<std::int64_t>{})),
                          " and has shape ", found.shape(),
-                         ": ask for the shape that it was made with, or use another name."));
+                         ": request the shape that it was created with, or use another name."));
   check_argument(found.dtype() == request.options.dtype,
-                 str_cat("Variable '", found.name(), "' is asked for with dtype ",
+                 str_cat("Variable '", found.name(), "' is requested with dtype ",
                          c10::toString(request.options.dtype.value_or(at::kFloat)),
                          " and has dtype ", c10::toString(found.dtype()),
-                         ": name the dtype that it was made with (in the call or the scope)."));
+                         ": give the dtype that it was created with (in the call or the scope)."));
 }
 
 [[noreturn]] void refuse_existing(const std::string& name) {
   throw Error(ErrorCode::kAlreadyExists,
               str_cat("Variable '", name,
-                      "' exists already, and its scope makes variables: to find it open the scope "
-                      "with Reuse::kYes, or with Reuse::kAuto to find or make it."));
+                      "' already exists, and its scope creates variables: to get it open the scope "
+                      "with Reuse::kYes, or with Reuse::kAuto to get or create it."));
 }
 
 [[noreturn]] void refuse_missing(const std::string& name) {
@@ -60,11 +60,11 @@ void check_alike(const Variable& found, const GetVariableRequest& request) {
   }
   throw Error(ErrorCode::kNotFound,
               str_cat("Variable '", name,
-                      "' does not exist, or was not made by get_variable, and its scope reuses: "
-                      "open the scope with Reuse::kAuto to find or make it."));
+                      "' does not exist, or was not created by get_variable, and its scope reuses: "
+                      "open the scope with Reuse::kAuto to get or create it."));
 }
 
-/// The device that the scopes choose, if this store listens to them; writes the placement log.
+/// The device that the scopes choose, if this store uses device scopes; writes the placement log.
 std::optional<c10::Device> place(Graph& graph, const std::string& name, std::int64_t bytes) {
   const VariableStore& store = graph.store();
   std::optional<c10::Device> chosen;
@@ -99,7 +99,7 @@ Variable make(Graph& graph, const GetVariableRequest& request) {
                     .trainable = trainable_of(options),
                     .synchronization = options.synchronization,
                     .aggregation = options.aggregation};
-  validate(spec);  // before the device functions count the variable
+  validate(spec);  // before device functions are called for the variable
   spec.device =
       place(graph, spec.name,
             spec.initial.numel() * static_cast<std::int64_t>(spec.initial.element_size()));
@@ -168,13 +168,13 @@ OptionalShape check_initializer(const GetVariableRequest& request) {
   const auto dtype = dtype_of(initializer);
   check_argument(
       !dtype || dtype == request.options.dtype,
-      str_cat("Variable '", request.name, "' is asked for with dtype ",
+      str_cat("Variable '", request.name, "' is requested with dtype ",
               c10::toString(request.options.dtype.value_or(at::kFloat)), ", but its initializer '",
               initializer.name(), "' makes ", c10::toString(dtype.value_or(at::kFloat)), "."));
   if (!initializer.value()) return request.shape;
   check_argument(!request.shape,
                  str_cat("Variable '", request.name,
-                         "' has an initializer that is a value and brings its shape: do not give "
+                         "' has an initializer that is a value with a shape: do not give "
                          "a shape."));
   return initializer.value()->sizes().vec();
 }
@@ -183,7 +183,7 @@ at::Tensor initial_value(const VariableStore& store, const GetVariableRequest& r
   const OptionalShape shape = check_initializer(request);
   check_argument(shape.has_value(),
                  str_cat("Variable '", request.name,
-                         "' is to be made and its shape is not known: give a shape, or an "
+                         "' is to be created, but its shape is not known: give a shape, or an "
                          "initializer that is a value."));
   const Initializer& given = request.options.initializer;
   if (given.value()) return *given.value();

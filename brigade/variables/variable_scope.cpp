@@ -10,7 +10,7 @@ struct VariableScope::State {
   std::string name;
   std::string original_name_scope;
   Reuse reuse = Reuse::kNo;
-  std::shared_ptr<const VariableScopeOptions> defaults;  // shared until a scope changes one
+  std::shared_ptr<const VariableScopeOptions> defaults;  // shared until a scope changes a default
 };
 
 namespace {
@@ -125,7 +125,7 @@ void OpenVariableScope::enter(std::shared_ptr<VariableScope::State> state) {
 }
 
 OpenVariableScope::~OpenVariableScope() {
-  // As TensorFlow: by this, the second opening of a scope numbers its layers as the first did.
+  // As in TensorFlow: thus the second opening of a scope numbers its layers like the first one.
   if (by_name_) {
     graph_.forget_scopes_inside(scope_.name());
   } else {

@@ -15,18 +15,16 @@ namespace brigade::variables {
 
 class Graph;
 
-/// What `get_variable` does with a name.
+/// Whether `get_variable` creates or reuses a name.
 enum class Reuse {
-  kInherit,  ///< as the scope outside (TensorFlow: None)
-  kNo,    ///< creates, and refuses a name that exists: what a root scope has. To `variable_scope`
-          ///< it says as much as kInherit, as False in TensorFlow: one opened by name takes the
-          ///< outer scope's, a captured one keeps its own, also inside a scope that reuses
-  kYes,   ///< finds, and refuses a name that does not exist
+  kInherit,  ///< as the enclosing scope (TensorFlow: None)
+  kNo,    ///< creates, and refuses an existing name: the default of a root scope. For `variable_scope` it equals kInherit, like False in TensorFlow: a scope opened by name takes the outer scope's value, a captured one keeps its own, even inside a scope that reuses
+  kYes,   ///< finds, and refuses a missing name
   kAuto,  ///< finds or creates (TensorFlow: tf.AUTO_REUSE)
 };
 
-/// Defaults for the variables of a scope and of the scopes inside it. What is left unset is the
-/// outer scope's.
+/// Defaults for the variables of a scope and of the scopes inside it. Unset options are the outer
+/// scope's.
 struct VariableScopeOptions {
   Reuse reuse = Reuse::kInherit;
   Initializer initializer = {};
@@ -34,11 +32,11 @@ struct VariableScopeOptions {
   Partitioner partitioner = {};
   std::optional<std::string> caching_device = std::nullopt;
   std::optional<at::ScalarType> dtype = std::nullopt;
-  /// Stands before the outer scopes' getters; see CustomGetter.
+  /// Called before the outer scopes' getters; see CustomGetter.
   CustomGetter custom_getter = {};
   /// For a scope without a name: `default_name`, made unique among the scopes opened here by adding
-  /// `_1`, `_2` ...; counting starts anew when the enclosing scope is opened again, which is how a
-  /// second tower finds the first one's layers.
+  /// `_1`, `_2` ...; counting restarts when the enclosing scope is opened again, so a second tower
+  /// finds the first one's layers.
   std::string default_name = {};
   /// Whether entering a captured scope opens a name scope too.
   enum class NameScopes { kOpen, kLeave } name_scopes = NameScopes::kOpen;
@@ -52,19 +50,20 @@ class VariableScope {
  public:
   VariableScope();
 
-  /// Without a slash at the end; empty for the root.
+  /// Without a trailing slash; empty for the root.
   const std::string& name() const;
-  /// `name` with this scope's before it, as `get_variable` calls a variable.
+  /// `name` prefixed with this scope's name, as `get_variable` names a variable.
   std::string full_name(const std::string& name) const;
   /// kNo, kYes or kAuto.
   Reuse reuse() const;
-  /// From now on names are found, not made: in this scope as it is open now, and in scopes opened
-  /// inside it later; not in the scope of this name that is opened again.
+  /// From now on names are reused, not created: in this scope while it is open, and in scopes
+  /// opened inside it later; not when a scope of this name is opened again.
   void reuse_variables() const;
-  /// The name scope that was opened with it, with a slash behind it.
+  /// The name scope that was opened with it, with a trailing slash.
   const std::string& original_name_scope() const;
 
-  /// The defaults in force, outer scopes' included; `reuse` and `default_name` are not set.
+  /// The effective defaults, including those of outer scopes; `reuse` and `default_name` are not
+  /// set.
   const VariableScopeOptions& defaults() const;
 
  private:
@@ -76,7 +75,7 @@ class VariableScope {
   std::shared_ptr<State> state_;
 };
 
-/// A variable scope that is open as long as this lives. Made by `variable_scope`.
+/// A variable scope that is open during the lifetime of this object. Made by `variable_scope`.
 class [[nodiscard]] OpenVariableScope {
  public:
   OpenVariableScope(Graph& graph, std::optional<std::string> name, VariableScopeOptions options);
@@ -99,17 +98,17 @@ class [[nodiscard]] OpenVariableScope {
   std::optional<NameScope> names_;
 };
 
-/// Opens a scope in the current graph: variables made or found while the result lives have
-/// `name + "/"` before their names. TensorFlow: tf.variable_scope. Throws kInvalidArgument for
-/// neither name nor default name, or `reuse` kYes or kAuto without a name; kFailedPrecondition
-/// without a graph.
+/// Opens a scope in the current graph: while the result is alive, variable names get the prefix
+/// `name + "/"`. TensorFlow: tf.variable_scope. Throws kInvalidArgument if there is neither a name
+/// nor a default name, or `reuse` kYes or kAuto without a name; kFailedPrecondition without a
+/// graph.
 OpenVariableScope variable_scope(const std::string& name, VariableScopeOptions options = {});
 OpenVariableScope variable_scope(const char* name, VariableScopeOptions options = {});
-/// Without a name of its own: `options.default_name`, made unique. A name that is given wins.
+/// Without a name: `options.default_name`, made unique. An explicit name takes precedence.
 OpenVariableScope variable_scope(const std::optional<std::string>& name,
                                  VariableScopeOptions options);
-/// Re-enters a captured scope, wherever the thread stands now: the prefix is the captured one's,
-/// and so is reuse unless `options` says otherwise.
+/// Re-enters a captured scope, whatever scope is open now: the prefix is the captured scope's, and
+/// so is reuse unless `options` sets it.
 OpenVariableScope variable_scope(const VariableScope& captured, VariableScopeOptions options = {});
 
 /// The open scope of the current graph.

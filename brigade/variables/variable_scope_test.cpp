@@ -21,7 +21,7 @@ ErrorCode code_of(const std::function<void()>& call) {
   return ErrorCode::kInternal;
 }
 
-/// Opens and closes a scope without a name of its own; its name and name scope.
+/// Opens and closes a scope without a name; returns its name and name scope.
 std::string open_default(const std::string& default_name) {
   const auto scope = variable_scope(std::nullopt, {.default_name = default_name});
   return scope->name() + " " + scope->original_name_scope();
@@ -102,7 +102,7 @@ TEST_F(VariableScopes, DefaultNamesAreCountedPerOpeningOfTheEnclosingScope) {
                          "p/c_1 p_1/c_1/", "p/c p_2/c/", "p/c_1 p_2/c_1/", "c c_3/", "c_3 c_4/"}));
 }
 
-TEST_F(VariableScopes, AGivenNameWinsOverADefaultName) {
+TEST_F(VariableScopes, AnExplicitNameTakesPrecedence) {
   const auto scope = variable_scope(std::optional<std::string>("given"), {.default_name = "other"});
   EXPECT_EQ(scope->name(), "given");
 }
@@ -134,7 +134,7 @@ TEST_F(VariableScopes, InheritReuseByName) {
   EXPECT_EQ(variable_scope("d", {.reuse = Reuse::kYes})->reuse(), Reuse::kYes);
 }
 
-TEST_F(VariableScopes, CapturedOnesBringTheirOwnReuse) {
+TEST_F(VariableScopes, CapturedScopesKeepTheirOwnReuse) {
   VariableScope makes;
   VariableScope reuses;
   {
@@ -176,7 +176,7 @@ TEST_F(VariableScopes, ReuseVariablesAtTheRootHoldsForAll) {
   EXPECT_EQ(variable_scope("s")->reuse(), Reuse::kYes);
 }
 
-TEST_F(VariableScopes, HandDefaultsDownUntilAnInnerScopeSetsThem) {
+TEST_F(VariableScopes, PassDefaultsToInnerScopesUntilTheySetThem) {
   const Regularizer regularizer = [](const at::Tensor& value) { return value; };
   const auto outer = variable_scope("a", {.initializer = ones_initializer(),
                                           .regularizer = regularizer,
@@ -193,7 +193,7 @@ TEST_F(VariableScopes, HandDefaultsDownUntilAnInnerScopeSetsThem) {
   EXPECT_FALSE(elsewhere->defaults().initializer);
 }
 
-TEST_F(VariableScopes, RefuseWhatHasNoName) {
+TEST_F(VariableScopes, RefuseAMissingName) {
   EXPECT_EQ(code_of([] { const auto scope = variable_scope(std::nullopt, {}); }),
             ErrorCode::kInvalidArgument);
   for (const Reuse reuse : {Reuse::kYes, Reuse::kAuto}) {
@@ -212,7 +212,7 @@ TEST(VariableScope, NeedsAGraph) {
   EXPECT_EQ(code_of([] { get_variable_scope(); }), ErrorCode::kFailedPrecondition);
 }
 
-TEST(VariableScope, IsOneOfEachGraph) {
+TEST(VariableScope, EachGraphHasItsOwn) {
   Graph first;
   Graph second;
   const auto one = first.as_default();

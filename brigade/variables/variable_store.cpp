@@ -23,7 +23,7 @@ void refuse_in_replica(std::string_view what) {
                     " inside a replica: create variables and models outside of Strategy::run."));
 }
 
-/// In a storage of its own, not behind others.
+/// Whether it has its own storage, shared with no other variable.
 bool has_own_storage(const Variable& variable) {
   const std::shared_ptr<FlatStorage>& storage = variable.storage();
   return storage && storage->size() == storage->next_offset(variable.numel());
@@ -66,7 +66,7 @@ Variable VariableStore::create(const VariableSpec& spec) {
                                   .narrow(0, 0, component.numel())
                                   .view(component.sizes());
       home.copy_(component);
-      component.set_data(home);  // unlike a view, keeps a version counter of its own
+      component.set_data(home);  // unlike a view, keeps its own version counter
     }
     component.set_requires_grad(spec.trainable == Trainable::kYes && component.is_floating_point());
     builder.components.push_back(component);
@@ -89,7 +89,7 @@ std::vector<c10::Device> VariableStore::devices_of(const VariableSpec& spec) con
 Variable VariableStore::create_named(const VariableSpec& spec, std::vector<std::string> collections,
                                      Regularizer regularizer) {
   VariableSpec chosen = spec;
-  // On a controller there is one truth: of batch statistics, those of replica 0.
+  // With a controller there is one value: of batch statistics, replica 0's.
   if (options_.sharing == StorageSharing::kController &&
       spec.synchronization == Synchronization::kOnRead && spec.aggregation == Aggregation::kMean) {
     chosen.aggregation = Aggregation::kOnlyFirstReplica;
@@ -218,7 +218,7 @@ void VariableStore::claim(const std::string& name) {
   throw Error(
       ErrorCode::kAlreadyExists,
       base::str_cat("A variable named '", name,
-                    "' exists in this strategy already; give the second model a name of its own "
+                    "' exists in this strategy already; give the second model its own name "
                     "(Strategy::create_named)."));
 }
 

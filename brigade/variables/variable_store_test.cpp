@@ -62,7 +62,7 @@ TEST(VariableStore, OnlyTrainableVariablesShareMemory) {
   EXPECT_FALSE(apart.component(0).requires_grad());
 }
 
-TEST(VariableStore, ANameIsTakenAsLongAsItsVariableLives) {
+TEST(VariableStore, ANameIsReservedAsLongAsItsVariableExists) {
   VariableStore store(devices_of(1), StorageSharing::kOneStorage);
   std::optional<Variable> first = store.create(named("w"));
   const Variable copy = *first;
@@ -87,14 +87,14 @@ TEST(VariableStore, RefusesToWorkInsideAReplica) {
   EXPECT_EQ(code_of([&] { store.adopt({}); }), ErrorCode::kFailedPrecondition);
 }
 
-TEST(VariableStore, WantsDevicesAndAModuleForEach) {
+TEST(VariableStore, RequiresDevicesAndAModuleForEach) {
   EXPECT_EQ(code_of([] { VariableStore({}, StorageSharing::kOneStorage); }), ErrorCode::kInvalidArgument);
   VariableStore store(devices_of(2), StorageSharing::kOneStorage);
   const std::vector<std::shared_ptr<torch::nn::Module>> one(1);
   EXPECT_EQ(code_of([&] { store.adopt(one); }), ErrorCode::kInvalidArgument);
 }
 
-TEST(VariableStore, FindsWhatWasMadeByName) {
+TEST(VariableStore, FindsNamedVariables) {
   VariableStore store(VariableStoreOptions{});
   EXPECT_FALSE(store.find("w"));
   store.create_named(named("w"), {"some"});
@@ -108,7 +108,7 @@ TEST(VariableStore, FindsWhatWasMadeByName) {
   EXPECT_TRUE(store.variables("some", "x").empty());
 }
 
-TEST(VariableStore, AnswersManyThreadsAtOnce) {
+TEST(VariableStore, ServesManyThreadsAtTheSameTime) {
   VariableStore store(VariableStoreOptions{});
   for (int i = 0; i < 50; ++i) store.create_named(named(base::str_cat("v", i)), {"all"});
   std::vector<std::thread> threads;
@@ -127,7 +127,7 @@ TEST(VariableStore, AnswersManyThreadsAtOnce) {
   EXPECT_EQ(wrong, 0);
 }
 
-TEST(VariableStore, LaysVariablesBehindOneAnother) {
+TEST(VariableStore, MovesVariablesToContiguousStorage) {
   for (const StorageSharing sharing : {StorageSharing::kOneStorage, StorageSharing::kOneCopyEach}) {
     VariableStore store(devices_of(2), sharing);
     const Variable a = store.create_named(named("a"), {});
@@ -160,7 +160,7 @@ TEST(VariableStore, LaysVariablesBehindOneAnother) {
   }
 }
 
-TEST(VariableStore, PlacesAVariableOnlyWhereDeviceScopesDo) {
+TEST(VariableStore, AcceptsADeviceOnlyWithDeviceScopes) {
   VariableSpec placed = named("w");
   placed.device = c10::Device(c10::kCPU);
   VariableStore by_scopes({.placement = StorePlacement::kDeviceScopes});
@@ -173,7 +173,7 @@ TEST(VariableStore, PlacesAVariableOnlyWhereDeviceScopesDo) {
             ErrorCode::kInvalidArgument);
 }
 
-TEST(MakeVariable, GoesToTheOpenStoreAndElsewhereHasOneComponent) {
+TEST(MakeVariable, UsesTheOpenStoreOrCreatesOneComponent) {
   EXPECT_EQ(make_variable(named("w")).num_components(), 1);
   VariableStore store(devices_of(2), StorageSharing::kOneStorage);
   const base::AmbientScope<VariableStore> open(kStoreSlot, &store);

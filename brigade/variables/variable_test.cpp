@@ -67,7 +67,7 @@ std::vector<double> components(const Variable& variable) {
 
 using Values = std::vector<double>;
 
-TEST(VariableSpec, RefusesWhatHasNoMeaning) {
+TEST(VariableSpec, RefusesInvalidSpecifications) {
   VariableSpec good = spec_of(Synchronization::kAuto, Aggregation::kNone);
   EXPECT_NO_THROW(validate(good));
   const auto refused = [&](const std::function<void(VariableSpec&)>& change) {
@@ -100,7 +100,7 @@ TEST(Variable, AutoMeansOnWrite) {
             Synchronization::kOnWrite);
 }
 
-/// ON_WRITE must be the same where replicas share memory and where they do not.
+/// kOnWrite must behave the same whether or not replicas share memory.
 class OnWrite : public ::testing::TestWithParam<StorageSharing> {
  protected:
   Variable make(Aggregation aggregation) {
@@ -149,7 +149,7 @@ TEST_P(OnWrite, AReplicaReadsWhatItWrote) {
   }));
 }
 
-TEST_P(OnWrite, OutsideEveryComponentGetsTheValue) {
+TEST_P(OnWrite, OutsideAssignSetsEveryComponent) {
   const Variable variable = make(Aggregation::kSum);
   variable.assign(scalar(10));
   EXPECT_EQ(components(variable), Values({10, 10}));
@@ -158,7 +158,7 @@ TEST_P(OnWrite, OutsideEveryComponentGetsTheValue) {
   EXPECT_EQ(variable.read().item<double>(), 12);
 }
 
-TEST_P(OnWrite, OwnWritesAreNotTakenForOthers) {
+TEST_P(OnWrite, OwnWritesAreNotReportedAsForeign) {
   const Variable variable = make(Aggregation::kSum);
   variable.assign(scalar(10));
   variable.assign_add(scalar(10));
@@ -206,7 +206,7 @@ TEST(OnRead, ReadingOutsideAggregates) {
             std::string::npos);
 }
 
-TEST(OnRead, TheMeanOfHalfIsMadeInFloat32) {
+TEST(OnRead, TheMeanOfHalfIsComputedInFloat32) {
   VariableStore store(cpus(2), StorageSharing::kOneCopyEach);
   VariableSpec spec = spec_of(Synchronization::kOnRead, Aggregation::kMean);
   spec.initial = at::full({}, 4e4, at::kHalf);
@@ -215,7 +215,7 @@ TEST(OnRead, TheMeanOfHalfIsMadeInFloat32) {
   EXPECT_EQ(mean.item<double>(), 4e4);
 }
 
-TEST(OnRead, AssigningOutsideGivesTheValueBack) {
+TEST(OnRead, AssigningOutsideIsReadBack) {
   VariableStore store(cpus(2), StorageSharing::kOneStorage);
   const auto assigned = [&](Aggregation aggregation) {
     const Variable variable = on_read(store, aggregation);
@@ -228,7 +228,7 @@ TEST(OnRead, AssigningOutsideGivesTheValueBack) {
   EXPECT_EQ(assigned(Aggregation::kOnlyFirstReplica), Values({10, 10}));
 }
 
-TEST(OnRead, AnIntegralTotalThatDoesNotDivideIsGivenBackToo) {
+TEST(OnRead, AnIntegralSumThatDoesNotDivideIsReadBack) {
   VariableStore store(cpus(4), StorageSharing::kOneStorage);
   const Variable count = store.create({.name = "count",
                                        .initial = at::full({2}, 0, at::kLong),
@@ -248,7 +248,7 @@ TEST(OnRead, AddingOutsideToASumIsRefused) {
   EXPECT_EQ(components(sum), Values({2, 3}));
 }
 
-TEST(Variable, ReadsAsACopyOutsideAndAsItsComponentInside) {
+TEST(Variable, IsACopyOutsideAndTheComponentInside) {
   VariableStore store(cpus(2), StorageSharing::kOneStorage);
   const Variable variable = store.create(spec_of(Synchronization::kAuto, Aggregation::kNone));
   variable.read().add_(5);

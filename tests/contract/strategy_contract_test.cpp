@@ -129,9 +129,9 @@ TEST_P(StrategyContract, AFailureIsThrownAndTheStrategyUsableAfterwards) {
       });
     });
     EXPECT_EQ(error.code(), ErrorCode::kOutOfRange);
-    EXPECT_TRUE(says(error, "the cause")) << error.what();
+    EXPECT_TRUE(mentions(error, "the cause")) << error.what();
     if (replicas_ > 1) {
-      EXPECT_TRUE(says(error, "Replica " + std::to_string(failing)));
+      EXPECT_TRUE(mentions(error, "Replica " + std::to_string(failing)));
     }
     EXPECT_EQ(strategy_->run([](ReplicaContext& c) { return c.replica_id(); }).values(), ids());
   }

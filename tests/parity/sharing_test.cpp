@@ -33,7 +33,7 @@ using distribute::error_from;
 using distribute::MultiWorkerMirroredStrategy;
 using distribute::ReplicaContext;
 using distribute::run_workers;
-using distribute::says;
+using distribute::mentions;
 using Ids = data::Dataset<at::Tensor>;
 using Numbers = std::vector<std::int64_t>;
 using Layout = std::vector<int>;  // replicas of each worker
@@ -319,13 +319,13 @@ TEST(Sharing, AnEpochGoesOnWithOtherReplicas) {
       strategy.distribute(ids).iterator().restore(state);
     });
   });
-  EXPECT_TRUE(says(error, "saved by 2 workers and is restored by 3")) << error.what();
+  EXPECT_TRUE(mentions(error, "saved by 2 workers and is restored by 3")) << error.what();
   const Error by_data = error_from([&] {
     run_workers({1, 1}, [&](MultiWorkerMirroredStrategy& strategy) {
       strategy.distribute(ids, {.auto_shard = AutoShardPolicy::kData}).iterator().restore(state);
     });
   });
-  EXPECT_TRUE(says(by_data, "reads data of its own")) << by_data.what();
+  EXPECT_TRUE(mentions(by_data, "reads data of its own")) << by_data.what();
 }
 
 TEST(Sharing, FewerFilesThanWorkersGoByDataAndSaySo) {
@@ -342,7 +342,7 @@ TEST(Sharing, FewerFilesThanWorkersGoByDataAndSaySo) {
     epoch_of({1, 1, 1}, files_of({4, 9}).batch(5), AutoShardPolicy::kFile);
   });
   EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
-  EXPECT_TRUE(says(error, "2 files for 3 workers")) << error.what();
+  EXPECT_TRUE(mentions(error, "2 files for 3 workers")) << error.what();
 }
 
 // By file the first 6 of each worker would be trained on.
@@ -359,7 +359,7 @@ TEST(Sharing, WorkersWithOtherListsOfFilesAreRefused) {
     });
   });
   EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
-  EXPECT_TRUE(says(error, "worker 1 has another list")) << error.what();
+  EXPECT_TRUE(mentions(error, "worker 1 has another list")) << error.what();
 }
 
 /// What both workers say to datasets, one each, that do not go together.
@@ -413,7 +413,7 @@ TEST(Sharing, WorkersAtOtherEpochsAreRefused) {
       dataset.iterator().next();
     });
   });
-  EXPECT_TRUE(says(error, "worker 1 has another epoch than worker 0, 1 and not 0")) << error.what();
+  EXPECT_TRUE(mentions(error, "worker 1 has another epoch than worker 0, 1 and not 0")) << error.what();
 }
 
 TEST(Sharing, WithoutSharingWorkersMayHaveDatasetsOfTheirOwn) {

@@ -22,7 +22,7 @@ Deadline deadline_after(std::chrono::milliseconds timeout) {
          std::min<std::chrono::milliseconds>(timeout, std::chrono::hours(24));
 }
 
-// What the ranks of a group share.
+// The state shared by the ranks of a group.
 class Group {
  public:
   explicit Group(std::vector<Member> members) : members_(std::move(members)) {}
@@ -75,15 +75,15 @@ class Group {
     const concurrency::MutexLock lock(mutex_);
     std::set<int>& arrived = barriers_[std::string(name)];
     check_state(arrived.insert(rank).second,
-                base::str_cat("Rank ", rank, " comes to the barrier '", name,
-                              "' a second time; each name serves once."));
+                base::str_cat("Rank ", rank, " reached the barrier '", name,
+                              "' a second time; each name can be used once."));
     changed_.notify_all();
     while (arrived.size() < members_.size()) {
       check_not_lost(base::str_cat("the barrier '", name, "'"));
       check_not_left(arrived, name);
       if (changed_.wait_until(mutex_, deadline) || arrived.size() == members_.size()) continue;
       throw Error(ErrorCode::kDeadlineExceeded,
-                  base::str_cat("Not all came to the barrier '", name, "' within ", timeout.count(),
+                  base::str_cat("Not all members reached the barrier '", name, "' within ", timeout.count(),
                                 " ms; missing: ", missing(arrived), "."));
     }
   }
@@ -102,7 +102,7 @@ class Group {
       lost_ = LostMember{members_.at(static_cast<std::size_t>(rank)), reason};
       changed_.notify_all();
     }
-    lost_token_.cancel();  // runs callbacks, which may ask this group
+    lost_token_.cancel();  // runs callbacks, which may call this group
   }
 
   void leave(int rank) {
@@ -117,7 +117,7 @@ class Group {
     throw lost_error(*lost_, what);
   }
 
-  // Who has left comes no more, so nobody need wait for the deadline.
+  // Fails before the deadline if a rank has left and so cannot arrive.
   void check_not_left(const std::set<int>& arrived, std::string_view name) const
       BRIGADE_REQUIRES(mutex_) {
     for (const int rank : left_) {
@@ -207,7 +207,7 @@ std::vector<std::shared_ptr<Membership>> make_in_memory_memberships(
 
 void lose(Membership& any_of_the_group, int rank, const std::string& reason) {
   auto* const member = dynamic_cast<InMemoryMembership*>(&any_of_the_group);
-  check_argument(member != nullptr, "Only a membership in memory can be told to lose a member.");
+  check_argument(member != nullptr, "Only an in-memory membership can lose a member on request.");
   const auto size = static_cast<int>(member->members().size());
   check_argument(rank >= 0 && rank < size,
                  base::str_cat("There is no rank ", rank, " among ", size, " members."));

@@ -7,7 +7,7 @@
 
 namespace brigade::cluster::testing {
 
-/// What `call` throws as Brigade's error, as "INVALID_ARGUMENT: message"; "nothing" if it does not.
+/// The Brigade error that `call` throws, as "INVALID_ARGUMENT: message"; "nothing" if it does not.
 inline std::string refusal(const std::function<void()>& call) {
   try {
     call();

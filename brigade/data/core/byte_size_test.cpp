@@ -20,7 +20,7 @@ struct Owner {
   std::uint64_t byte_size() const { return 5000; }
 };
 
-TEST(ByteSize, CountsWhatAnElementOwns) {
+TEST(ByteSize, CountsTheMemoryAnElementOwns) {
   EXPECT_EQ(size_of(7), sizeof(int));
   EXPECT_GE(size_of(kLong), 1000U);
   EXPECT_GE(size_of(std::vector<std::string>(10, kLong)), 10'000U);
@@ -28,7 +28,7 @@ TEST(ByteSize, CountsWhatAnElementOwns) {
   EXPECT_EQ(size_of(Owner()), 5000U);
 }
 
-TEST(ByteSize, LooksIntoWhatElementsArePutTogetherOf) {
+TEST(ByteSize, CountsTheFieldsOfAnElement) {
   EXPECT_GE(size_of(std::tuple(1, kLong, kLong)), 2000U);
   EXPECT_EQ(size_of(std::tuple<>()), sizeof(std::tuple<>));
   EXPECT_GE(size_of(std::pair(kLong, std::vector<float>(1000))), 5000U);
@@ -37,7 +37,7 @@ TEST(ByteSize, LooksIntoWhatElementsArePutTogetherOf) {
   EXPECT_GE(size_of(std::vector<std::tuple<int, std::string>>(20, {1, kLong})), 20'000U);
 }
 
-TEST(ByteSize, IsNotMisledByTheFirstOfAList) {
+TEST(ByteSize, SamplesMoreThanTheFirstOfAList) {
   const CsvRow row{std::int64_t{1}, 2.0F, kLong};
   EXPECT_GE(size_of(row), 1000U);
   EXPECT_LT(size_of(row), 2000U);

@@ -1,7 +1,7 @@
-// Every step hands the walk's token on: cancelling ends a walk that waits behind any of them.
+// Every step passes the cancel token to its input: cancelling ends a wait in any of them.
 #include <gtest/gtest.h>
 
-// A false alarm of g++ 12 about std::stop_source, which is made by what it is said to read.
+// A false positive of g++ 12 about std::stop_source.
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 
 #include <string>
@@ -19,18 +19,18 @@
 namespace brigade::data {
 namespace {
 
-using namespace testing;  // NOLINT: the battery
+using namespace testing;  // NOLINT: the test helpers
 using Number = std::int64_t;
 using Numbers = Dataset<Number>;
 using Lists = std::vector<Number>;
 
-const auto kSame = [](Number x) { return x; };
+const auto kIdentity = [](Number x) { return x; };
 const auto kAny = [](const Number&) { return true; };
 Lists list_of(Number x) {
   return {x, x};
 }
 
-TEST(Cancelling, EndsAWaitBehindStepsThatPassElementsOn) {
+TEST(Cancellation, EndsAWaitInStepsThatForwardElements) {
   expect_cancels([](const Numbers& source) { return source.filter(kAny); });
   expect_cancels([](const Numbers& source) { return source.take(50); });
   expect_cancels([](const Numbers& source) { return source.take_while(kAny); });
@@ -51,7 +51,7 @@ TEST(Cancelling, EndsAWaitBehindStepsThatPassElementsOn) {
   });
 }
 
-TEST(Cancelling, EndsAWaitBehindStepsThatGather) {
+TEST(Cancellation, EndsAWaitInStepsThatCollectElements) {
   expect_cancels([](const Numbers& source) { return source.batch(4); });
   expect_cancels([](const Numbers& source) { return source.batch(4).unbatch(); });
   expect_cancels([](const Numbers& source) { return source.batch(4).rebatch(3); });
@@ -71,7 +71,7 @@ TEST(Cancelling, EndsAWaitBehindStepsThatGather) {
   });
 }
 
-TEST(Cancelling, EndsAWaitBehindStepsThatJoin) {
+TEST(Cancellation, EndsAWaitInStepsThatCombineDatasets) {
   expect_cancels([](const Numbers& source) { return zip(range(100), source); });
   expect_cancels([](const Numbers& source) { return range(3).concatenate(source); });
   expect_cancels([](const Numbers& source) { return source.concatenate(range(3)); });
@@ -87,7 +87,7 @@ TEST(Cancelling, EndsAWaitBehindStepsThatJoin) {
   });
 }
 
-TEST(Cancelling, EndsAWaitBehindStepsThatOpenDatasets) {
+TEST(Cancellation, EndsAWaitInStepsThatOpenDatasets) {
   const auto inside = [](const Numbers& source) { return [source](Number) { return source; }; };
   expect_cancels(
       [](const Numbers& source) { return source.flat_map([](Number) { return range(2); }); });
@@ -105,7 +105,7 @@ TEST(Cancelling, EndsAWaitBehindStepsThatOpenDatasets) {
   });
 }
 
-TEST(Cancelling, EndsAWaitBehindCaches) {
+TEST(Cancellation, EndsAWaitInCaches) {
   const auto files = std::make_shared<io::MemoryFileSystem>();
   expect_cancels([](const Numbers& source) { return source.cache(); });
   expect_cancels(
@@ -114,33 +114,33 @@ TEST(Cancelling, EndsAWaitBehindCaches) {
       [&](const Numbers& source) { return source.snapshot("/snapshot", {.file_system = files}); });
 }
 
-// What these read waits for nothing; a step behind them does.
-TEST(Cancelling, EndsAWaitInFrontOfWhichThereAreFiles) {
+// These sources never wait; another input does.
+TEST(Cancellation, EndsAWaitNextToSourcesThatNeverWait) {
   const auto files = std::make_shared<io::MemoryFileSystem>();
   save(range(100), "/saved", {.file_system = files});
   expect_cancels([&](const Numbers& source) { return zip(load<Number>("/saved", files), source); });
   expect_cancels([](const Numbers& source) {
     const auto made = from_generator<Number>(
         [] { return [x = Number{0}]() mutable { return std::optional<Number>(x++); }; });
-    return zip(made, source.map(kSame, {.parallelism = 2}));
+    return zip(made, source.map(kIdentity, {.parallelism = 2}));
   });
 }
 
-/// The walk ends though it never waits: somebody cancels it while it looks for an element in an
-/// input without end.
+/// Cancelling ends an iteration that never waits, while it searches for an element in an infinite
+/// input.
 template <class F>
 void expect_search_cancels(F transform) {
   const concurrency::CancelToken token;
   const auto endless = counter().map([token](Number x) {
     if (x == 1000) token.cancel();
-    if (x == 100'000) throw Error(ErrorCode::kDeadlineExceeded, "it goes on and on");
+    if (x == 100'000) throw Error(ErrorCode::kDeadlineExceeded, "it does not end");
     return x;
   });
   auto iterator = transform(endless).iterator({.cancel = token});
   EXPECT_EQ(error_of([&] { iterator.next(); }).code(), ErrorCode::kCancelled);
 }
 
-TEST(Cancelling, EndsASearchThatFindsNothing) {
+TEST(Cancellation, EndsASearchThatFindsNothing) {
   const auto none = [](Number) { return false; };
   expect_search_cancels([&](const Numbers& source) { return source.filter(none); });
   expect_search_cancels([&](const Numbers& source) { return source.filter(none).skip(5); });

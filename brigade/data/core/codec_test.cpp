@@ -50,39 +50,39 @@ Everything example() {
 }
 
 template <class T>
-void expect_comes_back(const T& value, std::size_t bytes) {
+void expect_round_trip(const T& value, std::size_t bytes) {
   const std::string encoded = encode(value);
   EXPECT_EQ(encoded.size(), bytes);
   EXPECT_EQ(decode<T>(encoded), value);
 }
 
-TEST(Codec, GivesBackWhatItWrote) {
-  expect_comes_back(true, 1);
-  expect_comes_back('c', 1);
-  expect_comes_back<std::int16_t>(-300, 2);
-  expect_comes_back(std::numeric_limits<std::uint64_t>::max(), 8);
-  expect_comes_back(std::numeric_limits<float>::infinity(), 4);
-  expect_comes_back(std::string("text"), 8 + 4);
-  expect_comes_back(std::vector<std::int32_t>{1, -2, 3}, 8 + 12);
-  expect_comes_back(std::vector<bool>{true, false}, 8 + 2);
-  expect_comes_back(std::vector<std::vector<double>>{{}, {1.5}}, 8 + 8 + 8 + 8);
-  expect_comes_back(std::array<std::int64_t, 3>{1, 2, 3}, 24);
-  expect_comes_back(std::pair<std::int8_t, std::string>{1, "ab"}, 1 + 8 + 2);
-  expect_comes_back(std::tuple<float>{0.25F}, 4);
-  expect_comes_back(std::optional<std::int64_t>(), 1);
-  expect_comes_back(std::optional<std::int64_t>(-1), 9);
-  expect_comes_back(std::vector<Point>{{1, 2}, {-3, -4}}, 8 + 18);
+TEST(Codec, DecodesWhatItEncoded) {
+  expect_round_trip(true, 1);
+  expect_round_trip('c', 1);
+  expect_round_trip<std::int16_t>(-300, 2);
+  expect_round_trip(std::numeric_limits<std::uint64_t>::max(), 8);
+  expect_round_trip(std::numeric_limits<float>::infinity(), 4);
+  expect_round_trip(std::string("text"), 8 + 4);
+  expect_round_trip(std::vector<std::int32_t>{1, -2, 3}, 8 + 12);
+  expect_round_trip(std::vector<bool>{true, false}, 8 + 2);
+  expect_round_trip(std::vector<std::vector<double>>{{}, {1.5}}, 8 + 8 + 8 + 8);
+  expect_round_trip(std::array<std::int64_t, 3>{1, 2, 3}, 24);
+  expect_round_trip(std::pair<std::int8_t, std::string>{1, "ab"}, 1 + 8 + 2);
+  expect_round_trip(std::tuple<float>{0.25F}, 4);
+  expect_round_trip(std::optional<std::int64_t>(), 1);
+  expect_round_trip(std::optional<std::int64_t>(-1), 9);
+  expect_round_trip(std::vector<Point>{{1, 2}, {-3, -4}}, 8 + 18);
   EXPECT_EQ(decode<Everything>(encode(example())), example());
   EXPECT_TRUE(std::isnan(decode<double>(encode(std::nan("")))));
 }
 
-TEST(Codec, WritesTheLowestByteFirst) {
+TEST(Codec, IsLittleEndian) {
   EXPECT_EQ(encode<std::uint32_t>(0x01020304), "\x04\x03\x02\x01");
   EXPECT_EQ(encode(1.0F), std::string("\0\0\x80\x3f", 4));
   EXPECT_EQ(encode(std::vector<std::uint16_t>{0x0102}), std::string("\1\0\0\0\0\0\0\0\2\1", 10));
 }
 
-TEST(Codec, NamesTypesByTheirBytes) {
+TEST(Codec, NamesTypesByTheirEncoding) {
   EXPECT_EQ(Codec<std::int64_t>::name(), "i64");
   EXPECT_EQ(Codec<long long>::name(), "i64");
   EXPECT_EQ(Codec<float>::name(), "f32");
@@ -91,7 +91,7 @@ TEST(Codec, NamesTypesByTheirBytes) {
             "tuple<i8, f64>, optional<Point>>");
 }
 
-TEST(Codec, KnowsWhatItCanEncode) {
+TEST(Codec, EncodableIsTrueForTypesWithACodec) {
   EXPECT_TRUE((Encodable<std::vector<std::pair<Point, std::string>>>));
   EXPECT_FALSE((Encodable<std::map<int, int>>));
   EXPECT_FALSE((Encodable<std::vector<int*>>));
@@ -110,19 +110,19 @@ TEST(Codec, RefusesLengthsThatTheBytesCannotHold) {
   }
 }
 
-TEST(Codec, RefusesBytesThatMeanNothing) {
+TEST(Codec, RefusesInvalidBytes) {
   EXPECT_EQ(error_of([] { decode<bool>("\2"); }).code(), ErrorCode::kDataLoss);
   EXPECT_EQ(error_of([] { decode<std::optional<char>>("\3a"); }).code(), ErrorCode::kDataLoss);
-  const Error behind = error_of([] { decode<std::int8_t>("ab"); });
-  EXPECT_EQ(behind.code(), ErrorCode::kDataLoss);
-  EXPECT_NE(std::string(behind.what()).find("1 bytes follow it"), std::string::npos);
+  const Error with_rest = error_of([] { decode<std::int8_t>("ab"); });
+  EXPECT_EQ(with_rest.code(), ErrorCode::kDataLoss);
+  EXPECT_NE(std::string(with_rest.what()).find("1 bytes follow it"), std::string::npos);
 }
 
 TEST(Codec, RefusesElementsOfNoBytes) {
   EXPECT_EQ(error_of([] { encode(std::vector<Empty>(3)); }).code(), ErrorCode::kInvalidArgument);
 }
 
-TEST(Codec, MakesAnElementOrRefusesWhateverTheBytesAre) {
+TEST(Codec, DecodesOrRefusesAnyBytes) {
   const std::string whole = encode(example());
   for (std::size_t size = 0; size < whole.size(); ++size) {
     EXPECT_EQ(error_of([&] { decode<Everything>(whole.substr(0, size)); }).code(),

@@ -1,4 +1,4 @@
-// Who leaves a walk does not wait for what its threads wait for.
+// Leaving an iteration early does not wait for what its threads wait for.
 #include <gtest/gtest.h>
 
 #include "brigade/data/testing/dataset_contract.h"
@@ -6,18 +6,18 @@
 namespace brigade::data {
 namespace {
 
-using namespace testing;  // NOLINT: the battery
+using namespace testing;  // NOLINT: the test helpers
 using Number = std::int64_t;
 
-/// Leaving a walk while a thread of it waits for its token ends at once, by destruction, by the
-/// next epoch and by going elsewhere. `make` makes the dataset, whose first element comes and whose
-/// second one waits at the gatehouse.
+/// Leaving an iteration while one of its threads waits ends the thread immediately: by destroying
+/// the iterator, starting the next epoch, or restoring. `make(wait_point)` makes a dataset whose
+/// second element waits at the wait point.
 template <class Make>
-void expect_ends_when_left(const Make& make) {
+void expect_leaving_ends_threads(const Make& make) {
   enum class Way { kDestruction, kNextEpoch, kRestore };
   for (const Way way : {Way::kDestruction, Way::kNextEpoch, Way::kRestore}) {
     SCOPED_TRACE(static_cast<int>(way));
-    const concurrency::CancelToken rescue;  // so that a failure is no hanging test
+    const concurrency::CancelToken rescue;  // so that a failing test does not hang
     const auto wait_point = std::make_shared<WaitPoint>();
     const auto dataset = make(wait_point);
     auto iterator = std::make_unique<Iterator<typename decltype(dataset)::Element>>(
@@ -28,7 +28,7 @@ void expect_ends_when_left(const Make& make) {
     ASSERT_TRUE(wait_point->is_reached());
     std::promise<void> left;
     auto has_left = left.get_future();
-    std::thread leaving([&] {
+    std::thread leaver([&] {
       if (way == Way::kDestruction) iterator = nullptr;
       if (way == Way::kNextEpoch) iterator->start_next_epoch();
       if (way == Way::kRestore) iterator->restore(start);
@@ -36,36 +36,36 @@ void expect_ends_when_left(const Make& make) {
     });
     EXPECT_EQ(has_left.wait_for(std::chrono::seconds(20)), std::future_status::ready);
     if (::testing::Test::HasFailure()) rescue.cancel();
-    leaving.join();
+    leaver.join();
     if (iterator && !::testing::Test::HasFailure()) {
-      EXPECT_EQ(iterator->next(), first) << "it can be walked on";
+      EXPECT_EQ(iterator->next(), first) << "it can be used again";
     }
   }
 }
 
-/// 0, and then a wait.
+/// 0, and then a wait for the next element.
 Dataset<Number> waiting(const std::shared_ptr<WaitPoint>& wait_point) {
   return waiting_range(100, 1, wait_point);
 }
-const auto kSame = [](Number x) { return x; };
+const auto kIdentity = [](Number x) { return x; };
 
-TEST(Leaving, EndsASourceThatWaitsBeforePrefetch) {
-  expect_ends_when_left([](const auto& house) { return waiting(house).prefetch(1); });
-  expect_ends_when_left(
-      [](const auto& house) { return waiting(house).prefetch(2).map(kSame).prefetch(1); });
+TEST(EarlyExit, EndsAWaitingSourceBeforePrefetch) {
+  expect_leaving_ends_threads([](const auto& wait_point) { return waiting(wait_point).prefetch(1); });
+  expect_leaving_ends_threads(
+      [](const auto& wait_point) { return waiting(wait_point).prefetch(2).map(kIdentity).prefetch(1); });
 }
 
-TEST(Leaving, EndsASourceThatWaitsBeforeAParallelMap) {
-  expect_ends_when_left(
-      [](const auto& house) { return waiting(house).map(kSame, {.parallelism = 2}); });
+TEST(EarlyExit, EndsAWaitingSourceBeforeAParallelMap) {
+  expect_leaving_ends_threads(
+      [](const auto& wait_point) { return waiting(wait_point).map(kIdentity, {.parallelism = 2}); });
 }
 
-TEST(Leaving, EndsAMapFunctionThatWaits) {
+TEST(EarlyExit, EndsAWaitingMapFunction) {
   for (const Order order : {Order::kInOrder, Order::kRelaxed}) {
-    expect_ends_when_left([order](const auto& house) {
+    expect_leaving_ends_threads([order](const auto& wait_point) {
       return range(100).map(
-          [house](Number x, ElementContext& context) {
-            if (x == 1) house->wait(context.cancel);
+          [wait_point](Number x, ElementContext& context) {
+            if (x == 1) wait_point->wait(context.cancel);
             return x;
           },
           {.parallelism = 2, .order = order});
@@ -73,26 +73,26 @@ TEST(Leaving, EndsAMapFunctionThatWaits) {
   }
 }
 
-TEST(Leaving, EndsASourceThatWaitsBeforeInterleave) {
-  expect_ends_when_left([](const auto& house) {
-    return waiting(house).interleave([](Number) { return range(1); },
+TEST(EarlyExit, EndsAWaitingSourceBeforeInterleave) {
+  expect_leaving_ends_threads([](const auto& wait_point) {
+    return waiting(wait_point).interleave([](Number) { return range(1); },
                                      {.cycle_length = 1, .parallelism = 2});
   });
 }
 
-TEST(Leaving, EndsInnerDatasetsThatWait) {
-  expect_ends_when_left([](const auto& house) {
-    return range(3).interleave([house](Number) { return waiting_range(5, 1, house); },
+TEST(EarlyExit, EndsWaitingInnerDatasets) {
+  expect_leaving_ends_threads([](const auto& wait_point) {
+    return range(3).interleave([wait_point](Number) { return waiting_range(5, 1, wait_point); },
                                {.cycle_length = 2, .parallelism = 2});
   });
-  expect_ends_when_left([](const auto& house) {
-    return range(3).flat_map([house](Number) { return waiting(house); }).prefetch(1);
+  expect_leaving_ends_threads([](const auto& wait_point) {
+    return range(3).flat_map([wait_point](Number) { return waiting(wait_point); }).prefetch(1);
   });
 }
 
-TEST(Leaving, ReachesEveryStepBeforeTheThreads) {
-  expect_ends_when_left([](const auto& house) {
-    return waiting(house)
+TEST(EarlyExit, ReachesAllStepsBelowTheThreads) {
+  expect_leaving_ends_threads([](const auto& wait_point) {
+    return waiting(wait_point)
         .filter([](const Number&) { return true; })
         .shuffle(1)
         .repeat(2)

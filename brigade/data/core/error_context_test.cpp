@@ -10,7 +10,7 @@ namespace brigade::data::internal {
 namespace {
 
 template <class Thrown>
-Error placed(const Thrown& thrown) {
+Error with_context(const Thrown& thrown) {
   try {
     try {
       throw thrown;
@@ -22,16 +22,16 @@ Error placed(const Thrown& thrown) {
   }
 }
 
-TEST(ErrorPlace, ErrorsKeepTheirCode) {
-  const Error error = placed(Error(ErrorCode::kDataLoss, "torn"));
+TEST(ErrorContext, ErrorsKeepTheirCode) {
+  const Error error = with_context(Error(ErrorCode::kDataLoss, "torn"));
   EXPECT_EQ(error.code(), ErrorCode::kDataLoss);
   EXPECT_STREQ(error.what(), "element 3: torn");
 }
 
-TEST(ErrorPlace, OtherExceptionsBecomeAborted) {
-  EXPECT_EQ(placed(std::runtime_error("no")).code(), ErrorCode::kAborted);
-  EXPECT_STREQ(placed(std::runtime_error("no")).what(), "element 3: no");
-  EXPECT_STREQ(placed(7).what(), "element 3: an exception that is no std::exception");
+TEST(ErrorContext, OtherExceptionsBecomeAborted) {
+  EXPECT_EQ(with_context(std::runtime_error("no")).code(), ErrorCode::kAborted);
+  EXPECT_STREQ(with_context(std::runtime_error("no")).what(), "element 3: no");
+  EXPECT_STREQ(with_context(7).what(), "element 3: an exception that is no std::exception");
 }
 
 }  // namespace

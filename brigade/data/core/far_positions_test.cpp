@@ -1,5 +1,4 @@
-// Saved positions that no walk comes to: a damaged or made-up checkpoint must not hang whoever goes
-// on from it.
+// Saved positions that are out of reach: restoring a damaged or forged checkpoint must not hang.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -19,7 +18,7 @@ namespace {
 
 constexpr std::uint64_t kFar = std::uint64_t{1} << 60;
 
-/// The state of a new walk, with these numbers of its last step changed.
+/// The state of a new iterator, with these numbers of its last step changed.
 template <class T>
 io::StateTree far_state(const Dataset<T>& dataset, std::initializer_list<const char*> numbers) {
   auto iterator = dataset.iterator();
@@ -41,7 +40,7 @@ ErrorCode code_of_restore(const Dataset<T>& dataset, const io::StateTree& state,
   return ErrorCode::kInternal;
 }
 
-TEST(FarPositions, AreRefusedWhereTheLengthIsKnown) {
+TEST(FarPositions, AreRefusedIfTheLengthIsKnown) {
   const auto refused = [](const auto& dataset, std::initializer_list<const char*> numbers) {
     EXPECT_EQ(code_of_restore(dataset, far_state(dataset, numbers)), ErrorCode::kInvalidArgument)
         << dataset.describe();
@@ -58,8 +57,8 @@ TEST(FarPositions, AreRefusedWhereTheLengthIsKnown) {
   refused(numbers.map(same, {.parallelism = 2}), {"ahead"});
 }
 
-// No length says that these are too far.
-TEST(FarPositions, OfEndlessDataAreRefusedWhereNoStepIsSoFarAhead) {
+// No length shows that these are too far.
+TEST(FarPositions, InInfiniteDataAreRefusedIfNoStepCanBeSoFarAhead) {
   const Dataset<std::int64_t> endless = range(100).repeat();
   const auto same = [](std::int64_t number) { return number; };
   EXPECT_EQ(code_of_restore(endless.prefetch(2), far_state(endless.prefetch(2), {"ahead"})),
@@ -73,7 +72,7 @@ TEST(FarPositions, OfEndlessDataAreRefusedWhereNoStepIsSoFarAhead) {
   EXPECT_EQ(code_of_restore(endless.prefetch(2), early), ErrorCode::kInvalidArgument);
 }
 
-TEST(FarPositions, OfEndlessDataCanBeInterrupted) {
+TEST(FarPositions, InInfiniteDataCanBeCancelled) {
   concurrency::CancelToken cancel;
   cancel.cancel();
   const Dataset<std::int64_t> endless = range(100).repeat();
@@ -84,7 +83,7 @@ TEST(FarPositions, OfEndlessDataCanBeInterrupted) {
   EXPECT_EQ(code_of_restore(unique, far_state(unique, {"read"}), cancel), ErrorCode::kCancelled);
 }
 
-TEST(FarPositions, AreInterruptedOnTheWay) {
+TEST(FarPositions, AreCancelledWhileSkipping) {
   concurrency::CancelToken cancel;
   const auto counting = from_generator<std::int64_t>(
       [cancel] {

@@ -10,7 +10,7 @@ namespace {
 const ShardingInfo kFiles{.files = 8, .file_list_hash = 5, .has_hint = true};
 const ShardingInfo kFewFiles{.files = 3, .file_list_hash = 6, .counting_step = "take(1)"};
 
-TEST(Inputs, JoinedOnesAreSharedOutByWhatAllHave) {
+TEST(Inputs, JoinedInputsAreShardedByWhatAllSupport) {
   const ShardingInfo both = sharding_of_joined({kFiles, kFewFiles});
   EXPECT_EQ(both.files, 3);
   EXPECT_NE(both.file_list_hash, sharding_of_joined({kFewFiles, kFiles}).file_list_hash);
@@ -21,12 +21,12 @@ TEST(Inputs, JoinedOnesAreSharedOutByWhatAllHave) {
   EXPECT_EQ(sharding_of_joined({kFiles, ShardingInfo()}).file_list_hash, 0U);
 }
 
-TEST(Inputs, AlignedOnesAreNotSharedOutByFiles) {
+TEST(Inputs, AlignedInputsAreNotShardedByFiles) {
   EXPECT_EQ(sharding_of_aligned({kFiles, kFiles}).files, 0);
   EXPECT_TRUE(sharding_of_aligned({kFiles, kFiles}).has_hint);
 }
 
-TEST(Inputs, AShardThatNotAllHaveIsLeftOut) {
+TEST(Inputs, AShardThatNotAllSupportIsIgnored) {
   const Shard by_files{.by = ShardBy::kFiles, .count = 4, .index = 1};
   const Shard by_hint{.by = ShardBy::kHint, .count = 4, .index = 1};
   const auto given = [](const Shard& shard, const ShardingInfo& sharding) {
@@ -38,23 +38,23 @@ TEST(Inputs, AShardThatNotAllHaveIsLeftOut) {
   EXPECT_EQ(given(by_files, ShardingInfo{.has_hint = true}), Shard());
 }
 
-TEST(Inputs, EachHasASeedOfItsOwn) {
+TEST(Inputs, EachHasItsOwnSeed) {
   EXPECT_EQ(options_of_joined({.seed = 3}, {}, 0).seed, 3U);
   EXPECT_NE(options_of_joined({.seed = 3}, {}, 1).seed, options_of_joined({.seed = 3}, {}, 2).seed);
 }
 
-TEST(Inputs, TheShortestOfAZipCounts) {
+TEST(Inputs, AZipIsAsLongAsItsShortestInput) {
   EXPECT_EQ(cardinality_of_zip({3, kInfinite, 2}), 2);
   EXPECT_EQ(cardinality_of_zip({kInfinite, kInfinite}), kInfinite);
   EXPECT_EQ(cardinality_of_zip({0, kUnknown}), kUnknown);
 }
 
-TEST(Inputs, OneThatIsRelaxedRelaxesAll) {
+TEST(Inputs, OneRelaxedInputRelaxesTheOrder) {
   EXPECT_EQ(order_of_inputs({Order::kInOrder, Order::kInOrder}), Order::kInOrder);
   EXPECT_EQ(order_of_inputs({Order::kInOrder, Order::kRelaxed}), Order::kRelaxed);
 }
 
-TEST(Inputs, StepsOfThemLeaveOutTheSameParts) {
+TEST(Inputs, TheirStepOmitsTheLengthsOfInputSteps) {
   const PipelineDescription one{{"range(3)"}, {"batch(2)", "batch"}};
   const PipelineDescription other{{"range(4)"}};
   const PipelineStep step = step_of_inputs("mix", {one, other}, {"0.5 of ", "1 of "});

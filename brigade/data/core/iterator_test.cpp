@@ -9,15 +9,15 @@
 namespace brigade::data {
 namespace {
 
-using namespace testing;  // NOLINT: the battery
+using namespace testing;  // NOLINT: the test helpers
 using Numbers = std::vector<std::int64_t>;
 
-TEST(Iterator, OutlivesTheDatasetItCameFrom) {
+TEST(Iterator, OutlivesItsDataset) {
   auto iterator = range(3).map([](std::int64_t x) { return x; }, {.parallelism = 2}).iterator();
   EXPECT_EQ(rest_of(iterator), (Numbers{0, 1, 2}));
 }
 
-TEST(Iterator, MovesWithItsThreadsRunning) {
+TEST(Iterator, CanBeMovedWhileItsThreadsRun) {
   auto iterator = range(50).prefetch(4).iterator();
   EXPECT_EQ(iterator.next(), 0);
   auto moved = std::move(iterator);
@@ -26,7 +26,7 @@ TEST(Iterator, MovesWithItsThreadsRunning) {
   EXPECT_EQ(moved.next(), 0);
 }
 
-TEST(Iterator, RangeForGoesOnWhereItStands) {
+TEST(Iterator, RangeForContinuesAtThePosition) {
   auto iterator = range(5).iterator();
   iterator.next();
   Numbers seen;
@@ -34,7 +34,7 @@ TEST(Iterator, RangeForGoesOnWhereItStands) {
   EXPECT_EQ(seen, (Numbers{1, 2, 3, 4}));
 }
 
-TEST(Iterator, StartsTheNextEpochFromAnywhere) {
+TEST(Iterator, StartsTheNextEpochFromAnyPosition) {
   auto iterator = range(10).shuffle(10).prefetch(3).iterator({.seed = 2, .epoch = 4});
   iterator.next();
   iterator.start_next_epoch();
@@ -54,7 +54,7 @@ TEST(Iterator, TakesSeedAndEpochFromTheState) {
   EXPECT_EQ(rest_of(resumed), epoch_of(dataset, {.seed = 8, .epoch = 4}));
 }
 
-TEST(Iterator, RefusesTheStateOfAnotherChain) {
+TEST(Iterator, RefusesTheStateOfAnotherPipeline) {
   auto saved = range(10).batch(2).iterator();
   auto other = range(10).batch(2).take(3).iterator();
   expect_invalid_argument([&] { other.restore(saved.save()); }, "step 3, take(3), was not there");
@@ -69,7 +69,7 @@ TEST(Iterator, ThrowsOnceItIsCancelled) {
   EXPECT_EQ(error_of([&] { iterator.next(); }).code(), ErrorCode::kCancelled);
   auto resumed = range(5).batch(2).iterator();
   resumed.restore(iterator.save());
-  EXPECT_EQ(resumed.next(), (Numbers{2, 3})) << "between two elements nothing is lost";
+  EXPECT_EQ(resumed.next(), (Numbers{2, 3})) << "cancelled between two elements, nothing is lost";
 }
 
 TEST(Iterator, CancellingEndsAStepWithoutThreads) {
@@ -77,7 +77,7 @@ TEST(Iterator, CancellingEndsAStepWithoutThreads) {
   expect_cancels([](const auto& source) { return source.shuffle(20).batch(3).repeat(); });
 }
 
-TEST(Iterator, SavesNoPositionThatMayHaveLostElements) {
+TEST(Iterator, RefusesToSaveIfElementsMayBeLost) {
   const concurrency::CancelToken token;
   const auto cancels = [token](std::int64_t x) {
     if (x == 3) token.cancel();
@@ -90,11 +90,11 @@ TEST(Iterator, SavesNoPositionThatMayHaveLostElements) {
   EXPECT_EQ(error_of([&] { iterator.save(); }).code(), ErrorCode::kFailedPrecondition);
 }
 
-TEST(Iterator, SkippingTakesNoCancelledCallForAnElement) {
+TEST(Iterator, SkippingDoesNotCountCancelledCallsAsElements) {
   const concurrency::CancelToken token;
   const CancellableSource source(10, token);
   const auto dataset = source.dataset();
-  const auto walks = [&](const IteratorOptions& options) {
+  const auto reads = [&](const IteratorOptions& options) {
     const auto length = [](std::int64_t) { return 1; };
     return std::vector<std::function<void()>>{
         [=] { dataset.node()->iterator(options)->skip(1'000'000); },
@@ -110,13 +110,13 @@ TEST(Iterator, SkippingTakesNoCancelledCallForAnElement) {
         [=] { dataset.assert_cardinality(5).node()->iterator(options)->skip(1'000'000); }};
   };
   token.cancel();
-  for (const auto& walk : walks({.cancel = token})) {
-    EXPECT_EQ(error_of(walk).code(), ErrorCode::kCancelled);
+  for (const auto& read : reads({.cancel = token})) {
+    EXPECT_EQ(error_of(read).code(), ErrorCode::kCancelled);
   }
   EXPECT_LT(source.calls(), 100);
 }
 
-TEST(Iterator, RestoresNoPositionOnceItIsCancelled) {
+TEST(Iterator, RestoringACancelledIteratorThrows) {
   const concurrency::CancelToken token;
   const auto dataset = CancellableSource(10, token).dataset().prefetch(2);
   auto iterator = dataset.iterator({.cancel = token});
@@ -129,7 +129,7 @@ TEST(Iterator, RestoresNoPositionOnceItIsCancelled) {
   EXPECT_EQ(io::to_json(other.save()).json, io::to_json(start).json);
 }
 
-TEST(Iterator, TriesAgainToBeginAnEpoch) {
+TEST(Iterator, StartingAnEpochCanBeRetried) {
   auto iterator = source_failing_at(2, 1).iterator();
   EXPECT_EQ(error_of([&] { iterator.start_next_epoch(); }).code(), ErrorCode::kUnavailable);
   EXPECT_EQ(error_of([&] { iterator.next(); }).code(), ErrorCode::kFailedPrecondition);

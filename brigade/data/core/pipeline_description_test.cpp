@@ -12,7 +12,7 @@
 namespace brigade::data {
 namespace {
 
-using namespace testing;  // NOLINT: the battery
+using namespace testing;  // NOLINT: the test helpers
 using Numbers = std::vector<std::int64_t>;
 
 std::int64_t same(std::int64_t x) {
@@ -23,7 +23,7 @@ Dataset<std::int64_t> files(std::vector<io::Path> paths) {
   return from_files<std::int64_t>(std::move(paths), [](const io::Path&) { return range(5); });
 }
 
-/// A position in `saved` cannot be restored into `other`, which stays where it was.
+/// A position in `saved` cannot be restored into `other`, which does not move.
 template <class T>
 void expect_refused(const Dataset<T>& saved, const Dataset<T>& other, const std::string& names) {
   SCOPED_TRACE(other.describe());
@@ -35,7 +35,7 @@ void expect_refused(const Dataset<T>& saved, const Dataset<T>& other, const std:
   EXPECT_EQ(rest_of(into), epoch_of(other));
 }
 
-/// A position in `saved` goes on in `other`.
+/// A position in `saved` can be restored into `other`.
 template <class T>
 void expect_accepted(const Dataset<T>& saved, const Dataset<T>& other) {
   SCOPED_TRACE(other.describe());
@@ -72,14 +72,14 @@ TEST(PipelineDescription, AChangedParameterOfAnyTransformIsRefused) {
   expect_refused(files({"a/1", "a/2"}), files({"a/2", "a/1"}), "from_files");
 }
 
-TEST(PipelineDescription, TheFirstOfSeveralStepsThatDifferIsNamedAndBothRecipesShown) {
+TEST(PipelineDescription, TheFirstDifferentStepIsNamedAndBothPipelinesAreShown) {
   expect_refused(range(20).shuffle(4).batch(3).take(2), range(20).shuffle(4).batch(5).take(1),
                  "The position was saved in range(20) | shuffle(4) | batch(3) | take(2), and this "
                  "pipeline is range(20) | shuffle(4) | batch(5) | take(1): step 3 is batch(3) "
                  "there and batch(5) here");
 }
 
-TEST(PipelineDescription, WhatDoesNotDecideElementsMayChange) {
+TEST(PipelineDescription, OptionsThatDoNotDecideElementsMayChange) {
   const auto data = range(20).shuffle(4);
   expect_accepted(data.prefetch(1), data.prefetch(7));
   expect_accepted(data.prefetch(3), data.prefetch(kAutotune));
@@ -88,7 +88,7 @@ TEST(PipelineDescription, WhatDoesNotDecideElementsMayChange) {
   expect_accepted(files({"here/a/1", "here/b/1"}), files({"/there/below/a/1", "/there/below/b/1"}));
 }
 
-TEST(PipelineDescription, StatesThatHaveNoneGoOnLoading) {
+TEST(PipelineDescription, StatesWithoutOneCanBeLoaded) {
   auto from = range(20).batch(3).iterator();
   from.next();
   io::StateTree::Dict older = from.save().as_dict();
@@ -98,7 +98,7 @@ TEST(PipelineDescription, StatesThatHaveNoneGoOnLoading) {
   EXPECT_EQ(into.next(), (Numbers{3, 4, 5}));
 }
 
-TEST(PipelineDescription, OtherLengthsMayBeAllowedAndAreSaid) {
+TEST(PipelineDescription, OtherLengthsCanBeAllowedWithAWarning) {
   auto from = range(20).repeat(1).batch(4).take(3).iterator();
   from.next();
   const io::StateTree state = from.save();

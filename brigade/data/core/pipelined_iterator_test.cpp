@@ -8,10 +8,10 @@
 namespace brigade::data {
 namespace {
 
-using namespace testing;  // NOLINT: the battery
+using namespace testing;  // NOLINT: the test helpers
 using std::chrono::microseconds;
 
-/// An input that cannot say where it stands once it was read.
+/// An input whose position cannot be saved once it was read.
 class Forgetful final : public IteratorBase<int> {
  public:
   std::optional<int> next() override { return ++count_; }
@@ -25,7 +25,7 @@ class Forgetful final : public IteratorBase<int> {
   int count_ = 0;
 };
 
-TEST(Pipeline, AWorkerThatCannotGoOnIsAnErrorAndNoHang) {
+TEST(PipelinedIterator, AFailingWorkerIsAnErrorNotAHang) {
   PipelinedIterator<int, int> iterator(std::make_unique<Forgetful>(),
                                        [](int&& x, std::uint64_t) { return x; },
                                        {.name = "test", .workers = 2, .capacity = 2});
@@ -35,7 +35,7 @@ TEST(Pipeline, AWorkerThatCannotGoOnIsAnErrorAndNoHang) {
   EXPECT_EQ(error.code(), ErrorCode::kUnimplemented);
 }
 
-TEST(Pipeline, ChunksGrowWhileWorkIsCheap) {
+TEST(PipelinedIterator, ChunksGrowWhileWorkIsCheap) {
   EXPECT_EQ(next_chunk_size(1, microseconds(1), 16), 2U);
   EXPECT_EQ(next_chunk_size(16, microseconds(1), 16), 16U);
   EXPECT_EQ(next_chunk_size(1, microseconds(1), 1), 1U);

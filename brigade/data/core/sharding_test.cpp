@@ -9,7 +9,7 @@
 namespace brigade::data {
 namespace {
 
-using namespace testing;  // NOLINT: the battery
+using namespace testing;  // NOLINT: the test helpers
 using Numbers = std::vector<std::int64_t>;
 
 Dataset<std::int64_t> two_files_of_ten() {
@@ -23,7 +23,7 @@ IteratorOptions half(std::int64_t index, ShardBy by = ShardBy::kFiles) {
   return {.shard = {.by = by, .count = 2, .index = index}};
 }
 
-TEST(ShardingInfo, IsWhatTheSourceSays) {
+TEST(ShardingInfo, IsThatOfTheSource) {
   EXPECT_EQ(range(4).shuffle(2).batch(2).sharding().files, 0);
   const ShardingInfo sharding = two_files_of_ten()
                               .shuffle(3)
@@ -37,7 +37,7 @@ TEST(ShardingInfo, IsWhatTheSourceSays) {
   EXPECT_FALSE(sharding.has_hint);
 }
 
-TEST(ShardingInfo, NamesTheFirstTransformThatCountsForItself) {
+TEST(ShardingInfo, NamesTheFirstTransformThatCountsPerShard) {
   const auto files = two_files_of_ten();
   EXPECT_EQ(files.take(3).skip(1).sharding().counting_step, "take(3)");
   EXPECT_EQ(files.skip(1).batch(2).sharding().counting_step, "skip(1)");
@@ -48,15 +48,15 @@ TEST(ShardingInfo, NamesTheFirstTransformThatCountsForItself) {
   EXPECT_EQ(files.take(3).sharding().files, 2);
 }
 
-// Workers would otherwise turn and crop their images alike.
-TEST(ShardingInfo, ShardsDrawRandomNumbersOfTheirOwn) {
+// Otherwise workers would augment their images in the same way.
+TEST(ShardingInfo, ShardsDrawDifferentRandomNumbers) {
   const auto draws = two_files_of_ten().map([](std::int64_t, ElementContext& context) {
     return static_cast<std::int64_t>(context.rng());
   });
   EXPECT_NE(epoch_of(draws, half(0)), epoch_of(draws, half(1)));
   EXPECT_EQ(epoch_of(draws, half(1)), epoch_of(draws, half(1)));
-  const auto places = two_files_of_ten().shuffle(10).map([](std::int64_t x) { return x % 10; });
-  EXPECT_NE(epoch_of(places, half(0)), epoch_of(places, half(1)));
+  const auto remainders = two_files_of_ten().shuffle(10).map([](std::int64_t x) { return x % 10; });
+  EXPECT_NE(epoch_of(remainders, half(0)), epoch_of(remainders, half(1)));
 }
 
 TEST(ShardingInfo, APositionBelongsToItsShard) {

@@ -10,7 +10,7 @@ namespace {
 
 using Numbers = std::vector<std::int64_t>;
 
-/// Positions are counts, never elements, whatever lies in buffers.
+/// Positions are counts, never elements, whatever the buffers hold.
 TEST(StateSize, OfADeepPipelineStaysBelowAFewKilobytes) {
   std::vector<io::Path> paths;
   for (int file = 0; file < 1000; ++file) paths.push_back("data/" + std::to_string(file));
@@ -35,37 +35,37 @@ std::size_t size_after(const Dataset<T>& dataset, int elements) {
   return io::stored_bytes(iterator.save());
 }
 
-/// Bytes for each place that a step keeps, and what lies around them.
-constexpr std::size_t kPlace = 400;
-constexpr std::size_t kFrame = 2048;
+/// Bytes for each element index that a step saves, and for all else.
+constexpr std::size_t kBytesPerElement = 400;
+constexpr std::size_t kFixedBytes = 2048;
 
-TEST(StateSize, OfAnInterleaveIsAFewNumbersForEachOpenDataset) {
+TEST(StateSize, OfAnInterleaveIsAFewNumbersPerOpenDataset) {
   const auto inner = [](std::int64_t) { return range(10'000).shuffle(1000); };
   for (const std::int64_t threads : {1, 3}) {
     const auto mixed = range(10'000).shuffle(1000).interleave(
         inner, {.cycle_length = 64, .block_length = 3, .parallelism = threads});
-    EXPECT_LT(size_after(mixed, 1000), kFrame + 64 * kPlace) << threads;
+    EXPECT_LT(size_after(mixed, 1000), kFixedBytes + 64 * kBytesPerElement) << threads;
   }
 }
 
-TEST(StateSize, OfElementsThatGatherIsTheirPlaces) {
+TEST(StateSize, OfCollectedElementsIsTheirIndices) {
   const auto lists = range(100'000).shuffle(1000).map(
       [](std::int64_t x) { return Numbers(static_cast<std::size_t>(x % 100), x); });
   const auto buckets = lists.bucket_by_sequence_length(
       {.length = [](const Numbers& list) { return static_cast<std::int64_t>(list.size()); },
        .boundaries = {50},
        .batch_sizes = {32, 32}});
-  EXPECT_LT(size_after(buckets, 100), kFrame + 64 * kPlace);
+  EXPECT_LT(size_after(buckets, 100), kFixedBytes + 64 * kBytesPerElement);
   const auto windows = range(100'000).shuffle(1000).group_by_window(
       [](std::int64_t x) { return x % 4; },
       [](std::int64_t, const Dataset<std::int64_t>& window) { return window.batch(32); }, 32);
-  EXPECT_LT(size_after(windows, 100), kFrame + 128 * kPlace);
+  EXPECT_LT(size_after(windows, 100), kFixedBytes + 128 * kBytesPerElement);
 }
 
-TEST(StateSize, OfARelaxedStepIsBoundedHoweverFarItRuns) {
+TEST(StateSize, OfARelaxedStepIsBounded) {
   const auto relaxed = range(100'000).shuffle(1000).map(
       [](std::int64_t x) { return x; }, {.parallelism = 4, .order = Order::kRelaxed});
-  EXPECT_LT(size_after(relaxed, 20'000), 2 * kFrame);
+  EXPECT_LT(size_after(relaxed, 20'000), 2 * kFixedBytes);
 }
 
 }  // namespace

@@ -12,9 +12,9 @@
 namespace brigade::data {
 namespace {
 
-using namespace testing;  // NOLINT: the battery
+using namespace testing;  // NOLINT: the test helpers
 
-TEST(WithOptions, PassesTheBattery) {
+TEST(WithOptions, KeepsTheContract) {
   expect_contract(range(20).prefetch(2).with_options({}).batch(3), epoch_of(range(20).batch(3)));
 }
 

@@ -66,7 +66,7 @@ TEST(Csv, KeepsTheDatasetContract) {
                   rows, Length::kUnknown);
 }
 
-TEST(Csv, KeepsTheDatasetContractPacked) {
+TEST(Csv, KeepsTheDatasetContractCompressed) {
   Folder folder;
   const io::Path path = folder.write("a", kRows, io::Compression::kGzip);
   expect_contract(
@@ -74,7 +74,7 @@ TEST(Csv, KeepsTheDatasetContractPacked) {
       kPairs, Length::kUnknown);
 }
 
-TEST(Csv, TakesDefaultsForWhatIsMissing) {
+TEST(Csv, UsesDefaultsForMissingFields) {
   Folder folder;
   const io::Path path = folder.write("a", "1,x\n,y\n3,\n");
   const auto dataset = csv<std::int64_t, std::string>({path}, {.file_system = folder.files()},
@@ -113,7 +113,7 @@ TEST(Csv, ErrorsNameFileLineColumnTextAndType) {
   EXPECT_EQ(dataset.node()->iterator({})->skip(99), 9U);
 }
 
-TEST(Csv, ARowTooLongIsOneElementThatFails) {
+TEST(Csv, ARowThatIsTooLongIsOneElementThatFails) {
   Folder folder;
   const io::Path path = folder.write("long", "1,x\n2,abcdefghij\n3,x\n");
   auto iterator =

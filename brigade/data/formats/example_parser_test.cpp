@@ -36,7 +36,7 @@ FeatureSpec spec_of(const std::string& name, const Json& wanted) {
   return {name, fixed};
 }
 
-TEST(ExampleParser, GivesWhatTensorFlowGives) {
+TEST(ExampleParser, MatchesTensorFlow) {
   const Table table("example");
   for (const char* name :
        {"image and label", "lists of any length", "a shape", "another shape",
@@ -83,14 +83,14 @@ TEST(ExampleParser, IsAFunctionForMap) {
   EXPECT_EQ(iterator.next()->value<std::int64_t>(1), -1);
 }
 
-TEST(ExampleParser, SaysWhereAFeatureIs) {
+TEST(ExampleParser, IndexesFeaturesByName) {
   EXPECT_EQ(image_and_label().index_of("label"), 1U);
   const Error error = error_of([] { image_and_label().index_of("lable"); });
   EXPECT_EQ(error.code(), ErrorCode::kNotFound);
   EXPECT_NE(std::string(error.what()).find("image, label"), std::string::npos) << error.what();
 }
 
-TEST(ParsedExample, RefusesToGiveWhatItHasNot) {
+TEST(ParsedExample, RefusesMissingFeaturesAndWrongKinds) {
   const ParsedExample example{.features = {Int64List{1, 2}}};
   expect_invalid_argument([&] { example.values<float>(0); }, "asked for float");
   expect_invalid_argument([&] { example.value<std::int64_t>(0); }, "asked for one value");

@@ -57,7 +57,7 @@ TEST(Example, OfTwoFeaturesWithOneNameTheLastCounts) {
             (Example{.features = {{"a", FloatList{2}}, {"b", Int64List{3}}}}));
 }
 
-TEST(Example, ReadsListsThatAreNotPackedAndPassesWhatItDoesNotKnow) {
+TEST(Example, ReadsUnpackedListsAndSkipsUnknownFields) {
   // features { feature { key: "a" value { int64_list { value: 5 value: -1 } } } }, and in each
   // message a field 15 of every type.
   const std::string strange = bytes_of_hex("7801 7a0178 790102030405060708 7d01020304");
@@ -80,7 +80,7 @@ TEST(Example, ReadsListsThatAreNotPackedAndPassesWhatItDoesNotKnow) {
   EXPECT_EQ(parse_example(floats), (Example{.features = {{"f", FloatList{1, 2}}}}));
 }
 
-TEST(Example, CutShortAnywhereIsAnErrorOrAnotherExample) {
+TEST(Example, TruncatedAnywhereIsAnErrorOrAnotherExample) {
   const std::string whole = serialize(some_example());
   for (std::size_t size = 1; size < whole.size(); ++size) {
     const Error error = error_of([&] { parse_example(whole.substr(0, size)); });
@@ -107,7 +107,7 @@ TEST(Example, RandomBytesAreRefusedOrRead) {
   EXPECT_GT(refused, 1000);
 }
 
-TEST(Example, RefusesWhatIsNoMessage) {
+TEST(Example, RefusesInvalidMessages) {
   for (const char* hex : {"0b", "00", "0affffffffffffffffffff01", "07", "0a05 0a03 0a01"}) {
     EXPECT_EQ(error_of([&] { parse_example(bytes_of_hex(hex)); }).code(), ErrorCode::kDataLoss)
         << hex;

@@ -42,7 +42,7 @@ TEST(FixedLengthRecords, AFileOfAnotherLengthIsOneElementThatFails) {
   EXPECT_EQ(dataset.node()->iterator({})->skip(99), 2U);
 }
 
-TEST(FixedLengthRecords, APackedFileOfAnotherLengthFailsAtItsEnd) {
+TEST(FixedLengthRecords, ACompressedFileOfAnotherLengthFailsAtItsEnd) {
   Folder folder;
   for (const std::string content : {"H11223", ""}) {
     const auto dataset = fixed_length_records({folder.write("a", content, Compression::kGzip),

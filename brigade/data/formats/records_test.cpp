@@ -66,7 +66,7 @@ TEST(Records, KeepTheDatasetContract) {
   }
 }
 
-TEST(Records, OneWithBrokenBytesFailsAlone) {
+TEST(Records, ACorruptRecordFailsAlone) {
   Folder folder;
   std::string broken = framed({"one", "two", "three"});
   broken[kFrame + 3 + 13] ^= 1;
@@ -83,7 +83,7 @@ TEST(Records, AfterABrokenLengthTheFileIsOneElementThatFails) {
   expect_same_positions(dataset, {"one", "DATA_LOSS", "next"});
 }
 
-TEST(Records, AFileCutShortAnywhereFailsAtItsEnd) {
+TEST(Records, ATruncatedFileFailsAtItsEnd) {
   Folder folder;
   const std::string whole = framed({"one", "two"});
   for (std::size_t size = 0; size <= whole.size(); ++size) {
@@ -98,14 +98,14 @@ TEST(Records, AFileCutShortAnywhereFailsAtItsEnd) {
   }
 }
 
-TEST(Records, OneTooLongFailsAlone) {
+TEST(Records, ARecordThatIsTooLongFailsAlone) {
   Folder folder;
   const auto dataset = records({folder.write("a", framed({"one", "five!", "two"}))},
                                {.max_record_bytes = 4, .file_system = folder.files()});
   expect_same_positions(dataset, {"one", "RESOURCE_EXHAUSTED", "two"});
 }
 
-TEST(Records, ABrokenPackedFileIsOneElementThatFails) {
+TEST(Records, ACorruptCompressedFileIsOneElementThatFails) {
   Folder folder;
   std::string packed = folder.read(folder.write("x", framed({"one", "two"}), Compression::kGzip));
   packed[packed.size() - 8] ^= 1;  // the checksum of all
@@ -135,7 +135,7 @@ TEST(WriteRecords, MakesAFileThatIsReadBack) {
   EXPECT_EQ(folder.files()->list("/f"), Texts{"made"});
 }
 
-TEST(WriteRecords, AnElementThatFailsLeavesWhatWasThere) {
+TEST(WriteRecords, AnElementThatFailsLeavesTheOldFile) {
   Folder folder;
   folder.write("made", "before");
   const auto failing = range(3).map([](std::int64_t x) {

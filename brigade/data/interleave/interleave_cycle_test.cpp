@@ -59,7 +59,7 @@ std::optional<int> next(Cycle& cycle, Order order = Order::kInOrder) {
   return std::move(cycle.take()).take();
 }
 
-TEST(InterleaveCycle, QueuesGiveInTurnsHoweverTheyWereRead) {
+TEST(InterleaveCycle, QueuesAreConsumedRoundRobinHoweverTheyWereFilled) {
   Cycle cycle = with_elements(2);
   EXPECT_EQ(cycle.find(Order::kInOrder), Found::kNothingYet) << "and queue 0 is in its slot";
   read(cycle, 0, chunk({0}));
@@ -73,7 +73,7 @@ TEST(InterleaveCycle, QueuesGiveInTurnsHoweverTheyWereRead) {
   EXPECT_EQ(next(cycle), 11);
 }
 
-TEST(InterleaveCycle, ATurnIsABlock) {
+TEST(InterleaveCycle, EachSlotGivesABlock) {
   Cycle cycle = with_elements(2, 2);
   cycle.find(Order::kInOrder);
   read(cycle, 0, chunk({0, 1, 2}));
@@ -85,7 +85,7 @@ TEST(InterleaveCycle, ATurnIsABlock) {
   EXPECT_EQ(next(cycle), std::nullopt);
 }
 
-TEST(InterleaveCycle, AQueueThatEndsMakesWayAndTheTurnPasses) {
+TEST(InterleaveCycle, AQueueThatEndsFreesItsSlotAndTheNextSlotFollows) {
   Cycle cycle = with_elements(3);
   cycle.find(Order::kInOrder);
   read(cycle, 0, chunk({0}, Queue::End::kExhausted));
@@ -99,7 +99,7 @@ TEST(InterleaveCycle, AQueueThatEndsMakesWayAndTheTurnPasses) {
   EXPECT_EQ(next(cycle), 20);
 }
 
-TEST(InterleaveCycle, AQueueThatCouldNotBeMadeEndsNoTurn) {
+TEST(InterleaveCycle, ADatasetThatCouldNotBeCreatedDoesNotEndABlock) {
   Cycle cycle = with_elements(3);
   cycle.find(Order::kInOrder);
   read(cycle, 0, not_created());
@@ -124,7 +124,7 @@ TEST(InterleaveCycle, EndsWhenAllQueuesAndTheInputDo) {
   EXPECT_EQ(cycle.find(Order::kRelaxed), Found::kEnd);
 }
 
-TEST(InterleaveCycle, RelaxedTakesWhatIsReadyAndLeavesOutNoLane) {
+TEST(InterleaveCycle, RelaxedTakesWhatIsReadyAndSkipsNoQueue) {
   Cycle cycle = with_elements(3);
   EXPECT_EQ(cycle.find(Order::kRelaxed), Found::kNothingYet);
   read(cycle, 1, chunk({10, 11}));
@@ -139,7 +139,7 @@ TEST(InterleaveCycle, RelaxedTakesWhatIsReadyAndLeavesOutNoLane) {
   EXPECT_EQ(next(cycle, Order::kRelaxed), 20) << "in the slot that queue 1 left";
 }
 
-TEST(InterleaveCycle, RelaxedBeginsABlockWhereItGoes) {
+TEST(InterleaveCycle, RelaxedStartsABlockInTheSlotItSelects) {
   Cycle cycle = with_elements(2, 2);
   cycle.find(Order::kRelaxed);
   read(cycle, 0, chunk({0}));
@@ -150,7 +150,7 @@ TEST(InterleaveCycle, RelaxedBeginsABlockWhereItGoes) {
   EXPECT_EQ(cycle.position().block_index, 1U);
 }
 
-TEST(InterleaveCycle, NextQueuesAreBoundedByTheThreadsAndTheCycle) {
+TEST(InterleaveCycle, UpcomingQueuesAreBoundedByTheThreadsAndTheCycle) {
   Cycle cycle = with_elements(3);
   EXPECT_FALSE(cycle.needs_queue(1));
   EXPECT_TRUE(cycle.needs_queue(2));
@@ -160,7 +160,7 @@ TEST(InterleaveCycle, NextQueuesAreBoundedByTheThreadsAndTheCycle) {
   EXPECT_FALSE(cycle.needs_queue(100));
 }
 
-TEST(InterleaveCycle, WhatIsReadAheadIsBoundedAndTakingFreesRoom) {
+TEST(InterleaveCycle, PrefetchingIsBoundedAndTakingFreesSpace) {
   Cycle cycle = with_elements(2);
   cycle.find(Order::kRelaxed);
   EXPECT_EQ(cycle.take_freed(), 2U) << "two queues to read on";
@@ -177,7 +177,7 @@ TEST(InterleaveCycle, WhatIsReadAheadIsBoundedAndTakingFreesRoom) {
   EXPECT_FALSE(cycle.has_full_queue());
 }
 
-TEST(InterleaveCycle, QueuesThatOthersReadAreNotFull) {
+TEST(InterleaveCycle, QueuesThatAreBeingReadAreNotFull) {
   Cycle cycle = with_elements(1);
   cycle.find(Order::kInOrder);
   Queue* const queue = cycle.find_in_slots(1, 0);
@@ -198,7 +198,7 @@ TEST(InterleaveCycle, TheNextQueueToReadIsTheUrgentOne) {
   EXPECT_EQ(cycle.find_in_slots(2, 1)->element.element, 1);
 }
 
-TEST(InterleaveCycle, ThePositionIsBehindWhatWasTaken) {
+TEST(InterleaveCycle, ThePositionIsAfterTheTakenResults) {
   Cycle cycle = with_elements(2);
   cycle.find(Order::kInOrder);
   read(cycle, 0, chunk({0, 1}));

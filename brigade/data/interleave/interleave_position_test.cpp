@@ -21,7 +21,7 @@ InterleavePosition example() {
   return position;
 }
 
-TEST(InterleavePosition, ComesBackFromAFile) {
+TEST(InterleavePosition, RoundTripsThroughAFile) {
   const io::StateTree state = save_interleave(kShape, example());
   EXPECT_EQ(state.as_list("notes").size(), 1U);  // shared by three places
   const InterleavePosition loaded = load_interleave(kShape, json_round_trip(state));
@@ -46,7 +46,7 @@ TEST(InterleavePosition, RefusesAnotherCycle) {
   expect_invalid_argument([&] { load_interleave({.name = "flat_map"}, state); }, "interleave");
 }
 
-TEST(InterleavePosition, RefusesWhatIsBroken) {
+TEST(InterleavePosition, RefusesInvalidStates) {
   const auto refuses = [](auto change) {
     InterleavePosition position = example();
     change(position);

@@ -27,7 +27,7 @@ Queue queue_of(std::int64_t element) {
   return Queue({{}, {element, nullptr}});
 }
 
-TEST(InterleaveReader, ReadsAllInChunksThatGrowAndClosesWhatItRead) {
+TEST(InterleaveReader, ReadsAllElementsInGrowingChunksAndClosesTheDataset) {
   const Maker ranges = maker();
   Queue queue = queue_of(100);
   std::int64_t expected = 0;
@@ -44,7 +44,7 @@ TEST(InterleaveReader, ReadsAllInChunksThatGrowAndClosesWhatItRead) {
   EXPECT_FALSE(queue.inner.is_open());
 }
 
-TEST(InterleaveReader, NotesTheStateBeforeAChunkEveryFewElements) {
+TEST(InterleaveReader, TakesASnapshotBeforeAChunkEveryFewElements) {
   const Maker ranges = maker();
   const auto dataset = range(200);
   Queue queue = queue_of(200);
@@ -63,7 +63,7 @@ TEST(InterleaveReader, NotesTheStateBeforeAChunkEveryFewElements) {
   }
 }
 
-TEST(InterleaveReader, ADatasetThatCannotBeMadeIsOneResult) {
+TEST(InterleaveReader, ADatasetThatCannotBeCreatedIsOneResult) {
   const Maker ranges = maker();
   Queue queue = queue_of(-1);
   const Queue::Chunk chunk = Reader(ranges).read(queue);
@@ -72,7 +72,7 @@ TEST(InterleaveReader, ADatasetThatCannotBeMadeIsOneResult) {
   EXPECT_TRUE(chunk.results[0].error);
 }
 
-TEST(InterleaveReader, WhatFailsOnceTheWalkIsCancelledIsNoResult) {
+TEST(InterleaveReader, AnErrorAfterCancellationIsNotAResult) {
   const concurrency::CancelToken cancel;
   cancel.cancel();
   const Maker ranges = maker({.cancel = cancel});

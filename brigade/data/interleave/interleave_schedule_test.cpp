@@ -37,7 +37,7 @@ void let_it_wait() {
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
 }
 
-TEST(InterleaveSchedule, OneTakesFromTheInputAndOthersRead) {
+TEST(InterleaveSchedule, OneWorkerReadsTheInputAndOthersReadQueues) {
   Schedule schedule({}, cycle());
   schedule.start(2);
   const auto pull = schedule.claim(0);
@@ -55,7 +55,7 @@ TEST(InterleaveSchedule, OneTakesFromTheInputAndOthersRead) {
   EXPECT_EQ(schedule.cycle().take().element, 70);
 }
 
-TEST(InterleaveSchedule, OneTooManyLeavesAndHasNotWaitedForRoom) {
+TEST(InterleaveSchedule, ASurplusWorkerEndsAndHasNotWaitedForSpace) {
   StageCounters counters;
   Schedule schedule({.counters = &counters}, cycle());
   schedule.start(2);
@@ -69,7 +69,7 @@ TEST(InterleaveSchedule, OneTooManyLeavesAndHasNotWaitedForRoom) {
   EXPECT_EQ(counters.room_waits.value(), 0U) << "nothing stood ready";
 }
 
-TEST(InterleaveSchedule, WhatOneLeavesBehindIsDoneByAnother) {
+TEST(InterleaveSchedule, ATaskThatOneWorkerLeavesIsDoneByAnother) {
   Schedule schedule({}, cycle());
   schedule.start(2);
   schedule.claim(0);
@@ -89,7 +89,7 @@ TEST(InterleaveSchedule, WhatOneLeavesBehindIsDoneByAnother) {
   EXPECT_FALSE(second.get().has_value());
 }
 
-TEST(InterleaveSchedule, WhoeverLeavesWakesAnother) {
+TEST(InterleaveSchedule, AWorkerThatEndsWakesAnother) {
   Schedule schedule({}, cycle());
   schedule.start(2);
   schedule.claim(1);
@@ -109,7 +109,7 @@ TEST(InterleaveSchedule, WhoeverLeavesWakesAnother) {
   first.get();
 }
 
-TEST(InterleaveSchedule, WorkersWaitForRoomWhileTheConsumerTakesNothing) {
+TEST(InterleaveSchedule, WorkersWaitForSpaceWhileTheConsumerTakesNothing) {
   StageCounters counters;
   Schedule schedule({.counters = &counters}, cycle());
   schedule.start(1);

@@ -31,14 +31,14 @@ TEST(FlatMap, KeepsTheDatasetContract) {
   expect_contract(shuffled, epoch_of(shuffled), Length::kUnknown);
 }
 
-TEST(FlatMap, EveryInnerDatasetShufflesInAWayOfItsOwn) {
+TEST(FlatMap, EveryInnerDatasetIsShuffledDifferently) {
   const auto order = [](std::int64_t) { return range(20).shuffle(20); };
   const Numbers both = epoch_of(range(2).flat_map(order));
   EXPECT_NE(Numbers(both.begin(), both.begin() + 20), Numbers(both.begin() + 20, both.end()));
   EXPECT_NE(epoch_of(range(2).flat_map(order), {.epoch = 1}), both);
 }
 
-TEST(FlatMap, SkipsInsideWithoutMakingElements) {
+TEST(FlatMap, SkipsWithoutComputingElements) {
   auto made = std::make_shared<int>(0);
   const auto counting = range(3).flat_map([made](std::int64_t) {
     return range(1000).map([made](std::int64_t y) { return ++*made, y; });
@@ -49,7 +49,7 @@ TEST(FlatMap, SkipsInsideWithoutMakingElements) {
   EXPECT_EQ(*made, 1);
 }
 
-TEST(FlatMap, TakesElementsAndFunctionsThatOnlyMove) {
+TEST(FlatMap, AcceptsMoveOnlyElementsAndFunctions) {
   const auto boxes = range(3).map([](std::int64_t x) { return std::make_unique<std::int64_t>(x); });
   const auto lengths =
       boxes.flat_map([held = std::make_unique<int>(2)](std::unique_ptr<std::int64_t> box) {
@@ -61,7 +61,7 @@ TEST(FlatMap, TakesElementsAndFunctionsThatOnlyMove) {
   EXPECT_EQ(sum, 1 + 6);
 }
 
-TEST(FlatMap, ErrorsSayInWhichDatasetTheyAre) {
+TEST(FlatMap, ErrorsNameTheInnerDataset) {
   const auto fragile = range(4).flat_map([](std::int64_t x) {
     if (x == 1) throw Error(ErrorCode::kNotFound, "no such file");
     return range(2).map([x](std::int64_t y) {
@@ -87,7 +87,7 @@ TEST(FlatMap, ErrorsSayInWhichDatasetTheyAre) {
   EXPECT_EQ(fragile.node()->iterator({})->skip(100), 7U);  // what failed has its place
 }
 
-TEST(FlatMap, RestoreMakesOnlyTheDatasetsThatWereOpen) {
+TEST(FlatMap, RestoreCreatesOnlyTheOpenDatasets) {
   auto made = std::make_shared<int>(0);
   const auto dataset = range(100).flat_map([made](std::int64_t x) { return ++*made, fives(x); });
   auto iterator = dataset.iterator();
@@ -140,7 +140,7 @@ TEST(Interleave, GoesBackFarIntoALongInput) {
   EXPECT_EQ(rest_of(resumed), elements_from(elements, 400));
 }
 
-TEST(Interleave, ADatasetThatCannotBeMadeLosesOnlyItself) {
+TEST(Interleave, ADatasetThatCannotBeCreatedIsOneElementThatFails) {
   const auto fragile = range(5).interleave(
       [](std::int64_t x) {
         if (x == 1) throw Error(ErrorCode::kNotFound, "no such file");
@@ -153,7 +153,7 @@ TEST(Interleave, ADatasetThatCannotBeMadeLosesOnlyItself) {
   EXPECT_EQ(rest_of(iterator), (Numbers{20, 1, 21, 30, 40, 31, 41}));
 }
 
-TEST(Interleave, ADatasetThatWasWaitedForInVainIsStillTheNext) {
+TEST(Interleave, ADatasetWhoseCreationWasCancelledIsStillTheNext) {
   const concurrency::CancelToken cancel;
   auto waits = std::make_shared<bool>(true);
   const auto dataset = range(3).interleave(
@@ -175,7 +175,7 @@ TEST(Interleave, ADatasetThatWasWaitedForInVainIsStillTheNext) {
   EXPECT_EQ(rest_of(resumed), elements_from(epoch_of(dataset), 1));
 }
 
-TEST(Interleave, AnElementThatWasWaitedForInVainKeepsItsTurn) {
+TEST(Interleave, AnElementWhoseReadWasCancelledIsStillTheNext) {
   const concurrency::CancelToken cancel;
   auto waits = std::make_shared<bool>(true);
   const auto dataset = range(3).interleave(

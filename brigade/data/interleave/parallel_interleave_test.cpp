@@ -111,7 +111,7 @@ TEST(ParallelInterleave, AStateFitsAnyNumberOfThreads) {
   }
 }
 
-TEST(ParallelInterleave, LongSkipsGoThroughTheDatasets) {
+TEST(ParallelInterleave, LongSkipsAreDoneByTheDatasets) {
   const auto dataset = range(60).interleave(hundreds, {.cycle_length = 4, .parallelism = 2});
   const Numbers elements = epoch_of(dataset);
   auto iterator = dataset.node()->iterator({});
@@ -124,7 +124,7 @@ TEST(ParallelInterleave, LongSkipsGoThroughTheDatasets) {
   EXPECT_FALSE(iterator->next().has_value());
 }
 
-TEST(ParallelInterleave, RelaxedLosesAndDoublesNothingAnywhere) {
+TEST(ParallelInterleave, RelaxedLosesAndRepeatsNothingAnywhere) {
   const auto dataset = range(13).interleave(
       tens, {.cycle_length = 3, .block_length = 2, .parallelism = 3, .order = Order::kRelaxed});
   EXPECT_EQ(dataset.describe(), "range(13) | interleave(cycle 3, block 2, relaxed)");
@@ -142,7 +142,7 @@ TEST(ParallelInterleave, RelaxedLosesAndDoublesNothingAnywhere) {
   }
 }
 
-TEST(ParallelInterleave, RelaxedGoesOnWhileADatasetWaits) {
+TEST(ParallelInterleave, RelaxedContinuesWhileADatasetWaits) {
   auto door = std::make_shared<Door>();
   const auto slow_first = [door](std::int64_t x) {
     return range(3).map([door, x](std::int64_t y) {
@@ -164,7 +164,7 @@ TEST(ParallelInterleave, RelaxedGoesOnWhileADatasetWaits) {
   EXPECT_EQ(rest_of(iterator), (Numbers{0, 1, 2}));
 }
 
-TEST(ParallelInterleave, TheWalkMayAskForAnyOrderOrForThisOne) {
+TEST(ParallelInterleave, IteratorOptionsMayRequestEitherOrder) {
   const auto unset = range(13).interleave(tens, {.cycle_length = 3, .parallelism = 3});
   const auto relaxed =
       range(13).interleave(tens, {.cycle_length = 3, .parallelism = 3, .order = Order::kRelaxed});
@@ -176,7 +176,7 @@ TEST(ParallelInterleave, TheWalkMayAskForAnyOrderOrForThisOne) {
   EXPECT_EQ(internal::order_of_interleave({}, {}), Order::kInOrder);
 }
 
-TEST(ParallelInterleave, ReadsSeveralDatasetsAtOnce) {
+TEST(ParallelInterleave, ReadsSeveralDatasetsAtTheSameTime) {
   auto latch = std::make_shared<std::latch>(3);
   const auto wait_for_others = [latch](std::int64_t x) {
     return range(1).map([latch, x](std::int64_t) {
@@ -194,7 +194,7 @@ TEST(ParallelInterleave, ReadsSeveralDatasetsAtOnce) {
             (Numbers{0, 1, 2, 3, 4, 5}));
 }
 
-TEST(ParallelInterleave, ErrorsKeepTheirPlaces) {
+TEST(ParallelInterleave, ErrorsAreThrownInOrder) {
   const auto fragile = [](std::int64_t x) {
     if (x == 1) throw Error(ErrorCode::kNotFound, "no such file");
     return range(3).map([x](std::int64_t y) {
@@ -232,7 +232,7 @@ TEST(ParallelInterleave, ErrorsKeepTheirPlaces) {
   }
 }
 
-TEST(ParallelInterleave, RestoresASlotWhoseDatasetCannotBeMade) {
+TEST(ParallelInterleave, RestoresASlotWhoseDatasetCannotBeCreated) {
   // The consumer gives up waiting for a dataset that then turns out not to exist: the error is
   // still to be thrown, by next() and not by restore().
   auto door = std::make_shared<Door>();
@@ -281,7 +281,7 @@ class ForgetfulNode final : public Node<std::int64_t> {
   };
 };
 
-TEST(ParallelInterleave, AWorkerThatCannotGoOnIsAnErrorAndNoHang) {
+TEST(ParallelInterleave, AWorkerThatFailsIsAnErrorNotAHang) {
   auto iterator = range(4)
                       .interleave(
                           [](std::int64_t) {
@@ -295,7 +295,7 @@ TEST(ParallelInterleave, AWorkerThatCannotGoOnIsAnErrorAndNoHang) {
   EXPECT_EQ(error.code(), ErrorCode::kUnimplemented);
 }
 
-TEST(ParallelInterleave, ReadsABoundedWayAhead) {
+TEST(ParallelInterleave, PrefetchesABoundedNumberOfElements) {
   auto opened = std::make_shared<std::atomic<int>>(0);
   auto read = std::make_shared<std::atomic<int>>(0);
   const auto counting = [opened, read](std::int64_t) {

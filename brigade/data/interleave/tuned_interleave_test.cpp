@@ -55,7 +55,7 @@ class SlowSources {
   std::atomic<int> max_{0};
 };
 
-TEST(TunedInterleave, StatsKnowItsThreadsAndItsElements) {
+TEST(TunedInterleave, StatsReportThreadsAndElements) {
   auto iterator = range(6)
                       .interleave(hundreds, {.cycle_length = 2, .parallelism = 3})
                       .iterator({.stages = all_stages()});
@@ -85,7 +85,7 @@ TEST(TunedInterleave, HasNoMoreThreadsThanQueuesToRead) {
   EXPECT_LE(threads_with(kAutotune), 2U);
 }
 
-TEST(TunedInterleave, IsCountedUnaskedOnlyIfItIsTuned) {
+TEST(TunedInterleave, IsCountedByDefaultOnlyIfItIsTuned) {
   auto fixed = range(6).interleave(hundreds, {.cycle_length = 2, .parallelism = 2}).iterator();
   rest_of(fixed);
   EXPECT_TRUE(fixed.stats().empty());
@@ -95,7 +95,7 @@ TEST(TunedInterleave, IsCountedUnaskedOnlyIfItIsTuned) {
   EXPECT_EQ(last_step(tuned).elements, 600U);
 }
 
-TEST(TunedInterleave, WaitsOfItsConsumerAreNotItsOwnWork) {
+TEST(TunedInterleave, WaitsOfItsConsumerAreNotWorkOfTheStep) {
   SlowSources sources;
   auto iterator = range(2)
                       .interleave([&](std::int64_t) { return sources.read(20); },
@@ -107,7 +107,7 @@ TEST(TunedInterleave, WaitsOfItsConsumerAreNotItsOwnWork) {
   EXPECT_GT(step.busy, 0.1);
 }
 
-TEST(TunedInterleave, WaitsForRoomAreThoseForTheConsumer) {
+TEST(TunedInterleave, WaitsForSpaceAreWaitsForTheConsumer) {
   const auto stages = all_stages({.autotune = Autotune::kOff});
   auto iterator = range(2)
                       .interleave(hundreds, {.cycle_length = 1, .parallelism = 2})
@@ -178,7 +178,7 @@ TEST(TunedInterleave, AConsumerThatWaitsGetsMoreThreads) {
   EXPECT_LE(stage->settings().threads, 8U) << "twice the cycle";
 }
 
-TEST(TunedInterleave, ThreadsThatAreTakenAwayReadNoMore) {
+TEST(TunedInterleave, RemovedThreadsReadNoMore) {
   SlowSources sources;
   const auto dataset = range(1000).interleave([&](std::int64_t) { return sources.read(1000); },
                                               {.cycle_length = 4, .parallelism = kAutotune});
@@ -209,7 +209,7 @@ TEST(TunedInterleave, RunsFromItsFirstElementToItsLast) {
   EXPECT_FALSE(stage->is_running()) << "tuning would wait for it for ever";
 }
 
-TEST(TunedInterleave, AConsumerThatIsSlowerIsServedByFewer) {
+TEST(TunedInterleave, ASlowConsumerGetsFewerThreads) {
   const auto dataset =
       range(10'000).interleave(hundreds, {.cycle_length = 4, .parallelism = kAutotune});
   const auto stages = all_stages({.cpu_budget = 64});

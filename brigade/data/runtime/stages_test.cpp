@@ -12,7 +12,7 @@
 namespace brigade::data {
 namespace {
 
-using namespace testing;  // NOLINT: the battery
+using namespace testing;  // NOLINT: the test helpers
 using std::chrono::microseconds;
 
 std::shared_ptr<Stages> all_stages(Tuning tuning = {}) {
@@ -68,7 +68,7 @@ TEST(Stages, AddUpOverPassesAndEpochs) {
   EXPECT_EQ(iterator.stats().at(0).elements, 40U);
 }
 
-TEST(Stages, BeginAnewWhenCleared) {
+TEST(Stages, RestartWhenCleared) {
   const auto stages = all_stages();
   auto iterator = range(10).iterator({.stages = stages});
   rest_of(iterator);
@@ -76,7 +76,7 @@ TEST(Stages, BeginAnewWhenCleared) {
   EXPECT_EQ(stages->stats().at(0).elements, 0U);
 }
 
-TEST(Stages, TheWorkOfInnerDatasetsIsThatOfTheStep) {
+TEST(Stages, InnerDatasetsCountAsPartOfTheStep) {
   auto iterator = from_files<std::int64_t>({"a", "b"}, [](const io::Path&) {
                     return range(3).prefetch(1);
                   }).iterator({.stages = all_stages()});
@@ -84,7 +84,7 @@ TEST(Stages, TheWorkOfInnerDatasetsIsThatOfTheStep) {
   EXPECT_EQ(iterator.stats().size(), 1U);
 }
 
-TEST(Stages, NameTheStepThatHoldsTheWalkBack) {
+TEST(Stages, NameTheBottleneck) {
   auto iterator = range(300)
                       .map(spin(microseconds(300)), {.parallelism = 1, .name = "decode"})
                       .prefetch(2)
@@ -93,7 +93,7 @@ TEST(Stages, NameTheStepThatHoldsTheWalkBack) {
   EXPECT_EQ(bottleneck(iterator.stats()).substr(0, 6), "decode") << describe(iterator.stats());
 }
 
-TEST(Stages, OnlyWhatIsTunedIsCountedUnasked) {
+TEST(Stages, ByDefaultOnlyTunedStepsAreCounted) {
   auto iterator = range(50)
                       .map([](std::int64_t x) { return x; }, {.parallelism = kAutotune})
                       .prefetch(2)
@@ -104,7 +104,7 @@ TEST(Stages, OnlyWhatIsTunedIsCountedUnasked) {
   EXPECT_EQ(iterator.stats()[0].elements, 50U);
 }
 
-TEST(Stages, TunedThreadsComeAndGoWithoutChangingAnElement) {
+TEST(Stages, ChangingTheThreadsDoesNotChangeAnElement) {
   const auto draw = [](std::int64_t, ElementContext& context) { return context.rng(); };
   const auto expected = epoch_of(range(3000).map(draw));
   const auto stages = all_stages({.autotune = Autotune::kOff});
@@ -124,7 +124,7 @@ TEST(Stages, TunedThreadsComeAndGoWithoutChangingAnElement) {
   EXPECT_EQ(iterator.next(), std::nullopt);
 }
 
-TEST(Stages, AConsumerThatIsSlowerThanTheInputIsServedByOneThread) {
+TEST(Stages, ASlowConsumerIsServedByOneThread) {
   const auto stages = all_stages({.cpu_budget = 8});
   auto iterator = range(100'000)
                       .map(spin(microseconds(10)), {.parallelism = kAutotune})
@@ -141,7 +141,7 @@ TEST(Stages, AConsumerThatIsSlowerThanTheInputIsServedByOneThread) {
 }
 
 TEST(Stages, TheHeavierOfTwoStepsGetsTheThreads) {
-  const auto blocked = [](microseconds time) {  // as by a far away file: no core makes it faster
+  const auto blocked = [](microseconds time) {  // as by remote storage: no core makes it faster
     return [time](std::int64_t x) {
       std::this_thread::sleep_for(time);
       return x;
@@ -166,7 +166,7 @@ TEST(Stages, TheHeavierOfTwoStepsGetsTheThreads) {
   EXPECT_LT(threads(light_stage), threads(heavy_stage));
 }
 
-TEST(Stages, RefuseABudgetOfNothing) {
+TEST(Stages, RefuseAnEmptyBudget) {
   EXPECT_THROW(all_stages({.cpu_budget = 0}), Error);
 }
 

@@ -31,14 +31,14 @@ TEST(Propose, GivesAHeavyMapAllCores) {
   EXPECT_EQ(threads_for(map, {.cpu = 100}), kTuned.max_threads);
 }
 
-TEST(Propose, StaysWhereTheBudgetIsUsed) {
+TEST(Propose, AddsNoThreadsWhenTheBudgetIsUsed) {
   StageSample map = busy_map(2, 1.97);
   map.waited_for = 0.99;
   EXPECT_EQ(threads_for(map, kTwoCores), 2U);
 }
 
-TEST(Propose, SharesTheCoresByWeight) {
-  // Per element 3 and 1; the light one was held up by the heavy one.
+TEST(Propose, DividesTheCoresByCost) {
+  // They cost 3 and 1 per element; the heavy one delayed the light one.
   StageSample heavy = busy_map(1, 1.0);
   StageSample light = busy_map(1, 0.34);
   light.waited_for = 0.9;
@@ -54,39 +54,39 @@ TEST(Propose, LeavesAConsumerThatNeverWaitsWithFewThreads) {
   EXPECT_EQ(threads_for(busy_map(8, 1.5), {.cpu = 8}), 2U);
 }
 
-TEST(Propose, GivesTheConsumerWhatItWouldTake) {
-  // It waits half of the time: it would take twice as much.
+TEST(Propose, RaisesThreadsToTheDemandOfTheConsumer) {
+  // It waits half of the time, so it could take twice as much.
   StageSample map = busy_map(1, 1.0);
   map.waited_for = 0.5;
   EXPECT_EQ(threads_for(map, {.cpu = 16}), 3U);
 }
 
-TEST(Propose, BlockedThreadsTakeNoCores) {
-  // Reads from far away: on a core for a tenth of its time.
+TEST(Propose, BlockedThreadsUseNoCores) {
+  // Reads from remote storage: on a core for a tenth of its time.
   StageSample map = busy_map(2, 2.0);
   map.cpu = 0.2;
   map.waited_for = 0.9;
   EXPECT_EQ(threads_for(map, kTwoCores), 16U);
 }
 
-TEST(Propose, DoesNotHelpBehindAStepThatCannotGoFaster) {
+TEST(Propose, AddsNoThreadsIfAnotherStepCannotGoFaster) {
   StageSample map = busy_map(2, 0.4);
   map.feeds_consumer = false;
   StageSample prefetch{
       .settings = {1, 2}, .busy = 1.0, .cpu = 1.0, .waited_for = 0.9, .feeds_consumer = true};
   const StageSample steps[] = {map, prefetch};
   EXPECT_EQ(propose(steps, {.cpu = 8})[0].threads, 1U);
-  StageSample in_turns = busy_map(4, 1.3);
-  in_turns.serial = 0.99;  // the source
-  in_turns.waited_for = 0.9;
-  EXPECT_EQ(threads_for(in_turns, {.cpu = 8}), 2U);
+  StageSample serial = busy_map(4, 1.3);
+  serial.serial = 0.99;  // the source
+  serial.waited_for = 0.9;
+  EXPECT_EQ(threads_for(serial, {.cpu = 8}), 2U);
 }
 
-TEST(Propose, KeepsToASmallerBudget) {
+TEST(Propose, RespectsASmallerBudget) {
   EXPECT_EQ(threads_for(busy_map(4, 4.0), {.cpu = 1}), 1U);
 }
 
-TEST(Propose, LeavesFixedStepsAlone) {
+TEST(Propose, DoesNotChangeFixedSteps) {
   StageSample fixed = busy_map(3, 3.0);
   fixed.limits = {};
   fixed.waited_for = 0.99;
@@ -126,7 +126,7 @@ class Tuned {
   std::size_t threads_ = 1;
 };
 
-TEST(Tuner, RaisesAtOnceByAtMostTwo) {
+TEST(Tuner, RaisesImmediatelyByAtMostTwo) {
   Tuned tuned;
   EXPECT_EQ(tuned.threads(1.0, 0.99), 2U);
   EXPECT_EQ(tuned.threads(2.0, 0.99), 4U);
@@ -139,12 +139,12 @@ TEST(Tuner, LowersWhenThreeIntervalsAgree) {
   }
   EXPECT_EQ(tuned.threads(0.5, 0), 8U);
   EXPECT_EQ(tuned.threads(2.0, 0), 8U);
-  EXPECT_EQ(tuned.threads(0.5, 0), 3U) << "the most that the three asked for";
+  EXPECT_EQ(tuned.threads(0.5, 0), 3U) << "the largest of the three proposals";
   EXPECT_EQ(tuned.threads(0.5, 0), 3U);
   EXPECT_EQ(tuned.threads(0.5, 0), 1U);
 }
 
-/// A step whose threads are blocked nearly all the time: never more than so many of them help.
+/// A step whose threads are blocked nearly all the time, of which only some help.
 class Blocked {
  public:
   explicit Blocked(std::size_t helpful_threads) : helpful_threads_(helpful_threads) {}
@@ -173,21 +173,21 @@ class Blocked {
   std::size_t threads_ = 1;
 };
 
-TEST(Tuner, GivesBlockedThreadsMoreWhileThatHelps) {
+TEST(Tuner, AddsBlockedThreadsWhileTheyHelp) {
   EXPECT_EQ(Blocked(1000).threads_after(4), 16U);
   EXPECT_EQ(Blocked(1000).threads_after(7), 128U);
-  EXPECT_EQ(Blocked(1000).threads_after(30), 128U) << "and leaves them";
+  EXPECT_EQ(Blocked(1000).threads_after(30), 128U) << "and keeps them";
 }
 
-TEST(Tuner, TakesBackThreadsThatDoNotHelp) {
-  Blocked behind_a_lock(1);
-  EXPECT_EQ(behind_a_lock.threads_after(4), 16U) << "so many may always be blocked";
-  EXPECT_EQ(behind_a_lock.next_threads(), 32U) << "on trial";
-  EXPECT_EQ(behind_a_lock.next_threads(), 16U);
-  EXPECT_EQ(behind_a_lock.threads_after(15), 16U) << "not tried again soon";
-  Blocked far(32);
-  EXPECT_EQ(far.threads_after(6), 64U);
-  EXPECT_EQ(far.next_threads(), 32U);
+TEST(Tuner, RemovesThreadsThatDoNotHelp) {
+  Blocked contended(1);
+  EXPECT_EQ(contended.threads_after(4), 16U) << "up to here without a trial";
+  EXPECT_EQ(contended.next_threads(), 32U) << "on trial";
+  EXPECT_EQ(contended.next_threads(), 16U);
+  EXPECT_EQ(contended.threads_after(15), 16U) << "not tried again soon";
+  Blocked remote(32);
+  EXPECT_EQ(remote.threads_after(6), 64U);
+  EXPECT_EQ(remote.next_threads(), 32U);
 }
 
 }  // namespace

@@ -11,8 +11,8 @@
 namespace brigade::data {
 namespace {
 
-/// Runs until it is one too many, or all is over; knows who runs.
-class Crowd {
+/// Workers that run until they are stopped, and a record of which run.
+class RunningSet {
  public:
   void run(const Workers& workers, std::size_t number) {
     {
@@ -23,7 +23,7 @@ class Crowd {
     const std::scoped_lock lock(mutex_);
     running_.erase(number);
   }
-  bool comes_to(const std::set<std::size_t>& numbers) {
+  bool becomes(const std::set<std::size_t>& numbers) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     while (std::chrono::steady_clock::now() < deadline) {
       {
@@ -47,38 +47,38 @@ class Crowd {
   std::atomic<bool> is_over_{false};
 };
 
-TEST(Workers, ComeAndGo) {
-  Crowd crowd;
-  Workers workers("test", [&](const Workers& all, std::size_t number) { crowd.run(all, number); });
+TEST(Workers, StartAndStop) {
+  RunningSet running;
+  Workers workers("test", [&](const Workers& all, std::size_t number) { running.run(all, number); });
   workers.set_count(2);
-  EXPECT_TRUE(crowd.comes_to({0, 1}));
+  EXPECT_TRUE(running.becomes({0, 1}));
   workers.set_count(5);
-  EXPECT_TRUE(crowd.comes_to({0, 1, 2, 3, 4}));
+  EXPECT_TRUE(running.becomes({0, 1, 2, 3, 4}));
   workers.set_count(1);
-  EXPECT_TRUE(crowd.comes_to({0}));
+  EXPECT_TRUE(running.becomes({0}));
   workers.set_count(4);
-  EXPECT_TRUE(crowd.comes_to({0, 1, 2, 3}));
-  crowd.end();
+  EXPECT_TRUE(running.becomes({0, 1, 2, 3}));
+  running.end();
 }
 
-TEST(Workers, NumbersAreTakenOnceHoweverFastTheCountSwings) {
-  Crowd crowd;
-  Workers workers("test", [&](const Workers& all, std::size_t number) { crowd.run(all, number); });
+TEST(Workers, EachNumberRunsOnceHoweverFastTheCountChanges) {
+  RunningSet running;
+  Workers workers("test", [&](const Workers& all, std::size_t number) { running.run(all, number); });
   for (int i = 0; i < 200; ++i) workers.set_count(1 + static_cast<std::size_t>(i * 7 % 6));
   workers.set_count(6);
-  EXPECT_TRUE(crowd.comes_to({0, 1, 2, 3, 4, 5}));
+  EXPECT_TRUE(running.becomes({0, 1, 2, 3, 4, 5}));
   workers.set_count(2);
-  EXPECT_TRUE(crowd.comes_to({0, 1}));
-  EXPECT_FALSE(crowd.ran_twice());
-  crowd.end();
+  EXPECT_TRUE(running.becomes({0, 1}));
+  EXPECT_FALSE(running.ran_twice());
+  running.end();
 }
 
-TEST(Workers, WhoIsWantedAgainWhileLeavingBeginsAgain) {
+TEST(Workers, AWorkerRequestedWhileItStopsRunsAgain) {
   std::atomic<int> runs{0};  // of number 3
-  std::atomic<int> runs_beside{0};
-  std::atomic<bool> has_left_beside{false};
-  std::atomic<bool> is_leaving{false};
-  std::atomic<bool> may_leave{false};
+  std::atomic<int> other_runs{0};
+  std::atomic<bool> other_has_stopped{false};
+  std::atomic<bool> is_stopping{false};
+  std::atomic<bool> may_stop{false};
   std::atomic<bool> is_over{false};
   const auto wait_for = [](const auto& condition) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
@@ -87,21 +87,21 @@ TEST(Workers, WhoIsWantedAgainWhileLeavingBeginsAgain) {
   };
   Workers workers("test", [&](const Workers& all, std::size_t number) {
     if (number == 3) ++runs;
-    if (number == 4) ++runs_beside;
+    if (number == 4) ++other_runs;
     while (all.should_run(number) && !is_over) std::this_thread::yield();
-    if (number == 4) has_left_beside = true;
+    if (number == 4) other_has_stopped = true;
     if (number != 3 || is_over) return;
-    is_leaving = true;
-    wait_for([&] { return may_leave.load(); });
+    is_stopping = true;
+    wait_for([&] { return may_stop.load(); });
   });
   workers.set_count(8);
-  EXPECT_TRUE(wait_for([&] { return runs == 1 && runs_beside == 1; }));
+  EXPECT_TRUE(wait_for([&] { return runs == 1 && other_runs == 1; }));
   workers.set_count(3);
-  EXPECT_TRUE(wait_for([&] { return is_leaving && has_left_beside; }));
-  workers.set_count(4);  // an idle thread comes for number 3 and finds it taken
+  EXPECT_TRUE(wait_for([&] { return is_stopping && other_has_stopped; }));
+  workers.set_count(4);  // an idle thread tries to take number 3, which is still running
   workers.set_count(5);
-  EXPECT_TRUE(wait_for([&] { return runs_beside == 2; }));
-  may_leave = true;
+  EXPECT_TRUE(wait_for([&] { return other_runs == 2; }));
+  may_stop = true;
   EXPECT_TRUE(wait_for([&] { return runs == 2; }));
   is_over = true;
 }

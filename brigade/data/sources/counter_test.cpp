@@ -12,20 +12,20 @@ namespace {
 using namespace testing;  // NOLINT: the contract tests
 using Numbers = std::vector<std::int64_t>;
 
-TEST(Counter, GivesWhatTensorFlowGives) {
+TEST(Counter, MatchesTensorFlow) {
   const Table table("stateful");
   EXPECT_EQ(counter().cardinality(), table.cardinality("counter()"));
   expect_contract(counter().take(4), table.elements<std::int64_t>("counter()"));
   expect_contract(counter(10, -3).take(4), table.elements<std::int64_t>("counter(10, -3)"));
 }
 
-TEST(Counter, GoesOnBehindTheLargestNumber) {
+TEST(Counter, WrapsAroundAfterTheLargestNumber) {
   const std::int64_t largest = std::numeric_limits<std::int64_t>::max();
   EXPECT_EQ(epoch_of(counter(largest).take(2)),
             (Numbers{largest, std::numeric_limits<std::int64_t>::min()}));
 }
 
-TEST(Range, GivesWhatTensorFlowGives) {
+TEST(Range, MatchesTensorFlow) {
   const Table table("stateful");
   expect_matches_table(table, "range(2, 5)", range(2, 5));
   expect_matches_table(table, "range(2, 11, 3)", range(2, 11, 3));

@@ -60,7 +60,7 @@ TEST(Files, FileIBelongsToShardIModCount) {
             epoch_of(files(names)));
 }
 
-TEST(Files, AShardGoesOnWhereItWasSaved) {
+TEST(Files, AShardResumesAtASavedPosition) {
   const auto dataset = files(kUneven).shuffle(2).repeat(2);
   for (std::int64_t index = 0; index < 3; ++index) {
     const Numbers elements = epoch_of(dataset, by_files(3, index));
@@ -74,14 +74,14 @@ TEST(Files, AShardGoesOnWhereItWasSaved) {
   }
 }
 
-TEST(Files, EachFileHasASeedOfItsOwn) {
+TEST(Files, EachFileHasADifferentSeed) {
   const auto dataset =
       from_files<std::int64_t>({"a", "b"}, [](const io::Path&) { return range(20).shuffle(20); });
   const Numbers both = epoch_of(dataset);
   EXPECT_NE(Numbers(both.begin(), both.begin() + 20), elements_from(both, 20));
 }
 
-TEST(Files, AreReadWhenTheirTurnComes) {
+TEST(Files, AreOpenedWhenTheyAreReached) {
   std::filesystem::path folder =
       std::filesystem::temp_directory_path() / ("brigade-files-test-" + std::to_string(getpid()));
   std::filesystem::create_directories(folder);

@@ -48,7 +48,7 @@ class Counting final : public Generator<std::int64_t> {
   std::int64_t at_ = 0;
 };
 
-TEST(FromGenerator, AGeneratorThatSavesGoesOnAtOnce) {
+TEST(FromGenerator, AGeneratorThatSavesResumesDirectly) {
   const auto asked = std::make_shared<int>(0);
   const auto numbers =
       from_generator<std::int64_t>([asked] { return std::make_unique<Counting>(asked); });
@@ -63,7 +63,7 @@ TEST(FromGenerator, AGeneratorThatSavesGoesOnAtOnce) {
   EXPECT_EQ(fresh.next(), 4);
 }
 
-TEST(FromGenerator, IsNotAskedBehindItsEnd) {
+TEST(FromGenerator, IsNotCalledAfterItsEnd) {
   const auto asked = std::make_shared<int>(0);
   const auto numbers =
       from_generator<std::int64_t>([asked] { return std::make_unique<Counting>(asked); });
@@ -77,7 +77,7 @@ TEST(FromGenerator, IsNotAskedBehindItsEnd) {
   EXPECT_EQ(*asked, asked_to_end);
 }
 
-TEST(FromGenerator, GoesOnBehindAnElementThatFails) {
+TEST(FromGenerator, ContinuesAfterAnElementThatFails) {
   const auto fragile = from_generator<int>(
       [] {
         return [i = 0]() mutable -> std::optional<int> {
@@ -97,7 +97,7 @@ TEST(FromGenerator, GoesOnBehindAnElementThatFails) {
   EXPECT_EQ(fresh.next(), std::nullopt);
 }
 
-TEST(FromGenerator, RefusesAPositionBehindItsEnd) {
+TEST(FromGenerator, RefusesAPositionPastItsEnd) {
   const auto longer = from_generator<std::int64_t>([] { return squares(5); });
   const auto fewer = from_generator<std::int64_t>([] { return squares(4); }, "fewer");
   auto iterator = longer.node()->iterator({});

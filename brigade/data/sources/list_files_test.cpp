@@ -24,7 +24,7 @@ std::shared_ptr<io::MemoryFileSystem> some_files() {
   return files;
 }
 
-TEST(MatchFiles, FindWhatAPatternSays) {
+TEST(MatchFiles, FindTheFilesThatMatchAPattern) {
   const auto files = some_files();
   EXPECT_EQ(match_files("/f/a/*.txt", files), (Paths{"/f/a/1.txt", "/f/a/10.txt", "/f/a/2.txt"}));
   EXPECT_EQ(match_files("/f/a/?.txt", files), (Paths{"/f/a/1.txt", "/f/a/2.txt"}));
@@ -49,7 +49,7 @@ TEST(MatchFiles, NameThePatternThatMatchesNothing) {
   expect_invalid_argument([] { match_files(""); }, "a pattern is empty");
 }
 
-TEST(MatchFiles, LookOnThisMachineUnlessToldOtherwise) {
+TEST(MatchFiles, UseTheLocalFileSystemByDefault) {
   EXPECT_EQ(match_files("/proc/self/statu[s]"), Paths{"/proc/self/status"});
 }
 
@@ -61,7 +61,7 @@ TEST(ListFiles, KeepTheDatasetContract) {
   expect_contract(shuffled, epoch_of(shuffled));
 }
 
-TEST(ListFiles, AreShuffledAnewInEachEpoch) {
+TEST(ListFiles, AreShuffledDifferentlyInEachEpoch) {
   const auto files = some_files();
   const auto shuffled = list_files({"/f/*/*"}, {.seed = 5, .file_system = files});
   Paths first = epoch_of(shuffled), second = epoch_of(shuffled, {.epoch = 1});
@@ -71,7 +71,7 @@ TEST(ListFiles, AreShuffledAnewInEachEpoch) {
   EXPECT_EQ(first, match_files("/f/*/*", files));
 }
 
-TEST(ListFiles, AreSharedOutByFilesWhateverReadsThem) {
+TEST(ListFiles, AreShardedByFilesWhateverReadsThem) {
   const auto files = some_files();
   const auto read = list_files({"/f/*/*"}, {.file_system = files})
                         .interleave([](const io::Path& path) {
@@ -100,7 +100,7 @@ TEST(ListFiles, ShardsTogetherHaveEachFileOnceInAnyOrder) {
   }
 }
 
-TEST(ListFiles, AShardGoesOnWhereItWasSaved) {
+TEST(ListFiles, AShardResumesAtASavedPosition) {
   const auto list = list_files({"/f/*/*"}, {.file_system = some_files()});
   const IteratorOptions half{.seed = 3, .shard = {.count = 2, .index = 0}};
   const Paths whole = epoch_of(list, half);

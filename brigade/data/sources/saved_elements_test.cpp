@@ -25,7 +25,7 @@ TEST_F(SavedElements, KeepTheDatasetContractOnceLoaded) {
   }
 }
 
-TEST_F(SavedElements, AreThoseOfTheWalkThatWasAskedFor) {
+TEST_F(SavedElements, AreThoseOfTheRequestedSeedAndShard) {
   const auto shuffled = range(30).shuffle(30);
   save(shuffled, "/saved", {.compression = io::Compression::kGzip, .file_system = files_},
        {.seed = 4, .epoch = 2});
@@ -57,7 +57,7 @@ TEST_F(SavedElements, RefuseWhatIsNotThereOrOfAnotherType) {
   EXPECT_NE(std::string(type.what()).find("i64, not string"), std::string::npos);
 }
 
-TEST_F(SavedElements, APositionGoesOnWhereverTheFolderLies) {
+TEST_F(SavedElements, APositionResumesInAMovedFolder) {
   save(range(5), "/here", {.file_system = files_});
   save(range(5), "/there", {.file_system = files_});
   save(range(6), "/other", {.file_system = files_});

@@ -24,7 +24,7 @@ TEST(TextLines, KeepTheDatasetContract) {
   }
 }
 
-TEST(TextLines, KeepTheDatasetContractPacked) {
+TEST(TextLines, KeepTheDatasetContractCompressed) {
   Folder folder;
   for (const Compression compression : {Compression::kGzip, Compression::kZlib}) {
     const io::Path path = folder.write("a", "one\ntwo\nthree\nfour\n", compression);
@@ -35,7 +35,7 @@ TEST(TextLines, KeepTheDatasetContractPacked) {
   }
 }
 
-TEST(TextLines, KnowGzipByItself) {
+TEST(TextLines, DetectGzip) {
   Folder folder;
   const std::vector<io::Path> paths = {folder.write("a", "packed\n", Compression::kGzip),
                                        folder.write("b", "plain\n")};
@@ -43,7 +43,7 @@ TEST(TextLines, KnowGzipByItself) {
             (Lines{"packed", "plain"}));
 }
 
-TEST(TextLines, ALineTooLongIsOneElementThatFails) {
+TEST(TextLines, ALineThatIsTooLongIsOneElementThatFails) {
   Folder folder;
   const io::Path path = folder.write("long", "1234\n12345678\nnext\n");
   const auto dataset =
@@ -62,7 +62,7 @@ TEST(TextLines, ALineTooLongIsOneElementThatFails) {
   EXPECT_EQ(dataset.node()->iterator({})->skip(99), 3U);
 }
 
-TEST(TextLines, ABrokenPackedFileIsOneElementThatFailsAndEndsTheFile) {
+TEST(TextLines, ACorruptCompressedFileIsOneElementThatFailsAndEndsTheFile) {
   Folder folder;
   std::string packed = folder.read(folder.write("x", "one\ntwo\nthree\n", Compression::kGzip));
   packed.resize(packed.size() - 4);
@@ -86,7 +86,7 @@ TEST(TextLines, AMissingFileIsOneElementThatFails) {
   EXPECT_EQ(rest_of(iterator), Lines{"next"});
 }
 
-TEST(TextLines, RefuseAPositionBehindTheEndOfTheFile) {
+TEST(TextLines, RefuseAPositionPastTheEndOfTheFile) {
   Folder folder;
   const io::Path path = folder.write("a", "one\ntwo\nthree\n");
   const auto dataset = text_lines({path}, {.file_system = folder.files()});
@@ -100,7 +100,7 @@ TEST(TextLines, RefuseAPositionBehindTheEndOfTheFile) {
   EXPECT_NE(std::string(error.what()).find("/f/a"), std::string::npos) << error.what();
 }
 
-TEST(TextLines, AreSharedOutByFiles) {
+TEST(TextLines, AreShardedByFiles) {
   Folder folder;
   const auto dataset =
       text_lines({folder.write("a", "1\n"), folder.write("b", "2\n"), folder.write("c", "3\n")},

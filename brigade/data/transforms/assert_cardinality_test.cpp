@@ -14,7 +14,7 @@ Dataset<std::int64_t> small_numbers() {
   return range(20).take_while([](std::int64_t x) { return x < 5; });
 }
 
-TEST(AssertCardinality, GivesWhatTensorFlowGives) {
+TEST(AssertCardinality, MatchesTensorFlow) {
   const Table table("stateful");
   expect_matches_table(table, "range(10).assert_cardinality(10)", range(10).assert_cardinality(10));
   const std::string endless = "range(3).repeat().assert_cardinality(-1)";
@@ -24,7 +24,7 @@ TEST(AssertCardinality, GivesWhatTensorFlowGives) {
             table.elements<std::int64_t>(endless));
 }
 
-TEST(AssertCardinality, TellsWhatWasUnknown) {
+TEST(AssertCardinality, SetsAnUnknownCardinality) {
   expect_contract(small_numbers().assert_cardinality(5), {0, 1, 2, 3, 4});
   expect_contract(range(0).assert_cardinality(0), {});
 }
@@ -65,7 +65,7 @@ TEST(AssertCardinality, FailsInTheEndIfThereAreMore) {
   expect_last_fails(small_numbers().assert_cardinality(0), {}, "0 elements, but it has more");
 }
 
-TEST(AssertCardinality, TensorFlowFailsLikewise) {
+TEST(AssertCardinality, TensorFlowFailsToo) {
   const Table table("stateful");
   for (const char* name : {"range(10).assert_cardinality(9)", "range(10).assert_cardinality(11)",
                            "range(10).assert_cardinality(-1)"}) {

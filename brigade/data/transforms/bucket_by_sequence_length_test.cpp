@@ -17,7 +17,7 @@ std::int64_t length_of(const Numbers& numbers) {
   return static_cast<std::int64_t>(numbers.size());
 }
 
-TEST(BucketBySequenceLength, GivesWhatTensorFlowGives) {
+TEST(BucketBySequenceLength, MatchesTensorFlow) {
   const Table table("windows");
   const auto lists = number_lists();
   expect_matches_table(table, "lists.bucket([3, 5], [2, 2, 2])",
@@ -69,7 +69,7 @@ TEST(BucketBySequenceLength, AnElementBeyondTheLastBoundaryFailsAlone) {
   EXPECT_EQ(skipping->next()->at(0).at(0), 4);
 }
 
-TEST(BucketBySequenceLength, AnElementWhoseLengthCannotBeToldFailsAlone) {
+TEST(BucketBySequenceLength, AnElementWhoseLengthFunctionThrowsFailsAlone) {
   const auto dataset =
       range(5)
           .map([](std::int64_t x) { return std::vector<std::int64_t>(2, x); })

@@ -52,7 +52,7 @@ TEST(Cache, ReadsItsInputOnceInAllEpochsOfAllIterators) {
   EXPECT_EQ(*counted.made, 5);
 }
 
-TEST(Cache, FreezesTheOrderOfTheFirstEpochWheneverItIsFilled) {
+TEST(Cache, KeepsTheOrderOfTheFirstEpochWheneverItIsFilled) {
   const auto shuffled = range(30).shuffle(30);
   const Numbers order = epoch_of(shuffled, {.seed = 5});
   auto from_the_start = shuffled.cache().iterator({.seed = 5});
@@ -62,7 +62,7 @@ TEST(Cache, FreezesTheOrderOfTheFirstEpochWheneverItIsFilled) {
   EXPECT_EQ(epoch_of(shuffled.cache(), {.seed = 5, .epoch = 9}), order);
 }
 
-TEST(Cache, WalksOfOtherSeedsAndShardsHaveElementsOfTheirOwn) {
+TEST(Cache, OtherSeedsAndShardsAreCachedSeparately) {
   const auto files = from_files<std::int64_t>({"1", "2"}, [](const io::Path& path) {
     return range(3).map([path](std::int64_t x) { return x + 10 * (path == "1" ? 1 : 2); });
   });
@@ -92,7 +92,7 @@ TEST(Cache, APositionIsFilledUpToInAFreshProcess) {
   EXPECT_EQ(*counted.made, 10) << "the resumed epoch has filled it";
 }
 
-TEST(Cache, APartialPassIsDroppedAndSaidOnce) {
+TEST(Cache, APartialPassIsDroppedAndLoggedOnce) {
   const Counted counted;
   const auto warnings = warnings_of([&] {
     const auto cached = counted.numbers(5).cache();
@@ -103,7 +103,7 @@ TEST(Cache, APartialPassIsDroppedAndSaidOnce) {
   EXPECT_NE(warnings[0].find("range(5) | map | cache ended after 2 elements"), std::string::npos);
 }
 
-TEST(Cache, APassThatTakesAllElementsIsWholeWithoutAskingForMore) {
+TEST(Cache, APassThatTakesAllElementsIsCompleteWithoutReadingTheEnd) {
   const Counted counted;
   const auto cached = counted.numbers(5).cache();
   EXPECT_TRUE(warnings_of([&] {
@@ -112,7 +112,7 @@ TEST(Cache, APassThatTakesAllElementsIsWholeWithoutAskingForMore) {
   EXPECT_EQ(*counted.made, 5);
 }
 
-TEST(Cache, AFailedElementKeepsItsPlaceAndIsTriedAgainInTheNextPass) {
+TEST(Cache, AFailedElementIsReportedAndRetriedInTheNextPass) {
   const auto passes = std::make_shared<std::atomic<int>>(0);
   const auto cached = range(3)
                           .map([passes](std::int64_t x) {
@@ -136,7 +136,7 @@ TEST(Cache, AFailedElementKeepsItsPlaceAndIsTriedAgainInTheNextPass) {
   EXPECT_EQ(*passes, 2);
 }
 
-TEST(Cache, ManyThreadsWalkOverIt) {
+TEST(Cache, ManyThreadsIterateOverIt) {
   const auto cached = range(200).shuffle(50).cache();
   const Numbers expected = epoch_of(range(200).shuffle(50));
   std::vector<std::thread> threads;
@@ -152,7 +152,7 @@ TEST(Cache, ManyThreadsWalkOverIt) {
   EXPECT_EQ(right, 12);
 }
 
-TEST(Cache, RefusesAPositionBehindTheEndOfItsInput) {
+TEST(Cache, RefusesAPositionPastTheEndOfItsInput) {
   const auto five = range(5).cache();
   const auto three = range(3).cache();
   auto longer = five.node()->iterator({});
@@ -166,7 +166,7 @@ TEST(Cache, RefusesAnInputThatNeverEnds) {
   expect_invalid_argument([] { range(3).repeat().cache(); }, "put repeat after it");
 }
 
-TEST(Cache, HearsTheErrorBehindTheLastElement) {
+TEST(Cache, ReportsAnErrorAfterTheLastElement) {
   const auto dataset =
       range(5).filter([](std::int64_t) { return true; }).assert_cardinality(3).cache();
   for (int epoch = 0; epoch < 2; ++epoch) {

@@ -28,7 +28,7 @@ TEST(ChooseFromDatasets, KeepsTheDatasetContract) {
   expect_contract(ahead, epoch_of(ahead), Length::kUnknown);
 }
 
-TEST(ChooseFromDatasets, AChoiceOfNoDatasetFailsInItsPlace) {
+TEST(ChooseFromDatasets, AnInvalidChoiceIsAnElementThatFails) {
   const auto dataset =
       choose_from_datasets<std::int64_t>({range(4)}, from_elements<std::int64_t>({0, 1, -1, 0}));
   auto iterator = dataset.iterator();

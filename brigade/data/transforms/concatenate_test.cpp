@@ -48,7 +48,7 @@ TEST(Concatenate, DescribesItself) {
             "range(3) | concatenate(range(2) | take(1)) | batch(2)");
 }
 
-TEST(Concatenate, APartThatCannotBeBegunIsOneElementThatFails) {
+TEST(Concatenate, APartThatCannotStartIsOneElementThatFails) {
   const auto dataset = [] { return range(2).concatenate(source_failing_at(2, 0)); };
   auto iterator = dataset().iterator();
   iterator.next();

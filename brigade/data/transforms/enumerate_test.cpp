@@ -32,13 +32,13 @@ TEST(Enumerate, ElementsThatFailAreCounted) {
   EXPECT_EQ(iterator.next(), Numbered(2, 2));
 }
 
-TEST(Enumerate, CountsOnBehindTheLargestNumber) {
+TEST(Enumerate, WrapsAroundAfterTheLargestNumber) {
   constexpr auto kMax = std::numeric_limits<std::int64_t>::max();
   EXPECT_EQ(epoch_of(range(2).enumerate(kMax)),
             (std::vector<Numbered>{{kMax, 0}, {std::numeric_limits<std::int64_t>::min(), 1}}));
 }
 
-TEST(Enumerate, SaysThatShardsCountForThemselves) {
+TEST(Enumerate, WarnsThatShardsCountSeparately) {
   EXPECT_EQ(range(2).enumerate().sharding().counting_step, "enumerate(0)");
 }
 

@@ -73,7 +73,7 @@ TEST_F(FileCache, SnapshotsKeepTheDatasetContract) {
   }
 }
 
-TEST_F(FileCache, TheBatteryHoldsWhileNobodyHasFilledIt) {
+TEST_F(FileCache, KeepsTheDatasetContractBeforeItIsFilled) {
   const auto dataset = cached(input(7));
   const auto expected = epoch_of(input(7));
   for (std::size_t index = 0; index <= expected.size(); ++index) {
@@ -136,7 +136,7 @@ TEST_F(FileCache, APositionIsFilledUpToInAFreshProcess) {
   EXPECT_EQ(*made_, 0) << "the resumed epoch has filled it";
 }
 
-TEST_F(FileCache, APartialPassLeavesNothingAndIsSaidOnce) {
+TEST_F(FileCache, APartialPassLeavesNothingAndIsLoggedOnce) {
   catch_warnings();
   const auto dataset = cached(input(6));
   for (int i = 0; i < 2; ++i) EXPECT_EQ(epoch_of(dataset.take(4)).size(), 4U);
@@ -145,7 +145,7 @@ TEST_F(FileCache, APartialPassLeavesNothingAndIsSaidOnce) {
   EXPECT_NE(warnings_[0].find("cache ended after 4 elements"), std::string::npos);
 }
 
-TEST_F(FileCache, ALinkInTheWayIsNeitherFilledNorCleared) {
+TEST_F(FileCache, ALinkAtItsPathIsNeitherFilledNorCleared) {
   std::string pattern = (std::filesystem::temp_directory_path() / "brigade-cache-XXXXXX").string();
   ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
   const io::Path root = pattern;
@@ -185,7 +185,7 @@ TEST_F(FileCache, AProcessThatDiedLeavesNothingThatIsRead) {
   }
 }
 
-TEST_F(FileCache, AFullDiskFailsTheElementAndTheWalkGoesOnWithoutWriting) {
+TEST_F(FileCache, AFullDiskFailsTheElementAndIterationContinuesWithoutWriting) {
   const auto full = std::make_shared<io::FaultyFileSystem>(files_);
   const auto dataset = input(5).cache("/cache/a", {.file_system = full});
   full->inject({.after = 5});
@@ -207,7 +207,7 @@ TEST_F(FileCache, AFullDiskFailsTheElementAndTheWalkGoesOnWithoutWriting) {
   EXPECT_EQ(names(), (std::vector<std::string>{"a"}));
 }
 
-TEST_F(FileCache, OfTwoWritersBothGoOnAndOneWins) {
+TEST_F(FileCache, OfTwoWritersBothContinueAndOneWins) {
   auto a = cached(input(6)).iterator();
   auto b = cached(input(6)).iterator();
   const Numbers expected = epoch_of(range(6).shuffle(4));
@@ -225,7 +225,7 @@ TEST_F(FileCache, OfTwoWritersBothGoOnAndOneWins) {
   EXPECT_EQ(epoch_of(cached(input(6))), expected);
 }
 
-TEST_F(FileCache, AnotherRecipeOrTypeIsRefused) {
+TEST_F(FileCache, AnotherPipelineOrTypeIsRefused) {
   epoch_of(cached(range(6).batch(2)));
   const auto other = error_of([&] { cached(range(6).batch(3)).iterator(); });
   EXPECT_EQ(other.code(), ErrorCode::kFailedPrecondition);
@@ -239,7 +239,7 @@ TEST_F(FileCache, AnotherRecipeOrTypeIsRefused) {
             std::string::npos);
 }
 
-TEST_F(FileCache, AWalkOfAnotherSeedReadsItsInput) {
+TEST_F(FileCache, AnIteratorWithAnotherSeedReadsItsInput) {
   catch_warnings();
   epoch_of(cached(input(20)), {.seed = 1});
   const auto dataset = cached(input(20));
@@ -250,7 +250,7 @@ TEST_F(FileCache, AWalkOfAnotherSeedReadsItsInput) {
   EXPECT_NE(warnings_[0].find("of the seed 1, and this iterator has the seed 2"), std::string::npos);
 }
 
-TEST_F(FileCache, ShardsLieBesideEachOther) {
+TEST_F(FileCache, ShardsHaveSeparateFolders) {
   const auto files = from_files<std::int64_t>({"1", "2"}, [](const io::Path& path) {
     return range(3).map([path](std::int64_t x) { return x + (path == "1" ? 10 : 20); });
   });
@@ -287,7 +287,7 @@ void break_byte(io::FileSystem& files, const io::Path& path, std::size_t at) {
   file->close();
 }
 
-TEST_F(FileCache, ABrokenElementFailsAloneAndNamesItsPlace) {
+TEST_F(FileCache, ACorruptElementFailsAloneAndItsErrorNamesIt) {
   epoch_of(cached(range(5)));
   break_byte(*files_, "/cache/a/elements-00000-of-00001.records", 2 * 24 + 13);
   auto iterator = cached(range(5)).iterator();
@@ -324,7 +324,7 @@ TEST_F(FileCache, RefusesWhatCannotWork) {
                           "compression is zlib");
 }
 
-TEST_F(FileCache, LivesOnTheMachinesDiskToo) {
+TEST_F(FileCache, WorksOnTheLocalDisk) {
   std::string folder_name = ::testing::TempDir() + "brigade_file_cache_XXXXXX";
   ASSERT_NE(::mkdtemp(folder_name.data()), nullptr);
   const io::Path folder = folder_name;
@@ -335,7 +335,7 @@ TEST_F(FileCache, LivesOnTheMachinesDiskToo) {
   std::filesystem::remove_all(folder);
 }
 
-TEST_F(FileCache, ThatCannotBeginToWriteFailsOneElementAndGoesOn) {
+TEST_F(FileCache, ThatCannotStartWritingFailsOneElementAndContinues) {
   const auto blocked = [&] { return cached(range(6), "/blocked/a"); };
   files_->create("/blocked", io::CreateMode::kTruncate)->close();
   auto iterator = blocked().iterator();
@@ -348,7 +348,7 @@ TEST_F(FileCache, ThatCannotBeginToWriteFailsOneElementAndGoesOn) {
   EXPECT_EQ(blocked().node()->iterator({})->skip(100), 6U);
 }
 
-TEST_F(FileCache, SeveralFilesArePassedOverWithoutReadingAnew) {
+TEST_F(FileCache, SeveralFilesAreSkippedWithoutReadingAgain) {
   const auto dataset = range(30).snapshot("/cache/s", {.files = 4, .file_system = files_});
   epoch_of(dataset);
   const auto iterator = dataset.node()->iterator({});

@@ -24,7 +24,7 @@ TEST(Filter, KeepsTheDatasetContract) {
   expect_contract(shuffled, epoch_of(shuffled), Length::kUnknown);
 }
 
-TEST(Filter, TakesElementsThatOnlyMove) {
+TEST(Filter, AcceptsMoveOnlyElements) {
   const auto boxed = range(4).map([](std::int64_t x) { return std::make_unique<std::int64_t>(x); });
   auto iterator = boxed.filter([](const auto& box) { return *box > 1; }).iterator();
   EXPECT_EQ(**iterator.next(), 2);
@@ -32,7 +32,7 @@ TEST(Filter, TakesElementsThatOnlyMove) {
   EXPECT_FALSE(iterator.next().has_value());
 }
 
-TEST(Filter, ErrorsOfThePredicateHaveAPlaceAndNameTheElement) {
+TEST(Filter, ErrorsOfThePredicateCountAsElementsAndNameTheElement) {
   const auto filtered = range(6).filter([](std::int64_t x) {
     if (x == 2) throw Error(ErrorCode::kDataLoss, "two is broken");
     return x != 1;
@@ -49,7 +49,7 @@ TEST(Filter, ErrorsOfThePredicateHaveAPlaceAndNameTheElement) {
   EXPECT_EQ(filtered.node()->iterator({})->skip(100), 5U);  // the failed one counts
 }
 
-TEST(Filter, NamesTheElementAlsoAfterRestore) {
+TEST(Filter, ErrorsNameTheElementAfterARestoreToo) {
   const auto filtered = range(6).filter([](std::int64_t x) {
     if (x == 4) throw Error(ErrorCode::kDataLoss, "four is broken");
     return true;

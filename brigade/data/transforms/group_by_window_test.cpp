@@ -18,7 +18,7 @@ auto modulo(std::int64_t classes) {
   return [classes](std::int64_t x) { return x % classes; };
 }
 
-TEST(GroupByWindow, GivesWhatTensorFlowGives) {
+TEST(GroupByWindow, MatchesTensorFlow) {
   const Table table("windows");
   expect_matches_table(table, "range(11).group_by_window(3 classes, 2)",
                range(11).group_by_window(modulo(3), in_batches(2), 2));
@@ -43,7 +43,7 @@ TEST(GroupByWindow, OfShuffledElementsResumesEverywhere) {
   expect_contract(grouped, all, Length::kUnknown);
 }
 
-TEST(GroupByWindow, WindowsShuffleEachInItsOwnWay) {
+TEST(GroupByWindow, EachWindowIsShuffledDifferently) {
   const auto grouped = range(16).group_by_window(
       [](std::int64_t) { return 0; },
       [](std::int64_t, const Dataset<std::int64_t>& window) {
@@ -85,7 +85,7 @@ TEST(GroupByWindow, AWindowWithoutADatasetFailsAsOneElement) {
       << error.what();
 }
 
-TEST(GroupByWindow, AnElementWhoseWindowCannotBeSizedFailsAlone) {
+TEST(GroupByWindow, AnElementWithoutAWindowSizeFailsAlone) {
   const auto dataset = range(8).group_by_window(
       [](std::int64_t x) { return x % 2; },
       [](std::int64_t, const Dataset<std::int64_t>& window) { return window.batch(9); },

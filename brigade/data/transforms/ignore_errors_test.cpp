@@ -27,7 +27,7 @@ class LogCapture {
   std::vector<std::string> lines_;
 };
 
-TEST(IgnoreErrors, GivesWhatTensorFlowGives) {
+TEST(IgnoreErrors, MatchesTensorFlow) {
   const Table table("stateful");
   expect_matches_table(table, "range(10).map(fails at threes).ignore_errors()",
                numbers_with_errors(10, 3).ignore_errors({.log = ErrorLog::kOff}));
@@ -42,7 +42,7 @@ TEST(IgnoreErrors, OfWhatNeverEndsNeverEnds) {
           .elements<std::int64_t>("range(1, 10).map(fails at threes).ignore_errors().repeat()"));
 }
 
-TEST(IgnoreErrors, BehindThreadsResumesEverywhere) {
+TEST(IgnoreErrors, AfterParallelStepsResumesEverywhere) {
   const auto numbers = range(40).shuffle(6).map(
       [](std::int64_t x) {
         if (x % 7 == 0) throw Error(ErrorCode::kDataLoss, "sevens are broken");
@@ -55,7 +55,7 @@ TEST(IgnoreErrors, BehindThreadsResumesEverywhere) {
   expect_contract(kept, all, Length::kUnknown);
 }
 
-TEST(IgnoreErrors, SaysOnceAtTheEndHowManyThereWere) {
+TEST(IgnoreErrors, LogsTheNumberOfSkippedElementsOnceAtTheEnd) {
   const LogCapture log;
   auto iterator = numbers_with_errors(10, 3).skip(1).ignore_errors().iterator();
   for (int i = 0; i < 6; ++i) iterator.next();
@@ -76,7 +76,7 @@ TEST(IgnoreErrors, SaysOnceAtTheEndHowManyThereWere) {
   EXPECT_EQ(log.lines()[1], log.lines()[0]);
 }
 
-TEST(IgnoreErrors, SaysNothingIfThereWereNone) {
+TEST(IgnoreErrors, LogsNothingIfThereWereNone) {
   const LogCapture log;
   EXPECT_EQ(epoch_of(range(4).ignore_errors({.log = ErrorLog::kEach})).size(), 4U);
   EXPECT_TRUE(log.lines().empty());
@@ -90,7 +90,7 @@ TEST(IgnoreErrors, LogsEachIfAsked) {
   EXPECT_NE(log.lines()[1].find("4 is broken"), std::string::npos);
 }
 
-TEST(IgnoreErrors, CountsForWhoWantsToKnow) {
+TEST(IgnoreErrors, CountsSkippedElementsInASharedCounter) {
   const auto count = std::make_shared<ErrorCount>();
   const auto kept =
       numbers_with_errors(10, 3).ignore_errors({.log = ErrorLog::kOff, .count = count});
@@ -100,7 +100,7 @@ TEST(IgnoreErrors, CountsForWhoWantsToKnow) {
   EXPECT_EQ(count->count(), 8U);
 }
 
-TEST(IgnoreErrors, DoesNotIgnoreThatTheWalkWasCancelled) {
+TEST(IgnoreErrors, DoesNotIgnoreCancellation) {
   const concurrency::CancelToken token;
   const auto cancelled = range(4).map([&](std::int64_t x) -> std::int64_t {
     if (x == 2) token.cancel();

@@ -54,7 +54,7 @@ TEST(Map, GivesEveryElementItsOwnRandomStream) {
   EXPECT_NE(epoch_of(mapped.map(draw)), one);
 }
 
-TEST(Map, TellsTheElementItsPlace) {
+TEST(Map, ContextHasTheIndexOfTheElement) {
   const auto index = [](std::int64_t, ElementContext& context) {
     return context.epoch * 100 + context.index;
   };
@@ -75,7 +75,7 @@ TEST(Map, AStateFitsAnyNumberOfThreads) {
   }
 }
 
-TEST(Map, RunsOnSeveralThreadsAtOnce) {
+TEST(Map, RunsOnSeveralThreadsAtTheSameTime) {
   auto latch = std::make_shared<std::latch>(3);
   const auto wait_for_others = [latch](std::int64_t x) {
     // All three must be inside at the same time for any to leave; the deadline keeps a failure
@@ -149,7 +149,7 @@ TEST(Map, LeavingEarlyEndsTheThreads) {
   EXPECT_EQ(alive.use_count(), 1);  // no thread holds the function any more
 }
 
-TEST(Map, RunsABoundedWayAhead) {
+TEST(Map, PrefetchesABoundedNumberOfElements) {
   auto calls = std::make_shared<std::atomic<int>>(0);
   const auto dataset =
       range(100'000).map([calls](std::int64_t x) { return ++*calls, x; }, {.parallelism = 2});
@@ -187,7 +187,7 @@ struct SlowFirst {
 
 constexpr MapOptions kRelaxed{.parallelism = 2, .order = Order::kRelaxed};
 
-TEST(RelaxedMap, ASlowElementHoldsUpNoOther) {
+TEST(RelaxedMap, ASlowElementDoesNotDelayOthers) {
   constexpr int kOthers = 16;
   const auto others = std::make_shared<std::latch>(kOthers);
   auto iterator = range(200).map(SlowFirst{others}, kRelaxed).iterator();
@@ -234,12 +234,12 @@ void expect_nothing_lost(F transform, std::size_t size) {
   }
 }
 
-TEST(RelaxedMap, LosesAndDoublesNothing) {
+TEST(RelaxedMap, LosesAndRepeatsNothing) {
   expect_nothing_lost(
       [](const auto& source, auto others) { return source.map(SlowFirst{others}, kRelaxed); }, 60);
 }
 
-TEST(RelaxedMap, LosesAndDoublesNothingBehindOtherThreads) {
+TEST(RelaxedMap, LosesAndRepeatsNothingAfterOtherParallelSteps) {
   const auto same = [](std::int64_t x) { return x; };
   expect_nothing_lost(
       [&](const auto& source, auto others) {
@@ -284,7 +284,7 @@ TEST(RelaxedMap, AStepThatReadsAgainKeepsTheOrder) {
   expect_contract(dataset, epoch_of(plain));
 }
 
-TEST(RelaxedMap, SkipsAsManyAsItSays) {
+TEST(RelaxedMap, SkipReturnsTheNumberOfSkippedElements) {
   const auto dataset = range(100).map([](std::int64_t x) { return x; }, kRelaxed);
   auto iterator = dataset.node()->iterator({});
   std::size_t count_passed = 0;

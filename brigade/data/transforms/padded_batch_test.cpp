@@ -12,7 +12,7 @@ namespace {
 using namespace testing;  // NOLINT: the contract tests
 using Numbers = std::vector<std::int64_t>;
 
-TEST(PaddedBatch, GivesWhatTensorFlowGives) {
+TEST(PaddedBatch, MatchesTensorFlow) {
   const Table table("windows");
   expect_matches_table(table, "lists.padded_batch(3)", number_lists().padded_batch(3));
   expect_matches_table(table, "lists.padded_batch(3, drop_remainder)",

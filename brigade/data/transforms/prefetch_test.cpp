@@ -35,7 +35,7 @@ TEST(Prefetch, HoldsNoMoreThanItsCount) {
   EXPECT_EQ(*made, 4);
 }
 
-TEST(Prefetch, ErrorsSurfaceInTheirTurn) {
+TEST(Prefetch, ErrorsAreThrownInOrder) {
   const auto dataset = range(4)
                            .map([](std::int64_t x) {
                              if (x == 2) throw Error(ErrorCode::kDataLoss, "two is broken");
@@ -65,7 +65,7 @@ TEST(Prefetch, CancellingEndsIt) {
   expect_cancels([](const auto& source) { return source.prefetch(2).batch(4).prefetch(1); });
 }
 
-TEST(Prefetch, ACancelledWalkKeepsItsPlace) {
+TEST(Prefetch, ACancelledIteratorKeepsItsPosition) {
   const concurrency::CancelToken token;
   const auto wait_point = std::make_shared<WaitPoint>();
   auto iterator = waiting_range(20, 10, wait_point).prefetch(4).iterator({.cancel = token});

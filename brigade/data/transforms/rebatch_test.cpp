@@ -13,7 +13,7 @@ using namespace testing;  // NOLINT: the contract tests
 using Numbers = std::vector<std::int64_t>;
 constexpr BatchOptions kDropped{.remainder = Remainder::kDrop};
 
-TEST(Rebatch, GivesWhatTensorFlowGives) {
+TEST(Rebatch, MatchesTensorFlow) {
   const Table table("windows");
   expect_matches_table(table, "range(10).batch(3).rebatch(4)", range(10).batch(3).rebatch(4));
   expect_matches_table(table, "range(10).batch(3).rebatch(4, drop_remainder)",
@@ -43,7 +43,7 @@ TEST(Rebatch, TakesTuplesApart) {
   expect_contract(tuples.batch(2).rebatch(3), epoch_of(tuples.batch(3)), Length::kUnknown);
 }
 
-TEST(Rebatch, MovesElementsThatCannotBeCopied) {
+TEST(Rebatch, MovesMoveOnlyElements) {
   const auto owned =
       range(5).map([](std::int64_t x) { return std::make_unique<std::int64_t>(x); }).batch(2);
   auto iterator = owned.rebatch(3).iterator();
@@ -51,7 +51,7 @@ TEST(Rebatch, MovesElementsThatCannotBeCopied) {
   EXPECT_EQ(*iterator.next()->at(1), 4);
 }
 
-TEST(Rebatch, ABatchThatFailsFailsTheOneThatGoesOnInIt) {
+TEST(Rebatch, ABatchThatFailsFailsTheOutputBatchThatContinuesInIt) {
   const auto batches = numbers_with_errors(16, 7).batch(2);
   // Broken: 0 1, 6 7 and 14 15.
   EXPECT_EQ(with_errors_as<Numbers>({-1}, batches.rebatch(3)),
@@ -69,7 +69,7 @@ TEST(Rebatch, DescribesItself) {
             "range(3) | batch(2) | rebatch(2, 1, without remainder)");
 }
 
-TEST(Rebatch, SaysWhereShardsDropRemaindersOfTheirOwn) {
+TEST(Rebatch, WarnsThatEachShardDropsItsRemainder) {
   EXPECT_EQ(range(9).batch(3).rebatch(2).sharding().counting_step, "");
   EXPECT_EQ(range(9).batch(3).rebatch(2, kDropped).sharding().counting_step,
             "rebatch(2, without remainder)");

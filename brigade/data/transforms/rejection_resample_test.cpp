@@ -72,7 +72,7 @@ TEST(RejectionResample, CountsClassesAsTensorFlowDoes) {
   EXPECT_NEAR(34.0 / 52, row.at("shares")[0], 1e-6);
 }
 
-TEST(RejectionResample, GivesWhatTensorFlowGivesWhereChanceHasNoSay) {
+TEST(RejectionResample, MatchesTensorFlowWhereNothingIsRandom) {
   const Table table("resample");
   expect_matches_table(table, "range(8), as it is",
                range(8).rejection_resample(remainder<2>, {0.5, 0.5}, {.initial_dist = {0.5, 0.5}}));
@@ -94,7 +94,7 @@ TEST(RejectionResample, KeepsTheDatasetContract) {
   expect_contract(estimated, epoch_of(estimated), Length::kUnknown);
 }
 
-TEST(RejectionResample, ReachesTheTargetAndLeavesOutNoMoreThanItMust) {
+TEST(RejectionResample, ReachesTheTargetAndDropsNoMoreThanNecessary) {
   constexpr std::int64_t kCount = 20'000;
   const Probabilities target{0.5, 0.5};
   const auto given =
@@ -116,7 +116,7 @@ TEST(RejectionResample, IsAFunctionOfTheSeedAndTheEpoch) {
   EXPECT_EQ(epoch_of(own, {.seed = 3}), epoch_of(own, {.seed = 4}));
 }
 
-TEST(RejectionResample, AnElementWithoutAClassFailsInItsPlace) {
+TEST(RejectionResample, AnElementWithoutAClassFailsAlone) {
   const auto dataset = range(6).rejection_resample(
       [](const std::int64_t& x) -> std::int64_t {
         if (x == 1) throw Error(ErrorCode::kDataLoss, "no class");
@@ -134,7 +134,7 @@ TEST(RejectionResample, AnElementWithoutAClassFailsInItsPlace) {
   EXPECT_EQ(iterator.next(), Pair(0, 2));
 }
 
-TEST(RejectionResample, RefusesWhatIsNoDistribution) {
+TEST(RejectionResample, RefusesInvalidDistributions) {
   const auto with = [](Probabilities target, Probabilities initial) {
     return [target, initial] {
       range(3).rejection_resample(remainder<2>, target, {.initial_dist = initial});
@@ -158,7 +158,7 @@ TEST(RejectionResample, RefusesAPositionWithoutItsCounts) {
   expect_invalid_argument([&] { base->restore(state); }, "counts of the 2 classes");
 }
 
-TEST(RejectionResample, AWalkThatFindsNothingCanBeCancelled) {
+TEST(RejectionResample, AnIterationThatFindsNothingCanBeCancelled) {
   const concurrency::CancelToken token;
   auto iterator = counter()
                       .map([token](std::int64_t x) {

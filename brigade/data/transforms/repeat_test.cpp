@@ -28,7 +28,7 @@ TEST(Repeat, ForeverHasNoEnd) {
   for (int i = 0; i < 100; ++i) EXPECT_EQ(iterator.next(), i % 2);
 }
 
-TEST(Repeat, OfNothingEndsAtOnce) {
+TEST(Repeat, OfAnEmptyInputEndsImmediately) {
   for (const std::int64_t count : {kForever, std::numeric_limits<std::int64_t>::max()}) {
     const auto dataset = range(0).repeat(count);
     EXPECT_EQ(dataset.cardinality(), 0);
@@ -84,7 +84,7 @@ TEST(Repeat, OfFailingElementsIsNotEmpty) {
   EXPECT_EQ(iterator.next(), std::nullopt);
 }
 
-TEST(Repeat, APassThatCannotBeBegunIsOneElementThatFails) {
+TEST(Repeat, APassThatCannotStartIsOneElementThatFails) {
   const auto dataset = [] { return source_failing_at(2, 1).repeat(3); };
   auto iterator = dataset().iterator();
   EXPECT_EQ(iterator.next(), 0);
@@ -98,7 +98,7 @@ TEST(Repeat, APassThatCannotBeBegunIsOneElementThatFails) {
   EXPECT_EQ(dataset().node()->iterator({})->skip(100), 5U);
 }
 
-TEST(Repeat, BeginsNoPassBehindTheLast) {
+TEST(Repeat, StartsNoPassAfterTheLast) {
   auto iterator = source_failing_at(2, 2).repeat(2).iterator();
   EXPECT_EQ(rest_of(iterator), (Numbers{0, 1, 0, 1}));
   EXPECT_EQ(iterator.next(), std::nullopt);

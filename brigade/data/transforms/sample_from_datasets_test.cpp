@@ -43,7 +43,7 @@ TEST(SampleFromDatasets, KeepsTheDatasetContract) {
   expect_contract(sample_from_datasets(three(), {0, 2, 0}), {10, 11});
 }
 
-TEST(SampleFromDatasets, LosesAndDoublesNothingAndKeepsOrders) {
+TEST(SampleFromDatasets, LosesAndRepeatsNothingAndKeepsOrders) {
   Numbers mixed = epoch_of(sample_from_datasets(three()));
   for (const std::int64_t tens : {0, 1, 2}) {
     Numbers own;
@@ -74,7 +74,7 @@ TEST(SampleFromDatasets, TheOthersKeepTheirWeightsWhenOneIsEmpty) {
   EXPECT_NEAR(static_cast<double>(counts[0]), 10'000, 5 * 87);
 }
 
-TEST(SampleFromDatasets, ChoicesDependOnSeedAndEpochAlone) {
+TEST(SampleFromDatasets, ChoicesDependOnlyOnSeedAndEpoch) {
   const auto dataset = sample_from_datasets(endless(2)).take(64);
   const Numbers first = epoch_of(dataset);
   EXPECT_EQ(epoch_of(dataset), first);
@@ -121,7 +121,7 @@ TEST(SampleFromDatasets, RefusesTheStateOfAnotherSeed) {
   expect_invalid_argument([&] { sample(2).iterator().restore(iterator.save()); }, "another seed");
 }
 
-TEST(SampleFromDatasets, IsSharedOutAsItsInputsAre) {
+TEST(SampleFromDatasets, IsShardedAsItsInputsAre) {
   const auto hinted = range(8).shard_hint();
   EXPECT_TRUE(sample_from_datasets<std::int64_t>({hinted, hinted}).sharding().has_hint);
   EXPECT_EQ(sample_from_datasets<std::int64_t>({hinted, hinted}).sharding().counting_step, "");

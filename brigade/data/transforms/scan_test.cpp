@@ -17,7 +17,7 @@ using Numbers = std::vector<std::int64_t>;
 
 const auto kSum = [](std::int64_t sum, std::int64_t x) { return std::pair(sum + x, sum + x); };
 
-TEST(Scan, GivesWhatTensorFlowGives) {
+TEST(Scan, MatchesTensorFlow) {
   const Table table("stateful");
   expect_matches_table(table, "range(6).scan(0, sum)", range(6).scan(std::int64_t{0}, kSum));
   const auto endless = range(3).repeat().scan(std::int64_t{0}, kSum);
@@ -82,7 +82,7 @@ TEST(Scan, AnElementThatFailsLeavesTheStateAsItWas) {
   EXPECT_EQ(fresh.next(), 8);
 }
 
-TEST(Scan, TakesElementsThatCannotBeCopied) {
+TEST(Scan, AcceptsMoveOnlyElements) {
   const auto owned = range(4).map([](std::int64_t x) { return std::make_unique<std::int64_t>(x); });
   const auto sums =
       owned.scan(std::int64_t{0}, [](std::int64_t sum, std::unique_ptr<std::int64_t> x) {
@@ -106,7 +106,7 @@ TEST(Scan, RefusesABrokenState) {
   EXPECT_EQ(iterator->next(), 0);
 }
 
-TEST(Scan, SaysThatEachShardHasAStateOfItsOwn) {
+TEST(Scan, WarnsThatEachShardHasASeparateState) {
   EXPECT_EQ(range(4).scan(std::int64_t{0}, kSum).sharding().counting_step, "scan");
 }
 

@@ -40,7 +40,7 @@ TEST(Shard, RefusesShardsThatDoNotExist) {
   expect_invalid_argument([] { range(3).shard(0, 0); }, "shard 0 of 0");
 }
 
-TEST(Shard, GoesOnBehindAnElementThatFails) {
+TEST(Shard, ContinuesAfterAnElementThatFails) {
   const auto dataset = from_indexed<int>(
                            6,
                            [](std::int64_t i) {
@@ -56,13 +56,13 @@ TEST(Shard, GoesOnBehindAnElementThatFails) {
   EXPECT_EQ(iterator.next(), std::nullopt);
 }
 
-TEST(ShardHint, IsNothingToAWalkOverTheWhole) {
+TEST(ShardHint, DoesNothingWithoutSharding) {
   expect_contract(range(5).shard_hint(), {0, 1, 2, 3, 4});
   EXPECT_EQ(epoch_of(range(5).shard_hint(), {.shard = {.count = 2, .index = 1}}),
             (Numbers{0, 1, 2, 3, 4}));
 }
 
-TEST(ShardHint, LeavesToEachShardItsOwn) {
+TEST(ShardHint, GivesEachShardItsElements) {
   EXPECT_EQ(epoch_of(range(7).shard_hint(), by_hint(3, 1)), (Numbers{1, 4}));
   const auto batches = range(7).shard_hint().batch(2);
   EXPECT_EQ(epoch_of(batches, by_hint(2, 0)), (std::vector<Numbers>{{0, 2}, {4, 6}}));
@@ -70,7 +70,7 @@ TEST(ShardHint, LeavesToEachShardItsOwn) {
 }
 
 // Were the shuffle another in each shard, some elements would come twice and others never.
-TEST(ShardHint, WhatStandsBeforeItIsTheSameInAllShards) {
+TEST(ShardHint, StepsBeforeItAreTheSameInAllShards) {
   const auto dataset = range(20).shuffle(20).shard_hint().shuffle(20);
   Numbers seen = epoch_of(dataset, by_hint(2, 0));
   const Numbers other = epoch_of(dataset, by_hint(2, 1));
@@ -79,13 +79,13 @@ TEST(ShardHint, WhatStandsBeforeItIsTheSameInAllShards) {
   EXPECT_EQ(seen, epoch_of(range(20)));
 }
 
-TEST(ShardHint, OnlyTheLastOneIsObeyed) {
+TEST(ShardHint, OnlyTheLastOneCounts) {
   const auto dataset = range(4).shard_hint().shard_hint();
   EXPECT_TRUE(dataset.sharding().has_hint);
   EXPECT_EQ(epoch_of(dataset, by_hint(2, 1)), (Numbers{1, 3}));
 }
 
-TEST(ShardHint, AShardGoesOnWhereItWasSaved) {
+TEST(ShardHint, AShardResumesAtASavedPosition) {
   const auto dataset = range(30).shuffle(4).shard_hint().shuffle(3).batch(2);
   auto iterator = dataset.iterator(by_hint(2, 1));
   for (int taken = 0; taken <= 8; ++taken) {

@@ -31,7 +31,7 @@ TEST(Shuffle, KeepsTheDatasetContract) {
   expect_contract(range(0).shuffle(3), {});
 }
 
-TEST(Shuffle, OrderIsFixedForEver) {
+TEST(Shuffle, OrderNeverChanges) {
   // Saved jobs rely on it: a change here must not happen unnoticed.
   EXPECT_EQ(epoch_of(range(10).shuffle({.buffer_size = 4, .seed = 1})),
             (Numbers{0, 2, 1, 3, 6, 5, 4, 7, 9, 8}));
@@ -69,14 +69,14 @@ TEST(Shuffle, WithoutReshuffleEpochsAreEqual) {
   EXPECT_NE(epoch_of(dataset), epoch_of(range(20)));
 }
 
-TEST(Shuffle, TheJobsSeedMattersUnlessItHasItsOwn) {
+TEST(Shuffle, UsesTheJobsSeedUnlessItsSeedIsSet) {
   const auto open = range(20).shuffle(20);
   EXPECT_NE(epoch_of(open, {.seed = 1}), epoch_of(open, {.seed = 2}));
   const auto fixed = range(20).shuffle({.buffer_size = 20, .seed = 5});
   EXPECT_EQ(epoch_of(fixed, {.seed = 1}), epoch_of(fixed, {.seed = 2}));
 }
 
-TEST(Shuffle, TwoInOneChainDrawDifferently) {
+TEST(Shuffle, TwoInOnePipelineDrawDifferently) {
   const Numbers once = epoch_of(range(20).shuffle(20));
   Numbers twice = epoch_of(range(20).shuffle(20).shuffle(20));
   Numbers squared;
@@ -112,7 +112,7 @@ TEST(Shuffle, RefusesABrokenState) {
   }
 }
 
-TEST(Shuffle, AFailedElementFailsInItsTurnAndLeavesTheOrderAlone) {
+TEST(Shuffle, AFailedElementFailsWhenDrawnAndDoesNotChangeTheOrder) {
   const auto fragile = range(10).map([](std::int64_t x) {
     if (x == 4) throw Error(ErrorCode::kDataLoss, "four is broken");
     return x;
@@ -128,7 +128,7 @@ TEST(Shuffle, AFailedElementFailsInItsTurnAndLeavesTheOrderAlone) {
   }
 }
 
-TEST(Shuffle, RestoringReadsOnlyWhatLayInTheBuffer) {
+TEST(Shuffle, RestoringReadsOnlyTheElementsInTheBuffer) {
   auto reads = std::make_shared<int>(0);
   const auto dataset = range(1000)
                            .map([reads](std::int64_t x) {
@@ -158,7 +158,7 @@ TEST(Shuffle, StopsReadingOnceItIsCancelled) {
   EXPECT_LT(source.calls(), 20);
 }
 
-TEST(Shuffle, TakesElementsThatCannotBeCopied) {
+TEST(Shuffle, AcceptsMoveOnlyElements) {
   const auto dataset =
       range(6).map([](std::int64_t x) { return std::make_unique<std::int64_t>(x); }).shuffle(3);
   auto iterator = dataset.iterator();

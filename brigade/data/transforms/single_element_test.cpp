@@ -34,7 +34,7 @@ TEST(Reduce, GoesThroughTheElementsInOrder) {
             5050);
 }
 
-TEST(Reduce, PassesTheErrorOfTheFunctionOn) {
+TEST(Reduce, PropagatesTheErrorOfTheFunction) {
   const auto fail_at_two = [](int sum, std::int64_t x) {
     if (x == 2) throw std::runtime_error("two");
     return sum + 1;

@@ -32,7 +32,7 @@ TEST(Skip, KnowsItsCardinality) {
   EXPECT_EQ(cardinality_of_skip(kUnknown, 3), kUnknown);
 }
 
-TEST(Skip, DoesNotRunTheMapItPassesOver) {
+TEST(Skip, DoesNotRunTheMapForSkippedElements) {
   const auto dataset = range(5).map([](std::int64_t x) {
     if (x < 3) throw Error(ErrorCode::kInternal, "was run");
     return x;

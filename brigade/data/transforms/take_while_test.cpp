@@ -14,7 +14,7 @@ bool is_not_four(std::int64_t x) {
   return x != 4;
 }
 
-TEST(TakeWhile, GivesWhatTensorFlowGives) {
+TEST(TakeWhile, MatchesTensorFlow) {
   const Table table("stateful");
   expect_matches_table(table, "range(10).take_while(x != 4)", range(10).take_while(is_not_four));
   expect_matches_table(table, "range(3).take_while(x != 4)", range(3).take_while(is_not_four));
@@ -29,7 +29,7 @@ TEST(TakeWhile, EndsWhatNeverEnds) {
   expect_contract(range(9).take_while([](std::int64_t) { return false; }), {}, Length::kUnknown);
 }
 
-TEST(TakeWhile, GoesOnBehindAnElementThatFails) {
+TEST(TakeWhile, ContinuesAfterAnElementThatFails) {
   const auto taken = numbers_with_errors(20, 3).take_while([](std::int64_t x) {
     if (x == 5) throw Error(ErrorCode::kDataLoss, "nobody knows about five");
     return x < 8;
@@ -42,7 +42,7 @@ TEST(TakeWhile, GoesOnBehindAnElementThatFails) {
       << message;
 }
 
-TEST(TakeWhile, SaysThatEachShardEndsForItself) {
+TEST(TakeWhile, WarnsThatEachShardEndsIndependently) {
   EXPECT_EQ(range(4).take_while(is_not_four).sharding().counting_step, "take_while");
 }
 

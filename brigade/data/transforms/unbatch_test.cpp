@@ -13,7 +13,7 @@ namespace {
 using namespace testing;  // NOLINT: the contract tests
 using Numbers = std::vector<std::int64_t>;
 
-TEST(Unbatch, GivesWhatTensorFlowGives) {
+TEST(Unbatch, MatchesTensorFlow) {
   const Table table("windows");
   expect_matches_table(table, "range(10).batch(3).unbatch()", range(10).batch(3).unbatch());
   expect_matches_table(table, "range(10).batch(2).batch(3).unbatch()",
@@ -48,7 +48,7 @@ TEST(Unbatch, ABatchThatFailsIsOneElementThatDoes) {
   EXPECT_EQ(iterator->next(), 7);
 }
 
-TEST(Unbatch, MovesElementsThatCannotBeCopied) {
+TEST(Unbatch, MovesMoveOnlyElements) {
   using Owned = std::unique_ptr<std::int64_t>;
   const auto owned =
       range(5).map([](std::int64_t x) { return std::make_unique<std::int64_t>(x); }).batch(2);
@@ -71,7 +71,7 @@ TEST(Unbatch, RefusesPartsOfDifferentSizes) {
   EXPECT_EQ(iterator.next(), std::nullopt);
 }
 
-TEST(Unbatch, RefusesAPositionBehindItsBatch) {
+TEST(Unbatch, RefusesAPositionPastItsBatch) {
   auto longer = range(5).batch(5).unbatch().iterator();
   for (int i = 0; i < 4; ++i) longer.next();
   expect_invalid_argument(

@@ -11,7 +11,7 @@ namespace {
 using namespace testing;  // NOLINT: the contract tests
 using Numbers = std::vector<std::int64_t>;
 
-TEST(Unique, GivesWhatTensorFlowGives) {
+TEST(Unique, MatchesTensorFlow) {
   const Table table("stateful");
   expect_matches_table(table, "range(3).repeat(2).unique()", range(3).repeat(2).unique());
   EXPECT_EQ(range(3).repeat().unique().cardinality(),
@@ -23,7 +23,7 @@ TEST(Unique, KeepsTheFirstOfEach) {
   expect_contract(words.unique(), {"b", "a", "c", "d"}, Length::kUnknown);
 }
 
-TEST(Unique, OfWhatHasAnOrderButNoHash) {
+TEST(Unique, WorksForTypesWithAnOrderButNoHash) {
   expect_contract(from_elements<Numbers>({{1}, {2, 1}, {1}, {2}}).unique(), {{1}, {2, 1}, {2}},
                   Length::kUnknown);
 }
@@ -34,7 +34,7 @@ TEST(Unique, OfShuffledElementsResumesEverywhere) {
   expect_contract(unique, epoch_of(unique), Length::kUnknown);
 }
 
-TEST(Unique, ElementsThatFailAreNotAlike) {
+TEST(Unique, FailedElementsAreNotEqual) {
   const auto unique = numbers_with_errors(9, 4).map([](std::int64_t x) { return x % 3; }).unique();
   EXPECT_EQ(with_errors_as<std::int64_t>(-1, unique), (Numbers{-1, 1, 2, 0, -1, -1}));
   auto iterator = unique.iterator();
@@ -44,7 +44,7 @@ TEST(Unique, ElementsThatFailAreNotAlike) {
   EXPECT_EQ(fresh.next(), 1);
 }
 
-TEST(Unique, RefusesAPositionBehindTheEndOfItsInput) {
+TEST(Unique, RefusesAPositionPastTheEndOfItsInput) {
   const auto longer = range(5).unique();
   const auto shorter = range(4).unique();
   auto iterator = longer.node()->iterator({});
@@ -53,7 +53,7 @@ TEST(Unique, RefusesAPositionBehindTheEndOfItsInput) {
                           "element 5 of range(4), which has only 4");
 }
 
-TEST(Unique, AWalkThatFindsNothingCanBeCancelled) {
+TEST(Unique, AnIterationThatFindsNothingCanBeCancelled) {
   const concurrency::CancelToken token;
   const auto ones = counter().map([token](std::int64_t x) {
     if (x == 1000) token.cancel();
@@ -74,7 +74,7 @@ TEST(Unique, ReadingAgainCanBeCancelled) {
   EXPECT_EQ(error_of([&] { base->restore(iterator->save()); }).code(), ErrorCode::kCancelled);
 }
 
-TEST(Unique, SaysThatShardsMayHaveTheSameElements) {
+TEST(Unique, WarnsThatShardsMayHaveTheSameElements) {
   EXPECT_EQ(range(4).unique().sharding().counting_step, "unique");
 }
 

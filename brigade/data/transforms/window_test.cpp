@@ -21,7 +21,7 @@ Dataset<Numbers> windows_of(std::int64_t count, std::int64_t size, WindowOptions
   return listed(range(count).window(size, options));
 }
 
-TEST(Window, GivesWhatTensorFlowGives) {
+TEST(Window, MatchesTensorFlow) {
   const Table table("windows");
   constexpr auto kDrop = Remainder::kDrop;
   expect_matches_table(table, "range(10).window(3)", windows_of(10, 3));
@@ -113,7 +113,7 @@ TEST(Window, DescribesItself) {
             "range(9) | window(3, shift 1, stride 2, without remainder)");
 }
 
-TEST(Window, SaysWhereShardsTogetherHaveOtherWindowsThanTheWhole) {
+TEST(Window, WarnsThatShardsHaveOtherWindowsThanTheWhole) {
   EXPECT_EQ(range(9).window(3).sharding().counting_step, "");
   EXPECT_EQ(range(9).window(3, {.shift = 1}).sharding().counting_step, "window(3, shift 1)");
   EXPECT_EQ(range(9).window(3, {.remainder = Remainder::kDrop}).sharding().counting_step,

@@ -46,7 +46,7 @@ TEST(Structure, BatchesOfPairsArePairsOfBatches) {
   EXPECT_EQ(Structure<Half>::slice(batch, 1, 2).second, (std::vector<std::string>{"b"}));
 }
 
-TEST(Zip, TakesElementsThatOnlyMove) {
+TEST(Zip, AcceptsMoveOnlyElements) {
   const auto boxes = range(3).map([](std::int64_t x) { return std::make_unique<std::int64_t>(x); });
   std::int64_t sum = 0;
   for (auto& [number, box] : zip(range(3), boxes)) sum += number * *box;
@@ -71,7 +71,7 @@ TEST(Zip, AnElementThatFailsFailsItsRowOnly) {
   EXPECT_EQ(dataset.node()->iterator({})->skip(9), 3U);
 }
 
-TEST(Zip, AFailureBehindTheShortestIsNoRow) {
+TEST(Zip, AFailureAfterTheShortestInputIsNoRow) {
   const auto broken = range(2).map([](std::int64_t x) {
     if (x == 1) throw Error(ErrorCode::kDataLoss, "broken");
     return x;
@@ -100,7 +100,7 @@ TEST(Zip, RefusesStatesOfFewerInputs) {
                           "saved of 2 inputs");
 }
 
-TEST(Zip, IsSharedOutByHintWhereAllInputsHaveOne) {
+TEST(Zip, IsShardedByHintWhereAllInputsHaveOne) {
   const auto hinted = range(6).shard_hint();
   EXPECT_TRUE(zip(hinted, hinted).sharding().has_hint);
   EXPECT_FALSE(zip(hinted, range(6)).sharding().has_hint);

@@ -22,16 +22,16 @@
 
 namespace brigade::device::testing {
 
-/// For tests: a card that does everything as late as its rules allow. Work that is queued on a
-/// stream is done only when somebody reads a tensor on the host: then what stands before it on the
-/// reader's stream, and what that waits for. So a wait that is missing shows as a wrong value, and
-/// memory that is given away too early as another tensor's. The device is
-/// `c10::Device(c10::kPrivateUse1, 0)`; its tensors can be made, copied and sliced, no more.
+/// For tests: a fake GPU that runs all work as late as allowed. Work queued on a stream runs only
+/// when a tensor is read on the host: then the earlier work of the reader's stream runs, and
+/// everything that it waits for. So a missing wait shows as a wrong value, and memory that is
+/// reused too early as another tensor's value. The device is `c10::Device(c10::kPrivateUse1, 0)`;
+/// its tensors can be made, copied and sliced, no more.
 ///
 /// Thread-safety: all functions from any thread.
 class FakeDevice {
  public:
-  /// The process's only one, known to libtorch from then on.
+  /// The only instance of the process; the first call registers it with libtorch.
   static FakeDevice& get() {
     static auto* card = new FakeDevice;  // libtorch keeps it to the end
     return *card;
@@ -41,15 +41,15 @@ class FakeDevice {
   /// Copies that were queued from pinned memory, and those for which the host had to wait.
   int queued_copies() const { return queued_copies_; }
   int waited_copies() const { return waited_copies_; }
-  /// Does what is queued on all streams but the current one, and what that waits for: the other end
-  /// of what a card may do.
+  /// Runs the work queued on all streams except the current one, and what it waits for: the other
+  /// extreme of what a GPU may do.
   void run_other_streams() {
     const std::lock_guard lock(mutex_);
     for (StreamId stream = 0; stream <= last_stream_; ++stream) {
       if (stream != current()) run_to(end_of(stream));
     }
   }
-  /// The host's values, with all that the current stream waits for done.
+  /// The values on the host, after running everything that the current stream waits for.
   static at::Tensor read(const at::Tensor& tensor) { return tensor.to(c10::kCPU); }
 
  private:
@@ -70,7 +70,7 @@ class FakeDevice {
     StreamId stream = 0;
     std::size_t bytes = 0;
     std::set<StreamId> used_on;
-    std::vector<Mark> free_after;  // once it is free
+    std::vector<Mark> free_after;  // the block is reusable after these, once it is free
     std::unique_ptr<std::byte[]> memory;
   };
 
@@ -129,7 +129,7 @@ class FakeDevice {
   class Guard;
   class Hooks;
 
-  std::recursive_mutex mutex_;  // guards all below; what is dropped under it may take it again
+  std::recursive_mutex mutex_;  // guards all below; destructors run under it may lock it again
   std::map<StreamId, Stream> streams_;
   std::map<std::thread::id, StreamId> current_;
   StreamId last_stream_ = 0;
@@ -236,15 +236,15 @@ class FakeDevice::Hooks final : public at::PrivateUse1HooksInterface {
 
 inline void FakeDevice::copy(const at::Tensor& from, const at::Tensor& to, bool non_blocking) {
   TORCH_CHECK(from.is_contiguous() && to.is_contiguous() && from.dtype() == to.dtype(),
-              "The made-up card copies whole tensors only.");
+              "The fake device copies whole tensors only.");
   const bool is_from_host = from.device().is_cpu();
   const bool can_queue = !is_from_host || (non_blocking && from.is_pinned());
   const std::lock_guard lock(mutex_);
   void* target = to.mutable_data_ptr();
   const void* source = from.const_data_ptr();
   const std::size_t bytes = from.nbytes();
-  // As libtorch's pinned memory, which is not used again before the card has read it. Memory of the
-  // card itself may be another tensor's by then, if nobody kept it.
+  // Like libtorch's pinned memory, which is not reused before the GPU has read it. Memory of the
+  // device itself may belong to another tensor by then.
   const at::Tensor kept = is_from_host ? from : at::Tensor();
   const auto act = [target, source, bytes, kept] { std::memcpy(target, source, bytes); };
   if (to.device().is_cpu() || !can_queue) {

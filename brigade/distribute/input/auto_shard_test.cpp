@@ -49,13 +49,13 @@ TEST(AutoShard, WarnsThatADatasetOfFilesIsShardedByData) {
 TEST(AutoShard, ByFileNeedsAFileAWorker) {
   const Error error = error_from([] { chosen(AutoShardPolicy::kFile, {.files = 2}, 3); });
   EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
-  EXPECT_TRUE(says(error, "2 files for 3 workers")) << error.what();
-  EXPECT_TRUE(says(error_from([] { chosen(AutoShardPolicy::kFile, {}, 3); }), "none"));
+  EXPECT_TRUE(mentions(error, "2 files for 3 workers")) << error.what();
+  EXPECT_TRUE(mentions(error_from([] { chosen(AutoShardPolicy::kFile, {}, 3); }), "none"));
 }
 
 TEST(AutoShard, ByHintNeedsAHint) {
   EXPECT_EQ(chosen(AutoShardPolicy::kHint, {.has_hint = true}, 2), AutoShardPolicy::kHint);
-  EXPECT_TRUE(says(error_from([] { chosen(AutoShardPolicy::kHint, {}, 2); }), "shard_hint()"));
+  EXPECT_TRUE(mentions(error_from([] { chosen(AutoShardPolicy::kHint, {}, 2); }), "shard_hint()"));
 }
 
 TEST(AutoShard, OneWorkerReadsAll) {
@@ -121,7 +121,7 @@ TEST(AutoShard, LinesOfFilesAreReadOnceUnlessThePolicyIsOff) {
   EXPECT_EQ(trained_on(three, AutoShardPolicy::kFile), all);
   const std::vector<std::int64_t> six(all.begin(), all.begin() + 6);
   EXPECT_EQ(trained_on(three.take(3), AutoShardPolicy::kAuto), six) << "sharded by data";
-  EXPECT_TRUE(says(error_from([&] { trained_on(one, AutoShardPolicy::kFile); }), "1 file"));
+  EXPECT_TRUE(mentions(error_from([&] { trained_on(one, AutoShardPolicy::kFile); }), "1 file"));
 }
 
 }  // namespace

@@ -68,7 +68,7 @@ TEST(DistributedDataset, ADatasetOfNoBatchesIsRefused) {
   for (const auto kind : {BatchKind::kGlobal, BatchKind::kPerReplica}) {
     const Error error = error_from([&] { distributed(numbers_to(4), 2, kind).iterator().next(); });
     EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
-    EXPECT_TRUE(says(error, "A batch needs a first dimension")) << error.what();
+    EXPECT_TRUE(mentions(error, "A batch needs a first dimension")) << error.what();
   }
 }
 
@@ -163,7 +163,7 @@ TEST(DistributedDataset, NextInsideAReplicaIsRefused) {
   const Error error =
       error_from([&] { strategy.run([&](ReplicaContext&) { return iterator.next()->size(); }); });
   EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
-  EXPECT_TRUE(says(error, "call it before Strategy::run")) << error.what();
+  EXPECT_TRUE(mentions(error, "call it before Strategy::run")) << error.what();
   EXPECT_EQ(batches_of(*iterator.next()), (Batches{{0, 1}, {2, 3}})) << "nothing was read";
 }
 
@@ -376,7 +376,7 @@ TEST(DistributedDataset, AFunctionOnReplicasMapsEachBatchAndCountsEpochs) {
     all_batches(plain.map_on_replica(
         [](const at::Tensor& own, ReplicaMapContext&) { return own.narrow(0, 0, 0); }));
   });
-  EXPECT_TRUE(says(error, "replica 0 at step 0 of epoch 3: the function returned 0 examples for 1"))
+  EXPECT_TRUE(mentions(error, "replica 0 at step 0 of epoch 3: the function returned 0 examples for 1"))
       << error.what();
 }
 
@@ -423,7 +423,7 @@ TEST(DistributedDataset, DatasetsOnReplicasMustMakeBatchesOnTheirDevice) {
       options);
   const Error error = error_from([&] { elsewhere.iterator().next(); });
   EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
-  EXPECT_TRUE(says(error, "is on meta")) << error.what();
+  EXPECT_TRUE(mentions(error, "is on meta")) << error.what();
 }
 
 TEST(DistributedDataset, WithoutFetchingBatchesStayOnTheHost) {

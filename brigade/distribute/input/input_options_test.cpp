@@ -16,7 +16,7 @@ TEST(InputOptions, PoliciesAreReadByTheirNames) {
     EXPECT_EQ(parse_auto_shard_policy(to_string(policy)), policy);
   const Error error = error_from([] { parse_auto_shard_policy("some"); });
   EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
-  EXPECT_TRUE(says(error, "'some'")) << error.what();
+  EXPECT_TRUE(mentions(error, "'some'")) << error.what();
 }
 
 std::string refusal(const InputOptions& options, BatchKind kind = BatchKind::kGlobal) {

@@ -83,7 +83,7 @@ TEST(PieceIterator, RefusesAPositionWithinABatchWhereBatchesAreWhole) {
   iterator.next();
   const io::StateTree within = iterator.save();
   auto whole = iterate_over(11, 5, nullptr);
-  EXPECT_TRUE(says(error_from([&] { whole.restore(within); }), "within a batch"));
+  EXPECT_TRUE(mentions(error_from([&] { whole.restore(within); }), "within a batch"));
   EXPECT_EQ(rest_of(whole).size(), 3u) << "a refused restore must change nothing";
   auto other_data = iterate_over(0, 5, pieces_of(2));
   EXPECT_EQ(error_from([&] { other_data.restore(within); }).code(), ErrorCode::kInvalidArgument);

@@ -142,7 +142,7 @@ TEST(StepInputReader, ARefusedPositionChangesNothing) {
   StepInputReader<at::Tensor> one(input_of({batches_of(0, 6, 2)}, 2, BatchKind::kPerReplica), {});
   const Error error = error_from([&] { reader.restore(one.save()); });
   EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
-  EXPECT_TRUE(says(error, "1 pipelines")) << error.what();
+  EXPECT_TRUE(mentions(error, "1 pipelines")) << error.what();
   io::StateTree mixed = io::StateTree::dict();
   mixed["replicas"] = io::StateTree::list();
   mixed["replicas"].push_back(two.datasets[0].iterator().save());
@@ -162,8 +162,8 @@ TEST(StepInputReader, AFunctionIsPartOfThePosition) {
   EXPECT_EQ(batches_in(reader_at(mapped, reader.save()).read()), (StepBatches{Numbers{21}, Numbers{31}}))
       << "step 1";
   StepInputReader<at::Tensor> without(plain, {});
-  EXPECT_TRUE(says(error_from([&] { without.restore(reader.save()); }), "map_on_replica"));
-  EXPECT_TRUE(says(error_from([&] { reader.restore(without.save()); }), "map_on_replica"));
+  EXPECT_TRUE(mentions(error_from([&] { without.restore(reader.save()); }), "map_on_replica"));
+  EXPECT_TRUE(mentions(error_from([&] { reader.restore(without.save()); }), "map_on_replica"));
   reader.start_next_epoch();
   EXPECT_EQ(batches_in(reader.read()), (StepBatches{Numbers{0}, Numbers{10}}));
 }

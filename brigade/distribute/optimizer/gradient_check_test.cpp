@@ -33,7 +33,7 @@ std::vector<Wrong> wrong_gradients() {
 void expect_named(const Error& error, const Wrong& wrong) {
   EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument) << wrong.what << ": " << error.what();
   for (const std::string& text : {std::string("'weight'"), wrong.given, std::string("Double[3]")})
-    EXPECT_TRUE(says(error, text)) << wrong.what << ": " << error.what();
+    EXPECT_TRUE(mentions(error, text)) << wrong.what << ": " << error.what();
 }
 
 using Use = std::function<void(const Optimizer&, const Gradients&)>;
@@ -128,7 +128,7 @@ TEST(AssignedGradients, AreCheckedWhereGradientsAreMade) {
   const Error error = error_from(
       [&] { Gradients(variables, {at::ones({3}, at::kDouble)}, GradientState::kLocal, 0); });
   EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
-  EXPECT_TRUE(says(error, "1 gradients for 3 variables")) << error.what();
+  EXPECT_TRUE(mentions(error, "1 gradients for 3 variables")) << error.what();
 }
 
 TEST(AssignedGradients, OfAnotherOptimizerAreRefused) {
@@ -144,7 +144,7 @@ TEST(AssignedGradients, OfAnotherOptimizerAreRefused) {
       });
     });
     EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
-    EXPECT_TRUE(says(error, "another optimizer")) << error.what();
+    EXPECT_TRUE(mentions(error, "another optimizer")) << error.what();
   }
 }
 

@@ -87,7 +87,7 @@ TEST(GradientReducer, AnErrorEndsTheStepAndIsThrownByStop) {
   for (int i = 0; i < 2; ++i) {
     const Error error = error_from([&] { reducer.stop(); });
     EXPECT_EQ(error.code(), ErrorCode::kUnavailable);
-    EXPECT_TRUE(says(error, "worker 1 is gone"));
+    EXPECT_TRUE(mentions(error, "worker 1 is gone"));
   }
   EXPECT_EQ(order, Buckets{0});
   fails = false;

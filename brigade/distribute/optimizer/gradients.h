@@ -12,20 +12,20 @@
 
 namespace brigade::distribute {
 
-/// The gradients of one replica and one step, on their way from `Optimizer::compute_gradients` to
-/// `apply_gradients`; in between they may be changed. They remember whether they were aggregated
+/// The gradients of one replica and one step, which `Optimizer::compute_gradients` returns and
+/// `apply_gradients` takes; in between they may be changed. They record whether they were aggregated
 /// over the replicas, so that this happens exactly once.
 ///
 /// Thread-safety: its replica's thread only.
 class Gradients {
  public:
-  /// One value a variable, undefined where there is none. Throws kInvalidArgument, naming the
-  /// variable, for one of another shape or dtype.
+  /// One value per variable, undefined if it has no gradient. Throws kInvalidArgument, naming the
+  /// variable, if a value has another shape or dtype than its variable.
   Gradients(std::span<const variables::Variable> variables, std::vector<at::Tensor> values,
             GradientState state, std::uint64_t step);
 
   std::size_t size() const { return values_.size(); }
-  /// The optimizer's, in the order of the gradients.
+  /// The optimizer's variables, in the order of the gradients.
   std::span<const variables::Variable> variables() const { return variables_; }
   const variables::Variable& variable(std::size_t i) const { return variables_[i]; }
   /// The gradient of the i-th variable; undefined if the loss does not depend on it in this

@@ -8,7 +8,7 @@
 namespace brigade::distribute {
 namespace {
 
-TEST(Gradients, AreFoundByPlaceAndByName) {
+TEST(Gradients, AreFoundByIndexAndByName) {
   const std::vector<variables::Variable> variables = {
       variables::make_variable({.name = "a", .initial = at::zeros({1})}),
       variables::make_variable({.name = "b", .initial = at::zeros({1})})};
@@ -23,7 +23,7 @@ TEST(Gradients, AreFoundByPlaceAndByName) {
   EXPECT_FALSE(gradients.values()[0].defined());
   const Error error = error_from([&] { gradients["c"]; });
   EXPECT_EQ(error.code(), ErrorCode::kNotFound);
-  EXPECT_TRUE(says(error, "a, b")) << error.what();
+  EXPECT_TRUE(mentions(error, "a, b")) << error.what();
 }
 
 }  // namespace

@@ -16,22 +16,22 @@ void check_one_value_an_example(const at::Tensor& loss, std::optional<std::int64
   if (!examples || loss.size(0) == *examples) return;
   throw Error(ErrorCode::kInvalidArgument,
               base::str_cat("The loss has ", loss.size(0), " values for ", *examples,
-                            " examples: give one value an example, or their mean as a scalar."));
+                            " examples: give one value per example, or their mean as a scalar."));
 }
 
-/// A scalar mean counts by the examples behind it.
+/// A scalar mean is weighted by its number of examples.
 Objective weighted_mean(const ReplicaContext& context, const at::Tensor& loss,
                         Normalize normalize) {
   const auto local = context.local_examples();
   if (!local) {
     check_state(context.count == 1 && normalize == Normalize::kNow,
-                "The loss is a mean and the number of examples behind it is not known: pass the "
-                "batch that Strategy::distribute gave to Strategy::run, return one loss an "
-                "example, or divide by the global batch size and say LossScale::kAlreadyScaled.");
+                "The loss is a mean and its number of examples is not known: pass a batch of "
+                "Strategy::distribute to Strategy::run, compute one loss per example, or divide by "
+                "the global batch size and declare LossScale::kAlreadyScaled.");
     return {.loss = loss, .global_examples = 1};
   }
   return {.loss = *local == 0 ? at::Tensor() : loss,
-          .loss_of_nothing = *local == 0 ? loss : at::Tensor(),
+          .empty_loss = *local == 0 ? loss : at::Tensor(),
           .numerator = static_cast<double>(*local),
           .global_examples = context.global_examples(),
           .local_examples = *local};
@@ -45,7 +45,7 @@ Objective mean_of_examples(const ReplicaContext& context, const at::Tensor& loss
   if (!objective.global_examples && normalize == Normalize::kNow)
     objective.global_examples = summed_over_replicas(context, losses.size(0));
   if (losses.numel() == 0) {
-    objective.loss_of_nothing = losses;
+    objective.empty_loss = losses;
     return objective;
   }
   // Values beyond the first dimension (pixels, time steps) are averaged within their example.
@@ -56,7 +56,7 @@ Objective mean_of_examples(const ReplicaContext& context, const at::Tensor& loss
 
 Objective plain_sum(const ReplicaContext& context, const at::Tensor& loss) {
   if (!is_scalar(loss)) check_one_value_an_example(loss, context.local_examples());
-  if (loss.numel() == 0 || context.local_examples() == 0) return {.loss_of_nothing = loss};
+  if (loss.numel() == 0 || context.local_examples() == 0) return {.empty_loss = loss};
   return {.loss = loss};
 }
 

@@ -8,7 +8,7 @@
 namespace brigade::distribute {
 namespace {
 
-/// The objective of each replica of a batch cut into `sizes`, whose losses `loss_of` makes.
+/// The objective of each replica for a batch split into `sizes`, with losses from `loss_of`.
 template <class LossOf>
 std::vector<Objective> objectives(const std::vector<std::int64_t>& sizes, LossScale scale,
                                   Normalize normalize, const LossOf& loss_of) {
@@ -27,7 +27,7 @@ std::vector<Objective> objectives(const std::vector<std::int64_t>& sizes, LossSc
 const auto kScalar = [](std::int64_t) { return at::ones({}); };
 const auto kEach = [](std::int64_t size) { return at::ones({size, 2}); };
 
-TEST(Objective, AScalarMeanCountsByItsExamples) {
+TEST(Objective, AScalarMeanIsWeightedByItsExamples) {
   const auto all = objectives({3, 1}, LossScale::kMeanOverExamples, Normalize::kNow, kScalar);
   EXPECT_EQ(all[0].weight(4), 0.75);
   EXPECT_EQ(all[1].weight(4), 0.25);
@@ -41,7 +41,7 @@ TEST(Objective, ValuesBeyondTheFirstDimensionAreAveraged) {
   EXPECT_EQ(all[0].weight(), 0.5);
 }
 
-TEST(Objective, AnEmptyShareHasNone) {
+TEST(Objective, AnEmptyPerReplicaBatchHasNone) {
   for (const LossScale scale :
        {LossScale::kMeanOverExamples, LossScale::kSum, LossScale::kAlreadyScaled}) {
     const auto scalar = objectives({2, 0}, scale, Normalize::kLater, kScalar);
@@ -57,7 +57,7 @@ TEST(Objective, SumsAreTakenAsTheyAre) {
   EXPECT_FALSE(all[0].global_examples);
 }
 
-TEST(Objective, ExamplesThatNobodyTellsAreCountedNowOrLeftForLater) {
+TEST(Objective, UnknownExamplesAreCountedNowOrLater) {
   MirroredStrategy strategy(cpus(2));
   strategy.run([](ReplicaContext& context) {
     const at::Tensor losses = at::ones({context.replica_id() + 1});
@@ -70,7 +70,7 @@ TEST(Objective, ExamplesThatNobodyTellsAreCountedNowOrLeftForLater) {
   });
 }
 
-TEST(Objective, AScalarMeanOfAnUnknownNumberCannotBeWeighedLater) {
+TEST(Objective, AScalarMeanOfAnUnknownNumberCannotBeWeightedLater) {
   MirroredStrategy strategy(cpus(1));
   const auto code_with = [&](Normalize normalize) {
     return error_from([&] {

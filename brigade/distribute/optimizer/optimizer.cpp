@@ -29,7 +29,8 @@ namespace {
 
 constexpr int kUndeclared = -1;
 
-/// Gradients lie as their parameters do, or other replicas could not add them element by element.
+/// Makes gradients dense and contiguous like their parameters, so that replicas can add them element
+/// by element.
 at::Tensor in_parameter_layout(const at::Tensor& gradient) {
   if (!gradient.defined()) return gradient;
   if (gradient.layout() != at::kStrided) return gradient.to_dense().contiguous();
@@ -93,7 +94,7 @@ struct Optimizer::Shared {
                         "' does not require a gradient any more in replica ", replica,
                         ": call set_requires_grad(false) before its model is created, in a factory "
                         "for Strategy::create_from, or freeze it by a group of "
-                        "MinimizerOptions::groups."));
+                        "OptimizerOptions::groups."));
     }
   }
 
@@ -110,7 +111,7 @@ struct Optimizer::Shared {
         ErrorCode::kFailedPrecondition,
         base::str_cat("The loss was declared as ",
                       to_string(static_cast<LossScale>(declared_before)), " before and now as ",
-                      to_string(scale), ": an optimizer keeps to one, in every replica and step."));
+                      to_string(scale), ": an optimizer has one scale in every replica and step."));
   }
 
   bool is_mean() const { return declared == static_cast<int>(LossScale::kMeanOverExamples); }
@@ -125,11 +126,11 @@ struct Optimizer::Shared {
         /*create_graph=*/false, /*allow_unused=*/true);
   }
 
-  /// Of an empty share: others wait in the collectives of its backward pass, if there are any. The
-  /// gradients are dropped, as those of a loss of 0 / 0 are NaN.
+  /// For an empty per-replica batch: runs backward if it contains collectives, in which the other
+  /// replicas wait. The gradients are dropped, since those of a loss of 0 / 0 are NaN.
   void join_backward(int replica, const Objective& objective) const {
-    if (comm::backward_is_collective(objective.loss_of_nothing))
-      differentiate(replica, objective.loss_of_nothing, 0.0);
+    if (comm::backward_is_collective(objective.empty_loss))
+      differentiate(replica, objective.empty_loss, 0.0);
   }
 
   void count_update(int replica) {
@@ -152,12 +153,12 @@ struct Optimizer::Shared {
     accumulator.clear();
   }
 
-  /// What the other processes know of this one; null where it is alone.
+  /// The progress that the other processes compare with theirs; null for a single process.
   comm::StepProgress* progress() const {
     return synchronizer->workers() ? &synchronizer->workers()->progress() : nullptr;
   }
 
-  /// What one replica gathers and counts; its thread's in a run, the caller's outside.
+  /// What one replica accumulates and counts; for its thread in a run, the caller's outside.
   struct alignas(64) OfReplica {
     OfReplica(const optim::OptimizerState& state, int replica) : accumulator(state, replica) {}
     GradientAccumulator accumulator;
@@ -166,7 +167,7 @@ struct Optimizer::Shared {
 
   const OwningStrategy owner;
   const std::shared_ptr<GradientSynchronizer> synchronizer;
-  std::unique_ptr<GradientHooks> hooks;  // where the synchronizer takes gradients early
+  std::unique_ptr<GradientHooks> hooks;  // if the synchronizer reduces during backward
   const int accumulate;
   const std::optional<variables::Variable> global_step;
   std::vector<std::size_t> active;                     // variables that are not frozen
@@ -179,7 +180,7 @@ namespace {
 
 void check(const OptimizerOptions& options) {
   check_argument(options.accumulate >= 1,
-                 base::str_cat("MinimizerOptions::accumulate is ", options.accumulate,
+                 base::str_cat("OptimizerOptions::accumulate is ", options.accumulate,
                                " and must be at least 1."));
   if (!options.global_step) return;
   const variables::Variable& step = *options.global_step;
@@ -189,7 +190,7 @@ void check(const OptimizerOptions& options) {
       base::str_cat("The global step '", step.name(), "' must be one int64 that is not trained."));
 }
 
-/// What the layers of this pass left to be done with the update: batch norm's moving statistics.
+/// The updates that the layers of this pass collected: batch norm's moving statistics.
 void schedule_updates_of_pass() {
   if (variables::Graph* graph = variables::current_graph()) graph->schedule_update_ops();
 }
@@ -197,7 +198,7 @@ void run_scheduled_updates() {
   if (variables::Graph* graph = variables::current_graph()) graph->run_scheduled_updates();
 }
 
-/// Every process's sums, in place. A process may lack a gradient that others have.
+/// Adds the sums over all processes, in place. A process may lack a gradient that others have.
 void add_over(comm::Communicator& workers, const optim::OptimizerState& state,
               std::vector<at::Tensor>& sums) {
   const std::vector<bool> known = present_anywhere(workers, sums);
@@ -219,7 +220,7 @@ std::vector<at::Tensor> rounded(const optim::OptimizerState& state, std::vector<
   return sums;
 }
 
-/// The calling replica, or replica 0 for questions from outside.
+/// The calling replica, or replica 0 outside replicas.
 std::size_t asking_replica() {
   const comm::Replica* replica = comm::current_replica();
   return replica == nullptr ? 0 : static_cast<std::size_t>(replica->local_id);
@@ -273,7 +274,7 @@ std::vector<at::Tensor> Optimizer::backward(int replica, const at::Tensor& loss,
     return values;
   }
   check_state(loss.requires_grad(),
-              "The loss has no graph behind it: it must come from the model's parameters, with "
+              "The loss has no graph: it must be computed from the model's parameters, with "
               "gradients enabled.");
   std::optional<GradientHooks::Watch> watch;
   if (eager == EagerReduction::kYes && shared_->can_reduce_eagerly(loss))
@@ -347,8 +348,8 @@ void Optimizer::flush() const {
   if (micro_batches() > 0) apply_accumulated(context);
 }
 
-// The parts of all replicas must be divided by the examples of all of them, which a batch that was
-// not distributed leaves to be counted.
+// All replicas' parts are divided by the examples of all replicas, which are counted here for
+// batches that were not distributed.
 void Optimizer::apply_accumulated(const ReplicaContext& context) const {
   GradientAccumulator& accumulator = shared_->replicas[asking_replica()]->accumulator;
   std::int64_t examples = accumulator.global_examples();
@@ -363,12 +364,12 @@ void Optimizer::apply_accumulated(const ReplicaContext& context) const {
 void Optimizer::apply_all_accumulated() const {
   const auto& replicas = shared_->replicas;
   std::int64_t examples = replicas.front()->accumulator.global_examples();
-  std::int64_t unknown = 0;  // examples that this process alone knows of
+  std::int64_t unknown = 0;  // examples that only this process knows
   for (const auto& replica : replicas) {
     check_state(replica->accumulator.micro_batches() == micro_batches(),
-                base::str_cat("flush: replica 0 has gathered ", micro_batches(),
+                base::str_cat("flush: replica 0 has accumulated ", micro_batches(),
                               " micro-batches and another ", replica->accumulator.micro_batches(),
-                              ": a step failed in between. Forget them all with discard()."));
+                              ": a step failed in between. Discard them with discard()."));
     unknown += replica->accumulator.local_examples().value_or(0);
   }
   if (micro_batches() == 0) return;
@@ -398,7 +399,7 @@ void Optimizer::apply_all_accumulated() const {
 
 void Optimizer::discard() const {
   check_state(in_cross_replica_context(),
-              "Forget gathered gradients outside of Strategy::run: they are the replicas' own.");
+              "Discard accumulated gradients outside of Strategy::run: they belong to the replicas.");
   for (std::size_t replica = 0; replica < shared_->replicas.size(); ++replica)
     shared_->clear_accumulated(static_cast<int>(replica));
 }
@@ -413,7 +414,7 @@ std::int64_t Optimizer::updates() const {
 
 void Optimizer::set_learning_rate(double rate) const {
   check_state(in_cross_replica_context(),
-              "Set the learning rate outside of Strategy::run: it is the replicas' own.");
+              "Set the learning rate outside of Strategy::run: all replicas share it.");
   state_->set_learning_rate(rate);
 }
 
@@ -421,7 +422,7 @@ std::vector<std::string> Optimizer::restore(std::string_view name,
                                             const optim::SavedOptimizer& saved,
                                             optim::MissingSlots missing) const {
   check_state(in_cross_replica_context(),
-              "Restore an optimizer outside of Strategy::run: it is all replicas' own.");
+              "Restore an optimizer outside of Strategy::run: all replicas share it.");
   std::vector<std::string> lacking = state_->restore(name, saved, missing);
   discard();
   return lacking;

@@ -21,26 +21,27 @@ namespace brigade::distribute {
 class ReplicaContext;
 
 struct OptimizerOptions {
-  /// Variables with rates of their own, or frozen; the first group that matches a variable's name
-  /// has it.
+  /// Groups of variables that have a separate learning rate or are frozen. A variable belongs to the
+  /// first group that matches its name.
   std::vector<optim::ParameterGroup> groups;
-  /// How many calls of `minimize` make one update: the gradients of that many micro-batches are
-  /// gathered in each replica, at the price of one more buffer of the parameters' size, and meet
-  /// once. The update is the one that the micro-batches would give in one batch, exactly weighted
-  /// by examples however uneven they are. Call `flush` behind the last batch.
+  /// How many calls of `minimize` make one update. Each replica accumulates the gradients of that
+  /// many micro-batches, in one more buffer of the parameters' size, and they are reduced once. The
+  /// update is the same as for all micro-batches in one batch, weighted exactly by examples however
+  /// uneven they are. Call `flush` after the last batch.
   int accumulate = 1;
-  /// An int64 variable that counts updates (not micro-batches), in every replica by itself. Its
-  /// components are the replicas' own, so nothing is sent. TensorFlow: the global_step argument of
-  /// minimize and apply_gradients.
+  /// An int64 variable that counts updates (not micro-batches). Every replica counts in its own
+  /// component, so nothing is sent. TensorFlow: the global_step argument of minimize and
+  /// apply_gradients.
   std::optional<variables::Variable> global_step = std::nullopt;
 };
 
-/// An optimizer at work on a strategy's variables: takes each replica's loss, makes the gradients
-/// meet, and updates. Made by `Strategy::optimizer`. A handle: copies are the same optimizer.
+/// Trains a strategy's variables: computes the gradients of each replica's loss, reduces them over
+/// the replicas, and updates the variables. Made by `Strategy::optimizer`. It is a handle: copies
+/// refer to the same optimizer.
 ///
 /// `minimize`, `aggregate` and `apply_gradients` are collectives: in each step every replica makes
-/// the same calls, also one whose share of the batch is empty. Of a group of accumulated
-/// micro-batches only the last call of `minimize` waits for the others.
+/// the same calls, even if its per-replica batch is empty. With accumulation, only the last
+/// `minimize` of a group of micro-batches waits for the other replicas.
 ///
 /// Thread-safety: each replica from its own thread; the rest outside of `run`, from one thread.
 class Optimizer {
@@ -50,71 +51,72 @@ class Optimizer {
   Optimizer(std::shared_ptr<optim::OptimizerState> state, std::shared_ptr<GradientSynchronizer> synchronizer,
             const OptimizerOptions& options, OwningStrategy owner);
 
-  /// One step down the gradient of `loss`: `apply_gradients(compute_gradients(loss, scale))`. With
-  /// accumulation one micro-batch's part of it; every N-th call updates. Throws as those two.
+  /// Makes one update that decreases `loss`: `apply_gradients(compute_gradients(loss, scale))`. With
+  /// accumulation it adds one micro-batch, and every N-th call updates. Throws what those two throw.
   void minimize(const at::Tensor& loss, LossScale scale = LossScale::kMeanOverExamples) const;
 
-  /// This replica's part of the gradient, weighted as `scale` says, so that the replicas' parts add
-  /// up to the whole. A replica without examples gets no gradients and runs no backward pass.
-  /// Throws kFailedPrecondition outside of a replica and in one of another strategy, for a loss
-  /// without a graph, for a `scale` other than the first one declared, for a scalar mean where the
-  /// number of examples is not known, and if other code changed a parameter in place or its
-  /// `requires_grad`; kInvalidArgument if the loss has not
-  /// one value an example.
+  /// Returns this replica's part of the gradient, weighted according to `scale`, so that the sum of
+  /// all replicas' parts is the gradient of the global batch. A replica without examples gets no
+  /// gradients and runs no backward pass. Throws kFailedPrecondition outside a replica and in a
+  /// replica of another strategy, for a loss without a graph, for a `scale` other than the first one
+  /// declared, for a scalar mean whose number of examples is not known, and if other code changed a
+  /// parameter in place or its `requires_grad`; kInvalidArgument if the loss does not have one value
+  /// per example.
   ///
-  /// The updates that the layers of this pass have collected (`Graph::update_ops`: batch norm's
-  /// moving statistics), which TensorFlow leaves to the caller and many forget, run with the next
-  /// update in this replica, or at the end of its step if the gradients are applied elsewhere. A
-  /// step that fails before runs none.
+  /// The updates collected by the layers of this pass (`Graph::update_ops`: batch norm's moving
+  /// statistics), which TensorFlow leaves to the caller, run with the next update in this replica,
+  /// or at the end of its step if the gradients are applied elsewhere. If the step fails before
+  /// that, they do not run.
   Gradients compute_gradients(const at::Tensor& loss,
                               LossScale scale = LossScale::kMeanOverExamples) const;
 
-  /// The sum over the replicas, the same in each: what one replica would get for the whole batch.
-  /// Clip here. Throws kFailedPrecondition if they are aggregated already; kInvalidArgument, naming
-  /// the variable, for a gradient of another shape, dtype or device than its variable's, and for
-  /// another optimizer's gradients.
+  /// Returns the sum over the replicas, equal in each: what one replica would compute for the global
+  /// batch. Clip these gradients. Throws kFailedPrecondition if they are aggregated already;
+  /// kInvalidArgument, naming the variable, for a gradient of another shape, dtype or device than
+  /// its variable's, and for another optimizer's gradients.
   Gradients aggregate(const Gradients& gradients) const;
 
-  /// Updates the variables, at once: what `minimize` has gathered is left alone. Local gradients
-  /// are aggregated on the way; aggregated ones are taken as they are and must be the same in every
-  /// replica. Throws kFailedPrecondition for gradients of another step, and kInvalidArgument as
-  /// `aggregate`.
+  /// Updates the variables immediately; micro-batches that `minimize` has accumulated are not
+  /// applied. Local gradients are aggregated first; aggregated ones are applied as they are and must
+  /// be equal in every replica. Throws kFailedPrecondition for gradients of another step, and
+  /// kInvalidArgument as `aggregate` does.
   ///
-  /// Outside of replicas, where one call updates every replica's variables, only aggregated ones
-  /// (`average_gradients`) have a meaning: others are kFailedPrecondition.
+  /// Outside replicas one call updates every replica's variables. It takes only aggregated gradients
+  /// (`average_gradients`) and throws kFailedPrecondition for others.
   void apply_gradients(const Gradients& gradients) const;
 
-  /// Updates with what an unfinished group has gathered, so that the last batches of the data count
-  /// too; nothing if there is none. Call it outside of `run` when the data ends, or, as a
-  /// collective, in it.
+  /// Applies the micro-batches of an incomplete group, so that the last batches of the data count
+  /// too; does nothing if there are none. Call it outside `run` when the data ends, or, as a
+  /// collective, inside it.
   void flush() const;
-  /// Forgets what an unfinished group has gathered, after a step that failed or when weights are
-  /// restored. Outside of `run` only.
+  /// Discards the micro-batches of an incomplete group, after a step that failed or when weights are
+  /// restored. Outside `run` only.
   void discard() const;
 
-  /// Whether the latest call of `minimize` made an update: what counts updates asks behind it. In a
-  /// replica its own, outside replica 0's, which are the same after a run.
+  /// Whether the latest call of `minimize` made an update. In a replica it refers to that replica,
+  /// outside to replica 0; after a run all replicas agree.
   bool is_update_step() const { return micro_batches() == 0; }
-  /// How many micro-batches are gathered and not applied yet.
+  /// How many micro-batches are accumulated and not applied yet.
   int micro_batches() const;
-  /// Updates made since this optimizer was made, by whichever call.
+  /// The number of updates since this optimizer was made, by any call.
   std::int64_t updates() const;
 
-  /// The base rate of the rule; groups with a rate of their own keep it. Outside of `run` only.
+  /// The learning rate of the update rule; groups with a separate rate keep theirs. Outside `run`
+  /// only.
   double learning_rate() const { return state_->learning_rate(); }
   void set_learning_rate(double rate) const;
 
   const optim::OptimizerState& state() const { return *state_; }
 
-  /// Puts back what `state().save(name)` gave (see `OptimizerState::restore`), and forgets what was
-  /// gathered. Outside of `run` only.
+  /// Restores what `state().save(name)` returned (see `OptimizerState::restore`), and discards
+  /// accumulated micro-batches. Outside `run` only.
   std::vector<std::string> restore(
       std::string_view name, const optim::SavedOptimizer& saved,
       optim::MissingSlots missing = optim::MissingSlots::kRefuse) const;
 
  private:
   struct Shared;
-  /// Whether gradients are told of while backward goes on: they will be applied as they are.
+  /// Whether gradients may be reduced during backward: only if they are applied unchanged.
   enum class EagerReduction { kNo, kYes };
   Gradients gradients_of(const at::Tensor& loss, LossScale scale, EagerReduction eager) const;
   std::vector<at::Tensor> backward(int replica, const at::Tensor& loss, double weight,

@@ -82,7 +82,7 @@ TEST(AverageGradients, GradientsOfOneReplicaAreRefusedOutsideOfReplicas) {
   });
   const Error error = error_from([&] { sgd.apply_gradients(gradients[0]); });
   EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
-  EXPECT_TRUE(says(error, "average_gradients")) << error.what();
+  EXPECT_TRUE(mentions(error, "average_gradients")) << error.what();
 }
 
 TEST(AverageGradients, RefusesGradientsOfDifferentOptimizersOrSteps) {

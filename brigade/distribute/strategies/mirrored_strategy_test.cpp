@@ -58,7 +58,7 @@ TEST(MirroredStrategy, AWaitTimesOutAndNamesTheMissingReplica) {
     });
   });
   EXPECT_EQ(error.code(), ErrorCode::kDeadlineExceeded);
-  EXPECT_TRUE(says(error, "for replica 1,")) << error.what();
+  EXPECT_TRUE(mentions(error, "for replica 1,")) << error.what();
   EXPECT_NO_THROW(strategy.run([](ReplicaContext&) {}));
 }
 

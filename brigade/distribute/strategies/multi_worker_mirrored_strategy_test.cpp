@@ -66,8 +66,8 @@ TEST(MultiWorkerMirroredStrategy, DifferentSeedsAreRefusedByAll) {
             memberships[static_cast<std::size_t>(worker)],
             worker_cpus(1, static_cast<std::uint64_t>(worker)));
       });
-      if (error.code() == ErrorCode::kFailedPrecondition && says(error, "seed") &&
-          says(error, "/job:worker/task:1 has seed 1 and /job:worker/task:0 has 0"))
+      if (error.code() == ErrorCode::kFailedPrecondition && mentions(error, "seed") &&
+          mentions(error, "/job:worker/task:1 has seed 1 and /job:worker/task:0 has 0"))
         ++refused;
     });
   }
@@ -103,8 +103,8 @@ TEST(MultiWorkerMirroredStrategy, DifferentModelsAreRefusedNamingTheDifference) 
     });
   });
   EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
-  EXPECT_TRUE(says(error, "weight Float[4]")) << error.what();
-  EXPECT_TRUE(says(error, "weight Float[3]")) << error.what();
+  EXPECT_TRUE(mentions(error, "weight Float[4]")) << error.what();
+  EXPECT_TRUE(mentions(error, "weight Float[3]")) << error.what();
 }
 
 /// An optimizer that the second of two workers makes differently, and the error that both throw.
@@ -145,8 +145,8 @@ TEST(MultiWorkerMirroredStrategy, DifferentOptimizersAreRefusedByAllWithBothValu
                                 each.options(is_second));
       });
       EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument) << error.what();
-      EXPECT_TRUE(says(error, each.text)) << error.what();
-      EXPECT_TRUE(says(error, "/job:worker/task:1 ")) << error.what();
+      EXPECT_TRUE(mentions(error, each.text)) << error.what();
+      EXPECT_TRUE(mentions(error, "/job:worker/task:1 ")) << error.what();
       ++num_notified;
     });
     EXPECT_EQ(num_notified, 2) << each.text;
@@ -264,10 +264,10 @@ TEST(MultiWorkerMirroredStrategy, ALostWorkerIsAnErrorThatNamesIt) {
       if (strategy.worker_index() == 1) throw Error(ErrorCode::kInternal, "worker 1 fell over");
       const Error lost =
           error_from([&] { strategy.run([](ReplicaContext& context) { context.barrier(); }); });
-      if (lost.code() == ErrorCode::kUnavailable && says(lost, "/job:worker/task:1")) ++num_notified;
+      if (lost.code() == ErrorCode::kUnavailable && mentions(lost, "/job:worker/task:1")) ++num_notified;
     });
   });
-  EXPECT_TRUE(says(error, "fell over")) << error.what();
+  EXPECT_TRUE(mentions(error, "fell over")) << error.what();
   EXPECT_EQ(num_notified, 2);
 }
 

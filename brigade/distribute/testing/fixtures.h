@@ -19,7 +19,7 @@
 
 namespace brigade::distribute {
 
-/// For tests: `replicas` logical CPUs that may share cores, and waits that end.
+/// For tests: `replicas` logical CPUs that may share cores, and a timeout for waits.
 inline MirroredOptions cpus(int replicas, std::uint64_t seed = 0) {
   MirroredOptions options{.oversubscription = device::Oversubscription::kAllow,
                           .seed = seed,
@@ -29,8 +29,8 @@ inline MirroredOptions cpus(int replicas, std::uint64_t seed = 0) {
   return options;
 }
 
-/// For tests: central storage on the same logical CPUs. kAlways has every replica read a copy, as
-/// between devices.
+/// For tests: central storage on the same logical CPUs. With kAlways every replica reads a copy, as
+/// on different devices.
 inline CentralStorageOptions central_cpus(
     int replicas, variables::Caching caching = variables::Caching::kWhereNeeded,
     std::uint64_t seed = 0) {
@@ -41,7 +41,7 @@ inline CentralStorageOptions central_cpus(
           .timeout = std::chrono::seconds(60)};
 }
 
-/// For tests: logical CPUs without names or cores of their own.
+/// For tests: logical CPUs without names and without their own cores.
 inline std::vector<device::Device> plain_cpus(int count, int threads = 1) {
   std::vector<device::Device> devices(static_cast<std::size_t>(count));
   for (device::Device& device : devices) {
@@ -51,7 +51,7 @@ inline std::vector<device::Device> plain_cpus(int count, int threads = 1) {
   return devices;
 }
 
-/// For tests: y = x * weight + bias, all float64, and a parameter that nothing uses.
+/// For tests: y = x * weight + bias, all float64, and an unused parameter.
 struct Line : torch::nn::Module {
   Line() {
     weight = register_parameter("weight", at::full({3}, 2.0, at::kDouble));
@@ -62,7 +62,7 @@ struct Line : torch::nn::Module {
   at::Tensor weight, bias, unused;
 };
 
-/// For tests: the error that `call` throws; without one, code kInternal and an empty text.
+/// For tests: the error that `call` throws; if it throws none, code kInternal and an empty text.
 inline Error error_from(const std::function<void()>& call) {
   try {
     call();
@@ -72,14 +72,14 @@ inline Error error_from(const std::function<void()>& call) {
   return {ErrorCode::kInternal, ""};
 }
 
-/// For tests: the threads that this process has.
+/// For tests: the number of threads of this process.
 inline std::ptrdiff_t threads_of_this_process() {
   const std::filesystem::directory_iterator tasks("/proc/self/task");
   return std::distance(std::filesystem::begin(tasks), std::filesystem::end(tasks));
 }
 
-/// For tests: how many there are once the system has forgotten those of the test before, which
-/// takes it a moment: the least that is seen in a twentieth of a second.
+/// For tests: the number of threads after those of the previous test are gone: the minimum within
+/// 50 ms, because the system needs a moment to remove a joined thread.
 inline std::ptrdiff_t settled_threads_of_this_process() {
   const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
   std::ptrdiff_t least = threads_of_this_process();
@@ -90,8 +90,8 @@ inline std::ptrdiff_t settled_threads_of_this_process() {
   return least;
 }
 
-/// For tests: whether no more than `count` threads are left. The system takes a moment to forget
-/// one that was joined.
+/// For tests: waits until at most `count` threads are left, for up to 10 s. The system needs a
+/// moment to remove a joined thread.
 inline bool threads_go_down_to(std::ptrdiff_t count) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   while (threads_of_this_process() > count) {
@@ -101,7 +101,8 @@ inline bool threads_go_down_to(std::ptrdiff_t count) {
   return true;
 }
 
-inline bool says(const Error& error, const std::string& text) {
+/// For tests: whether the text of `error` contains `text`.
+inline bool mentions(const Error& error, const std::string& text) {
   return std::string(error.what()).find(text) != std::string::npos;
 }
 

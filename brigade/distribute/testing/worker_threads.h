@@ -24,9 +24,9 @@ inline MultiWorkerMirroredOptions worker_cpus(int replicas, std::uint64_t seed =
   return options;
 }
 
-/// For tests: the workers of a job as threads of this process, worker w with `replicas[w]`
-/// replicas. Calls `work(strategy)` in each. One that throws is lost to the others; the first error
-/// is thrown when all have ended.
+/// For tests: runs the workers of a job as threads of this process; worker w has `replicas[w]`
+/// replicas. Calls `work(strategy)` in each. A worker that throws is lost to the others; the first
+/// error is thrown when all have ended.
 inline void run_workers(const std::vector<int>& replicas,
                         const std::function<void(MultiWorkerMirroredStrategy&)>& work,
                         const comm::CommunicationOptions& communication = {},
@@ -51,7 +51,7 @@ inline void run_workers(const std::vector<int>& replicas,
         try {
           work(strategy);
         } catch (...) {
-          // As a process that dies: before the strategy takes its leave of the others.
+          // Like a process that dies: lost before the strategy's destructor leaves the cluster.
           {
             const std::lock_guard lock(mutex);
             if (!first) first = std::current_exception();

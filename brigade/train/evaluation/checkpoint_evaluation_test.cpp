@@ -32,7 +32,7 @@ namespace {
 
 using distribute::cpus;
 using distribute::error_from;
-using distribute::says;
+using distribute::mentions;
 using testing::ElementsAre;
 using testing::Pair;
 
@@ -284,7 +284,7 @@ TEST(EvaluateOnce, AnErrorEndsTheHooksAndWritesNothing) {
     throw Error(ErrorCode::kUnavailable, "no data");
   }};
   EXPECT_TRUE(
-      says(error_from([&] { evaluate_once(training.state, "/run", broken, options); }), "no data"));
+      mentions(error_from([&] { evaluate_once(training.state, "/run", broken, options); }), "no data"));
   EXPECT_EQ(steps->seen.back(), "failed7");
 }
 

@@ -25,7 +25,7 @@ namespace brigade::train {
 namespace {
 
 using distribute::error_from;
-using distribute::says;
+using distribute::mentions;
 using std::chrono::seconds;
 
 using Hooks = std::vector<std::shared_ptr<SessionRunHook>>;
@@ -246,7 +246,7 @@ TEST(LoggingHook, ErrorNamesTheExistingValues) {
   const auto hook = std::make_shared<LoggingHook>(LoggingHookOptions{.values = {"lost"}});
   const Error error = error_from([&] { run_with(training, {hook}, 3); });
   EXPECT_EQ(error.code(), ErrorCode::kNotFound);
-  EXPECT_TRUE(says(error, "loss")) << error.what();
+  EXPECT_TRUE(mentions(error, "loss")) << error.what();
 }
 
 void run_to_nan(SmallTraining& training, NanHookOptions options, std::int64_t save_every = 100) {
@@ -273,7 +273,7 @@ TEST(NanHook, FailsOrStopsWithoutSavingTheState) {
   SmallTraining failing;
   const Error error = error_from([&] { run_to_nan(failing, {}); });
   EXPECT_EQ(error.code(), ErrorCode::kDataLoss);
-  EXPECT_TRUE(says(error, "'loss' is nan in step 3")) << error.what();
+  EXPECT_TRUE(mentions(error, "'loss' is nan in step 3")) << error.what();
   EXPECT_EQ(steps_in(*failing.files, "/run"), (std::vector<std::int64_t>{0}));
   SmallTraining stopping;
   run_to_nan(stopping, {.then = NanHookOptions::Then::kStop});

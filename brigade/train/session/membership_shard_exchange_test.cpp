@@ -63,7 +63,7 @@ TEST(ShardExchange, TimeoutNamesTheMissingProcess) {
     const Error error =
         distribute::error_from([&] { pair.chief->wait_for(1, equals("something")); });
     EXPECT_EQ(error.code(), ErrorCode::kDeadlineExceeded);
-    EXPECT_TRUE(distribute::says(error, "/job:worker/task:1")) << error.what();
+    EXPECT_TRUE(distribute::mentions(error, "/job:worker/task:1")) << error.what();
     pair.other->post("other");
   }
 }
@@ -75,7 +75,7 @@ TEST(ShardExchange, LossOfAMemberEndsAWait) {
     std::thread waiter([&] {
       const Error error = distribute::error_from([&] { pair.chief->wait_for(1, equals("new")); });
       EXPECT_EQ(error.code(), ErrorCode::kUnavailable);
-      EXPECT_TRUE(distribute::says(error, "/job:worker/task:1")) << error.what();
+      EXPECT_TRUE(distribute::mentions(error, "/job:worker/task:1")) << error.what();
     });
     cluster::testing::lose(*pair.memberships[0], 1, "it was killed");
     waiter.join();

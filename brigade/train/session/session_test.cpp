@@ -19,7 +19,7 @@ namespace {
 using distribute::cpus;
 using distribute::error_from;
 using distribute::MirroredStrategy;
-using distribute::says;
+using distribute::mentions;
 
 using Calls = std::vector<std::string>;
 
@@ -128,7 +128,7 @@ TEST(Session, EndsEveryHookAfterAnyErrorAndThrowsTheFirst) {
       session.run(training.step_function());
       session.close();
     });
-    EXPECT_TRUE(says(error, "a failed")) << each.fails_at << ": " << error.what();
+    EXPECT_TRUE(mentions(error, "a failed")) << each.fails_at << ": " << error.what();
     EXPECT_EQ(calls, each.expected) << each.fails_at;
   }
 }
@@ -263,7 +263,7 @@ TEST(Session, ThrowsIfAllCheckpointsAreBroken) {
     MonitoredTrainingSession(training.state, options, training.environment());
   });
   EXPECT_EQ(error.code(), ErrorCode::kDataLoss);
-  EXPECT_TRUE(says(error, "ckpt-3"));
+  EXPECT_TRUE(mentions(error, "ckpt-3"));
   EXPECT_EQ(files->list("/run/ckpt-3"), before);
   SmallTraining anew(files);
   options.resume = Resume::kNever;
@@ -304,7 +304,7 @@ TEST(Session, AWorkerWaitsUntilTheTrainingIsReadyOrTheTimeout) {
   const Error error = error_from(
       [&] { MonitoredTrainingSession(training.state, options, training.environment()); });
   EXPECT_EQ(error.code(), ErrorCode::kDeadlineExceeded);
-  EXPECT_TRUE(says(error, "the chief has not begun"));
+  EXPECT_TRUE(mentions(error, "the chief has not begun"));
   options.role = SessionRole::kChief;
   EXPECT_EQ(error_from([&] {
               MonitoredTrainingSession(training.state, options, training.environment());
@@ -362,7 +362,7 @@ TEST(Session, DoesNotRetryOtherErrors) {
     const bool saves = !options.checkpoint_dir.empty();
     const auto step =
         failing(training, 1, 1, saves ? ErrorCode::kInvalidArgument : ErrorCode::kAborted);
-    EXPECT_TRUE(says(error_from([&] { session.run(step); }), "a peer is gone"));
+    EXPECT_TRUE(mentions(error_from([&] { session.run(step); }), "a peer is gone"));
     EXPECT_EQ(session.context().recoveries(), 0);
   }
 }

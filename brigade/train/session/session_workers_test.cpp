@@ -183,7 +183,7 @@ TEST(SessionOfWorkers, AFullDiskOfAWorkerEndsTheJobWithTheWorkersName) {
     run_job({1, 1, 1}, view, all_saving_every(3));
   });
   EXPECT_EQ(error.code(), ErrorCode::kResourceExhausted) << error.what();
-  EXPECT_TRUE(distribute::says(error, "/job:worker/task:1 could not write its part"))
+  EXPECT_TRUE(distribute::mentions(error, "/job:worker/task:1 could not write its part"))
       << error.what();
   const auto latest = checkpoint::find_latest_whole(files, "/run");
   ASSERT_TRUE(latest.checkpoint);
@@ -234,7 +234,7 @@ void expect_refused(const std::function<void(ToyTraining&, SessionOptions&)>& in
                                        {.files = std::make_shared<io::MemoryFileSystem>()});
     });
     EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument) << error.what();
-    EXPECT_TRUE(distribute::says(error, text)) << error.what();
+    EXPECT_TRUE(distribute::mentions(error, text)) << error.what();
     ++told;
   });
   EXPECT_EQ(told, 2) << text;
@@ -277,7 +277,7 @@ TEST(SessionOfWorkers, DifferentFitsAreRefusedByAllWithBothValues) {
     });
     EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument) << error.what();
     EXPECT_TRUE(
-        distribute::says(error, "/job:worker/task:1 has epochs 3 and /job:worker/task:0 has 2"))
+        distribute::mentions(error, "/job:worker/task:1 has epochs 3 and /job:worker/task:0 has 2"))
         << error.what();
     ++told;
   });
@@ -301,11 +301,11 @@ TEST(SessionOfWorkers, AFailedWorkerEndsTheOthersWithItsName) {
         }
       });
       if (strategy.worker_index() == 1) throw own;
-      if (own.code() == ErrorCode::kUnavailable && distribute::says(own, "/job:worker/task:1"))
+      if (own.code() == ErrorCode::kUnavailable && distribute::mentions(own, "/job:worker/task:1"))
         ++named;
     });
   });
-  EXPECT_TRUE(distribute::says(error, "is full")) << error.what();
+  EXPECT_TRUE(distribute::mentions(error, "is full")) << error.what();
   EXPECT_EQ(named, 1);
 }
 

@@ -22,7 +22,7 @@ using distribute::CentralStorageStrategy;
 using distribute::cpus;
 using distribute::error_from;
 using distribute::MirroredStrategy;
-using distribute::says;
+using distribute::mentions;
 using distribute::Strategy;
 
 using MakeStrategy = std::function<std::unique_ptr<Strategy>()>;
@@ -161,7 +161,7 @@ TEST(TrainingState, AFailedRestoreChangesNothing) {
                              }});
   const Everything before(second);
   const Error error = error_from([&] { second.state.restore(checkpoint); });
-  EXPECT_TRUE(says(error, "not in the mood")) << error.what();
+  EXPECT_TRUE(mentions(error, "not in the mood")) << error.what();
   expect_equal(Everything(second), before);
 }
 
@@ -189,7 +189,7 @@ TEST(TrainingState, MissingStateIsNamedOrSkipped) {
   const Checkpoint checkpoint = saved(weights_alone);
   const Error error = error_from([&] { first.state.restore(checkpoint); });
   EXPECT_EQ(error.code(), ErrorCode::kNotFound);
-  EXPECT_TRUE(says(error, "[optimizer/adam]")) << error.what();
+  EXPECT_TRUE(mentions(error, "[optimizer/adam]")) << error.what();
   EXPECT_EQ(first.state.global_step(), 4);
   const auto report = first.state.restore(checkpoint, {.missing_state = Missing::kSkip});
   EXPECT_EQ(report.missing_in_checkpoint,
@@ -209,7 +209,7 @@ TEST(TrainingState, RefusesACheckpointOfWeightsOnly) {
   saver.save(1, {.variables = training.model.variables()});
   const Error error = error_from(
       [&] { training.state.restore(Checkpoint::open(files, saver.checkpoints().back())); });
-  EXPECT_TRUE(says(error, "restore_variables")) << error.what();
+  EXPECT_TRUE(mentions(error, "restore_variables")) << error.what();
 }
 
 TEST(TrainingState, ReportsWhyARunIsNotBitIdentical) {
