@@ -159,7 +159,7 @@ PAIRS = {
 
 @dataclasses.dataclass
 class Alternation:
-    """What our program and a peer's do each time they are program a word (harness/alternating.py), and in how many pairs."""
+    """Our program and a peer's, which run blocks in alternation (harness/alternating.py), and the number of pairs."""
 
     text: str
     word: str
