@@ -18,13 +18,13 @@ TEST(WithOptions, KeepsTheContract) {
   expect_contract(range(20).prefetch(2).with_options({}).batch(3), epoch_of(range(20).batch(3)));
 }
 
-TEST(WithOptions, IsNoStepOfTheRecipe) {
+TEST(WithOptions, IsNotAStepOfThePipeline) {
   const auto dataset = range(9).with_options({.order = Order::kRelaxed});
   EXPECT_EQ(dataset.describe(), "range(9)");
   EXPECT_EQ(dataset.node()->depth(), 0U);
 }
 
-TEST(WithOptions, RelaxesTheStepsThatDoNotChoose) {
+TEST(WithOptions, RelaxesTheStepsThatSetNoOrder) {
   const auto others = std::make_shared<std::latch>(1);
   const auto slow_first = [others](std::int64_t x) {
     if (x == 0) others->wait();
@@ -37,7 +37,7 @@ TEST(WithOptions, RelaxesTheStepsThatDoNotChoose) {
   EXPECT_EQ(rest_of(relaxed).size(), 49U);
 }
 
-TEST(WithOptions, KeepsTheOrderWhateverTheStepsChoose) {
+TEST(WithOptions, KeepsTheOrderWhateverTheStepsSet) {
   const auto same = [](std::int64_t x) { return x; };
   const auto relaxed = range(40).map(same, {.parallelism = 4, .order = Order::kRelaxed});
   expect_contract(relaxed.with_options({.order = Order::kInOrder}), epoch_of(range(40)));

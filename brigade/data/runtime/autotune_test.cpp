@@ -5,7 +5,7 @@
 namespace brigade::data {
 namespace {
 
-TEST(Autotune, ChoosesWithinItsBounds) {
+TEST(Autotune, StaysWithinItsBounds) {
   EXPECT_GE(threads_for(kAutotune, "map"), 1U);
   EXPECT_LE(threads_for(kAutotune, "map"), 16U);
   EXPECT_GE(depth_for(kAutotune, "prefetch"), 2U);

@@ -29,7 +29,7 @@ void wait_for_20_ms() {
   never.wait_for(lock, std::chrono::milliseconds(20), [] { return false; });
 }
 
-/// A chunk of no work in the middle of which another thread has the core for a while.
+/// A chunk without work, during which another thread uses the core for a while.
 void run_interrupted_chunk(ChunkSizer& sizer) {
   const Clock::time_point now = Clock::now();
   sizer.start(now);
@@ -43,7 +43,7 @@ TEST(ChunkSizer, GrowsWhileWorkIsCheap) {
   EXPECT_EQ(sizer.size(), kMax);
 }
 
-TEST(ChunkSizer, StaysLargeThoughOthersHaveTheCoreInTheMiddleOfEveryChunk) {
+TEST(ChunkSizer, StaysLargeIfPreemptedInEveryChunk) {
   ChunkSizer sizer(kMax);
   for (int i = 0; i < 50; ++i) run_chunk(sizer, nothing);
   for (int i = 0; i < 50; ++i) {
@@ -52,13 +52,13 @@ TEST(ChunkSizer, StaysLargeThoughOthersHaveTheCoreInTheMiddleOfEveryChunk) {
   }
 }
 
-TEST(ChunkSizer, GrowsThoughOthersHaveTheCoreInTheMiddleOfEveryChunk) {
+TEST(ChunkSizer, GrowsIfPreemptedInEveryChunk) {
   ChunkSizer sizer(kMax);
   for (int i = 0; i < 50; ++i) run_interrupted_chunk(sizer);
   EXPECT_EQ(sizer.size(), kMax);
 }
 
-TEST(ChunkSizer, ShrinksWhereElementsAreWaitedFor) {
+TEST(ChunkSizer, ShrinksIfElementsWait) {
   ChunkSizer sizer(kMax);
   for (int i = 0; i < 50; ++i) run_chunk(sizer, nothing);
   for (int i = 0; i < 5; ++i) run_chunk(sizer, wait_for_20_ms);

@@ -20,7 +20,7 @@ StageStats map(double busy) {
           .stall = 0.5};
 }
 
-TEST(StageStats, ATableHasALineForEachStepAndASentence) {
+TEST(StageStats, DescribeGivesATableAndTheBottleneck) {
   const StageStats stats[] = {source(), map(0.97)};
   EXPECT_EQ(describe(stats),
             "step      elements  per second  threads  ready   busy  stall  starved\n"
@@ -36,25 +36,25 @@ TEST(StageStats, NamesAStepWithoutThreads) {
   EXPECT_EQ(bottleneck(stats), "range(9) is the bottleneck: busy 90 %");
 }
 
-TEST(StageStats, SaysThatTheInputKeepsUp) {
+TEST(StageStats, ReportsThatTheInputKeepsUp) {
   StageStats fast = map(0.99);
   fast.stall = 0.001;
   const StageStats stats[] = {source(), fast};
   EXPECT_EQ(bottleneck(stats), "the input keeps up: its consumer waited 0.1 % of the time");
 }
 
-TEST(StageStats, TellsThreadsThatLackCores) {
-  StageStats pushed_out = map(0.98);
-  pushed_out.delayed = 0.5;
-  const StageStats stats[] = {source(), pushed_out};
+TEST(StageStats, ReportsThreadsWithoutACore) {
+  StageStats preempted = map(0.98);
+  preempted.delayed = 0.5;
+  const StageStats stats[] = {source(), preempted};
   EXPECT_EQ(bottleneck(stats),
             "decode is the bottleneck: 2 threads busy 98 %; no core free 50 % of the time");
   StageStats waiting = map(0.6);
   waiting.delayed = 0.6;
   StageStats working = source();
   working.busy = 0.3;
-  const StageStats crowded[] = {working, waiting};
-  EXPECT_EQ(bottleneck(crowded), "range(9) works most: busy 30 %; no core free 60 % of the time");
+  const StageStats overloaded[] = {working, waiting};
+  EXPECT_EQ(bottleneck(overloaded), "range(9) works most: busy 30 %; no core free 60 % of the time");
   const StageStats idle[] = {source(), map(0.3)};
   EXPECT_EQ(bottleneck(idle),
             "decode works most: 2 threads busy 30 %; threads wait for each other");

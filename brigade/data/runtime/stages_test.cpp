@@ -20,7 +20,7 @@ std::shared_ptr<Stages> all_stages(Tuning tuning = {}) {
       StagesOptions{.count = StagesOptions::Count::kAll, .tuning = std::move(tuning)});
 }
 
-/// Computes for as long on its core.
+/// Spins for `time` on its core.
 auto spin(microseconds time) {
   return [time](std::int64_t x) {
     const auto until = std::chrono::steady_clock::now() + time;
@@ -51,9 +51,9 @@ TEST(Stages, CountEveryStep) {
   EXPECT_EQ(stats[3].name, "prefetch");
   EXPECT_EQ(stats[3].elements, 10U);
   for (const StageStats& step : stats) {
-    for (const double share : {step.busy, step.stall, step.starved, step.delayed}) {
-      EXPECT_GE(share, 0);
-      EXPECT_LE(share, 1);
+    for (const double fraction : {step.busy, step.stall, step.starved, step.delayed}) {
+      EXPECT_GE(fraction, 0);
+      EXPECT_LE(fraction, 1);
     }
     EXPECT_LE(step.queue_depth, static_cast<double>(step.capacity));
   }
