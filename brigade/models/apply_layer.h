@@ -7,7 +7,7 @@
 #include "brigade/models/sequential_layers.h"
 #include "brigade/variables/mode.h"
 
-/// How the layers of a `Sequential` compute; for this folder's sources only.
+/// The computation of the layers of a `Sequential`; for the sources of this folder only.
 namespace brigade::models {
 
 /// Applies `layer` to `inputs`, with its variables under the scope `name`. Needs an open graph.

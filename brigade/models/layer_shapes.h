@@ -7,8 +7,8 @@
 
 #include "brigade/models/sequential_layers.h"
 
-/// What is known of the layers of a `Sequential` before any data comes. Thread-safety: pure
-/// functions.
+/// Names, shapes and parameter counts of the layers of a `Sequential`, which need no data.
+/// Thread-safety: pure functions.
 namespace brigade::models {
 
 /// The shape of one example, without the number of examples.

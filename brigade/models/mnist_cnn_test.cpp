@@ -26,7 +26,7 @@ MnistCnn seeded_model(const MnistCnnOptions& options = {}) {
   return MnistCnn(options);
 }
 
-/// The network as the tutorials write it, on `model`'s parameters.
+/// The network as in the tutorials, with the parameters of `model`.
 at::Tensor textbook_forward(MnistCnn& model, at::Tensor x) {
   const auto p = model.named_parameters();
   x = at::relu(at::conv2d(x, p["conv1.weight"], p["conv1.bias"], 1, 2));

@@ -12,8 +12,8 @@
 #include "brigade/variables/initializer.h"
 #include "brigade/variables/variable_options.h"
 
-/// The layers of a `Sequential`, as data, under Keras's names and with its defaults. Images are [N,
-/// C, H, W]. A layer without a name is called after its type: conv2d, conv2d_1, ...
+/// The layers of a `Sequential`, as structs, with the names and defaults of Keras. Images are [N,
+/// C, H, W]. The default name of a layer is that of its type: conv2d, conv2d_1, ...
 namespace brigade::models {
 
 /// activation(inputs * kernel + bias) along the last dimension. Variables: kernel [units, in], bias

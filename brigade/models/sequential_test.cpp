@@ -54,7 +54,7 @@ TEST(Sequential, NamesLayersAndVariablesAsKeras) {
                                       "dense/bias"}));
 }
 
-// The numbers are Keras's for the same layers on (28, 28, 1).
+// The numbers are from Keras, for the same layers on (28, 28, 1).
 TEST(Sequential, SummaryMatchesKeras) {
   const std::string text = small_net({.input_shape = {{1, 28, 28}}}).summary();
   for (const char* part : {"Model: \"sequential\"", " conv2d (Conv2D)", "(None, 32, 26, 26)", "320",

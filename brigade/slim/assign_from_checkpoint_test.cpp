@@ -38,7 +38,7 @@ class AssignFromCheckpoint : public testing::Test {
     return model_variable(name, shape, {.initializer = variables::zeros_initializer()});
   }
 
-  /// Saves what the variables are when each has its number, and sets them to zero again.
+  /// Saves the variables with their numbers as values, and sets them to zero again.
   void save() {
     double number = 0;
     for (const Variable& each : all()) each.assign(at::full(each.shape(), ++number));

@@ -7,7 +7,7 @@
 namespace brigade::slim::model_deploy {
 namespace {
 
-/// What the error of these options says; empty if there is none.
+/// The error message for these options; empty if there is none.
 std::string refusal(DeploymentOptions options) {
   try {
     DeploymentConfig config(std::move(options));
@@ -63,7 +63,7 @@ TEST(DeploymentConfig, VariablesGoToTheParameterServersRoundRobin) {
   const auto function = DeploymentConfig({.num_ps_tasks = 2}).variables_device();
   EXPECT_EQ(variable_on(function), "/job:ps/task:0/device:CPU:0");
   EXPECT_EQ(variable_on(function), "/job:ps/task:1/device:CPU:0");
-  EXPECT_EQ(variable_on(function, "/device:GPU:3"), "/device:GPU:3");  // takes no turn
+  EXPECT_EQ(variable_on(function, "/device:GPU:3"), "/device:GPU:3");  // not counted in the round robin
   EXPECT_EQ(function({.name = "conv", .kind = device::PlacedKind::kLayer}), "");
   EXPECT_EQ(variable_on(function), "/job:ps/task:0/device:CPU:0");
 }

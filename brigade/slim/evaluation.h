@@ -15,8 +15,9 @@
 #include "brigade/metrics/metric.h"
 #include "brigade/variables/variable.h"
 
-/// Evaluating checkpoints under the names that TF-Slim has for it. What it does is said in
-/// `train/evaluation.h`, `train/evaluation_loop.h` and `train/checkpoints_iterator.h`.
+/// Evaluation of checkpoints with the names of TF-Slim. It is documented in
+/// `train/evaluation/checkpoint_evaluation.h`, `train/evaluation/evaluation_loop.h` and
+/// `train/evaluation/checkpoints_iterator.h`.
 namespace brigade::slim::evaluation {
 
 using train::AfterTimeout;

@@ -30,9 +30,9 @@
 #include "brigade/variables/initializer.h"
 #include "brigade/variables/variable_scope.h"
 
-/// Layers, losses, regularizers, initializers and lists of variables under the names that TF-Slim
-/// has for them, so that `slim::conv2d(net, 64, 3, {.scope = "conv1"})` reads as it did there.
-/// Nothing here but names: what they do is said where they are declared.
+/// Layers, losses, regularizers, initializers and lists of variables with the names of TF-Slim, so
+/// that code reads as there: `slim::conv2d(net, 64, 3, {.scope = "conv1"})`. Most of these are
+/// aliases, which are documented where they are declared.
 namespace brigade::slim {
 
 using layers::arg_scope;

@@ -21,7 +21,7 @@ std::vector<std::string> names(const std::vector<Variable>& variables) {
   return names;
 }
 
-/// What a program for Slim looks like.
+/// A typical Slim program.
 at::Tensor net(const at::Tensor& images) {
   const auto defaults = slim::arg_scope<slim::conv2d, slim::fully_connected>(
       {.weights_initializer = slim::xavier_initializer(),

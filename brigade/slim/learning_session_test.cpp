@@ -18,7 +18,7 @@
 #include "brigade/train/testing/summaries_in.h"
 #include "brigade/variables/get_variable.h"
 
-/// What `learning::train` does with a session: saving, going on, summaries, hooks.
+/// `learning::train` with a session: saving, resuming, summaries, hooks.
 namespace brigade::slim::learning {
 namespace {
 
@@ -37,7 +37,7 @@ at::Tensor regression(const at::Tensor& x) {
   return layers::v1::losses::get_total_loss();
 }
 
-/// A whole training as a process makes it anew: 20 examples, shuffled, in batches of 3.
+/// A whole training, as a process creates it: 20 examples, shuffled, in batches of 3.
 struct Process {
   explicit Process(std::shared_ptr<io::FileSystem> the_files, int replicas = 2)
       : files(std::move(the_files)),
@@ -84,7 +84,7 @@ TEST(LearningSession, ResumesExactlyFromItsLogdir) {
     EXPECT_EQ(last, loss);
   }
   Process after(files);
-  EXPECT_EQ(train(after.train_op, after.options(14)), std::nullopt) << "no step is left";
+  EXPECT_EQ(train(after.train_op, after.options(14)), std::nullopt) << "no steps are left";
   EXPECT_EQ(after.weights(), whole.weights());
 }
 
@@ -143,11 +143,11 @@ TEST(LearningSession, InitializesOnlyWithoutACheckpoint) {
     options.hooks = {};
     train(process.train_op, options);
     EXPECT_EQ(calls, run == 1 ? 1 : 0);
-    EXPECT_GT(process.weights()[0], 5) << "from seven on, not from one";
+    EXPECT_GT(process.weights()[0], 5) << "starts from seven, not from one";
   }
 }
 
-/// Notes the loss of each step.
+/// Records the loss of each step.
 class Losses final : public train::SessionRunHook {
  public:
   void after_run(train::SessionContext& context, const train::StepValues& values) override {
@@ -180,7 +180,7 @@ TEST(LearningSession, AFailedStepRestoresTheLastCheckpoint) {
     return train_step(train_op);
   };
   train(process.train_op, options);
-  EXPECT_EQ(failures, 3) << "two failures and a step that came through";
+  EXPECT_EQ(failures, 3) << "two failures and a successful step";
   EXPECT_EQ(process.weights(), whole.weights());
   failures = -100;
   options.number_of_steps = 4;
@@ -196,7 +196,7 @@ TEST(LearningSession, SavesAtTheEndOfTheData) {
   train(process.train_op, options);
   EXPECT_EQ(process.train_op.global_step(), 20);
   Process again(files);
-  EXPECT_EQ(train(again.train_op, options), std::nullopt) << "no batch is seen twice";
+  EXPECT_EQ(train(again.train_op, options), std::nullopt) << "no batch is used twice";
   EXPECT_EQ(again.weights(), process.weights());
 }
 

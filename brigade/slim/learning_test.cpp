@@ -23,7 +23,7 @@ namespace {
 
 using testing::ElementsAre;
 
-/// Collects the log while it lives.
+/// Captures log lines while it lives.
 class Log {
  public:
   Log() {
@@ -121,7 +121,7 @@ TEST(Learning, CancellingEndsAfterTheCurrentStep) {
   EXPECT_EQ(train(training.train_op, {.cancel = cancel}), std::nullopt);
 }
 
-/// Trains two steps, the first of which fails `failures` times; how often it was tried.
+/// Trains two steps, the first of which fails `failures` times; returns the number of attempts.
 int tries(int failures, ErrorCode code, int max_retries) {
   Training training(2);
   const Log log;

@@ -38,7 +38,7 @@ at::Tensor rows(std::int64_t first, std::int64_t count) {
   return at::arange(first * 3, (first + count) * 3, at::kDouble).view({count, 3}).sin();
 }
 
-/// Batches of these sizes out of the same endless rows.
+/// Batches of these sizes from the same infinite sequence of rows.
 GlobalBatchSource<at::Tensor> batches(std::vector<std::int64_t> sizes) {
   return
       [sizes, next = std::size_t{0}, row = std::int64_t{0}]() mutable -> std::optional<at::Tensor> {
@@ -60,7 +60,7 @@ at::Tensor regression(const at::Tensor& x) {
   return losses::get_total_loss();
 }
 
-/// The weights after training on everything, and the sum of the losses behind them.
+/// The weights after training on all batches, and the sum of the losses.
 at::Tensor trained(distribute::Strategy& strategy, const TrainOpOptions& options = {}) {
   const auto train_op = create_train_op<at::Tensor>(strategy, regression, batches({8, 7, 1}),
                                                     optim::Adam{.learning_rate = 0.1}, options);
@@ -94,7 +94,7 @@ TEST(TrainOp, ClippedAndMultipliedGradientsAreTheSameForAnyNumberOfReplicas) {
 }
 
 TEST(TrainOp, DifferentClippingIsRefusedByAllWorkersWithBothValues) {
-  std::atomic<int> told = 0;
+  std::atomic<int> refused_workers = 0;
   distribute::run_workers({1, 1}, [&](distribute::MultiWorkerMirroredStrategy& strategy) {
     const double norm = strategy.is_chief() ? 0.25 : 0.5;
     const Error error = distribute::error_from([&] {
@@ -105,9 +105,9 @@ TEST(TrainOp, DifferentClippingIsRefusedByAllWorkersWithBothValues) {
     EXPECT_TRUE(distribute::mentions(
         error, "/job:worker/task:1 has clip_gradient_norm 0.5 and /job:worker/task:0 has 0.25"))
         << error.what();
-    ++told;
+    ++refused_workers;
   });
-  EXPECT_EQ(told, 2);
+  EXPECT_EQ(refused_workers, 2);
 }
 
 /// Two weights whose gradients are (3, 4) and (0.3, 0.4), from zero.
@@ -120,7 +120,7 @@ at::Tensor slope(const at::Tensor& x) {
   return (steep * c).sum() + (flat * c * 0.1).sum() + 0.0 * x.sum();
 }
 
-/// trunk/w and head/w behind one another after one step of rate 1.
+/// trunk/w and head/w, concatenated, after one step with rate 1.
 std::vector<double> after_a_step(const TrainOpOptions& options) {
   MirroredStrategy strategy(cpus(2));
   const auto train_op = create_train_op<at::Tensor>(strategy, slope, batches({4}),
@@ -164,7 +164,7 @@ TEST(TrainOp, UntrainedVariablesDoNotChange) {
   EXPECT_FALSE(train_op.variables().front().read().equal(trunk));
 }
 
-/// Not finite from the second batch of the source on, in the replica that has row 4.
+/// Not finite from the second batch, in the replica that has row 4.
 at::Tensor explosive(const at::Tensor& x) {
   const at::Tensor w = get_variable("w", {{3}}, kWide).local();
   const double factor =
@@ -301,7 +301,7 @@ TEST(TrainOp, ArgumentScopesAtCreationApplyInEveryStep) {
   EXPECT_FALSE(gamma.equal(at::ones({3}, at::kDouble)));
 }
 
-/// The code of the error that making the train op and a step of it throws.
+/// The code of the error of creating the train op and making a step.
 ErrorCode refusal(const TrainOpOptions& options,
                   const TotalLossFunction<at::Tensor>& loss = regression,
                   std::vector<std::int64_t> sizes = {4}) {
@@ -316,7 +316,7 @@ ErrorCode refusal(const TrainOpOptions& options,
 
 TEST(TrainOp, RefusesInvalidArguments) {
   EXPECT_EQ(refusal({.clip_gradient_norm = -1.0}), ErrorCode::kInvalidArgument);
-  EXPECT_EQ(refusal({.gradient_multipliers = {{"nobody", 2.0}}}), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(refusal({.gradient_multipliers = {{"unknown", 2.0}}}), ErrorCode::kInvalidArgument);
   EXPECT_EQ(refusal({.variables_to_train = {"nowhere"}}), ErrorCode::kInvalidArgument);
   EXPECT_EQ(refusal({.gradient_multipliers = {{"idle", 2.0}}}), ErrorCode::kInvalidArgument);
   EXPECT_EQ(refusal({}, [](const at::Tensor& x) { return regression(x).expand({2}); }),

@@ -11,14 +11,14 @@
 
 namespace brigade::models {
 
-/// For tests: the names of the current graph's variables, in the order of their making.
+/// For tests: the names of the current graph's variables, in the order of their creation.
 inline std::vector<std::string> variable_names() {
   std::vector<std::string> names;
   for (const auto& variable : variables::global_variables()) names.push_back(variable.name());
   return names;
 }
 
-/// For tests: a placer that writes down what it places, and says nothing.
+/// For tests: a placer that records placements, and logs nothing.
 inline std::shared_ptr<device::Placer> silent_placer() {
   return std::make_shared<device::Placer>(
       device::PlacementOptions{.log = device::PlacementLog::kOn, .sink = [](std::string_view) {}});

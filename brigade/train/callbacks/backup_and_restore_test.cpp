@@ -21,7 +21,7 @@
 namespace brigade::train {
 namespace {
 
-/// A folder that is gone when the test is over.
+/// A temporary directory, removed at the end of the test.
 class Folder {
  public:
   Folder() : path_(std::filesystem::temp_directory_path() / "brigade_backup_XXXXXX") {
@@ -61,8 +61,8 @@ struct Process {
   Model model;
 };
 
-/// Dies behind so many batches.
-LambdaCallback dying_at(int batches) {
+/// Throws after this number of batches.
+LambdaCallback failing_after(int batches) {
   return {.on_train_batch_end = [left = batches](FitContext&) mutable {
     if (--left == 0) throw std::runtime_error("killed");
   }};
@@ -74,37 +74,37 @@ std::vector<double> weights_of_a_whole_fit() {
   return whole.weights();
 }
 
-/// Fits with `backup`, dying behind that many batches again and again until it comes through; how
-/// many processes it took.
+/// Fits with `backup`, failing after this number of batches in each process, until a fit completes;
+/// returns the number of processes.
 int processes_needed(const BackupAndRestore& backup, int batches,
                      const std::vector<double>& expected) {
   const CapturedLog log;
   for (int count = 1; count < 20; ++count) {
     Process process;
     try {
-      process.fit({backup, dying_at(batches)});
+      process.fit({backup, failing_after(batches)});
     } catch (const std::exception&) {
       continue;
     }
     EXPECT_EQ(process.weights(), expected);
     return count;
   }
-  ADD_FAILURE() << "it never ended";
+  ADD_FAILURE() << "the fit never completed";
   return 0;
 }
 
 TEST(BackupAndRestore, ResumesAtTheStartOfTheInterruptedEpoch) {
   const Folder folder;
   const BackupAndRestore backup{.backup_dir = folder.backup()};
-  // Eight batches of 20: one epoch of five is saved each time.
+  // A process makes 8 of 20 batches: each time one epoch of five batches is saved.
   EXPECT_EQ(processes_needed(backup, 8, weights_of_a_whole_fit()), 4);
-  EXPECT_FALSE(std::filesystem::exists(folder.backup())) << "deleted behind the fit";
+  EXPECT_FALSE(std::filesystem::exists(folder.backup())) << "deleted after the fit";
 }
 
 TEST(BackupAndRestore, ResumesInTheMiddleOfAnEpoch) {
   const Folder folder;
   const BackupAndRestore backup{.backup_dir = folder.backup(), .every_batches = 3};
-  // Of four batches three are saved each time.
+  // A process makes four batches, of which three are saved.
   EXPECT_EQ(processes_needed(backup, 4, weights_of_a_whole_fit()), 7);
 }
 
@@ -163,27 +163,27 @@ TEST(BackupAndRestore, RefusesInvalidArguments) {
 TEST(LambdaCallback, CallsItsFunctions) {
   Process process;
   std::string calls;
-  const auto note = [&](const char* name) {
+  const auto record = [&](const char* name) {
     return [&calls, name](FitContext&) { calls += name; };
   };
   process.model.fit(line_data(8), {.epochs = 1,
                                    .batch_size = 4,
                                    .validation_data = line_data(4),
-                                   .callbacks = {LambdaCallback{.on_epoch_begin = note("E"),
-                                                                .on_epoch_end = note("e"),
-                                                                .on_train_begin = note("T"),
-                                                                .on_train_end = note("t"),
-                                                                .on_train_batch_begin = note("B"),
-                                                                .on_train_batch_end = note("b"),
-                                                                .on_test_begin = note("V"),
-                                                                .on_test_end = note("v")},
+                                   .callbacks = {LambdaCallback{.on_epoch_begin = record("E"),
+                                                                .on_epoch_end = record("e"),
+                                                                .on_train_begin = record("T"),
+                                                                .on_train_end = record("t"),
+                                                                .on_train_batch_begin = record("B"),
+                                                                .on_train_batch_end = record("b"),
+                                                                .on_test_begin = record("V"),
+                                                                .on_test_end = record("v")},
                                                  LambdaCallback{}},
                                    .verbose = Verbose::kSilent});
   EXPECT_EQ(calls, "TEBbBbVvet");
 }
 
-/// Two workers that fit as `Process` does, and die behind so many batches, or never; the chief's
-/// weights.
+/// Two workers that fit like `Process`, and fail after this number of batches, if set; returns the
+/// chief's weights.
 std::vector<double> fit_of_workers(const io::Path& folder, checkpoint::Writers writers,
                                    std::optional<int> batches) {
   std::vector<double> weights;
@@ -193,7 +193,7 @@ std::vector<double> fit_of_workers(const io::Path& folder, checkpoint::Writers w
     std::vector<CallbackPtr> callbacks = {
         BackupAndRestore{.backup_dir = folder / "backup", .every_batches = 2, .writers = writers},
         ModelCheckpoint{.directory = folder / "epochs", .keep_last = 0, .writers = writers}};
-    if (batches) callbacks.push_back(dying_at(*batches));
+    if (batches) callbacks.push_back(failing_after(*batches));
     model.fit(line_data(20), {.epochs = 4,
                               .batch_size = 4,
                               .callbacks = callbacks,

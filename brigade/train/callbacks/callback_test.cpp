@@ -36,7 +36,7 @@ const Values kFlat(12, 1.0);
 const Values kSlow = {3, 2.95, 2.9, 2.85, 2.8, 2.75, 2.7, 2.65, 2.6, 2.55, 2.5, 2.45};
 const Values kNaNFirst = {kNaN, 3, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1};
 
-/// A folder of the test's own, gone at its end.
+/// A temporary directory, removed at the end of the test.
 class Folder {
  public:
   Folder()
@@ -59,7 +59,7 @@ std::string text_of(const std::filesystem::path& path) {
   return text.str();
 }
 
-// Epochs that Keras 3 (TensorFlow 2.21) trained with the same figures.
+// The numbers of epochs that Keras 3 (TensorFlow 2.21) trained with the same values of the metric.
 TEST(EarlyStopping, StopsAtTheSameEpochAsKeras) {
   const EarlyStopping none{}, two{.patience = 2}, delta{.min_delta = 0.1, .patience = 3},
       baseline{.patience = 2, .baseline = 2.5}, late{.patience = 1, .start_from_epoch = 4};
@@ -99,7 +99,7 @@ TEST(EarlyStopping, HigherIsBetterForAccuracies) {
   EXPECT_EQ(history.epochs.size(), 4u);
 }
 
-// Interrupted behind each epoch and gone on with from the checkpoint, by new callbacks.
+// Interrupted after each epoch and resumed from the checkpoint, with new callbacks.
 TEST(EarlyStopping, KeepsItsPatienceAfterARestart) {
   for (const std::int64_t stop : {1, 2, 3, 4}) {
     const Folder folder;
@@ -132,7 +132,7 @@ TEST(EarlyStopping, RestoresTheWeightsOfTheBestEpoch) {
   EXPECT_FALSE(at::equal(weights(kept), weights(stopped)));
 }
 
-// Rates that Keras 3 (TensorFlow 2.21) had behind each epoch with the same figures, in float32.
+// The rates of Keras 3 (TensorFlow 2.21) after each epoch with the same values of the metric, in float32.
 TEST(ReduceLROnPlateau, RatesMatchKeras) {
   const ReduceLROnPlateau two{.patience = 2}, cooldown{.factor = 0.5, .patience = 2, .cooldown = 2},
       floor{.factor = 0.5, .patience = 1, .min_delta = 0.1, .min_lr = 0.1};
@@ -149,8 +149,8 @@ TEST(ReduceLROnPlateau, RatesMatchKeras) {
            {kFlat, two, {r, r, .05, .05, 5e-3, 5e-3, 5e-4, 5e-4, 5e-5, 5e-5, 5e-6, 5e-6}},
            {kFlat, cooldown, {r, r, .25, .25, .25, .125, .125, .125, .0625, .0625, .0625, .03125}},
            {kSlow, floor, {r, .25, .125, .125, .1, .1, .1, .1, .1, .1, .1, .1}}}) {
-    // The log is written before the rate changes, so the next epoch's log has what Keras's
-    // optimizer had behind this one.
+    // The log is written before the rate changes, so the next epoch's log has the rate of Keras's
+    // optimizer after this epoch.
     Values longer = values;
     longer.push_back(values.back());
     const History history = ScriptedFit("val_loss", longer).run({options});

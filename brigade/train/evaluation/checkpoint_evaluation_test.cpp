@@ -36,7 +36,7 @@ using distribute::mentions;
 using testing::ElementsAre;
 using testing::Pair;
 
-/// A net whose evaluation needs what each replica gathers for itself in training.
+/// A net whose evaluation needs statistics that each replica collects in training.
 struct StatNet : torch::nn::Module {
   StatNet() {
     weight = register_parameter("weight", at::rand({3, 4}) - 0.5);
@@ -52,7 +52,7 @@ struct StatNet : torch::nn::Module {
   at::Tensor weight, mean;
 };
 
-/// A model and how it is evaluated; made anew, it is a new process.
+/// A model and its evaluation; a new object stands for a new process.
 struct Job {
   explicit Job(distribute::Strategy& the_strategy)
       : strategy(the_strategy),
@@ -103,7 +103,7 @@ struct Job {
             .metrics = {loss.get(), accuracy.get()}};
   }
 
-  /// The figures of the model as it is, without any checkpoint.
+  /// The results of the current model, without a checkpoint.
   Logs live() {
     const at::NoGradGuard no_grad;
     loss->reset_state();
@@ -126,7 +126,7 @@ struct Job {
   std::unique_ptr<metrics::SparseCategoricalAccuracy> accuracy;
 };
 
-/// Saves `contents` as a checkpoint of `step`; its path.
+/// Saves `contents` as a checkpoint of `step`; returns its path.
 io::Path save(const std::shared_ptr<io::FileSystem>& files, std::int64_t step,
               const checkpoint::Contents& contents) {
   checkpoint::Saver saver(files, {.directory = "/run"});
@@ -183,7 +183,7 @@ TEST(EvaluateOnce, GivesTheSameResultsOnOtherReplicas) {
   EXPECT_NEAR(results.at("loss"), live.at("loss"), 1e-6);
 }
 
-/// Counts to `batches` and asks for one value; on the small training, which needs no data.
+/// An evaluation with `batches` steps and one value, of the small training, which needs no data.
 struct Counting {
   explicit Counting(int the_batches) : batches(the_batches) {}
   Evaluation evaluation() {
@@ -212,20 +212,20 @@ TEST(EvaluateOnce, AcceptsACheckpointOfVariablesOnly) {
   EXPECT_EQ(fresh.value(), 1);
 }
 
-/// Notes the steps that it sees.
+/// Records its calls with their steps.
 class Steps final : public SessionRunHook {
  public:
   void begin(SessionContext&) override { seen.emplace_back("begin"); }
-  void after_create_session(SessionContext& context) override { note("create", context); }
-  void before_run(SessionContext& context) override { note("before", context); }
-  void after_run(SessionContext& context, const StepValues&) override { note("after", context); }
+  void after_create_session(SessionContext& context) override { record("create", context); }
+  void before_run(SessionContext& context) override { record("before", context); }
+  void after_run(SessionContext& context, const StepValues&) override { record("after", context); }
   void end(SessionContext& context) override {
-    note(context.has_failed() ? "failed" : "end", context);
+    record(context.has_failed() ? "failed" : "end", context);
   }
   std::vector<std::string> seen;
 
  private:
-  void note(const std::string& call, SessionContext& context) {
+  void record(const std::string& call, SessionContext& context) {
     seen.push_back(base::str_cat(call, context.global_step()));
   }
 };
@@ -315,11 +315,11 @@ TEST(EvaluateOnce, RefusesInvalidArguments) {
   Counting counting(1);
   EXPECT_EQ(code_of(counting.evaluation()), ErrorCode::kNotFound) << "no checkpoint";
   save(training.files, 7, {.variables = {training.model.variables()[0]}});
-  EXPECT_EQ(code_of({}), ErrorCode::kInvalidArgument) << "nothing to do";
+  EXPECT_EQ(code_of({}), ErrorCode::kInvalidArgument) << "no functions";
   const metrics::Mean seen("seen");
   Evaluation twice = counting.evaluation();
   twice.metrics = {&seen};
-  EXPECT_EQ(code_of(twice), ErrorCode::kInvalidArgument) << "two results of one name";
+  EXPECT_EQ(code_of(twice), ErrorCode::kInvalidArgument) << "two results with the same name";
 }
 
 }  // namespace

@@ -23,8 +23,8 @@ using std::chrono::milliseconds;
 using testing::ElementsAre;
 using testing::SizeIs;
 
-/// Checkpoints in memory, and a clock that moves when somebody waits; then `while_waiting` is
-/// called, too.
+/// Checkpoints in memory, and a clock that advances in each wait; a wait also calls
+/// `while_waiting`.
 class Checkpoints {
  public:
   Checkpoints() : files_(std::make_shared<io::MemoryFileSystem>()) {}
@@ -37,7 +37,7 @@ class Checkpoints {
     }
     saver_->save(step, {.tensors = {{"w", at::full({4}, static_cast<double>(step))}}});
   }
-  /// The newest checkpoint's tensor loses its last byte, or gets another.
+  /// Truncates the tensor file of the newest checkpoint by a byte, or appends one.
   void cut_newest() {
     change_newest([](std::string& bytes) { bytes.pop_back(); });
   }
@@ -108,7 +108,7 @@ TEST(CheckpointsIterator, ReturnsASecondSaveOfAStepAndAnEarlierStep) {
   EXPECT_EQ(iterator.next()->step(), 5);
   checkpoints.save(5);
   EXPECT_EQ(iterator.next()->step(), 5);
-  checkpoints.save(2);  // a training that began anew
+  checkpoints.save(2);  // a training that started over
   EXPECT_EQ(iterator.next()->step(), 2);
   EXPECT_EQ(iterator.next(), std::nullopt);
 }

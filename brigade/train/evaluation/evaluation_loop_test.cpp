@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "brigade/concurrency/bounded_queue.h"
+#include "brigade/concurrency/staging_area.h"
 #include "brigade/train/hooks/stop_at_step_hook.h"
 #include "brigade/train/testing/small_session.h"
 #include "brigade/train/testing/summaries_in.h"
@@ -20,7 +20,7 @@ namespace {
 using distribute::error_from;
 using testing::ElementsAre;
 
-/// An evaluation that tells the weight of a small training.
+/// An evaluation that returns the weight of a small training.
 Evaluation of_value(const SmallTraining& training) {
   return {.step = []() -> std::optional<StepValues> { return std::nullopt; },
           .final_values =
@@ -59,7 +59,7 @@ TEST(EvaluationLoop, EvaluatesExistingCheckpointsAndEndsAtTheTimeout) {
 
 TEST(EvaluationLoop, EvaluatesEachNewCheckpointOfARunningTrainingOnce) {
   const auto files = std::make_shared<io::MemoryFileSystem>();
-  concurrency::BoundedQueue<std::int64_t> evaluated(1);
+  concurrency::StagingArea<std::int64_t> evaluated({.name = "evaluated steps", .capacity = 1});
   const concurrency::CancelToken done;
   std::vector<std::pair<std::int64_t, double>> seen;
   std::thread evaluator([&] {
@@ -72,18 +72,17 @@ TEST(EvaluationLoop, EvaluatesEachNewCheckpointOfARunningTrainingOnce) {
          .poll = std::chrono::milliseconds(1),
          .on_evaluated = [&](const EvaluationReport& each) {
            seen.emplace_back(each.step, each.results.at("value"));
-           evaluated.push(each.step, done);
+           evaluated.put(each.step, {.cancel = done});
          }});
-    evaluated.close();
   });
   {
     SmallTraining training(files);
     MonitoredTrainingSession session(training.state, saving_each_step(100), training.environment());
     for (std::int64_t step = 0; step < 5; ++step) {
-      EXPECT_EQ(evaluated.pop(done), step) << "the checkpoint behind this step";
+      EXPECT_EQ(evaluated.get({.cancel = done}), step) << "the checkpoint after this step";
       session.run(training.step_function());
     }
-    EXPECT_EQ(evaluated.pop(done), 5);
+    EXPECT_EQ(evaluated.get({.cancel = done}), 5);
     session.request_stop(AtStop::kDiscard);
   }
   done.cancel();
@@ -136,17 +135,17 @@ TEST(EvaluationLoop, SkipsACheckpointThatTheTrainingRemoved) {
   const CapturedLog log;
   train(files, 2);
   Evaluation evaluation = of_value(evaluator);
-  std::vector<std::int64_t> begun;
+  std::vector<std::int64_t> evaluated_steps;
   evaluation.begin = [&] {
-    begun.push_back(evaluator.state.global_step());
-    if (begun.size() > 1) return;
+    evaluated_steps.push_back(evaluator.state.global_step());
+    if (evaluated_steps.size() > 1) return;
     train(files, 20);  // keeps the last 5
     throw Error(ErrorCode::kNotFound, "a file is gone");
   };
   const auto last = evaluation_loop(
       evaluator.state, "/run", evaluation,
       {.each = {.environment = evaluator.environment()}, .timeout = std::chrono::seconds(5)});
-  EXPECT_THAT(begun, ElementsAre(2, 20));
+  EXPECT_THAT(evaluated_steps, ElementsAre(2, 20));
   EXPECT_EQ(last->step, 20);
   EXPECT_TRUE(log.has("removed before it could be evaluated"));
 }

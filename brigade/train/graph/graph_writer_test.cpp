@@ -20,7 +20,7 @@
 namespace brigade::train {
 namespace {
 
-/// What the event files of a folder hold of one kind.
+/// All events of one kind in the event files of a directory.
 template <class Content>
 std::vector<Content> contents(const io::FileSystem& files, const io::Path& folder) {
   std::vector<Content> found;

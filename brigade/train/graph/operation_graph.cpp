@@ -46,13 +46,13 @@ std::vector<summary::Shape> shapes(const Node& node) {
   return found;
 }
 
-OperationInput input(const Edge& edge, const std::unordered_map<Node*, std::size_t>& places) {
+OperationInput input(const Edge& edge, const std::unordered_map<Node*, std::size_t>& index_of) {
   if (!edge.is_valid()) return {};
   if (const auto* leaf = dynamic_cast<const AccumulateGrad*>(edge.function.get())) {
     return {.leaf = leaf->variable.unsafeGetTensorImpl(), .leaf_elements = leaf->variable.numel()};
   }
-  const auto found = places.find(edge.function.get());
-  if (found == places.end()) return {};
+  const auto found = index_of.find(edge.function.get());
+  if (found == index_of.end()) return {};
   return {.operation = found->second, .output = edge.input_nr};
 }
 
@@ -60,7 +60,7 @@ OperationInput input(const Edge& edge, const std::unordered_map<Node*, std::size
 
 std::vector<OperationNode> operations_before(Node& root) {
   std::vector<OperationNode> operations;
-  std::unordered_map<Node*, std::size_t> places;
+  std::unordered_map<Node*, std::size_t> index_of;
   for (Node* node : producers_first(root)) {
     // For several root tensors libtorch adds a node that is not an operation.
     const bool is_operation =
@@ -71,8 +71,8 @@ std::vector<OperationNode> operations_before(Node& root) {
                             .device = node->input_metadata(0).device(),
                             .output_shapes = shapes(*node),
                             .inputs = {}};
-    for (const Edge& edge : node->next_edges()) operation.inputs.push_back(input(edge, places));
-    places.emplace(node, operations.size());
+    for (const Edge& edge : node->next_edges()) operation.inputs.push_back(input(edge, index_of));
+    index_of.emplace(node, operations.size());
     operations.push_back(std::move(operation));
   }
   return operations;

@@ -93,7 +93,7 @@ class OperationRecorder::Listeners final : public c10::DebugInfoBase {
       const auto made = std::make_shared<Listeners>();
       made->opened_ = std::make_unique<c10::DebugInfoGuard>(kListeners, made);
       made->callback_ = at::addThreadLocalCallback(
-          at::RecordFunctionCallback(&Listeners::begun, &Listeners::ended)
+          at::RecordFunctionCallback(&Listeners::on_begin, &Listeners::on_end)
               .scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION,
                        at::RecordScope::USER_SCOPE}));
       listeners = made.get();
@@ -126,7 +126,7 @@ class OperationRecorder::Listeners final : public c10::DebugInfoBase {
     return sinks_;
   }
 
-  static std::unique_ptr<at::ObserverContext> begun(const at::RecordFunction& function) {
+  static std::unique_ptr<at::ObserverContext> on_begin(const at::RecordFunction& function) {
     Listeners* listeners = current();
     if (listeners == nullptr) return nullptr;
     auto context = std::make_unique<Begun>();
@@ -139,7 +139,7 @@ class OperationRecorder::Listeners final : public c10::DebugInfoBase {
     return context;
   }
 
-  static void ended(const at::RecordFunction& function, at::ObserverContext* context) {
+  static void on_end(const at::RecordFunction& function, at::ObserverContext* context) {
     if (context == nullptr) return;
     for (const auto& [sink, begin] : static_cast<Begun*>(context)->times) {
       const bool is_backward = function.scope() == at::RecordScope::BACKWARD_FUNCTION;

@@ -30,7 +30,7 @@ using std::chrono::seconds;
 
 using Hooks = std::vector<std::shared_ptr<SessionRunHook>>;
 
-/// A session of so many steps, a second each, with these hooks alone.
+/// A session with this number of steps, one second each, and only these hooks.
 void run_with(SmallTraining& training, Hooks hooks, std::int64_t steps) {
   hooks.push_back(std::make_shared<StopAtStepHook>(StopAtStep{.last_step = steps}));
   MonitoredTrainingSession session(

@@ -11,12 +11,12 @@ namespace brigade::train {
 namespace {
 
 std::string describe(const std::vector<std::string>& wanted, const StepValues& values) {
-  std::vector<std::string> parts;
+  std::vector<std::string> items;
   for (const std::string& name : wanted.empty() ? values.names() : wanted) {
     if (wanted.empty() && values.tensor(name).numel() != 1) continue;
-    parts.push_back(base::str_cat(name, " = ", values.number(name)));
+    items.push_back(base::str_cat(name, " = ", values.number(name)));
   }
-  return base::join(parts, ", ");
+  return base::join(items, ", ");
 }
 
 std::string seconds(double time) {

@@ -69,9 +69,9 @@ void ProfilerHook::write(SessionContext& context) {
   std::vector<summary::TraceEvent> events = context.spans().stop();
   events.insert(events.end(), events_.begin(), events_.end());
   summary::TraceNames names;
-  for (const auto& [place, row] : rows_) {
-    const bool is_outside = place.first < 0;
-    const std::int64_t replica = is_outside ? 0 : place.first;
+  for (const auto& [key, row] : rows_) {
+    const bool is_outside = key.first < 0;
+    const std::int64_t replica = is_outside ? 0 : key.first;
     names.replicas[replica] = base::str_cat("replica ", replica);
     names.threads[{replica, row}] = is_outside ? "operations outside of replicas" : "operations";
   }

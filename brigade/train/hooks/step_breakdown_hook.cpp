@@ -15,15 +15,15 @@ namespace {
 void write(summary::SummaryWriter& summaries, std::int64_t step,
            const std::vector<StepTimes>& replicas) {
   std::vector<std::string> tags;
-  std::vector<double> shares;
+  std::vector<double> fractions;
   for (std::size_t replica = 0; replica < replicas.size(); ++replica) {
     for (const comm::StepPhase phase : comm::kStepPhases) {
       tags.push_back(base::str_cat("step_shares/replica_", replica, "/", comm::to_string(phase)));
-      shares.push_back(replicas[replica].fraction(phase));
+      fractions.push_back(replicas[replica].fraction(phase));
     }
   }
   std::vector<summary::TaggedScalar> scalars;
-  for (std::size_t i = 0; i < tags.size(); ++i) scalars.push_back({tags[i], shares[i]});
+  for (std::size_t i = 0; i < tags.size(); ++i) scalars.push_back({tags[i], fractions[i]});
   summaries.scalars(scalars, step);
 }
 

@@ -15,7 +15,7 @@ namespace {
 
 using input::LabeledBatch;
 
-/// A dataset that does not know how many elements it has.
+/// A dataset of unknown size.
 class UnknownSize final : public data::Node<LabeledBatch> {
  public:
   explicit UnknownSize(data::NodePtr<LabeledBatch> inner) : inner_(std::move(inner)) {}
@@ -31,7 +31,7 @@ class UnknownSize final : public data::Node<LabeledBatch> {
   data::NodePtr<LabeledBatch> inner_;
 };
 
-/// 3 batches of 4, 4 and 2 examples, in an order of their own in each pass.
+/// 3 batches of 4, 4 and 2 examples, in another order in each epoch.
 data::Dataset<LabeledBatch> three_batches() {
   return input::synthetic(10, {2}, 3).shuffle(10).batch(4);
 }

@@ -13,8 +13,8 @@ namespace {
 using distribute::cpus;
 using distribute::MirroredStrategy;
 
-/// Scores an example by its first features; notes whether it was evaluated and whether a graph was
-/// built.
+/// Returns the first features as scores; records whether it was in evaluation mode and whether a
+/// graph was built.
 struct Scores : torch::nn::Module {
   Scores() { weight = register_parameter("weight", at::full({}, 1.0)); }
   at::Tensor forward(const at::Tensor& features) {
@@ -36,7 +36,7 @@ EvaluationResult evaluated(int replicas) {
   for (int replica = 0; replica < replicas; ++replica) {
     EXPECT_FALSE(model.replica(replica).seen_training);
     EXPECT_FALSE(model.replica(replica).seen_graph);
-    EXPECT_TRUE(model.replica(replica).is_training()) << "training goes on afterwards";
+    EXPECT_TRUE(model.replica(replica).is_training()) << "back in training mode";
   }
   return result;
 }

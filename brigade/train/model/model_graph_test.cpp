@@ -46,7 +46,7 @@ struct Net : torch::nn::Module {
   at::Tensor calls;
 };
 
-/// A model with what one step of it has recorded.
+/// A model with the record of one step.
 template <class Model>
 struct Recorded {
   Recorded(distribute::Strategy& the_strategy, const Model& the_model)
@@ -62,7 +62,7 @@ struct Recorded {
     graph = model_graph(strategy, model.variables(), record);
   }
 
-  /// "name <- inputs @ device" of those whose name is `prefix` or lies in it.
+  /// "name <- inputs @ device" of the nodes whose name is `prefix` or is below it.
   Lines lines(const std::string& prefix = "") const {
     Lines found;
     for (const GraphNode& node : graph.nodes) {
@@ -113,7 +113,7 @@ TEST(ModelGraph, ShowsEachReplicaOnItsDevice) {
   distribute::MirroredStrategy strategy(distribute::cpus(2));
   const Recorded net(strategy, strategy.create<Net>());
   EXPECT_EQ(net.node("second/Addmm").device, "/device:CPU:0");
-  // Replicas on CPU share what is trained, and have their own buffers.
+  // Replicas on CPU share trained variables, and have their own buffers.
   EXPECT_THAT(net.lines(),
               Contains("replica_1/second/Addmm <- second/bias replica_1/Relu replica_1/second/T @ "
                        "/device:CPU:1"));

@@ -37,7 +37,7 @@ FitOptions quiet(std::int64_t epochs) {
   return {.epochs = epochs, .verbose = Verbose::kSilent};
 }
 
-/// Flattens, and gives the logits of `classes`.
+/// Flattens, and returns the logits of `classes`.
 auto classifier(std::int64_t classes, std::int64_t hidden = 32) {
   return [=](const at::Tensor& x, variables::Mode) {
     const at::Tensor h = layers::v1::dense(x.flatten(1), hidden, {.activation = layers::relu});
@@ -89,7 +89,7 @@ std::vector<std::unique_ptr<distribute::Strategy>> strategies() {
   return all;
 }
 
-// 37 examples in batches of 10: shares are uneven, and the last batch is smaller.
+// 37 examples in batches of 10: the per-replica batches are uneven, and the last batch is smaller.
 TEST(Model, HasTheSameHistoryUnderEveryStrategy) {
   std::vector<History> histories;
   std::vector<at::Tensor> predictions;
@@ -118,7 +118,7 @@ TEST(Model, HasTheSameHistoryUnderEveryStrategy) {
 TEST(Model, HistoryMatchesKeras) {
   struct Case {
     OptimizerChoice optimizer;
-    double tolerance;  // Keras adds Adam's epsilon at another place
+    double tolerance;  // Keras adds Adam's epsilon in another term
     std::map<std::string, std::vector<double>> history;
   };
   for (const auto& [optimizer, tolerance, history] : std::vector<Case>{
@@ -182,7 +182,7 @@ TEST(Model, StepsPerEpochContinuesAndWarnsAtTheEndOfTheData) {
     std::vector<std::int64_t> counts;
     bool warns;
   };
-  // As Keras: 10 batches, 4 an epoch.
+  // As Keras: 10 batches, 4 per epoch.
   for (const auto& [examples, steps, counts, warns] :
        std::vector<Case>{{20, 4, {4, 4, 2, 4, 4}, true}, {16, 4, {4, 4, 4, 4, 4}, false}}) {
     Model model(strategy, line(), "m" + std::to_string(examples));
@@ -261,7 +261,7 @@ TEST(Model, AScheduleSetsTheRateOfEachStep) {
   EXPECT_EQ(rates->seen, (std::vector<double>{1e-2, 1e-2, 5e-3, 5e-3, 2.5e-3}));
 }
 
-/// A folder of the test's own, gone at its end.
+/// A temporary directory, removed at the end of the test.
 struct Folder {
   Folder() { std::filesystem::remove_all(path); }
   ~Folder() { std::filesystem::remove_all(path); }
@@ -289,7 +289,7 @@ Trained train_to_the_end(const SessionOptions& session,
   return trained;
 }
 
-/// Three epochs that are stopped behind step `stop` and gone on with, beside three that are not.
+/// Three epochs, stopped after step `stop` and resumed, and three without an interruption.
 void expect_exact_resumption(std::int64_t stop, std::optional<std::int64_t> steps_per_epoch) {
   const Trained whole = train_to_the_end(quiet_session(), steps_per_epoch);
   const Folder folder;

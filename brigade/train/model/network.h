@@ -11,7 +11,7 @@
 #include "brigade/distribute/strategy.h"
 #include "brigade/variables/mode.h"
 
-/// What a `Model` is made of; for its sources and templates only.
+/// The networks of `Model`; for its sources and templates only.
 namespace brigade::train::internal {
 
 /// A network under a strategy, made of a module or of a function of layers.

@@ -30,7 +30,7 @@ bool is_chief(const SessionOptions& options) {
   return options.role == SessionRole::kChief;
 }
 
-SessionOptions checked(SessionOptions options, const distribute::Strategy& strategy) {
+SessionOptions validated(SessionOptions options, const distribute::Strategy& strategy) {
   if (!strategy.is_chief()) options.role = SessionRole::kWorker;
   check_argument(options.max_recoveries >= 0,
                  str_cat("SessionOptions::max_recoveries is ", options.max_recoveries,
@@ -81,7 +81,7 @@ comm::Facts facts_of(const SessionOptions& options, const TrainingState& state) 
 
 MonitoredTrainingSession::MonitoredTrainingSession(TrainingState& state, SessionOptions options,
                                                    SessionEnvironment environment)
-    : options_(checked(std::move(options), state.strategy())),
+    : options_(validated(std::move(options), state.strategy())),
       summaries_(make_summaries(options_, environment, system_clock_)),
       context_(state, std::move(environment), summaries_.get()),
       exceptions_at_start_(std::uncaught_exceptions()) {
@@ -143,7 +143,7 @@ void MonitoredTrainingSession::make_hooks() {
 
 void MonitoredTrainingSession::start() {
   for (const auto& hook : hooks_) {
-    ++begun_;
+    ++num_begun_hooks_;
     hook->begin(context_);
   }
   if (!is_chief(options_)) wait_until_ready();
@@ -273,8 +273,8 @@ void MonitoredTrainingSession::fail(const std::exception_ptr& error) {
           str_cat("While a training ended with an error: ", text_of(std::current_exception())));
     }
   };
-  for (std::size_t i = 0; i < begun_; ++i) attempt([&] { hooks_[i]->on_error(context_, error); });
-  for (std::size_t i = 0; i < begun_; ++i) attempt([&] { hooks_[i]->end(context_); });
+  for (std::size_t i = 0; i < num_begun_hooks_; ++i) attempt([&] { hooks_[i]->on_error(context_, error); });
+  for (std::size_t i = 0; i < num_begun_hooks_; ++i) attempt([&] { hooks_[i]->end(context_); });
   if (summaries_) attempt([&] { summaries_->close(); });
 }
 

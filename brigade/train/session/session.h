@@ -184,7 +184,7 @@ class MonitoredTrainingSession {
   std::int64_t furthest_step_ = 0;  // reached before the last recovery
   int recoveries_in_a_row_ = 0;
   const int exceptions_at_start_;
-  std::size_t begun_ = 0;  // number of hooks whose `begin` was called
+  std::size_t num_begun_hooks_ = 0;  // number of hooks whose `begin` was called
   bool is_closed_ = false;
 };
 

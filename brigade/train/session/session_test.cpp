@@ -23,26 +23,26 @@ using distribute::mentions;
 
 using Calls = std::vector<std::string>;
 
-/// Notes its calls, and fails where it is told to.
-class Witness final : public SessionRunHook {
+/// Records its calls, and fails in the given one.
+class RecordingHook final : public SessionRunHook {
  public:
-  Witness(std::string name, Calls& calls, std::string fails_at = "")
+  RecordingHook(std::string name, Calls& calls, std::string fails_at = "")
       : name_(std::move(name)), calls_(calls), fails_at_(std::move(fails_at)) {}
-  void begin(SessionContext&) override { note("begin"); }
+  void begin(SessionContext&) override { record("begin"); }
   void after_create_session(SessionContext& context) override {
-    note(base::str_cat("create", context.global_step()));
+    record(base::str_cat("create", context.global_step()));
   }
   void before_run(SessionContext& context) override {
-    note(base::str_cat("before", context.global_step()));
+    record(base::str_cat("before", context.global_step()));
   }
   void after_run(SessionContext& context, const StepValues&) override {
-    note(base::str_cat("after", context.global_step()));
+    record(base::str_cat("after", context.global_step()));
   }
-  void on_error(SessionContext&, const std::exception_ptr&) override { note("error"); }
-  void end(SessionContext& context) override { note(context.has_failed() ? "end!" : "end"); }
+  void on_error(SessionContext&, const std::exception_ptr&) override { record("error"); }
+  void end(SessionContext& context) override { record(context.has_failed() ? "end!" : "end"); }
 
  private:
-  void note(const std::string& call) {
+  void record(const std::string& call) {
     calls_.push_back(name_ + "." + call);
     if (call == fails_at_) throw Error(ErrorCode::kInternal, name_ + " failed");
   }
@@ -69,8 +69,8 @@ TEST(Session, CallsHooksInOrder) {
   Calls calls;
   MonitoredTrainingSession session(
       training.state,
-      {.hooks = {std::make_shared<Witness>("a", calls), std::make_shared<Witness>("b", calls)},
-       .chief_only_hooks = {std::make_shared<Witness>("chief", calls)}},
+      {.hooks = {std::make_shared<RecordingHook>("a", calls), std::make_shared<RecordingHook>("b", calls)},
+       .chief_only_hooks = {std::make_shared<RecordingHook>("chief", calls)}},
       training.environment());
   session.run(training.step_function());
   session.close();
@@ -88,8 +88,8 @@ TEST(Session, AWorkerHasOnlyItsOwnHooks) {
         training.state,
         {.checkpoint_dir = "/run",
          .role = SessionRole::kWorker,
-         .hooks = {std::make_shared<Witness>("a", calls)},
-         .chief_only_hooks = {std::make_shared<Witness>("chief", calls)}},
+         .hooks = {std::make_shared<RecordingHook>("a", calls)},
+         .chief_only_hooks = {std::make_shared<RecordingHook>("chief", calls)}},
         training.environment());
   }
   EXPECT_EQ(calls, (Calls{"a.begin", "a.create0", "a.end"}));
@@ -122,8 +122,8 @@ TEST(Session, EndsEveryHookAfterAnyErrorAndThrowsTheFirst) {
     const Error error = error_from([&] {
       MonitoredTrainingSession session(
           training.state,
-          {.hooks = {std::make_shared<Witness>("a", calls, each.fails_at),
-                     std::make_shared<Witness>("b", calls, "end!")}},
+          {.hooks = {std::make_shared<RecordingHook>("a", calls, each.fails_at),
+                     std::make_shared<RecordingHook>("b", calls, "end!")}},
           training.environment());
       session.run(training.step_function());
       session.close();
@@ -193,11 +193,11 @@ TEST(Session, ResumesFromTheGivenCheckpoint) {
     MonitoredTrainingSession session(training.state, saving(3), training.environment());
     training.run(session);
   }
-  SmallTraining anew(files);
+  SmallTraining fresh(files);
   SessionOptions options = saving(9);
   options.resume = Resume::kNever;
-  { MonitoredTrainingSession session(anew.state, options, anew.environment()); }
-  EXPECT_EQ(anew.value(), 0);
+  { MonitoredTrainingSession session(fresh.state, options, fresh.environment()); }
+  EXPECT_EQ(fresh.value(), 0);
   options.resume_from = "/run/ckpt-2";
   SmallTraining from_two(files);
   { MonitoredTrainingSession session(from_two.state, options, from_two.environment()); }
@@ -265,10 +265,10 @@ TEST(Session, ThrowsIfAllCheckpointsAreBroken) {
   EXPECT_EQ(error.code(), ErrorCode::kDataLoss);
   EXPECT_TRUE(mentions(error, "ckpt-3"));
   EXPECT_EQ(files->list("/run/ckpt-3"), before);
-  SmallTraining anew(files);
+  SmallTraining fresh(files);
   options.resume = Resume::kNever;
-  MonitoredTrainingSession session(anew.state, options, anew.environment());
-  EXPECT_EQ(anew.value(), 0);
+  MonitoredTrainingSession session(fresh.state, options, fresh.environment());
+  EXPECT_EQ(fresh.value(), 0);
 }
 
 TEST(Session, InitializesOnlyWhatWasNotRestored) {
@@ -295,7 +295,7 @@ TEST(Session, AWorkerWaitsUntilTheTrainingIsReadyOrTheTimeout) {
   SessionOptions options{.role = SessionRole::kWorker,
                          .scaffold = {.not_ready = [&]() -> std::optional<std::string> {
                            if (++asked == 4) return std::nullopt;
-                           return "the chief has not begun";
+                           return "the chief has not started";
                          }}};
   { MonitoredTrainingSession session(training.state, options, training.environment()); }
   EXPECT_EQ(training.clock.now().time_since_epoch(), std::chrono::milliseconds(1500));
@@ -304,7 +304,7 @@ TEST(Session, AWorkerWaitsUntilTheTrainingIsReadyOrTheTimeout) {
   const Error error = error_from(
       [&] { MonitoredTrainingSession(training.state, options, training.environment()); });
   EXPECT_EQ(error.code(), ErrorCode::kDeadlineExceeded);
-  EXPECT_TRUE(mentions(error, "the chief has not begun"));
+  EXPECT_TRUE(mentions(error, "the chief has not started"));
   options.role = SessionRole::kChief;
   EXPECT_EQ(error_from([&] {
               MonitoredTrainingSession(training.state, options, training.environment());
@@ -312,7 +312,7 @@ TEST(Session, AWorkerWaitsUntilTheTrainingIsReadyOrTheTimeout) {
             ErrorCode::kFailedPrecondition);
 }
 
-/// A step that fails the first `failures` times it is to make step number `at`.
+/// A step that fails the first `failures` times at step number `at`.
 MonitoredTrainingSession::StepFunction failing(SmallTraining& training, std::int64_t at,
                                                int failures, ErrorCode code) {
   return
@@ -330,7 +330,7 @@ TEST(Session, RecoversFromTheLastCheckpoint) {
     SmallTraining training;
     Calls calls;
     SessionOptions options = saving(6, 2);
-    options.hooks.push_back(std::make_shared<Witness>("a", calls));
+    options.hooks.push_back(std::make_shared<RecordingHook>("a", calls));
     MonitoredTrainingSession session(training.state, options, training.environment());
     const auto step = failing(training, 4, 3, code);
     while (!session.should_stop()) session.run(step);
@@ -468,11 +468,11 @@ TEST(Session, AVariableMayCountTheSteps) {
   }
 }
 
-/// Trains a net with dropout on two replicas to the end of its data, as one process.
+/// Trains a net with dropout on two replicas to the end of its data, in one process.
 struct Process {
   explicit Process(std::shared_ptr<io::FileSystem> the_files)
       : files(std::move(the_files)), strategy(cpus(2, 5)), training(strategy) {}
-  /// Throws what the file system throws.
+  /// Throws the errors of the file system.
   void train() {
     SessionOptions options{.checkpoint_dir = "/run",
                            .save_checkpoints = {.steps = 3},

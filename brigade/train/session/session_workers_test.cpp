@@ -1,4 +1,4 @@
-// Sessions of several workers. Here they are threads; tests/cluster has processes that are killed.
+// Sessions with several workers. Here workers are threads; tests/cluster has processes that are killed.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -25,7 +25,7 @@ namespace {
 
 using distribute::MultiWorkerMirroredStrategy;
 
-/// What one worker of a job ended with.
+/// The result of one worker of a job.
 struct Ended {
   std::string weights;
   double accuracy = 0;
@@ -39,8 +39,8 @@ constexpr std::int64_t kAllSteps = 20;  // of ToyTraining
 
 using FilesOf = std::function<std::shared_ptr<io::FileSystem>(int worker)>;
 
-/// A job on `layout` (replicas of each worker) up to a step, each worker with files of its own.
-/// `after_step` is called in each worker behind each of its steps.
+/// A job on `layout` (replicas of each worker) up to a step, each worker with separate files.
+/// `after_step` is called in each worker after each of its steps.
 std::map<int, Ended> run_job(const std::vector<int>& layout, const FilesOf& files_of,
                              const SessionOptions& options, std::int64_t last_step = kAllSteps,
                              const Change& after_step = {}) {
@@ -72,7 +72,7 @@ std::map<int, Ended> run_job(const std::vector<int>& layout, const FilesOf& file
   return all;
 }
 
-/// The same over files that all workers see.
+/// The same with files that all workers share.
 std::map<int, Ended> run_job(const std::vector<int>& layout,
                              const std::shared_ptr<io::FileSystem>& files,
                              const SessionOptions& options, std::int64_t last_step = kAllSteps,
@@ -87,7 +87,7 @@ SessionOptions saving_every(std::int64_t steps) {
 
 const std::vector<std::vector<int>> kLayouts = {{1, 1}, {2, 1}, {1, 1, 1}};
 
-// 20 steps are the whole training; ToyNet has dropout and a statistic of each replica's own.
+// The whole training has 20 steps; ToyNet has dropout and a statistic that differs between replicas.
 TEST(SessionOfWorkers, RestartEndsWithTheSameBits) {
   for (const auto& layout : kLayouts) {
     const auto unbroken =
@@ -112,7 +112,7 @@ SessionOptions all_saving_every(std::int64_t steps) {
 
 using checkpoint::testing::LoggedCreates;
 
-/// Views of one file system, one a worker.
+/// Views of one file system, one per worker.
 std::vector<std::shared_ptr<LoggedCreates>> views_of(const std::shared_ptr<io::FileSystem>& files,
                                                      std::size_t workers) {
   std::vector<std::shared_ptr<LoggedCreates>> views;
@@ -128,7 +128,7 @@ TEST(SessionOfWorkers, AllWorkersWriteShardsAndResumeWithTheSameBits) {
     const auto views = views_of(files, layout.size());
     const auto view = [&](int worker) { return views[static_cast<std::size_t>(worker)]; };
     run_job(layout, view, all_saving_every(3), 8);
-    // At the start, behind steps 3 and 6, and at the end, each a file of weights and one of slots.
+    // At the start, after steps 3 and 6, and at the end, each time a file of weights and one of slots.
     for (std::size_t worker = 1; worker < views.size(); ++worker)
       EXPECT_EQ(views[worker]->tensor_files().size(), 8u) << "worker " << worker;
     const auto rest = run_job(layout, view, all_saving_every(3));
@@ -220,10 +220,10 @@ TEST(SessionOfWorkers, ResumesOnAnotherNumberOfWorkersWithTheSameValues) {
   EXPECT_EQ(rest.at(0).accuracy, half.at(0).accuracy);
 }
 
-/// What both of two workers are told that make their sessions in different ways.
+/// Checks the errors of two workers that create their sessions with different options.
 void expect_refused(const std::function<void(ToyTraining&, SessionOptions&)>& in_second,
                     const std::string& text) {
-  std::atomic<int> told = 0;
+  std::atomic<int> refused_workers = 0;
   distribute::run_workers({1, 1}, [&](MultiWorkerMirroredStrategy& strategy) {
     ToyTraining toy(strategy);
     SessionOptions options = saving_every(4);
@@ -235,9 +235,9 @@ void expect_refused(const std::function<void(ToyTraining&, SessionOptions&)>& in
     });
     EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument) << error.what();
     EXPECT_TRUE(distribute::mentions(error, text)) << error.what();
-    ++told;
+    ++refused_workers;
   });
-  EXPECT_EQ(told, 2) << text;
+  EXPECT_EQ(refused_workers, 2) << text;
 }
 
 TEST(SessionOfWorkers, DifferentSessionsAreRefusedByAllWithBothValues) {
@@ -264,7 +264,7 @@ TEST(SessionOfWorkers, DifferentSessionsAreRefusedByAllWithBothValues) {
 }
 
 TEST(SessionOfWorkers, DifferentFitsAreRefusedByAllWithBothValues) {
-  std::atomic<int> told = 0;
+  std::atomic<int> refused_workers = 0;
   distribute::run_workers({1, 1}, [&](MultiWorkerMirroredStrategy& strategy) {
     const auto scope = strategy.scope();
     Model model(
@@ -279,9 +279,9 @@ TEST(SessionOfWorkers, DifferentFitsAreRefusedByAllWithBothValues) {
     EXPECT_TRUE(
         distribute::mentions(error, "/job:worker/task:1 has epochs 3 and /job:worker/task:0 has 2"))
         << error.what();
-    ++told;
+    ++refused_workers;
   });
-  EXPECT_EQ(told, 2);
+  EXPECT_EQ(refused_workers, 2);
 }
 
 TEST(SessionOfWorkers, AFailedWorkerEndsTheOthersWithItsName) {

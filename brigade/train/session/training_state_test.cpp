@@ -42,7 +42,7 @@ optim::SchedulePtr halving() {
       .schedule();
 }
 
-/// What `training` is now, written and read back.
+/// The current state of `training`, written and read back.
 Checkpoint saved(const TrainingState& training, const std::shared_ptr<io::MemoryFileSystem>& files =
                                                     std::make_shared<io::MemoryFileSystem>()) {
   checkpoint::Saver saver(files,
@@ -52,7 +52,7 @@ Checkpoint saved(const TrainingState& training, const std::shared_ptr<io::Memory
   return Checkpoint::open(files, saver.checkpoints().back());
 }
 
-/// Everything that must be equal, bit for bit.
+/// All values that must be bit-identical.
 struct Everything {
   explicit Everything(ToyTraining& training)
       : weights(training.weights()),
@@ -157,11 +157,11 @@ TEST(TrainingState, AFailedRestoreChangesNothing) {
                          .save = [] { return CheckpointableState{.tree = 2}; },
                          .restore =
                              [](const CheckpointableState& state) {
-                               check_argument(state.tree.as_int64() == 2, "not in the mood");
+                               check_argument(state.tree.as_int64() == 2, "restore refused");
                              }});
   const Everything before(second);
   const Error error = error_from([&] { second.state.restore(checkpoint); });
-  EXPECT_TRUE(mentions(error, "not in the mood")) << error.what();
+  EXPECT_TRUE(mentions(error, "restore refused")) << error.what();
   expect_equal(Everything(second), before);
 }
 
