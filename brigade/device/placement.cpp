@@ -75,7 +75,7 @@ void Placer::warn_of_fall_back(const std::string& missing) {
     if (!fallen_back_.insert(missing).second) return;
   }
   base::log_warning(base::str_cat("There is no device ", missing,
-                                  " here; using  ", first_cpu().to_string(),
+                                  " here; using ", first_cpu().to_string(),
                                   ". There are ", list_devices(devices_), "."));
 }
 
