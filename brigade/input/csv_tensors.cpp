@@ -36,7 +36,7 @@ std::size_t column_index(const std::string& name, const Names& names) {
 void check_distinct(const Names& names) {
   for (auto name = names.begin(); name != names.end(); ++name) {
     if (std::find(names.begin(), name, *name) != name) {
-      fail(str_cat("the column \"", *name, "\" comes twice"));
+      fail(str_cat("the column \"", *name, "\" occurs twice"));
     }
   }
 }
@@ -44,7 +44,7 @@ void check_distinct(const Names& names) {
 Names names_in(const std::vector<io::Path>& paths, const CsvTensorsOptions& options) {
   if (!options.column_names.empty()) return options.column_names;
   if (options.format.header == data::CsvHeader::kNone) {
-    fail("the files have no header; say in `column_names` what their columns are called");
+    fail("the files have no header; give the names of their columns in `column_names`");
   }
   if (paths.empty()) fail("the list of files is empty; there must be 1 or more");
   const Names names = data::csv_header(paths[0], options.format);
@@ -52,12 +52,12 @@ Names names_in(const std::vector<io::Path>& paths, const CsvTensorsOptions& opti
     const Names others = data::csv_header(path, options.format);
     if (others == names) continue;
     fail(str_cat("the header of ", path, " is ", base::join(others, ", "), "; that of ", paths[0],
-                 " is ", base::join(names, ", "), "; give files that are alike"));
+                 " is ", base::join(names, ", "), "; the headers must be equal"));
   }
   return names;
 }
 
-/// Where the wanted columns lie in the files, ascending.
+/// The indices of the selected columns in the files, ascending.
 std::vector<std::size_t> column_indices(const Names& wanted, const Names& all) {
   std::vector<std::size_t> indices;
   for (const std::string& name : wanted.empty() ? all : wanted) {
@@ -72,7 +72,7 @@ at::ScalarType tensor_type(CsvType type) {
     case CsvType::kInt32:
       return at::kInt;
     case CsvType::kInt64:
-    case CsvType::kString:  // places in a vocabulary
+    case CsvType::kString:  // indices in a vocabulary
       return at::kLong;
     case CsvType::kFloat:
       return at::kFloat;
@@ -82,7 +82,7 @@ at::ScalarType tensor_type(CsvType type) {
   return at::kDouble;
 }
 
-/// Makes tensors of rows.
+/// Converts rows to tensors.
 ///
 /// Thread-safety: immutable.
 class CsvTensors {
@@ -150,7 +150,7 @@ void CsvTensors::check_columns() const {
     const std::string& name = (*names_)[i];
     if (is_string && vocabularies_[i].empty()) {
       fail(str_cat("the column \"", name,
-                   "\" holds strings, and no tensor does: list its words in "
+                   "\" holds strings, which tensors cannot hold: list its words in "
                    "`vocabularies`, or leave it out by `select_columns`"));
     }
     if (!is_string && !vocabularies_[i].empty()) {

@@ -195,7 +195,7 @@ TEST_F(CsvTensors, AcceptsNumbersAsWords) {
 }
 
 TEST_F(CsvTensors, RefusesWordsOutsideTheVocabulary) {
-  expect_refused({}, "\"species\" holds strings, and no tensor does");
+  expect_refused({}, "\"species\" holds strings, which tensors cannot hold");
   const auto batches = from_csv({iris_}, in_order({.vocabularies = {{"species", {"setosa"}}}}));
   expect_invalid_argument([&] { batches.iterator().next(); },
                           "\"virginica\" is not in the vocabulary of the column \"species\"; there "
@@ -208,11 +208,11 @@ TEST_F(CsvTensors, RefusesWordsOutsideTheVocabulary) {
 
 TEST_F(CsvTensors, RefusesMissingColumns) {
   expect_refused({.select_columns = {"color"}}, "there is no column \"color\"");
-  expect_refused({.select_columns = {"width", "width"}}, "\"width\" comes twice");
+  expect_refused({.select_columns = {"width", "width"}}, "\"width\" occurs twice");
   expect_refused({.select_columns = {"width"}, .columns = {{"length", 0.0f}}},
                  "there is no column \"length\"; there are: width");
   expect_refused({.vocabularies = {{"color", {"red"}}}}, "there is no column \"color\"");
-  expect_refused({.column_names = {"a", "a", "b"}}, "\"a\" comes twice");
+  expect_refused({.column_names = {"a", "a", "b"}}, "\"a\" occurs twice");
   expect_refused({.format = {.select_columns = {1}}}, "name the columns in `select_columns`");
 }
 
@@ -224,7 +224,7 @@ TEST_F(CsvTensors, RefusesFilesThatDiffer) {
       },
       "the header of /f/other.csv is length, species; that of /f/iris.csv is");
   expect_invalid_argument([&] { from_csv({}, in_order()); }, "the list of files is empty");
-  expect_refused({.format = {.header = data::CsvHeader::kNone}}, "say in `column_names`");
+  expect_refused({.format = {.header = data::CsvHeader::kNone}}, "in `column_names`");
   EXPECT_EQ(error_of([&] { from_csv({"/f/none.csv"}, in_order()); }).code(), ErrorCode::kNotFound);
 }
 

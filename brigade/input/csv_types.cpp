@@ -17,12 +17,12 @@ using data::CsvType;
 bool fits(const std::string& text, CsvType type) {
   const auto value = data::parse_csv_value(text, type);
   if (!value || type != CsvType::kFloat) return value.has_value();
-  // What is too large for float32 was read as infinite.
+  // A number too large for float32 was read as infinite.
   const auto exact = data::parse_csv_value(text, CsvType::kDouble);
   return std::isinf(std::get<float>(*value)) == std::isinf(std::get<double>(*exact));
 }
 
-/// The first type that holds `text`, and what `type` holds.
+/// The first type that can represent `text` and all values of `type`.
 CsvType widened(CsvType type, const std::string& text) {
   while (type != CsvType::kString && !fits(text, type)) {
     type = static_cast<CsvType>(static_cast<int>(type) + 1);

@@ -5,15 +5,15 @@
 
 #include "brigade/data/formats/csv.h"
 
-/// How `from_csv` sees what columns hold. Not for others.
+/// Type inference for `from_csv`; internal.
 namespace brigade::input::internal {
 
-/// Of each selected column the first type, in the order of `CsvType`, that holds all its fields in
-/// the first `rows` rows; kString where all are missing. Throws what the rows throw.
+/// For each selected column, the first type in the order of `CsvType` that fits all its fields in the
+/// first `rows` rows; kString if all are missing. Throws the errors of the rows.
 std::vector<data::CsvType> infer_csv_types(const std::vector<io::Path>& paths,
                                            const data::CsvOptions& format, std::int64_t rows);
 
-/// A column of numbers with 0 where a field is missing; a column of strings that must be there.
+/// A column of the given type: numbers with default 0; strings without a default.
 data::CsvColumn csv_column_with_zero(data::CsvType type);
 
 }  // namespace brigade::input::internal

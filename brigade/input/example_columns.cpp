@@ -37,14 +37,14 @@ std::size_t product(const Shape& shape) {
   return count;
 }
 
-/// N rows of `shape`, with nothing in them yet.
+/// N rows of `shape`, uninitialized.
 at::Tensor rows_of(std::size_t count, const Shape& shape, at::ScalarType type) {
   Shape sizes{static_cast<std::int64_t>(count)};
   sizes.insert(sizes.end(), shape.begin(), shape.end());
   return at::empty(sizes, at::TensorOptions(type));
 }
 
-/// Whether the feature is there; throws if it is of another kind.
+/// Whether the feature is present; throws if it has another kind.
 bool has(const ExampleColumn& column, std::size_t example, FeatureKind wanted) {
   const FeatureKind kind = column.examples[example].kind();
   if (kind == wanted) return true;
@@ -91,14 +91,14 @@ void read_fixed(const ExampleColumn& column, std::size_t example,
        str_cat("has ", count, " values; its shape ", text_of(feature.shape), " needs ", to.size()));
 }
 
-/// Values of all examples, one behind the other, and where those of each end.
+/// The concatenated values of all examples, and the end of each example's values.
 template <class T>
 struct Ragged {
   std::vector<T> values;
   std::vector<std::size_t> ends;
 };
 
-/// `steps` of each row's own, of `shape`, and `padding` behind them up to the longest.
+/// Rows with `steps` steps of `shape` each, padded with `padding` to the longest.
 template <class T>
 ColumnTensors padded(const Ragged<T>& ragged, const Shape& shape, T padding) {
   const std::size_t width = product(shape);
@@ -140,7 +140,7 @@ Ragged<T> read_ragged(const ExampleColumn& column, const PaddedFeature& feature)
     if (count % width != 0) {
       fail(column, i,
            str_cat("has ", count, " values; its steps of shape ", text_of(feature.shape),
-                   " want a multiple of ", width));
+                   " need a multiple of ", width));
     }
     ragged.ends.push_back(ragged.values.size());
   }
@@ -160,7 +160,7 @@ std::string_view raw_bytes(const ExampleColumn& column, std::size_t example,
     bytes = value;
     ++count;
   });
-  if (count != 1) fail(column, example, str_cat("has ", count, " values; wanted one"));
+  if (count != 1) fail(column, example, str_cat("has ", count, " values; expected one"));
   return bytes;
 }
 
@@ -222,7 +222,7 @@ ColumnTensors read_column(const ExampleColumn& column, const RawFeature& feature
   auto* to = static_cast<char*>(tensors.values.mutable_data_ptr());
   auto* length = lengths.mutable_data_ptr<std::int64_t>();
   for (const std::string_view value : values) {
-    if (longest > 0) {  // otherwise there may be no memory at all
+    if (longest > 0) {  // otherwise the data pointer may be null
       std::copy(value.begin(), value.end(), to);
       std::fill_n(to + value.size(), longest - value.size(), '\0');
     }

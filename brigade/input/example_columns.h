@@ -10,12 +10,12 @@
 #include "brigade/data/formats/example_view.h"
 #include "brigade/input/example_features.h"
 
-/// How `ExampleFeatures` makes a tensor of one feature. Not for others.
+/// Converts one feature of examples to a tensor, for `ExampleFeatures`; internal.
 namespace brigade::input::internal {
 
-/// One feature of the N examples of a batch, not read yet.
+/// One unparsed feature of the N examples of a batch.
 ///
-/// Thread-safety: immutable. Lifetime: that of what it names.
+/// Thread-safety: immutable. Lifetime: that of the objects it refers to.
 struct ExampleColumn {
   const std::string& name;
   std::span<const data::FeatureView> examples;
@@ -23,14 +23,14 @@ struct ExampleColumn {
 
 struct ColumnTensors {
   at::Tensor values;                       ///< [N, ...]
-  std::optional<at::Tensor> lengths = {};  ///< int64 [N], where they were asked for
+  std::optional<at::Tensor> lengths = {};  ///< int64 [N], if requested
 };
 
 ColumnTensors read_column(const ExampleColumn& column, const data::FixedLenFeature& feature);
 ColumnTensors read_column(const ExampleColumn& column, const PaddedFeature& feature);
 ColumnTensors read_column(const ExampleColumn& column, const RawFeature& feature);
 
-/// The bytes of one value of `RawFeature`, or nothing if any number will do.
+/// The number of bytes of one value of `RawFeature`; unset if any number is valid.
 std::optional<std::size_t> wanted_bytes(const RawFeature& feature);
 
 }  // namespace brigade::input::internal

@@ -24,7 +24,7 @@ using data::FeatureView;
   throw Error(ErrorCode::kInvalidArgument, str_cat("The feature \"", feature.name, "\" ", why));
 }
 
-/// What the parser without torch would be told, which checks names, shapes and defaults.
+/// The equivalent feature for the parser without torch, which checks names, shapes and defaults.
 data::FeatureSpec plain(const TensorFeature& feature) {
   const auto values = [&](const auto& wanted) -> decltype(data::FeatureSpec::values) {
     using Wanted = std::decay_t<decltype(wanted)>;
@@ -43,7 +43,7 @@ data::FeatureSpec plain(const TensorFeature& feature) {
 
 void check_no_bytes(const TensorFeature& feature, FeatureKind kind) {
   if (kind == FeatureKind::kBytes) {
-    fail(feature, "is requested as bytes, and no tensor holds strings; use RawFeature");
+    fail(feature, "is requested as bytes, which tensors cannot hold; use RawFeature");
   }
 }
 
@@ -101,8 +101,8 @@ NamedTensors::Names names_of(const std::vector<TensorFeature>& features) {
   for (auto name = names.begin(); name != names.end(); ++name) {
     check_argument(std::find(names.begin(), name, *name) == name,
                    str_cat("The feature \"", *name,
-                           "\" is requested twice, or lengths are called "
-                           "like it; choose another name"));
+                           "\" is requested twice, or lengths have "
+                           "the same name; choose another name"));
   }
   return names;
 }

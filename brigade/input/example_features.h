@@ -16,47 +16,47 @@
 
 namespace brigade::input {
 
-/// A feature with any number of steps, each of `shape`. A missing one has none. In a batch, what
-/// has fewer steps than the longest is padded, so that batches are plain tensors: they are cut for
-/// replicas and given to models as they are, which values with offsets, or sparse tensors, are not.
+/// A feature with any number of steps, each of `shape`. A missing one has none. In a batch, features are
+/// padded to the longest, so that batches are dense tensors, which can be split for replicas and passed
+/// to models directly.
 ///
 /// TensorFlow counterpart: tf.io.FixedLenSequenceFeature, and VarLenFeature made dense.
 struct PaddedFeature {
   /// kFloat gives float32, kInt64 int64.
   data::FeatureKind kind = data::FeatureKind::kFloat;
-  /// Of one step. An example has a multiple of its product of values.
+  /// The shape of one step. The number of values of an example is a multiple of its product.
   std::vector<std::int64_t> shape{};
-  /// What is put behind the last step.
+  /// The padding value.
   at::Scalar padding = 0;
-  /// The name of one more tensor: how many steps there are, int64. Empty: none.
+  /// The name of an additional tensor with the number of steps, int64. Empty: none.
   std::string lengths{};
 };
 
-/// One string of bytes that holds numbers as this machine has them in memory (the lowest byte
-/// first): pixels, embeddings. Torch has no tensors of strings; what is a string otherwise, such as
-/// a JPEG, comes as uint8 [bytes], by the defaults.
+/// A byte string that holds numbers in this machine's memory format (little-endian): pixels, embeddings.
+/// Torch has no string tensors; with the defaults, other strings, such as a JPEG file, become uint8
+/// [bytes].
 ///
 /// TensorFlow counterpart: FixedLenFeature([], tf.string) and tf.io.decode_raw.
 struct RawFeature {
   at::ScalarType dtype = at::kByte;
-  /// Unset: [n], as many as there are, padded with 0 in a batch.
+  /// Unset: [n], the number of values, padded with 0 in a batch.
   std::optional<std::vector<std::int64_t>> shape{};
-  /// The bytes where the feature is missing. Unset: it must be there.
+  /// The bytes used where the feature is missing. Unset: the feature is required.
   std::optional<std::string> default_value{};
-  /// If `shape` is unset, the name of one more tensor: how many numbers there are, int64. Empty:
+  /// If `shape` is unset, the name of an additional tensor with the number of values, int64. Empty:
   /// none.
   std::string lengths{};
 };
 
-/// One feature that is wanted. A `data::FixedLenFeature` gives a tensor of its shape, float32 or
+/// One requested feature. A `data::FixedLenFeature` gives a tensor of its shape, float32 or
 /// int64; for bytes use `RawFeature`.
 struct TensorFeature {
   std::string name;
   std::variant<data::FixedLenFeature, PaddedFeature, RawFeature> values;
 };
 
-/// Reads features of serialized tf.train.Examples into tensors: those of one example, or of a batch
-/// at once, each tensor [N, ...] then, written straight from the bytes. A function for `map`:
+/// Parses features of serialized tf.train.Examples into tensors: of one example, or of a whole batch with
+/// tensors [N, ...], without intermediate copies. A function for `map`:
 ///
 ///   const input::ExampleFeatures parse({
 ///       {"image", input::RawFeature{.dtype = at::kByte, .shape = {{1, 28, 28}}}},
@@ -66,28 +66,27 @@ struct TensorFeature {
 ///   auto batches = data::records(paths).shuffle(10'000).batch(64).map(parse);
 ///   for (const auto& batch : batches) train(batch["image"], batch["label"]);
 ///
-/// `.map(parse).padded_batch(64)` (`.batch(64)`, if nothing is padded) gives the same batches, more
-/// slowly; use it where elements are changed one by one. `data::ExampleParser` gives vectors and
+/// `.map(parse).padded_batch(64)` (`.batch(64)` if nothing is padded) gives the same batches, but is
+/// slower; use it to transform elements individually. `data::ExampleParser` gives vectors and
 /// strings, without torch.
 ///
 /// TensorFlow counterpart: tf.io.parse_example and parse_single_example.
 /// Thread-safety: immutable; any number of threads may call it. Copies are cheap.
 class ExampleFeatures {
  public:
-  /// Throws kInvalidArgument, naming the feature, for names that come twice (those of lengths
-  /// count), kinds and dtypes that no tensor of a file has, negative dimensions, and defaults of
-  /// another kind or number than wanted.
+  /// Throws kInvalidArgument, naming the feature, for duplicate names (including those of lengths),
+  /// unsupported kinds and dtypes, negative dimensions, and defaults of another kind or number of values
+  /// than requested.
   explicit ExampleFeatures(std::vector<TensorFeature> features);
 
-  /// One example. Throws, naming the feature, kInvalidArgument if one is missing that has no
-  /// default, is of another kind, or has another number of values; kDataLoss if the bytes are no
-  /// example.
+  /// Parses one example. Throws, naming the feature, kInvalidArgument if a feature without a default is
+  /// missing, or if one has another kind or number of values; kDataLoss if the bytes are not an example.
   NamedTensors operator()(std::string_view example) const;
-  /// A batch of examples. Errors name the example too, counted from 0.
+  /// Parses a batch of examples. Errors also name the example, counted from 0.
   NamedTensors operator()(const std::vector<std::string>& examples) const;
 
   const std::vector<TensorFeature>& features() const { return *features_; }
-  /// The tensors that come out, in the order of the features, lengths behind what they are of.
+  /// The names of the resulting tensors, in the order of the features; lengths follow their feature.
   const NamedTensors::Names& names() const { return *names_; }
 
  private:

@@ -213,7 +213,7 @@ TEST(ExampleFeatures, ErrorsNameTheProblemInABatch) {
   const ExampleFeatures steps(
       {{"words", PaddedFeature{.kind = FeatureKind::kInt64, .shape = {2}}}});
   expect_invalid_argument([&] { steps(record(3)); },
-                          "has 3 values; its steps of shape [2] want a multiple of 2");
+                          "has 3 values; its steps of shape [2] need a multiple of 2");
 }
 
 TEST(ExampleFeatures, NamesTheMalformedExample) {

@@ -79,7 +79,7 @@ std::pair<FolderIndex, FolderIndex> parts_of(const io::Path& directory,
   return parts;
 }
 
-/// The numbers of the files and who loads them.
+/// The numbers of the files and their loader.
 struct Source {
   data::Dataset<std::int64_t> numbers;
   std::shared_ptr<const internal::ImageLoader> loader;
@@ -91,7 +91,7 @@ Source source_of(const FolderIndex& index, const ImageFolderOptions& options,
   const auto list = std::make_shared<const data::internal::FileList>(index.files, "image_folder");
   auto numbers = internal::file_numbers(list);
   if (shuffle == ShuffleFiles::kOn) {
-    // Numbers are small, so all of them are in the buffer: each order is as likely as any other.
+    // Numbers are small, so the buffer holds all of them: the shuffle is uniform.
     numbers = numbers.shuffle(
         data::ShuffleOptions{.buffer_size = numbers.cardinality(), .seed = options.seed});
   }

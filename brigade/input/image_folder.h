@@ -19,7 +19,7 @@
 
 namespace brigade::input {
 
-/// How batches of images hold their labels.
+/// The format of labels in batches of images.
 enum class LabelMode {
   kInt,          ///< int64 [N]
   kCategorical,  ///< float32 [N, classes], 1 at the label
@@ -28,7 +28,7 @@ enum class LabelMode {
 
 enum class ColorMode { kRgb, kRgba, kGrayscale };
 
-/// Which part of the files to take where `validation_split` is set.
+/// Which part of the files to use if `validation_split` is set.
 enum class Subset { kTraining, kValidation, kBoth };
 
 enum class ShuffleFiles { kOn, kOff };
@@ -36,43 +36,43 @@ enum class ShuffleFiles { kOn, kOff };
 /// What happens to images of another shape than `image_size`.
 enum class AspectRatio {
   kStretch,  ///< Both sides are resized, each by its own factor.
-  kCrop,     ///< The largest part in the middle that has the shape is resized.
+  kCrop,     ///< The largest centered window with that aspect ratio is resized.
 };
 
 enum class JpegDecoding {
   kExact,   ///< As TensorFlow.
-  kScaled,  ///< Large files are decoded at 1/2, 1/4 or 1/8 of their size, as long as that is not
-            ///< smaller than what is asked for: several times faster, with slightly other pixels.
+  kScaled,  ///< Large files are decoded at 1/2, 1/4 or 1/8 of their size, but not smaller than
+            ///< requested: several times faster, with slightly different pixels.
 };
 
-/// Names and defaults are those of keras.utils.image_dataset_from_directory where there is one.
+/// Names and defaults are those of keras.utils.image_dataset_from_directory where it has the option.
 struct ImageFolderOptions {
-  /// Where labels come from; see `image::index_folder`.
+  /// The source of labels; see `image::index_folder`.
   image::LabelSource labels_from = image::LabelSource::kFolders;
   std::vector<std::int64_t> labels{};
   std::vector<std::string> class_names{};
   LabelMode label_mode = LabelMode::kInt;
   ColorMode color_mode = ColorMode::kRgb;
-  /// Examples a batch; the last one may be smaller.
+  /// Examples per batch; the last batch may be smaller.
   std::int64_t batch_size = 32;
   image::Size image_size{256, 256};
   /// Off: files in the order of `image::index_folder`. On: another order in each epoch.
   ShuffleFiles shuffle = ShuffleFiles::kOn;
-  /// Fixes the orders, and which files are for validation. Unset: orders come from the job's seed;
-  /// must be set if files are shuffled and split.
+  /// Seed of the orders and of the choice of validation files. Unset: orders are derived from the job's
+  /// seed. Must be set if files are shuffled and split.
   std::optional<std::uint64_t> seed{};
-  /// The share of the files that is held back for validation, with `subset`.
+  /// The fraction of the files used for validation; requires `subset`.
   std::optional<double> validation_split{};
   std::optional<Subset> subset{};
   image::Interpolation interpolation = image::Interpolation::kBilinear;
   image::FollowLinks follow_links = image::FollowLinks::kOff;
   AspectRatio aspect_ratio = AspectRatio::kStretch;
-  /// Of the features; everything in Brigade takes channels first.
+  /// The layout of the features; Brigade's layers expect channels first.
   image::Layout layout = image::Layout::kChannelsFirst;
   JpegDecoding jpeg_decoding = JpegDecoding::kExact;
   /// Threads that read and decode.
   std::int64_t parallelism = data::kAutotune;
-  /// Unset: the machine's files.
+  /// Unset: the local file system.
   std::shared_ptr<const io::FileSystem> files{};
 };
 
@@ -80,7 +80,7 @@ struct ImageFolderOptions {
 template <class T>
 struct ImageFolder {
   data::Dataset<T> dataset;
-  /// With Subset::kBoth; never shuffled anew.
+  /// Set with Subset::kBoth; not reshuffled.
   std::optional<data::Dataset<T>> validation{};
   std::vector<std::string> class_names{};
   /// The files of `dataset`, in the order that they have before each epoch is shuffled.
@@ -97,8 +97,8 @@ struct ImageFolder {
 ///   for (const auto& batch : pets.dataset) { ... }
 ///
 /// Features are float32 [N, C, height, width] with values 0 to 255. Files are JPEG, PNG or BMP. A
-/// file that cannot be read or decoded is an element that fails, with the file named. Workers can
-/// share the dataset out by files.
+/// file that cannot be read or decoded is an element that fails, with the file named. The dataset can
+/// be sharded by files.
 ///
 /// Throws as `image::index_folder`, and kInvalidArgument if there are no images, for subsets
 /// without a split (or the other way, or shuffled without a seed), for kBinary without exactly two
@@ -107,7 +107,7 @@ struct ImageFolder {
 ImageFolder<LabeledBatch> image_dataset_from_directory(const io::Path& directory,
                                                        const ImageFolderOptions& options = {});
 
-/// The same one by one, to be augmented: features [C, height, width], integer labels (`label_mode`
+/// As above, as single examples, for augmentation: features [C, height, width], integer labels (`label_mode`
 /// must be kInt; `batch_size` is not used). TensorFlow: batch_size=None.
 ImageFolder<LabeledExample> image_examples_from_directory(const io::Path& directory,
                                                           const ImageFolderOptions& options = {});

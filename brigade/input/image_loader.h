@@ -12,16 +12,16 @@
 
 namespace brigade::input::internal {
 
-/// Reads the files of a list as tensors of one size. Not for others.
+/// Reads the image files of a list as tensors of one size; internal.
 ///
 /// Thread-safety: immutable.
 class ImageLoader {
  public:
   ImageLoader(FileListPtr list, const ImageFolderOptions& options);
 
-  /// File `number` of the list. Errors name it.
+  /// Loads file `number` of the list. Errors name it.
   at::Tensor load(std::int64_t number) const;
-  /// What decides the pixels, for the recipe.
+  /// The options that determine the pixels, for the pipeline description.
   std::string describe() const;
 
  private:

@@ -43,7 +43,7 @@ struct Window {
   std::int64_t width;
 };
 
-/// The part [begin, begin + length) of a window's extent that lies inside the image.
+/// The part [begin, begin + length) of a window's extent that is inside the image.
 struct Overlap {
   std::int64_t begin;
   std::int64_t length;
@@ -55,7 +55,7 @@ Overlap overlap_of(std::int64_t start, std::int64_t window, std::int64_t extent)
   return {begin, std::max<std::int64_t>(end - begin, 0)};
 }
 
-/// By plain copies of rows: an image is so small that a tensor operation costs more than its work.
+/// Copies rows directly: for small images the overhead of a tensor operation would dominate.
 at::Tensor window_of(const at::Tensor& image, const Window& window) {
   at::AutoDispatchBelowADInplaceOrView no_autograd;
   const at::Tensor source = image.contiguous();
@@ -109,7 +109,7 @@ at::Tensor random_horizontal_flip(const at::Tensor& image, data::ElementContext&
   if (!(probability >= 0 && probability <= 1)) {
     throw Error(ErrorCode::kInvalidArgument,
                 base::str_cat("random_horizontal_flip: the probability is ", probability,
-                              "; it must lie in [0, 1]"));
+                              "; it must be in [0, 1]"));
   }
   if (context.rng.uniform() >= probability) return image;
   at::AutoDispatchBelowADInplaceOrView no_autograd;

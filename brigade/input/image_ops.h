@@ -12,11 +12,11 @@ struct CropOptions {
   /// Height and width of the result; 0 keeps the image's.
   std::int64_t height = 0;
   std::int64_t width = 0;
-  /// Zeros put around the image first, on every side.
+  /// Zero padding added on every side before cropping.
   std::int64_t padding = 0;
 };
 
-/// A random window of an image [..., height, width], each place equally likely. For use in `map`:
+/// A random window of an image [..., height, width]; each position is equally likely. For use in `map`:
 ///   dataset.map([](LabeledExample example, data::ElementContext& context) {
 ///     example.features = random_crop(example.features, {.padding = 2}, context);
 ///     return example;
@@ -25,8 +25,8 @@ struct CropOptions {
 at::Tensor random_crop(const at::Tensor& image, const CropOptions& options,
                        data::ElementContext& context);
 
-/// The image mirrored left to right, with the given probability; otherwise the image itself.
-/// Throws kInvalidArgument unless the probability lies in [0, 1].
+/// The image, mirrored left to right with the given probability. Throws kInvalidArgument unless the
+/// probability is in [0, 1].
 at::Tensor random_horizontal_flip(const at::Tensor& image, data::ElementContext& context,
                                   double probability = 0.5);
 

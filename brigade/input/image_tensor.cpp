@@ -50,7 +50,7 @@ std::int64_t largest_of(at::ScalarType dtype) {
     default:
       throw Error(ErrorCode::kInvalidArgument,
                   str_cat("convert_image_dtype: ", at::toString(dtype),
-                          " is no dtype of images; uint8, int8, int16, int32 and floats are"));
+                          " is not a dtype of images; use uint8, int8, int16, int32 or a float type"));
   }
 }
 
@@ -77,8 +77,8 @@ void warn_about_floats() {
   static std::once_flag said;
   std::call_once(said, [] {
     base::log_warning(
-        "convert_image_dtype: the image is of floats already, so its values stay as they are; if "
-        "they are 0 to 255, divide them by 255 (said once)");
+        "convert_image_dtype: the image has floats already, so its values are unchanged; if "
+        "they are 0 to 255, divide them by 255 (logged once)");
   });
 }
 

@@ -8,7 +8,7 @@
 
 namespace brigade::input {
 
-/// One thing to learn from: what is seen, and the class it belongs to.
+/// A training example: its features and the class it belongs to.
 ///
 /// Thread-safety: a value; the tensor's memory may be shared with the whole data set: never write
 /// to it in place.
@@ -29,7 +29,7 @@ struct LabeledBatch {
 
 namespace brigade::data {
 
-/// Views count as if their memory were their own.
+/// Views count with their full size.
 template <>
 struct ByteSize<at::Tensor> {
   static std::uint64_t of(const at::Tensor& tensor) {

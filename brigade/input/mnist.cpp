@@ -16,7 +16,7 @@ namespace {
 constexpr std::int64_t kSide = 28;
 constexpr std::int64_t kClasses = 10;
 
-/// What tells the two data sets apart.
+/// The differences between the two data sets.
 struct Kind {
   std::string_view name;
   std::string_view title;
@@ -52,7 +52,7 @@ void check_contents(const at::Tensor& images, const io::Path& image_path, const 
   if (images.size(0) != labels.size(0)) {
     throw Error(ErrorCode::kInvalidArgument,
                 base::str_cat(image_path, " has ", images.size(0), " images, but ", label_path,
-                              " has ", labels.size(0), " labels: they do not belong together"));
+                              " has ", labels.size(0), " labels: the files do not match"));
   }
   const auto* label = labels.const_data_ptr<std::uint8_t>();
   for (std::int64_t i = 0; i < labels.size(0); ++i) {

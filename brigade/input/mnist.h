@@ -15,24 +15,24 @@ enum class Split {
 /// "train" or "test".
 std::string_view to_string(Split split);
 
-/// Where Debian's package dataset-fashion-mnist puts its files.
+/// The directory of Debian's package dataset-fashion-mnist.
 inline constexpr const char* kFashionMnistDirectory = "/usr/share/datasets/fashion-mnist";
 
 /// Fashion-MNIST: images of clothes in ten classes. Each example has float features [1, 28, 28]
-/// in [0, 1] and a label 0 to 9; all are converted once, here, and stay in memory (188 MB for the
-/// training split).
+/// in [0, 1] and a label 0 to 9. All examples are converted by this call and stay in memory (188 MB for
+/// the training split).
 ///
 /// `directory` holds the four idx files, with or without ".gz" at the end of their names. Throws
 /// kNotFound, naming the package and the flag to set, if the folder or a file is missing;
-/// kInvalidArgument or kDataLoss, naming the file, if one is of another kind, cut short or broken,
-/// or if there are not as many images as labels.
+/// kInvalidArgument or kDataLoss, naming the file, if a file has another format, is truncated or
+/// corrupt, or if the numbers of images and labels differ.
 data::Dataset<LabeledExample> fashion_mnist(const io::Path& directory = kFashionMnistDirectory,
                                             Split split = Split::kTrain);
 
 /// The handwritten digits of MNIST, from the same four file names; otherwise as `fashion_mnist`.
 data::Dataset<LabeledExample> mnist(const io::Path& directory, Split split = Split::kTrain);
 
-/// The same on any file system.
+/// As above, on any file system.
 data::Dataset<LabeledExample> fashion_mnist(const io::FileSystem& files, const io::Path& directory,
                                             Split split);
 data::Dataset<LabeledExample> mnist(const io::FileSystem& files, const io::Path& directory,

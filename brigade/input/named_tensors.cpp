@@ -18,7 +18,7 @@ namespace {
 void check_distinct(const NamedTensors::Names& names) {
   for (auto name = names.begin(); name != names.end(); ++name) {
     check_argument(std::find(names.begin(), name, *name) == name,
-                   str_cat("NamedTensors: the name \"", *name, "\" comes twice"));
+                   str_cat("NamedTensors: the name \"", *name, "\" occurs twice"));
   }
 }
 
@@ -217,8 +217,8 @@ NamedTensors Codec<NamedTensors>::decode(Decoder& from) {
   auto tensors = Codec<std::vector<at::Tensor>>::decode(from);
   if (names.size() != tensors.size()) {
     throw Error(ErrorCode::kDataLoss,
-                str_cat("The bytes are no named tensors: there are ", names.size(), " names for ",
-                        tensors.size(), " tensors; they are broken"));
+                str_cat("The bytes are not named tensors: there are ", names.size(), " names for ",
+                        tensors.size(), " tensors; they are corrupt"));
   }
   return NamedTensors(std::make_shared<const NamedTensors::Names>(std::move(names)),
                       std::move(tensors));

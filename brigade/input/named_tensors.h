@@ -21,8 +21,8 @@
 
 namespace brigade::input {
 
-/// Tensors by name, in a fixed order: what an example is made of, or a batch of examples, whose
-/// tensors are [N, ...] then. TensorFlow's datasets have dictionaries there.
+/// Tensors by name, in a fixed order: an example, or a batch of examples with tensors [N, ...]. The
+/// counterpart of the dictionaries in TensorFlow's datasets.
 ///
 ///   const auto [images, labels] = batch.pick("image", "label");
 ///
@@ -32,27 +32,27 @@ class NamedTensors {
   using Names = std::vector<std::string>;
 
   NamedTensors() = default;
-  /// Throws kInvalidArgument if a name comes twice.
+  /// Throws kInvalidArgument if a name occurs twice.
   explicit NamedTensors(std::vector<std::pair<std::string, at::Tensor>> tensors);
-  /// For many with the same names, which must differ: `tensors` are in their order.
+  /// Shares `names`, which must be unique, between many objects: `tensors` are in their order.
   NamedTensors(std::shared_ptr<const Names> names, std::vector<at::Tensor> tensors);
 
-  /// Throws kNotFound, with the names that there are.
+  /// Throws kNotFound, listing the names.
   const at::Tensor& operator[](std::string_view name) const;
-  /// Several at once, in the order asked for.
+  /// Several tensors, in the order of the arguments.
   template <class... Name>
   std::array<at::Tensor, sizeof...(Name)> pick(const Name&... name) const {
     return {(*this)[name]...};
   }
   bool contains(std::string_view name) const;
-  /// The same with this tensor in place of the one of that name, or behind the others.
+  /// A copy with this tensor replacing the one of that name, or appended.
   NamedTensors with(const std::string& name, at::Tensor tensor) const;
-  /// The same without this one. Throws kNotFound.
+  /// A copy without this tensor. Throws kNotFound.
   NamedTensors without(std::string_view name) const;
 
   const Names& names() const { return *names_; }
   const std::vector<at::Tensor>& tensors() const { return tensors_; }
-  /// The names, for others that have the same.
+  /// The names, to share with other objects.
   const std::shared_ptr<const Names>& shared_names() const { return names_; }
 
  private:
@@ -105,9 +105,9 @@ struct Unbatch<input::NamedTensors> {
   static Batch concatenate(std::vector<Batch>&& parts);
 };
 
-/// Each tensor is padded by itself. The options are those of tensors by name; where there are none,
-/// a tensor is brought to the largest of its batch with zeros. `bucket_by_sequence_length` sets the
-/// length of those that have options.
+/// Each tensor is padded separately, with the options of its name; without options, it is padded with
+/// zeros to the largest of its batch. `bucket_by_sequence_length` sets the length of the tensors that
+/// have options.
 ///
 ///   examples.padded_batch(32, {.padding = {{"words", {.value = -1}}}})
 ///

@@ -62,7 +62,7 @@ TEST(NamedTensors, RefuseDuplicateAndMissingNames) {
       [] {
         NamedTensors({{"x", at::zeros({})}, {"x", at::zeros({})}});
       },
-      "\"x\" comes twice");
+      "\"x\" occurs twice");
   expect_invalid_argument([] { NamedTensors(example(1).shared_names(), {at::zeros({})}); },
                           "2 names for 1 tensors");
 }

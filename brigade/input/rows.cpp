@@ -87,7 +87,7 @@ at::Tensor join_rows(const std::vector<at::Tensor>& parts) {
   for (std::size_t i = 1; i < parts.size(); ++i) {
     if (can_concatenate(parts[0], parts[i])) continue;
     throw Error(ErrorCode::kInvalidArgument,
-                base::str_cat("The parts of a batch must have one dtype and, behind the first "
+                base::str_cat("The parts of a batch must have one dtype and, after the first "
                               "dimension, one shape: part 0 is ",
                               describe(parts[0]), ", part ", i, " is ", describe(parts[i])));
   }

@@ -25,7 +25,7 @@ at::ScalarType type_of(const io::TensorDtype& dtype) {
   throw Error(ErrorCode::kInternal, str_cat("no tensor has the dtype ", dtype.name));
 }
 
-/// One tensor of a file, of which rows are read on their own.
+/// One tensor of a file, whose rows are read individually.
 ///
 /// Thread-safety: all functions from any thread.
 class TensorInFile {
@@ -79,7 +79,7 @@ class TensorInFile {
     if (file_->read(to) == to.size()) return;
     throw Error(ErrorCode::kDataLoss,
                 str_cat(path_.string(), ": not a valid safetensors file: it ends before byte ",
-                        offset + to.size(), ". Was it cut short?"));
+                        offset + to.size(), ". Was it truncated?"));
   }
 
   io::Path path_;
@@ -107,7 +107,7 @@ at::Tensor labels_for(const TensorInFile& labels, const std::string& name, std::
                     at::isIntegralType(all.scalar_type(), /*includeBool=*/false);
   check_argument(fits, str_cat("from_safetensors: the labels ", base::quoted(name), " are ",
                                toString(all.scalar_type()), " [", base::join(labels.shape(), ", "),
-                               "]; there must be ", rows, " integers, one a row"));
+                               "]; there must be ", rows, " integers, one per row"));
   return all.to(at::kLong);
 }
 

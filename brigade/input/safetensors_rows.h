@@ -12,18 +12,18 @@
 
 namespace brigade::input {
 
-/// The rows of the tensor `name` [N, ...] in a safetensors file, one element each, read when they
-/// are wanted: the file may be larger than the memory. Any walk may go to any row at once.
+/// The rows of the tensor `name` [N, ...] in a safetensors file, one element each. Rows are read on
+/// demand, so the file may be larger than the memory, and any row can be accessed directly.
 ///
-/// Throws as `io::FileSystem` does; kDataLoss, naming the file, if it is no sound safetensors file;
-/// kNotFound, naming the tensors that are there, if none has that name; kInvalidArgument if it is a
-/// scalar. A file that is cut short later gives elements that fail (kDataLoss).
+/// Throws as `io::FileSystem` does; kDataLoss, naming the file, if it is not a valid safetensors
+/// file; kNotFound, listing the tensors, if none has that name; kInvalidArgument if it is a scalar. A
+/// file that is truncated later gives elements that fail (kDataLoss).
 data::Dataset<at::Tensor> from_safetensors(
     const io::Path& path, const std::string& name,
     std::shared_ptr<const io::FileSystem> files = io::posix_file_system());
 
 /// Row i of the tensor `features` with element i of the integer tensor `labels` [N], which is read
-/// at once. Throws kInvalidArgument too if there are not as many labels as rows.
+/// immediately. Throws kInvalidArgument too if the numbers of labels and rows differ.
 data::Dataset<LabeledExample> from_safetensors(
     const io::Path& path, const std::string& features, const std::string& labels,
     std::shared_ptr<const io::FileSystem> files = io::posix_file_system());

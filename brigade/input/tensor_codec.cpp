@@ -17,7 +17,7 @@ namespace {
 
 using base::str_cat;
 
-/// A dtype is written as its place in `file_dtypes`.
+/// A dtype is written as its index in `file_dtypes`.
 at::ScalarType type_of(std::uint8_t code) {
   return device::file_dtypes()[code].type;
 }
@@ -35,12 +35,12 @@ std::uint8_t code_of(const at::Tensor& tensor) {
 }
 
 [[noreturn]] void fail(std::string_view why) {
-  throw Error(ErrorCode::kDataLoss, str_cat("The bytes are no tensor: ", why,
-                                            "; they are broken, or were written by another "
+  throw Error(ErrorCode::kDataLoss, str_cat("The bytes are not a tensor: ", why,
+                                            "; they are corrupt, or were written by another "
                                             "program."));
 }
 
-/// The bytes of a tensor of this shape. Throws kDataLoss unless `from` has so many.
+/// The number of bytes of a tensor of this shape. Throws kDataLoss unless `from` has as many.
 std::uint64_t checked_bytes(const std::vector<std::int64_t>& shape, std::uint64_t item_size,
                             const Decoder& from) {
   bool is_empty = false;
@@ -54,7 +54,7 @@ std::uint64_t checked_bytes(const std::vector<std::int64_t>& shape, std::uint64_
     bytes *= factor;
   }
   if (is_empty) return 0;
-  if (bytes > from.left()) fail(str_cat(bytes, " bytes are due, and ", from.left(), " are left"));
+  if (bytes > from.left()) fail(str_cat(bytes, " bytes are expected, and ", from.left(), " are left"));
   return bytes;
 }
 

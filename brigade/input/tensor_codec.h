@@ -9,8 +9,8 @@
 
 namespace brigade::data {
 
-/// Tensors in files of elements: dtype, shape, and the elements row by row. Any device and any
-/// strides; what is read lies on the CPU, contiguous, in memory of its own. float64, float32,
+/// Encodes tensors for files of elements: dtype, shape, and the values in row-major order. Any device and
+/// strides can be written; a decoded tensor is contiguous on the CPU, in separate memory. float64, float32,
 /// float16, bfloat16, int64, int32, int16, int8, uint8 and bool; `encode` throws kInvalidArgument
 /// for others, and for tensors that are undefined, sparse or quantized.
 ///

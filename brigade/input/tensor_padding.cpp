@@ -43,7 +43,7 @@ void check_alike(const std::vector<at::Tensor>& elements) {
   }
 }
 
-/// The sizes asked for, -1 where it is the largest.
+/// The requested sizes, -1 for the largest.
 Shape wanted_shape(const TensorPadding& options, std::int64_t dimensions) {
   if (options.shape) {
     check_argument(

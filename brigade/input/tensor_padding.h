@@ -13,11 +13,11 @@
 
 namespace brigade::data {
 
-/// How `padded_batch` and `bucket_by_sequence_length` bring tensors to one shape.
+/// How `padded_batch` and `bucket_by_sequence_length` pad tensors to one shape.
 struct TensorPadding {
-  /// The size of each dimension, -1 for the largest in the batch. Unset: that for all of them.
+  /// The size of each dimension, -1 for the largest in the batch. Unset: -1 for all dimensions.
   std::optional<std::vector<std::int64_t>> shape{};
-  /// What is put behind the elements of smaller tensors.
+  /// The padding value.
   at::Scalar value = 0;
   /// Where `shape` is unset, the size of the first dimension, if not the largest in the batch.
   std::optional<std::int64_t> length{};

@@ -14,7 +14,7 @@
 namespace brigade::input {
 namespace {
 
-/// The labels as int64 in memory of our own or the caller's.
+/// The labels as int64; a copy unless they are int64 already.
 at::Tensor checked_labels(const at::Tensor& labels, const std::string& name) {
   if (!labels.defined() || labels.dim() != 1 || !labels.device().is_cpu() ||
       !at::isIntegralType(labels.scalar_type(), /*includeBool=*/false)) {

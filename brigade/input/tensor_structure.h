@@ -12,8 +12,7 @@
 
 namespace brigade::data {
 
-/// Tensors of one shape are stacked into one with a new first dimension; batches come apart as
-/// views.
+/// Tensors of one shape are stacked along a new first dimension; batches are unbatched to views.
 ///
 /// Thread-safety: pure functions.
 template <>
@@ -35,8 +34,8 @@ struct Structure<input::LabeledExample> {
   static Batch slice(const Batch& batch, std::int64_t begin, std::int64_t end);
 };
 
-/// Batches of batches: features [M, N, ...], labels [M, N]. `size` and `slice` see the first
-/// dimension, as for a plain batch, so code that is given only batches uses this one.
+/// Batches of batches: features [M, N, ...], labels [M, N]. `size` and `slice` use the first dimension,
+/// as for a plain batch.
 ///
 /// Thread-safety: pure functions.
 template <>
@@ -74,7 +73,7 @@ struct Unbatch<at::Tensor> {
   static Batch concatenate(std::vector<Batch>&& parts);
 };
 
-/// Lists come apart into lists of rows, part by part.
+/// Lists are unbatched to lists of rows, part by part.
 ///
 /// Thread-safety: pure functions.
 template <>
