@@ -40,7 +40,7 @@ void check(const TrainOptions& options, const TrainOp& train_op) {
                  "other.");
 }
 
-bool may_help_to_retry(const Error& error) {
+bool is_retryable(const Error& error) {
   return error.code() == ErrorCode::kAborted || error.code() == ErrorCode::kUnavailable;
 }
 
@@ -50,7 +50,7 @@ TrainStepResult step_with_retries(const TrainOp& train_op, const TrainOptions& o
       return options.train_step_fn ? options.train_step_fn(train_op) : train_step(train_op);
     } catch (const Error& error) {
       const bool gives_up = retry > options.max_retries || options.cancel.is_cancelled();
-      if (gives_up || !may_help_to_retry(error)) throw;
+      if (gives_up || !is_retryable(error)) throw;
       base::log_warning(base::str_cat("Step failed, retry ", retry, " of ", options.max_retries,
                                       ": ", error.what()));
     }
@@ -62,7 +62,7 @@ bool counts_steps(const TrainOp& train_op, const TrainOptions& options) {
 }
 
 /// The state that is saved in checkpoints.
-void describe(const TrainOp& train_op, const TrainOptions& options, train::TrainingState& state) {
+void add_training_state(const TrainOp& train_op, const TrainOptions& options, train::TrainingState& state) {
   const auto scope = train_op.strategy().scope();
   state.add_variables(variables::global_variables());
   state.add_optimizer("optimizer", train_op.optimizer());
@@ -116,7 +116,7 @@ class Training {
         options_(options),
         clock_(options.clock != nullptr ? *options.clock : system_clock_),
         state_(train_op.strategy()) {
-    describe(train_op, options, state_);
+    add_training_state(train_op, options, state_);
   }
 
   std::optional<double> run() {

@@ -71,11 +71,11 @@ at::Tensor CloneSet::total_loss(const std::function<void()>& pass) const {
   run_in_scopes(pass);
   const auto* context = distribute::current_replica_context();
   const Clone& clone = clones_[context == nullptr ? 0 : static_cast<std::size_t>(context->id)];
-  const std::vector<at::Tensor> own = losses::get_losses(clone.scope);
-  check_state(!own.empty(),
+  const std::vector<at::Tensor> clone_losses = losses::get_losses(clone.scope);
+  check_state(!clone_losses.empty(),
               "The model function of a clone added no loss: call one of slim::losses, or add_loss.");
-  at::Tensor total = own.front();
-  for (std::size_t i = 1; i < own.size(); ++i) total = total + own[i];
+  at::Tensor total = clone_losses.front();
+  for (std::size_t i = 1; i < clone_losses.size(); ++i) total = total + clone_losses[i];
   const double fraction = weight(context);
   if (fraction != 1.0) total = total * fraction;
   const bool regularizes = options_.regularization == losses::Regularization::kYes &&

@@ -32,7 +32,7 @@ std::string names_of(const std::vector<Variable>& variables) {
   return base::join(names, ", ");
 }
 
-std::vector<Variable> find_trained(distribute::Strategy& strategy,
+std::vector<Variable> find_trained_variables(distribute::Strategy& strategy,
                                    const std::vector<std::string>& scopes) {
   const auto scope = strategy.scope();
   const std::vector<Variable> all = variables::trainable_variables();
@@ -138,7 +138,7 @@ TrainStep::TrainStep(distribute::Strategy& strategy, optim::UpdateRulePtr rule,
       options_(std::move(options)),
       defaults_(layers::current_arg_scope()),
       global_step_(find_global_step(strategy, options_)),
-      trained_(find_trained(strategy, options_.variables_to_train)),
+      trained_(find_trained_variables(strategy, options_.variables_to_train)),
       optimizer_((check(options_, trained_),
                   strategy.make_optimizer(trained_, std::move(rule),
                                           optimizer_options(options_, global_step_)))) {
@@ -158,7 +158,7 @@ at::Tensor TrainStep::run(const distribute::ReplicaContext& context,
   const bool skips = options_.update_ops == UpdateOps::kSkip ||
                      (options_.update_ops == UpdateOps::kRunInFirstReplica && context.id > 0);
   if (skips) graph.drop_update_ops();
-  optimizer_.apply_gradients(shaped(optimizer_.compute_gradients(loss, options_.loss_scale)));
+  optimizer_.apply_gradients(transform_gradients(optimizer_.compute_gradients(loss, options_.loss_scale)));
   return loss.detach();
 }
 
@@ -179,7 +179,7 @@ void TrainStep::check_loss(const distribute::ReplicaContext& context,
                             "division by zero."));
 }
 
-distribute::Gradients TrainStep::shaped(const distribute::Gradients& local) const {
+distribute::Gradients TrainStep::transform_gradients(const distribute::Gradients& local) const {
   if (options_.clip_gradient_norm == 0.0 && options_.gradient_multipliers.empty()) return local;
   distribute::Gradients sums = optimizer_.aggregate(local);
   const at::NoGradGuard no_grad;

@@ -86,7 +86,7 @@ class TrainStep {
 
  private:
   void check_loss(const distribute::ReplicaContext& context, const at::Tensor& loss) const;
-  distribute::Gradients shaped(const distribute::Gradients& local) const;
+  distribute::Gradients transform_gradients(const distribute::Gradients& local) const;
 
   distribute::Strategy* strategy_;
   TrainOpOptions options_;

@@ -17,7 +17,7 @@ using torch::autograd::Edge;
 using torch::autograd::Node;
 
 /// All nodes in topological order. Iterative: with deep models, recursion would overflow the stack.
-std::vector<Node*> producers_first(Node& root) {
+std::vector<Node*> topological_order(Node& root) {
   std::vector<Node*> order;
   std::unordered_set<Node*> seen = {&root};
   std::vector<std::pair<Node*, std::size_t>> path = {{&root, 0}};  // and the next edge of each
@@ -61,7 +61,7 @@ OperationInput input(const Edge& edge, const std::unordered_map<Node*, std::size
 std::vector<OperationNode> operations_before(Node& root) {
   std::vector<OperationNode> operations;
   std::unordered_map<Node*, std::size_t> index_of;
-  for (Node* node : producers_first(root)) {
+  for (Node* node : topological_order(root)) {
     // For several root tensors libtorch adds a node that is not an operation.
     const bool is_operation =
         node->num_inputs() > 0 && dynamic_cast<AccumulateGrad*>(node) == nullptr;

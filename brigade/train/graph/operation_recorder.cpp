@@ -90,13 +90,13 @@ class OperationRecorder::Listeners final : public c10::DebugInfoBase {
   static void add(std::shared_ptr<Sink> sink) {
     Listeners* listeners = current();
     if (listeners == nullptr) {
-      const auto made = std::make_shared<Listeners>();
-      made->opened_ = std::make_unique<c10::DebugInfoGuard>(kListeners, made);
-      made->callback_ = at::addThreadLocalCallback(
+      const auto created = std::make_shared<Listeners>();
+      created->guard_ = std::make_unique<c10::DebugInfoGuard>(kListeners, created);
+      created->callback_ = at::addThreadLocalCallback(
           at::RecordFunctionCallback(&Listeners::on_begin, &Listeners::on_end)
               .scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION,
                        at::RecordScope::USER_SCOPE}));
-      listeners = made.get();
+      listeners = created.get();
     }
     const concurrency::MutexLock lock(listeners->mutex_);
     listeners->sinks_.push_back(std::move(sink));
@@ -107,11 +107,11 @@ class OperationRecorder::Listeners final : public c10::DebugInfoBase {
     Listeners* listeners = current();
     if (listeners == nullptr || !listeners->forget(sink)) return;
     at::removeCallback(listeners->callback_);
-    const auto closing = std::move(listeners->opened_);  // its destructor may destroy the listeners
+    const auto closing = std::move(listeners->guard_);  // its destructor may destroy the listeners
   }
 
  private:
-  struct Begun final : at::ObserverContext {
+  struct StartTimes final : at::ObserverContext {
     std::vector<std::pair<std::shared_ptr<Sink>, std::chrono::nanoseconds>> times;
   };
 
@@ -129,7 +129,7 @@ class OperationRecorder::Listeners final : public c10::DebugInfoBase {
   static std::unique_ptr<at::ObserverContext> on_begin(const at::RecordFunction& function) {
     Listeners* listeners = current();
     if (listeners == nullptr) return nullptr;
-    auto context = std::make_unique<Begun>();
+    auto context = std::make_unique<StartTimes>();
     for (const std::shared_ptr<Sink>& sink : listeners->sinks()) {
       if (function.scope() == at::RecordScope::BACKWARD_FUNCTION &&
           !sink->has_root(function.forwardThreadId()))
@@ -141,7 +141,7 @@ class OperationRecorder::Listeners final : public c10::DebugInfoBase {
 
   static void on_end(const at::RecordFunction& function, at::ObserverContext* context) {
     if (context == nullptr) return;
-    for (const auto& [sink, begin] : static_cast<Begun*>(context)->times) {
+    for (const auto& [sink, begin] : static_cast<StartTimes*>(context)->times) {
       const bool is_backward = function.scope() == at::RecordScope::BACKWARD_FUNCTION;
       sink->add({.name = function.name(),
                  .kind = is_backward ? Operation::Kind::kBackward : Operation::Kind::kFunction,
@@ -156,7 +156,7 @@ class OperationRecorder::Listeners final : public c10::DebugInfoBase {
 
   concurrency::Mutex mutex_;
   std::vector<std::shared_ptr<Sink>> sinks_ BRIGADE_GUARDED_BY(mutex_);
-  std::unique_ptr<c10::DebugInfoGuard> opened_;
+  std::unique_ptr<c10::DebugInfoGuard> guard_;
   at::CallbackHandle callback_ = 0;
 };
 
