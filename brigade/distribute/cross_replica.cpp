@@ -57,7 +57,7 @@ at::Tensor zero_like(const at::Tensor& value) {
   return at::zeros_like(value.detach());
 }
 
-std::int64_t total_of(const Workers* workers, std::int64_t own) {
+std::int64_t total_of(const WorkerGroup* workers, std::int64_t own) {
   return workers ? comm::all_reduce_number(*workers->communicator, own, comm::ReduceOp::kSum) : own;
 }
 

@@ -60,7 +60,7 @@ class CountedCommunicator final : public comm::ProcessCommunicator {
 class CountedStrategy : public Strategy {
  public:
   CountedStrategy(std::shared_ptr<CountedCommunicator> communicator,
-                  std::shared_ptr<const Workers> workers, int replicas)
+                  std::shared_ptr<const WorkerGroup> workers, int replicas)
       : Strategy({.name = "counted",
                   .devices = plain_cpus(replicas),
                   .sharing = variables::StorageSharing::kOneStorage,
@@ -87,8 +87,8 @@ void run_counted(const std::vector<int>& replicas, std::optional<std::int64_t> b
       try {
         auto communicator = std::make_shared<CountedCommunicator>(comm::make_process_communicator(
             memberships[worker], {.timeout = std::chrono::seconds(60)}));
-        auto workers = std::make_shared<const Workers>(
-            Workers{.membership = memberships[worker],
+        auto workers = std::make_shared<const WorkerGroup>(
+            WorkerGroup{.membership = memberships[worker],
                     .communicator = communicator,
                     .layout = {.process = static_cast<int>(worker), .replicas = replicas},
                     .bytes_per_pack = bytes_per_pack});

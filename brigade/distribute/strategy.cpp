@@ -81,7 +81,7 @@ std::vector<std::unique_ptr<comm::Communicator>> make_communicators(
     const std::shared_ptr<comm::LocalGroup>& group, const StrategyParts& parts) {
   auto local = make_local_communicators(group, parts.devices);
   if (!parts.workers) return local;
-  const Workers& workers = *parts.workers;
+  const WorkerGroup& workers = *parts.workers;
   auto over_host = comm::make_hierarchical_communicators(group, std::move(local),
                                                          workers.communicator, workers.layout);
   return comm::make_nccl_process_communicators(workers.membership, torch_devices_of(parts.devices),
@@ -238,7 +238,7 @@ int Strategy::num_replicas_in_sync() const {
 ReplicaRange Strategy::replica_range() const {
   return engine_->range;
 }
-const Workers* Strategy::workers() const {
+const WorkerGroup* Strategy::workers() const {
   return engine_->parts.workers.get();
 }
 int Strategy::num_workers() const {

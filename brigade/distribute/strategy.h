@@ -25,7 +25,7 @@
 #include "brigade/distribute/replica_context.h"
 #include "brigade/distribute/replicated.h"
 #include "brigade/distribute/step_meter.h"
-#include "brigade/distribute/input/workers.h"
+#include "brigade/distribute/worker_group.h"
 #include "brigade/variables/variable_store.h"
 
 namespace brigade::distribute {
@@ -60,7 +60,7 @@ struct StrategyParts {
   /// How long waiting replicas poll before they sleep; 0 if there are more replicas than cores.
   std::chrono::microseconds spin{200};
   /// The processes that train together, including this one; null: only this one.
-  std::shared_ptr<const Workers> workers = nullptr;
+  std::shared_ptr<const WorkerGroup> workers = nullptr;
 };
 
 /// A std::shared_ptr to a module. A holder made by TORCH_MODULE is not one; it only converts to one.
@@ -102,7 +102,7 @@ class Strategy {
   ReplicaRange replica_range() const;
 
   /// The processes that train together; null if this is the only one.
-  const Workers* workers() const;
+  const WorkerGroup* workers() const;
   int num_workers() const;
   int worker_index() const;
   /// Whether this process is the chief, which writes checkpoints, summaries and the log.

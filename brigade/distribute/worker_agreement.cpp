@@ -5,7 +5,7 @@
 
 namespace brigade::distribute {
 
-void check_agreement(const Workers* workers, const comm::Facts& own, const Compared& compared) {
+void check_agreement(const WorkerGroup* workers, const comm::Facts& own, const Compared& compared) {
   if (workers == nullptr) return;
   const auto found = comm::find_difference(*workers->communicator, own);
   if (!found) return;

@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include "brigade/comm/worker_facts.h"
-#include "brigade/distribute/input/workers.h"
+#include "brigade/distribute/worker_group.h"
 
 namespace brigade::distribute {
 
@@ -21,6 +21,6 @@ struct Compared {
 /// A collective of the workers, outside of `Strategy::run`; does nothing if `workers` is null.
 /// Throws kInvalidArgument in every worker if a fact of one worker differs from worker 0's, naming
 /// the first such fact, both workers and both values.
-void check_agreement(const Workers* workers, const comm::Facts& own, const Compared& compared);
+void check_agreement(const WorkerGroup* workers, const comm::Facts& own, const Compared& compared);
 
 }  // namespace brigade::distribute

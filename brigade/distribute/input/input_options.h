@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "brigade/comm/communicator.h"
-#include "brigade/distribute/input/workers.h"
+#include "brigade/distribute/worker_group.h"
 
 namespace brigade::distribute {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "brigade/distribute/input/input_options.h"
-#include "brigade/distribute/input/workers.h"
+#include "brigade/distribute/worker_group.h"
 
 namespace brigade::distribute {
 

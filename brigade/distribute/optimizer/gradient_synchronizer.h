@@ -9,7 +9,7 @@
 
 #include "brigade/comm/cross_device_ops.h"
 #include "brigade/comm/local/local_group.h"
-#include "brigade/distribute/input/workers.h"
+#include "brigade/distribute/worker_group.h"
 #include "brigade/optim/optimizer_state.h"
 
 namespace brigade::distribute {
@@ -93,7 +93,7 @@ std::unique_ptr<GradientSynchronizer> make_reducing_synchronizer(
 /// optimizer's number among the strategy's, which identifies its collectives between processes.
 std::unique_ptr<GradientSynchronizer> make_worker_synchronizer(std::shared_ptr<comm::LocalGroup> group,
                                                      std::shared_ptr<optim::OptimizerState> state,
-                                                     std::shared_ptr<const Workers> workers,
+                                                     std::shared_ptr<const WorkerGroup> workers,
                                                      int optimizer);
 
 /// Updates every replica's parameters with `sums`, in the cross-replica context, on one thread.

@@ -1,5 +1,5 @@
-// All ways to apply gradients (share_applier.cpp, replica_applier.cpp, controller_applier.cpp) must
-// do the same.
+// All synchronizers (sharded_synchronizer.cpp, replica_synchronizer.cpp, controller_synchronizer.cpp)
+// must make the same updates.
 #include "brigade/distribute/optimizer/gradient_synchronizer.h"
 
 #include <ATen/ops/arange.h>
@@ -22,14 +22,14 @@ namespace {
 using variables::Caching;
 using variables::StorageSharing;
 
-enum class Reduce { kAsItDoes, kByOps };
+enum class Reduce { kDefault, kByOps };
 
 struct Case {
   int replicas;
   StorageSharing sharing;
   Caching caching = Caching::kWhereNeeded;
   ControllerWork work = ControllerWork::kSharded;
-  Reduce reduce = Reduce::kAsItDoes;
+  Reduce reduce = Reduce::kDefault;
 };
 
 void PrintTo(const Case& c, std::ostream* out) {
@@ -42,7 +42,7 @@ void PrintTo(const Case& c, std::ostream* out) {
        << (c.reduce == Reduce::kByOps ? ", reduced by cross-device ops" : "");
 }
 
-/// Variables of odd sizes, one of them larger than a block of the share synchronizer, one not trained.
+/// Variables of odd sizes, one of them larger than a block of ShardedSynchronizer, one not trained.
 struct Odd : torch::nn::Module {
   Odd() {
     small = register_parameter("small", at::full({3}, 1.0, at::kDouble));
@@ -151,7 +151,7 @@ TEST_P(AppliedGradients, AreTheSumOverTheReplicas) {
   EXPECT_EQ(ours_.state->step(0), 3);
 }
 
-TEST_P(AppliedGradients, AggregatedOnesAreTakenAsTheyAre) {
+TEST_P(AppliedGradients, AggregatedOnesAreAppliedAsTheyAre) {
   const auto rows = random_rows(*ours_.state, GetParam().replicas);
   const Row expected = sum_of(rows);
   ours_.in_replicas([&](int replica) {
@@ -195,7 +195,7 @@ TEST_P(AppliedGradients, AVariableThatIsNotTrainedDoesNotDecay) {
   EXPECT_TRUE(at::equal(ours_.variables[1].read(), at::full({5}, 1.0, at::kDouble)));
 }
 
-TEST_P(AppliedGradients, LeaveNoTraceThatLooksLikeSomebodyElses) {
+TEST_P(AppliedGradients, AreNotTakenForChangesByOtherCode) {
   const auto rows = random_rows(*ours_.state, GetParam().replicas);
   ours_.in_replicas([&](int replica) {
     ours_.synchronizer->apply(replica, rows[replica], GradientState::kLocal);
@@ -217,7 +217,7 @@ TEST_P(AppliedGradients, AreTheSameBitsInEveryRun) {
     EXPECT_TRUE(at::equal(ours_.variables[i].read(), again.variables[i].read()));
 }
 
-TEST_P(AppliedGradients, FromOutsideTheyReachEveryReplica) {
+TEST_P(AppliedGradients, AppliedOutsideReplicasUpdateEveryReplica) {
   const auto rows = random_rows(*ours_.state, 1);
   apply_everywhere(*ours_.state, rows.front());
   reference_.synchronizer->apply(0, rows.front(), GradientState::kLocal);
@@ -240,7 +240,7 @@ std::vector<Case> cases() {
   for (const int replicas : {1, 2, 3}) {
     for (const Caching caching : {Caching::kWhereNeeded, Caching::kAlways}) {
       for (const auto work : {ControllerWork::kSharded, ControllerWork::kFirstReplica}) {
-        for (const auto reduce : {Reduce::kAsItDoes, Reduce::kByOps})
+        for (const auto reduce : {Reduce::kDefault, Reduce::kByOps})
           all.push_back({replicas, StorageSharing::kController, caching, work, reduce});
       }
     }
@@ -248,7 +248,7 @@ std::vector<Case> cases() {
   return all;
 }
 
-INSTANTIATE_TEST_SUITE_P(Appliers, AppliedGradients, ::testing::ValuesIn(cases()));
+INSTANTIATE_TEST_SUITE_P(Synchronizers, AppliedGradients, ::testing::ValuesIn(cases()));
 
 }  // namespace
 }  // namespace brigade::distribute

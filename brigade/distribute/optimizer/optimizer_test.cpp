@@ -19,7 +19,7 @@ namespace brigade::distribute {
 namespace {
 
 /// A batch of `sizes` rows of three numbers; the rows of all replicas together are always the same.
-PerReplica<at::Tensor> rows_cut(const std::vector<std::int64_t>& sizes) {
+PerReplica<at::Tensor> rows_split(const std::vector<std::int64_t>& sizes) {
   const ExampleCounts counts = ExampleCounts::of(sizes);
   const at::Tensor all = at::arange(counts.global * 3, at::kDouble).view({counts.global, 3}).sin();
   std::vector<at::Tensor> local_batches;
@@ -32,7 +32,7 @@ PerReplica<at::Tensor> rows_cut(const std::vector<std::int64_t>& sizes) {
 }
 
 at::Tensor losses_of(const at::Tensor& outputs) {
-  return (outputs - 1).square().sum(1);  // one an example
+  return (outputs - 1).square().sum(1);  // one per example
 }
 
 struct Job {
@@ -53,16 +53,16 @@ struct Job {
   Optimizer optimizer;
 };
 
-/// Trains one replica on the whole and `sizes.size()` replicas on their shares, by `step(job, x)`,
-/// and expects the same weights.
+/// Trains one replica on the global batch and `sizes.size()` replicas on their per-replica batches,
+/// with `step(job, x)`, and expects the same weights.
 template <class Step>
 void expect_as_one_replica(const std::vector<std::int64_t>& sizes, const Step& step) {
   Job one(1);
   Job many(static_cast<int>(sizes.size()));
   for (int i = 0; i < 3; ++i) {
-    one.run(rows_cut({ExampleCounts::of(sizes).global}),
+    one.run(rows_split({ExampleCounts::of(sizes).global}),
             [&](ReplicaContext&, const at::Tensor& x) { step(one, x); });
-    many.run(rows_cut(sizes), [&](ReplicaContext&, const at::Tensor& x) { step(many, x); });
+    many.run(rows_split(sizes), [&](ReplicaContext&, const at::Tensor& x) { step(many, x); });
   }
   for (std::size_t i = 0; i < one.model.variables().size(); ++i)
     EXPECT_TRUE(many.value(i).allclose(one.value(i), 1e-12, 1e-14)) << i;
@@ -80,7 +80,7 @@ TEST(Optimizer, AMeanOverOwnExamplesBecomesTheMeanOverTheGlobalBatch) {
   }
 }
 
-TEST(Optimizer, OneLossAnExampleNeedsNoMean) {
+TEST(Optimizer, OneLossPerExampleNeedsNoMean) {
   for (const auto& sizes : kSplits) {
     expect_as_one_replica(sizes, [](Job& job, const at::Tensor& x) {
       job.optimizer.minimize(losses_of(job.model(x)));
@@ -92,19 +92,19 @@ TEST(Optimizer, OneLossAnExampleNeedsNoMean) {
   }
 }
 
-TEST(Optimizer, ScalarMeansAndLossesAnExampleAreTheSameGradient) {
+TEST(Optimizer, ScalarMeansAndLossesPerExampleGiveTheSameGradient) {
   Job means(2);
   Job each(2);
-  means.run(rows_cut({3, 1}), [&](ReplicaContext&, const at::Tensor& x) {
+  means.run(rows_split({3, 1}), [&](ReplicaContext&, const at::Tensor& x) {
     means.optimizer.minimize(losses_of(means.model(x)).mean());
   });
-  each.run(rows_cut({3, 1}), [&](ReplicaContext&, const at::Tensor& x) {
+  each.run(rows_split({3, 1}), [&](ReplicaContext&, const at::Tensor& x) {
     each.optimizer.minimize(losses_of(each.model(x)));
   });
   EXPECT_TRUE(means.value(0).allclose(each.value(0), 1e-12));
 }
 
-TEST(Optimizer, SumsAndScaledLossesAreAddedUp) {
+TEST(Optimizer, SumsAndScaledLossesAreAdded) {
   for (const auto& sizes : kSplits) {
     const auto global = static_cast<double>(ExampleCounts::of(sizes).global);
     expect_as_one_replica(sizes, [](Job& job, const at::Tensor& x) {
@@ -119,12 +119,12 @@ TEST(Optimizer, SumsAndScaledLossesAreAddedUp) {
   }
 }
 
-TEST(Optimizer, WithoutADistributedBatchLossesAnExampleAreCounted) {
+TEST(Optimizer, WithoutADistributedBatchLossesPerExampleAreCounted) {
   Job one(1);
   Job two(2);
   one.strategy.run(
-      [&](ReplicaContext&) { one.optimizer.minimize(losses_of(one.model(rows_cut({5})[0]))); });
-  const auto local_batches = rows_cut({3, 2});
+      [&](ReplicaContext&) { one.optimizer.minimize(losses_of(one.model(rows_split({5})[0]))); });
+  const auto local_batches = rows_split({3, 2});
   two.strategy.run([&](ReplicaContext& context) {
     two.optimizer.minimize(losses_of(two.model(local_batches[context.replica_id()])));
   });
@@ -144,7 +144,7 @@ TEST(Optimizer, WithoutADistributedBatchAScalarMeanIsRefused) {
 
 TEST(Optimizer, AnEmptyReplicaContributesExactlyZeroWhateverItsLossIs) {
   Job job(2);
-  job.run(rows_cut({3, 0}), [&](ReplicaContext& context, const at::Tensor& x) {
+  job.run(rows_split({3, 0}), [&](ReplicaContext& context, const at::Tensor& x) {
     const at::Tensor loss = losses_of(job.model(x)).mean();
     EXPECT_EQ(loss.isnan().item<bool>(), context.replica_id() == 1);
     job.optimizer.minimize(loss);
@@ -152,11 +152,11 @@ TEST(Optimizer, AnEmptyReplicaContributesExactlyZeroWhateverItsLossIs) {
   EXPECT_FALSE(job.value(0).isnan().any().item<bool>());
 }
 
-TEST(Optimizer, AVariableThatTheLossDoesNotTouchStaysWithItsSlotsAndItsStep) {
+TEST(Optimizer, AVariableThatTheLossDoesNotUseKeepsItsValueSlotsAndStep) {
   MirroredStrategy strategy(cpus(2));
   const auto model = strategy.create<Line>();
   const auto adam = strategy.optimizer(model, optim::AdamW{.weight_decay = 0.5});
-  const auto batch = rows_cut({2, 2});
+  const auto batch = rows_split({2, 2});
   for (int i = 0; i < 2; ++i) {
     strategy.run([&](ReplicaContext&, const at::Tensor& x) { adam.minimize(losses_of(model(x))); },
                  batch);
@@ -169,7 +169,7 @@ TEST(Optimizer, AVariableThatTheLossDoesNotTouchStaysWithItsSlotsAndItsStep) {
   EXPECT_EQ(state.slot(2, 0, 0).count_nonzero().item<std::int64_t>(), 0);
 }
 
-TEST(Optimizer, AVariableThatOneReplicaDoesNotTouchHasAGradientOfZeroThere) {
+TEST(Optimizer, AVariableThatOneReplicaDoesNotUseHasAZeroGradientThere) {
   Job two(2);
   two.strategy.run([&](ReplicaContext& context) {
     const at::Tensor x = at::full({1, 3}, 1.0, at::kDouble);
@@ -181,7 +181,7 @@ TEST(Optimizer, AVariableThatOneReplicaDoesNotTouchHasAGradientOfZeroThere) {
   EXPECT_TRUE(two.value(0).allclose(at::full({3}, 2.0 - 0.2, at::kDouble), 1e-15));
 }
 
-TEST(Optimizer, ClippingBetweenComputingAndApplyingIsWhatOneReplicaDoes) {
+TEST(Optimizer, ClippingAggregatedGradientsGivesTheResultOfOneReplica) {
   expect_as_one_replica({3, 2}, [](Job& job, const at::Tensor& x) {
     const Gradients local = job.optimizer.compute_gradients(losses_of(job.model(x)));
     Gradients whole = job.optimizer.aggregate(local);
@@ -205,9 +205,9 @@ TEST(Optimizer, LocalGradientsMayBeChangedToo) {
   });
 }
 
-TEST(Optimizer, GradientsOfAnyLayoutAreTaken) {
+TEST(Optimizer, GradientsMayHaveAnyLayout) {
   Job job(2);
-  job.run(rows_cut({1, 1}), [&](ReplicaContext&, const at::Tensor& x) {
+  job.run(rows_split({1, 1}), [&](ReplicaContext&, const at::Tensor& x) {
     Gradients gradients = job.optimizer.compute_gradients(losses_of(job.model(x)));
     gradients["weight"] = at::full({3, 2}, 1.0, at::kDouble).t()[0].clone();
     gradients["bias"] = at::full({3, 2}, 1.0, at::kDouble).t()[0];  // strided
@@ -226,7 +226,7 @@ at::Tensor table_after_a_step(int replicas, bool sparse) {
   const auto model = strategy.create<Table>();
   const auto sgd = strategy.optimizer(model, optim::Sgd{.learning_rate = 0.5});
   strategy.run([&](ReplicaContext& context) {
-    // One replica looks up rows 1, 3 and 3; two share them, and meet in row 3.
+    // One replica looks up rows 1, 3 and 3; two replicas divide them, and both look up row 3.
     const at::Tensor all = at::arange(1, 4, at::kLong).clamp_min(1).mul(2).sub(1).clamp_max(3);
     const at::Tensor mine = replicas == 1               ? all
                             : context.replica_id() == 0 ? all.narrow(0, 0, 2)
@@ -248,7 +248,7 @@ TEST(Optimizer, SparseGradientsAreMadeDense) {
 TEST(Optimizer, GradientsAreAggregatedOnce) {
   Job job(2);
   const Error error = error_from([&] {
-    job.run(rows_cut({1, 1}), [&](ReplicaContext&, const at::Tensor& x) {
+    job.run(rows_split({1, 1}), [&](ReplicaContext&, const at::Tensor& x) {
       const auto local = job.optimizer.compute_gradients(losses_of(job.model(x)));
       const auto whole = job.optimizer.aggregate(local);
       EXPECT_EQ(whole.state(), GradientState::kAggregated);
@@ -262,11 +262,11 @@ TEST(Optimizer, GradientsAreAggregatedOnce) {
 TEST(Optimizer, GradientsOfAnotherStepAreRefused) {
   Job job(1);
   std::optional<Gradients> kept;
-  job.run(rows_cut({1}), [&](ReplicaContext&, const at::Tensor& x) {
+  job.run(rows_split({1}), [&](ReplicaContext&, const at::Tensor& x) {
     kept = job.optimizer.compute_gradients(losses_of(job.model(x)));
   });
   const Error error = error_from([&] {
-    job.run(rows_cut({1}),
+    job.run(rows_split({1}),
             [&](ReplicaContext&, const at::Tensor&) { job.optimizer.apply_gradients(*kept); });
   });
   EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
@@ -276,7 +276,7 @@ TEST(Optimizer, GradientsOfAnotherStepAreRefused) {
 TEST(Optimizer, TheScaleIsDeclaredOnce) {
   Job job(2);
   const auto step = [&](LossScale scale) {
-    job.run(rows_cut({1, 1}), [&](ReplicaContext&, const at::Tensor& x) {
+    job.run(rows_split({1, 1}), [&](ReplicaContext&, const at::Tensor& x) {
       job.optimizer.minimize(losses_of(job.model(x)), scale);
     });
   };
@@ -290,7 +290,7 @@ TEST(Optimizer, TheScaleIsDeclaredOnce) {
 TEST(Optimizer, ReplicasThatDeclareDifferentScalesAreRefused) {
   Job job(2);
   EXPECT_EQ(error_from([&] {
-              job.run(rows_cut({1, 1}), [&](ReplicaContext& context, const at::Tensor& x) {
+              job.run(rows_split({1, 1}), [&](ReplicaContext& context, const at::Tensor& x) {
                 job.optimizer.minimize(losses_of(job.model(x)), context.replica_id() == 0
                                                                     ? LossScale::kSum
                                                                     : LossScale::kAlreadyScaled);
@@ -306,7 +306,7 @@ TEST(Optimizer, AParameterThatOtherCodeChangedIsRefusedByName) {
     job.model.replica(1).weight.add_(1);
   }
   const auto step = [&] {
-    job.run(rows_cut({1, 1}), [&](ReplicaContext&, const at::Tensor& x) {
+    job.run(rows_split({1, 1}), [&](ReplicaContext&, const at::Tensor& x) {
       job.optimizer.minimize(losses_of(job.model(x)));
     });
   };
@@ -319,7 +319,7 @@ TEST(Optimizer, AModelConvertedAfterItsCreationIsRefused) {
   Job job(2);
   job.model.replica(0).to(at::kFloat);
   const Error error = error_from([&] {
-    job.run(rows_cut({1, 1}), [&](ReplicaContext&, const at::Tensor& x) {
+    job.run(rows_split({1, 1}), [&](ReplicaContext&, const at::Tensor& x) {
       job.optimizer.minimize(losses_of(job.model(x)));
     });
   });
@@ -330,7 +330,7 @@ TEST(Optimizer, RefusesLossesThatDoNotFit) {
   Job job(2);
   const auto code_for = [&](const auto& loss_of) {
     return error_from([&] {
-             job.run(rows_cut({2, 2}), [&](ReplicaContext&, const at::Tensor& x) {
+             job.run(rows_split({2, 2}), [&](ReplicaContext&, const at::Tensor& x) {
                job.optimizer.minimize(loss_of(x));
              });
            })
@@ -357,11 +357,11 @@ TEST(Optimizer, WorksInReplicasOnly) {
             ErrorCode::kFailedPrecondition);
 }
 
-TEST(Optimizer, GroupsHaveRatesOfTheirOwnAndFrozenOnesStay) {
+TEST(Optimizer, GroupsHaveSeparateRatesAndFrozenVariablesDoNotChange) {
   Job job(2, {.groups = {{.names = {"bias"}, .frozen = optim::Frozen::kYes},
                          {.names = {"weight"}, .learning_rate = 0.0}}});
   const auto step = [&] {
-    job.run(rows_cut({2, 1}), [&](ReplicaContext&, const at::Tensor& x) {
+    job.run(rows_split({2, 1}), [&](ReplicaContext&, const at::Tensor& x) {
       const Gradients gradients = job.optimizer.compute_gradients(losses_of(job.model(x)));
       EXPECT_FALSE(gradients[1].defined()) << "a frozen variable's gradient is not computed";
       EXPECT_TRUE(gradients[0].defined());
@@ -379,7 +379,7 @@ TEST(Optimizer, TheRateMayChangeBetweenSteps) {
   Job job(2);
   job.optimizer.set_learning_rate(0);
   EXPECT_EQ(job.optimizer.learning_rate(), 0);
-  job.run(rows_cut({2, 1}), [&](ReplicaContext&, const at::Tensor& x) {
+  job.run(rows_split({2, 1}), [&](ReplicaContext&, const at::Tensor& x) {
     job.optimizer.minimize(losses_of(job.model(x)));
   });
   EXPECT_TRUE(at::equal(job.value(0), at::full({3}, 2.0, at::kDouble)));
@@ -388,7 +388,7 @@ TEST(Optimizer, TheRateMayChangeBetweenSteps) {
 TEST(Optimizer, AnUpdateBetweenForwardAndBackwardIsNoticed) {
   Job job(2);
   const Error error = error_from([&] {
-    job.run(rows_cut({1, 1}), [&](ReplicaContext&, const at::Tensor& x) {
+    job.run(rows_split({1, 1}), [&](ReplicaContext&, const at::Tensor& x) {
       const at::Tensor early = losses_of(job.model(x).square() * job.model->weight);
       job.optimizer.minimize(losses_of(job.model(x)));
       job.optimizer.minimize(early);
@@ -397,10 +397,10 @@ TEST(Optimizer, AnUpdateBetweenForwardAndBackwardIsNoticed) {
   EXPECT_TRUE(mentions(error, "modified by an inplace operation")) << error.what();
 }
 
-TEST(Optimizer, AReplicaThatDoesSomethingElseMeanwhileIsAnError) {
+TEST(Optimizer, AReplicaThatMakesAnotherCallIsAnError) {
   Job job(2);
   const Error error = error_from([&] {
-    job.run(rows_cut({1, 1}), [&](ReplicaContext& context, const at::Tensor& x) {
+    job.run(rows_split({1, 1}), [&](ReplicaContext& context, const at::Tensor& x) {
       if (context.replica_id() == 0) return job.optimizer.minimize(losses_of(job.model(x)));
       context.all_reduce(comm::ReduceOp::kSum, x);
     });
@@ -409,25 +409,25 @@ TEST(Optimizer, AReplicaThatDoesSomethingElseMeanwhileIsAnError) {
   EXPECT_TRUE(at::equal(job.value(0), at::full({3}, 2.0, at::kDouble)));
 }
 
-/// Trains `make(replicas)` strategies on micro-batches cut in the rows of `cuts`, gathered into one
-/// update each round, and one replica on all their rows at once; expects the same weights.
+/// Trains replicas on micro-batches split according to `splits`, accumulated into one update per
+/// round, and one replica on all their rows in one batch; expects the same weights.
 template <class Step>
-void expect_as_one_batch(const std::vector<std::vector<std::int64_t>>& cuts, const Step& step) {
+void expect_as_one_batch(const std::vector<std::vector<std::int64_t>>& splits, const Step& step) {
   std::int64_t all = 0;
-  for (const auto& cut : cuts) all += ExampleCounts::of(cut).global;
+  for (const auto& split : splits) all += ExampleCounts::of(split).global;
   Job one(1);
-  Job many(static_cast<int>(cuts.front().size()), {.accumulate = static_cast<int>(cuts.size())});
-  const at::Tensor rows = rows_cut({all})[0];
+  Job many(static_cast<int>(splits.front().size()), {.accumulate = static_cast<int>(splits.size())});
+  const at::Tensor rows = rows_split({all})[0];
   for (int round = 0; round < 3; ++round) {
-    one.run(rows_cut({all}), [&](ReplicaContext&, const at::Tensor& x) { step(one, x, all); });
+    one.run(rows_split({all}), [&](ReplicaContext&, const at::Tensor& x) { step(one, x, all); });
     std::int64_t begin = 0;
-    for (const auto& cut : cuts) {
+    for (const auto& split : splits) {
       std::vector<at::Tensor> local_batches;
-      for (const std::int64_t size : cut) {
+      for (const std::int64_t size : split) {
         local_batches.push_back(rows.narrow(0, begin, size));
         begin += size;
       }
-      many.run(PerReplica<at::Tensor>(std::move(local_batches), ExampleCounts::of(cut)),
+      many.run(PerReplica<at::Tensor>(std::move(local_batches), ExampleCounts::of(split)),
                [&](ReplicaContext&, const at::Tensor& x) { step(many, x, all); });
     }
   }
@@ -443,30 +443,30 @@ const std::vector<std::vector<std::vector<std::int64_t>>> kMicroBatches = {
 };
 
 TEST(Accumulation, IsOneStepOnTheMicroBatchesTogether) {
-  for (const auto& cuts : kMicroBatches) {
-    expect_as_one_batch(cuts, [](Job& job, const at::Tensor& x, std::int64_t) {
+  for (const auto& splits : kMicroBatches) {
+    expect_as_one_batch(splits, [](Job& job, const at::Tensor& x, std::int64_t) {
       job.optimizer.minimize(losses_of(job.model(x)));
     });
-    expect_as_one_batch(cuts, [](Job& job, const at::Tensor& x, std::int64_t) {
+    expect_as_one_batch(splits, [](Job& job, const at::Tensor& x, std::int64_t) {
       job.optimizer.minimize((job.model(x) - 1).square());
     });
-    expect_as_one_batch(cuts, [](Job& job, const at::Tensor& x, std::int64_t) {
+    expect_as_one_batch(splits, [](Job& job, const at::Tensor& x, std::int64_t) {
       job.optimizer.minimize(losses_of(job.model(x)).mean());
     });
-    expect_as_one_batch(cuts, [](Job& job, const at::Tensor& x, std::int64_t) {
+    expect_as_one_batch(splits, [](Job& job, const at::Tensor& x, std::int64_t) {
       job.optimizer.minimize(0.1 * losses_of(job.model(x)), LossScale::kSum);
     });
-    expect_as_one_batch(cuts, [](Job& job, const at::Tensor& x, std::int64_t all) {
+    expect_as_one_batch(splits, [](Job& job, const at::Tensor& x, std::int64_t all) {
       job.optimizer.minimize(losses_of(job.model(x)).sum() / static_cast<double>(all),
                              LossScale::kAlreadyScaled);
     });
   }
 }
 
-TEST(Accumulation, CountsLossesAnExampleWhereNoBatchTellsTheirNumber) {
+TEST(Accumulation, CountsLossesPerExampleOfBatchesThatWereNotDistributed) {
   Job one(1);
   Job two(2, {.accumulate = 2});
-  const at::Tensor rows = rows_cut({7})[0];
+  const at::Tensor rows = rows_split({7})[0];
   one.strategy.run([&](ReplicaContext&) { one.optimizer.minimize(losses_of(one.model(rows))); });
   const std::vector<std::vector<std::pair<int, int>>> local_batches = {{{0, 3}, {3, 1}}, {{4, 1}, {5, 2}}};
   for (const auto& micro_batch : local_batches) {
@@ -481,7 +481,7 @@ TEST(Accumulation, CountsLossesAnExampleWhereNoBatchTellsTheirNumber) {
 TEST(Accumulation, UpdatesOnlyInTheLastStepOfAGroup) {
   Job job(2, {.accumulate = 3});
   const auto step = [&] {
-    job.run(rows_cut({2, 1}), [&](ReplicaContext&, const at::Tensor& x) {
+    job.run(rows_split({2, 1}), [&](ReplicaContext&, const at::Tensor& x) {
       job.optimizer.minimize(losses_of(job.model(x)));
     });
   };
@@ -502,11 +502,11 @@ TEST(Accumulation, AFlushAppliesWhatIsLeftAsOneSmallerBatch) {
   enum class Where { kOutside, kInReplicas };
   for (const Where where : {Where::kOutside, Where::kInReplicas}) {
     Job one(1);
-    one.run(rows_cut({5}), [&](ReplicaContext&, const at::Tensor& x) {
+    one.run(rows_split({5}), [&](ReplicaContext&, const at::Tensor& x) {
       one.optimizer.minimize(losses_of(one.model(x)));
     });
     Job two(2, {.accumulate = 4});
-    const at::Tensor rows = rows_cut({5})[0];
+    const at::Tensor rows = rows_split({5})[0];
     const auto feed = [&](std::int64_t begin, std::vector<std::int64_t> sizes) {
       std::vector<at::Tensor> local_batches = {rows.narrow(0, begin, sizes[0]),
                                         rows.narrow(0, begin + sizes[0], sizes[1])};
@@ -520,7 +520,7 @@ TEST(Accumulation, AFlushAppliesWhatIsLeftAsOneSmallerBatch) {
       two.strategy.run([&](ReplicaContext&) { two.optimizer.flush(); });
     };
     flush();
-    EXPECT_EQ(two.optimizer.updates(), 0) << "nothing was gathered";
+    EXPECT_EQ(two.optimizer.updates(), 0) << "nothing was accumulated";
     feed(0, {3, 1});
     feed(4, {1, 0});
     flush();
@@ -536,7 +536,7 @@ TEST(Accumulation, AFlushAppliesWhatIsLeftAsOneSmallerBatch) {
 TEST(Accumulation, AFlushCountsTheExamplesOfBatchesThatWereNotDistributed) {
   Job one(1);
   Job two(2, {.accumulate = 9});
-  const at::Tensor rows = rows_cut({4})[0];
+  const at::Tensor rows = rows_split({4})[0];
   one.strategy.run([&](ReplicaContext&) { one.optimizer.minimize(losses_of(one.model(rows))); });
   two.strategy.run([&](ReplicaContext& context) {
     const bool first = context.replica_id() == 0;
@@ -546,11 +546,11 @@ TEST(Accumulation, AFlushCountsTheExamplesOfBatchesThatWereNotDistributed) {
   EXPECT_TRUE(two.value(0).allclose(one.value(0), 1e-12));
 }
 
-TEST(Accumulation, GradientsByHandGoTheirOwnWay) {
+TEST(Accumulation, GradientsAppliedByHandAreNotAccumulated) {
   Job by_hand(2, {.accumulate = 5});
   Job plain(2);
   for (Job* job : {&by_hand, &plain}) {
-    job->run(rows_cut({2, 1}), [&](ReplicaContext&, const at::Tensor& x) {
+    job->run(rows_split({2, 1}), [&](ReplicaContext&, const at::Tensor& x) {
       const auto local = job->optimizer.compute_gradients(losses_of(job->model(x)));
       job->optimizer.apply_gradients(job->optimizer.aggregate(local));
     });
@@ -560,10 +560,10 @@ TEST(Accumulation, GradientsByHandGoTheirOwnWay) {
   EXPECT_EQ(by_hand.optimizer.micro_batches(), 0);
 }
 
-TEST(Accumulation, AFailedStepCanBeForgotten) {
+TEST(Accumulation, AFailedStepCanBeDiscarded) {
   Job job(2, {.accumulate = 3});
   const auto step = [&](int failing) {
-    job.run(rows_cut({1, 1}), [&](ReplicaContext& context, const at::Tensor& x) {
+    job.run(rows_split({1, 1}), [&](ReplicaContext& context, const at::Tensor& x) {
       if (context.replica_id() == failing) throw Error(ErrorCode::kInternal, "no luck");
       job.optimizer.minimize(losses_of(job.model(x)));
     });
@@ -579,10 +579,10 @@ TEST(Accumulation, AFailedStepCanBeForgotten) {
   EXPECT_EQ(job.optimizer.updates(), 1);
 }
 
-TEST(Accumulation, FrozenVariablesStay) {
+TEST(Accumulation, FrozenVariablesDoNotChange) {
   Job job(2, {.groups = {{.names = {"bias"}, .frozen = optim::Frozen::kYes}}, .accumulate = 2});
   for (int i = 0; i < 2; ++i) {
-    job.run(rows_cut({2, 1}), [&](ReplicaContext&, const at::Tensor& x) {
+    job.run(rows_split({2, 1}), [&](ReplicaContext&, const at::Tensor& x) {
       job.optimizer.minimize(losses_of(job.model(x)));
     });
   }
@@ -608,7 +608,7 @@ TEST(GlobalStep, CountsUpdatesInEveryReplica) {
                                       {.accumulate = 2, .global_step = global_step});
   const auto step = [&] {
     strategy.run([&](ReplicaContext&, const at::Tensor& x) { sgd.minimize(losses_of(model(x))); },
-                 rows_cut({2, 1}));
+                 rows_split({2, 1}));
   };
   const auto expect = [&](std::int64_t count) {
     for (const int replica : {0, 1})
@@ -642,11 +642,11 @@ TEST(GlobalStep, MustBeOneIntegerThatIsNotTrained) {
   }
 }
 
-TEST(Optimizer, OfAnotherStrategyIsRefusedByBothNames) {
+TEST(Optimizer, OfAnotherStrategyIsRefusedNamingBoth) {
   Job mine(2);
   Job others(2);
   const Error error = error_from([&] {
-    mine.run(rows_cut({1, 1}), [&](ReplicaContext&, const at::Tensor& x) {
+    mine.run(rows_split({1, 1}), [&](ReplicaContext&, const at::Tensor& x) {
       others.optimizer.minimize(losses_of(mine.model(x)));
     });
   });
@@ -655,7 +655,7 @@ TEST(Optimizer, OfAnotherStrategyIsRefusedByBothNames) {
   EXPECT_TRUE(mentions(error, "another, mirrored (cpu:0, cpu:1)")) << error.what();
 }
 
-TEST(Optimizer, OfAnothersVariablesIsRefused) {
+TEST(Optimizer, OfAnotherStrategysVariablesIsRefused) {
   Job mine(2);
   Job others(2);
   const Error error =
@@ -664,7 +664,7 @@ TEST(Optimizer, OfAnothersVariablesIsRefused) {
   EXPECT_TRUE(mentions(error, "'weight'") && mentions(error, "mirrored")) << error.what();
 }
 
-TEST(Optimizer, IsNotMadeInsideOfRun) {
+TEST(Optimizer, CannotBeMadeInsideRun) {
   Job job(2);
   const auto make = [&] { job.strategy.optimizer(job.model, optim::Sgd{.learning_rate = 0.1}); };
   const Error in_replica = error_from([&] { job.strategy.run([&](ReplicaContext&) { make(); }); });
@@ -685,7 +685,7 @@ TEST(Optimizer, AParameterThatWasFrozenAfterItsCreationIsNamed) {
     for (const int replica : {0, 1}) job.model.replica(replica).bias.set_requires_grad(!frozen);
   };
   const auto minimize = [&] {
-    job.run(rows_cut({1, 1}), [&](ReplicaContext&, const at::Tensor& x) {
+    job.run(rows_split({1, 1}), [&](ReplicaContext&, const at::Tensor& x) {
       job.optimizer.minimize(losses_of(job.model(x)));
     });
   };
@@ -704,18 +704,18 @@ TEST(Optimizer, AParameterThatWasFrozenAfterItsCreationIsNamed) {
   EXPECT_NO_THROW(minimize());
 }
 
-TEST(Optimizer, AModelThatIsFrozenAsAWholeIsNamedToo) {
+TEST(Optimizer, AModelThatIsCompletelyFrozenIsNamedToo) {
   Job job(1);
   for (at::Tensor& parameter : job.model->parameters()) parameter.set_requires_grad(false);
   const Error error = error_from([&] {
-    job.run(rows_cut({1}), [&](ReplicaContext&, const at::Tensor& x) {
+    job.run(rows_split({1}), [&](ReplicaContext&, const at::Tensor& x) {
       job.optimizer.minimize(losses_of(job.model(x)));
     });
   });
   EXPECT_TRUE(mentions(error, "Variable 'weight'")) << error.what();
 }
 
-TEST(Optimizer, AParameterThatWasSetFreeAfterItsCreationIsNamed) {
+TEST(Optimizer, AParameterThatWasUnfrozenAfterItsCreationIsNamed) {
   MirroredStrategy strategy(cpus(2));
   const auto model = strategy.create_from([] {
     auto line = std::make_shared<Line>();
@@ -730,17 +730,17 @@ TEST(Optimizer, AParameterThatWasSetFreeAfterItsCreationIsNamed) {
   EXPECT_TRUE(mentions(error, "Variable 'bias'")) << error.what();
 }
 
-/// Counts in the next update that it runs.
+/// Adds an update op that increments `count`.
 void count_with_update(std::atomic<int>& count) {
   variables::require_graph("a test").add_update_op("count", [&] { ++count; });
 }
 
-TEST(Optimizer, UpdatesOfLayersRunWithTheUpdateAndNotInAStepThatFails) {
+TEST(Optimizer, UpdateOpsRunWithTheUpdateAndNotInAStepThatFails) {
   Job job(2);
   std::atomic<int> count = 0;
   for (const bool fails : {true, false}) {
     const Error error = error_from([&] {
-      job.run(rows_cut({2, 2}), [&](ReplicaContext& context, const at::Tensor& x) {
+      job.run(rows_split({2, 2}), [&](ReplicaContext& context, const at::Tensor& x) {
         count_with_update(count);
         if (fails && context.replica_id() == 1) throw Error(ErrorCode::kDataLoss, "it fell over");
         job.optimizer.minimize(losses_of(job.model(x)));
@@ -752,17 +752,17 @@ TEST(Optimizer, UpdatesOfLayersRunWithTheUpdateAndNotInAStepThatFails) {
   }
 }
 
-TEST(Optimizer, UpdatesOfLayersRunWhereGradientsAreAppliedElsewhereOrGathered) {
+TEST(Optimizer, UpdateOpsRunIfGradientsAreAppliedElsewhereOrAccumulated) {
   Job job(2);
   std::atomic<int> count = 0;
-  job.run(rows_cut({2, 2}), [&](ReplicaContext&, const at::Tensor& x) {
+  job.run(rows_split({2, 2}), [&](ReplicaContext&, const at::Tensor& x) {
     count_with_update(count);
     (void)job.optimizer.compute_gradients(losses_of(job.model(x)));
   });
   EXPECT_EQ(count, 2);
   Job accumulating(2, {.accumulate = 2});
   for (int step = 0; step < 2; ++step) {
-    accumulating.run(rows_cut({2, 2}), [&](ReplicaContext&, const at::Tensor& x) {
+    accumulating.run(rows_split({2, 2}), [&](ReplicaContext&, const at::Tensor& x) {
       count_with_update(count);
       accumulating.optimizer.minimize(losses_of(accumulating.model(x)));
     });

@@ -18,25 +18,25 @@
 
 namespace brigade::distribute {
 
-/// Where a tower's model function gets its data: called, it gives the tower's own batch.
+/// The function that a tower's model function calls to get the tower's own batch.
 template <class B>
 using InputFunction = std::function<B()>;
 
 /// Computes the mean loss of one tower's batch, a scalar, from variables made by `get_variable` (or
-/// layers that do). Called once a tower in every step, by the towers' threads at the same time.
+/// layers that do). Called once per tower in every step, by the towers' threads at the same time.
 template <class B>
 using ModelFunction = std::function<at::Tensor(const InputFunction<B>& input_fn)>;
 
-/// What the program hands over: the next batch at each call, nothing at the end of the data. Called
-/// by the thread that calls `update`, tower by tower, so the towers' batches do not depend on which
-/// thread is faster. `[walk = dataset.iterator()]() mutable { return walk.next(); }` is one.
+/// The program's input: returns the next batch at each call, and nullopt at the end of the data. It
+/// is called by the thread that calls `update`, tower by tower, so the towers' batches do not depend
+/// on timing. Example: `[it = dataset.iterator()]() mutable { return it.next(); }`.
 template <class B>
 using BatchSource = std::function<std::optional<B>()>;
 
-/// A training step with in-graph replication: every tower computes the gradients of its own batch
-/// with the variables of the controller, at the same time as the others; their average, weighted by
-/// examples and so exact for uneven batches, updates the variables on the controller, once. Made by
-/// `create_parallel_optimization`. A handle that can be moved.
+/// A training step with in-graph replication. All towers compute the gradients of their own batches
+/// at the same time, with the variables of the controller. The average of the gradients, weighted by
+/// examples and therefore exact for uneven batches, updates the variables on the controller once.
+/// Made by `create_parallel_optimization`. Movable.
 ///
 /// Thread-safety: one thread, outside of replicas.
 template <class B>
@@ -52,9 +52,9 @@ class ParallelOptimization {
         optimizer_(
             make_tower_optimizer(*strategy_, model_.variables(), rule, options, global_step_)) {}
 
-  /// One step: input, towers, average, update. The mean loss over all towers' examples, or nothing
-  /// at the end of the data. Where the data ends in the middle of a step, the towers that are left
-  /// without a batch count for nothing; no example is lost. Throws what a tower threw.
+  /// Makes one step: input, towers, average, update. Returns the mean loss over all towers' examples,
+  /// or nullopt at the end of the data. If the data ends in the middle of a step, towers without a
+  /// batch have no weight, and no example is lost. Throws what a tower threw.
   std::optional<at::Tensor> update() {
     std::vector<std::vector<B>> batches = next_batches();
     if (batches.empty()) return std::nullopt;
@@ -76,10 +76,10 @@ class ParallelOptimization {
     return strategy_->reduce_mean_over_examples(losses);
   }
 
-  /// How many updates were made: the variable "global_step".
+  /// The number of updates: the variable "global_step".
   std::int64_t global_step() const { return global_step_.read().template item<std::int64_t>(); }
   const variables::Variable& global_step_variable() const { return global_step_; }
-  /// All variables that the model function made, in the order of their making.
+  /// All variables that the model function created, in the order of creation.
   const std::vector<variables::Variable>& variables() const { return model_.variables(); }
   const Optimizer& optimizer() const { return optimizer_; }
   Strategy& strategy() const { return *strategy_; }
@@ -90,13 +90,13 @@ class ParallelOptimization {
       "every step.";
 
   Replicated<FunctionModule<ModelFunction<B>>> build(ModelFunction<B> model_fn) {
-    // The first pass makes the variables and shows how many batches a tower takes in a step. What
-    // it is given is trained on in the first step.
+    // The first pass creates the variables and determines how many batches a tower takes in a step.
+    // Its batches are used for training in the first step.
     auto model = strategy_->build(
         std::move(model_fn), InputFunction<B>([this] {
           std::optional<B> batch = source_();
           if (!batch) {
-            throw Error(ErrorCode::kOutOfRange, "The input function gave no batch at all.");
+            throw Error(ErrorCode::kOutOfRange, "The input function returned no batch at all.");
           }
           pending_.push_back(*batch);
           return input::to_device(first_slice(*batch), strategy_->devices().front().torch_device);
@@ -122,7 +122,7 @@ class ParallelOptimization {
     return batch;
   }
 
-  /// [tower][call], or nothing at the end of the data.
+  /// [tower][call], or empty at the end of the data.
   std::vector<std::vector<B>> next_batches() {
     std::vector<std::vector<B>> batches(towers());
     if (input_ == TowerInput::kSlices) {
@@ -148,17 +148,17 @@ class ParallelOptimization {
 
   TowerInput input_;
   BatchSource<B> source_;
-  std::vector<B> pending_;  // drawn by the first pass, not yet trained on
-  std::size_t calls_ = 0;   // of input_fn, a tower and step
+  std::vector<B> pending_;  // taken by the first pass, not yet used for training
+  std::size_t calls_ = 0;   // of input_fn, per tower and step
   std::unique_ptr<Strategy> strategy_;
   Replicated<FunctionModule<ModelFunction<B>>> model_;
   variables::Variable global_step_;
   Optimizer optimizer_;
 };
 
-/// Builds the model once, on the first tower's device, and everything that trains it on all of
-/// them. `rule` is an update rule's options, such as `optim::Adam{.learning_rate = 1e-3}`. The
-/// function of the tutorials on in-graph replication, complete. Throws kOutOfRange if `source` is
+/// Builds the model once, on the first tower's device, and everything that trains it on all towers,
+/// like the function of the same name in tutorials on in-graph replication. `rule` is an update
+/// rule's options, such as `optim::Adam{.learning_rate = 1e-3}`. Throws kOutOfRange if `source` is
 /// empty, and what the model function and the strategy throw.
 template <class B, class Rule>
 ParallelOptimization<B> create_parallel_optimization(ModelFunction<B> model_fn,

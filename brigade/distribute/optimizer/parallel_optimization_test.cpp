@@ -21,7 +21,7 @@ at::Tensor rows(std::int64_t first, std::int64_t count) {
   return at::arange(first * 3, (first + count) * 3, at::kDouble).view({count, 3}).sin();
 }
 
-/// Batches of these sizes out of the same endless rows.
+/// Batches of these sizes from the same endless sequence of rows.
 BatchSource<at::Tensor> batches(std::vector<std::int64_t> sizes) {
   return
       [sizes, next = std::size_t{0}, row = std::int64_t{0}]() mutable -> std::optional<at::Tensor> {
@@ -56,7 +56,7 @@ ParallelOptimization<at::Tensor> optimization(BatchSource<at::Tensor> source, To
       std::move(model), std::move(source), optim::Sgd{.learning_rate = 0.1}, std::move(options));
 }
 
-/// The values of all variables behind one another after training on everything.
+/// The values of all variables, concatenated, after training on all batches.
 at::Tensor trained(ParallelOptimization<at::Tensor> training) {
   while (training.update()) {
   }
@@ -65,7 +65,7 @@ at::Tensor trained(ParallelOptimization<at::Tensor> training) {
   return at::cat(values);
 }
 
-TEST(ParallelOptimization, TowersWithABatchEachTrainAsOneOnAllTheirBatches) {
+TEST(ParallelOptimization, SeveralTowersTrainAsOneTowerOnAllTheirBatches) {
   const at::Tensor one = trained(optimization(batches({8, 8, 8}), towers(1)));
   EXPECT_TRUE(at::allclose(one, trained(optimization(batches({4, 4, 4, 4, 4, 4}), towers(2))),
                            1e-12, 1e-12));
@@ -74,7 +74,7 @@ TEST(ParallelOptimization, TowersWithABatchEachTrainAsOneOnAllTheirBatches) {
       1e-12));
 }
 
-TEST(ParallelOptimization, UnevenBatchesAndAnEndInTheMiddleAreExactAndLoseNothing) {
+TEST(ParallelOptimization, UnevenBatchesAndAnEndInTheMiddleOfAStepAreExact) {
   const at::Tensor one = trained(optimization(batches({8, 3}), towers(1)));
   const at::Tensor three = trained(optimization(batches({5, 2, 1, 3}), towers(3)));
   EXPECT_TRUE(at::allclose(one, three, 1e-12, 1e-12));
@@ -107,7 +107,7 @@ TEST(ParallelOptimization, TowersRunAtTheSameTime) {
   auto three =
       optimization(batches({2, 2, 2}), towers(3), [](const InputFunction<at::Tensor>& input_fn) {
         const at::Tensor loss = mean_loss(input_fn());
-        // Would wait for ever, and fail by its deadline, if one tower ran after the other.
+        // If one tower ran after the other, this would wait until its deadline and fail.
         if (const auto* context = current_replica_context()) context->barrier();
         return loss;
       });
@@ -129,7 +129,7 @@ TEST(ParallelOptimization, EachTowerHasItsNameScopeAndVariablesHaveNone) {
   EXPECT_EQ(two.variables().front().name(), "w");
 }
 
-TEST(ParallelOptimization, AModelMayTakeSeveralBatchesAStep) {
+TEST(ParallelOptimization, AModelMayTakeSeveralBatchesPerStep) {
   std::vector<std::vector<double>> taken(2);
   auto two = optimization(batches({1, 1, 1, 1}), towers(2),
                           [&](const InputFunction<at::Tensor>& input_fn) {
@@ -147,14 +147,14 @@ TEST(ParallelOptimization, AModelMayTakeSeveralBatchesAStep) {
   EXPECT_EQ(taken[1], (std::vector<double>{value(2), value(3)}));
 }
 
-TEST(ParallelOptimization, AFailingTowerIsNamedAndTheNextStepGoesOn) {
+TEST(ParallelOptimization, AFailingTowerIsNamedAndTheNextStepWorks) {
   int step = 0;
   auto two = optimization(batches({2, 2, 2, 2}), towers(2),
                           [&](const InputFunction<at::Tensor>& input_fn) {
                             const at::Tensor loss = mean_loss(input_fn());
                             const auto* context = current_replica_context();
                             if (context && context->replica_id() == 1 && step == 0)
-                              throw Error(ErrorCode::kDataLoss, "broken picture");
+                              throw Error(ErrorCode::kDataLoss, "broken image");
                             return loss;
                           });
   try {
@@ -168,7 +168,7 @@ TEST(ParallelOptimization, AFailingTowerIsNamedAndTheNextStepGoesOn) {
   EXPECT_TRUE(two.update().has_value());
 }
 
-TEST(ParallelOptimization, RefusesWhatCanNeverTrain) {
+TEST(ParallelOptimization, RefusesEmptyInputAndModelsThatIgnoreIt) {
   try {
     optimization(batches({}), towers(1));
     FAIL();

@@ -30,7 +30,7 @@ class WorkerSynchronizer final : public GradientSynchronizer, public GradientRea
  public:
   WorkerSynchronizer(std::shared_ptr<comm::LocalGroup> group,
                 std::shared_ptr<optim::OptimizerState> state,
-                std::shared_ptr<const Workers> workers, int optimizer)
+                std::shared_ptr<const WorkerGroup> workers, int optimizer)
       : group_(std::move(group)),
         workers_(std::move(workers)),
         optimizer_(optimizer),
@@ -186,7 +186,7 @@ class WorkerSynchronizer final : public GradientSynchronizer, public GradientRea
   }
 
   const std::shared_ptr<comm::LocalGroup> group_;
-  const std::shared_ptr<const Workers> workers_;
+  const std::shared_ptr<const WorkerGroup> workers_;
   const int optimizer_;  // its number among the strategy's
   GradientBuckets buffers_;
   BucketSizeTuner tuner_;
@@ -204,7 +204,7 @@ class WorkerSynchronizer final : public GradientSynchronizer, public GradientRea
 
 std::unique_ptr<GradientSynchronizer> make_worker_synchronizer(std::shared_ptr<comm::LocalGroup> group,
                                                      std::shared_ptr<optim::OptimizerState> state,
-                                                     std::shared_ptr<const Workers> workers,
+                                                     std::shared_ptr<const WorkerGroup> workers,
                                                      int optimizer) {
   return std::make_unique<WorkerSynchronizer>(std::move(group), std::move(state), std::move(workers),
                                          optimizer);

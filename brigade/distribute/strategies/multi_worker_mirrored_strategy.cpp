@@ -99,7 +99,7 @@ comm::CommunicationOptions for_host_values(comm::CommunicationOptions options, b
   return options;
 }
 
-std::shared_ptr<const Workers> make_workers(std::shared_ptr<cluster::Membership> membership,
+std::shared_ptr<const WorkerGroup> make_workers(std::shared_ptr<cluster::Membership> membership,
                                             const MultiWorkerMirroredOptions& options,
                                             std::size_t replicas, bool on_cpu) {
   comm::CommunicationOptions on_host = for_host_values(options.communication, on_cpu);
@@ -108,8 +108,8 @@ std::shared_ptr<const Workers> make_workers(std::shared_ptr<cluster::Membership>
   comm::ProcessLayout layout = exchange_layouts(*membership, replicas, worker_facts(options, on_cpu),
                                              options.join.start_timeout);
   auto communicator = comm::make_process_communicator(membership, on_host);
-  return std::make_shared<const Workers>(
-      Workers{.membership = std::move(membership),
+  return std::make_shared<const WorkerGroup>(
+      WorkerGroup{.membership = std::move(membership),
               .communicator = std::move(communicator),
               .layout = std::move(layout),
               .bytes_per_pack = options.communication.bytes_per_pack,

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "brigade/base/strings.h"
-#include "brigade/distribute/input/workers.h"
+#include "brigade/distribute/worker_group.h"
 #include "brigade/io/state_tree.h"
 
 namespace brigade::train {
@@ -27,6 +27,6 @@ inline std::string replica_tensor_name(int replica, std::string_view variable) {
 }
 
 /// The number of replicas of each worker, as it is saved in a checkpoint.
-io::StateTree layout_of(const distribute::Workers& workers);
+io::StateTree layout_of(const distribute::WorkerGroup& workers);
 
 }  // namespace brigade::train

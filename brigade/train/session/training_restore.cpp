@@ -195,7 +195,7 @@ class TrainingState::Restorer {
   }
 
   bool has_same_workers(const io::StateTree& strategy) const {
-    const distribute::Workers* workers = training_.strategy_.workers();
+    const distribute::WorkerGroup* workers = training_.strategy_.workers();
     if (workers == nullptr) return !strategy.has("workers");
     return strategy.has("workers") && strategy.at("workers") == layout_of(*workers);
   }

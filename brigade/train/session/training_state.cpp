@@ -38,7 +38,7 @@ void check_name(std::string_view name) {
 }  // namespace
 
 /// The number of replicas of each worker: another layout adds values in another order.
-io::StateTree layout_of(const distribute::Workers& workers) {
+io::StateTree layout_of(const distribute::WorkerGroup& workers) {
   io::StateTree layout = io::StateTree::list();
   for (const int replicas : workers.layout.replicas) layout.push_back(replicas);
   return layout;

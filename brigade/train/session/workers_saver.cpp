@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "brigade/distribute/input/workers.h"
+#include "brigade/distribute/worker_group.h"
 #include "brigade/train/session/membership_shard_exchange.h"
 
 namespace brigade::train {
@@ -13,7 +13,7 @@ constexpr std::int64_t kChiefOnly = 0;
 /// The exchange for writing together, if the chief's options say so; null: the chief writes alone.
 std::shared_ptr<checkpoint::ShardExchange> exchange_of(const distribute::Strategy& strategy,
                                                        checkpoint::Writers writers) {
-  const distribute::Workers* workers = strategy.workers();
+  const distribute::WorkerGroup* workers = strategy.workers();
   if (workers == nullptr) return nullptr;
   std::int64_t group = kChiefOnly;
   if (strategy.is_chief() && writers == checkpoint::Writers::kAllWorkers)

@@ -15,7 +15,7 @@ namespace brigade::distribute {
 /// communicator that exchanges tensors between them, and how many replicas each has.
 ///
 /// Thread-safety: a value; its communicator serves one thread at a time.
-struct Workers {
+struct WorkerGroup {
   std::shared_ptr<cluster::Membership> membership;
   std::shared_ptr<comm::ProcessCommunicator> communicator;
   comm::ProcessLayout layout;
