@@ -15,16 +15,17 @@
 #include "brigade/base/error.h"
 #include "brigade/comm/communicator.h"
 
-/// What every Communicator owes its users, as a suite that each program instantiates with the
-/// implementations that it can run: ranks may be threads or processes, so they share nothing but
-/// what the harness gives them.
+/// The contract of every Communicator (brigade/comm/communicator.h), as a suite that each program
+/// instantiates with the implementations that it can run. Ranks may be threads or processes, so they
+/// share only what the harness gives them. It does not test the order of additions, which is each
+/// implementation's own.
 namespace brigade::comm {
 
 struct Implementation {
   using Body = std::function<void(Communicator&)>;
 
   std::string name;
-  /// Calls the body once a rank, at the same time; returns what each rank threw.
+  /// Calls the body once per rank, at the same time; returns what each rank threw.
   std::function<std::vector<std::exception_ptr>(int, const Body&)> run;
   int world = 1;
   bool are_threads = true;
@@ -81,7 +82,7 @@ TEST_P(CommunicatorContract, AllReduceLeavesTheSameEverywhere) {
   });
 }
 
-TEST_P(CommunicatorContract, AllReduceTakesManyTensorsOfManyDtypesAndSizes) {
+TEST_P(CommunicatorContract, AllReduceAcceptsManyTensorsOfManyDtypesAndSizes) {
   run([&](Communicator& communicator) {
     std::vector<at::Tensor> tensors;
     for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kLong, at::kInt}) {
@@ -97,7 +98,7 @@ TEST_P(CommunicatorContract, AllReduceTakesManyTensorsOfManyDtypesAndSizes) {
   });
 }
 
-TEST_P(CommunicatorContract, ReductionsAreTheSameBitsInEveryRankAndRun) {
+TEST_P(CommunicatorContract, ReductionsGiveTheSameBitsOnEveryRankAndInEveryRun) {
   at::Tensor first;
   for (const int round : {0, 1}) {
     run([&](Communicator& communicator) {
@@ -118,8 +119,7 @@ TEST_P(CommunicatorContract, ReductionsAreTheSameBitsInEveryRankAndRun) {
 
 TEST_P(CommunicatorContract, HalfAndBFloat16AreAddedInFloat32AndRoundedOnce) {
   run([&](Communicator& communicator) {
-    // The sums themselves are beyond half, or lie where its neighbors are further apart than what
-    // is added.
+    // The sums overflow half, or are so large that half cannot represent the added ones.
     const auto reduced = [&](at::ScalarType dtype, double first, double others, std::int64_t size,
                              ReduceOp op) {
       const at::Tensor tensor = at::full({size}, communicator.rank() == 0 ? first : others, dtype);
@@ -147,7 +147,7 @@ TEST_P(CommunicatorContract, HalfAndBFloat16AreAddedInFloat32AndRoundedOnce) {
   });
 }
 
-TEST_P(CommunicatorContract, DtypesTravelTogether) {
+TEST_P(CommunicatorContract, OneCallMayReduceSeveralDtypes) {
   run([&](Communicator& communicator) {
     const std::vector<at::Tensor> tensors = {at::full({3}, 40'000.0, at::kHalf),
                                              at::full({2}, 3.0, at::kDouble),
@@ -187,7 +187,7 @@ TEST_P(CommunicatorContract, ARootThatIsNoRankIsRefused) {
   }
 }
 
-TEST_P(CommunicatorContract, AllGatherTakesUnevenShapesAndGivesCopies) {
+TEST_P(CommunicatorContract, AllGatherAcceptsUnevenShapesAndReturnsCopies) {
   run([&](Communicator& communicator) {
     const at::Tensor mine = at::full({communicator.rank(), 2}, communicator.rank());
     const std::vector<at::Tensor> all = communicator.all_gather(mine);
@@ -202,10 +202,10 @@ TEST_P(CommunicatorContract, AllGatherTakesUnevenShapesAndGivesCopies) {
   });
 }
 
-TEST_P(CommunicatorContract, NobodyPassesABarrierBeforeEverybodyHasCome) {
+TEST_P(CommunicatorContract, NoRankPassesABarrierBeforeAllHaveCalledIt) {
   const std::int64_t before = GetParam().add(0);
   run([&](Communicator& communicator) {
-    communicator.barrier();  // all have read `before`
+    communicator.barrier();  // all ranks have read `before`
     for (int round = 1; round <= 50; ++round) {
       GetParam().add(1);
       communicator.barrier();
@@ -215,7 +215,7 @@ TEST_P(CommunicatorContract, NobodyPassesABarrierBeforeEverybodyHasCome) {
   });
 }
 
-TEST_P(CommunicatorContract, ShapesDtypesAndCountsThatDifferAreErrorsEverywhere) {
+TEST_P(CommunicatorContract, ShapesDtypesAndCountsThatDifferAreErrorsOnAllRanks) {
   if (world_ == 1) GTEST_SKIP() << "one rank agrees with itself";
   const auto refused = [&](const std::function<std::vector<at::Tensor>(bool)>& tensors_of) {
     return all_fail([&](Communicator& communicator) {
@@ -233,8 +233,8 @@ TEST_P(CommunicatorContract, ShapesDtypesAndCountsThatDifferAreErrorsEverywhere)
   }));
 }
 
-TEST_P(CommunicatorContract, ALostRankIsAnErrorForAllAndNotAHang) {
-  if (world_ == 1) GTEST_SKIP() << "nobody to lose";
+TEST_P(CommunicatorContract, ALostRankIsAnErrorOnAllRanksAndNotAHang) {
+  if (world_ == 1) GTEST_SKIP() << "there is no other rank";
   EXPECT_TRUE(all_fail([](Communicator& communicator) {
     if (communicator.rank() == 1) throw Error(ErrorCode::kUnavailable, "lost");
     communicator.barrier();

@@ -1,5 +1,5 @@
-// The contract of every Communicator, for those whose ranks are threads of this process, at worlds
-// of one to four. A new implementation adds a line to the list.
+// The contract of every Communicator, for implementations whose ranks can be threads of this process,
+// with one to four ranks. A new implementation adds a line to the list.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -18,7 +18,7 @@ namespace {
 
 using Body = Implementation::Body;
 
-/// A number of this process.
+/// A counter in this process.
 std::function<std::int64_t(std::int64_t)> make_counter() {
   return [counter = std::make_shared<std::atomic<std::int64_t>>()](std::int64_t delta) {
     return counter->fetch_add(delta) + delta;
@@ -35,14 +35,14 @@ Implementation between_processes(std::string name, Transport transport, int worl
       .add = make_counter()};
 }
 
-/// Ranks in two processes, the second with one more where they are odd.
+/// Ranks in two processes; the second has one more if their number is odd.
 std::vector<std::exception_ptr> run_two_processes(int world, const Body& body) {
   if (world == 1) return run_hierarchy({1}, body);
   return run_hierarchy({world / 2, world - world / 2}, body);
 }
 
-/// Replicas with made-up cards: NCCL as far as callers see it.
-std::vector<std::exception_ptr> run_cards(int world, const Body& body) {
+/// NCCL communicators on fake GPUs, which do not add in rank order.
+std::vector<std::exception_ptr> run_fake_gpus(int world, const Body& body) {
   Wire wire;
   const std::shared_ptr<NcclRunner> runner =
       make_enqueuing_runner(std::make_shared<PromptWire>(wire, world));
@@ -63,7 +63,7 @@ std::vector<Implementation> implementations() {
                    .run = [](int size, const Body& body) { return run_ranks(size, body); },
                    .world = world,
                    .add = make_counter()});
-    all.push_back({.name = "MadeUpCards", .run = run_cards, .world = world, .add = make_counter()});
+    all.push_back({.name = "NcclOnFakeGpus", .run = run_fake_gpus, .world = world, .add = make_counter()});
     all.push_back(between_processes("SharedMemory", Transport::kSharedMemory, world));
     if (gloo_is_built_in()) all.push_back(between_processes("Gloo", Transport::kGloo, world));
     all.push_back(

@@ -1,4 +1,4 @@
-// What every Strategy owes, so that a program need not know which one it has. A new strategy adds a
+// The contract of every Strategy, so that a program works with any of them. A new strategy adds a
 // line to the list at the end.
 #include <ATen/Parallel.h>
 #include <ATen/ops/arange.h>
@@ -45,8 +45,8 @@ class StrategyContract : public ::testing::TestWithParam<Kind> {
     std::iota(all.begin(), all.end(), 0);
     return all;
   }
-  /// Seven rows of three numbers in batches of three: shares are uneven, and at the end some have
-  /// none.
+  /// Seven rows of three numbers in batches of three: per-replica batches are uneven, and some
+  /// replicas get no example of the last batch.
   static data::Dataset<at::Tensor> batches() {
     return input::from_tensor_slices(at::arange(21, at::kDouble).view({7, 3}).sin()).batch(3);
   }
@@ -99,7 +99,7 @@ TEST_P(StrategyContract, ARefusedCollectiveThatTheReplicaCatchesEndsWithItsStep)
   strategy_->run([&](ReplicaContext& context) {
     EXPECT_THROW(context.all_reduce(comm::ReduceOp::kMean, at::full({2}, 3, at::kLong)), Error);
     if (replicas_ > 1) return;
-    const at::Tensor one = at::full({1}, 1.0);  // nobody else has been released
+    const at::Tensor one = at::full({1}, 1.0);  // with a single replica nothing was aborted
     EXPECT_EQ(context.all_reduce(comm::ReduceOp::kSum, one).item<double>(), 1.0);
   });
   strategy_->run([&](ReplicaContext& context) {
@@ -108,7 +108,7 @@ TEST_P(StrategyContract, ARefusedCollectiveThatTheReplicaCatchesEndsWithItsStep)
   });
 }
 
-TEST_P(StrategyContract, CollectivesMeetAllReplicas) {
+TEST_P(StrategyContract, CollectivesIncludeAllReplicas) {
   strategy_->run([&](ReplicaContext& context) {
     const at::Tensor one = at::full({1}, 1.0);
     EXPECT_EQ(context.all_reduce(comm::ReduceOp::kSum, one).item<double>(), replicas_);
@@ -146,7 +146,7 @@ TEST_P(StrategyContract, TheCallersThreadsAndGradModeReachReplicasAndComeBack) {
   EXPECT_EQ(at::get_num_threads(), before);
 }
 
-TEST_P(StrategyContract, ItsScopeNestsAndRefusesAnothers) {
+TEST_P(StrategyContract, ItsScopeNestsAndRefusesOtherStrategies) {
   const auto scope = strategy_->scope();
   { const auto again = strategy_->scope(); }
   EXPECT_EQ(current_strategy(), strategy_.get());
@@ -198,17 +198,17 @@ TEST_P(StrategyContract, WritesInReplicasAggregate) {
   }
 }
 
-TEST_P(StrategyContract, ADistributedDatasetLosesAndDoublesNothing) {
+TEST_P(StrategyContract, ADistributedDatasetHasEveryExampleOnce) {
   std::multiset<std::int64_t> seen;
   const auto numbers = input::from_tensor_slices(at::arange(11)).shuffle(11).batch(4);
   for (const auto& batch : strategy_->distribute(numbers)) {
     ASSERT_EQ(static_cast<int>(batch.size()), replicas_);
     std::int64_t most = 0;
     std::int64_t least = 1 << 20;
-    for (const at::Tensor& share : batch.values()) {
-      most = std::max(most, share.size(0));
-      least = std::min(least, share.size(0));
-      for (std::int64_t i = 0; i < share.size(0); ++i) seen.insert(share[i].item<std::int64_t>());
+    for (const at::Tensor& local_batch : batch.values()) {
+      most = std::max(most, local_batch.size(0));
+      least = std::min(least, local_batch.size(0));
+      for (std::int64_t i = 0; i < local_batch.size(0); ++i) seen.insert(local_batch[i].item<std::int64_t>());
     }
     EXPECT_LE(most - least, 1);
   }
@@ -216,7 +216,7 @@ TEST_P(StrategyContract, ADistributedDatasetLosesAndDoublesNothing) {
   EXPECT_EQ(std::set<std::int64_t>(seen.begin(), seen.end()).size(), 11u);
 }
 
-TEST_P(StrategyContract, TrainsAsOneReplicaOnTheWholeBatch) {
+TEST_P(StrategyContract, TrainsLikeOneReplicaOnTheGlobalBatch) {
   const auto train = [](Strategy& strategy, const auto& rule) {
     const auto model = strategy.create<Line>();
     const auto optimizer = strategy.optimizer(model, rule);
@@ -244,20 +244,20 @@ TEST_P(StrategyContract, TrainsAsOneReplicaOnTheWholeBatch) {
   compare(optim::Adam{.learning_rate = 0.1});
 }
 
-TEST_P(StrategyContract, AccumulatesMicroBatchesToOneLargeOne) {
-  // Seven rows: at once, and as micro-batches of three, three and one, which some replicas miss.
+TEST_P(StrategyContract, AccumulatedMicroBatchesEqualOneLargeBatch) {
+  // Seven rows in one batch, and in micro-batches of three, three and one, which some replicas miss.
   const auto train = [](Strategy& strategy, std::int64_t batch, int accumulate) {
     const auto model = strategy.create<Line>();
     const auto adam =
         strategy.optimizer(model, optim::Adam{.learning_rate = 0.1}, {.accumulate = accumulate});
     const auto rows = input::from_tensor_slices(at::arange(21, at::kDouble).view({7, 3}).sin());
     for (int epoch = 0; epoch < 3; ++epoch) {
-      for (const auto& share : strategy.distribute(rows.batch(batch))) {
+      for (const auto& micro_batch : strategy.distribute(rows.batch(batch))) {
         strategy.run(
             [&](ReplicaContext&, const at::Tensor& x) {
               adam.minimize((model(x) - 1).square().sum(1).mean());
             },
-            share);
+            micro_batch);
       }
       adam.flush();
     }

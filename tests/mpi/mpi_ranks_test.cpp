@@ -1,6 +1,6 @@
-// What mpirun runs: the contract of every Communicator over MPI, and what communicators between
-// processes do beyond it (brigade/comm/process_communicator_test.cpp). Every process runs all
-// tests. Exit code 77: MPI is not built in.
+// The program that mpirun runs: the contract of every Communicator over MPI, and what communicators
+// between processes do beyond it (brigade/comm/process_communicator_test.cpp). Every process runs
+// all tests. Exit code 77: MPI is not built in.
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
@@ -44,7 +44,7 @@ at::Tensor sum_in_order(int world_size, std::int64_t size) {
   return sum;
 }
 
-/// The processes of this mpirun, for as long as tests run.
+/// The processes of this mpirun, while tests run.
 class Ranks : public ::testing::Environment {
  public:
   static MpirunRanks& get() { return *slot(); }
@@ -82,7 +82,8 @@ void expect_error(const std::exception_ptr& thrown, ErrorCode code,
   }
 }
 
-/// The same of one of those that waited: it ends, and may be lost to the others before they know.
+/// The same, for at least one of the waiting ranks: it ends, and the others may see it as lost before
+/// they learn the reason.
 void expect_error_of_one(const std::vector<std::exception_ptr>& thrown, ErrorCode code,
                          const std::vector<std::string>& mentioned) {
   for (const std::exception_ptr& each : thrown) {
@@ -117,14 +118,14 @@ INSTANTIATE_TEST_SUITE_P(Communicators, CommunicatorContract, ::testing::Values(
                            return instance.param.name + std::to_string(instance.param.world);
                          });
 
-TEST(Mpi, SaysItsTransport) {
+TEST(Mpi, ReportsItsTransport) {
   run_successfully([](ProcessCommunicator& communicator) {
     EXPECT_EQ(communicator.transport(), Transport::kMpi);
     communicator.barrier();
   });
 }
 
-TEST(Mpi, AStepThatFailedInOneProcessIsAbandonedByAllWhoGoOnTogether) {
+TEST(Mpi, AStepThatFailedInOneProcessIsAbandonedByAllAndTheNextStepWorks) {
   run_successfully([](ProcessCommunicator& communicator) {
     const bool is_last = communicator.rank() + 1 == communicator.world_size();
     const auto sum_ones = [&] {
@@ -146,7 +147,7 @@ TEST(Mpi, AStepThatFailedInOneProcessIsAbandonedByAllWhoGoOnTogether) {
   });
 }
 
-TEST(Mpi, AddsInRankOrderFromTensorsBuffersAndPacks) {
+TEST(Mpi, AddsInRankOrderFromTensorsBuffersAndBuckets) {
   const at::Tensor expected = sum_in_order(Ranks::get().world_size(), kLarge);
   run_successfully([&](ProcessCommunicator& communicator) {
     const at::Tensor mine = values_of(communicator.rank(), kLarge);
@@ -154,18 +155,18 @@ TEST(Mpi, AddsInRankOrderFromTensorsBuffersAndPacks) {
     buffer.copy_(mine);
     communicator.all_reduce({&buffer, 1}, ReduceOp::kSum)->wait();
     EXPECT_TRUE(at::equal(buffer, expected));
-    for (const std::int64_t pack : {kLarge, std::int64_t{400'001}}) {
-      const at::Tensor packs = mine.clone();
-      for (std::int64_t at = 0; at < kLarge; at += pack) {
-        const at::Tensor part = packs.narrow(0, at, std::min(pack, kLarge - at));
+    for (const std::int64_t bucket : {kLarge, std::int64_t{400'001}}) {
+      const at::Tensor buckets = mine.clone();
+      for (std::int64_t at = 0; at < kLarge; at += bucket) {
+        const at::Tensor part = buckets.narrow(0, at, std::min(bucket, kLarge - at));
         communicator.all_reduce({&part, 1}, ReduceOp::kSum)->wait();
       }
-      EXPECT_TRUE(at::equal(packs, expected)) << pack;
+      EXPECT_TRUE(at::equal(buckets, expected)) << bucket;
     }
   });
 }
 
-TEST(Mpi, HasTheBitsOfGloo) {
+TEST(Mpi, GivesTheBitsOfGloo) {
   const auto results_over = [](Transport transport, WireType wire) {
     std::vector<at::Tensor> results;
     CommunicationOptions options = over_mpi();
@@ -222,7 +223,7 @@ TEST(Mpi, CountsWhatItSends) {
   });
 }
 
-TEST(Mpi, WhoRefusesACallReleasesTheOthersWithItsReason) {
+TEST(Mpi, ARankThatRefusesACallReleasesTheOthersWithItsReason) {
   const int last = Ranks::get().world_size() - 1;
   const auto thrown = run([&](ProcessCommunicator& communicator, RunMembership&) {
     const bool refuses = communicator.rank() == last;
@@ -230,13 +231,13 @@ TEST(Mpi, WhoRefusesACallReleasesTheOthersWithItsReason) {
     try {
       communicator.all_reduce({&tensor, 1}, ReduceOp::kMean)->wait();
     } catch (const Error&) {
-      if (!refuses) throw;  // else only what it said to the others can release them
+      if (!refuses) throw;  // the refusing rank does not end: only its report releases the others
     }
   });
   expect_error_of_one(thrown, ErrorCode::kAborted, {"/task:" + std::to_string(last), "Long[2]"});
 }
 
-TEST(Mpi, ALostMemberReleasesWhoWaitsAndIsNamed) {
+TEST(Mpi, ALostMemberReleasesWaitersAndIsNamed) {
   const int last = Ranks::get().world_size() - 1;
   const at::Tensor tensor = at::full({kLarge}, 1.0F);
   const auto thrown = run([&](ProcessCommunicator& communicator, RunMembership& membership) {
@@ -258,7 +259,7 @@ TEST(Mpi, ALostMemberReleasesWhoWaitsAndIsNamed) {
                  {"/task:" + std::to_string(last), "it was stopped"});
 }
 
-TEST(Mpi, WhoDoesNotComeInTimeIsNamed) {
+TEST(Mpi, ALateRankIsNamed) {
   if (Ranks::get().world_size() != 2) GTEST_SKIP() << "of several that wait, the first ends it";
   CommunicationOptions options = over_mpi();
   const auto wait_for_it = [](ProcessCommunicator& communicator, RunMembership& membership) {
@@ -278,7 +279,7 @@ TEST(Mpi, WhoDoesNotComeInTimeIsNamed) {
   expect_error(run(wait_for_it, options)[0], ErrorCode::kDeadlineExceeded, {"3000 ms", "/task:1"});
 }
 
-TEST(Mpi, WhoHasLeftIsNotWaitedFor) {
+TEST(Mpi, ARankThatHasLeftIsNotWaitedFor) {
   const int last = Ranks::get().world_size() - 1;
   const auto thrown = run([&](ProcessCommunicator& communicator, RunMembership&) {
     communicator.barrier();
@@ -287,7 +288,7 @@ TEST(Mpi, WhoHasLeftIsNotWaitedFor) {
   expect_error_of_one(thrown, ErrorCode::kFailedPrecondition, {"/task:" + std::to_string(last)});
 }
 
-TEST(Mpi, RanksThatAreOthersThanTheMembershipsAreRefusedNamingBoth) {
+TEST(Mpi, RanksThatDifferFromTheMembershipsAreRefusedNamingBoth) {
   const auto thrown = Ranks::get().run_displaced(
       over_mpi(), [](ProcessCommunicator&, RunMembership&) { FAIL() << "it was made"; });
   const int last = Ranks::get().world_size() - 1;

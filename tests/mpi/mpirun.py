@@ -17,7 +17,7 @@ MPIRUN = ("mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none
 
 
 def children_of(pid):
-    """Ids of the processes that this one has started and that are there."""
+    """Ids of the running processes that this one has started."""
     found = []
     for status in pathlib.Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -37,7 +37,7 @@ def is_there(pid):
 
 
 class MpiTest(workers.ClusterTest):
-    """A test whose mpirun, and what that started, is gone when it ends. Skipped without MPI."""
+    """A test that ends its mpirun, and what that started. Skipped without MPI."""
 
     @classmethod
     def setUpClass(cls):
@@ -54,13 +54,13 @@ class MpiTest(workers.ClusterTest):
         return process
 
     def _end(self, process):
-        """As mpirun wants it, which then ends what it has started."""
+        """By SIGTERM, so that mpirun ends the processes it has started."""
         if process.is_running():
             process.signal(signal.SIGTERM)
             process.wait()
 
     def rank_pids(self, process, count):
-        """By rank."""
+        """The ids of the ranks' processes, by rank."""
         workers.wait_until(lambda: len(children_of(process.pid)) == count)
         ranks = {}
         for pid in children_of(process.pid):

@@ -103,7 +103,7 @@ std::exception_ptr from_text(const std::string& text) {
 
 MpirunRanks::MpirunRanks() : all_(rpc::join(cluster::resolve_cluster())) {}
 
-// The store is rank 0's, and others may still look into it.
+// The store is in rank 0's process, and others may still read it.
 MpirunRanks::~MpirunRanks() {
   try {
     all_->barrier("end of all", kPatience);
@@ -134,8 +134,8 @@ std::vector<std::exception_ptr> MpirunRanks::run(const CommunicationOptions& opt
 
 std::vector<std::exception_ptr> MpirunRanks::run_displaced(const CommunicationOptions& options,
                                                            const BodyOfRun& body) {
-  const int place = (rank() + 1) % world_size();
-  return run_as(std::make_shared<MembershipOfRun>(all_, next_name(), place), options, body);
+  const int rank_shifted = (rank() + 1) % world_size();
+  return run_as(std::make_shared<MembershipOfRun>(all_, next_name(), rank_shifted), options, body);
 }
 
 std::vector<std::exception_ptr> MpirunRanks::run_as(std::shared_ptr<RunMembership> membership,
@@ -149,9 +149,9 @@ std::vector<std::exception_ptr> MpirunRanks::run_as(std::shared_ptr<RunMembershi
   } catch (const std::exception& error) {
     mine = Error(ErrorCode::kInternal, error.what());
   }
-  const int place = membership->self().rank;
-  if (mine) membership->lose(place, mine->what());
-  membership->set(base::str_cat("outcome/", place), to_text(mine));
+  const int rank_shifted = membership->self().rank;
+  if (mine) membership->lose(rank_shifted, mine->what());
+  membership->set(base::str_cat("outcome/", rank_shifted), to_text(mine));
   std::vector<std::exception_ptr> thrown;
   for (int rank = 0; rank < world_size(); ++rank)
     thrown.push_back(from_text(membership->get(base::str_cat("outcome/", rank), kPatience)));

@@ -12,16 +12,16 @@
 
 namespace brigade::comm {
 
-/// A membership of its own for one run of a test, within that of the processes that mpirun started:
-/// with keys of its own, and members that are lost to this run alone.
+/// A separate membership for one run of a test, within that of the processes that mpirun started. It
+/// has separate keys, and a lost member is lost only to this run.
 class RunMembership : public cluster::Membership {
  public:
-  /// Lets the rank be lost to all of the run, as if its process had been killed.
+  /// Marks the rank as lost for this run, as if its process had been killed.
   virtual void lose(int rank, const std::string& reason) = 0;
 };
 
-/// For tests: this process's part of a group that mpirun started, all of whose processes make the
-/// same calls. The counterpart of `run_processes` for ranks that cannot be threads.
+/// For tests: this process's rank of a group that mpirun started; all processes make the same calls.
+/// The counterpart of `run_processes` for ranks that cannot be threads.
 class MpirunRanks {
  public:
   using Body = std::function<void(ProcessCommunicator&)>;
@@ -33,11 +33,10 @@ class MpirunRanks {
 
   int rank() const;
   int world_size() const;
-  /// Runs the body of this process's rank over MPI; returns what each rank threw (null: nothing)
-  /// once all have returned. A rank that throws is lost to the others.
+  /// Runs the body for this process's rank over MPI. Returns what each rank threw (null: nothing)
+  /// when all have returned. A rank that throws is lost to the others.
   std::vector<std::exception_ptr> run(const CommunicationOptions& options, const BodyOfRun& body);
-  /// The same, where the bodies' memberships are those of other ranks: each has the place of the
-  /// next one.
+  /// The same, but each rank uses the membership of the next rank.
   std::vector<std::exception_ptr> run_displaced(const CommunicationOptions& options,
                                                 const BodyOfRun& body);
   /// Adds to a number that all ranks share; returns the sum.

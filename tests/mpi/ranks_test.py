@@ -1,4 +1,4 @@
-"""What communicators over MPI owe their users: mpi_ranks_test, by two and by five processes."""
+"""The contract of communicators over MPI: mpi_ranks_test with two and with five processes."""
 import os
 import unittest
 

@@ -1,4 +1,4 @@
-"""Trainings that mpirun starts, over MPI: their weights, and what becomes of the others when one is killed."""
+"""Training over MPI, started by mpirun: the weights, and what happens to the other processes if one is killed."""
 import json
 import os
 import signal
@@ -18,7 +18,7 @@ class Train(MpiTest):
         return self.start_mpirun(count, COMMAND, "train", *WORKERS, *arguments, options=options)
 
     def train_with_mpirun(self, count, *arguments):
-        """The result, which the chief alone prints."""
+        """The result, which only the chief prints."""
         process = self.start_training(count, *arguments)
         self.assertEqual(process.wait(), 0, process.lines()[-20:])
         return json.loads(process.output())
@@ -29,11 +29,11 @@ class Train(MpiTest):
                 wanted = self.train(count, *RUN, "--transport", "gloo")["weights_sha256"]
                 self.assertEqual(self.train(count, *RUN, "--transport", "shared_memory")["weights_sha256"], wanted)
                 self.assertEqual(self.train_with_mpirun(count, *RUN, *OVER_MPI)["weights_sha256"], wanted)
-                packs = self.train_with_mpirun(count, *RUN, *OVER_MPI, "--bytes-per-pack", "1000")
-                self.assertEqual(packs["weights_sha256"], wanted)
+                buckets = self.train_with_mpirun(count, *RUN, *OVER_MPI, "--bytes-per-pack", "1000")
+                self.assertEqual(buckets["weights_sha256"], wanted)
 
     def kill_rank(self, *options):
-        """Rank 1, in the middle of a training of two. Returns mpirun, the other's process id, and when it was."""
+        """Kills rank 1 of two during training. Returns mpirun, the other rank's process id, and the time."""
         process = self.start_training(2, *TINY, *ENDLESS, *OVER_MPI, options=options)
         process.wait_for(STEP)
         survivor, victim = self.rank_pids(process, 2)

@@ -1,5 +1,5 @@
-// Law 1 for what stands between gradients and weights: schedules, clipping, and averages of
-// weights.
+// N replicas give the result of one on the global batch, also with learning-rate schedules, gradient
+// clipping, and averages of weights.
 #include <ATen/ops/arange.h>
 #include <gtest/gtest.h>
 
@@ -65,11 +65,11 @@ Trained train(int replicas) {
   return trained;
 }
 
-TEST(ClippedTraining, OnAnyNumberOfReplicasIsThatOfOneOnTheWholeBatch) {
+TEST(ClippedTraining, OnAnyNumberOfReplicasEqualsOneReplicaOnTheGlobalBatch) {
   const Trained one = train(1);
   EXPECT_GT(one.norms.back(), 0.5) << "or nothing was clipped";
   EXPECT_FALSE(one.weights[0].allclose(one.averages[0], 1e-3));
-  for (const int replicas : {2, 4}) {  // four: one of them has nothing in each batch
+  for (const int replicas : {2, 4}) {  // with four, one replica has no examples
     const Trained ours = train(replicas);
     for (std::size_t i = 0; i < one.norms.size(); ++i)
       EXPECT_NEAR(ours.norms[i], one.norms[i], 1e-10) << "step " << i;
@@ -80,7 +80,7 @@ TEST(ClippedTraining, OnAnyNumberOfReplicasIsThatOfOneOnTheWholeBatch) {
   }
 }
 
-TEST(AveragedWeights, AreWhatReplicasSeeAndLeaveNoTrace) {
+TEST(AveragedWeights, AreUsedByReplicasAndRestoredAfterwards) {
   MirroredStrategy strategy(cpus(2));
   const auto model = strategy.create<Line>();
   const auto sgd = strategy.optimizer(model, optim::Sgd{.learning_rate = 0.1});
@@ -106,7 +106,7 @@ TEST(AveragedWeights, AreWhatReplicasSeeAndLeaveNoTrace) {
   }
   for (int replica = 0; replica < 2; ++replica)
     EXPECT_TRUE(weights_seen()[replica].equal(trained[replica]));
-  step();  // the optimizer does not take it for somebody else's writing
+  step();  // the optimizer does not take it for a change by other code
 }
 
 }  // namespace

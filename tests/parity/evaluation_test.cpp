@@ -1,4 +1,4 @@
-// Evaluation on several replicas counts what one counts, at uneven ends too.
+// Evaluation on several replicas gives the result of one, also if the last batch is uneven.
 #include <gtest/gtest.h>
 
 #include "brigade/distribute/testing/fixtures.h"
@@ -9,7 +9,7 @@
 namespace brigade::parity {
 namespace {
 
-TEST(Evaluation, CountsTheSameOnAnyNumberOfReplicas) {
+TEST(Evaluation, IsTheSameOnAnyNumberOfReplicas) {
   const auto evaluated = [](int replicas) {
     distribute::MirroredStrategy strategy(distribute::cpus(replicas));
     const auto model = strategy.create<models::MnistCnn>();

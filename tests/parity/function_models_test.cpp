@@ -1,6 +1,5 @@
-// Law 1 for models written as functions of layers, under every strategy that trains them: N
-// replicas on a split batch give what one replica gives on the whole batch, with batch norm in eval
-// mode too.
+// N replicas give the result of one on the global batch, for models written as functions of layers,
+// under every strategy that trains them, also with batch norm in evaluation mode.
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
 #include <gtest/gtest.h>
@@ -28,9 +27,9 @@ namespace {
 using distribute::Strategy;
 
 constexpr std::int64_t kExamples = 10;
-constexpr std::int64_t kGlobalBatch = 4;  // batches of 4, 4 and 2: uneven, and empty shares of four
+constexpr std::int64_t kGlobalBatch = 4;  // batches of 4, 4 and 2: uneven, and empty with four
 
-/// A convolution with batch norm on its moving statistics, and a regularized classifier.
+/// A convolution with batch norm in evaluation mode, and a regularized classifier.
 at::Tensor model(const at::Tensor& images) {
   const auto defaults = layers::arg_scope<layers::conv2d, layers::fully_connected>(
       {.weights_regularizer = layers::l2_regularizer(1e-2)});
@@ -52,7 +51,7 @@ std::vector<at::Tensor> values(std::span<const variables::Variable> variables) {
 std::vector<at::Tensor> trained(Strategy& strategy, int epochs) {
   const auto net = strategy.build(model, at::ones({1, 1, 28, 28}, at::kDouble));
   for (const auto& variable : net.variables()) {
-    // Statistics that do something.
+    // Statistics that have an effect.
     if (variable.name().find("moving_mean") != std::string::npos)
       variable.assign(at::full(variable.shape(), 0.25, at::kDouble));
   }
@@ -60,9 +59,9 @@ std::vector<at::Tensor> trained(Strategy& strategy, int epochs) {
   for (int epoch = 0; epoch < epochs; ++epoch) {
     for (const auto& batch : strategy.distribute(double_examples(kExamples).batch(kGlobalBatch))) {
       strategy.run(
-          [&](distribute::ReplicaContext&, const input::LabeledBatch& share) {
-            const at::Tensor logits = net(share.features);
-            sgd.minimize(layers::losses::sparse_softmax_cross_entropy(logits, share.labels) +
+          [&](distribute::ReplicaContext&, const input::LabeledBatch& local_batch) {
+            const at::Tensor logits = net(local_batch.features);
+            sgd.minimize(layers::losses::sparse_softmax_cross_entropy(logits, local_batch.labels) +
                          layers::v1::losses::get_regularization_loss());
           },
           batch);
@@ -96,7 +95,7 @@ TEST_P(FunctionModels, NReplicasTrainAsOne) {
   }
 }
 
-TEST_P(FunctionModels, BeginWithTheSameWeightsWhateverTheStrategy) {
+TEST_P(FunctionModels, StartWithTheSameWeightsUnderEveryStrategy) {
   const auto mirrored = std::make_unique<distribute::MirroredStrategy>(distribute::cpus(2));
   const auto other = GetParam().make(3);
   const auto a = trained(*mirrored, 0);
@@ -105,7 +104,7 @@ TEST_P(FunctionModels, BeginWithTheSameWeightsWhateverTheStrategy) {
   for (std::size_t i = 0; i < a.size(); ++i) EXPECT_TRUE(a[i].equal(b[i]));
 }
 
-/// The moving mean of a batch norm over batches whose mean is the replica's number plus one.
+/// The moving mean of a batch norm over batches whose mean is the replica's id plus one.
 double moving_mean_after_a_step(Strategy& strategy) {
   const auto net = strategy.build(
       [](const at::Tensor& x) { return layers::batch_norm(x, {.decay = 0.5, .scope = "bn"}); },
@@ -121,13 +120,13 @@ double moving_mean_after_a_step(Strategy& strategy) {
   return -1.0;
 }
 
-// From 0 half way to a batch mean of 1, 2 or 3 (the replicas').
-TEST(BatchNormInReplicas, UnderMirroredTheMovingMeanIsTheReplicasMean) {
+// Half way from 0 to the replicas' batch means of 1, 2 and 3.
+TEST(BatchNormInReplicas, UnderMirroredTheMovingMeanIsTheMeanOverTheReplicas) {
   distribute::MirroredStrategy strategy(distribute::cpus(3));
   EXPECT_DOUBLE_EQ(moving_mean_after_a_step(strategy), 1.0);
 }
 
-TEST(BatchNormInReplicas, OnAControllerTheFirstReplicasCounts) {
+TEST(BatchNormInReplicas, OnAControllerTheMovingMeanIsThatOfReplicaZero) {
   distribute::CentralStorageStrategy strategy(distribute::central_cpus(3));
   EXPECT_DOUBLE_EQ(moving_mean_after_a_step(strategy), 0.5);
 }

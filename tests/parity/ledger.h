@@ -9,7 +9,7 @@
 
 namespace brigade::parity {
 
-/// Which examples were trained on, and how often, by their ids: [0, count).
+/// Counts how often each example was used for training, by its id in [0, count).
 ///
 /// Thread-safety: all calls from any thread.
 class Ledger {

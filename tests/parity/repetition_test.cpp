@@ -1,4 +1,4 @@
-// Law 8: bits depend on seed, data and layout, never on timing.
+// The bits of a training result depend on seed, data and layout, never on timing.
 #include <gtest/gtest.h>
 #include <torch/nn/modules/dropout.h>
 #include <torch/nn/modules/linear.h>
@@ -32,7 +32,7 @@ struct Dropped : torch::nn::Module {
   torch::nn::Dropout dropout{nullptr};
 };
 
-/// Two epochs of training with dropout, a random order, and a random crop in parallel maps.
+/// The weights' hash after two epochs with dropout, shuffling, and random crops in parallel maps.
 std::string hash_after_training(distribute::Strategy& strategy, std::int64_t parallelism,
                                 int accumulate = 1) {
   const auto model = strategy.create<Dropped>();
@@ -52,9 +52,9 @@ std::string hash_after_training(distribute::Strategy& strategy, std::int64_t par
   for (int epoch = 0; epoch < 2; ++epoch) {
     for (const auto& batch : batches) {
       strategy.run(
-          [&](ReplicaContext&, const input::LabeledBatch& share) {
+          [&](ReplicaContext&, const input::LabeledBatch& local_batch) {
             adam.minimize(
-                layers::losses::sparse_softmax_cross_entropy(model(share.features), share.labels));
+                layers::losses::sparse_softmax_cross_entropy(model(local_batch.features), local_batch.labels));
           },
           batch);
     }
@@ -76,11 +76,11 @@ TEST(Repetition, DropoutCropsAndParallelMapsGiveTheSameBits) {
     EXPECT_EQ(hash_after_training(2, 1, parallelism), first) << parallelism << " map threads";
 }
 
-TEST(Repetition, AlsoWhereReplicasShareCores) {
+TEST(Repetition, AlsoIfReplicasShareCores) {
   EXPECT_EQ(hash_after_training(4, 1, 2), hash_after_training(4, 1, 2));
 }
 
-TEST(Repetition, AControllerGivesMirroredsBitsOnCpu) {
+TEST(Repetition, CentralStorageGivesTheBitsOfMirroredOnCpu) {
   const std::string expected = hash_after_training(3, 1, 2);
   for (const auto caching : {variables::Caching::kWhereNeeded, variables::Caching::kAlways}) {
     for (int run = 0; run < 2; ++run) {
@@ -100,7 +100,7 @@ TEST(Repetition, AccumulationGivesTheSameBits) {
   EXPECT_NE(hash_after_training(2, 1, 2), first);
 }
 
-TEST(Repetition, AnotherSeedOrLayoutGivesOthers) {
+TEST(Repetition, AnotherSeedOrLayoutGivesOtherBits) {
   EXPECT_NE(hash_after_training(2, 1, 2), hash_after_training(2, 2, 2));
   EXPECT_NE(hash_after_training(2, 1, 2), hash_after_training(3, 1, 2));
 }

@@ -1,4 +1,4 @@
-// Law 1: N replicas on a split batch give what one replica gives on the whole batch.
+// N replicas on a split batch give the result of one replica on the global batch.
 #include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
@@ -33,7 +33,7 @@ std::unique_ptr<distribute::Strategy> mirrored(int replicas) {
 std::unique_ptr<distribute::Strategy> central(int replicas) {
   return std::make_unique<CentralStorageStrategy>(distribute::central_cpus(replicas));
 }
-/// As with replicas on other devices than their controller.
+/// With copies, as for replicas on other devices than the controller.
 std::unique_ptr<distribute::Strategy> central_with_copies(int replicas) {
   return std::make_unique<CentralStorageStrategy>(
       distribute::central_cpus(replicas, variables::Caching::kAlways));
@@ -48,10 +48,10 @@ MakeStrategy central_by(std::shared_ptr<const comm::CrossDeviceOps> ops) {
 
 template <class Model, class Rule>
 Weights trained(const MakeStrategy& make, int replicas, int steps, const Rule& rule,
-                const Cut& cut = {}) {
+                const BatchPlan& plan = {}) {
   const auto strategy = make(replicas);
   EXPECT_EQ(strategy->num_replicas_in_sync(), replicas);
-  return train_under<Model>(*strategy, steps, rule, cut);
+  return train_under<Model>(*strategy, steps, rule, plan);
 }
 
 std::string on(int replicas) {
@@ -90,7 +90,7 @@ TEST(ReplicasAgree, UnderAControllerInFloat64) {
                                 {central, central_with_copies});
 }
 
-TEST(ReplicasAgree, WhicheverWayGradientsAreAddedUp) {
+TEST(ReplicasAgree, WithAllCrossDeviceOps) {
   expect_agreement<models::Mlp>(
       20, optim::Sgd{.learning_rate = 0.02, .momentum = 0.9}, 1e-10,
       {central_by(std::make_shared<comm::ReductionToOneDevice>()),
@@ -99,9 +99,9 @@ TEST(ReplicasAgree, WhicheverWayGradientsAreAddedUp) {
        central_by(std::make_shared<comm::AllReduce>())});
 }
 
-TEST(ReplicasAgree, MicroBatchesOfFourFourAndTwoWithOneBatchOfTen) {
+TEST(ReplicasAgree, MicroBatchesOfFourFourAndTwoEqualOneBatchOfTen) {
   const optim::Sgd rule{.learning_rate = 0.02, .momentum = 0.9};
-  const Weights one = trained<models::Mlp>(mirrored, 1, 20, rule, {.batch = Cut().examples});
+  const Weights one = trained<models::Mlp>(mirrored, 1, 20, rule, {.batch = BatchPlan().examples});
   for (const MakeStrategy& make : {MakeStrategy(mirrored), MakeStrategy(central_with_copies)}) {
     for (const int replicas : {1, 2, 3, 4})
       expect_same(trained<models::Mlp>(make, replicas, 20, rule, {.accumulate = 3}), one, 1e-10,
@@ -109,7 +109,7 @@ TEST(ReplicasAgree, MicroBatchesOfFourFourAndTwoWithOneBatchOfTen) {
   }
 }
 
-/// The whole gradient of the first step in float32, as the replicas agree on it.
+/// The aggregated gradients of the first step in float32.
 std::vector<at::Tensor> first_gradients(int replicas) {
   MirroredStrategy strategy(distribute::cpus(replicas));
   const auto model = strategy.create<models::MnistCnn>();
@@ -117,9 +117,9 @@ std::vector<at::Tensor> first_gradients(int replicas) {
   std::vector<at::Tensor> gradients;
   for (const auto& batch : strategy.distribute(examples(18).batch(18))) {
     strategy.run(
-        [&](ReplicaContext& context, const input::LabeledBatch& share) {
+        [&](ReplicaContext& context, const input::LabeledBatch& local_batch) {
           const auto local = optimizer.compute_gradients(
-              layers::losses::sparse_softmax_cross_entropy(model(share.features), share.labels));
+              layers::losses::sparse_softmax_cross_entropy(model(local_batch.features), local_batch.labels));
           const auto whole = optimizer.aggregate(local);
           if (context.replica_id() == 0)
             gradients.assign(whole.values().begin(), whole.values().end());

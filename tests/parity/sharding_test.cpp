@@ -1,5 +1,5 @@
-// However workers share a dataset out, an epoch has every example once, and what they train is what
-// one replica trains on the examples of the same steps. Here the workers are threads.
+// With every way to shard a dataset over workers, an epoch has every example once, and the training
+// result is that of one replica on the examples of the same steps. Here the workers are threads.
 #include <ATen/ops/arange.h>
 #include <ATen/ops/index_select.h>
 #include <ATen/ops/remainder.h>
@@ -42,7 +42,7 @@ using Steps = std::vector<Numbers>;
 const std::vector<Layout> kLayouts = {{1},    {2},       {1, 1},    {2, 2},
                                       {2, 1}, {1, 1, 1}, {2, 2, 2}, {1, 1, 1, 1}};
 
-/// Files of so many ids each, in their order. Their names say what is in them.
+/// Files of consecutive ids, with these sizes. Their names encode their contents.
 Ids files_of(const Numbers& sizes) {
   std::vector<io::Path> names;
   std::int64_t first = 0;
@@ -64,19 +64,19 @@ std::int64_t total(const Numbers& sizes) {
   return sum;
 }
 
-/// Uneven ones, with and without examples for everybody, as many as workers and more.
+/// Uneven files, with and without examples for all workers, as many files as workers or more.
 const std::vector<Numbers> kFileSizes = {
     {1, 7, 0, 5}, {0, 9, 0, 0}, {4, 4, 4, 4}, {1, 7, 0, 5, 11, 2, 0, 3, 3}, {23, 1, 1, 1, 1}};
 
 Numbers ids_of(const distribute::PerReplica<at::Tensor>& batch) {
   Numbers ids;
-  for (const at::Tensor& share : batch.values()) {
-    for (std::int64_t i = 0; i < share.numel(); ++i) ids.push_back(share[i].item<std::int64_t>());
+  for (const at::Tensor& local_batch : batch.values()) {
+    for (std::int64_t i = 0; i < local_batch.numel(); ++i) ids.push_back(local_batch[i].item<std::int64_t>());
   }
   return ids;
 }
 
-/// What each worker trains on in an epoch, step by step.
+/// The ids on which each worker trains in an epoch, by step.
 std::vector<Steps> epoch_of(const Layout& layout, const Ids& batches, AutoShardPolicy policy) {
   std::mutex mutex;
   std::vector<Steps> all(layout.size());
@@ -99,7 +99,7 @@ void expect_each_seen(const std::vector<Steps>& workers, std::int64_t count, int
   ledger.expect_each(count, times);
 }
 
-TEST(Sharing, EveryExampleOfAnEpochIsSeenOnce) {
+TEST(Sharding, EveryExampleOfAnEpochIsSeenOnce) {
   for (const AutoShardPolicy policy :
        {AutoShardPolicy::kFile, AutoShardPolicy::kData, AutoShardPolicy::kHint}) {
     for (const Layout& layout : kLayouts) {
@@ -113,8 +113,8 @@ TEST(Sharing, EveryExampleOfAnEpochIsSeenOnce) {
   }
 }
 
-/// Ids that `worker` makes on four threads, the first of them last: in a relaxed order it comes
-/// elsewhere than in the other workers.
+/// Ids that `worker` makes on four threads. On worker 1 the first id is made last: in a relaxed order
+/// its position differs from that on the other workers.
 Ids made_unevenly(int worker, std::optional<data::Order> order) {
   const auto is_made = std::make_shared<std::promise<void>>();
   const std::shared_future<void> fourth(is_made->get_future());
@@ -129,7 +129,7 @@ Ids made_unevenly(int worker, std::optional<data::Order> order) {
           {.parallelism = 4, .order = order});
 }
 
-TEST(Sharing, ByDataARelaxedOrderLosesAndRepeatsNothing) {
+TEST(Sharding, ByDataWithARelaxedOrderNoExampleIsLostOrRepeated) {
   for (const Layout& layout : {Layout{1, 1}, Layout{2, 1}}) {
     for (const bool is_relaxed_as_a_whole : {false, true}) {
       Ledger ledger;
@@ -142,7 +142,7 @@ TEST(Sharing, ByDataARelaxedOrderLosesAndRepeatsNothing) {
                                   .prefetch(2)
                             : made_unevenly(worker, data::Order::kRelaxed).batch(4);
         for (const auto& batch : strategy.distribute(ids)) {
-          for (const at::Tensor& share : batch.values()) ledger.add(share);
+          for (const at::Tensor& local_batch : batch.values()) ledger.add(local_batch);
         }
       });
       ledger.expect_each(22, 1);
@@ -150,25 +150,25 @@ TEST(Sharing, ByDataARelaxedOrderLosesAndRepeatsNothing) {
   }
 }
 
-TEST(Sharing, RepetitionsAreSeenAsOften) {
+TEST(Sharding, RepeatedExamplesAreSeenAsOften) {
   for (const Layout& layout : kLayouts) {
     const Numbers sizes = {1, 7, 0, 5, 4};
     const Ids ids = files_of(sizes).shuffle(4).repeat(2).batch(4).prefetch(2);
     expect_each_seen(epoch_of(layout, ids, AutoShardPolicy::kFile), total(sizes), 2);
     expect_each_seen(epoch_of(layout, ids, AutoShardPolicy::kAuto), total(sizes), 2);
-    const Ids behind = files_of(sizes).batch(4).repeat(2);
-    expect_each_seen(epoch_of(layout, behind, AutoShardPolicy::kFile), total(sizes), 2);
+    const Ids repeated_batches = files_of(sizes).batch(4).repeat(2);
+    expect_each_seen(epoch_of(layout, repeated_batches, AutoShardPolicy::kFile), total(sizes), 2);
   }
 }
 
 // Measured with TensorFlow, policy FILE: 2 files of 6, batches of 4.
-TEST(Sharing, ByFileABatchMakesAStepForEachWorker) {
+TEST(Sharding, ByFileABatchMakesAStepForEachWorker) {
   EXPECT_EQ(epoch_of({1, 1}, files_of({6, 6}).batch(4), AutoShardPolicy::kFile),
             (std::vector<Steps>{{{0, 1}, {2, 3}, {4, 5}}, {{6, 7}, {8, 9}, {10, 11}}}));
 }
 
 // Measured with TensorFlow: a worker whose data ends first gets empty batches.
-TEST(Sharing, ByFileWhoseFilesEndFirstGetsEmptyBatches) {
+TEST(Sharding, ByFileAWorkerWhoseFilesEndFirstGetsEmptyBatches) {
   EXPECT_EQ(epoch_of({1, 1}, files_of({4, 6}).batch(4), AutoShardPolicy::kFile),
             (std::vector<Steps>{{{0, 1}, {2, 3}, {}}, {{4, 5}, {6, 7}, {8, 9}}}));
   EXPECT_EQ(epoch_of({1, 1}, files_of({0, 4}).batch(4), AutoShardPolicy::kFile),
@@ -176,13 +176,13 @@ TEST(Sharing, ByFileWhoseFilesEndFirstGetsEmptyBatches) {
 }
 
 // The size of batches is not known then: the largest one counts as full.
-TEST(Sharing, ByFileAShardSmallerThanABatchMakesAsManySteps) {
+TEST(Sharding, ByFileAShardSmallerThanABatchMakesAsManySteps) {
   EXPECT_EQ(epoch_of({1, 1}, files_of({2, 6}).batch(4), AutoShardPolicy::kFile),
             (std::vector<Steps>{{{0}, {1}, {}}, {{2, 3}, {4, 5}, {6, 7}}}));
 }
 
 // Measured with TensorFlow, policy AUTO without files.
-TEST(Sharing, ByDataABatchIsCutForTheWorkers) {
+TEST(Sharding, ByDataABatchIsSplitOverTheWorkers) {
   const Ids numbers = input::from_tensor_slices(at::arange(9));
   EXPECT_EQ(epoch_of({1, 1}, numbers.batch(3), AutoShardPolicy::kAuto),
             (std::vector<Steps>{{{0, 1}, {3, 4}, {6, 7}}, {{2}, {5}, {8}}}));
@@ -192,7 +192,7 @@ TEST(Sharing, ByDataABatchIsCutForTheWorkers) {
 }
 
 // Measured with TensorFlow, policy OFF: each example is trained on twice.
-TEST(Sharing, WithoutSharingALastExampleIsEveryWorkers) {
+TEST(Sharding, WithoutShardingEveryWorkerSeesAllExamples) {
   const Steps all = {{0, 1}, {2, 3}, {4, 5}, {6, 7}, {8}};
   const Ids batches = input::from_tensor_slices(at::arange(9)).batch(4);
   EXPECT_EQ(epoch_of({1, 1}, batches, AutoShardPolicy::kOff), (std::vector<Steps>{all, all}));
@@ -200,7 +200,7 @@ TEST(Sharing, WithoutSharingALastExampleIsEveryWorkers) {
 
 // TensorFlow's batch_sizes_for_worker: 7 over 2 workers with 2 replicas each is {2, 2, 2, 1} and
 // {2, 1, 2, 2}.
-TEST(Sharing, AnUnevenBatchIsSharedOutByWorkersOfSeveralReplicas) {
+TEST(Sharding, AnUnevenBatchIsSplitOverWorkersWithSeveralReplicas) {
   const Ids two_files = files_of({7, 7}).batch(7);
   const std::map<AutoShardPolicy, std::vector<std::vector<Steps>>> expected = {
       {AutoShardPolicy::kFile,
@@ -213,8 +213,8 @@ TEST(Sharing, AnUnevenBatchIsSharedOutByWorkersOfSeveralReplicas) {
       std::vector<Steps> own;  // [step][replica]
       for (const auto& batch : strategy.distribute(two_files, {.auto_shard = policy})) {
         own.emplace_back();
-        for (const at::Tensor& share : batch.values())
-          own.back().push_back(ids_of(distribute::PerReplica<at::Tensor>({share})));
+        for (const at::Tensor& local_batch : batch.values())
+          own.back().push_back(ids_of(distribute::PerReplica<at::Tensor>({local_batch})));
         EXPECT_EQ(batch.examples()->global, 7);
       }
       const std::lock_guard lock(mutex);
@@ -224,13 +224,13 @@ TEST(Sharing, AnUnevenBatchIsSharedOutByWorkersOfSeveralReplicas) {
   }
 }
 
-TEST(Sharing, ByHintEveryWorkerTakesItsElements) {
+TEST(Sharding, ByHintEveryWorkerTakesItsShardOfElements) {
   const Ids ids = input::from_tensor_slices(at::arange(8)).shard_hint().batch(4);
   EXPECT_EQ(epoch_of({1, 1}, ids, AutoShardPolicy::kHint),
             (std::vector<Steps>{{{0, 2}, {4, 6}}, {{1, 3}, {5, 7}}}));
 }
 
-TEST(Sharing, AStepByFileIsOneGlobalBatchWhileAllHaveData) {
+TEST(Sharding, AStepByFileIsOneGlobalBatchWhileAllHaveData) {
   for (const Layout& layout : {Layout{1, 1}, Layout{2, 2}, Layout{1, 1, 1}}) {
     std::mutex mutex;
     run_workers(layout, [&](MultiWorkerMirroredStrategy& strategy) {
@@ -245,7 +245,7 @@ TEST(Sharing, AStepByFileIsOneGlobalBatchWhileAllHaveData) {
   }
 }
 
-TEST(Sharing, EachEpochHasAnOrderOfItsOwnAndEachExampleOnce) {
+TEST(Sharding, EachEpochHasAnotherOrderAndEachExampleOnce) {
   std::mutex mutex;
   std::map<int, Steps> epochs;  // [epoch] of worker 0
   Ledger ledger;
@@ -255,7 +255,7 @@ TEST(Sharing, EachEpochHasAnOrderOfItsOwnAndEachExampleOnce) {
       for (const auto& batch : dataset) {
         const std::lock_guard lock(mutex);
         if (strategy.worker_index() == 0) epochs[epoch].push_back(ids_of(batch));
-        for (const at::Tensor& share : batch.values()) ledger.add(share);
+        for (const at::Tensor& local_batch : batch.values()) ledger.add(local_batch);
       }
     }
   });
@@ -263,19 +263,19 @@ TEST(Sharing, EachEpochHasAnOrderOfItsOwnAndEachExampleOnce) {
   EXPECT_NE(epochs[0], epochs[1]);
 }
 
-TEST(Sharing, AnEpochGoesOnExactlyWhereItWasSaved) {
+TEST(Sharding, AnEpochResumesExactlyWhereItWasSaved) {
   for (const AutoShardPolicy policy : {AutoShardPolicy::kFile, AutoShardPolicy::kData,
                                        AutoShardPolicy::kHint, AutoShardPolicy::kOff}) {
     for (const Layout& layout : {Layout{1, 1}, Layout{2, 1}, Layout{2, 2}, Layout{1, 1, 1}}) {
       run_workers(layout, [&](MultiWorkerMirroredStrategy& strategy) {
         const Ids ids = files_of({1, 7, 0, 5, 11}).shuffle(4).shard_hint().batch(5).prefetch(1);
         const auto dataset = strategy.distribute(ids, {.auto_shard = policy});
-        auto walk = dataset.iterator();
-        std::vector<io::StateTree> states = {walk.save()};
+        auto iterator = dataset.iterator();
+        std::vector<io::StateTree> states = {iterator.save()};
         Steps steps;
-        while (const auto batch = walk.next()) {
+        while (const auto batch = iterator.next()) {
           steps.push_back(ids_of(*batch));
-          states.push_back(walk.save());
+          states.push_back(iterator.save());
         }
         for (std::size_t done = 0; done < states.size(); ++done) {
           auto again = dataset.iterator();  // of another epoch, until it is restored
@@ -290,27 +290,28 @@ TEST(Sharing, AnEpochGoesOnExactlyWhereItWasSaved) {
   }
 }
 
-// Another number of replicas in the same workers: the rest comes in other steps, and nothing twice.
-TEST(Sharing, AnEpochGoesOnWithOtherReplicas) {
+// With another number of replicas on the same workers the rest comes in other steps, without
+// repetition.
+TEST(Sharding, AnEpochResumesWithAnotherNumberOfReplicas) {
   io::StateTree state;
   Ledger ledger;
   std::mutex mutex;
   const Ids ids = files_of({1, 7, 0, 5, 11}).shuffle(4).batch(5);
   run_workers({2, 2}, [&](MultiWorkerMirroredStrategy& strategy) {
-    auto walk = strategy.distribute(ids).iterator();
+    auto iterator = strategy.distribute(ids).iterator();
     for (int step = 0; step < 3; ++step) {
-      const auto batch = walk.next();
-      for (const at::Tensor& share : batch->values()) ledger.add(share);
+      const auto batch = iterator.next();
+      for (const at::Tensor& local_batch : batch->values()) ledger.add(local_batch);
     }
-    const io::StateTree saved = walk.save();
+    const io::StateTree saved = iterator.save();
     const std::lock_guard lock(mutex);
     state = saved;
   });
   run_workers({1, 2}, [&](MultiWorkerMirroredStrategy& strategy) {
-    auto walk = strategy.distribute(ids).iterator();
-    walk.restore(state);
-    while (const auto batch = walk.next()) {
-      for (const at::Tensor& share : batch->values()) ledger.add(share);
+    auto iterator = strategy.distribute(ids).iterator();
+    iterator.restore(state);
+    while (const auto batch = iterator.next()) {
+      for (const at::Tensor& local_batch : batch->values()) ledger.add(local_batch);
     }
   });
   ledger.expect_each(24, 1);
@@ -328,7 +329,7 @@ TEST(Sharing, AnEpochGoesOnWithOtherReplicas) {
   EXPECT_TRUE(mentions(by_data, "reads data of its own")) << by_data.what();
 }
 
-TEST(Sharing, FewerFilesThanWorkersGoByDataAndSaySo) {
+TEST(Sharding, FewerFilesThanWorkersAreShardedByDataAndLogged) {
   std::vector<std::string> lines;  // the sink is called by one thread at a time
   base::set_log_sink([&](base::LogLevel, std::string_view line) { lines.emplace_back(line); });
   const auto workers = epoch_of({1, 1, 1}, files_of({4, 9}).batch(5), AutoShardPolicy::kAuto);
@@ -345,13 +346,13 @@ TEST(Sharing, FewerFilesThanWorkersGoByDataAndSaySo) {
   EXPECT_TRUE(mentions(error, "2 files for 3 workers")) << error.what();
 }
 
-// By file the first 6 of each worker would be trained on.
-TEST(Sharing, WhatCountsCountsOverAllWorkers) {
+// By file each worker would train on its first 6 examples.
+TEST(Sharding, TakeCountsOverAllWorkers) {
   const auto workers = epoch_of({1, 1}, files_of({7, 7}).take(6).batch(2), AutoShardPolicy::kAuto);
   expect_each_seen(workers, 6, 1);
 }
 
-TEST(Sharing, WorkersWithOtherListsOfFilesAreRefused) {
+TEST(Sharding, WorkersWithDifferentListsOfFilesAreRefused) {
   const Error error = error_from([] {
     run_workers({1, 1}, [](MultiWorkerMirroredStrategy& strategy) {
       const Ids ids = strategy.worker_index() == 0 ? files_of({3, 4}) : files_of({4, 3});
@@ -362,14 +363,14 @@ TEST(Sharing, WorkersWithOtherListsOfFilesAreRefused) {
   EXPECT_TRUE(mentions(error, "worker 1 has another list")) << error.what();
 }
 
-/// What both workers say to datasets, one each, that do not go together.
+/// The error of both workers for datasets, one each, that do not match.
 std::string refusal_of(const std::vector<Ids>& datasets, distribute::InputOptions options = {}) {
   std::mutex mutex;
   std::vector<std::string> refusals;
   run_workers({1, 1}, [&](MultiWorkerMirroredStrategy& strategy) {
     const auto own = static_cast<std::size_t>(strategy.worker_index());
-    auto walk = strategy.distribute(datasets[own], options).iterator();
-    const Error error = error_from([&] { walk.next(); });
+    auto iterator = strategy.distribute(datasets[own], options).iterator();
+    const Error error = error_from([&] { iterator.next(); });
     const std::lock_guard lock(mutex);
     refusals.emplace_back(error.what());
   });
@@ -377,7 +378,7 @@ std::string refusal_of(const std::vector<Ids>& datasets, distribute::InputOption
   return refusals[0];
 }
 
-TEST(Sharing, WorkersThatWouldShareOutInDifferentWaysAreRefused) {
+TEST(Sharding, WorkersThatWouldShardInDifferentWaysAreRefused) {
   const std::string refusal =
       refusal_of({files_of({3, 4}).batch(2), input::from_tensor_slices(at::arange(7)).batch(2)});
   EXPECT_NE(refusal.find("another AutoShardPolicy than worker 0, data and not file"),
@@ -385,7 +386,7 @@ TEST(Sharing, WorkersThatWouldShareOutInDifferentWaysAreRefused) {
       << refusal;
 }
 
-TEST(Sharing, WorkersWithOtherDatasetsAreRefused) {
+TEST(Sharding, WorkersWithDifferentDatasetsAreRefused) {
   const Ids ids = input::from_tensor_slices(at::arange(12));
   const auto by_cycles = [&](std::int64_t length) {
     return ids
@@ -404,7 +405,7 @@ TEST(Sharing, WorkersWithOtherDatasetsAreRefused) {
       << cycles;
 }
 
-TEST(Sharing, WorkersAtOtherEpochsAreRefused) {
+TEST(Sharding, WorkersInDifferentEpochsAreRefused) {
   const Error error = error_from([] {
     run_workers({1, 1}, [](MultiWorkerMirroredStrategy& strategy) {
       const auto dataset =
@@ -416,19 +417,19 @@ TEST(Sharing, WorkersAtOtherEpochsAreRefused) {
   EXPECT_TRUE(mentions(error, "worker 1 has another epoch than worker 0, 1 and not 0")) << error.what();
 }
 
-TEST(Sharing, WithoutSharingWorkersMayHaveDatasetsOfTheirOwn) {
+TEST(Sharding, WithoutShardingWorkersMayHaveSeparateDatasets) {
   Ledger ledger;
   run_workers({1, 1}, [&](MultiWorkerMirroredStrategy& strategy) {
     const Ids own = input::from_tensor_slices(at::arange(8)).shard(2, strategy.worker_index());
     for (const auto& batch :
          strategy.distribute(own.batch(2), {.auto_shard = AutoShardPolicy::kOff})) {
-      for (const at::Tensor& share : batch.values()) ledger.add(share);
+      for (const at::Tensor& local_batch : batch.values()) ledger.add(local_batch);
     }
   });
   ledger.expect_each(8, 1);
 }
 
-TEST(Sharing, AnEmptyShardHasTheShapeOfTheOthersBatches) {
+TEST(Sharding, AnEmptyShardHasTheShapeOfTheOthersBatches) {
   run_workers({1, 1}, [](MultiWorkerMirroredStrategy& strategy) {
     const auto rows = files_of({0, 3}).map([](const at::Tensor& id) {
       return id.to(at::kFloat).expand({2, 4});
@@ -440,7 +441,7 @@ TEST(Sharing, AnEmptyShardHasTheShapeOfTheOthersBatches) {
   });
 }
 
-/// What `batches` of ids train, and on which ids in each step.
+/// The weights after training on batches of ids, and the ids of each step.
 struct Training {
   Weights weights;
   Steps steps;
@@ -470,7 +471,7 @@ Training trained_on(distribute::Strategy& strategy, const Ids& batches, AutoShar
   return training;
 }
 
-TEST(Sharing, AnEpochByFileTrainsWhatOneReplicaTrainsOnTheSameSteps) {
+TEST(Sharding, AnEpochByFileGivesTheResultOfOneReplicaOnTheSameSteps) {
   for (const Layout& layout : {Layout{1, 1}, Layout{2, 2}, Layout{2, 1}, Layout{1, 1, 1}}) {
     std::mutex mutex;
     std::map<int, Training> workers;

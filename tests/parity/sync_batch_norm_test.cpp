@@ -1,5 +1,5 @@
-// Law 1 for models with batch norm in training mode: with the statistics of the whole global batch,
-// N replicas on any number of workers give what one replica gives on that batch.
+// N replicas on any number of workers give the result of one replica on the global batch, for models
+// with batch norm in training mode that uses the statistics of the global batch.
 #include <ATen/ops/max_pool2d.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/relu.h>
@@ -28,7 +28,7 @@ namespace {
 using distribute::MirroredStrategy;
 using distribute::Strategy;
 
-// No biases where batch norm takes them out again: their gradient is rounding alone.
+// No biases before batch norm, which cancels them: their gradient would be rounding errors only.
 struct NormalizedNet : torch::nn::Module {
   at::Tensor forward(const at::Tensor& images) {
     at::Tensor net = at::relu(norm1->forward(conv->forward(images)));
@@ -46,8 +46,7 @@ struct NormalizedNet : torch::nn::Module {
   torch::nn::Linear output = register_module("output", torch::nn::Linear(8, 10));
 };
 
-/// The same kind of net as a function of layers, whose normalizer's statistics an argument scope
-/// makes global.
+/// A similar net as a function of layers; an argument scope makes its normalizer's statistics global.
 at::Tensor normalized_function(const at::Tensor& images) {
   using layers::BatchStatistics;
   const auto everywhere =
@@ -69,9 +68,9 @@ constexpr int kSteps = 9;
 
 const optim::Sgd kRule{.learning_rate = 0.02, .momentum = 0.9};
 
-/// Batches of 4, 4 and 2: uneven, and with empty shares. Counters as numbers like the rest.
-Weights trained(Strategy& strategy, const Cut& cut = {}) {
-  Weights weights = train_under<NormalizedNet>(strategy, kSteps, kRule, cut);
+/// Batches of 4, 4 and 2: uneven, and empty on some replicas. Counters are compared as float64.
+Weights trained(Strategy& strategy, const BatchPlan& plan = {}) {
+  Weights weights = train_under<NormalizedNet>(strategy, kSteps, kRule, plan);
   for (auto* values : {&weights.before, &weights.after}) {
     for (at::Tensor& value : *values) value = value.to(at::kDouble);
   }
@@ -83,7 +82,7 @@ Weights trained_by_one() {
   return trained(strategy);
 }
 
-/// The function's; each replica's moving statistics have the same bits.
+/// Trains the function; checks that all replicas' moving statistics have the same bits.
 Weights trained_function(Strategy& strategy) {
   const auto net = strategy.build(normalized_function, at::ones({1, 1, 28, 28}, at::kDouble));
   Weights weights = train_model(strategy, net, kSteps, kRule);
@@ -99,7 +98,7 @@ Weights function_trained_by_one() {
   return trained_function(strategy);
 }
 
-TEST(SyncBatchNormLaw, OneToFourReplicasInFloat64) {
+TEST(SyncBatchNormEquivalence, OneToFourReplicasInFloat64) {
   const Weights one = trained_by_one();
   ASSERT_EQ(one.names.size(), 14u) << "parameters, running statistics and counts";
   for (int replicas = 2; replicas <= 4; ++replicas) {
@@ -108,13 +107,13 @@ TEST(SyncBatchNormLaw, OneToFourReplicasInFloat64) {
   }
 }
 
-TEST(SyncBatchNormLaw, UnderCentralStorage) {
+TEST(SyncBatchNormEquivalence, UnderCentralStorage) {
   const Weights one = trained_by_one();
   distribute::CentralStorageStrategy strategy(distribute::central_cpus(3));
   expect_same(trained(strategy), one, 1e-10, "3 replicas");
 }
 
-/// On each of these layouts every worker ends with what `one` has.
+/// Expects that on each of these layouts every worker ends with the weights of `one`.
 void expect_as_one_on_workers(const Weights& one,
                               const std::function<Weights(Strategy&)>& train_one) {
   for (const std::vector<int>& layout : {std::vector<int>{1, 1}, {2, 1}, {1, 1, 1}}) {
@@ -131,11 +130,11 @@ void expect_as_one_on_workers(const Weights& one,
   }
 }
 
-TEST(SyncBatchNormLaw, OnSeveralWorkers) {
+TEST(SyncBatchNormEquivalence, OnSeveralWorkers) {
   expect_as_one_on_workers(trained_by_one(), [](Strategy& strategy) { return trained(strategy); });
 }
 
-TEST(GlobalBatchStatisticsLaw, OneToFourReplicasInFloat64) {
+TEST(GlobalBatchStatisticsEquivalence, OneToFourReplicasInFloat64) {
   const Weights one = function_trained_by_one();
   ASSERT_EQ(one.names.size(), 12u) << "weights, and four variables of each batch norm";
   for (int replicas = 2; replicas <= 4; ++replicas) {
@@ -144,12 +143,12 @@ TEST(GlobalBatchStatisticsLaw, OneToFourReplicasInFloat64) {
   }
 }
 
-TEST(GlobalBatchStatisticsLaw, UnderCentralStorage) {
+TEST(GlobalBatchStatisticsEquivalence, UnderCentralStorage) {
   distribute::CentralStorageStrategy strategy(distribute::central_cpus(3));
   expect_same(trained_function(strategy), function_trained_by_one(), 1e-10, "3 replicas");
 }
 
-TEST(GlobalBatchStatisticsLaw, OnSeveralWorkers) {
+TEST(GlobalBatchStatisticsEquivalence, OnSeveralWorkers) {
   expect_as_one_on_workers(function_trained_by_one(), trained_function);
 }
 

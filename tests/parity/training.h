@@ -12,7 +12,7 @@
 
 namespace brigade::parity {
 
-/// A model's variables around a training.
+/// A model's variables before and after training.
 struct Weights {
   std::vector<std::string> names;
   std::vector<at::Tensor> before;
@@ -26,28 +26,28 @@ std::vector<at::Tensor> read_all(const distribute::Replicated<Model>& model) {
   return values;
 }
 
-/// How the examples come to an update: of 10 in batches of 4, 4 and 2, three replicas never share
-/// evenly, and of four two have nothing in the last.
-struct Cut {
+/// How examples are batched for updates. Of 10 examples in batches of 4, 4 and 2, three replicas
+/// always get uneven parts, and with four replicas two get no example of the last batch.
+struct BatchPlan {
   std::int64_t examples = 10;
   std::int64_t batch = 4;
   int accumulate = 1;
 };
 
-/// `steps` updates of `model` under `strategy`, in float64.
+/// Makes `steps` updates of `model` under `strategy`, in float64.
 template <class Model, class Rule>
 Weights train_model(distribute::Strategy& strategy, const distribute::Replicated<Model>& model,
-                    int steps, const Rule& rule, const Cut& cut = {}) {
-  const auto optimizer = strategy.optimizer(model, rule, {.accumulate = cut.accumulate});
+                    int steps, const Rule& rule, const BatchPlan& plan = {}) {
+  const auto optimizer = strategy.optimizer(model, rule, {.accumulate = plan.accumulate});
   Weights weights{.before = read_all(model)};
   for (const auto& variable : model.variables()) weights.names.push_back(variable.name());
-  const auto batches = strategy.distribute(double_examples(cut.examples).batch(cut.batch).repeat());
+  const auto batches = strategy.distribute(double_examples(plan.examples).batch(plan.batch).repeat());
   for (const auto& batch : batches) {
     if (optimizer.updates() == steps) break;
     strategy.run(
-        [&](distribute::ReplicaContext&, const input::LabeledBatch& share) {
+        [&](distribute::ReplicaContext&, const input::LabeledBatch& local_batch) {
           optimizer.minimize(
-              layers::losses::sparse_softmax_cross_entropy(model(share.features), share.labels));
+              layers::losses::sparse_softmax_cross_entropy(model(local_batch.features), local_batch.labels));
         },
         batch);
   }
@@ -55,19 +55,19 @@ Weights train_model(distribute::Strategy& strategy, const distribute::Replicated
   return weights;
 }
 
-/// The same of a new `Model`.
+/// The same for a new `Model`.
 template <class Model, class Rule>
 Weights train_under(distribute::Strategy& strategy, int steps, const Rule& rule,
-                    const Cut& cut = {}) {
+                    const BatchPlan& plan = {}) {
   const auto model = strategy.create_from([] {
     auto module = std::make_shared<Model>();
     module->to(at::kDouble);
     return module;
   });
-  return train_model(strategy, model, steps, rule, cut);
+  return train_model(strategy, model, steps, rule, plan);
 }
 
-/// Whether both went the same way, within `tolerance` of its length.
+/// Expects the same change of all variables, within `tolerance` relative to its norm.
 inline void expect_same(const Weights& many, const Weights& one, double tolerance,
                         const std::string& where) {
   ASSERT_EQ(many.names, one.names);

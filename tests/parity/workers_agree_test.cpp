@@ -1,5 +1,5 @@
-// Law 1 over processes: any number of workers, by any number of replicas each, gives what one
-// replica gives on the whole batch. Here the workers are threads; tests/process has real processes.
+// Any number of workers with any number of replicas each gives the result of one replica on the
+// global batch. Here the workers are threads; tests/process has real processes.
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
 #include <gtest/gtest.h>
@@ -35,9 +35,9 @@ std::string text_of(const Layout& layout) {
   return base::str_cat("on workers with ", base::join(counts, ", "), " replicas");
 }
 
-/// What every worker ends with; they must be equal, bit for bit.
+/// The weights with which every worker ends; they must be equal, bit for bit.
 template <class Model, class Rule>
-Weights trained_by(const Layout& layout, int steps, const Rule& rule, const Cut& cut = {},
+Weights trained_by(const Layout& layout, int steps, const Rule& rule, const BatchPlan& plan = {},
                    const comm::CommunicationOptions& communication = {}) {
   std::mutex mutex;
   std::map<int, Weights> all;
@@ -46,7 +46,7 @@ Weights trained_by(const Layout& layout, int steps, const Rule& rule, const Cut&
       [&](MultiWorkerMirroredStrategy& strategy) {
         EXPECT_EQ(strategy.num_replicas_in_sync(),
                   std::accumulate(layout.begin(), layout.end(), 0));
-        Weights weights = train_under<Model>(strategy, steps, rule, cut);
+        Weights weights = train_under<Model>(strategy, steps, rule, plan);
         const std::lock_guard lock(mutex);
         all[strategy.worker_index()] = std::move(weights);
       },
@@ -60,14 +60,14 @@ Weights trained_by(const Layout& layout, int steps, const Rule& rule, const Cut&
 }
 
 template <class Model, class Rule>
-Weights by_one(int steps, const Rule& rule, const Cut& cut = {}) {
+Weights by_one(int steps, const Rule& rule, const BatchPlan& plan = {}) {
   MirroredStrategy strategy(distribute::cpus(1));
-  return train_under<Model>(strategy, steps, rule, cut);
+  return train_under<Model>(strategy, steps, rule, plan);
 }
 
 const std::vector<Layout> kLayouts = {{1, 1}, {2, 2}, {1, 1, 1}, {2, 2, 2}, {1, 1, 1, 1}, {2, 1}};
 
-TEST(WorkersAgree, OneToFourWorkersByOneAndTwoReplicasInFloat64) {
+TEST(WorkersAgree, OneToFourWorkersWithOneAndTwoReplicasInFloat64) {
   const optim::Sgd rule{.learning_rate = 0.02, .momentum = 0.9};
   const Weights one = by_one<models::Mlp>(20, rule);
   for (const Layout& layout : kLayouts)
@@ -94,38 +94,38 @@ void expect_equal_bits(const Weights& some, const Weights& others, const std::st
     EXPECT_TRUE(some.after[i].equal(others.after[i])) << some.names[i] << " " << where;
 }
 
-// Law 8: no bit depends on the packs, on when they travel, or on what carries them.
-TEST(WorkersAgree, BitForBitWhateverThePacks) {
+// No bit depends on the buckets, on when they are reduced, or on the transport.
+TEST(WorkersAgree, BitForBitWithAnyBuckets) {
   const optim::Adam rule{.learning_rate = 1e-3};
   for (const Layout& layout : {Layout{1, 1}, Layout{2, 1}, Layout{1, 1, 1}}) {
     const Weights whole = trained_by<models::Mlp>(layout, 10, rule);
     for (const std::int64_t bytes : {1, 4096, 100'000}) {
-      const Weights packed =
+      const Weights in_buckets =
           trained_by<models::Mlp>(layout, 10, rule, {}, {.bytes_per_pack = bytes});
-      expect_equal_bits(packed, whole, base::str_cat(text_of(layout), ", ", bytes));
+      expect_equal_bits(in_buckets, whole, base::str_cat(text_of(layout), ", ", bytes));
     }
   }
 }
 
-TEST(WorkersAgree, BitForBitOverTcpInPacks) {
+TEST(WorkersAgree, BitForBitOverTcpInBuckets) {
   if (!comm::gloo_is_built_in()) GTEST_SKIP() << "built without Gloo";
   const optim::Adam rule{.learning_rate = 1e-3};
   const Weights whole = trained_by<models::MnistCnn>({2, 2}, 3, rule);
-  const Weights packed = trained_by<models::MnistCnn>(
+  const Weights in_buckets = trained_by<models::MnistCnn>(
       {2, 2}, 3, rule, {}, {.transport = comm::Transport::kGloo, .bytes_per_pack = 4096});
-  expect_equal_bits(packed, whole, "over TCP");
+  expect_equal_bits(in_buckets, whole, "over TCP");
 }
 
-/// Large enough for more than one size.
+/// Large enough for more than one bucket size.
 struct Wide : models::Mlp {
   Wide() : Mlp({.hidden = {200}}) {}
 };
 
-TEST(WorkersAgree, BitForBitWhileTheirSizeIsTriedOutAndBehindIt) {
+TEST(WorkersAgree, BitForBitWhileTheBucketSizeIsTunedAndAfterwards) {
   const optim::Sgd rule{.learning_rate = 0.01, .momentum = 0.9};
   const Weights whole = trained_by<Wide>({1, 1}, 80, rule);
   const Weights tuned = trained_by<Wide>({1, 1}, 80, rule, {}, {.bytes_per_pack = std::nullopt});
-  expect_equal_bits(tuned, whole, "with packs tuned");
+  expect_equal_bits(tuned, whole, "with a tuned bucket size");
 }
 
 data::Dataset<at::Tensor> ids(std::int64_t count) {
@@ -156,7 +156,7 @@ TEST(WorkersAgree, WithoutShardingEveryWorkerSeesEverything) {
 }
 
 // TensorFlow measured the same ends: a worker whose data ends first gets empty batches.
-TEST(WorkersAgree, DataOfTheirOwnMayEndAtDifferentSteps) {
+TEST(WorkersAgree, SeparateDataMayEndAtDifferentSteps) {
   Ledger ledger;
   std::mutex mutex;
   std::map<int, int> steps;
