@@ -12,10 +12,10 @@
 
 namespace brigade::layers {
 
-/// What an `arg_scope` knows of a layer.
+/// What `arg_scope` needs to know about a layer.
 struct LayerKind {
   std::string_view name;
-  std::vector<std::string_view> (*takes)();  ///< names of its arguments, in order
+  std::vector<std::string_view> (*takes)();  ///< the names of its arguments, in order
 };
 
 template <class Options>
@@ -25,9 +25,9 @@ constexpr LayerKind layer_kind(std::string_view name) {
 
 struct NotALayer {};
 
-/// The kind of a layer function. A function of your own becomes a layer that argument scopes know
-/// (Slim: @add_arg_scope) by a specialization beside its declaration, and by asking `with_defaults`
-/// for its options:
+/// The kind of a layer function. To make your own function a layer for argument scopes (Slim:
+/// @add_arg_scope), add a specialization next to its declaration, and pass its options through
+/// `with_defaults`:
 ///
 ///   at::Tensor bottleneck(const at::Tensor& inputs, const BottleneckOptions& options = {});
 ///   template <> inline constexpr auto kLayerKind<bottleneck> =
@@ -42,11 +42,11 @@ struct ArgScopeEntry {
   bool covers(const LayerKind& kind) const;
 };
 
-/// The defaults that were in force somewhere, to be put in force again elsewhere. A value.
+/// Captured defaults, which can be applied again elsewhere. A value.
 using CapturedArgScope = std::vector<std::shared_ptr<const ArgScopeEntry>>;  // innermost first
 
-/// An argument scope that is open on this thread as long as this lives. Made by `arg_scope`.
-/// Replicas that start inside see it too.
+/// An argument scope that is open on this thread during the lifetime of this object. Made by
+/// `arg_scope`. Replicas that start inside it inherit it.
 class [[nodiscard]] ArgScope {
  public:
   ArgScope(std::initializer_list<const LayerKind*> kinds, LayerArguments arguments);
@@ -55,7 +55,7 @@ class [[nodiscard]] ArgScope {
   ArgScope& operator=(const ArgScope&) = delete;
 
   const CapturedArgScope& entries() const { return entries_; }
-  /// The next scope whose defaults count; null behind a captured scope, which hides those outside.
+  /// The next scope that applies; null after a captured scope, which hides the outer ones.
   const ArgScope* outer() const { return outer_; }
 
  private:
@@ -67,9 +67,9 @@ class [[nodiscard]] ArgScope {
 inline constexpr base::AmbientSlot<const ArgScope> kArgScopeSlot{
     base::AmbientIndex::kArgumentScope};
 
-/// Gives arguments of the layers named in the angle brackets a default while the result lives.
-/// Scopes nest: the call's own argument wins over the inner scope's, and that over the outer one's.
-/// TensorFlow: slim.arg_scope.
+/// Sets default arguments of the layers named in the angle brackets while the result is alive.
+/// Scopes nest: the call's argument takes precedence over the inner scope's, which takes precedence
+/// over the outer scope's. TensorFlow: slim.arg_scope.
 ///
 ///   CapturedArgScope inception_v3_arg_scope(double weight_decay = 4e-5, double stddev = 0.1) {
 ///     const auto weights = arg_scope<conv2d, fully_connected>(
@@ -85,7 +85,7 @@ inline constexpr base::AmbientSlot<const ArgScope> kArgScopeSlot{
 ///   const auto mode_everywhere = arg_scope<batch_norm, dropout>({.mode = mode});
 ///
 /// Throws kInvalidArgument, naming it, for an argument that one of the layers does not take. A
-/// function that is no layer does not compile.
+/// function that is not a layer does not compile.
 template <auto... Functions>
 requires(sizeof...(Functions) > 0) ArgScope arg_scope(LayerArguments arguments) {
   static_assert(
@@ -95,13 +95,13 @@ requires(sizeof...(Functions) > 0) ArgScope arg_scope(LayerArguments arguments) 
   return ArgScope({&kLayerKind<Functions>...}, std::move(arguments));
 }
 
-/// Puts the captured defaults in force in place of those that are now. Arguments cannot be given at
-/// the same time, as in Slim: open a second scope inside.
+/// Replaces the current defaults by the captured ones. As in Slim, arguments cannot be given at the
+/// same time: open a second scope inside.
 inline ArgScope arg_scope(CapturedArgScope captured) {
   return ArgScope(std::move(captured));
 }
 
-/// All defaults in force here.
+/// All current defaults.
 CapturedArgScope current_arg_scope();
 
 /// The names of the arguments that `arg_scope` can give to a layer. TensorFlow:
@@ -111,7 +111,7 @@ std::vector<std::string_view> arg_scoped_arguments() {
   return kLayerKind<Function>.takes();
 }
 
-/// Fills what `options` leaves unset with the defaults in force for `kind`. For layers.
+/// Fills unset fields of `options` with the current defaults for `kind`. For layers.
 template <class Options>
 Options with_defaults(const LayerKind& kind, Options options) {
   const auto fill = [](std::string_view, auto& own, const auto& given) {
@@ -125,7 +125,7 @@ Options with_defaults(const LayerKind& kind, Options options) {
   return options;
 }
 
-/// The same of any layer's options, in the form that layers share.
+/// The same for any layer's options, as `LayerArguments`.
 template <class Options>
 LayerArguments arguments_in_force(const LayerKind& kind, const Options& options) {
   LayerArguments arguments;

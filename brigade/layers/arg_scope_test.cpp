@@ -9,7 +9,7 @@
 
 namespace brigade::layers {
 
-// Two layers of this test's own; what they were called with comes back.
+// Two layers of this test. They return the arguments that they were called with.
 struct BoxOptions {
   std::optional<Size2d> stride = std::nullopt;
   std::optional<Padding> padding = std::nullopt;
@@ -49,23 +49,23 @@ TEST(ArgScope, GivesDefaultsToTheFunctionsNamed) {
     EXPECT_EQ(stride_of(box()), 3);
     EXPECT_EQ(stride_of(sieve()), 3);
   }
-  EXPECT_EQ(stride_of(box()), 0) << "over when the scope is";
+  EXPECT_EQ(stride_of(box()), 0) << "the default ends with the scope";
   const auto scope = arg_scope<box>({.stride = 3});
   EXPECT_EQ(stride_of(sieve()), 0) << "not named";
 }
 
-TEST(ArgScope, TheCallWinsOverTheInnerScopeAndThatOverTheOuter) {
+TEST(ArgScope, TheCallTakesPrecedenceOverInnerAndOuterScopes) {
   const auto outer = arg_scope<box>({.stride = 2, .padding = Padding::kValid});
   {
     const auto inner = arg_scope<box>({.stride = 3});
     EXPECT_EQ(stride_of(box()), 3);
-    EXPECT_EQ(box().padding, Padding::kValid) << "what the inner one does not say";
+    EXPECT_EQ(box().padding, Padding::kValid) << "not set by the inner scope";
     EXPECT_EQ(stride_of(box({.stride = 4})), 4);
   }
   EXPECT_EQ(stride_of(box()), 2);
 }
 
-TEST(ArgScope, NoneIsAnArgumentToo) {
+TEST(ArgScope, NoneIsAValueToo) {
   const auto outer = arg_scope<box>({.activation = relu});
   EXPECT_TRUE(*box().activation);
   const auto none = box({.activation = nullptr});
@@ -78,7 +78,7 @@ TEST(ArgScope, NoneIsAnArgumentToo) {
 TEST(ArgScope, RefusesArgumentsThatALayerDoesNotTake) {
   try {
     const auto scope = arg_scope<box, sieve>({.padding = Padding::kSame});
-    ADD_FAILURE() << "nothing was thrown";
+    ADD_FAILURE() << "nothing thrown";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
     EXPECT_STREQ(error.what(),
@@ -102,7 +102,7 @@ TEST(ArgScope, CanBeCapturedAndEnteredAgain) {
     const auto again = arg_scope(captured);
     EXPECT_EQ(stride_of(box()), 2);
     EXPECT_EQ(sieve().keep_prob, 0.25);
-    EXPECT_FALSE(box().padding) << "what stood outside is replaced, not merged";
+    EXPECT_FALSE(box().padding) << "outer defaults are replaced, not merged";
     const auto inside = arg_scope<box>({.stride = 5});
     EXPECT_EQ(stride_of(box()), 5);
     EXPECT_EQ(current_arg_scope().size(), 3u);
@@ -110,13 +110,13 @@ TEST(ArgScope, CanBeCapturedAndEnteredAgain) {
   EXPECT_EQ(stride_of(box()), 7);
 }
 
-TEST(ArgScope, NamesWhatALayerTakes) {
+TEST(ArgScope, NamesTheArgumentsOfALayer) {
   const std::vector<std::string_view> wanted = {"stride", "padding", "activation",
                                                 "outputs_collections"};
   EXPECT_EQ(arg_scoped_arguments<box>(), wanted);
 }
 
-TEST(ArgScope, ReachesAThreadThatTakesOverTheContext) {
+TEST(ArgScope, IsInheritedWithTheContext) {
   const auto scope = arg_scope<box>({.stride = 6});
   const auto context = base::ambient();
   std::int64_t without = -1, with = -1;
@@ -129,7 +129,7 @@ TEST(ArgScope, ReachesAThreadThatTakesOverTheContext) {
   EXPECT_EQ(with, 6);
 }
 
-TEST(ArgScope, FillsTheOptionsOfALayerOfOnesOwn) {
+TEST(ArgScope, FillsTheOptionsOfACustomLayer) {
   const auto scope = arg_scope<box>({.stride = 6, .outputs_collections = {"ends"}});
   const auto options = with_defaults(kLayerKind<box>, BoxOptions{.label = "mine"});
   EXPECT_EQ(options.stride->width, 6);

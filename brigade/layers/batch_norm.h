@@ -28,14 +28,14 @@ struct BatchNormOptions {
   LayerScope scope = {};  ///< default: BatchNorm, BatchNorm_1, ...
 };
 
-/// `inputs` [N, C, ...] with mean 0 and variance 1 a channel over the calling replica's batch, or
-/// all replicas' (`BatchStatistics::kGlobal`), times gamma plus beta; in evaluation the moving
-/// statistics take the batch's place. Variables: beta, gamma (if scaled), moving_mean,
-/// moving_variance [C], the last two not trainable, one a replica, read as their mean. In training
-/// the moving statistics move towards the batch's when the update ops run; a batch without examples
-/// leaves them alone. As with TensorFlow's kernels, the moving variance of inputs of two or four
-/// dimensions follows the estimate for the distribution (divided by one less than the number of
-/// values), that of others the batch's own. TensorFlow: slim.batch_norm.
+/// Normalizes `inputs` [N, C, ...] to mean 0 and variance 1 per channel over the calling replica's
+/// batch, or over all replicas' (`BatchStatistics::kGlobal`), then multiplies by gamma and adds
+/// beta; in evaluation it uses the moving statistics. Variables: beta, gamma (if scaled),
+/// moving_mean, moving_variance [C]; the last two are not trainable, one per replica, and read as
+/// their mean. In training the moving statistics are updated when the update ops run; a batch
+/// without examples does not change them. As with TensorFlow's kernels, the moving variance of
+/// inputs of two or four dimensions follows the unbiased variance (divided by one less than the
+/// number of values), that of others the biased variance. TensorFlow: slim.batch_norm.
 ///
 /// Throws kInvalidArgument for inputs of fewer than two dimensions or a decay outside of [0, 1];
 /// otherwise as `conv2d`.
@@ -44,7 +44,7 @@ template <>
 inline constexpr LayerKind kLayerKind<batch_norm> = layer_kind<BatchNormOptions>("batch_norm");
 
 /// `batch_norm` with these options, as the normalizer of another layer. Argument scopes of
-/// `batch_norm` that are open when it runs count too. Slim: normalizer_fn=batch_norm,
+/// `batch_norm` that are open when it runs apply too. Slim: normalizer_fn=batch_norm,
 /// normalizer_params=...
 Normalizer batch_normalizer(BatchNormOptions options = {});
 

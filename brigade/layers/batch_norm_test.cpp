@@ -58,7 +58,7 @@ TEST(BatchNorm, NormalizesByTheBatchAndMovesItsStatisticsWithTheUpdate) {
   EXPECT_TRUE(graph.update_ops().empty());
 }
 
-TEST(BatchNorm, OfThreeDimensionsFollowsTheBatchsOwnVariance) {
+TEST(BatchNorm, WithThreeDimensionsFollowsTheBiasedVariance) {
   Graph graph;
   const auto opened = graph.as_default();
   batch_norm(sawtooth({4, 3, 2}).permute({0, 2, 1}), {.decay = 0.9});
@@ -108,7 +108,7 @@ TEST(BatchNorm, EvaluatesByTheMovingStatistics) {
   EXPECT_TRUE(graph.update_ops().empty());
 }
 
-TEST(BatchNorm, AnEmptyBatchLeavesTheStatisticsAlone) {
+TEST(BatchNorm, AnEmptyBatchDoesNotChangeTheStatistics) {
   Graph graph;
   const auto opened = graph.as_default();
   const auto result = batch_norm(images().slice(0, 0, 0), {.scope = "bn"});
@@ -118,7 +118,7 @@ TEST(BatchNorm, AnEmptyBatchLeavesTheStatisticsAlone) {
   EXPECT_EQ(read("bn/moving_mean").abs().sum().item<float>(), 0.0F);
 }
 
-TEST(BatchNorm, HasAnOffsetAndAFactorIfAskedTo) {
+TEST(BatchNorm, HasAnOffsetAndAFactorIfRequested) {
   Graph graph;
   const auto opened = graph.as_default();
   const auto plain = batch_norm(images(), {.center = Center::kNo, .scope = "plain"});
@@ -143,14 +143,14 @@ TEST(BatchNorm, StatisticsAreEachReplicasOwn) {
   EXPECT_EQ(statistic.trainable(), variables::Trainable::kNo);
 }
 
-TEST(BatchNorm, RefusesWhatDoesNotFit) {
+TEST(BatchNorm, RefusesInvalidArguments) {
   Graph graph;
   const auto opened = graph.as_default();
   EXPECT_THROW(batch_norm(at::ones({3})), Error);
   EXPECT_THROW(batch_norm(images(), {.decay = 1.5}), Error);
 }
 
-/// What a training pass leaves.
+/// The results of a training pass.
 struct Pass {
   at::Tensor result, mean, variance;
 };
@@ -158,7 +158,7 @@ struct Pass {
 Pass pass_over(const at::Tensor& inputs, comm::Communicator* ranks = nullptr) {
   Graph graph;
   const auto opened = graph.as_default();
-  batch_norm(inputs, {.mode = Mode::kEvaluation, .scope = "bn"});  // makes the variables
+  batch_norm(inputs, {.mode = Mode::kEvaluation, .scope = "bn"});  // creates the variables
   const comm::Replica replica{.communicator = ranks};
   const base::AmbientScope<const comm::Replica> scope(comm::kReplicaSlot,
                                                       ranks == nullptr ? nullptr : &replica);
@@ -173,7 +173,7 @@ Pass pass_over(const at::Tensor& inputs, comm::Communicator* ranks = nullptr) {
   return pass;
 }
 
-/// The pass of each of several ranks over its share of `inputs`.
+/// Runs the pass of each of several ranks on its part of `inputs`.
 std::vector<Pass> passes_over(const at::Tensor& inputs, const std::vector<std::int64_t>& sizes) {
   std::vector<Pass> passes(sizes.size());
   comm::run_ranks_successfully(static_cast<int>(sizes.size()), [&](comm::Communicator& ranks) {
@@ -186,7 +186,7 @@ std::vector<Pass> passes_over(const at::Tensor& inputs, const std::vector<std::i
 }
 
 // Inputs of three dimensions follow another variance than those of two and four.
-TEST(BatchNorm, ByTheGlobalBatchIsThatOfTheWholeBatchInEveryRank) {
+TEST(BatchNorm, WithGlobalStatisticsEveryRankEqualsTheWholeBatch) {
   for (const at::Tensor& like :
        {sawtooth({6, 2}), sawtooth({6, 2, 3}), sawtooth({6, 2, 3, 2}), sawtooth({1, 2})}) {
     const at::Tensor inputs = like.to(at::kDouble) + 50.0;
@@ -208,14 +208,14 @@ TEST(BatchNorm, ByTheGlobalBatchIsThatOfTheWholeBatchInEveryRank) {
   }
 }
 
-TEST(BatchNorm, ByAGlobalBatchWithoutExamplesLeavesTheStatisticsAlone) {
+TEST(BatchNorm, AnEmptyGlobalBatchDoesNotChangeTheStatistics) {
   for (const Pass& rank : passes_over(sawtooth({0, 2}), {0, 0}))
     EXPECT_TRUE(at::equal(rank.variance, at::ones({2})));
 }
 
-TEST(BatchNorm, ByTheGlobalBatchMeetsNobodyInEvaluation) {
+TEST(BatchNorm, WithGlobalStatisticsEvaluationIsNotCollective) {
   comm::run_ranks_successfully(2, [](comm::Communicator& ranks) {
-    if (ranks.rank() == 1) return;  // the other would wait for it in vain
+    if (ranks.rank() == 1) return;  // a collective of the other rank would hang
     Graph graph;
     const auto opened = graph.as_default();
     const BatchNormOptions options{.statistics = BatchStatistics::kGlobal,

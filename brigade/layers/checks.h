@@ -4,13 +4,13 @@
 
 #include <cstdint>
 
-/// What several layers check on entry. All throw kInvalidArgument, naming `layer`.
+/// Argument checks shared by layers. All throw kInvalidArgument, naming `layer`.
 namespace brigade::layers {
 
-/// Unless it is 1 or more.
+/// Throws unless it is 1 or more.
 void check_outputs(const char* layer, std::int64_t num_outputs);
 
-/// Unless `inputs` is defined and has at least this many dimensions.
+/// Throws unless `inputs` is defined and has at least this many dimensions.
 void check_dimensions(const char* layer, const at::Tensor& inputs, std::int64_t at_least);
 
 /// Unless `keep_prob` lies in (0, 1].

@@ -23,7 +23,7 @@ using variables::Initializer;
 void expect_refused(const std::function<void()>& call, const std::string& part_of_message) {
   try {
     call();
-    ADD_FAILURE() << "nothing was thrown; expected: " << part_of_message;
+    ADD_FAILURE() << "nothing thrown; expected: " << part_of_message;
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
     EXPECT_NE(std::string(error.what()).find(part_of_message), std::string::npos) << error.what();
@@ -63,7 +63,7 @@ TEST(Conv2d, TakesStrideAndPadding) {
   EXPECT_EQ(conv2d(images, 1, 3, {.padding = Padding::kValid, .rate = 2}).size(2), 5);
 }
 
-TEST(Conv2d, ANormalizerTakesThePlaceOfBiases) {
+TEST(Conv2d, ANormalizerReplacesBiases) {
   Graph graph;
   const auto opened = graph.as_default();
   const Normalizer twice = [](const at::Tensor& x) { return x * 2.0; };
@@ -73,7 +73,7 @@ TEST(Conv2d, ANormalizerTakesThePlaceOfBiases) {
   EXPECT_EQ(variables::global_variables().size(), 1u);
 }
 
-TEST(Conv2d, ReluDoesNotOverwriteWhatANormalizerKeeps) {
+TEST(Conv2d, ReluDoesNotOverwriteTensorsOfANormalizer) {
   Graph graph;
   const auto opened = graph.as_default();
   const auto result = conv2d(at::ones({1, 1, 2, 2}), 1, 1,
@@ -81,7 +81,7 @@ TEST(Conv2d, ReluDoesNotOverwriteWhatANormalizerKeeps) {
   EXPECT_NO_THROW(result.sum().backward());
 }
 
-TEST(Conv2d, RefusesWhatDoesNotFit) {
+TEST(Conv2d, RefusesInvalidArguments) {
   Graph graph;
   const auto opened = graph.as_default();
   const auto images = at::ones({1, 1, 2, 2});
@@ -135,7 +135,7 @@ TEST(FullyConnected, WorksOnTheLastDimension) {
             (std::vector<std::int64_t>{3, 4}));
 }
 
-TEST(FullyConnected, TakesEmptyBatches) {
+TEST(FullyConnected, AcceptsEmptyBatches) {
   Graph graph;
   const auto opened = graph.as_default();
   const auto result = fully_connected(at::ones({0, 4}), 3, {.scope = "fc"});

@@ -22,7 +22,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Of a convolution's result, about what a core's second-level cache holds.
+// About the size of a core's second-level cache, for a convolution's result.
 constexpr std::int64_t kPieceBytes = 2 << 20;
 
 std::int64_t padding(const at::Tensor& weight) {

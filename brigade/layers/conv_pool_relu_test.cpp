@@ -37,7 +37,7 @@ double difference(const at::Tensor& a, const at::Tensor& b) {
 }
 
 // 100 examples are three pieces of unequal size in float32, five in float64.
-TEST(ConvPoolRelu, EqualsTheSingleOperationsInValueAndGradient) {
+TEST(ConvPoolRelu, EqualsTheSeparateOperationsInValueAndGradient) {
   for (const auto type : {at::kFloat, at::kDouble}) {
     for (const std::int64_t examples : {1, 100}) {
       const auto in = inputs(examples, type);
@@ -56,7 +56,7 @@ TEST(ConvPoolRelu, EqualsTheSingleOperationsInValueAndGradient) {
   }
 }
 
-TEST(ConvPoolRelu, ComputesOnlyTheGradientsThatAreWanted) {
+TEST(ConvPoolRelu, ComputesOnlyTheRequestedGradients) {
   const auto in = inputs(4, at::kFloat);
   const auto images = in.images.detach(), weight = in.weight.detach();
   conv_pool_relu(images, weight, in.bias).sum().backward();
@@ -64,7 +64,7 @@ TEST(ConvPoolRelu, ComputesOnlyTheGradientsThatAreWanted) {
   EXPECT_FALSE(conv_pool_relu(images, weight, in.bias.detach()).requires_grad());
 }
 
-TEST(ConvPoolRelu, NoticesAWeightThatChangedBeforeBackward) {
+TEST(ConvPoolRelu, DetectsAWeightThatChangedBeforeBackward) {
   const auto in = inputs(2, at::kFloat);
   const auto out = conv_pool_relu(in.images, in.weight, in.bias).sum();
   {
@@ -74,7 +74,7 @@ TEST(ConvPoolRelu, NoticesAWeightThatChangedBeforeBackward) {
   EXPECT_ANY_THROW(out.backward());
 }
 
-TEST(ConvPoolRelu, TakesWhatTheKernelDoesNot) {
+TEST(ConvPoolRelu, SupportsInputsWithoutAKernel) {
   const auto in = inputs(2, at::kFloat, 7);  // odd sides
   EXPECT_LT(difference(conv_pool_relu(in.images, in.weight, in.bias),
                        plain(in.images, in.weight, in.bias)),
@@ -86,7 +86,7 @@ TEST(ConvPoolRelu, TakesWhatTheKernelDoesNot) {
   EXPECT_EQ(none.weight.grad().abs().sum().item<float>(), 0.0F);
 }
 
-TEST(ConvPoolRelu, RefusesShapesThatDoNotFit) {
+TEST(ConvPoolRelu, RefusesInvalidShapes) {
   const auto in = inputs(2, at::kFloat);
   EXPECT_THROW(conv_pool_relu(in.images[0], in.weight, in.bias), Error);
   EXPECT_THROW(conv_pool_relu(in.images, in.weight.slice(1, 0, 2), in.bias), Error);

@@ -11,7 +11,7 @@
 
 namespace brigade::layers {
 
-/// Results of layers by the names of the layers, in the order of their making.
+/// Results of layers by layer name, in the order of creation.
 ///
 /// Thread-safety: a value.
 class EndPoints {
@@ -19,10 +19,10 @@ class EndPoints {
   EndPoints() = default;
   explicit EndPoints(std::vector<variables::NamedTensor> points) : points_(std::move(points)) {}
 
-  /// Adds one, or replaces the one of this name.
+  /// Adds an end point, or replaces the one with this name.
   void set(const std::string& name, at::Tensor value);
   bool contains(std::string_view name) const;
-  /// Throws kNotFound, listing the names there are.
+  /// Throws kNotFound, listing the existing names.
   const at::Tensor& at(std::string_view name) const;
 
   std::size_t size() const { return points_.size(); }
@@ -33,8 +33,8 @@ class EndPoints {
   std::vector<variables::NamedTensor> points_;
 };
 
-/// What layers with `.outputs_collections = {collection}` have made in this pass, under the names
-/// of their scopes ("tower_0/conv1"). Of several under one name, the last. TensorFlow:
+/// The results of this pass's layers with `.outputs_collections = {collection}`, by the names of
+/// their scopes ("tower_0/conv1"). For several with one name, the last. TensorFlow:
 /// slim.utils.convert_collection_to_dict. Throws kFailedPrecondition without a graph.
 EndPoints end_points(const std::string& collection, std::string_view scope = "");
 

@@ -15,8 +15,8 @@ struct FlattenOptions {
 };
 
 /// `inputs` [N, ...] as [N, the product of the rest]; a view where it can be one. Images are laid
-/// out [C, H, W] here and [H, W, C] in TensorFlow, so the features come in another order. Works
-/// without a graph too. TensorFlow: slim.flatten. Throws kInvalidArgument for fewer than two
+/// out [C, H, W] here and [H, W, C] in TensorFlow, so the order of the features differs. Also works
+/// without a graph. TensorFlow: slim.flatten. Throws kInvalidArgument for fewer than two
 /// dimensions.
 at::Tensor flatten(const at::Tensor& inputs, const FlattenOptions& options = {});
 template <>

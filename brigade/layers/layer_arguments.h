@@ -18,34 +18,33 @@ namespace brigade::layers {
 enum class Center { kNo, kYes };
 enum class Scale { kNo, kYes };
 
-/// When batch norm moves its statistics.
+/// When batch norm updates its moving statistics.
 enum class StatisticsUpdate {
-  kUpdateOps,  ///< with the optimizer's update: `Graph::run_update_ops`, which the optimizers call
-  kInPlace,    ///< at once (Slim: updates_collections=None)
+  kUpdateOps,  ///< with the optimizer's update, which calls `Graph::run_update_ops`
+  kInPlace,    ///< immediately (Slim: updates_collections=None)
 };
 
-/// Whose examples batch norm's statistics are over in training.
+/// The examples over which batch norm computes statistics in training.
 enum class BatchStatistics {
-  kReplica,  ///< the calling replica's share of the batch
-  /// The whole global batch, over all replicas and workers: any number of them then trains what one
-  /// trains on the whole batch, and the moving statistics are equal everywhere. Each pass is a
-  /// collective, also for a share without examples, and so is backward from it. Keras:
+  kReplica,  ///< the calling replica's part of the batch
+  /// The global batch, over all replicas and workers: any number of replicas then gives the same
+  /// results as one replica with the whole batch, and the moving statistics are equal everywhere.
+  /// Each pass is a collective, even for a replica without examples, and so is its backward. Keras:
   /// BatchNormalization(synchronized=True).
   kGlobal,
 };
 
 /// Every argument of a layer that an `arg_scope` can give a default for. The options of a layer
-/// have those of these that it takes, by the same names, in this order, and mean by them what is
-/// said here. What is left unset comes from the open argument scopes, and then from the layer's own
-/// defaults.
+/// contain a subset of these fields, with the same names, order and meaning. Unset fields come from
+/// the open argument scopes, and then from the layer's own defaults.
 struct LayerArguments {
   std::optional<Size2d> stride = std::nullopt;
   std::optional<Padding> padding = std::nullopt;
   /// The distance between two elements of the window (dilation).
   std::optional<Size2d> rate = std::nullopt;
-  /// The share of the elements that dropout keeps.
+  /// The probability that dropout keeps an element.
   std::optional<double> keep_prob = std::nullopt;
-  /// How much of a moving statistic stays at each update.
+  /// The fraction of a moving statistic that is kept at each update.
   std::optional<double> decay = std::nullopt;
   std::optional<Center> center = std::nullopt;
   std::optional<Scale> scale = std::nullopt;
@@ -67,7 +66,7 @@ struct LayerArguments {
   /// Slim: is_training.
   std::optional<variables::Mode> mode = std::nullopt;
   std::optional<variables::Reuse> reuse = std::nullopt;
-  /// Collections that the layer's variables are added to, beside the global and the model
+  /// Collections that the layer's variables are added to, besides the global and the model
   /// variables.
   std::vector<std::string> variables_collections = {};
   /// Collections of the graph that the result is added to, under the name of the layer's scope; see
@@ -122,7 +121,7 @@ void visit_arguments(Options& options, Arguments& arguments, const Visit& visit)
     visit("trainable", options.trainable, arguments.trainable);
 }
 
-/// The names of the arguments that a layer with these options takes.
+/// The names of the arguments of a layer with these options.
 template <class Options>
 std::vector<std::string_view> argument_names() {
   std::vector<std::string_view> names;

@@ -24,9 +24,9 @@ struct LayerNormOptions {
   LayerScope scope = {};  ///< default: LayerNorm, LayerNorm_1, ...
 };
 
-/// Every example of `inputs` [N, C, ...] with mean 0 and variance 1 over all its elements, times
-/// gamma plus beta, one of each a channel. Variables: beta, gamma [C]. TensorFlow: slim.layer_norm
-/// with begin_norm_axis 1. Throws as `conv2d`.
+/// Normalizes every example of `inputs` [N, C, ...] to mean 0 and variance 1 over all its elements,
+/// then multiplies by gamma and adds beta, one of each per channel. Variables: beta, gamma [C].
+/// TensorFlow: slim.layer_norm with begin_norm_axis 1. Throws as `conv2d`.
 at::Tensor layer_norm(const at::Tensor& inputs, const LayerNormOptions& options = {});
 template <>
 inline constexpr LayerKind kLayerKind<layer_norm> = layer_kind<LayerNormOptions>("layer_norm");

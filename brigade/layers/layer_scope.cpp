@@ -24,7 +24,7 @@ variables::OpenVariableScope open(const LayerScope& scope, const char* default_n
 
 void collect(variables::Graph& graph, const std::vector<std::string>& collections,
              const at::Tensor& result) {
-  // The name scope ends in a slash, by which the graph knows a whole name.
+  // The name scope ends in a slash, which marks a complete name for the graph.
   for (const auto& collection : collections) {
     graph.add_to_collection(collection, graph.name_scope(), result);
   }

@@ -17,7 +17,7 @@
 namespace brigade::layers {
 
 /// The `scope` argument of layers with variables: a name ("conv1"), a captured variable scope, or
-/// nothing, which stands for the layer's default name, made unique: Conv, Conv_1, ...
+/// nothing for the layer's default name, made unique: Conv, Conv_1, ...
 class LayerScope {
  public:
   LayerScope() = default;
@@ -34,21 +34,21 @@ class LayerScope {
   std::variant<std::monostate, std::string, variables::VariableScope> value_;
 };
 
-/// What a layer says of one of its variables.
+/// A layer's options of one of its variables.
 struct LayerVariable {
   std::string name;
   std::vector<std::int64_t> shape;
   variables::VariableOptions options;
 };
 
-/// The variable scope that a layer with variables opens, and what such layers do in it. For layers.
+/// The variable scope of a layer with variables, and helpers for such layers. For layers.
 class OpenLayer {
  public:
-  /// Throws as `variables::variable_scope`, without a graph kFailedPrecondition.
+  /// Throws as `variables::variable_scope`, and kFailedPrecondition without a graph.
   OpenLayer(const LayerScope& scope, const char* default_name,
             std::optional<variables::Reuse> reuse);
 
-  /// The input where the layer is to compute; see `variables::place_layer`.
+  /// The input on the layer's device; see `variables::place_layer`.
   at::Tensor place(const char* operation, const at::Tensor& input) const;
   /// Adds the result to the collections under the layer's name.
   at::Tensor collected(const std::vector<std::string>& collections, at::Tensor result) const;
@@ -76,14 +76,15 @@ variables::VariableOptions model_variable(const variables::Initializer& initiali
                                           std::optional<variables::Trainable> trainable,
                                           at::ScalarType dtype);
 
-/// The weights of a layer, as its options say; Glorot uniform if they say nothing.
+/// The weights of a layer by its options; Glorot uniform by default.
 at::Tensor get_weights(const char* name, std::vector<std::int64_t> shape, const at::Tensor& like,
                        const LayerArguments& arguments);
-/// The biases, or an undefined tensor where a normalizer takes their place or there are none.
+/// The biases, or an undefined tensor if a normalizer replaces them or there are none.
 at::Tensor get_biases(std::int64_t outputs, const at::Tensor& like,
                       const LayerArguments& arguments);
 
-/// Normalizer, activation, collections: how layers end.
+/// Applies the normalizer and the activation, and adds the result to collections: the end of a
+/// layer.
 at::Tensor finished(const OpenLayer& layer, const LayerArguments& arguments, at::Tensor result);
 
 }  // namespace brigade::layers

@@ -51,7 +51,7 @@ void check_label_range(const char* loss, const at::Tensor& labels, std::int64_t 
   }
 }
 
-/// The labels as int64, once they are known to fit the predictions.
+/// The labels as int64, after checking them against the predictions.
 at::Tensor checked_labels(const char* loss, const at::Tensor& predictions,
                           const at::Tensor& labels) {
   check_predictions(loss, predictions);
@@ -59,11 +59,11 @@ at::Tensor checked_labels(const char* loss, const at::Tensor& predictions,
   if (labels.dim() != 1 || labels.size(0) != predictions.size(0)) {
     refuse(std::string(loss) + ": labels have shape " + shape(labels) +
            " and predictions have shape " + shape(predictions) +
-           "; expected one label an example, shape [" + std::to_string(predictions.size(0)) + "]");
+           "; expected one label per example, shape [" + std::to_string(predictions.size(0)) + "]");
   }
   if (!at::isIntegralType(labels.scalar_type(), /*includeBool=*/false)) {
     refuse(std::string(loss) + ": labels have dtype " + at::toString(labels.scalar_type()) +
-           "; expected integral class numbers (for one value a class, categorical_crossentropy)");
+           "; expected integral class numbers (for one value per class, use categorical_crossentropy)");
   }
   auto numbers = labels.to(at::kLong);
   check_label_range(loss, numbers, predictions.size(1));
@@ -95,8 +95,8 @@ at::Tensor reduce(const at::Tensor& per_example, Reduction reduction) {
 }
 
 at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& labels, Reduction reduction) {
-  // libtorch's default of ignoring the label -100 would hide bad labels where we cannot look at
-  // them.
+  // libtorch's default of ignoring the label -100 would hide bad labels on devices where they are
+  // not checked.
   constexpr auto kIgnoreNone = std::numeric_limits<std::int64_t>::min();
   return at::cross_entropy_loss(logits, labels, {}, torch_reduction(reduction), kIgnoreNone);
 }
@@ -112,7 +112,7 @@ at::Tensor sparse_categorical_crossentropy(const at::Tensor& predictions, const 
                                            const LossOptions& options) {
   const auto numbers = checked_labels("sparse_categorical_crossentropy", predictions, labels);
   if (options.from == From::kLogits) return cross_entropy(predictions, numbers, options.reduction);
-  // The softmax of the logarithms is what normalizes.
+  // The softmax of the logarithms normalizes them.
   const auto logits = at::log(at::clamp(predictions, kEpsilon, 1.0 - kEpsilon));
   return cross_entropy(logits, numbers, options.reduction);
 }
@@ -140,7 +140,7 @@ at::Tensor compute_average_loss(const at::Tensor& per_example, std::int64_t glob
                                 const std::optional<at::Tensor>& sample_weight) {
   if (!per_example.defined() || per_example.dim() == 0) {
     refuse(
-        "compute_average_loss: per_example must have at least one dimension, one value an "
+        "compute_average_loss: per_example must have at least one dimension, one value per "
         "example; a loss that is reduced already cannot be averaged again");
   }
   if (global_batch_size < 0) {
@@ -149,8 +149,8 @@ at::Tensor compute_average_loss(const at::Tensor& per_example, std::int64_t glob
   }
   const auto weighted =
       sample_weight ? per_example * sample_weight->to(per_example.scalar_type()) : per_example;
-  // The sum of nothing is a zero with a graph behind it; a division would make NaN of the
-  // gradients.
+  // The sum of no elements is a zero with an autograd graph; a division would turn the gradients
+  // into NaN.
   if (global_batch_size == 0) return weighted.slice(0, 0, 0).sum();
   const at::Tensor sum = weighted.sum(comm::accumulation_dtype(weighted.scalar_type()));
   return (sum / static_cast<double>(global_batch_size)).to(weighted.scalar_type());

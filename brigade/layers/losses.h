@@ -7,41 +7,38 @@
 
 /// Classification losses, and the two helpers that make a loss exact over many replicas.
 ///
-/// All of them see only the examples of the calling replica. A mean taken here is the mean over
-/// those local examples: `minimize(loss)` weighs it by local over global count. Code that scales
-/// for itself takes one value per example
-/// (`Reduction::kNone`) and `compute_average_loss`.
+/// They all see only the examples of the calling replica. A mean here is the mean over those local
+/// examples: `minimize(loss)` weights it by the local divided by the global count. Code with its
+/// own scaling uses one value per example (`Reduction::kNone`) and `compute_average_loss`.
 ///
-/// Empty batches (a replica without a share at the uneven end of an epoch) are valid: `kNone` gives
-/// an empty tensor and `kSum` exactly 0, both with a graph behind them, so that backward still
-/// visits every parameter. The mean of no examples is NaN; the strategies leave it out of what they
-/// reduce, they never multiply it by zero.
+/// Empty batches (a replica without examples at the uneven end of an epoch) are valid: `kNone`
+/// gives an empty tensor and `kSum` exactly 0, both with an autograd graph, so that backward still
+/// visits every parameter. The mean of no examples is NaN; the strategies leave it out of
+/// reductions and never multiply it by zero.
 ///
 /// Every function throws `Error{kInvalidArgument}` naming the shapes it got if they do not fit,
 /// and, for labels on the CPU, naming the first label that is not a class. (On other devices
-/// reading the labels would stall the stream; there libtorch's own assertion fires.)
+/// reading the labels would stall the stream, so libtorch's own assertion reports them.)
 ///
 /// Thread-safety: pure functions.
 namespace brigade::layers::losses {
 
-/// What `predictions` holds.
+/// The content of `predictions`.
 enum class From {
-  kLogits,  ///< Unnormalized scores: the softmax is taken inside, which is exact for extreme scores
-            ///< too.
+  kLogits,  ///< Unnormalized scores: the loss applies the softmax, which is exact even for extreme scores.
   kProbabilities,  ///< The output of a softmax: clipped to [1e-7, 1 - 1e-7] before the logarithm,
                    ///< as Keras does.
 };
 
-/// What becomes of the losses of the single examples.
+/// How the losses of the examples are reduced.
 enum class Reduction {
   kMean,  ///< A scalar: their mean over the local batch.
-  kNone,  ///< One value an example, shape [N].
+  kNone,  ///< One value per example, shape [N].
   kSum,   ///< A scalar: their sum.
 };
 
 struct LossOptions {
-  /// Unlike Keras, whose default is probabilities: losses from logits are faster and lose no
-  /// digits.
+  /// Unlike Keras, whose default is probabilities: losses from logits are faster and more precise.
   From from = From::kLogits;
   Reduction reduction = Reduction::kMean;
 };
@@ -57,9 +54,9 @@ at::Tensor sparse_softmax_cross_entropy(const at::Tensor& logits, const at::Tens
 at::Tensor sparse_categorical_crossentropy(const at::Tensor& predictions, const at::Tensor& labels,
                                            const LossOptions& options = {});
 
-/// Cross entropy between `predictions` [N, classes] and a distribution over the classes an example,
-/// `labels` of the same shape (one-hot, or smoothed). Probabilities are normalized to sum to 1,
-/// then clipped. Keras: `CategoricalCrossentropy`.
+/// Cross entropy between `predictions` [N, classes] and a distribution over the classes per
+/// example, `labels` of the same shape (one-hot, or smoothed). Probabilities are normalized to sum
+/// to 1, then clipped. Keras: `CategoricalCrossentropy`.
 at::Tensor categorical_crossentropy(const at::Tensor& predictions, const at::Tensor& labels,
                                     const LossOptions& options = {});
 
@@ -72,8 +69,8 @@ at::Tensor compute_average_loss(const at::Tensor& per_example, std::int64_t glob
                                 const std::optional<at::Tensor>& sample_weight = std::nullopt);
 
 /// `loss` divided by the number of replicas: every replica computes the same regularization loss,
-/// and their sum must count it once. Throws `kInvalidArgument` unless `num_replicas` is positive.
-/// TensorFlow: `tf.nn.scale_regularization_loss`.
+/// and the sum over replicas must count it once. Throws `kInvalidArgument` unless `num_replicas` is
+/// positive. TensorFlow: `tf.nn.scale_regularization_loss`.
 at::Tensor scale_regularization_loss(const at::Tensor& loss, std::int64_t num_replicas);
 
 }  // namespace brigade::layers::losses

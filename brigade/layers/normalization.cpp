@@ -101,8 +101,8 @@ at::Tensor normalized(const at::Tensor& inputs, const MovingStatistics& statisti
   if (!trains || inputs.numel() == 0) {
     return by_moving_statistics(inputs, statistics, step);
   }
-  // libtorch moves statistics at once, ours wait for the update: with momentum 1 it gives us the
-  // batch's own.
+  // libtorch updates statistics immediately, ours wait for the update ops: with momentum 1 it
+  // returns the batch's statistics.
   const auto mean =
       at::zeros({inputs.size(1)}, statistics.mean.local().options().device(inputs.device()));
   auto variance = at::zeros_like(mean);

@@ -18,8 +18,8 @@ struct OneHotOptions {
 };
 
 /// Class numbers `labels` of any shape and integral dtype as float32 rows [..., num_classes]:
-/// `on_value` at the label, `off_value` elsewhere. A label that is no class gives a row of
-/// `off_value`, as in TensorFlow. Works without a graph too. TensorFlow: slim.one_hot_encoding.
+/// `on_value` at the label, `off_value` elsewhere. A label outside of the classes gives a row of
+/// `off_value`, as in TensorFlow. Also works without a graph. TensorFlow: slim.one_hot_encoding.
 /// Throws kInvalidArgument for labels that are not integral, or fewer than one class.
 at::Tensor one_hot_encoding(const at::Tensor& labels, std::int64_t num_classes,
                             const OneHotOptions& options = {});

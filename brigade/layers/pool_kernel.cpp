@@ -12,9 +12,8 @@ namespace {
 using Choice = std::uint8_t;
 constexpr Choice kNone = 4;
 
-// g++ does not make vectors of these loops by itself, and the branches that it makes of them
-// instead are mispredicted all the time: 32 ms instead of 4. So they are written with vectors of 16
-// bytes, which every target has.
+// g++ does not vectorize these loops, and the branches that it generates are often mispredicted: 32
+// ms instead of 4. So they are written with vectors of 16 bytes, which every target supports.
 template <class T>
 struct Lanes {
   static constexpr std::int64_t kCount = 16 / sizeof(T);
@@ -36,8 +35,7 @@ void store(T* to, const V& vector) {
   std::memcpy(to, &vector, sizeof vector);
 }
 
-/// The values at even positions of two vectors that lie side by side, those at odd ones, and the
-/// way back.
+/// The values at even and at odd positions of two adjacent vectors, and the inverse.
 struct Pairs {
   template <class V>
   static V even(V a, V b) {
@@ -113,9 +111,9 @@ void spread_lanes(const T* gradient, const Choice* choices, T* upper, T* lower) 
   store(lower + L::kCount, Pairs::second_half(low0, low1));
 }
 
-/// Calls `work` with the first position of each vector in a row. The last one reaches back where
-/// the row does not divide evenly: those outputs are computed twice, which is quicker than one by
-/// one.
+/// Calls `work` with the first position of each vector in a row. If the row does not divide evenly,
+/// the last vector overlaps the previous one: some outputs are computed twice, which is faster than
+/// one by one.
 template <class T, class Work>
 void for_each_vector(std::int64_t width, const Work& work) {
   constexpr auto kCount = Lanes<T>::kCount;

@@ -18,16 +18,16 @@ struct PoolOptions {
   std::string scope = {};  ///< default: MaxPool2D or AvgPool2D, made unique
 };
 
-/// The largest element of every `window` of `images` [N, C, H, W]. No variables; works without a
-/// graph too. Call it as `layers::max_pool2d`: unqualified, libtorch's function of the
-/// same name would be as good a match. TensorFlow: slim.max_pool2d. Throws kInvalidArgument for
-/// images or a window that do not fit.
+/// The largest element of every `window` of `images` [N, C, H, W]. No variables; also works without
+/// a graph. Call it as `layers::max_pool2d`: an unqualified call is ambiguous with libtorch's
+/// function of the same name. TensorFlow: slim.max_pool2d. Throws kInvalidArgument for images or a
+/// window that do not fit.
 at::Tensor max_pool2d(const at::Tensor& images, Size2d window, const PoolOptions& options = {});
 template <>
 inline constexpr LayerKind kLayerKind<max_pool2d> = layer_kind<PoolOptions>("max_pool2d");
 
-/// The mean of every window. Under kSame, the mean of those elements that belong to the image, as
-/// in TensorFlow. TensorFlow: slim.avg_pool2d. Otherwise as `max_pool2d`.
+/// The mean of every window. With kSame, the mean of those elements that belong to the image, as in
+/// TensorFlow. TensorFlow: slim.avg_pool2d. Otherwise as `max_pool2d`.
 at::Tensor avg_pool2d(const at::Tensor& images, Size2d window, const PoolOptions& options = {});
 template <>
 inline constexpr LayerKind kLayerKind<avg_pool2d> = layer_kind<PoolOptions>("avg_pool2d");

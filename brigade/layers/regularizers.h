@@ -4,11 +4,11 @@
 
 #include "brigade/variables/variable_options.h"
 
-/// Functions from a variable's value to a scalar that is added to the loss. `get_variable`
-/// remembers one when it makes the variable, so each counts once, however many towers use the
-/// variable.
+/// Functions from a variable's value to a scalar that is added to the loss. `get_variable` stores
+/// one when it creates the variable, so it counts once even if several towers use the variable.
 ///
-/// All throw kInvalidArgument for a negative scale; a scale of 0 gives an empty one, which is none.
+/// All throw kInvalidArgument for a negative scale; a scale of 0 gives an empty function, which
+/// means no regularizer.
 ///
 /// Thread-safety: pure functions.
 namespace brigade::layers {

@@ -14,16 +14,16 @@
 namespace brigade::layers {
 
 struct RepeatOptions {
-  /// The variable scope around the layers, and the beginning of their names: "conv" makes
-  /// conv/conv_1, conv/conv_2, ... Default: the scope Repeat or Stack, made unique, with repeat_1
-  /// or stack_1, ... in it.
+  /// The variable scope around the layers, and the prefix of their names: "conv" makes conv/conv_1,
+  /// conv/conv_2, ... Default: the scope Repeat or Stack, made unique, with repeat_1 or stack_1,
+  /// ... in it.
   std::optional<std::string> scope = std::nullopt;
 };
 
-/// A layer that is applied several times, each time under another name.
+/// A layer that is applied several times, each time with a different name.
 using NamedLayer = std::function<at::Tensor(const at::Tensor& inputs, const std::string& scope)>;
 
-/// The same layer `repetitions` times, one behind the other:
+/// Applies the same layer `repetitions` times in sequence:
 ///
 ///   net = repeat(net, 3, [](const auto& x, const auto& scope) {
 ///     return conv2d(x, 64, 3, {.scope = scope});
@@ -34,8 +34,8 @@ using NamedLayer = std::function<at::Tensor(const at::Tensor& inputs, const std:
 at::Tensor repeat(const at::Tensor& inputs, int repetitions, const NamedLayer& layer,
                   const RepeatOptions& options = {});
 
-/// A layer for each element of `arguments`, one behind the other, called as `layer(inputs,
-/// argument, scope)`:
+/// Applies a layer for each element of `arguments` in sequence, called as `layer(inputs, argument,
+/// scope)`:
 ///
 ///   net = stack(net, std::vector{256, 128}, [](const auto& x, int units, const auto& scope) {
 ///     return fully_connected(x, units, {.scope = scope});

@@ -14,7 +14,7 @@ namespace brigade::layers {
 
 /// See `LayerArguments` for what the fields mean.
 struct SeparableConv2dOptions {
-  /// Channels made of each input channel by the first convolution.
+  /// The number of channels that the first convolution makes from each input channel.
   std::int64_t depth_multiplier = 1;
   std::optional<Size2d> stride = std::nullopt;                               ///< default 1
   std::optional<Padding> padding = std::nullopt;                             ///< default kSame
@@ -34,9 +34,9 @@ struct SeparableConv2dOptions {
   LayerScope scope = {};  ///< default: SeparableConv2d, SeparableConv2d_1, ...
 };
 
-/// A convolution of each channel of `images` [N, C, H, W] alone, then one by one pixel over all
-/// channels, then the normalizer or biases, then the activation. Without a number of outputs the
-/// second convolution is left out, and C * depth_multiplier channels come out. Variables:
+/// A separate convolution of each channel of `images` [N, C, H, W], then a 1 x 1 convolution over
+/// all channels, then the normalizer or biases, then the activation. Without a number of outputs
+/// the second convolution is left out, and the result has C * depth_multiplier channels. Variables:
 /// depthwise_weights [C * depth_multiplier, 1, kernel height, kernel width], pointwise_weights
 /// [num_outputs, C * depth_multiplier, 1, 1], biases. TensorFlow: slim.separable_conv2d (whose
 /// depthwise weights are [height, width, C, depth_multiplier], the same numbers in another order).

@@ -38,17 +38,16 @@ at::Tensor padded(const at::Tensor& images, const Margins& margins, double value
                              value);
 }
 
-// An image of one channel can carry the strides of channels_last and be contiguous all the same;
-// the convolution would then answer in channels_last, and every operation after it take a slower
-// way.
+// An image of one channel can be contiguous and have channels_last strides at the same time; the
+// convolution would then return channels_last, and later operations would be slower.
 at::Tensor planes(const at::Tensor& images) {
   if (images.size(1) != 1 || !images.is_contiguous()) return images;
   if (images.suggest_memory_format() == at::MemoryFormat::Contiguous) return images;
   return images.squeeze(1).unsqueeze(1);
 }
 
-/// Whether libtorch's pooling can leave the odd row to its rounding up: the windows that begin
-/// inside the image are then the same as TensorFlow's.
+/// Whether libtorch's pooling can handle the odd row by rounding up: then its windows that begin
+/// inside the image are the same as TensorFlow's.
 bool rounds_up(const Window& window, const Margins& margins) {
   const bool by_height = margins.top == margins.bottom || window.stride.height > 1;
   const bool by_width = margins.left == margins.right || window.stride.width > 1;

@@ -10,14 +10,13 @@ namespace brigade::layers {
 
 /// What happens at the edges of an image.
 enum class Padding {
-  kSame,   ///< The result has ceil(size / stride) rows: the image is padded, the odd one at the
-           ///< bottom and right, as in TensorFlow.
+  kSame,   ///< The result has ceil(size / stride) rows: the image is padded, an odd row or column at the bottom and right, as in TensorFlow.
   kValid,  ///< The window stays inside the image.
 };
 
 /// Height and width of a window or step; one number means both.
 struct Size2d {
-  // Conversions, so that `conv2d(x, 64, 3)` and `conv2d(x, 64, {1, 7})` both read well.
+  // Conversions, so that both `conv2d(x, 64, 3)` and `conv2d(x, 64, {1, 7})` work.
   constexpr Size2d(int both) : height(both), width(both) {}
   constexpr Size2d(std::int64_t both) : height(both), width(both) {}
   constexpr Size2d(std::int64_t the_height, std::int64_t the_width)
@@ -27,7 +26,7 @@ struct Size2d {
   std::int64_t width;
 };
 
-/// How a window moves over an image, for layers.
+/// The parameters of a window that slides over an image, for layers.
 struct Window {
   Size2d size = 1;
   Size2d stride = 1;
@@ -41,11 +40,11 @@ struct Margins {
   bool is_symmetric() const { return top == bottom && left == right; }
 };
 
-/// TensorFlow's rule for the margins of an image of `height` by `width`. For kValid none.
+/// TensorFlow's rule for the margins of an image of `height` by `width`. No margins for kValid.
 Margins margins_of(const Window& window, std::int64_t height, std::int64_t width);
 
 /// Throws kInvalidArgument, naming `layer`, unless `images` are [N, C, H, W], every number of
-/// `window` is positive, and under kValid the window fits into the image.
+/// `window` is positive, and with kValid the window fits into the image.
 void check_window(const char* layer, const at::Tensor& images, const Window& window);
 
 /// The convolution of `images` [N, in, H, W] with `weights` [out, in / groups, kh, kw]. `biases`

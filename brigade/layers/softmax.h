@@ -7,8 +7,8 @@
 namespace brigade::layers {
 
 /// The softmax over the last dimension of `logits`. `scope` names it in the graph, if one is open:
-/// default softmax, made unique. For losses use the ones from logits, which are exact for extreme
-/// values too. TensorFlow: slim.softmax. Throws kInvalidArgument for a scalar.
+/// default softmax, made unique. For losses use the functions with logits, which are exact even for
+/// extreme values. TensorFlow: slim.softmax. Throws kInvalidArgument for a scalar.
 at::Tensor softmax(const at::Tensor& logits, const std::string& scope = "");
 
 }  // namespace brigade::layers

@@ -44,7 +44,7 @@ void check_keeps_none(const std::string& name, const nn::Module& layer) {
     throw Error(ErrorCode::kInvalidArgument,
                 base::str_cat("convert_sync_batch_norm: layer '", name, "' keeps a batch norm ('",
                               within.key(),
-                              "') as a member, which cannot be exchanged from outside: "
+                              "') as a member, which cannot be replaced from outside: "
                               "declare it there as layers::SyncBatchNorm."));
   }
 }
@@ -66,7 +66,7 @@ at::Tensor SyncBatchNormImpl::forward(const at::Tensor& input) {
   _check_input_dim(input);
   GlobalBatchNorm whole = global_batch_norm(*ranks, input, weight, bias, options.eps());
   check_argument(whole.count != 1,
-                 "SyncBatchNorm: the global batch has one value a channel, which has no variance: "
+                 "SyncBatchNorm: the global batch has one value per channel, which has no variance: "
                  "train on more than one example a step (drop_remainder leaves out a short rest).");
   if (options.track_running_stats() && whole.count > 0)
     move_running_statistics(whole.mean, whole.variance_of_distribution());

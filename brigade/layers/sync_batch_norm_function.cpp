@@ -38,7 +38,7 @@ at::Tensor widened(const at::Tensor& x) {
   return at::isReducedFloatingType(x.scalar_type()) ? x.to(at::kFloat) : x;
 }
 
-/// [C] as [1, C, 1, ...], to meet `x` [N, C, ...].
+/// [C] as [1, C, 1, ...], to broadcast with `x` [N, C, ...].
 at::Tensor along_channels(const at::Tensor& values, const at::Tensor& x) {
   std::vector<std::int64_t> shape(static_cast<std::size_t>(x.dim()), 1);
   shape[1] = values.numel();
@@ -121,8 +121,7 @@ struct GlobalMoments : Function<GlobalMoments> {
   }
 };
 
-/// (x - mean) / sqrt(variance + epsilon) * gamma + beta, for moments that are inputs like any
-/// other.
+/// (x - mean) / sqrt(variance + epsilon) * gamma + beta, with the moments as ordinary inputs.
 struct Normalize : Function<Normalize> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x,
                             const at::Tensor& moments, const at::Tensor& gamma,
@@ -173,8 +172,9 @@ at::Tensor GlobalBatchNorm::variance_of_distribution() const {
 GlobalBatchNorm global_batch_norm(comm::Communicator& ranks, const at::Tensor& inputs,
                                   const at::Tensor& gamma, const at::Tensor& beta, double epsilon) {
   const std::int64_t count = values_a_channel(inputs);
-  // Over the host, also from a GPU: the node that waits for other ranks then runs on the thread
-  // that called backward, and not on the card's, which may have to serve those ranks as well.
+  // Through the host, even from a GPU: the node that waits for other ranks then runs on the thread
+  // that called backward, not on the GPU's autograd thread, which may have to serve those ranks as
+  // well.
   const at::Tensor own = LocalMoments::apply(inputs).cpu();
   const Totals totals = totals_over(ranks, own.detach(), count);
   const std::int64_t divisor = std::max<std::int64_t>(totals.count, 1);
@@ -182,7 +182,7 @@ GlobalBatchNorm global_batch_norm(comm::Communicator& ranks, const at::Tensor& i
       comm::all_reduce_gradient(
           ranks, GlobalMoments::apply(own, totals.mean, totals.squares, count, divisor))
           .to(inputs.device());
-  // libtorch's functions with a backward of their own take no undefined tensors.
+  // libtorch's custom autograd functions do not accept undefined tensors.
   const at::Tensor constant = widened(inputs.detach().new_ones({inputs.size(1)}));
   return {.result =
               Normalize::apply(inputs, moments, gamma.defined() ? widened(gamma) : constant,

@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::int64_t kChannels = 3;
 
-/// The calling thread as a replica of its own among the ranks.
+/// Makes the calling thread one of the replicas, a rank.
 struct InReplica {
   explicit InReplica(comm::Communicator& ranks)
       : replica{ranks.rank(), ranks.world_size(), ranks.rank(), &ranks},
@@ -43,12 +43,12 @@ at::Tensor rank_batch(const at::Tensor& all, const std::vector<std::int64_t>& si
   return all.narrow(0, begin, sizes[static_cast<std::size_t>(rank)]);
 }
 
-/// A module with weights that do something, in float64.
+/// A module with non-trivial weights, in float64.
 template <class Module>
 Module with_weights(const torch::nn::BatchNormOptions& options) {
   Module module(options);
   const at::NoGradGuard no_gradients;
-  // Module::to stumbles over those that the options leave undefined.
+  // Module::to fails on parameters that the options leave undefined.
   for (at::Tensor* tensor :
        {&module->weight, &module->bias, &module->running_mean, &module->running_var}) {
     if (tensor->defined()) tensor->set_data(tensor->to(at::kDouble));
@@ -60,7 +60,7 @@ Module with_weights(const torch::nn::BatchNormOptions& options) {
   return module;
 }
 
-/// What a training of two steps leaves: results, gradients, statistics.
+/// The results, gradients and statistics of two training steps.
 struct Trace {
   std::vector<at::Tensor> results, of_inputs;
   at::Tensor of_weight, of_bias, mean, variance;
@@ -139,7 +139,7 @@ TEST(SyncBatchNorm, FollowsTheOptions) {
     expect_as_whole({4, 2}, options);
 }
 
-TEST(SyncBatchNorm, AloneAndInEvaluationIsLibtorchs) {
+TEST(SyncBatchNorm, WithOneReplicaAndInEvaluationEqualsLibtorch) {
   const torch::nn::BatchNormOptions options(kChannels);
   auto plain = with_weights<torch::nn::BatchNorm2d>(options);
   auto ours = with_weights<SyncBatchNorm>(options);
@@ -149,7 +149,7 @@ TEST(SyncBatchNorm, AloneAndInEvaluationIsLibtorchs) {
   ours->eval();
   comm::run_ranks_successfully(2, [&](comm::Communicator& ranks) {
     const InReplica replica(ranks);
-    // No collective: the other rank does not come.
+    // No collective: the other rank does not take part.
     if (ranks.rank() == 1) return;
     EXPECT_TRUE(ours->forward(images(2)).equal(plain->forward(images(2))));
   });
@@ -170,7 +170,7 @@ TEST(SyncBatchNorm, NormalizesNarrowTypesByStatisticsInFloat) {
   });
 }
 
-TEST(SyncBatchNorm, RefusesWhatDoesNotFit) {
+TEST(SyncBatchNorm, RefusesInvalidInputs) {
   SyncBatchNorm alone{torch::nn::BatchNormOptions(kChannels)};
   EXPECT_THROW(alone->forward(at::ones({4})), Error);
   comm::run_ranks_successfully(2, [](comm::Communicator& ranks) {
@@ -183,7 +183,7 @@ TEST(SyncBatchNorm, RefusesWhatDoesNotFit) {
   });
 }
 
-TEST(ConvertSyncBatchNorm, ExchangesTheBatchNormsOfASequential) {
+TEST(ConvertSyncBatchNorm, ReplacesTheBatchNormsOfASequential) {
   torch::nn::BatchNorm1d norm(torch::nn::BatchNorm1dOptions(2).momentum(0.3));
   norm->running_mean.fill_(7);
   norm->weight.set_requires_grad(false);
@@ -212,7 +212,7 @@ TORCH_MODULE(Block);
 TEST(ConvertSyncBatchNorm, RefusesABatchNormThatIsALayersMember) {
   try {
     convert_sync_batch_norm(torch::nn::Sequential(Block()));
-    FAIL() << "nothing was thrown";
+    FAIL() << "nothing thrown";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("'norm'"), std::string::npos) << error.what();
   }

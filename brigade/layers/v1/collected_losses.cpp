@@ -19,7 +19,7 @@ namespace {
   throw Error(ErrorCode::kInvalidArgument, message);
 }
 
-/// The labels in the predictions' dtype, once they are known to have the same shape.
+/// The labels in the predictions' dtype, after checking that they have the same shape.
 at::Tensor matched(const char* loss, const at::Tensor& predictions, const at::Tensor& labels) {
   if (!predictions.defined()) refuse(base::str_cat(loss, ": predictions are an undefined tensor"));
   if (!labels.defined()) refuse(base::str_cat(loss, ": labels are an undefined tensor"));
@@ -41,7 +41,7 @@ at::Tensor weighted(const char* name, const at::Tensor& losses, LossOptions opti
   return compute_weighted_loss(losses, options);
 }
 
-/// Without what only one loss knows.
+/// The options that all losses share.
 template <class Options>
 LossOptions common(const Options& options) {
   return {.weights = options.weights,
@@ -57,7 +57,7 @@ at::Tensor present(const at::Tensor& like, const at::Tensor& weights,
   return each.sum(but_examples, /*keepdim=*/true);
 }
 
-/// 0 where nothing is to be divided by.
+/// The quotient; 0 where the divisor is 0.
 at::Tensor divided_if_positive(const at::Tensor& values, const at::Tensor& by) {
   return values / by.clamp_min(1.0) * (by > 0.0).to(values.scalar_type());
 }

@@ -10,17 +10,18 @@
 
 /// Losses that add themselves to the open graph, so that `get_total_loss` finds them. TensorFlow:
 /// tf.losses and slim.losses. Predictions come first, as in Slim. Without a graph they are plain
-/// functions, and so are those of `layers::losses`, which know reductions over replicas.
+/// functions, as are those of `layers::losses`, which support reductions over replicas.
 ///
-/// All see the calling replica's examples alone; the mean over them is what `minimize(loss)` weighs
-/// by example counts. All throw kInvalidArgument, naming the shapes, if what they get does not fit.
+/// They all see only the calling replica's examples; `minimize(loss)` weights the mean over them by
+/// example counts. They all throw kInvalidArgument, naming the shapes, for arguments that do not
+/// fit.
 ///
 /// Thread-safety: as the graph: one thread.
 namespace brigade::layers::v1::losses {
 
 struct SmoothedLossOptions {
   Weights weights = 1.0;
-  /// How much of each label is spread over all classes, from 0 to below 1.
+  /// The fraction of each label that is spread over all classes, from 0 to below 1.
   double label_smoothing = 0.0;
   Reduction reduction = Reduction::kSumByNonzeroWeights;
   Collect collect = Collect::kYes;
@@ -29,7 +30,7 @@ struct SmoothedLossOptions {
 
 struct LogLossOptions {
   Weights weights = 1.0;
-  double epsilon = 1e-7;  ///< added to what the logarithm is taken of
+  double epsilon = 1e-7;  ///< added to the argument of the logarithm
   Reduction reduction = Reduction::kSumByNonzeroWeights;
   Collect collect = Collect::kYes;
   std::string scope = {};
@@ -43,7 +44,7 @@ struct HuberLossOptions {
   std::string scope = {};
 };
 
-/// Cross entropy between `logits` [N, classes] and `onehot_labels` of the same shape. One loss an
+/// Cross entropy between `logits` [N, classes] and `onehot_labels` of the same shape. One loss per
 /// example: weights are a number or [N].
 at::Tensor softmax_cross_entropy(const at::Tensor& logits, const at::Tensor& onehot_labels,
                                  const SmoothedLossOptions& options = {});
@@ -63,11 +64,11 @@ at::Tensor absolute_difference(const at::Tensor& predictions, const at::Tensor& 
                                const LossOptions& options = {});
 at::Tensor mean_squared_error(const at::Tensor& predictions, const at::Tensor& labels,
                               const LossOptions& options = {});
-/// Half the square of errors up to `delta`, linear beyond. Call it as `losses::huber_loss`:
-/// unqualified, libtorch's would be as good a match.
+/// Half the square of errors up to `delta`, linear beyond. Call it as `losses::huber_loss`: an
+/// unqualified call is ambiguous with libtorch's.
 at::Tensor huber_loss(const at::Tensor& predictions, const at::Tensor& labels,
                       const HuberLossOptions& options = {});
-/// 1 minus the inner product along `axis`, of vectors that have length 1 already.
+/// 1 minus the inner product along `axis`, of vectors of length 1.
 at::Tensor cosine_distance(const at::Tensor& predictions, const at::Tensor& labels,
                            std::int64_t axis, const LossOptions& options = {});
 /// The mean over all pairs of elements of one example of the squared difference between the pair's

@@ -44,14 +44,14 @@ at::Tensor by_example() {
 void expect_refused(const std::function<void()>& call, const std::string& part_of_message) {
   try {
     call();
-    ADD_FAILURE() << "nothing was thrown; expected: " << part_of_message;
+    ADD_FAILURE() << "nothing thrown; expected: " << part_of_message;
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
     EXPECT_NE(std::string(error.what()).find(part_of_message), std::string::npos) << error.what();
   }
 }
 
-// TensorFlow computes in float32 whatever it is given.
+// TensorFlow always computes in float32.
 void expect_loss(const at::Tensor& loss, double wanted) {
   EXPECT_EQ(loss.dim(), 0);
   EXPECT_NEAR(loss.item<double>(), wanted, 5e-7);
@@ -130,7 +130,7 @@ TEST(V1Losses, OfAnEmptyBatchAreZeroWithZeroGradients) {
   EXPECT_EQ(zero_weights.grad().abs().sum().item<double>(), 0.0);
 }
 
-TEST(V1Losses, RefuseWhatDoesNotFit) {
+TEST(V1Losses, RefuseInvalidArguments) {
   expect_refused([] { mean_squared_error(predictions(), onehot()); }, "[3, 2]");
   expect_refused([] { absolute_difference(predictions(), labels(), {.weights = at::ones({2})}); },
                  "weights have shape [2]");
@@ -177,14 +177,14 @@ TEST(LossCollection, TotalIsOwnLossesAndAllRegularization) {
       1.0, 1e-7);
 }
 
-TEST(LossCollection, OfNothingHasNoTotal) {
+TEST(LossCollection, AnEmptyCollectionHasNoTotal) {
   EXPECT_THROW(get_losses(), Error);
   variables::Graph graph;
   const auto opened = graph.as_default();
   EXPECT_EQ(get_regularization_loss().item<double>(), 0.0);
   try {
     get_total_loss({.scope = "tower_0"});
-    ADD_FAILURE() << "nothing was thrown";
+    ADD_FAILURE() << "nothing thrown";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
   }

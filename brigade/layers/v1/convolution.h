@@ -10,8 +10,8 @@
 #include "brigade/layers/sliding_window.h"
 
 /// The layers of TensorFlow 1's tf.layers: variables are called kernel and bias, there is no
-/// activation unless one is given, windows stay inside the image, and what is not said comes from
-/// the variable scope. Argument scopes are for the Slim layers outside and count for nothing here.
+/// activation unless one is given, windows stay inside the image, and unset options come from the
+/// variable scope. Argument scopes apply to the Slim layers only, not to these.
 namespace brigade::layers::v1 {
 
 enum class UseBias { kNo, kYes };

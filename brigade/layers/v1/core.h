@@ -27,8 +27,8 @@ struct DenseOptions {
 at::Tensor dense(const at::Tensor& inputs, std::int64_t units, const DenseOptions& options = {});
 
 struct DropoutOptions {
-  double rate = 0.5;  ///< the share that is set to zero, from 0 to below 1
-  /// tf.layers drops nothing unless it is told that this is training.
+  double rate = 0.5;  ///< the fraction of elements that is set to zero, from 0 to below 1
+  /// As in tf.layers, the default drops nothing.
   variables::Mode mode = variables::Mode::kEvaluation;
   LayerScope name = {};  ///< default: dropout, dropout_1, ...
 };

@@ -11,7 +11,7 @@
 #include "brigade/variables/layer_value.h"
 #include "brigade/variables/variable_options.h"
 
-/// How the layers of this folder get their variables. For them.
+/// Creates the variables of the layers in this folder. Internal.
 namespace brigade::layers::v1 {
 
 inline at::Tensor get_variable_like(const at::Tensor& like, const std::string& name,
@@ -31,7 +31,7 @@ at::Tensor get_kernel(const std::vector<std::int64_t>& shape, const at::Tensor& 
                             .trainable = options.trainable});
 }
 
-/// Undefined if the layer has none.
+/// The bias; undefined if the layer has none.
 template <class Options>
 at::Tensor get_bias(std::int64_t size, const at::Tensor& like, const Options& options) {
   if (options.use_bias == decltype(options.use_bias)::kNo) return {};

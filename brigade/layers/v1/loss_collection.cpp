@@ -10,7 +10,7 @@
 namespace brigade::layers::v1::losses {
 namespace {
 
-/// On the first one's device.
+/// The sum, on the first one's device.
 at::Tensor sum_of(const std::vector<at::Tensor>& losses) {
   at::Tensor sum = losses.front();
   for (std::size_t i = 1; i < losses.size(); ++i) sum = sum + losses[i].to(sum.device());
@@ -45,7 +45,7 @@ at::Tensor get_total_loss(const TotalLossOptions& options) {
   }
   if (losses.empty()) {
     throw Error(ErrorCode::kFailedPrecondition,
-                base::str_cat("get_total_loss: this pass has made no loss under the scope '",
+                base::str_cat("get_total_loss: this pass has no loss in the scope '",
                               options.scope, "'; call a loss function or add_loss first"));
   }
   return sum_of(losses);

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-/// The losses that one pass through a model has made, and their sum.
+/// The losses of one pass through a model, and their sum.
 namespace brigade::layers::v1::losses {
 
 /// Adds a loss to those of the open graph, under the open name scope. TensorFlow:
@@ -18,7 +18,7 @@ void add_loss(const at::Tensor& loss, const std::string& name = "loss");
 std::vector<at::Tensor> get_losses(std::string_view scope = "");
 
 /// The regularizers' values of all variables whose name begins with `scope`, each once. In a
-/// replica of its own components. TensorFlow: tf.losses.get_regularization_losses.
+/// replica, of its own components. TensorFlow: tf.losses.get_regularization_losses.
 std::vector<at::Tensor> get_regularization_losses(std::string_view scope = "");
 /// Their sum; 0 if there are none.
 at::Tensor get_regularization_loss(std::string_view scope = "");
@@ -26,14 +26,14 @@ at::Tensor get_regularization_loss(std::string_view scope = "");
 enum class Regularization { kNo, kYes };
 struct TotalLossOptions {
   Regularization regularization = Regularization::kYes;
-  /// Which losses: those whose name begins with it. Regularization losses belong to variables,
-  /// which the towers share, and are counted whatever the scope.
+  /// Selects losses whose name begins with it. Regularization losses belong to variables, which the
+  /// towers share, and are counted for any scope.
   std::string scope = {};
 };
-/// The sum of the losses and of the regularization losses, a scalar. Every tower's total holds all
-/// regularization losses; where the towers' gradients are averaged, as the strategies do, they so
-/// count once. Code that sums the towers adds them to one alone. TensorFlow:
-/// tf.losses.get_total_loss. Throws kFailedPrecondition if there is nothing to sum.
+/// The sum of the losses and of the regularization losses, a scalar. Every tower's total includes
+/// all regularization losses; if the towers' gradients are averaged, as in the strategies, they
+/// count once. Code that sums the towers must add them to one tower only. TensorFlow:
+/// tf.losses.get_total_loss. Throws kFailedPrecondition if there are no losses.
 at::Tensor get_total_loss(const TotalLossOptions& options = {});
 
 }  // namespace brigade::layers::v1::losses

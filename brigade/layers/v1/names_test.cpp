@@ -29,7 +29,7 @@ at::Tensor images() {
   return at::ones({1, 3, 10, 10});
 }
 
-// The names of this file, and which calls are refused, are what TensorFlow 2.21's tf.layers gave.
+// The names of this file, and the refused calls, are those of TensorFlow 2.21's tf.layers.
 TEST(V1Names, AreTensorFlows) {
   Graph graph;
   const auto opened = graph.as_default();
@@ -47,7 +47,7 @@ TEST(V1Names, AreTensorFlows) {
                    "t/dense/kernel", "t/dense/bias"}));
 }
 
-TEST(V1Names, OfNamedAndUnnamedLayersDoNotMeet) {
+TEST(V1Names, NamedAndUnnamedLayersDoNotCollide) {
   Graph graph;
   const auto opened = graph.as_default();
   const auto inputs = at::ones({1, 3});
@@ -59,9 +59,9 @@ TEST(V1Names, OfNamedAndUnnamedLayersDoNotMeet) {
                             "dense_2/kernel", "dense_2/bias", "dense_1/kernel"}));
 }
 
-// The tutorials say that this makes new variables; TensorFlow counts anew in a scope that is opened
-// again, and reuses.
-TEST(V1Names, UnnamedLayersOfAScopeThatIsOpenedAgainReuse) {
+// The tutorials say that this creates new variables, but TensorFlow restarts counting in a scope
+// that is opened again, and reuses.
+TEST(V1Names, UnnamedLayersOfAReopenedScopeReuse) {
   Graph graph;
   const auto opened = graph.as_default();
   {
@@ -75,7 +75,7 @@ TEST(V1Names, UnnamedLayersOfAScopeThatIsOpenedAgainReuse) {
             (Names{"s/conv2d/kernel", "s/conv2d/bias", "s/conv2d_1/kernel", "s/conv2d_1/bias"}));
 }
 
-// What goes wrong is this: the scope goes on counting.
+// The reason: the scope continues counting.
 TEST(V1Names, UnnamedLayersOfAScopeThatIsMadeToReuseAreNotFound) {
   Graph graph;
   const auto opened = graph.as_default();
@@ -84,7 +84,7 @@ TEST(V1Names, UnnamedLayersOfAScopeThatIsMadeToReuseAreNotFound) {
   scope->reuse_variables();
   try {
     conv2d(images(), 10, 5);
-    ADD_FAILURE() << "nothing was thrown";
+    ADD_FAILURE() << "nothing thrown";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kNotFound);
     EXPECT_NE(std::string(error.what()).find("s/conv2d_1/kernel"), std::string::npos)

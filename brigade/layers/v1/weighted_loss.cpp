@@ -27,7 +27,7 @@ bool fits(const at::Tensor& weights, const at::Tensor& losses) {
   return true;
 }
 
-/// The weights as a tensor like the losses. [N, 1] is taken for [N].
+/// The weights as a tensor like the losses. [N, 1] is treated as [N].
 at::Tensor checked_weights(const at::Tensor& given, const at::Tensor& losses) {
   if (!given.defined()) refuse("weights are an undefined tensor; leave them out for 1");
   const bool has_column = given.dim() == losses.dim() + 1 && given.size(-1) == 1;
@@ -41,7 +41,7 @@ at::Tensor checked_weights(const at::Tensor& given, const at::Tensor& losses) {
   return weights.to(losses.options());
 }
 
-/// The sum in the dtype in which it is made: a mean divides before it is rounded.
+/// The sum in the accumulation dtype: a mean divides before rounding.
 at::Tensor unrounded_sum(const at::Tensor& values) {
   return values.sum(comm::accumulation_dtype(values.scalar_type()));
 }

@@ -8,17 +8,17 @@
 
 namespace brigade::layers::v1::losses {
 
-/// What becomes of the weighted losses of the single elements. TensorFlow: tf.losses.Reduction.
+/// How the weighted losses of the elements are reduced. TensorFlow: tf.losses.Reduction.
 enum class Reduction {
-  kNone,                 ///< They stay as they are.
+  kNone,                 ///< No reduction.
   kSum,                  ///< A scalar: their sum.
   kMean,                 ///< The sum, divided by the sum of the weights.
   kSumOverBatchSize,     ///< The sum, divided by the number of elements.
   kSumByNonzeroWeights,  ///< The sum, divided by the number of elements whose weight is not 0.
 };
 
-/// One weight for all losses, or a tensor that is broadcast against them: of the same rank, each
-/// size equal or 1.
+/// One weight for all losses, or a tensor that is broadcast against them: it has the same rank, and
+/// each size is equal or 1.
 class Weights {
  public:
   Weights(double all) : value_(all) {}
@@ -42,8 +42,8 @@ struct LossOptions {
   std::string scope = {};
 };
 
-/// `losses` times the weights, reduced; 0 where the divisor is 0, so also of an empty batch. Added
-/// to the graph's losses if one is open. TensorFlow: tf.losses.compute_weighted_loss. Throws
+/// `losses` times the weights, reduced; 0 where the divisor is 0, thus also for an empty batch.
+/// Added to the graph's losses if one is open. TensorFlow: tf.losses.compute_weighted_loss. Throws
 /// kInvalidArgument, naming both shapes, for weights that do not fit.
 at::Tensor compute_weighted_loss(const at::Tensor& losses, const LossOptions& options = {});
 
