@@ -21,7 +21,7 @@ at::Tensor some_input() {
 }
 
 /// A training step as in libtorch's tutorials, in every replica.
-void step_of_torch(Line& model, const at::Tensor& x) {
+void step_of_torch(AffineModule& model, const at::Tensor& x) {
   torch::optim::SGD sgd(model.parameters(), 0.1);
   sgd.zero_grad();
   model.forward(x).sum().backward();
@@ -40,7 +40,7 @@ void PrintTo(const StrategyKind& kind, std::ostream* out) {
 class ModelOfAnyStrategy : public ::testing::TestWithParam<StrategyKind> {
  protected:
   const std::unique_ptr<Strategy> strategy_ = GetParam().make();
-  const Replicated<Line> model_ = strategy_->create<Line>();
+  const Replicated<AffineModule> model_ = strategy_->create<AffineModule>();
 };
 
 TEST_P(ModelOfAnyStrategy, DetectsAnOptimizerOfLibtorchAfterItsFirstStep) {
@@ -96,7 +96,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(CreatedModel, StepsOfItsStrategysOptimizersAreNoChange) {
   MirroredStrategy strategy(cpus(2));
-  const auto model = strategy.create<Line>();
+  const auto model = strategy.create<AffineModule>();
   const auto sgd = strategy.optimizer(model, optim::Sgd{.learning_rate = 0.1});
   for (int step = 0; step < 3; ++step) {
     EXPECT_NO_THROW(strategy.run(
@@ -106,16 +106,16 @@ TEST(CreatedModel, StepsOfItsStrategysOptimizersAreNoChange) {
 
 TEST(CreatedModel, IsCheckedAsLongAsItHasAHandle) {
   MirroredStrategy strategy(cpus(2));
-  const auto spoil = [](const Replicated<Line>& model) { model(some_input()).sum().backward(); };
+  const auto spoil = [](const Replicated<AffineModule>& model) { model(some_input()).sum().backward(); };
   {
-    const auto model = strategy.create<Line>();
+    const auto model = strategy.create<AffineModule>();
     spoil(model);
   }
   EXPECT_NO_THROW(strategy.run([](ReplicaContext&) {}));
-  auto model = strategy.create<Line>();
+  auto model = strategy.create<AffineModule>();
   spoil(model);
   const auto copy = model;
-  model = strategy.create_named<Line>("other");
+  model = strategy.create_named<AffineModule>("other");
   EXPECT_THROW(strategy.run([](ReplicaContext&) {}), Error);
 }
 
@@ -187,7 +187,7 @@ TEST(CreatedModel, ASubmoduleMayBeSwitchedInEveryReplica) {
 
 TEST(CreatedModel, TheArrowOutsideOfRunReadsReplica0) {
   MirroredStrategy strategy(cpus(2));
-  const auto model = strategy.create<Line>();
+  const auto model = strategy.create<AffineModule>();
   EXPECT_EQ(model->named_parameters().size(), 3u);
   EXPECT_EQ(model->forward(some_input()).size(0), 4);
   EXPECT_NO_THROW(strategy.run([](ReplicaContext&) {}));

@@ -56,14 +56,14 @@ struct TwoLayers : torch::nn::Module {
 
 enum class FailsIn { kNothing, kForward, kBackward, kSecondOptimizer };
 
-struct Ended {
+struct LoopResult {
   std::map<int, Error> errors;  // by step
   std::optional<comm::StepAbandoned> abandoned;
   std::vector<at::Tensor> weights;
   std::uint64_t steps = 0;
 };
 
-struct Trial {
+struct FailureCase {
   std::vector<int> replicas = {1, 1};
   comm::CommunicationOptions communication{};
   FailsIn fails_in = FailsIn::kForward;
@@ -73,23 +73,23 @@ struct Trial {
 
 /// The training loop of one worker, which catches errors of steps and continues. The failed step is
 /// not applied; with two optimizers, only the second one's part of it.
-Ended train(MultiWorkerMirroredStrategy& strategy, const Trial& trial) {
+LoopResult train(MultiWorkerMirroredStrategy& strategy, const FailureCase& failure_case) {
   const auto model = strategy.create<TwoLayers>();
   const std::vector<variables::Variable>& all = model.variables();
-  const OptimizerOptions options{.accumulate = trial.accumulate};
-  const bool has_two = trial.fails_in == FailsIn::kSecondOptimizer;
+  const OptimizerOptions options{.accumulate = failure_case.accumulate};
+  const bool has_two = failure_case.fails_in == FailsIn::kSecondOptimizer;
   const auto first = strategy.make_optimizer(std::span(all).first(has_two ? 1 : 2),
                                              optim::Sgd{.learning_rate = 0.1}.rule(), options);
   const auto second = strategy.make_optimizer(std::span(all).last(1),
                                               optim::Sgd{.learning_rate = 0.05}.rule(), options);
-  const bool fails_here = strategy.worker_index() == trial.failing_worker;
-  Ended ended;
+  const bool fails_here = strategy.worker_index() == failure_case.failing_worker;
+  LoopResult result;
   int step = 0;
   auto iterator = strategy.distribute(ten_batches()).iterator();
   for (; const auto batch = iterator.next(); ++step) {
     const auto fail = [&](const ReplicaContext& context, FailsIn point) {
       const bool is_last = context.local_id + 1 == strategy.num_local_replicas();
-      if (fails_here && is_last && step == kFailedStep && trial.fails_in == point) throw StepFailed();
+      if (fails_here && is_last && step == kFailedStep && failure_case.fails_in == point) throw StepFailed();
     };
     try {
       strategy.run(
@@ -104,40 +104,40 @@ Ended train(MultiWorkerMirroredStrategy& strategy, const Trial& trial) {
           },
           *batch);
     } catch (const comm::StepAbandoned& error) {
-      ended.errors.emplace(step, error);
-      ended.abandoned = error;
+      result.errors.emplace(step, error);
+      result.abandoned = error;
     } catch (const Error& error) {
-      ended.errors.emplace(step, error);
+      result.errors.emplace(step, error);
     }
-    if (ended.errors.contains(step)) first.discard();
+    if (result.errors.contains(step)) first.discard();
   }
-  for (const auto& variable : all) ended.weights.push_back(variable.read().clone());
-  ended.steps = strategy.step();
-  return ended;
+  for (const auto& variable : all) result.weights.push_back(variable.read().clone());
+  result.steps = strategy.step();
+  return result;
 }
 
-std::map<int, Ended> train_all(const Trial& trial) {
+std::map<int, LoopResult> train_all(const FailureCase& failure_case) {
   std::mutex mutex;
-  std::map<int, Ended> all;
+  std::map<int, LoopResult> all;
   run_workers(
-      trial.replicas,
+      failure_case.replicas,
       [&](MultiWorkerMirroredStrategy& strategy) {
-        Ended ended = train(strategy, trial);
+        LoopResult result = train(strategy, failure_case);
         const std::lock_guard lock(mutex);
-        all.emplace(strategy.worker_index(), std::move(ended));
+        all.emplace(strategy.worker_index(), std::move(result));
       },
-      trial.communication);
+      failure_case.communication);
   return all;
 }
 
 /// Trains in one process on all batches except that of the failed step, in which only the first of
 /// two optimizers updates.
-std::vector<at::Tensor> train_without_the_step(const Trial& trial) {
+std::vector<at::Tensor> train_without_the_step(const FailureCase& failure_case) {
   MirroredStrategy strategy(cpus(1));
   const auto model = strategy.create<TwoLayers>();
   const auto& all = model.variables();
-  const bool has_two = trial.fails_in == FailsIn::kSecondOptimizer;
-  const OptimizerOptions options{.accumulate = trial.accumulate};
+  const bool has_two = failure_case.fails_in == FailsIn::kSecondOptimizer;
+  const OptimizerOptions options{.accumulate = failure_case.accumulate};
   const auto first = strategy.make_optimizer(std::span(all).first(has_two ? 1 : 2),
                                              optim::Sgd{.learning_rate = 0.1}.rule(), options);
   const auto second = strategy.make_optimizer(std::span(all).last(1),
@@ -159,27 +159,27 @@ std::vector<at::Tensor> train_without_the_step(const Trial& trial) {
   return weights;
 }
 
-void expect_one_failed_step(const Trial& trial) {
-  const auto all = train_all(trial);
-  const auto expected = train_without_the_step(trial);
-  ASSERT_EQ(all.size(), trial.replicas.size());
-  for (const auto& [worker, ended] : all) {
-    ASSERT_EQ(ended.errors.size(), 1u) << "worker " << worker;
-    ASSERT_TRUE(ended.errors.contains(kFailedStep));
-    const Error& error = ended.errors.at(kFailedStep);
+void expect_one_failed_step(const FailureCase& failure_case) {
+  const auto all = train_all(failure_case);
+  const auto expected = train_without_the_step(failure_case);
+  ASSERT_EQ(all.size(), failure_case.replicas.size());
+  for (const auto& [worker, result] : all) {
+    ASSERT_EQ(result.errors.size(), 1u) << "worker " << worker;
+    ASSERT_TRUE(result.errors.contains(kFailedStep));
+    const Error& error = result.errors.at(kFailedStep);
     EXPECT_EQ(error.code(), ErrorCode::kAborted);
     EXPECT_TRUE(mentions(error, "the step failed")) << error.what();
-    EXPECT_EQ(ended.abandoned.has_value(), worker != trial.failing_worker) << error.what();
-    if (ended.abandoned) {
-      EXPECT_EQ(ended.abandoned->step(), static_cast<std::uint64_t>(kFailedStep));
-      EXPECT_EQ(ended.abandoned->failed_ranks(), std::vector{trial.failing_worker});
-      EXPECT_TRUE(mentions(error, base::str_cat("/job:worker/task:", trial.failing_worker)))
+    EXPECT_EQ(result.abandoned.has_value(), worker != failure_case.failing_worker) << error.what();
+    if (result.abandoned) {
+      EXPECT_EQ(result.abandoned->step(), static_cast<std::uint64_t>(kFailedStep));
+      EXPECT_EQ(result.abandoned->failed_ranks(), std::vector{failure_case.failing_worker});
+      EXPECT_TRUE(mentions(error, base::str_cat("/job:worker/task:", failure_case.failing_worker)))
           << error.what();
     }
-    EXPECT_EQ(ended.steps, static_cast<std::uint64_t>(kSteps));
+    EXPECT_EQ(result.steps, static_cast<std::uint64_t>(kSteps));
     for (std::size_t i = 0; i < expected.size(); ++i) {
-      EXPECT_TRUE(ended.weights[i].equal(all.at(0).weights[i])) << "worker " << worker;
-      EXPECT_TRUE(ended.weights[i].allclose(expected[i], 1e-12)) << ended.weights[i] << expected[i];
+      EXPECT_TRUE(result.weights[i].equal(all.at(0).weights[i])) << "worker " << worker;
+      EXPECT_TRUE(result.weights[i].allclose(expected[i], 1e-12)) << result.weights[i] << expected[i];
     }
   }
 }
@@ -333,7 +333,7 @@ TEST(FailedStep, MicroBatchesThatOnlyOneWorkerAccumulatedAreAnError) {
 TEST(FailedStep, AnErrorInOneWorkersInputFailsTheStepForAll) {
   for (const bool is_own_data : {true, false}) {
     std::mutex mutex;
-    std::map<int, Ended> all;
+    std::map<int, LoopResult> all;
     run_workers({1, 1}, [&](MultiWorkerMirroredStrategy& strategy) {
       const auto model = strategy.create<TwoLayers>();
       const auto optimizer = strategy.optimizer(model, optim::Sgd{.learning_rate = 0.1});
@@ -349,7 +349,7 @@ TEST(FailedStep, AnErrorInOneWorkersInputFailsTheStepForAll) {
               ? strategy.distribute_from_function([&](const InputContext&) { return broken; })
               : strategy.distribute(broken);
       auto iterator = dataset.iterator();
-      Ended ended;
+      LoopResult result;
       for (int step = 0; step < kSteps; ++step) {
         try {
           const auto batch = iterator.next();
@@ -360,29 +360,29 @@ TEST(FailedStep, AnErrorInOneWorkersInputFailsTheStepForAll) {
               },
               *batch);
         } catch (const Error& error) {
-          ended.errors.emplace(step, error);
+          result.errors.emplace(step, error);
         }
       }
       EXPECT_FALSE(iterator.next());
       for (const auto& variable : model.variables())
-        ended.weights.push_back(variable.read().clone());
-      ended.steps = strategy.step();
+        result.weights.push_back(variable.read().clone());
+      result.steps = strategy.step();
       const std::lock_guard lock(mutex);
-      all.emplace(strategy.worker_index(), std::move(ended));
+      all.emplace(strategy.worker_index(), std::move(result));
     });
     ASSERT_EQ(all.size(), 2u);
-    for (const auto& [worker, ended] : all) {
-      ASSERT_EQ(ended.errors.size(), 1u) << "worker " << worker;
-      ASSERT_TRUE(ended.errors.contains(kFailedStep));
-      const Error& error = ended.errors.at(kFailedStep);
+    for (const auto& [worker, result] : all) {
+      ASSERT_EQ(result.errors.size(), 1u) << "worker " << worker;
+      ASSERT_TRUE(result.errors.contains(kFailedStep));
+      const Error& error = result.errors.at(kFailedStep);
       EXPECT_EQ(error.code(), worker == 1 ? ErrorCode::kDataLoss : ErrorCode::kAborted);
       EXPECT_TRUE(mentions(error, "the disk is damaged")) << error.what();
       if (worker == 0) {
         EXPECT_TRUE(mentions(error, is_own_data ? "worker 1" : "/task:1")) << error.what();
       }
-      EXPECT_EQ(ended.steps, all.at(0).steps);
-      for (std::size_t i = 0; i < ended.weights.size(); ++i)
-        EXPECT_TRUE(ended.weights[i].equal(all.at(0).weights[i]));
+      EXPECT_EQ(result.steps, all.at(0).steps);
+      for (std::size_t i = 0; i < result.weights.size(); ++i)
+        EXPECT_TRUE(result.weights[i].equal(all.at(0).weights[i]));
     }
     if (is_own_data) continue;
     const auto expected = train_without_the_step({});

@@ -24,7 +24,7 @@ const variables::Variable& named(const Replicated<Normalized>& model, const std:
 
 TEST(Replicated, IsTheCallingReplicasModuleInsideAndReplicaZerosOutside) {
   MirroredStrategy strategy(cpus(2));
-  const auto model = strategy.create<Line>();
+  const auto model = strategy.create<AffineModule>();
   EXPECT_EQ(&model.local(), &model.replica(0));
   EXPECT_NE(&model.replica(0), &model.replica(1));
   strategy.run([&](ReplicaContext& context) {
@@ -36,7 +36,7 @@ TEST(Replicated, IsTheCallingReplicasModuleInsideAndReplicaZerosOutside) {
 
 TEST(Replicated, IsRefusedInAReplicaOfAnotherStrategy) {
   MirroredStrategy creator(cpus(2));
-  const auto model = creator.create<Line>();
+  const auto model = creator.create<AffineModule>();
   for (const int replicas : {1, 2, 3}) {
     MirroredStrategy other(cpus(replicas));
     const Error error =

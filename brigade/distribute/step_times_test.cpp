@@ -36,12 +36,12 @@ double sum_of_shares(const StepTimes& times) {
                          [&](double sum, StepPhase phase) { return sum + times.fraction(phase); });
 }
 
-struct Case {
+struct StepTimesCase {
   std::string name;
   std::function<std::unique_ptr<Strategy>()> make;
   bool has_peers = true;
 };
-void PrintTo(const Case& c, std::ostream* out) {
+void PrintTo(const StepTimesCase& c, std::ostream* out) {
   *out << c.name;
 }
 
@@ -52,10 +52,10 @@ std::unique_ptr<Strategy> central(variables::Caching caching,
   return std::make_unique<CentralStorageStrategy>(options);
 }
 
-class EveryStrategy : public testing::TestWithParam<Case> {
+class EveryStrategy : public testing::TestWithParam<StepTimesCase> {
  protected:
   std::unique_ptr<Strategy> strategy_ = GetParam().make();
-  Replicated<Line> model_ = strategy_->create<Line>();
+  Replicated<AffineModule> model_ = strategy_->create<AffineModule>();
   Optimizer optimizer_ = strategy_->optimizer(model_, optim::Adam{});
 
   void train(int steps, const std::function<void(ReplicaContext&)>& before = {}) {
@@ -111,7 +111,7 @@ TEST_P(EveryStrategy, NothingIsMeasuredByDefault) {
   EXPECT_EQ(strategy_->step_times().front().total(), nanoseconds(0));
 }
 
-const std::vector<Case> kOfTwo{
+const std::vector<StepTimesCase> kOfTwo{
     {"mirrored", [] { return std::make_unique<MirroredStrategy>(cpus(2)); }},
     {"mirrored, reduced by cross-device ops",
      [] {
@@ -130,8 +130,8 @@ const std::vector<Case> kOfTwo{
 INSTANTIATE_TEST_SUITE_P(
     OneDevice, EveryStrategy,
     testing::Values(
-        Case{"one device", [] { return std::make_unique<OneDeviceStrategy>("cpu:0"); }, false},
-        Case{"central storage of one",
+        StepTimesCase{"one device", [] { return std::make_unique<OneDeviceStrategy>("cpu:0"); }, false},
+        StepTimesCase{"central storage of one",
              [] { return std::make_unique<CentralStorageStrategy>(central_cpus(1)); }, false}));
 INSTANTIATE_TEST_SUITE_P(OfTwo, EveryStrategy, testing::ValuesIn(kOfTwo));
 INSTANTIATE_TEST_SUITE_P(OfTwo, StrategyOfTwo, testing::ValuesIn(kOfTwo));

@@ -175,12 +175,12 @@ TEST(StrategyScope, MakesVariablesModelsAndOptimizersDistributed) {
     EXPECT_EQ(current_strategy(), &strategy);
     EXPECT_EQ(variables::make_variable({.name = "v", .initial = at::zeros({1})}).num_components(),
               2);
-    const auto model = create<Line>();
+    const auto model = create<AffineModule>();
     EXPECT_EQ(model.variables()[0].num_components(), 2);
     EXPECT_NO_THROW(optimizer(model, optim::Sgd{}));
   }
   EXPECT_EQ(current_strategy(), nullptr);
-  EXPECT_EQ(error_from([] { create<Line>(); }).code(), ErrorCode::kFailedPrecondition);
+  EXPECT_EQ(error_from([] { create<AffineModule>(); }).code(), ErrorCode::kFailedPrecondition);
   EXPECT_EQ(variables::make_variable({.name = "v", .initial = at::zeros({1})}).num_components(), 1);
 }
 

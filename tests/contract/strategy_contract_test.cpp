@@ -218,7 +218,7 @@ TEST_P(StrategyContract, ADistributedDatasetHasEveryExampleOnce) {
 
 TEST_P(StrategyContract, TrainsLikeOneReplicaOnTheGlobalBatch) {
   const auto train = [](Strategy& strategy, const auto& rule) {
-    const auto model = strategy.create<Line>();
+    const auto model = strategy.create<AffineModule>();
     const auto optimizer = strategy.optimizer(model, rule);
     for (const auto& batch : strategy.distribute(batches())) {
       strategy.run(
@@ -247,7 +247,7 @@ TEST_P(StrategyContract, TrainsLikeOneReplicaOnTheGlobalBatch) {
 TEST_P(StrategyContract, AccumulatedMicroBatchesEqualOneLargeBatch) {
   // Seven rows in one batch, and in micro-batches of three, three and one, which some replicas miss.
   const auto train = [](Strategy& strategy, std::int64_t batch, int accumulate) {
-    const auto model = strategy.create<Line>();
+    const auto model = strategy.create<AffineModule>();
     const auto adam =
         strategy.optimizer(model, optim::Adam{.learning_rate = 0.1}, {.accumulate = accumulate});
     const auto rows = input::from_tensor_slices(at::arange(21, at::kDouble).view({7, 3}).sin());

@@ -18,7 +18,7 @@ namespace {
 
 using distribute::cpus;
 using distribute::Gradients;
-using distribute::Line;
+using distribute::AffineModule;
 using distribute::MirroredStrategy;
 using distribute::ReplicaContext;
 
@@ -35,7 +35,7 @@ optim::SchedulePtr warm_cosine() {
 /// Two epochs over seven rows in batches of three, in float64.
 Trained train(int replicas) {
   MirroredStrategy strategy(cpus(replicas));
-  const auto model = strategy.create<Line>();
+  const auto model = strategy.create<AffineModule>();
   const auto sgd = strategy.optimizer(model, optim::Sgd{.momentum = 0.9});
   const optim::SchedulePtr rate = warm_cosine();
   optim::ExponentialMovingAverage ema({.decay = 0.8}, model.variables());
@@ -82,7 +82,7 @@ TEST(ClippedTraining, OnAnyNumberOfReplicasEqualsOneReplicaOnTheGlobalBatch) {
 
 TEST(AveragedWeights, AreUsedByReplicasAndRestoredAfterwards) {
   MirroredStrategy strategy(cpus(2));
-  const auto model = strategy.create<Line>();
+  const auto model = strategy.create<AffineModule>();
   const auto sgd = strategy.optimizer(model, optim::Sgd{.learning_rate = 0.1});
   optim::ExponentialMovingAverage ema({.decay = 0.5}, model.variables());
   const auto step = [&] {

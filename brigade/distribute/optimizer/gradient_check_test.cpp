@@ -48,7 +48,7 @@ void aggregate(const Optimizer& sgd, const Gradients& gradients) {
 /// Each wrong gradient, in one replica of `strategy`, is refused, and nothing has changed.
 template <class SomeStrategy>
 void expect_refused_in(SomeStrategy& strategy, const Use& use) {
-  const auto model = strategy.template create<Line>();
+  const auto model = strategy.template create<AffineModule>();
   const auto sgd = strategy.optimizer(model, optim::Sgd{});
   const at::Tensor before = model.variables()[0].read();
   for (const Wrong& wrong : wrong_gradients()) {
@@ -98,7 +98,7 @@ TEST(AssignedGradients, AreCheckedAfterTheyWereAggregated) {
 
 TEST(AssignedGradients, OfTowersAreCheckedWhereTheyAreAveragedAndApplied) {
   CentralStorageStrategy strategy(central_cpus(2));
-  const auto model = strategy.create<Line>();
+  const auto model = strategy.create<AffineModule>();
   const auto sgd = strategy.optimizer(model, optim::Sgd{});
   for (const Wrong& wrong : wrong_gradients()) {
     if (wrong.given == "on meta") continue;  // the average is moved to the variables' device
@@ -115,7 +115,7 @@ TEST(AssignedGradients, OfTowersAreCheckedWhereTheyAreAveragedAndApplied) {
 
 TEST(AssignedGradients, AreCheckedWhereGradientsAreMade) {
   MirroredStrategy strategy(cpus(1));
-  const auto model = strategy.create<Line>();
+  const auto model = strategy.create<AffineModule>();
   const auto sgd = strategy.optimizer(model, optim::Sgd{});
   const auto& variables = sgd.state().variables();
   for (const Wrong& wrong : wrong_gradients()) {
@@ -133,8 +133,8 @@ TEST(AssignedGradients, AreCheckedWhereGradientsAreMade) {
 
 TEST(AssignedGradients, OfAnotherOptimizerAreRefused) {
   MirroredStrategy strategy(cpus(2));
-  const auto model = strategy.create<Line>();
-  const auto other_model = strategy.create_named<Line>("other");
+  const auto model = strategy.create<AffineModule>();
+  const auto other_model = strategy.create_named<AffineModule>("other");
   const auto sgd = strategy.optimizer(model, optim::Sgd{});
   const auto other = strategy.optimizer(other_model, optim::Sgd{});
   for (const Use& use : {Use(apply), Use(aggregate)}) {

@@ -39,7 +39,7 @@ struct Job {
   explicit Job(int replicas, const OptimizerOptions& options = {},
                const optim::Sgd& rule = {.learning_rate = 0.1})
       : strategy(cpus(replicas)),
-        model(strategy.create<Line>()),
+        model(strategy.create<AffineModule>()),
         optimizer(strategy.optimizer(model, rule, options)) {}
 
   template <class Step>
@@ -49,7 +49,7 @@ struct Job {
   at::Tensor value(std::size_t i) const { return model.variables()[i].read(); }
 
   MirroredStrategy strategy;
-  Replicated<Line> model;
+  Replicated<AffineModule> model;
   Optimizer optimizer;
 };
 
@@ -154,7 +154,7 @@ TEST(Optimizer, AnEmptyReplicaContributesExactlyZeroWhateverItsLossIs) {
 
 TEST(Optimizer, AVariableThatTheLossDoesNotUseKeepsItsValueSlotsAndStep) {
   MirroredStrategy strategy(cpus(2));
-  const auto model = strategy.create<Line>();
+  const auto model = strategy.create<AffineModule>();
   const auto adam = strategy.optimizer(model, optim::AdamW{.weight_decay = 0.5});
   const auto batch = rows_split({2, 2});
   for (int i = 0; i < 2; ++i) {
@@ -600,7 +600,7 @@ TEST(Accumulation, RefusesLessThanOneMicroBatch) {
 TEST(GlobalStep, CountsUpdatesInEveryReplica) {
   MirroredStrategy strategy(cpus(2));
   const auto scope = strategy.scope();
-  const auto model = strategy.create<Line>();
+  const auto model = strategy.create<AffineModule>();
   const auto global_step = variables::make_variable({.name = "global_step",
                                                      .initial = at::zeros({}, at::kLong),
                                                      .trainable = variables::Trainable::kNo});
@@ -631,7 +631,7 @@ TEST(GlobalStep, CountsUpdatesInEveryReplica) {
 TEST(GlobalStep, MustBeOneIntegerThatIsNotTrained) {
   MirroredStrategy strategy(cpus(1));
   const auto scope = strategy.scope();
-  const auto model = strategy.create<Line>();
+  const auto model = strategy.create<AffineModule>();
   for (const at::Tensor& wrong : {at::zeros({}), at::zeros({2}, at::kLong)}) {
     const auto variable = variables::make_variable(
         {.name = "wrong", .initial = wrong, .trainable = variables::Trainable::kNo});
@@ -718,7 +718,7 @@ TEST(Optimizer, AModelThatIsCompletelyFrozenIsNamedToo) {
 TEST(Optimizer, AParameterThatWasUnfrozenAfterItsCreationIsNamed) {
   MirroredStrategy strategy(cpus(2));
   const auto model = strategy.create_from([] {
-    auto line = std::make_shared<Line>();
+    auto line = std::make_shared<AffineModule>();
     line->bias.set_requires_grad(false);
     return line;
   });

@@ -24,10 +24,10 @@ TEST(AverageGradients, HandWrittenTowersTrainLikeOneReplicaOnTheWholeBatch) {
   for (const auto caching : {variables::Caching::kWhereNeeded, variables::Caching::kAlways}) {
     for (const int count : {1, 2, 3}) {
       CentralStorageStrategy strategy(central_cpus(count, caching));
-      const auto model = strategy.create<Line>();
+      const auto model = strategy.create<AffineModule>();
       const auto adam = strategy.optimizer(model, optim::Adam{.learning_rate = 0.1});
       MirroredStrategy one(cpus(1));
-      const auto expected = one.create<Line>();
+      const auto expected = one.create<AffineModule>();
       const auto reference = one.optimizer(expected, optim::Adam{.learning_rate = 0.1});
       for (int step = 0; step < 3; ++step) {
         const auto gradients = strategy.run([&](ReplicaContext& context) {
@@ -53,7 +53,7 @@ TEST(AverageGradients, HandWrittenTowersTrainLikeOneReplicaOnTheWholeBatch) {
 
 TEST(AverageGradients, AMissingGradientIsLeftOut) {
   MirroredStrategy strategy(cpus(3));
-  const auto model = strategy.create<Line>();
+  const auto model = strategy.create<AffineModule>();
   const auto sgd = strategy.optimizer(model, optim::Sgd{});
   const auto gradients = strategy.run([&](ReplicaContext& context) {
     const at::Tensor weighted = model->weight.sum() * (context.replica_id() + 1);
@@ -75,7 +75,7 @@ TEST(AverageGradients, AMissingGradientIsLeftOut) {
 
 TEST(AverageGradients, GradientsOfOneReplicaAreRefusedOutsideOfReplicas) {
   MirroredStrategy strategy(cpus(2));
-  const auto model = strategy.create<Line>();
+  const auto model = strategy.create<AffineModule>();
   const auto sgd = strategy.optimizer(model, optim::Sgd{});
   const auto gradients = strategy.run([&](ReplicaContext&) {
     return sgd.compute_gradients(model->weight.sum(), LossScale::kAlreadyScaled);
@@ -87,7 +87,7 @@ TEST(AverageGradients, GradientsOfOneReplicaAreRefusedOutsideOfReplicas) {
 
 TEST(AverageGradients, RefusesGradientsOfDifferentOptimizersOrSteps) {
   MirroredStrategy strategy(cpus(2));
-  const auto model = strategy.create<Line>();
+  const auto model = strategy.create<AffineModule>();
   const auto first = strategy.optimizer(model, optim::Sgd{});
   const auto second = strategy.optimizer(model, optim::Sgd{});
   const auto compute = [&](const Optimizer& zero, const Optimizer& one) {

@@ -16,7 +16,7 @@ using variables::StorageSharing;
 
 /// Trains some steps on unevenly split batches. Returns the weights.
 std::vector<at::Tensor> trained(Strategy& strategy, std::optional<int> updates = std::nullopt) {
-  const auto model = strategy.create<Line>();
+  const auto model = strategy.create<AffineModule>();
   const auto adam = strategy.optimizer(model, optim::Adam{.learning_rate = 0.1});
   std::vector<at::Tensor> batches;
   std::vector<std::int64_t> sizes;
@@ -52,7 +52,7 @@ TEST(CentralStorageStrategy, TrainsBitForBitAsMirroredOnCpu) {
 
 TEST(CentralStorageStrategy, ReplicasOnTheControllersDeviceReadItsMemory) {
   CentralStorageStrategy strategy(central_cpus(2));
-  const auto model = strategy.create<Line>();
+  const auto model = strategy.create<AffineModule>();
   EXPECT_EQ(strategy.name(), "central_storage");
   for (const auto& variable : model.variables()) {
     EXPECT_EQ(variable.storage()->sharing(), StorageSharing::kController);
@@ -62,7 +62,7 @@ TEST(CentralStorageStrategy, ReplicasOnTheControllersDeviceReadItsMemory) {
 
 TEST(CentralStorageStrategy, CopiesAreFetchedOncePerStep) {
   CentralStorageStrategy strategy(central_cpus(2, Caching::kAlways));
-  const auto model = strategy.create<Line>();
+  const auto model = strategy.create<AffineModule>();
   const auto adam = strategy.optimizer(model, optim::Adam{.learning_rate = 0.1});
   const auto& weight = model.variables()[0];
   EXPECT_NE(weight.component(0).const_data_ptr(), weight.component(1).const_data_ptr());
@@ -76,7 +76,7 @@ TEST(CentralStorageStrategy, CopiesAreFetchedOncePerStep) {
 
 TEST(CentralStorageStrategy, SlotsExistOnce) {
   CentralStorageStrategy strategy(central_cpus(3, Caching::kAlways));
-  const auto model = strategy.create<Line>();
+  const auto model = strategy.create<AffineModule>();
   const auto adam = strategy.optimizer(model, optim::Adam{});
   EXPECT_EQ(adam.state().slot(0, 0, 0).const_data_ptr(),
             adam.state().slot(0, 0, 2).const_data_ptr());
@@ -85,7 +85,7 @@ TEST(CentralStorageStrategy, SlotsExistOnce) {
 TEST(CentralStorageStrategy, WithOneComputeDeviceTheVariablesAreOnIt) {
   CentralStorageStrategy strategy({.compute_devices = {"/cpu:0"}});
   EXPECT_EQ(strategy.num_replicas_in_sync(), 1);
-  const auto model = strategy.create<Line>();
+  const auto model = strategy.create<AffineModule>();
   const auto& weight = model.variables()[0];
   EXPECT_FALSE(weight.storage()->is_cached(0));
   EXPECT_EQ(weight.storage()->master(0).device(), strategy.devices()[0].torch_device);

@@ -240,7 +240,7 @@ TEST(MultiWorkerMirroredStrategy, AGradientThatOneWorkerLacksIsZeroThere) {
   std::mutex mutex;
   std::vector<at::Tensor> after;
   run_workers({1, 1}, [&](MultiWorkerMirroredStrategy& strategy) {
-    const auto model = strategy.create<Line>();
+    const auto model = strategy.create<AffineModule>();
     const auto optimizer = strategy.optimizer(model, optim::Sgd{.learning_rate = 0.5});
     strategy.run([&](ReplicaContext& context) {
       const at::Tensor loss = context.replica_id() == 0 ? model->weight.sum() : model->bias.sum();

@@ -52,8 +52,8 @@ inline std::vector<device::Device> plain_cpus(int count, int threads = 1) {
 }
 
 /// For tests: y = x * weight + bias, all float64, and an unused parameter.
-struct Line : torch::nn::Module {
-  Line() {
+struct AffineModule : torch::nn::Module {
+  AffineModule() {
     weight = register_parameter("weight", at::full({3}, 2.0, at::kDouble));
     bias = register_parameter("bias", at::zeros({3}, at::kDouble));
     unused = register_parameter("unused", at::full({2}, 5.0, at::kDouble));
