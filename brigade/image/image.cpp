@@ -22,7 +22,7 @@ void check_window(const Window& window, const Size& size, std::string_view what)
                       left <= size.width - width;
   if (inside) return;
   throw Error(ErrorCode::kInvalidArgument,
-              str_cat(what, ": the window of ", window, " does not lie inside the image of ",
+              str_cat(what, ": the window of ", window, " is not inside the image of ",
                       size, " (height x width) or has no pixels"));
 }
 

@@ -117,7 +117,7 @@ struct Head {
   bool has_color = false;
   bool is_palette = false;
   bool has_alpha = false;  // as a channel
-  bool has_key = false;    // colors of the palette, or one color, that stand for "transparent"
+  bool has_key = false;    // colors of the palette, or one color, that mean "transparent"
 };
 
 Head read_head(Guard& guard) {

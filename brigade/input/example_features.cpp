@@ -113,10 +113,10 @@ class Found {
   Found(const std::vector<TensorFeature>& features, std::size_t examples)
       : features_(features), examples_(examples), views_(features.size() * examples) {}
 
-  /// Of a name that comes twice the last counts.
+  /// If a name occurs twice, the last one counts.
   void look_through(std::string_view bytes, std::size_t example) {
     data::ExampleView view(bytes);
-    std::size_t guess = 0;  // files keep one order of their features
+    std::size_t guess = 0;  // features usually have the same order in every example
     while (view.next()) {
       const std::size_t feature = index_of(view.name(), guess);
       if (feature == features_.size()) continue;

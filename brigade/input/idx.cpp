@@ -45,7 +45,7 @@ class IdxFile {
     at::Tensor tensor = allocate();
     const std::span bytes(static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes());
     const std::size_t got = bytes.empty() ? 0 : file_->read(bytes);
-    std::byte more{};  // asked for even behind an early end: a packed file then says what is wrong
+    std::byte more{};  // read even after an early end: a compressed file then reports its error
     const bool has_more = file_->read({&more, 1}) > 0;
     if (got < bytes.size()) data::throw_wrong_idx_size(header_, name_, base::str_cat(got));
     if (has_more) data::throw_wrong_idx_size(header_, name_, "more");
@@ -61,10 +61,10 @@ class IdxFile {
       }
       return;
     }
-    constexpr std::uint64_t kMaxDeflateRatio = 1032;  // deflate makes no more of one packed byte
+    constexpr std::uint64_t kMaxDeflateRatio = 1032;  // the maximum output of deflate per byte of input
     if (header_.value_bytes / kMaxDeflateRatio > file_bytes) {
       data::throw_wrong_idx_size(
-          header_, name_, base::str_cat("at most ", kMaxDeflateRatio * file_bytes, ", once unpacked"));
+          header_, name_, base::str_cat("at most ", kMaxDeflateRatio * file_bytes, ", decompressed"));
     }
     if (header_.value_bytes > kMaxUncompressedBytes) {
       throw Error(ErrorCode::kResourceExhausted,

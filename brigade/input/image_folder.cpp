@@ -31,7 +31,7 @@ void check_options(const ImageFolderOptions& options) {
                  str_cat("batch_size is ", options.batch_size, "; it must be 1 or more"));
 }
 
-/// Labels are places in the classes' list, or cannot be encoded.
+/// Labels must be indices in the list of classes to be encoded.
 void check_labels(const FolderIndex& index, LabelMode mode) {
   if (mode == LabelMode::kInt) return;
   const auto classes = static_cast<std::int64_t>(index.class_names.size());

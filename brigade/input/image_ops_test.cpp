@@ -36,7 +36,7 @@ TEST(RandomCrop, IsAWindowOfThePaddedImage) {
       }
     }
   }
-  EXPECT_EQ(positions.size(), 6U * 5U);  // each place is reached, and nothing else
+  EXPECT_EQ(positions.size(), 6U * 5U);  // each position is reached, and nothing else
 }
 
 TEST(RandomCrop, OfTheWholeImageIsTheImage) {

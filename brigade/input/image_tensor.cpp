@@ -66,7 +66,7 @@ at::Tensor between_integers(const at::Tensor& images, at::ScalarType dtype) {
   return limited(from > to ? wide.floor_divide(from / to) : wide.mul(to / from), dtype);
 }
 
-/// In float64 where float32 cannot tell the largest integers apart.
+/// In float64 if float32 cannot represent the largest integers exactly.
 at::Tensor to_integers(const at::Tensor& images, at::ScalarType dtype) {
   const double scale = static_cast<double>(largest_of(dtype)) + 0.5;
   const at::Tensor exact = dtype == at::kInt ? images.to(at::kDouble) : images.to(at::kFloat);

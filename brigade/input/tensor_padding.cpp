@@ -69,7 +69,7 @@ Shape padded_shape(const std::vector<at::Tensor>& elements, const TensorPadding&
         throw Error(
             ErrorCode::kInvalidArgument,
             base::str_cat("An element of shape ", text_of(element.sizes()), " cannot be padded to ",
-                          text_of(wanted), ": pad to more, or cut it before"));
+                          text_of(wanted), ": pad to more, or truncate it before"));
       }
     }
   }

@@ -58,10 +58,10 @@ std::uint64_t cancellable_skip(IteratorBase<T>& input, std::uint64_t count,
   while (passed < count) {
     throw_if_cancelled(cancel);
     const auto begin = Clock::now();
-    const std::uint64_t wanted = std::min(part, count - passed);
-    const std::uint64_t done = input.skip(wanted);
+    const std::uint64_t requested = std::min(part, count - passed);
+    const std::uint64_t done = input.skip(requested);
     passed += done;
-    if (done < wanted) break;
+    if (done < requested) break;
     if (Clock::now() - begin < kLongPart) part = saturating_multiply(part, 2);
   }
   return passed;

@@ -26,7 +26,7 @@ void check_selection(const std::vector<std::size_t>& selected, std::size_t colum
       str_cat("csv: the selected columns are ", base::join(selected, ", "), "; they must ascend"));
 }
 
-/// What decides the rows: "csv[int64, float; 1, 3]".
+/// The options that determine the rows: "csv[int64, float; 1, 3]".
 std::string text_of(const CsvOptions& options, const std::vector<CsvColumn>& columns) {
   std::vector<std::string_view> types;
   for (const CsvColumn& column : columns) types.push_back(to_string(column.type));
@@ -39,8 +39,7 @@ CsvFormat format_of(const CsvOptions& options) {
   return {.delimiter = options.delimiter, .quotes = options.quotes};
 }
 
-/// The row that lies ahead, not passed yet; nothing at the end. The fields are views into the
-/// reader's buffer.
+/// Peeks at the next row; unset at the end. The fields are views into the reader's buffer.
 std::optional<CsvRecord> record_ahead(io::ByteReader& bytes, const CsvOptions& options,
                                       const io::Path& path) {
   std::size_t seen = 0;
@@ -69,7 +68,7 @@ CsvPlan plan_csv(const CsvOptions& options, std::vector<CsvColumn> columns) {
   check_argument(!columns.empty(), "csv: the list of columns is empty; there must be 1 or more");
   check_selection(options.select_columns, columns.size());
   check_buffer(options.buffer_bytes, kSource);
-  scan_csv_record("", format_of(options), CsvEnd::kIsFinal);  // for the delimiter
+  scan_csv_record("", format_of(options), CsvEnd::kIsFinal);  // checks the delimiter
   CsvOptions own = options;
   own.file_system = file_system_or_default(options.file_system);
   return {.source = text_of(own, columns),
@@ -85,7 +84,7 @@ CsvReader::CsvReader(const io::Path& path, std::shared_ptr<const CsvOptions> opt
       bytes_(*options_->file_system, path,
              {.compression = options_->compression, .buffer_bytes = options_->buffer_bytes}) {}
 
-/// Passes the next row; its fields stay readable until the next call.
+/// Consumes the next row; its fields stay valid until the next call.
 std::optional<CsvRecord> CsvReader::record() {
   if (is_at_end_) return std::nullopt;
   std::optional<CsvRecord> record;
@@ -128,7 +127,7 @@ std::uint64_t CsvReader::skip(std::uint64_t count) {
   for (; passed < count; ++passed) {
     try {
       if (!record()) return passed;
-    } catch (const Error&) {  // an element, too
+    } catch (const Error&) {  // counts as an element
     }
   }
   return passed;

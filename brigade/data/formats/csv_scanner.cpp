@@ -15,7 +15,7 @@ bool is_line_end(char c) {
   return c == '\n' || c == '\r';
 }
 
-/// Walks once over a text and makes one row of it.
+/// Scans a text once and returns its first row.
 class Scanner {
  public:
   Scanner(std::string_view text, const CsvFormat& format, CsvEnd end)
@@ -33,7 +33,7 @@ class Scanner {
  private:
   bool is_end_of_field(char c) const { return c == delimiter_ || is_line_end(c); }
 
-  /// Reads a field, up to what ends it; if it is broken, up to the end of the line.
+  /// Reads a field up to its delimiter or line end; if it is malformed, up to the end of the line.
   bool has_field() {
     const bool is_quoted = has_quotes_ && at_ < text_.size() && text_[at_] == kQuote;
     return is_quoted ? quoted() : plain();
@@ -82,7 +82,7 @@ class Scanner {
     return false;
   }
 
-  /// Passes the end of the line.
+  /// Skips the end of the line.
   void end() {
     if (at_ < text_.size()) {
       const bool is_return = text_[at_++] == '\r';

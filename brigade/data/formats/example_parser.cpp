@@ -113,7 +113,7 @@ void internal::fail_feature_access(const ParsedExample& example, std::size_t fea
   const Feature& found = example.features[feature];
   throw Error(ErrorCode::kInvalidArgument,
               str_cat("Feature ", feature, " of a parsed example, counted from 0, has ",
-                      count_of(found), " values of kind ", kind_of(found), "; asked for ", wanted));
+                      count_of(found), " values of kind ", kind_of(found), "; requested ", wanted));
 }
 
 ExampleParser::ExampleParser(std::vector<FeatureSpec> features) : features_(std::move(features)) {
@@ -126,7 +126,7 @@ ExampleParser::ExampleParser(std::vector<FeatureSpec> features) : features_(std:
 ParsedExample ExampleParser::operator()(std::string_view bytes) const {
   std::vector<FeatureView> found(features_.size());
   ExampleView view(bytes);
-  std::size_t guess = 0;  // files keep one order of their features
+  std::size_t guess = 0;  // features usually have the same order in every example
   while (view.next()) {
     if (const auto index = find(features_, view.name(), guess)) {
       found[*index] = view.feature();

@@ -92,8 +92,8 @@ TEST(ExampleParser, IndexesFeaturesByName) {
 
 TEST(ParsedExample, RefusesMissingFeaturesAndWrongKinds) {
   const ParsedExample example{.features = {Int64List{1, 2}}};
-  expect_invalid_argument([&] { example.values<float>(0); }, "asked for float");
-  expect_invalid_argument([&] { example.value<std::int64_t>(0); }, "asked for one value");
+  expect_invalid_argument([&] { example.values<float>(0); }, "requested float");
+  expect_invalid_argument([&] { example.value<std::int64_t>(0); }, "requested one value");
   expect_invalid_argument([&] { example.values<float>(1); }, "no feature 1");
   EXPECT_EQ(example.values<std::int64_t>(0), (Int64List{1, 2}));
 }
@@ -111,7 +111,7 @@ TEST(ExampleParser, RefusesWhatCannotBe) {
       [] {
         ExampleParser({{"a", VarLenFeature{}}, {"b", VarLenFeature{}}, {"a", VarLenFeature{}}});
       },
-      "wanted twice");
+      "requested twice");
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ std::string text_of_lengths(const FixedLengthRecordsOptions& options) {
 
 void check_size(const io::Path& path, const FixedLengthRecordsOptions& options) {
   const auto info = options.file_system->info(path);
-  if (!info || options.compression != io::Compression::kNone) return;  // `open` says what is wrong
+  if (!info || options.compression != io::Compression::kNone) return;  // `open` reports the error
   const std::int64_t body =
       static_cast<std::int64_t>(info->size) - options.header_bytes - options.footer_bytes;
   if (body >= 0 && body % options.record_bytes == 0) return;
@@ -74,7 +74,7 @@ class RecordsIterator final : public IteratorBase<std::string> {
   void restore(const io::StateTree& state) override { file_.restore(state, kSource); }
 
  private:
-  /// Whether a whole record lies ahead. What throws ends the file.
+  /// Whether a complete record follows. An error ends the file.
   bool has_record() {
     if (file_.is_at_end) return false;
     file_.is_at_end = true;

@@ -52,7 +52,7 @@ std::vector<std::int64_t> read_shape(std::string_view bytes, std::string_view na
   return shape;
 }
 
-/// The bytes that the values take.
+/// The number of bytes of the values.
 std::uint64_t size_of_values(const std::vector<std::int64_t>& shape, std::string_view name) {
   std::uint64_t size = 1;
   for (const std::int64_t dimension : shape) {

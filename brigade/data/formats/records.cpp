@@ -50,7 +50,7 @@ class RecordsIterator final : public IteratorBase<std::string> {
   void restore(const io::StateTree& state) override { file_.restore(state, kSource); }
 
  private:
-  /// Passes a record whatever is in it; at the end if nothing says where the next one begins.
+  /// Skips a record without checking it; goes to the end if the next one cannot be found.
   void pass_broken() {
     has_failed_ = false;
     try {

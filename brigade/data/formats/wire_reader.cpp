@@ -17,7 +17,7 @@ void WireReader::fail(std::string_view why) const {
 std::uint64_t WireReader::long_varint() {
   std::uint64_t value = 0;
   for (int shift = 0; shift < 64; shift += 7) {
-    if (at_ == end_) fail("a number is cut short");
+    if (at_ == end_) fail("a number is truncated");
     const auto byte = static_cast<unsigned char>(*at_++);
     value |= static_cast<std::uint64_t>(byte & 0x7f) << shift;
     if (byte < 0x80) return value;

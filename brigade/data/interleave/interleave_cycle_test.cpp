@@ -42,7 +42,7 @@ Queue::Chunk not_created() {
   made.results.push_back({std::nullopt, std::make_exception_ptr(1)});
   return made;
 }
-/// A worker reads that of the queue of `element`.
+/// A worker reads the chunk `made` for the queue of `element`.
 void read(Cycle& cycle, int element, Queue::Chunk made) {
   Queue* queue = nullptr;
   for (std::uint64_t slot = 0; slot < kCycle && queue == nullptr; ++slot) {
@@ -50,7 +50,7 @@ void read(Cycle& cycle, int element, Queue::Chunk made) {
     if (here != nullptr && here->element.element == element) queue = here;
   }
   if (queue == nullptr) queue = cycle.find_upcoming();
-  ASSERT_TRUE(queue != nullptr && queue->element.element == element) << "nobody wants " << element;
+  ASSERT_TRUE(queue != nullptr && queue->element.element == element) << "no queue to read for element " << element;
   queue->is_busy = true;
   cycle.publish(*queue, std::move(made));
 }
@@ -61,12 +61,12 @@ std::optional<int> next(Cycle& cycle, Order order = Order::kInOrder) {
 
 TEST(InterleaveCycle, QueuesAreConsumedRoundRobinHoweverTheyWereFilled) {
   Cycle cycle = with_elements(2);
-  EXPECT_EQ(cycle.find(Order::kInOrder), Found::kNothingYet) << "and queue 0 is in its slot";
+  EXPECT_EQ(cycle.find(Order::kInOrder), Found::kNothingYet) << "but queue 0 is in its slot";
   read(cycle, 0, chunk({0}));
   EXPECT_EQ(next(cycle), 0);
   EXPECT_EQ(next(cycle), std::nullopt);
   read(cycle, 0, chunk({1}));
-  EXPECT_EQ(next(cycle), std::nullopt) << "it is the turn of queue 1";
+  EXPECT_EQ(next(cycle), std::nullopt) << "the current slot is that of queue 1";
   read(cycle, 1, chunk({10, 11}));
   EXPECT_EQ(next(cycle), 10);
   EXPECT_EQ(next(cycle), 1);
@@ -93,7 +93,7 @@ TEST(InterleaveCycle, AQueueThatEndsFreesItsSlotAndTheNextSlotFollows) {
   cycle.find(Order::kInOrder);
   read(cycle, 1, chunk({10, 11}));
   EXPECT_EQ(next(cycle), 10);
-  EXPECT_EQ(next(cycle), 11) << "slot 0 is empty, and its next queue begins with its next turn";
+  EXPECT_EQ(next(cycle), 11) << "slot 0 is empty, and its next queue starts in its next round";
   EXPECT_EQ(next(cycle), std::nullopt);
   read(cycle, 2, chunk({20}));
   EXPECT_EQ(next(cycle), 20);
@@ -110,7 +110,7 @@ TEST(InterleaveCycle, ADatasetThatCouldNotBeCreatedDoesNotEndABlock) {
   EXPECT_EQ(cycle.position().cycle_index, 0U);
   cycle.find(Order::kInOrder);
   read(cycle, 1, chunk({10}));
-  EXPECT_EQ(next(cycle), 10) << "the next takes the slot at once";
+  EXPECT_EQ(next(cycle), 10) << "the next takes the slot immediately";
 }
 
 TEST(InterleaveCycle, EndsWhenAllQueuesAndTheInputDo) {
@@ -163,7 +163,7 @@ TEST(InterleaveCycle, UpcomingQueuesAreBoundedByTheThreadsAndTheCycle) {
 TEST(InterleaveCycle, PrefetchingIsBoundedAndTakingFreesSpace) {
   Cycle cycle = with_elements(2);
   cycle.find(Order::kRelaxed);
-  EXPECT_EQ(cycle.take_freed(), 2U) << "two queues to read on";
+  EXPECT_EQ(cycle.take_freed(), 2U) << "two more queues can be read";
   for (const int element : {0, 0, 1, 1}) read(cycle, element, chunk({element}));
   EXPECT_EQ(cycle.num_ready(), 4U);
   EXPECT_EQ(cycle.find_in_slots(Cycle::kReadyChunks, 0), nullptr);
@@ -185,7 +185,7 @@ TEST(InterleaveCycle, QueuesThatAreBeingReadAreNotFull) {
   queue->is_busy = true;
   EXPECT_FALSE(cycle.has_full_queue());
   cycle.publish(*queue, chunk({0}, Queue::End::kExhausted));
-  EXPECT_FALSE(cycle.has_full_queue()) << "there is nothing more of it";
+  EXPECT_FALSE(cycle.has_full_queue()) << "its dataset has ended";
 }
 
 TEST(InterleaveCycle, TheNextQueueToReadIsTheUrgentOne) {
@@ -194,7 +194,7 @@ TEST(InterleaveCycle, TheNextQueueToReadIsTheUrgentOne) {
   EXPECT_EQ(cycle.find_in_slots(1, 0)->element.element, 0);
   EXPECT_EQ(cycle.find_in_slots(1, 1)->element.element, 1);
   read(cycle, 1, chunk({10}));
-  EXPECT_EQ(cycle.find_in_slots(1, 1)->element.element, 0) << "what has nothing ready goes first";
+  EXPECT_EQ(cycle.find_in_slots(1, 1)->element.element, 0) << "queues with nothing ready go first";
   EXPECT_EQ(cycle.find_in_slots(2, 1)->element.element, 1);
 }
 
@@ -204,7 +204,7 @@ TEST(InterleaveCycle, ThePositionIsAfterTheTakenResults) {
   read(cycle, 0, chunk({0, 1}));
   EXPECT_EQ(next(cycle), 0);
   InterleavePosition position = cycle.position();
-  EXPECT_EQ(position.input.index, 1U) << "queue 1 has had no turn yet";
+  EXPECT_EQ(position.input.index, 1U) << "queue 1 has not entered a slot yet";
   ASSERT_TRUE(position.slots[0].has_value());
   EXPECT_EQ(position.slots[0]->delivered, 1U);
   EXPECT_FALSE(position.slots[1].has_value());
@@ -218,7 +218,7 @@ TEST(InterleaveCycle, ThePositionIsAfterTheTakenResults) {
   for (const int expected : {10, 1, 11, 2}) EXPECT_EQ(next(cycle), expected);
   position = cycle.position();
   EXPECT_EQ(position.input.index, 2U);
-  EXPECT_EQ(position.slots[0]->delivered, 1U) << "counted from the note";
+  EXPECT_EQ(position.slots[0]->delivered, 1U) << "counted from the snapshot";
   EXPECT_TRUE(position.slots[0]->state.has_value());
   EXPECT_EQ(position.slots[1]->delivered, 2U);
 }

@@ -23,7 +23,7 @@ InterleavePosition example() {
 
 TEST(InterleavePosition, RoundTripsThroughAFile) {
   const io::StateTree state = save_interleave(kShape, example());
-  EXPECT_EQ(state.as_list("notes").size(), 1U);  // shared by three places
+  EXPECT_EQ(state.as_list("notes").size(), 1U);  // shared by three positions
   const InterleavePosition loaded = load_interleave(kShape, json_round_trip(state));
   EXPECT_EQ(loaded.cycle_index, 1U);
   EXPECT_EQ(loaded.block_index, 1U);
@@ -58,7 +58,7 @@ TEST(InterleavePosition, RefusesInvalidStates) {
   refuses([](auto& position) { position.slots.pop_back(); });
   refuses([](auto& position) { position.slots[0]->element.index = 7; });  // still to be read
   refuses([](auto& position) { position.slots[0]->element.index = 4; });  // twice
-  refuses([](auto& position) { position.slots[2]->element.index = 3; });  // before its note
+  refuses([](auto& position) { position.slots[2]->element.index = 3; });  // before its snapshot
   io::StateTree state = save_interleave(kShape, example());
   state["input_place"]["note"] = 1U;
   expect_invalid_argument([&] { load_interleave(kShape, state); }, "is broken");

@@ -15,7 +15,7 @@ using Maker = InnerMaker<std::int64_t, std::int64_t>;
 using Reader = InterleaveReader<std::int64_t, std::int64_t>;
 using Queue = Reader::Queue;
 
-/// The dataset of an element is range(element), of a negative one there is none.
+/// The dataset of an element is range(element); for a negative element it cannot be created.
 Maker maker(IteratorOptions options = {}) {
   return {[](std::int64_t&& x) {
             if (x < 0) throw Error(ErrorCode::kNotFound, "no such file");
@@ -55,7 +55,7 @@ TEST(InterleaveReader, TakesASnapshotBeforeAChunkEveryFewElements) {
     if (chunk.snapshot) {
       const auto iterator = dataset.node()->iterator({});
       iterator->restore(*chunk.snapshot);
-      ASSERT_EQ(iterator->next(), index) << "the note is that of the first result";
+      ASSERT_EQ(iterator->next(), index) << "the snapshot is before the first result";
       snapshot_index = index;
     }
     index += static_cast<std::int64_t>(chunk.results.size());

@@ -24,7 +24,7 @@ Queue::Chunk chunk(int element) {
   made.results.push_back({element, nullptr});
   return made;
 }
-/// What `claim` of another thread comes to; it is waited for with a deadline.
+/// The result of `claim` on another thread; the wait has a deadline.
 std::future<std::optional<Schedule::Task>> claim_elsewhere(Schedule& schedule, std::size_t number) {
   return std::async(std::launch::async, [&schedule, number] { return schedule.claim(number); });
 }
@@ -32,7 +32,7 @@ bool has_come(std::future<std::optional<Schedule::Task>>& claimed) {
   return claimed.wait_for(kDeadline) == std::future_status::ready;
 }
 
-/// Time to begin to wait. With less of it a test sees less, and does not fail.
+/// Gives the other thread time to start waiting. With less time a test checks less, but does not fail.
 void let_it_wait() {
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
 }
@@ -66,7 +66,7 @@ TEST(InterleaveSchedule, ASurplusWorkerEndsAndHasNotWaitedForSpace) {
   EXPECT_TRUE(has_come(second));
   schedule.stop();
   EXPECT_FALSE(second.get().has_value());
-  EXPECT_EQ(counters.room_waits.value(), 0U) << "nothing stood ready";
+  EXPECT_EQ(counters.room_waits.value(), 0U) << "nothing was ready";
 }
 
 TEST(InterleaveSchedule, ATaskThatOneWorkerLeavesIsDoneByAnother) {
@@ -75,7 +75,7 @@ TEST(InterleaveSchedule, ATaskThatOneWorkerLeavesIsDoneByAnother) {
   schedule.claim(0);
   schedule.add({{}, {7, nullptr}});
   schedule.claim(0);
-  schedule.add({{}, {std::nullopt, nullptr}});  // that was all
+  schedule.add({{}, {std::nullopt, nullptr}});  // the end of the input
   const auto read = schedule.claim(1);
   ASSERT_TRUE(read.has_value() && read->queue != nullptr);
   auto first = claim_elsewhere(schedule, 0);
@@ -104,7 +104,7 @@ TEST(InterleaveSchedule, AWorkerThatEndsWakesAnother) {
   let_it_wait();
   schedule.publish(*read->queue, chunk(70));
   EXPECT_FALSE(schedule.claim(1).has_value());
-  EXPECT_TRUE(has_come(first)) << "another chunk may be read, and it was asleep";
+  EXPECT_TRUE(has_come(first)) << "another chunk can be read, and the worker was waiting";
   schedule.stop();
   first.get();
 }
@@ -120,7 +120,7 @@ TEST(InterleaveSchedule, WorkersWaitForSpaceWhileTheConsumerTakesNothing) {
   const auto read = schedule.claim(0);
   ASSERT_TRUE(read.has_value() && read->queue != nullptr);
   schedule.publish(*read->queue, chunk(70));
-  auto waiting = claim_elsewhere(schedule, 0);  // a queue that is to come has one chunk ready
+  auto waiting = claim_elsewhere(schedule, 0);  // an upcoming queue has one chunk ready
   let_it_wait();
   EXPECT_TRUE(schedule.select());
   EXPECT_TRUE(has_come(waiting));

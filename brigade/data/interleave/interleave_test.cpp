@@ -84,7 +84,7 @@ TEST(FlatMap, ErrorsNameTheInnerDataset) {
   resumed.restore(iterator.save());
   EXPECT_EQ(rest_of(resumed), (Numbers{21, 30, 31}));
   EXPECT_EQ(rest_of(iterator), (Numbers{21, 30, 31}));
-  EXPECT_EQ(fragile.node()->iterator({})->skip(100), 7U);  // what failed has its place
+  EXPECT_EQ(fragile.node()->iterator({})->skip(100), 7U);  // failed elements are counted
 }
 
 TEST(FlatMap, RestoreCreatesOnlyTheOpenDatasets) {
@@ -125,7 +125,7 @@ TEST(Interleave, KeepsTheDatasetContract) {
 }
 
 TEST(Interleave, GoesBackFarIntoALongInput) {
-  // The first dataset stays open while hundreds of others come and go: its element lies many notes
+  // The first dataset stays open while hundreds of others come and go: its element is many snapshots
   // back in the input.
   const auto dataset = range(300).interleave(
       [](std::int64_t x) {

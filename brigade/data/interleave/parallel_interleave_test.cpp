@@ -36,7 +36,7 @@ Numbers sorted(Numbers numbers) {
   return numbers;
 }
 
-/// A door that threads wait at, with a deadline.
+/// Blocks threads until it is opened, with a deadline.
 class Door {
  public:
   void open() {
@@ -233,8 +233,8 @@ TEST(ParallelInterleave, ErrorsAreThrownInOrder) {
 }
 
 TEST(ParallelInterleave, RestoresASlotWhoseDatasetCannotBeCreated) {
-  // The consumer gives up waiting for a dataset that then turns out not to exist: the error is
-  // still to be thrown, by next() and not by restore().
+  // The consumer's wait is cancelled while a dataset is created, which then fails: the error must still
+  // be thrown, by next() and not by restore().
   auto door = std::make_shared<Door>();
   const auto fragile = [door](std::int64_t x) {
     if (x == 0) return range(2);
@@ -259,7 +259,7 @@ TEST(ParallelInterleave, RestoresASlotWhoseDatasetCannotBeCreated) {
   }
 }
 
-/// A dataset that cannot say where it stands once it was read.
+/// A dataset that cannot save its position after it was read.
 class ForgetfulNode final : public Node<std::int64_t> {
  public:
   std::unique_ptr<IteratorBase<std::int64_t>> iterator(const IteratorOptions&) const override {
@@ -305,7 +305,7 @@ TEST(ParallelInterleave, PrefetchesABoundedNumberOfElements) {
   const auto dataset = range(1000).interleave(counting, {.cycle_length = 2, .parallelism = 2});
   auto iterator = dataset.iterator();
   iterator.next();
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // time to run away, if it could
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // time to prefetch too much, if it could
   EXPECT_LE(*opened, 2 + 2);
   EXPECT_LE(*read, 4 * 4 * 16);
 }

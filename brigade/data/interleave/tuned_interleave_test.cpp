@@ -34,7 +34,7 @@ StageStats last_step(const Iterator<std::int64_t>& iterator) {
   return stats.empty() ? StageStats() : stats.back();
 }
 
-/// How many threads read at once, at most, of datasets that take their time for each element.
+/// Datasets with slow elements, and the maximum number of threads that read them at the same time.
 class SlowSources {
  public:
   Dataset<std::int64_t> read(std::int64_t size) {
@@ -42,7 +42,7 @@ class SlowSources {
       const int now = ++inside_;
       for (int max = max_; max < now && !max_.compare_exchange_weak(max, now);) {
       }
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));  // as a far away file does
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));  // like a remote file
       --inside_;
       return x;
     });
@@ -133,7 +133,7 @@ TEST(TunedInterleave, ThreadsComeAndGoWithoutChangingAnElement) {
   const auto stages = all_stages({.autotune = Autotune::kOff});
   auto iterator = dataset(kAutotune).iterator({.stages = stages});
   Stage* const stage =
-      stages->find_or_add(dataset(1).describe(), {1, 1}, {.max_threads = 1});  // it has its own
+      stages->find_or_add(dataset(1).describe(), {1, 1}, {.max_threads = 1});  // a separate stage
   for (std::size_t i = 0; i < expected.size(); ++i) {
     if (i % 10 == 0) stage->set({.threads = 1 + i / 10 % 7, .capacity = 1});
     ASSERT_EQ(iterator.next(), expected[i]);
@@ -168,7 +168,7 @@ TEST(TunedInterleave, AConsumerThatWaitsGetsMoreThreads) {
   const auto stages = all_stages({.cpu_budget = 64});
   auto iterator = dataset.iterator({.stages = stages});
   Stage* const stage = stages->find_or_add(dataset.describe(), {1, 1}, {.max_threads = 1});
-  stage->set({.threads = 1, .capacity = 1});  // as if it began so
+  stage->set({.threads = 1, .capacity = 1});  // as if it had started so
   iterator.next();
   EXPECT_EQ(sources.max(), 1);
   const auto deadline = Clock::now() + kDeadline;
@@ -206,7 +206,7 @@ TEST(TunedInterleave, RunsFromItsFirstElementToItsLast) {
   iterator.next();
   EXPECT_TRUE(stage->is_running());
   rest_of(iterator);
-  EXPECT_FALSE(stage->is_running()) << "tuning would wait for it for ever";
+  EXPECT_FALSE(stage->is_running()) << "tuning would wait for it forever";
 }
 
 TEST(TunedInterleave, ASlowConsumerGetsFewerThreads) {

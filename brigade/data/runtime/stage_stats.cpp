@@ -21,8 +21,8 @@ std::string fixed(double value, int digits) {
   return std::string(text.data(), end.ptr);
 }
 
-std::string percent(double share) {
-  return fixed(100 * share, share < 0.0995 ? 1 : 0) + " %";
+std::string percent(double fraction) {
+  return fixed(100 * fraction, fraction < 0.0995 ? 1 : 0) + " %";
 }
 
 std::string rate(double per_second) {

@@ -34,7 +34,7 @@ std::int64_t random_at(std::uint64_t key, std::int64_t index) {
   return static_cast<std::int64_t>(rng() >> 32);
 }
 
-/// What an iterator of `random` walks over: its numbers depend on the epoch.
+/// The source of `random`: its numbers depend on the epoch.
 class RandomIterator final : public IteratorBase<std::int64_t> {
  public:
   RandomIterator(std::uint64_t key, const std::string& name)

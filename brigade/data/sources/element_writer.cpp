@@ -67,7 +67,7 @@ std::unique_ptr<io::WritableFile> ElementWriter::create(const io::Path& path, io
   return std::make_unique<SyncedByClose>(files_->create(path, mode));
 }
 
-/// A name of our own is one that was free, and in which we were the first to make a file.
+/// Finds an unused name and reserves it by creating the folder's first file.
 void ElementWriter::make_folder() {
   constexpr int kAttempts = 1000;
   files_->create_directories(folder_.parent_path());
@@ -136,7 +136,7 @@ void ElementWriter::remove() noexcept {
   if (temporary_.empty()) return;
   try {
     io::remove_own_folder(*files_, temporary_, is_element_file);
-  } catch (const Error&) {  // nobody reads what stays
+  } catch (const Error&) {  // remaining files are never read
   }
 }
 

@@ -10,7 +10,7 @@ namespace {
 
 constexpr const char* kFiles = "files";
 
-/// The folder that all files lie in, however deep.
+/// The deepest folder that contains all files.
 io::Path common_folder(const std::vector<io::Path>& paths) {
   io::Path common = paths.front().parent_path();
   for (const io::Path& path : paths) {

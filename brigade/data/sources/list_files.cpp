@@ -25,7 +25,7 @@ bool is_of(const io::FileSystem& files, const io::Path& path, io::FileKind kind)
   return info && info->kind == kind;
 }
 
-/// The paths in `folder` that match the first part of the pattern, one step down.
+/// The paths directly in `folder` that match the first part of the pattern.
 std::vector<io::Path> step(const io::FileSystem& files, const io::Path& folder,
                            const std::string& pattern) {
   if (!is_pattern(pattern)) return {folder / pattern};

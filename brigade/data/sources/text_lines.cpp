@@ -49,7 +49,7 @@ class LinesIterator final : public IteratorBase<std::string> {
   void restore(const io::StateTree& state) override { file_.restore(state, kSource); }
 
  private:
-  /// A line that cannot be read is one element; a file that cannot be read on ends with it.
+  /// A line that cannot be read is one element; the file ends with it if reading cannot continue.
   void pass_line() {
     try {
       file_.is_at_end = !file_.reader.skip_line();

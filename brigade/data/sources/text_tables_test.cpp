@@ -107,7 +107,7 @@ CsvOptions options_of(const Json& json) {
   return options;
 }
 
-/// Every row, in place of those that fail an empty one.
+/// Every row; an empty one for each row that fails.
 std::vector<CsvRow> with_failures(const Dataset<CsvRow>& dataset) {
   auto iterator = dataset.iterator();
   std::vector<CsvRow> rows;

@@ -10,7 +10,7 @@ namespace {
 void warn(const std::string& text) noexcept {
   try {
     base::log_warning(text);
-  } catch (...) {  // a log that cannot be written must not end the training
+  } catch (...) {  // a failing log must not end the training
   }
 }
 

@@ -339,7 +339,7 @@ TEST_F(FileCache, ThatCannotStartWritingFailsOneElementAndContinues) {
   const auto blocked = [&] { return cached(range(6), "/blocked/a"); };
   files_->create("/blocked", io::CreateMode::kTruncate)->close();
   auto iterator = blocked().iterator();
-  EXPECT_THROW(iterator.next(), Error) << "in the place of element 0";
+  EXPECT_THROW(iterator.next(), Error) << "instead of element 0";
   EXPECT_EQ(iterator.next(), 1);
   EXPECT_EQ(iterator.next(), 2);
   auto resumed = blocked().iterator();

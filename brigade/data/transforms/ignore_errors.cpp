@@ -24,7 +24,7 @@ void IgnoredErrors::add_current() {
   if (options_.count) options_.count->add_one();
   if (options_.log == ErrorLog::kEach) {
     base::log_warning(
-        base::str_cat(where_, ": an element of epoch ", epoch_, " was left out: ", text));
+        base::str_cat(where_, ": an element of epoch ", epoch_, " was skipped: ", text));
   }
 }
 
@@ -34,7 +34,7 @@ void IgnoredErrors::end() {
   if (left_out_ == 0 || options_.log == ErrorLog::kOff) return;
   base::log_warning(base::str_cat(
       where_, ": ", left_out_, left_out_ == 1 ? " element" : " elements", " of epoch ", epoch_,
-      left_out_ == 1 ? " was left out: " : " were left out, the first: ", first_));
+      left_out_ == 1 ? " was skipped: " : " were skipped, the first: ", first_));
 }
 
 io::StateTree IgnoredErrors::save(io::StateTree input) const {

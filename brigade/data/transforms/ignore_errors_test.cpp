@@ -65,7 +65,7 @@ TEST(IgnoreErrors, LogsTheNumberOfSkippedElementsOnceAtTheEnd) {
   iterator.next();
   ASSERT_EQ(log.lines().size(), 1U);
   EXPECT_NE(
-      log.lines()[0].find("| ignore_errors: 3 elements of epoch 0 were left out, the first: "),
+      log.lines()[0].find("| ignore_errors: 3 elements of epoch 0 were skipped, the first: "),
       std::string::npos)
       << log.lines()[0];
   EXPECT_NE(log.lines()[0].find("3 is broken"), std::string::npos) << log.lines()[0];
@@ -86,7 +86,7 @@ TEST(IgnoreErrors, LogsEachIfAsked) {
   const LogCapture log;
   epoch_of(numbers_with_errors(5, 4).ignore_errors({.log = ErrorLog::kEach}));
   ASSERT_EQ(log.lines().size(), 3U);
-  EXPECT_NE(log.lines()[1].find("an element of epoch 0 was left out: "), std::string::npos);
+  EXPECT_NE(log.lines()[1].find("an element of epoch 0 was skipped: "), std::string::npos);
   EXPECT_NE(log.lines()[1].find("4 is broken"), std::string::npos);
 }
 

@@ -19,7 +19,7 @@ std::uint64_t key_of_map(const MapOptions& options, const IteratorOptions& job,
 }
 
 Order order_of_map(const MapOptions& options, const IteratorOptions& job) {
-  if (job.order == Order::kInOrder) return Order::kInOrder;  // whatever was chosen here
+  if (job.order == Order::kInOrder) return Order::kInOrder;  // overrides the option
   return options.order.value_or(job.order.value_or(Order::kInOrder));
 }
 

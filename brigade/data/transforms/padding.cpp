@@ -19,7 +19,7 @@ std::size_t padded_length(std::optional<std::int64_t> length, std::size_t longes
   if (longest <= target) return target;
   throw Error(ErrorCode::kInvalidArgument,
               base::str_cat("An element of length ", longest, " cannot be padded to length ",
-                            target, ": pad to more, or cut it before"));
+                            target, ": pad to more, or truncate it before"));
 }
 
 std::string describe_parts(const std::vector<std::string>& parts) {

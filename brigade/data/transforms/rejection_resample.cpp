@@ -13,8 +13,7 @@ namespace brigade::data::internal {
 namespace {
 
 constexpr const char* kCounts = "counts";
-/// Of each class before any element is seen, so that the first few do not decide: TensorFlow's
-/// number.
+/// The initial count of each class, so that the first few elements do not dominate; as in TensorFlow.
 constexpr std::uint64_t kSeenBefore = 10;
 
 void check_probabilities(const std::vector<double>& probabilities, std::string_view name) {
@@ -106,7 +105,7 @@ bool Resampler::accepts(std::int64_t element_class, std::uint64_t index) {
     ++counts_[number];
     estimate();
   }
-  // Each place has a draw of its own, so that it does not depend on where a walk began.
+  // Each index has a separate draw, which does not depend on where an iteration began.
   base::CounterRng rng(key_, index);
   return rng.uniform() < acceptance_[number];
 }

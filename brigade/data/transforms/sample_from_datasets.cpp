@@ -19,7 +19,7 @@ std::optional<std::uint64_t> RandomSelector::select(const std::vector<bool>& is_
   const double drawn = rng_.uniform() * sums_.back();
   const auto chosen = std::upper_bound(sums_.begin(), sums_.end(), drawn);
   if (chosen != sums_.end()) return static_cast<std::uint64_t>(chosen - sums_.begin());
-  // The product may round up to the sum: that is the last input with a weight.
+  // The product may round up to the sum: then it is the last input with a positive weight.
   const auto last = std::lower_bound(sums_.begin(), sums_.end(), sums_.back());
   return static_cast<std::uint64_t>(last - sums_.begin());
 }

@@ -14,7 +14,7 @@ std::size_t value_of_digit(char digit) {
   const std::size_t value = kDigits.find(digit);
   check_argument(
       value != std::string_view::npos,
-      base::str_cat("A saved state of scan is broken: '", digit, "' is no hexadecimal digit"));
+      base::str_cat("A saved state of scan is broken: '", digit, "' is not a hexadecimal digit"));
   return value;
 }
 

@@ -102,7 +102,7 @@ TEST(Scan, RefusesABrokenState) {
   state["state"] = "012";
   expect_invalid_argument(restore, "half a byte is missing");
   state["state"] = "0x";
-  expect_invalid_argument(restore, "'x' is no hexadecimal digit");
+  expect_invalid_argument(restore, "'x' is not a hexadecimal digit");
   EXPECT_EQ(iterator->next(), 0);
 }
 
