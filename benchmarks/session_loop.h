@@ -54,9 +54,9 @@ class SessionLoop {
   /// The options of the session, given its own folder.
   using MakeOptions = std::function<train::SessionOptions(const std::filesystem::path& folder)>;
 
-  SessionLoop(const LoopOptions& parts, const MakeOptions& options)
-      : folder_(parts.directory),
-        loop_(parts.workload, parts.replicas, parts.batch_size),
+  SessionLoop(const LoopOptions& loop_options, const MakeOptions& options)
+      : folder_(loop_options.directory),
+        loop_(loop_options.workload, loop_options.replicas, loop_options.batch_size),
         session_(loop_.state(), options(folder_.path())) {}
 
   void run(int steps) {
@@ -76,9 +76,9 @@ class SessionLoop {
 class SavingLoop {
  public:
   /// Adds to `save_seconds` what each save takes of the training's own thread.
-  SavingLoop(const LoopOptions& parts, int every, std::vector<double>& save_seconds)
+  SavingLoop(const LoopOptions& loop_options, int every, std::vector<double>& save_seconds)
       : watch_(std::make_shared<Watch>(save_seconds)),
-        loop_(parts, [&](const auto& folder) { return options(folder, every); }) {
+        loop_(loop_options, [&](const auto& folder) { return options(folder, every); }) {
     loop_.run(every / 2);
   }
   void run(int steps) {

@@ -30,7 +30,7 @@ struct Options {
   std::string directory = ".";
 };
 
-LoopOptions parts_of(const Options& options) {
+LoopOptions loop_options_of(const Options& options) {
   const auto workload = parse_workload(options.model);
   return {.workload = workload,
           .replicas = options.replicas,
@@ -40,11 +40,11 @@ LoopOptions parts_of(const Options& options) {
 
 /// Blocks with one save each over blocks without.
 Ratios compare_saving(const Options& options, std::vector<double>& save_seconds) {
-  const auto parts = parts_of(options);
+  const auto loop_options = loop_options_of(options);
   const int every = options.pairs.steps;
-  const auto saving = [&] { return std::make_unique<SavingLoop>(parts, every, save_seconds); };
+  const auto saving = [&] { return std::make_unique<SavingLoop>(loop_options, every, save_seconds); };
   const auto not_saving = [&] {
-    return std::make_unique<SessionLoop>(parts, [](const auto&) {
+    return std::make_unique<SessionLoop>(loop_options, [](const auto&) {
       return train::SessionOptions{
           .save_checkpoints = {}, .save_summaries = {}, .log_step_count = {}};
     });
@@ -60,10 +60,10 @@ Ratios compare_saving(const Options& options, std::vector<double>& save_seconds)
 /// What a session has by default, with the hooks that most programs add; what is due by steps is
 /// due once a block. Over the same steps without a session.
 Ratios compare_hooks(const Options& options) {
-  const auto parts = parts_of(options);
+  const auto loop_options = loop_options_of(options);
   const train::Every every{.steps = options.pairs.steps};
   const auto with_hooks = [&] {
-    return std::make_unique<SessionLoop>(parts, [&](const auto& folder) {
+    return std::make_unique<SessionLoop>(loop_options, [&](const auto& folder) {
       return train::SessionOptions{
           .checkpoint_dir = folder,
           .hooks = {std::make_shared<train::StopAtStepHook>(
@@ -75,7 +75,7 @@ Ratios compare_hooks(const Options& options) {
     });
   };
   const auto bare = [&] {
-    return std::make_unique<LossLoop>(parts.workload, parts.replicas, parts.batch_size);
+    return std::make_unique<LossLoop>(loop_options.workload, loop_options.replicas, loop_options.batch_size);
   };
   return compare(with_hooks, bare, options.pairs);
 }

@@ -25,7 +25,7 @@ namespace brigade::slim::model_deploy {
 /// One copy of a model.
 struct Clone {
   std::string scope;   ///< its name scope in the pass, "clone_0/"; empty for a single clone
-  std::string device;  ///< where the device of the config: "/device:GPU:0"
+  std::string device;  ///< the device of the config: "/device:GPU:0"
   std::string placed;  ///< the device on which it runs: "gpu:0", or "cpu:0" on machines without a GPU
 };
 

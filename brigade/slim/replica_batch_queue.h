@@ -58,14 +58,14 @@ class ReplicaBatchQueue {
     return (*front_)[0];
   }
 
-  bool knows_position() const { return static_cast<bool>(position_); }
+  bool has_position() const { return static_cast<bool>(position_); }
   /// The position before the front batch. Throws kFailedPrecondition if the data has no position.
   io::StateTree save() const {
-    check_state(knows_position(), "This data has no position to save.");
+    check_state(has_position(), "This data has no position to save.");
     return front_ ? before_ : position_.save();
   }
   void restore(const io::StateTree& state) {
-    check_state(knows_position(), "This data has no position to restore.");
+    check_state(has_position(), "This data has no position to restore.");
     position_.restore(state);
     front_.reset();
   }

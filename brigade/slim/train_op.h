@@ -76,7 +76,7 @@ template <class B>
 TrainOp make_train_op(std::shared_ptr<const TrainStep> step, TotalLossFunction<B> total_loss,
                       std::shared_ptr<ReplicaBatchQueue<B>> queue) {
   DataPosition position;
-  if (queue->knows_position()) {
+  if (queue->has_position()) {
     position.save = [queue] { return queue->save(); };
     position.restore = [queue](const io::StateTree& state) { queue->restore(state); };
   }

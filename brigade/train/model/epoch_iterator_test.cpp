@@ -73,8 +73,8 @@ TEST_P(EpochIteratorTest, ResumesExactlyWhereItWasSavedDespiteLookahead) {
     EpochIterator second = iterator();
     second.restore(state);
     const double expected = sum(*whole.next());
-    for (EpochIterator* walk_on : {&first, &second}) {
-      const auto batch = walk_on->next();
+    for (EpochIterator* each : {&first, &second}) {
+      const auto batch = each->next();
       ASSERT_TRUE(batch) << before;
       EXPECT_EQ(sum(*batch), expected) << before;
     }
