@@ -41,7 +41,7 @@ class Work {
 /// The order of additions is up to the implementation, so two implementations may differ in the
 /// last bits. Those that add in rank order say so: `make_local_communicators`,
 /// `ProcessCommunicator`. `make_hierarchical_communicators` adds within each process first; NCCL
-/// chooses an order of its own (`make_nccl_communicators`).
+/// chooses the order itself (`make_nccl_communicators`).
 ///
 /// Thread-safety: one call at a time per rank; each rank from its own thread.
 class Communicator {

@@ -134,8 +134,8 @@ std::vector<std::exception_ptr> MpirunRanks::run(const CommunicationOptions& opt
 
 std::vector<std::exception_ptr> MpirunRanks::run_displaced(const CommunicationOptions& options,
                                                            const BodyOfRun& body) {
-  const int rank_shifted = (rank() + 1) % world_size();
-  return run_as(std::make_shared<MembershipOfRun>(all_, next_name(), rank_shifted), options, body);
+  const int next_rank = (rank() + 1) % world_size();
+  return run_as(std::make_shared<MembershipOfRun>(all_, next_name(), next_rank), options, body);
 }
 
 std::vector<std::exception_ptr> MpirunRanks::run_as(std::shared_ptr<RunMembership> membership,
@@ -149,12 +149,12 @@ std::vector<std::exception_ptr> MpirunRanks::run_as(std::shared_ptr<RunMembershi
   } catch (const std::exception& error) {
     mine = Error(ErrorCode::kInternal, error.what());
   }
-  const int rank_shifted = membership->self().rank;
-  if (mine) membership->lose(rank_shifted, mine->what());
-  membership->set(base::str_cat("outcome/", rank_shifted), to_text(mine));
+  const int own_rank = membership->self().rank;
+  if (mine) membership->lose(own_rank, mine->what());
+  membership->set(base::str_cat("result/", own_rank), to_text(mine));
   std::vector<std::exception_ptr> thrown;
   for (int rank = 0; rank < world_size(); ++rank)
-    thrown.push_back(from_text(membership->get(base::str_cat("outcome/", rank), kPatience)));
+    thrown.push_back(from_text(membership->get(base::str_cat("result/", rank), kPatience)));
   membership->barrier("end", kPatience);
   return thrown;
 }

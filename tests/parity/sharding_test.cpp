@@ -93,7 +93,7 @@ std::vector<Steps> epoch_of(const Layout& layout, const Ids& batches, AutoShardP
 void expect_each_seen(const std::vector<Steps>& workers, std::int64_t count, int times) {
   Ledger ledger;
   for (const Steps& steps : workers) {
-    EXPECT_EQ(steps.size(), workers[0].size()) << "nobody stops before the others";
+    EXPECT_EQ(steps.size(), workers[0].size()) << "no worker stops before the others";
     for (const Numbers& ids : steps) ledger.add(at::tensor(ids, at::kLong));
   }
   ledger.expect_each(count, times);

@@ -20,7 +20,7 @@ void CollectiveWatchdog::check() {
     throw Error(
         ErrorCode::kDeadlineExceeded,
         base::str_cat(what_, " waited ", options_.timeout.count(), " ms for ", peer_status_.describe_late_members(),
-                      ", which did not come. Every process must make the same collective calls; "
+                      ", which did not make the call. Every process must make the same collective calls; "
                       "raise the timeout if one really needs longer."));
   }
   if (report_.is_due()) report_.report(what_, peer_status_.describe_late_members());

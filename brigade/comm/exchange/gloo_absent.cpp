@@ -1,4 +1,4 @@
-// Stands in for gloo.cpp where the program is configured without Gloo's headers.
+// Replaces gloo.cpp if the program is configured without Gloo's headers.
 #include "brigade/base/error.h"
 #include "brigade/comm/exchange/gloo.h"
 

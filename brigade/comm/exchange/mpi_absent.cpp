@@ -1,4 +1,4 @@
-// Stands in for mpi.cpp where the program is configured without MPI.
+// Replaces mpi.cpp if the program is configured without MPI.
 #include "brigade/base/error.h"
 #include "brigade/comm/exchange/mpi.h"
 
@@ -12,8 +12,8 @@ std::unique_ptr<ProcessLink> make_mpi_link(std::shared_ptr<cluster::Membership>,
                                            const CommunicationOptions&) {
   throw Error(ErrorCode::kUnimplemented,
               "MPI is not built into this program: configure it where an MPI library is installed "
-              "(Debian: libopenmpi-dev), or use the transport 'auto' or 'gloo'; processes that "
-              "mpirun starts find each other by its environment all the same.");
+              "(Debian: libopenmpi-dev), or use the transport 'auto' or 'gloo'; processes started "
+              "by mpirun can use these too.");
 }
 
 }  // namespace brigade::comm

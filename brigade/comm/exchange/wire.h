@@ -6,7 +6,7 @@
 
 namespace brigade::comm {
 
-/// The dtype that `wire` stands for; `full` for kFull.
+/// The dtype of `wire`; `full` for kFull.
 at::ScalarType wire_dtype(WireType wire, at::ScalarType full);
 
 /// Rounds `values` in place to the precision of `wire`, as sending and receiving them would.

@@ -21,7 +21,7 @@ struct NcclStatus {
 /// Starts NCCL's collectives for this process's ranks. Callers ensure that all ranks make the same
 /// calls (`make_nccl_communicator`): a call of a single rank would never end.
 ///
-/// Thread-safety: each local rank from a thread of its own.
+/// Thread-safety: each local rank from its own thread.
 class NcclCollectives {
  public:
   virtual ~NcclCollectives() = default;

@@ -12,7 +12,7 @@ namespace brigade::comm {
 
 /// Starts NCCL's collectives for this process's ranks, and waits for them.
 ///
-/// Thread-safety: each local rank from a thread of its own.
+/// Thread-safety: each local rank from its own thread.
 class NcclRunner {
  public:
   virtual ~NcclRunner() = default;

@@ -97,7 +97,7 @@ void NcclGroup::wait(int local_rank, std::string_view what, milliseconds timeout
       if (failure_) throw *failure_;
       fail(Error(ErrorCode::kDeadlineExceeded,
                  base::str_cat(what, " over NCCL has not ended within ", timeout.count(),
-                               " ms, though all members are alive: NCCL_DEBUG=INFO says what NCCL "
+                               " ms, though all members are alive: NCCL_DEBUG=INFO shows what NCCL "
                                "waits for; raise the timeout if a step really needs longer.")));
     }
     if (steady_clock::now() >= next_question) {

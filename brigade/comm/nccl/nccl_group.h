@@ -21,7 +21,7 @@ namespace brigade::comm {
 /// ends the group: what runs on the GPUs is aborted, the other members are notified, and every
 /// later call throws the error again.
 ///
-/// Thread-safety: each local rank from a thread of its own; the rest from one.
+/// Thread-safety: each local rank from its own thread; the rest from one thread.
 class NcclGroup final : public NcclRunner {
  public:
   /// Returns when all ranks of all processes have joined. `name` is the prefix of its keys in the

@@ -67,7 +67,7 @@ void SharedBarrier::sleep_until_arrived(int rank, std::string_view what, Straggl
   if (report.is_over()) {
     throw Error(ErrorCode::kDeadlineExceeded,
                 base::str_cat(what, " waited ", options_.timeout.count(), " ms for ", missing(),
-                              ", which did not come. Every process must make the same collective "
+                              ", which did not make the call. Every process must make the same collective "
                               "calls; raise the timeout if one really needs longer."));
   }
   if (report.is_due()) report.report(what, missing());

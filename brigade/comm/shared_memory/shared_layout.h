@@ -30,7 +30,7 @@ struct alignas(64) RankArea {
 ///   failure | slots[rank] | areas[rank] | staging[rank][2] | results[2]
 /// Each staging and result area holds one chunk.
 ///
-/// Thread-safety: accesses are ordered by the barrier that lies in it.
+/// Thread-safety: callers order their accesses with the SharedBarrier in this segment.
 class SharedLayout {
  public:
   /// Values outside shared buffers are copied through staging areas of this size.

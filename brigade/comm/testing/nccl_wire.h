@@ -97,7 +97,7 @@ class WireClique final : public NcclClique {
     std::vector<at::Tensor> tensors;
   };
 
-  void start_call(int local_rank, std::span<const at::Tensor> tensors, ReduceOp op, bool brings) {
+  void start_call(int local_rank, std::span<const at::Tensor> tensors, ReduceOp op, bool has_input) {
     const concurrency::MutexLock lock(wire_.mutex);
     ++wire_.collectives;
     Rank& rank = ranks_[local_rank];
@@ -105,7 +105,7 @@ class WireClique final : public NcclClique {
     for (const at::Tensor& tensor : tensors) rank.tensors.push_back(tensor.detach());
     Wire::Call& call = wire_.calls[++rank.number];
     call.op = op;
-    if (brings) {
+    if (has_input) {
       auto& part = call.parts[options_.first_rank + local_rank];
       for (const at::Tensor& tensor : tensors) part.push_back(tensor.detach().clone());
     }

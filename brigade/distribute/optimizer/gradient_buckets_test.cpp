@@ -161,8 +161,8 @@ TEST_F(BucketOrderTest, VariablesFilledInDuringBackwardAreNotFilledInAgain) {
     replicas[0][i] = at::full({10}, static_cast<double>(i + 1), at::kFloat);
     replicas[1][i] = at::full({10}, 0.5F);
   }
-  const std::vector<at::Tensor> early = {replicas[0][2], replicas[1][2]};
-  buffers.fill_variable(2, early);
+  const std::vector<at::Tensor> delivered = {replicas[0][2], replicas[1][2]};
+  buffers.fill_variable(2, delivered);
   buffers.reduce(0);
   buffers.reduce(1);
   replicas[0][2] = at::full({10}, -1.0F);  // may be anything by now

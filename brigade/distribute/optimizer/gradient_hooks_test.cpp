@@ -34,9 +34,9 @@ class GradientHooksTest : public ::testing::Test {
       *parameter = at::full({3}, 2.0, at::kDouble).requires_grad_();
     hooks = make_hooks(listener);
   }
-  std::unique_ptr<GradientHooks> make_hooks(Listener& early) const {
+  std::unique_ptr<GradientHooks> make_hooks(Listener& target) const {
     return std::make_unique<GradientHooks>(
-        early, std::vector<std::vector<HookedParameter>>{
+        target, std::vector<std::vector<HookedParameter>>{
                    {{.parameter = bottom, .variable = 5}, {.parameter = top, .variable = 7}}});
   }
 

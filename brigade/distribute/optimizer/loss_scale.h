@@ -4,8 +4,8 @@
 
 namespace brigade::distribute {
 
-/// What the loss that a replica hands to `minimize` stands for, and so what the gradients are
-/// divided by. Declared once: the first call of an optimizer binds all later ones, in every replica.
+/// What the loss passed to `minimize` is, which determines what the gradients are divided by. The
+/// first call of an optimizer declares it for all later calls, in every replica.
 enum class LossScale {
   /// A mean over the replica's own examples (a scalar), or one value per example. The gradient is
   /// the exact mean over the global batch, however uneven the per-replica batches are: each replica

@@ -35,7 +35,7 @@ class ReplicaSynchronizer final : public GradientSynchronizer {
     for (std::size_t i = 0; i < known.size(); ++i) {
       if (known[i] && !state_->is_frozen(i)) state_->variables()[i].mark_updated(replica);
     }
-    // All replicas read the steps in `runs`; one counts them on, when everybody has read.
+    // All replicas read the steps in `runs`; replica 0 advances them when all have read.
     if (has_peers()) communicators_[replica]->barrier();
     if (replica == 0) state_->advance(known);
     if (has_peers()) communicators_[replica]->barrier();
@@ -62,7 +62,7 @@ class ReplicaSynchronizer final : public GradientSynchronizer {
   comm::ProcessCommunicator* workers() const override { return workers_; }
 
  private:
-  /// Of the replica that speaks for its process.
+  /// The progress, for the replica that communicates for its process; null for others.
   comm::StepProgress* progress_of(int replica) const {
     return replica == 0 && workers_ ? &workers_->progress() : nullptr;
   }

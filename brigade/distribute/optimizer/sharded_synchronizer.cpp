@@ -41,7 +41,7 @@ class ShardedSynchronizer final : public GradientSynchronizer {
       }
     });
     mark_updated(replica, known);
-    // Read by the others only behind the next barrier.
+    // The others read it only after the next barrier.
     if (replica == 0) state_->advance(known);
   }
 
@@ -83,8 +83,8 @@ class ShardedSynchronizer final : public GradientSynchronizer {
     for (std::size_t i = run.first; i < run.last; ++i) add_variable(replica, i, block, sum, state);
   }
 
-  /// Adds the part of variable `i` that lies in `block` to its place in `sum`, and zeros to the gap
-  /// behind it.
+  /// Writes the sum of the part of variable `i` in `block` to its position in `sum`, and zeros to the
+  /// gap after it.
   void add_variable(int replica, std::size_t i, ElementRange block, const at::Tensor& sum,
                     GradientState state) {
     const variables::Variable& variable = state_->variables()[i];
@@ -112,8 +112,7 @@ class ShardedSynchronizer final : public GradientSynchronizer {
     return parts;
   }
 
-  /// The replica's own memory for a block's sum; a view of the size asked for, kept while sizes
-  /// repeat.
+  /// The replica's own memory for a block's sum, reused while sizes and dtypes repeat.
   const at::Tensor& scratch(int replica, std::int64_t size, at::ScalarType dtype) {
     at::Tensor& tensor = scratch_[static_cast<std::size_t>(replica)];
     if (!tensor.defined() || tensor.numel() != size || tensor.scalar_type() != dtype) {
