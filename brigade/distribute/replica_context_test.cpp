@@ -90,7 +90,7 @@ TEST(ReplicaContext, AnExceptionInAMergeCallFailsTheRun) {
   const Error error = error_from([&] {
     strategy.run([](ReplicaContext& context) {
       context.merge_call([](Strategy&) { throw Error(ErrorCode::kDataLoss, "in the middle"); });
-      FAIL() << "no replica goes on";
+      FAIL() << "no replica may continue";
     });
   });
   EXPECT_EQ(error.code(), ErrorCode::kDataLoss);

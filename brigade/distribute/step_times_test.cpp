@@ -62,9 +62,9 @@ class EveryStrategy : public testing::TestWithParam<StepTimesCase> {
     const auto batches = input::from_tensor_slices(at::ones({4 * steps, 3}, at::kDouble)).batch(4);
     for (const auto& batch : strategy_->distribute(batches)) {
       strategy_->run(
-          [&](ReplicaContext& context, const at::Tensor& share) {
+          [&](ReplicaContext& context, const at::Tensor& own) {
             if (before) before(context);
-            optimizer_.minimize(model_(share).sum(1));
+            optimizer_.minimize(model_(own).sum(1));
           },
           batch);
     }

@@ -46,7 +46,7 @@ TEST(StrategyRun, PassesPerReplicaValuesAndOtherArgumentsUnchanged) {
       },
       names, same);
   EXPECT_EQ(results.values(), std::vector<std::string>({"asame", "bsame"}));
-  EXPECT_TRUE(results.is_empty(1)) << "results remember the examples behind them";
+  EXPECT_TRUE(results.is_empty(1)) << "results contain the numbers of examples";
 }
 
 TEST(StrategyRun, MoveOnlyResultsWork) {

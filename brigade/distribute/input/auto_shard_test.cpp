@@ -25,7 +25,7 @@ std::string notice(AutoShardPolicy asked, const data::ShardingInfo& sharding, in
   return choose_auto_shard(asked, sharding, workers).notice;
 }
 
-TEST(AutoShard, IsByFileWhereEveryWorkerHasOne) {
+TEST(AutoShard, IsByFileIfEveryWorkerGetsAFile) {
   EXPECT_EQ(chosen(AutoShardPolicy::kAuto, {.files = 3}, 3), AutoShardPolicy::kFile);
   EXPECT_EQ(chosen(AutoShardPolicy::kAuto, {.files = 2}, 3), AutoShardPolicy::kData);
   EXPECT_EQ(chosen(AutoShardPolicy::kAuto, {}, 2), AutoShardPolicy::kData);
@@ -46,7 +46,7 @@ TEST(AutoShard, WarnsThatADatasetOfFilesIsShardedByData) {
 
 // TensorFlow: InvalidArgumentError "Could not apply FILE based sharding: the dataset only has N
 // file(s)", under AUTO too.
-TEST(AutoShard, ByFileNeedsAFileAWorker) {
+TEST(AutoShard, ByFileNeedsAFilePerWorker) {
   const Error error = error_from([] { chosen(AutoShardPolicy::kFile, {.files = 2}, 3); });
   EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
   EXPECT_TRUE(mentions(error, "2 files for 3 workers")) << error.what();

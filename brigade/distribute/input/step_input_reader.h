@@ -78,7 +78,7 @@ struct StepInput {
 /// replicas, on their devices.
 ///
 /// A batch that fails makes the step's input an error, and counts as read. Batches of the same step
-/// that were read before it are returned with the next step; until then the position stays_on_host before
+/// that were read before it are returned with the next step; until then the position stays before
 /// them.
 ///
 /// Thread-safety: one thread at a time.
@@ -203,7 +203,7 @@ class StepInputReader {
     Batches batches = std::exchange(collected_batches_, Batches(replicas()));
     num_collected_ = 0;
     step_input.is_last =
-        iterators_.size() > 1 ? std::ranges::empty_copy(batches, has_batch) : !batches.back().has_value();
+        iterators_.size() > 1 ? std::ranges::none_of(batches, has_batch) : !batches.back().has_value();
     return batches;
   }
 
