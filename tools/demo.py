@@ -11,7 +11,7 @@ import sys
 
 EPOCHS = 2
 BATCH_SIZE = 128  # a replica
-TIMED_STEPS = 60  # of the one-replica run: enough for a figure, short enough to wait for
+TIMED_STEPS = 60  # of the one-replica run: enough to measure, short enough to wait for
 
 
 class DemoFailed(Exception):

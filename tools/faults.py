@@ -79,7 +79,7 @@ class SmallDisk:
         self.path.rmdir()
 
     def fill(self):
-        """Leaves it as large as what is in it, at once."""
+        """Shrinks it to the size of its content, immediately."""
         while True:
             space = os.statvfs(self.path)
             with contextlib.suppress(NotPermitted):  # more has come meanwhile
@@ -91,7 +91,7 @@ class SmallDisk:
 
 
 class Pulses:
-    """Lets a process run a tenth of the time, until it is told to stop."""
+    """Lets a process run a tenth of the time, until stopped."""
     STOPPED, RUNNING = 0.045, 0.005  # seconds
 
     def __init__(self, pid):
@@ -156,7 +156,7 @@ class FullDisk(Means):
     name = "disk"
     may_be_survived = True  # a checkpoint that fails is followed by another
     ranks = (0,)
-    PATIENCE = 20.0  # seconds, if nobody needs the space
+    PATIENCE = 20.0  # seconds, if nothing needs the space
 
     def __init__(self):
         self._disk = None

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Gives the parsers broken input under libFuzzer, AddressSanitizer and UBSan, and tells what was found.
+"""Gives the parsers broken input under libFuzzer, AddressSanitizer and UBSan, and reports findings.
 
-    ./dev fuzz                          every target for ten minutes (as many at once as there are cores)
+    ./dev fuzz                          every target for ten minutes (as many in parallel as there are cores)
     ./dev fuzz --seconds 30 csv jpeg    two targets, half a minute each
     ./dev fuzz --keep                   adds inputs that reach new code to tests/fuzz/corpus
 
-Ends with 1 if an input was found that breaks a parser; the input lies in build/fuzz/findings then, and
+Ends with 1 if an input was found that breaks a parser; the input is then in build/fuzz/findings, and
 
     build/fuzz/bin/fuzz_csv build/fuzz/findings/csv/crash-...      shows it again.
 """
@@ -28,7 +28,7 @@ def arguments():
     parser.add_argument("targets", nargs="*", help="default: all")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/fuzz", help="build folder of the preset fuzz")
     parser.add_argument("--seconds", type=int, default=600, help="for each target; default 600")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="targets at once")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="parallel targets")
     parser.add_argument("--keep", action="store_true", help="add what reaches new code to tests/fuzz/corpus")
     return parser.parse_args()
 
@@ -46,7 +46,7 @@ def command(options, target, *flags):
 
 
 def fuzz(options, target):
-    """Runs one target; returns the last figures that it printed, and its findings."""
+    """Runs one target; returns the last statistics that it printed, and its findings."""
     new, findings = options.build / f"corpus/{target}", options.build / f"findings/{target}"
     for folder in (new, findings):
         folder.mkdir(parents=True, exist_ok=True)
@@ -73,7 +73,7 @@ def keep(options, target):
     seeds, new = CORPUS / target, options.build / f"corpus/{target}"
     seeds.mkdir(parents=True, exist_ok=True)
     before = len(list(seeds.iterdir()))
-    # Without counters an input is worth keeping only for a branch of its own, and not for taking one more often.
+    # Without counters an input is kept only for a new branch, and not for taking one more often.
     subprocess.run(command(options, target, "-merge=1", "-use_counters=0", "-max_len=4096", str(seeds), str(new)), capture_output=True,
                    timeout=600)
     return len(list(seeds.iterdir())) - before
@@ -82,7 +82,7 @@ def keep(options, target):
 def main():
     options = arguments()
     targets = chosen_targets(options)
-    print(f"fuzz: {len(targets)} targets, {options.seconds} s each, {options.jobs} at once", file=sys.stderr)
+    print(f"fuzz: {len(targets)} targets, {options.seconds} s each, {options.jobs} in parallel", file=sys.stderr)
     found = 0
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         for target, result in zip(targets, pool.map(lambda each: fuzz(options, each), targets)):

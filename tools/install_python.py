@@ -3,9 +3,9 @@
 
 usage: install_python.py DEPS
 
-Without them, as where no network is, those tests are skipped with a reason; so a failed download is told and is no error.
+Without them, as where no network is, those tests are skipped with a reason; so a failed download is reported and is not an error.
 Nothing is installed that TensorBoard's reader does not import (its server would also want grpcio). Everything is unpacked
-beside its place and renamed at the end, so an interrupted run leaves nothing that looks whole.
+into a temporary folder and renamed at the end, so an interrupted run leaves nothing that looks complete.
 """
 import pathlib
 import shutil

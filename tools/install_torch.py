@@ -4,7 +4,7 @@
 usage: install_torch.py DEPS
 
 The PyPI wheel is a CUDA build of 530 MB; its CPU library still names libcudart and libcupti, which come from two small
-wheels. Everything is unpacked beside its place and renamed at the end, so an interrupted run leaves nothing that looks whole.
+wheels. Everything is unpacked into a temporary folder and renamed at the end, so an interrupted run leaves nothing that looks complete.
 """
 import contextlib
 import fcntl
@@ -98,7 +98,7 @@ def locked(deps):
     """Makes the folder, keeps other installers out of it, and removes what one that was killed has left."""
     deps.mkdir(parents=True, exist_ok=True)
     with open(deps / "lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # two `./dev` at once: the second waits, then finds it done
+        fcntl.flock(lock, fcntl.LOCK_EX)  # two parallel `./dev`: the second waits, then finds it done
         for left_over in deps.glob("unpacking-*"):
             shutil.rmtree(left_over, ignore_errors=True)
         yield

@@ -10,7 +10,7 @@ SIOCSIFFLAGS, IFF_UP = 0x8914, 1
 
 
 def enter():
-    """Gives this thread a network of its own with loopback up, which processes that it starts have too. Returns how to leave
+    """Gives this thread its own network with loopback up, which processes that it starts inherit. Returns how to leave
     it."""
     libc = ctypes.CDLL(None, use_errno=True)
     before = os.open("/proc/thread-self/ns/net", os.O_RDONLY)

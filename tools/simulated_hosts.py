@@ -1,4 +1,4 @@
-"""Hosts that are made up of namespaces of this one: each with a name, processes and a network of its own, joined by a cable.
+"""Hosts simulated by namespaces of this one: each with its own name, processes and network, joined by a virtual cable.
 Where that is not permitted, or `ip`, `unshare` or `nsenter` is missing, OSError says so, and the test skips."""
 import os
 import subprocess

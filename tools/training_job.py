@@ -199,7 +199,7 @@ class Life:
         self._held = None
 
     def steps(self, job):
-        """When each of its steps was told; not what those before it wrote, which may come late."""
+        """When each of its steps was reported; without output of earlier processes, which may come late."""
         begins = job.first(r"\btraining mlp on ", self.begun_at)
         if begins is None:
             return []

@@ -1,4 +1,4 @@
-"""What a user gets wrong: one line that says what to mend, exit 2, and nothing done."""
+"""Errors of the user: one line that says what to fix, exit code 2, and nothing done."""
 import concurrent.futures
 import gzip
 import json
@@ -263,7 +263,7 @@ def crc32c(content):
 
 
 def make_newer(manifest):
-    """Writes it as a Brigade to come might, with another version and the sum that belongs to it."""
+    """Writes it as a future Brigade might, with another version and the checksum for it."""
     body = manifest.read_text().rpartition(',"crc32c"')[0].replace('{"brigade_checkpoint":1,', '{"brigade_checkpoint":2,')
     manifest.write_text(f'{body},"crc32c":"{crc32c(body.encode()):08x}"}}\n')
 

@@ -34,7 +34,7 @@ def started(*arguments, program=(COMMAND,)):
 
 
 class CommandTest(unittest.TestCase):
-    """A test with a folder of its own."""
+    """A test with its own folder."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="brigade-cli-")

@@ -130,7 +130,7 @@ class Devices(CommandTest):
 
 
 class Failures(CommandTest):
-    """What goes wrong once the work has begun: one line, exit 1."""
+    """Failures after the work has begun: one line, exit 1."""
 
     def test_output_that_cannot_be_written(self):
         with open("/dev/full", "w") as full:

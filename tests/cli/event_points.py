@@ -8,7 +8,7 @@ import event_files
 
 
 def curves(folder):
-    """{tag: {step: value}} of all event files of `folder`; what comes later in time stands."""
+    """{tag: {step: value}} of all event files of `folder`; of duplicate steps the latest counts."""
     found = collections.defaultdict(dict)
     for path in sorted(folder.glob("events.out.tfevents.*")):
         for record in event_files.records(path.read_bytes())[0]:

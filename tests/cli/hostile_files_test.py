@@ -1,4 +1,4 @@
-"""Files of strangers: small ones that ask for much memory, endless ones, pipes in a file's place, names that act on a terminal."""
+"""Hostile files: small ones that ask for much memory, endless ones, pipes instead of files, names that control a terminal."""
 import gzip
 import io
 import json
@@ -70,7 +70,7 @@ def crc32c(content):
 
 
 def change_manifest(folder, change):
-    """Writes a checkpoint's manifest anew, with the right sum."""
+    """Rewrites a checkpoint's manifest, with the right checksum."""
     path = folder / "manifest.json"
     manifest = json.loads(path.read_text())
     del manifest["crc32c"]
@@ -199,7 +199,7 @@ class InPlaceOfAFile(HostileFile):
         for what in self.each(self.model_dir / "run.json"):
             with self.subTest(file="run.json", what=what):
                 self.fails("evaluate", "--model-dir", self.model_dir, saying=["run.json", what])
-                refused = what if what == "1.0 TiB" else "regular file"  # by what may lie in a model directory
+                refused = what if what == "1.0 TiB" else "regular file"  # by the check of the model directory's entries
                 self.fails("train", *MLP, "--steps", "4", "--model-dir", self.model_dir, saying=["run.json", refused])
 
     def test_a_manifest_does_not_keep_the_checkpoint_before_from_being_found(self):
@@ -213,7 +213,7 @@ class InPlaceOfAFile(HostileFile):
 
 
 class Positions(CommandTest):
-    """A saved position of the input that lies where no training comes to."""
+    """A saved position of the input that no training can reach."""
 
     def trained(self, ahead):
         self.succeed("train", *MLP, "--steps", "2", "--eval", "none", "--model-dir", self.model_dir, "--json")
@@ -294,7 +294,7 @@ class Terminal(HostileFile):
 
 
 class Json(HostileFile):
-    """docs/formats.md: text behind the end is refused, and so is a byte-order mark."""
+    """docs/formats.md: text after the end is refused, and so is a byte-order mark."""
 
     ENTRY = b'{"w":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}'
 

@@ -82,7 +82,7 @@ class Interrupt(CommandTest):
         self.check(signal.SIGHUP, 75, "SIGHUP", ())
 
     def test_a_terminal_that_closes_ends_it_saved(self):
-        """The training is the session's leader, as in a window that runs it: the kernel tells it, once its terminal is gone."""
+        """The training is the session's leader, as in a terminal window: the kernel sends it SIGHUP when its terminal is gone."""
         process, terminal = pty.fork()
         if process == 0:
             os.execv(COMMAND, [COMMAND, "train", *MLP, "--steps", "100000000", "--log-every", "0", "--model-dir",
@@ -107,7 +107,7 @@ class Interrupt(CommandTest):
         self.assertIn(os.waitstatus_to_exitcode(status), (75, 1))
 
     def test_several_hangups_are_one(self):
-        """A shell tells its jobs, and the kernel tells them again."""
+        """A shell sends SIGHUP to its jobs, and the kernel sends it again."""
         with started("train", *MLP, "--steps", "100000000", "--log-every", "0", "--model-dir", self.model_dir, "--json") as process:
             wait_for_first_step(process)
             process.send_signal(signal.SIGHUP)

@@ -1,5 +1,5 @@
 """A model directory belongs to one training at a time, which removes and replaces nothing that it has not made, writes nowhere else, and
-does not begin anew where a run had come further."""
+does not start over if a run has made steps."""
 import contextlib
 import json
 import os
@@ -38,7 +38,7 @@ class ModelDirectoryTest(CommandTest):
         self.refuse(*RUN, "--model-dir", self.model_dir, *arguments, saying=[str(self.model_dir), *saying])
 
     def wait_for_checkpoint(self, process, beyond=0, checkpoints=None):
-        """Until a checkpoint behind step `beyond` is whole."""
+        """Waits until a checkpoint after step `beyond` is whole."""
         checkpoints = checkpoints or self.checkpoints
         end = time.monotonic() + DEADLINE
         while time.monotonic() < end:
@@ -51,7 +51,7 @@ class ModelDirectoryTest(CommandTest):
 
     @contextlib.contextmanager
     def training(self, *arguments):
-        """A training that goes on and saves at each step, and has saved some."""
+        """A running training that saves at each step, and has saved some."""
         with started(*LONG, "--save-every", "1step", "--model-dir", self.model_dir, *arguments) as process:
             self.wait_for_checkpoint(process, 2)
             yield process
@@ -242,7 +242,7 @@ class Gone(ModelDirectoryTest):
         self.assertEqual(self.checkpoints_there(), before)
 
     def checkpoints_there(self):
-        """What lies at the path. A save that was under way when the directory moved has temporary files, which it may end."""
+        """What is at the path. A save in progress when the directory moved has temporary files, which it may finish."""
         names = (str(path.relative_to(self.model_dir)) for path in self.model_dir.rglob("*"))
         return sorted(name for name in names if "/." not in f"/{name}" and not name.endswith("latest"))
 
@@ -292,7 +292,7 @@ class Gone(ModelDirectoryTest):
 
 
 class ComeFurther(ModelDirectoryTest):
-    """A run that had made steps does not begin anew by itself."""
+    """A run that has made steps does not start over by itself."""
 
     def break_manifests(self):
         for path in self.checkpoints.glob("ckpt-*/manifest.json"):
@@ -323,7 +323,7 @@ class ComeFurther(ModelDirectoryTest):
         for _ in range(2):
             self.refuse(*LONG, "--model-dir", self.model_dir, saying=["there is no checkpoint", "--overwrite"])
 
-    def test_begins_anew_if_asked_and_keeps_what_is_broken(self):
+    def test_starts_over_if_asked_and_keeps_broken_checkpoints(self):
         self.train("--steps", "6", "--save-every", "2steps")
         self.break_manifests()
         report = self.train("--steps", "9", "--overwrite", "--keep-last", "1")

@@ -1,4 +1,4 @@
-"""A step that fails for a passing reason: the command goes on from the last checkpoint, as if nothing had been."""
+"""A step that fails for a passing reason: the command resumes from the last checkpoint, as if nothing had happened."""
 import json
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Runs that are killed or stopped, and go on: with the weights that the unbroken run has, bit for bit."""
+"""Runs that are killed or stopped and then resumed end with the weights of an uninterrupted run, bit for bit."""
 import json
 import os
 import shutil
@@ -17,7 +17,7 @@ class Resume(CommandTest):
         return self.succeed("train", *arguments, "--model-dir", self.folder / "unbroken")
 
     def wait_for_checkpoint(self, process, beyond):
-        """Until a checkpoint behind step `beyond` is whole."""
+        """Waits until a checkpoint after step `beyond` is whole."""
         end = time.monotonic() + DEADLINE
         while time.monotonic() < end and process.poll() is None:
             found = os.listdir(self.model_dir / "checkpoints") if (self.model_dir / "checkpoints").exists() else []
@@ -134,7 +134,7 @@ class SaveEvery(CommandTest):
 
 
 class ResumePath(CommandTest):
-    """A run that begins with another run's checkpoint."""
+    """A run that starts from another run's checkpoint."""
 
     BASE = ("train", *MLP, *TWO_REPLICAS, "--augment", "random_crop", "--eval", "none", "--json")
 

@@ -1,4 +1,4 @@
-"""What is seen of a training while it goes on: evaluations, curves, a trace of some steps."""
+"""What can be observed during a training: evaluations, curves, a trace of some steps."""
 import json
 import time
 import unittest

@@ -28,7 +28,7 @@ class Weights(CommandTest):
         self.path.write_bytes(changed)
 
     def check_data_is_guarded(self):
-        """Every bit of a value counts; the lowest ones would be seen in no figure."""
+        """Every bit of a value counts; the lowest ones would change no metric."""
         begin = split(self.content)[1]
         for i in range(24):
             position = begin + i * (len(self.content) - 1 - begin) // 23
