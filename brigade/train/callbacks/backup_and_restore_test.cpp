@@ -22,13 +22,13 @@ namespace brigade::train {
 namespace {
 
 /// A temporary directory, removed at the end of the test.
-class Folder {
+class BackupDirectory {
  public:
-  Folder() : path_(std::filesystem::temp_directory_path() / "brigade_backup_XXXXXX") {
+  BackupDirectory() : path_(std::filesystem::temp_directory_path() / "brigade_backup_XXXXXX") {
     std::string name = path_.string();
     path_ = ::mkdtemp(name.data());
   }
-  ~Folder() { std::filesystem::remove_all(path_); }
+  ~BackupDirectory() { std::filesystem::remove_all(path_); }
   io::Path backup() const { return path_ / "backup"; }
 
  private:
@@ -36,8 +36,8 @@ class Folder {
 };
 
 /// A process: a model that fits 20 examples in batches of 4, shuffled, for 4 epochs.
-struct Process {
-  Process() : strategy(distribute::cpus(2)), model(strategy, line()) {
+struct FitProcess {
+  FitProcess() : strategy(distribute::cpus(2)), model(strategy, line()) {
     model.compile({.optimizer = optim::Sgd{.learning_rate = 0.1}, .loss = "mse"});
   }
 
@@ -69,7 +69,7 @@ LambdaCallback failing_after(int batches) {
 }
 
 std::vector<double> weights_of_a_whole_fit() {
-  Process whole;
+  FitProcess whole;
   whole.fit({});
   return whole.weights();
 }
@@ -80,7 +80,7 @@ int processes_needed(const BackupAndRestore& backup, int batches,
                      const std::vector<double>& expected) {
   const CapturedLog log;
   for (int count = 1; count < 20; ++count) {
-    Process process;
+    FitProcess process;
     try {
       process.fit({backup, failing_after(batches)});
     } catch (const std::exception&) {
@@ -94,7 +94,7 @@ int processes_needed(const BackupAndRestore& backup, int batches,
 }
 
 TEST(BackupAndRestore, ResumesAtTheStartOfTheInterruptedEpoch) {
-  const Folder folder;
+  const BackupDirectory folder;
   const BackupAndRestore backup{.backup_dir = folder.backup()};
   // A process makes 8 of 20 batches: each time one epoch of five batches is saved.
   EXPECT_EQ(processes_needed(backup, 8, weights_of_a_whole_fit()), 4);
@@ -102,41 +102,41 @@ TEST(BackupAndRestore, ResumesAtTheStartOfTheInterruptedEpoch) {
 }
 
 TEST(BackupAndRestore, ResumesInTheMiddleOfAnEpoch) {
-  const Folder folder;
+  const BackupDirectory folder;
   const BackupAndRestore backup{.backup_dir = folder.backup(), .every_batches = 3};
   // A process makes four batches, of which three are saved.
   EXPECT_EQ(processes_needed(backup, 4, weights_of_a_whole_fit()), 7);
 }
 
 TEST(BackupAndRestore, KeepsTheBackupIfConfigured) {
-  const Folder folder;
-  Process process;
+  const BackupDirectory folder;
+  FitProcess process;
   process.fit({BackupAndRestore{.backup_dir = folder.backup(),
                                 .delete_checkpoint = DeleteCheckpoint::kNo}});
   EXPECT_FALSE(checkpoint::checkpoint_paths(*io::posix_file_system(), folder.backup()).empty());
 }
 
 TEST(BackupAndRestore, KeepsTheStateOfAnInterruptedFit) {
-  const Folder folder;
+  const BackupDirectory folder;
   const CapturedLog log;
   SessionOptions session = quiet_session();
   session.hooks = {std::make_shared<StopAtStepHook>(StopAtStep{.last_step = 7})};
   const BackupAndRestore backup{.backup_dir = folder.backup()};
-  Process interrupted;
+  FitProcess interrupted;
   interrupted.fit({backup}, session);
   const auto latest =
       checkpoint::find_latest_whole(io::posix_file_system(), folder.backup()).checkpoint;
   ASSERT_TRUE(latest.has_value());
   EXPECT_EQ(latest->step(), 7);
-  Process process;
+  FitProcess process;
   const History history = process.fit({backup});
   EXPECT_EQ(history.epochs.front(), 1);
   EXPECT_EQ(process.weights(), weights_of_a_whole_fit());
 }
 
 TEST(BackupAndRestore, DoesNotDeleteThroughSymlinks) {
-  const Folder folder;
-  Process first;
+  const BackupDirectory folder;
+  FitProcess first;
   first.fit(
       {BackupAndRestore{.backup_dir = folder.backup(), .delete_checkpoint = DeleteCheckpoint::kNo}
            .callback()});
@@ -144,7 +144,7 @@ TEST(BackupAndRestore, DoesNotDeleteThroughSymlinks) {
   const io::Path elsewhere = folder.backup().parent_path() / "elsewhere";
   std::filesystem::rename(newest, elsewhere);
   std::filesystem::create_directory_symlink(elsewhere, newest);
-  Process second;
+  FitProcess second;
   second.fit({BackupAndRestore{.backup_dir = folder.backup()}.callback()});
   EXPECT_NO_THROW(checkpoint::Checkpoint::open(io::posix_file_system(), elsewhere).verify());
   EXPECT_TRUE(std::filesystem::is_symlink(newest));
@@ -153,15 +153,15 @@ TEST(BackupAndRestore, DoesNotDeleteThroughSymlinks) {
 TEST(BackupAndRestore, RefusesInvalidArguments) {
   EXPECT_THROW(BackupAndRestore{}.callback(), Error);
   EXPECT_THROW((BackupAndRestore{.backup_dir = "/x", .every_batches = 0}.callback()), Error);
-  const Folder folder;
-  Process process;
+  const BackupDirectory folder;
+  FitProcess process;
   SessionOptions session = quiet_session();
   session.resume_from = folder.backup();
   EXPECT_THROW(process.fit({BackupAndRestore{.backup_dir = folder.backup()}}, session), Error);
 }
 
 TEST(LambdaCallback, CallsItsFunctions) {
-  Process process;
+  FitProcess process;
   std::string calls;
   const auto record = [&](const char* name) {
     return [&calls, name](FitContext&) { calls += name; };
@@ -182,7 +182,7 @@ TEST(LambdaCallback, CallsItsFunctions) {
   EXPECT_EQ(calls, "TEBbBbVvet");
 }
 
-/// Two workers that fit like `Process`, and fail after this number of batches, if set; returns the
+/// Two workers that fit like `FitProcess`, and fail after this number of batches, if set; returns the
 /// chief's weights.
 std::vector<double> fit_of_workers(const io::Path& folder, checkpoint::Writers writers,
                                    std::optional<int> batches) {
@@ -210,10 +210,10 @@ std::vector<double> fit_of_workers(const io::Path& folder, checkpoint::Writers w
 
 TEST(BackupAndRestore, WorksWithSeveralWorkers) {
   const CapturedLog log;
-  const Folder whole;
+  const BackupDirectory whole;
   const auto expected = fit_of_workers(whole.backup(), checkpoint::Writers::kChief, std::nullopt);
   for (const auto writers : {checkpoint::Writers::kChief, checkpoint::Writers::kAllWorkers}) {
-    const Folder folder;
+    const BackupDirectory folder;
     EXPECT_ANY_THROW(fit_of_workers(folder.backup(), writers, 7));
     const auto files = io::posix_file_system();
     ASSERT_TRUE(checkpoint::find_latest_whole(files, folder.backup() / "backup").checkpoint);

@@ -262,9 +262,9 @@ TEST(Model, AScheduleSetsTheRateOfEachStep) {
 }
 
 /// A temporary directory, removed at the end of the test.
-struct Folder {
-  Folder() { std::filesystem::remove_all(path); }
-  ~Folder() { std::filesystem::remove_all(path); }
+struct TemporaryDirectory {
+  TemporaryDirectory() { std::filesystem::remove_all(path); }
+  ~TemporaryDirectory() { std::filesystem::remove_all(path); }
   std::filesystem::path path =
       std::filesystem::temp_directory_path() / ("brigade_model_" + std::to_string(::getpid()));
 };
@@ -292,7 +292,7 @@ Trained train_to_the_end(const SessionOptions& session,
 /// Three epochs, stopped after step `stop` and resumed, and three without an interruption.
 void expect_exact_resumption(std::int64_t stop, std::optional<std::int64_t> steps_per_epoch) {
   const Trained whole = train_to_the_end(quiet_session(), steps_per_epoch);
-  const Folder folder;
+  const TemporaryDirectory folder;
   SessionOptions session = quiet_session();
   session.checkpoint_dir = folder.path;
   session.save_checkpoints = {.steps = 100};

@@ -469,8 +469,8 @@ TEST(Session, AVariableMayCountTheSteps) {
 }
 
 /// Trains a net with dropout on two replicas to the end of its data, in one process.
-struct Process {
-  explicit Process(std::shared_ptr<io::FileSystem> the_files)
+struct TrainingProcess {
+  explicit TrainingProcess(std::shared_ptr<io::FileSystem> the_files)
       : files(std::move(the_files)), strategy(cpus(2, 5)), training(strategy) {}
   /// Throws the errors of the file system.
   void train() {
@@ -493,7 +493,7 @@ TEST(Session, EndsWithTheSameWeightsAfterAnyDiskError) {
   base::set_log_level(base::LogLevel::kOff);
   const auto memory = std::make_shared<io::MemoryFileSystem>();
   const auto whole = std::make_shared<io::FaultyFileSystem>(memory);
-  Process unbroken(whole);
+  TrainingProcess unbroken(whole);
   unbroken.train();
   EXPECT_EQ(unbroken.training.state.global_step(), 20);
   const std::size_t operations = whole->operations();
@@ -501,9 +501,9 @@ TEST(Session, EndsWithTheSameWeightsAfterAnyDiskError) {
     const auto disk = std::make_shared<io::MemoryFileSystem>();
     const auto faulty = std::make_shared<io::FaultyFileSystem>(disk);
     faulty->inject({.after = after, .length = io::FaultLength::kEverAfter});
-    EXPECT_THROW(Process(faulty).train(), Error) << after;
+    EXPECT_THROW(TrainingProcess(faulty).train(), Error) << after;
     disk->drop_unsynced();  // the machine crashed, too
-    Process again(disk);
+    TrainingProcess again(disk);
     again.train();
     EXPECT_EQ(again.training.weights(), unbroken.training.weights()) << after;
     EXPECT_EQ(again.training.accuracy.result(), unbroken.training.accuracy.result()) << after;
