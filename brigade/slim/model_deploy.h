@@ -158,8 +158,7 @@ DeployedModel optimize_clones(Clones<B> clones, const Rule& rule, TrainOpOptions
 /// Calls `create_clones` and `optimize_clones`:
 ///
 ///   auto model = slim::model_deploy::deploy(DeploymentConfig({.num_clones = 2}), model_fn,
-///   dataset,
-///                                           optim::Sgd{.learning_rate = 0.01});
+///                                           dataset, optim::Sgd{.learning_rate = 0.01});
 ///   slim::learning::train(model.train_op, {.number_of_steps = 1000});
 ///
 /// TensorFlow: model_deploy.deploy.

@@ -16,8 +16,8 @@ enum class DeleteCheckpoint { kNo, kYes };
 /// weights, optimizer, epoch, batch, position in the data, state of other callbacks. Keras:
 /// BackupAndRestore.
 ///
-///   model.fit(train, {.epochs = 10, .callbacks = {BackupAndRestore{.backup_dir =
-///   "/tmp/backup"}}});
+///   model.fit(train, {.epochs = 10,
+///                     .callbacks = {BackupAndRestore{.backup_dir = "/tmp/backup"}}});
 ///
 /// It is not needed with the `checkpoint_dir` of `FitOptions::session`, which saves by steps or
 /// time.

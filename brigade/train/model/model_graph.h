@@ -29,9 +29,9 @@ struct ModelGraph {
 ///   If replicas have their own memory, theirs are "conv1/weight/replica_1" and so on;
 ///   copies of variables on a controller are "conv1/weight/copy_0".
 /// - the operations from the first that reads a variable to the loss, as in the autograd graph,
-///   each with its inputs, its device and the shape of its result. Operations that read
-///   variables of a layer belong to the layer ("conv1/Convolution"), others to the root. Operations of replica 0 have
-///   plain names, those of other replicas are in "replica_1" and so on.
+///   each with its inputs, its device and the shape of its result. Operations that read variables
+///   of a layer belong to the layer ("conv1/Convolution"), others to the root. Operations of
+///   replica 0 have plain names, those of other replicas are in "replica_1" and so on.
 /// - "inputs": the input of operations that combine variables of a layer with tensors that depend
 ///   on no variable.
 ///

@@ -31,8 +31,7 @@ enum class SessionRole { kChief, kWorker };
 enum class Resume {
   /// From the newest intact checkpoint in `checkpoint_dir`, or from the start if there is none. If
   /// all checkpoints there are broken, the session throws kDataLoss. If some are broken, a session
-  /// that saves renames them (`ckpt-120.broken`). checkpoints there are broken, the session throws
-  /// kDataLoss. If some are broken, a session that saves renames them (`ckpt-120.broken`).
+  /// that saves renames them (`ckpt-120.broken`).
   kAuto,
   kNever,  ///< from the start; existing checkpoints stay until newer ones replace them
 };

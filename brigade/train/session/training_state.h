@@ -35,6 +35,7 @@ struct CheckpointableState {
 struct Checkpointable {
   /// Unique in its `TrainingState`; letters, digits and "._/-".
   std::string name;
+  /// Returns the current state.
   std::function<CheckpointableState()> save;
   /// Restores the result of `save`. Should throw, and change nothing, if the state does not match;
   /// then the error is rethrown, and the whole training state is as before.
