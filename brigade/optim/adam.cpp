@@ -26,7 +26,7 @@ void validate(std::string_view rule, const Options& o) {
   check_range(rule, "weight_decay", o.weight_decay, o.weight_decay >= 0, "at least 0");
 }
 
-/// Adam and AdamW differ in the fused kernel alone.
+/// Adam and AdamW differ only in the fused kernel.
 template <class Options, auto kKernel>
 class AdamRule final : public UpdateRule {
  public:

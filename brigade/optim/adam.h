@@ -26,7 +26,7 @@ struct AdamW {
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-8;
-  /// Each step shrinks the parameter by `learning_rate * weight_decay` of itself.
+  /// Each step multiplies the parameter by 1 - `learning_rate * weight_decay`.
   double weight_decay = 1e-2;
 
   /// As Adam::rule.

@@ -10,7 +10,8 @@
 namespace brigade::optim {
 namespace {
 
-/// Steps our rule and one of torch::optim with the same gradients and compares after each step.
+/// Updates with our rule and with torch::optim's, with the same gradients, and compares after each
+/// step.
 template <class TorchOptimizer>
 void expect_equal_steps(const UpdateRulePtr& rule, const at::Tensor& initial,
                         const std::function<TorchOptimizer(std::vector<at::Tensor>)>& make_theirs,
@@ -42,7 +43,7 @@ class AdamSteps : public ::testing::TestWithParam<at::ScalarType> {
   double tolerance_ = GetParam() == at::kDouble ? 1e-14 : 2e-6;
 };
 
-TEST_P(AdamSteps, AdamIsTorchsStepByStep) {
+TEST_P(AdamSteps, AdamEqualsTorchStepByStep) {
   for (const Adam& options : {Adam{}, Adam{.learning_rate = 0.05,
                                       .beta1 = 0.5,
                                       .beta2 = 0.9,
@@ -58,7 +59,7 @@ TEST_P(AdamSteps, AdamIsTorchsStepByStep) {
   }
 }
 
-TEST_P(AdamSteps, AdamWIsTorchsStepByStep) {
+TEST_P(AdamSteps, AdamWEqualsTorchStepByStep) {
   for (const AdamW& options : {AdamW{}, AdamW{.learning_rate = 0.05, .weight_decay = 0.3}}) {
     expect_equal_steps<torch::optim::AdamW>(
         options.rule(), initial_,
@@ -70,14 +71,14 @@ TEST_P(AdamSteps, AdamWIsTorchsStepByStep) {
   }
 }
 
-TEST_P(AdamSteps, RangesCutAtCacheLinesGiveTheSameBits) {
+TEST_P(AdamSteps, RangesSplitAtCacheLinesGiveTheSameBits) {
   EXPECT_TRUE(bits_do_not_depend_on_cuts(Adam{.weight_decay = 0.1}.rule(), GetParam()));
   EXPECT_TRUE(bits_do_not_depend_on_cuts(AdamW{}.rule(), GetParam()));
 }
 
 INSTANTIATE_TEST_SUITE_P(Dtypes, AdamSteps, ::testing::Values(at::kFloat, at::kDouble));
 
-TEST(Adam, TakesSeveralRangesInOneCall) {
+TEST(Adam, AcceptsSeveralRangesInOneCall) {
   UpdateRuleHarness alone(Adam{}.rule(), at::rand({8}));
   const at::Tensor gradient = at::rand({8});
   const at::Tensor together = alone.parameter.clone();
@@ -95,7 +96,7 @@ TEST(Adam, TakesSeveralRangesInOneCall) {
   EXPECT_LE(relative_difference(together, alone.parameter), 1e-7);
 }
 
-TEST(Adam, RatesOfTheCallCountNotThoseOfTheRule) {
+TEST(Adam, RatesOfTheCallOverrideThoseOfTheRule) {
   const at::Tensor initial = at::rand({4}, at::kDouble);
   const at::Tensor gradient = at::rand({4}, at::kDouble) + 0.1;
   UpdateRuleHarness half(Adam{.learning_rate = 0.5, .weight_decay = 0.5}.rule(), initial);

@@ -16,13 +16,13 @@ namespace brigade::optim {
 
 namespace {
 
-// Pieces are summed apart and added in order, whichever thread sums which.
+// Pieces are summed separately and added in order, whichever thread sums them.
 constexpr std::int64_t kPiece = 1 << 15;
 
 template <class Scalar>
 double sum_of_squares(const Scalar* values, std::int64_t count) {
   constexpr std::int64_t kLanes =
-      8;  // independent sums: the additions need not wait for each other
+      8;  // independent sums: the additions do not depend on each other
   std::array<double, kLanes> lanes{};
   std::int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes) {
@@ -55,7 +55,7 @@ double sum_of_squares_in_pieces(const at::Tensor& contiguous) {
 }
 
 double squared_norm(const at::Tensor& tensor) {
-  // A sparse gradient may name an element twice; only its sum counts.
+  // A sparse gradient may name an element twice; only the sum matters.
   const at::Tensor values = tensor.is_sparse() ? tensor.coalesce().values() : tensor;
   const at::Tensor dense = values.detach().contiguous();
   if (dense.is_cpu() && dense.scalar_type() == at::kFloat)
@@ -74,7 +74,7 @@ void check_floating(std::span<const at::Tensor> tensors) {
   }
 }
 
-/// [tensor]; 0 for undefined ones.
+/// The squared norm of each tensor; 0 for undefined ones.
 std::vector<double> squared_norms(std::span<const at::Tensor> tensors) {
   check_floating(tensors);
   std::vector<double> squares;
@@ -95,8 +95,8 @@ void check_finite(const std::vector<double>& squares) {
     throw Error(ErrorCode::kDataLoss,
                 base::str_cat("Clipping: the norm of tensor ", i, " of ", squares.size(),
                               " is not finite (", std::sqrt(squares[i]),
-                              "): there is nothing to scale. Lower the learning rate, or look for "
-                              "the step that made it so."));
+                              "), so it cannot be scaled. Lower the learning rate, or find "
+                              "the step that caused it."));
   }
 }
 

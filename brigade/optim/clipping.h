@@ -9,39 +9,39 @@
 
 namespace brigade::optim {
 
-// Gradients are clipped between `Optimizer::aggregate` and `apply_gradients`: clipping a replica's
-// own part would clip something else in every layout. Undefined tensors, the gradients of
-// parameters that the loss does not depend on, stay undefined and count for nothing. Tensors that
-// need no change are handed on as they are; no tensor's memory is written to. Norms are added up in
-// double in an order of their own, so on CPU their bits do not depend on the number of threads.
+// Clip gradients between `Optimizer::aggregate` and `apply_gradients`: clipping one replica's part
+// would give results that depend on the number of replicas. Undefined tensors, the gradients of
+// parameters that the loss does not depend on, stay undefined and are ignored. Tensors that need no
+// change are returned unchanged; no tensor is modified in place. Norms are accumulated in double in
+// a fixed order, so on CPU their bits do not depend on the number of threads.
 
-/// Each element moved into [low, high]; NaN stays NaN. TensorFlow: tf.clip_by_value. Throws
+/// Clamps each element to [low, high]; NaN stays NaN. TensorFlow: tf.clip_by_value. Throws
 /// kInvalidArgument if low > high or one is NaN.
 std::vector<at::Tensor> clip_by_value(std::span<const at::Tensor> tensors, double low, double high);
 
-/// Each tensor, where its own Euclidean norm is above `clip_norm`, scaled down to it. TensorFlow:
+/// Scales each tensor whose Euclidean norm is above `clip_norm` down to that norm. TensorFlow:
 /// tf.clip_by_norm. Throws kInvalidArgument if `clip_norm` is not above 0, and kDataLoss naming the
-/// tensor's index if a norm is not finite: an infinite gradient cannot be scaled, and TensorFlow's
-/// NaN would reach every weight.
+/// tensor's index if a norm is not finite: an infinite gradient cannot be scaled, and NaN, as in
+/// TensorFlow, would reach every weight.
 std::vector<at::Tensor> clip_by_norm(std::span<const at::Tensor> tensors, double clip_norm);
 
-/// What `clip_by_global_norm` gives.
+/// The result of `clip_by_global_norm`.
 struct ClippedByGlobalNorm {
   std::vector<at::Tensor> tensors;
   double norm = 0.0;  ///< before clipping
 };
 
-/// All tensors scaled by the same factor, so that their norm as one long vector is at most
-/// `clip_norm` (Pascanu et al., 2013). TensorFlow: tf.clip_by_global_norm, whose tensors all become
-/// NaN where this throws kDataLoss naming the first tensor whose norm is not finite. Throws
-/// kInvalidArgument if `clip_norm` is not above 0.
+/// Scales all tensors by the same factor, so that their norm as one long vector is at most
+/// `clip_norm` (Pascanu et al., 2013). TensorFlow: tf.clip_by_global_norm. If a norm is not finite,
+/// this throws kDataLoss naming the first such tensor, where TensorFlow makes all tensors NaN.
+/// Throws kInvalidArgument if `clip_norm` is not above 0.
 ClippedByGlobalNorm clip_by_global_norm(std::span<const at::Tensor> tensors, double clip_norm);
 
 /// The Euclidean norm of all tensors as one long vector; 0 for none. Not finite if an element is
-/// not: for watching it. TensorFlow: tf.linalg.global_norm.
+/// not; useful for monitoring. TensorFlow: tf.linalg.global_norm.
 double global_norm(std::span<const at::Tensor> tensors);
 
-/// The same for anything whose i-th element may be read and assigned, a `Gradients` for example:
+/// The same for any container whose i-th element can be read and assigned, for example `Gradients`:
 ///
 ///   Gradients gradients = adam.aggregate(adam.compute_gradients(loss));
 ///   const double norm = clip_by_global_norm_(gradients, 1.0);

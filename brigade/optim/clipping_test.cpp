@@ -34,14 +34,14 @@ std::string error_of(const std::function<void()>& call, ErrorCode code) {
   return "no error";
 }
 
-TEST(ClipByValue, MovesElementsIntoTheRange) {
+TEST(ClipByValue, ClampsElementsToTheRange) {
   const auto clipped = clip_by_value(three(), -1.5, 1.75);
   EXPECT_TRUE(clipped[0].equal(at::tensor({1.75F, -1.5F, 0.5F})));
   EXPECT_FALSE(clipped[1].defined());
   EXPECT_TRUE(clipped[2].equal(at::tensor({1.0F, 1.75F, -1.5F, 1.75F}).view({2, 2})));
 }
 
-TEST(ClipByNorm, ScalesEachTensorByItself) {
+TEST(ClipByNorm, ScalesEachTensorSeparately) {
   const std::vector<at::Tensor> tensors = three();
   const auto clipped = clip_by_norm(tensors, 5.02);
   EXPECT_TRUE(
@@ -67,12 +67,12 @@ TEST(ClipByGlobalNorm, LeavesSmallGradientsAsTheyAre) {
   EXPECT_TRUE(clipped[2].is_same(tensors[2]));
 }
 
-TEST(ClipByGlobalNorm, ReplacesElementsInPlaceOfTheirContainer) {
+TEST(ClipByGlobalNorm, ReplacesTheElementsOfAContainer) {
   std::vector<at::Tensor> tensors = three();
   const at::Tensor first = tensors[0];
   EXPECT_NEAR(clip_by_global_norm_(tensors, 5), 13.351030349731445, 1e-6);
   EXPECT_NEAR(global_norm(tensors), 5, 1e-6);
-  EXPECT_TRUE(first.equal(three()[0])) << "memory that others may read is not written to";
+  EXPECT_TRUE(first.equal(three()[0])) << "shared memory is not written to";
   clip_by_value_(tensors, 0, 1);
   EXPECT_EQ(tensors[2].max().item<float>(), 1);
   clip_by_norm_(tensors, 0.5);
@@ -119,7 +119,7 @@ TEST(Clipping, NamesTheTensorThatIsNotFinite) {
   EXPECT_THAT(error_of([&] { clip_by_norm_(tensors, 1); }, ErrorCode::kDataLoss),
               HasSubstr("tensor 3"));
   EXPECT_TRUE(tensors[0].equal(three()[0])) << "nothing changed";
-  EXPECT_TRUE(std::isnan(global_norm(tensors))) << "for watching";
+  EXPECT_TRUE(std::isnan(global_norm(tensors))) << "for monitoring";
 }
 
 TEST(Clipping, RefusesImpossibleArguments) {

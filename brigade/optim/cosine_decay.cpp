@@ -48,7 +48,7 @@ SchedulePtr CosineDecay::from(const io::StateTree& config) {
 
 namespace {
 
-/// Where a step lies: in which decay, and how far.
+/// The position of a step: the index of its decay, and how far it is in it.
 struct Position {
   double restarts;
   double fraction;

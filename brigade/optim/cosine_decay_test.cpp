@@ -10,7 +10,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(CosineDecay, IsKeras) {
+TEST(CosineDecay, EqualsKeras) {
   const CosineDecay decay{.initial_learning_rate = 0.1, .decay_steps = 20, .alpha = 0.1};
   expect_rates(decay.schedule(), {{0, 0.10000000149011612},
                                   {1, 0.09944597631692886},
@@ -21,7 +21,7 @@ TEST(CosineDecay, IsKeras) {
                                   {100, 0.010000000707805157}});
 }
 
-TEST(CosineDecayRestarts, IsKeras) {
+TEST(CosineDecayRestarts, EqualsKeras) {
   CosineDecayRestarts decay{.initial_learning_rate = 0.1,
                             .first_decay_steps = 10,
                             .t_mul = 2,
@@ -62,7 +62,7 @@ TEST(CosineDecayRestarts, RestartsExactlyOnItsStep) {
   }
 }
 
-TEST(CosineDecay, RefusesWhatCanNeverWorkByName) {
+TEST(CosineDecay, RefusesInvalidFieldsByName) {
   EXPECT_THAT(refusal([] { CosineDecay{.initial_learning_rate = 1}.schedule(); }),
               HasSubstr("Schedule cosine_decay: decay_steps is 0"));
   EXPECT_THAT(refusal([] { CosineDecay{.decay_steps = 1, .alpha = 1.5}.schedule(); }),

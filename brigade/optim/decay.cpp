@@ -15,8 +15,8 @@ using internal::field;
 using internal::options_from;
 using internal::ScheduleOf;
 
-// rate_at and fields_of are found by their argument's namespace, which an unnamed one inside it is
-// not.
+// rate_at and fields_of are found by argument-dependent lookup, which does not search an unnamed
+// namespace.
 
 static double fraction(std::int64_t step, std::int64_t steps, Staircase staircase) {
   if (staircase == Staircase::kYes) return static_cast<double>(step / steps);

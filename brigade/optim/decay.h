@@ -10,13 +10,14 @@ namespace brigade::optim {
 
 /// Whether a rate changes once every `decay_steps` rather than with every step.
 enum class Staircase { kNo, kYes };
-/// Whether a decay that has ended begins anew, over a longer time.
+/// Whether a decay restarts at its end, over a longer time.
 enum class Cycle { kNo, kYes };
 
-// Each of these is data until `schedule()` makes a schedule of it, which throws kInvalidArgument
-// naming the field and the values allowed. `from` does it for what `Schedule::config` gave.
+// Each of these structs is plain data until `schedule()` creates a schedule from it, which throws
+// kInvalidArgument naming the field and the allowed values. `from` creates one from the result of
+// `Schedule::config`.
 
-/// The same rate for ever.
+/// A constant rate.
 struct ConstantRate {
   static constexpr std::string_view kName = "constant";
   double learning_rate = 0.0;
@@ -65,8 +66,8 @@ struct PolynomialDecay {
   std::int64_t decay_steps = 0;
   double end_learning_rate = 1e-4;
   double power = 1.0;
-  /// With kYes the time of decay is the first multiple of `decay_steps` that is not yet over: the
-  /// rate jumps up behind every one, each time less high.
+  /// With kYes the decay time is the smallest multiple of `decay_steps` that is not below the step:
+  /// the rate jumps up after every multiple, each time to a lower value.
   Cycle cycle = Cycle::kNo;
   SchedulePtr schedule() const;
   static SchedulePtr from(const io::StateTree& config);

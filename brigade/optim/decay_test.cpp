@@ -12,19 +12,19 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(ConstantRate, IsTheSameAtEveryStep) {
+TEST(ConstantRate, IsEqualAtEveryStep) {
   const SchedulePtr schedule = ConstantRate{.learning_rate = 0.25}.schedule();
   EXPECT_EQ((*schedule)(0), 0.25);
   EXPECT_EQ((*schedule)(std::numeric_limits<std::int64_t>::max()), 0.25);
 }
 
-TEST(StepDecay, FallsOnceEveryStepSize) {
+TEST(StepDecay, DecaysOnceEveryStepSize) {
   const SchedulePtr schedule =
       StepDecay{.initial_learning_rate = 1.0, .step_size = 3, .factor = 0.5}.schedule();
   expect_rates(schedule, {{0, 1.0}, {2, 1.0}, {3, 0.5}, {5, 0.5}, {6, 0.25}});
 }
 
-TEST(ExponentialDecay, IsKeras) {
+TEST(ExponentialDecay, EqualsKeras) {
   ExponentialDecay decay{.initial_learning_rate = 0.1, .decay_steps = 10, .decay_rate = 0.9};
   expect_rates(decay.schedule(), {{0, 0.10000000149011612},
                                   {1, 0.09895192831754684},
@@ -41,7 +41,7 @@ TEST(ExponentialDecay, IsKeras) {
                                   {100, 0.03486783429980278}});
 }
 
-TEST(InverseTimeDecay, IsKeras) {
+TEST(InverseTimeDecay, EqualsKeras) {
   InverseTimeDecay decay{.initial_learning_rate = 0.1, .decay_steps = 10, .decay_rate = 0.5};
   expect_rates(decay.schedule(), {{0, 0.10000000149011612},
                                   {1, 0.0952381044626236},
@@ -54,7 +54,7 @@ TEST(InverseTimeDecay, IsKeras) {
                                   {25, 0.05000000074505806}});
 }
 
-TEST(PolynomialDecay, IsKeras) {
+TEST(PolynomialDecay, EqualsKeras) {
   PolynomialDecay decay{
       .initial_learning_rate = 0.1, .decay_steps = 20, .end_learning_rate = 0.01, .power = 0.5};
   expect_rates(decay.schedule(), {{0, 0.10000000149011612},
@@ -66,7 +66,7 @@ TEST(PolynomialDecay, IsKeras) {
   expect_rates(decay.schedule(), {{1, 0.09122499823570251}, {15, 0.015625}});
 }
 
-TEST(PolynomialDecay, BeginsAnewInCyclesAsKeras) {
+TEST(PolynomialDecay, RestartsInCyclesAsKeras) {
   const PolynomialDecay decay{.initial_learning_rate = 0.1,
                               .decay_steps = 10,
                               .end_learning_rate = 0.01,
@@ -88,7 +88,7 @@ TEST(PiecewiseConstantDecay, HasTheOldValueAtTheBoundaryAsKeras) {
   expect_rates(PiecewiseConstantDecay{.values = {0.5}}.schedule(), {{0, 0.5}, {7, 0.5}});
 }
 
-TEST(Decay, RefusesWhatCanNeverWorkByName) {
+TEST(Decay, RefusesInvalidFieldsByName) {
   EXPECT_THAT(refusal([] { ConstantRate{.learning_rate = -1}.schedule(); }),
               HasSubstr("Schedule constant: learning_rate is -1"));
   const double nan = std::numeric_limits<double>::quiet_NaN();

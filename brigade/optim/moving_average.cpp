@@ -22,7 +22,7 @@ using variables::Variable;
 
 namespace {
 
-/// The variable's value; no copy where all components are equal.
+/// The variable's value, without a copy if all components are equal.
 at::Tensor value_of(const Variable& variable) {
   if (variable.synchronization() == Synchronization::kOnRead) return variable.read();
   return variable.component(0).detach();
@@ -30,7 +30,7 @@ at::Tensor value_of(const Variable& variable) {
 
 void check_outside(std::string_view call) {
   check_state(comm::current_replica() == nullptr,
-              str_cat(call, " is for outside of replicas: call it after Strategy::run."));
+              str_cat(call, " must be called outside of replicas: call it after Strategy::run."));
 }
 
 void validate(const MovingAverageOptions& options, std::span<const Variable> variables) {
@@ -48,7 +48,7 @@ void validate(const MovingAverageOptions& options, std::span<const Variable> var
   }
 }
 
-/// The saved tensor of this name, if it fits.
+/// The saved tensor with this name, after checking its shape and dtype.
 const at::Tensor& saved(const std::map<std::string, at::Tensor>& state, const std::string& name,
                         const at::Tensor& like) {
   const auto found = state.find(name);
@@ -106,7 +106,7 @@ at::Tensor ExponentialMovingAverage::average(std::size_t i) const {
   if (options_.zero_debias == ZeroDebias::kNo) return averages_[i].clone();
   check_state(decay_product_ < 1,
               str_cat("The average of '", variables_[i].name(),
-                      "' is not known before the first update with a decay below 1."));
+                      "' is not defined before the first update with a decay below 1."));
   return averages_[i] / (1 - decay_product_);
 }
 
@@ -155,7 +155,7 @@ void ExponentialMovingAverage::restore(const std::map<std::string, at::Tensor>& 
 
 AveragedWeights::AveragedWeights(ExponentialMovingAverage& averages) : averages_(averages) {
   check_outside("AveragedWeights");
-  check_state(!averages.is_swapped_, "AveragedWeights: the averages are in the variables already.");
+  check_state(!averages.is_swapped_, "AveragedWeights: the variables already hold the averages.");
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> values;
   for (std::size_t i = 0; i < averages.variables_.size(); ++i)
@@ -175,7 +175,7 @@ AveragedWeights::~AveragedWeights() {
   try {
     put_back();
   } catch (const std::exception& error) {
-    base::log_error(str_cat("The trained weights could not be put back: ", error.what()));
+    base::log_error(str_cat("The trained weights could not be restored: ", error.what()));
   }
 }
 

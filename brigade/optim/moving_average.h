@@ -14,15 +14,15 @@
 
 namespace brigade::optim {
 
-/// Whether averages start from zero, with what is missing divided out (as Adam does), rather than
-/// from the variables' first values.
+/// Whether averages start from zero with bias correction (as in Adam), rather than from the
+/// variables' initial values.
 enum class ZeroDebias { kNo, kYes };
 
 struct MovingAverageOptions {
-  /// How much of the average an update keeps: close to 1, such as 0.999 or 0.9999.
+  /// The fraction of the average that an update keeps: close to 1, such as 0.999 or 0.9999.
   double decay = 0.999;
   ZeroDebias zero_debias = ZeroDebias::kNo;
-  /// What averages are called by: "conv1/weights/ExponentialMovingAverage".
+  /// The suffix of the averages' names: "conv1/weights/ExponentialMovingAverage".
   std::string name = "ExponentialMovingAverage";
 };
 
@@ -34,20 +34,19 @@ struct MovingAverageOptions {
 ///   { const AveragedWeights averaged(ema); evaluate(...); }
 ///
 /// Kept once, on the device of replica 0, however many replicas there are: float32 for half types,
-/// else the variable's dtype. Variables that are synchronized on read are averaged as they are
-/// read.
+/// else the variable's dtype. For on-read variables, the value that is read is averaged.
 ///
 /// Thread-safety: outside of replicas, from one thread.
 class ExponentialMovingAverage {
  public:
-  /// Averages begin as the variables are now. Throws kInvalidArgument for a decay outside of
-  /// [0, 1], variables that are not floating, and the same one twice.
+  /// Averages start from the variables' current values. Throws kInvalidArgument for a decay outside
+  /// of [0, 1], variables that are not floating, and duplicates.
   ExponentialMovingAverage(MovingAverageOptions options,
                            std::span<const variables::Variable> variables);
   ExponentialMovingAverage(const ExponentialMovingAverage&) = delete;
   ExponentialMovingAverage& operator=(const ExponentialMovingAverage&) = delete;
 
-  /// Moves the averages towards the variables. With `num_updates`, usually the global step, the
+  /// Updates the averages with the variables. With `num_updates`, usually the global step, the
   /// decay is at most (1 + num_updates) / (10 + num_updates), so that averages follow faster at the
   /// start. Throws kFailedPrecondition inside replicas and under `AveragedWeights`,
   /// kInvalidArgument for a negative number.
@@ -56,14 +55,13 @@ class ExponentialMovingAverage {
   /// A copy of the average. Throws kNotFound for other variables, and kFailedPrecondition, with
   /// zero debias, before the first update.
   at::Tensor average(const variables::Variable& variable) const;
-  /// The variable's name, a slash and the options' name. Checkpoints have the average under it.
+  /// The variable's name, a slash and the options' name: the name of the average in checkpoints.
   std::string average_name(const variables::Variable& variable) const;
 
-  /// Copies of everything to be saved, by name.
+  /// Copies of the state to save, by name.
   std::map<std::string, at::Tensor> state() const;
-  /// Goes on from what `state` gave; names of others are ignored. Throws kNotFound naming a tensor
-  /// that is missing and kInvalidArgument for one of another shape or dtype; then nothing has
-  /// changed.
+  /// Restores what `state` returned; other names are ignored. Throws kNotFound naming a missing
+  /// tensor, and kInvalidArgument for a tensor of another shape or dtype; then nothing is changed.
   void restore(const std::map<std::string, at::Tensor>& state);
 
   std::span<const variables::Variable> variables() const { return variables_; }
@@ -78,19 +76,19 @@ class ExponentialMovingAverage {
   const MovingAverageOptions options_;
   const std::vector<variables::Variable> variables_;
   std::vector<at::Tensor> averages_;  // [variable]; with zero debias still biased
-  double decay_product_ = 1.0;        // of all updates so far: what is left of the start
+  double decay_product_ = 1.0;        // of all updates so far: the weight of the initial value
   bool is_swapped_ = false;
 };
 
-/// As long as it lives, the variables hold their averages; then the trained values are put back,
-/// bit for bit, whatever was written to the variables meanwhile. For evaluating and exporting.
+/// During its lifetime the variables hold their averages; then the trained values are restored, bit
+/// for bit, even if the variables were changed meanwhile. For evaluation and export.
 ///
 /// Holds a copy of the variables. The averages must outlive it.
 ///
 /// Thread-safety: outside of replicas, from one thread.
 class AveragedWeights {
  public:
-  /// Throws kFailedPrecondition inside replicas, if the averages are in place already, and as
+  /// Throws kFailedPrecondition inside replicas, if the variables already hold the averages, and as
   /// `ExponentialMovingAverage::average`.
   explicit AveragedWeights(ExponentialMovingAverage& averages);
   ~AveragedWeights();
@@ -100,7 +98,7 @@ class AveragedWeights {
  private:
   void put_back() const;
   ExponentialMovingAverage& averages_;
-  std::vector<std::vector<at::Tensor>> trained_;  // [variable][component that has its own value]
+  std::vector<std::vector<at::Tensor>> trained_;  // [variable][component with its own value]
 };
 
 }  // namespace brigade::optim

@@ -27,8 +27,8 @@ std::string error_of(const std::function<void()>& call, ErrorCode code) {
   return "no error";
 }
 
-/// A variable that goes 1, -2 -> 2.3, -3.7 -> 4.9, -7.1 -> ..., as in the TensorFlow 2.21 program
-/// that gave the values below.
+/// A variable with the values 1, -2 -> 2.3, -3.7 -> 4.9, -7.1 -> ..., as in the TensorFlow 2.21
+/// program that computed the values below.
 struct Grower {
   Variable variable = variables::make_variable({.name = "v", .initial = at::tensor({1.0F, -2.0F})});
   void step() const { variable.assign(variable.read() * 2 + 0.3); }
@@ -41,7 +41,7 @@ void expect_near(const at::Tensor& tensor, const std::vector<double>& values) {
                 1e-6 * std::abs(values[i]));
 }
 
-TEST(ExponentialMovingAverage, IsTensorFlows) {
+TEST(ExponentialMovingAverage, EqualsTensorFlow) {
   const Grower grower;
   ExponentialMovingAverage ema({.decay = 0.9}, {&grower.variable, 1});
   expect_near(ema.average(grower.variable), {1, -2});
@@ -57,7 +57,7 @@ TEST(ExponentialMovingAverage, IsTensorFlows) {
   EXPECT_EQ(ema.average_name(grower.variable), "v/ExponentialMovingAverage");
 }
 
-TEST(ExponentialMovingAverage, FollowsFasterAtTheStartWithNumUpdates) {
+TEST(ExponentialMovingAverage, AdaptsFasterAtTheStartWithNumUpdates) {
   const Grower grower;
   ExponentialMovingAverage ema({.decay = 0.9}, {&grower.variable, 1});
   const std::vector<std::vector<double>> measured = {{2.1700000762939453, -3.5299999713897705},
@@ -88,7 +88,7 @@ TEST(ExponentialMovingAverage, FromZeroIsDebiasedAsInTensorFlow) {
   }
 }
 
-TEST(AveragedWeights, PutTheTrainedValuesBackBitForBit) {
+TEST(AveragedWeights, RestoreTheTrainedValuesBitForBit) {
   VariableStore store({c10::kCPU, c10::kCPU}, StorageSharing::kOneStorage);
   const Variable weight =
       store.create({.name = "w", .initial = at::tensor({0.1F, 1.0F / 3, 1e-30F})});
@@ -123,7 +123,7 @@ TEST(AveragedWeights, PutTheTrainedValuesBackBitForBit) {
   ema.update();
 }
 
-TEST(ExponentialMovingAverage, GoesOnFromItsStateAsIfItHadNotStopped) {
+TEST(ExponentialMovingAverage, ResumesFromItsStateExactly) {
   for (const ZeroDebias debias : {ZeroDebias::kNo, ZeroDebias::kYes}) {
     const Grower grower;
     ExponentialMovingAverage ema({.decay = 0.9, .zero_debias = debias}, {&grower.variable, 1});
@@ -139,7 +139,7 @@ TEST(ExponentialMovingAverage, GoesOnFromItsStateAsIfItHadNotStopped) {
   }
 }
 
-TEST(ExponentialMovingAverage, RefusesAStateThatDoesNotFitAndStaysAsItWas) {
+TEST(ExponentialMovingAverage, RefusesAnInvalidStateWithoutChanges) {
   const Grower grower;
   ExponentialMovingAverage ema({.decay = 0.9}, {&grower.variable, 1});
   const std::string name = "v/ExponentialMovingAverage";
@@ -154,7 +154,7 @@ TEST(ExponentialMovingAverage, RefusesAStateThatDoesNotFitAndStaysAsItWas) {
   expect_near(ema.average(grower.variable), {1, -2});
 }
 
-TEST(ExponentialMovingAverage, RefusesWhatHasNoAverage) {
+TEST(ExponentialMovingAverage, RefusesVariablesWithoutAnAverage) {
   const Variable integral = variables::make_variable(
       {.name = "n", .initial = at::tensor({1}), .trainable = variables::Trainable::kNo});
   const Grower grower;

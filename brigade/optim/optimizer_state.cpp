@@ -64,7 +64,7 @@ Hyperparameters OptimizerState::hyperparameters(std::size_t variable) const {
           .weight_decay = groups_[variable].weight_decay.value_or(rule_->defaults().weight_decay)};
 }
 
-// A variable that is not ours may lie between two of ours: then a run ends before it.
+// A variable of another optimizer may be between two of ours: then a run ends before it.
 bool OptimizerState::continues(const UpdateRun& run, std::size_t variable) const {
   const auto& storage = storages_[storage_of_[variable]];
   return run.last == variable && run.storage == storage_of_[variable] &&
@@ -113,14 +113,13 @@ OptimizerState::Views& OptimizerState::views(int replica, const UpdateRun& run, 
                                              std::int64_t end) {
   auto& [known, next] = views_[static_cast<std::size_t>(replica)];
   for (std::size_t tried = 0; tried < known.size(); ++tried) {
-    // A step asks for the same ranges in the same order as the one before: the first guess is
+    // A step requests the same ranges in the same order as the previous one: the first guess is
     // nearly always right.
     Views& views = known[next];
     next = next + 1 < known.size() ? next + 1 : 0;
     if (views.storage == run.storage && views.begin == begin && views.end == end) return views;
   }
-  // Ranges change only when the set of variables with gradients does; do not keep those of long
-  // ago.
+  // Ranges change only when the set of variables with gradients does; old ones are dropped.
   constexpr std::size_t kMostKept = 4096;
   if (known.size() >= kMostKept) known.clear();
   next = 0;
@@ -132,7 +131,7 @@ OptimizerState::Views& OptimizerState::views(int replica, const UpdateRun& run, 
   return known.emplace_back(std::move(views));
 }
 
-// The rules' kernels take these on trust.
+// The rules' kernels do not check these.
 void OptimizerState::check_gradient(std::size_t variable, const at::Tensor& gradient,
                                     std::int64_t numel) const {
   const at::ScalarType dtype = variables_[variable].dtype();

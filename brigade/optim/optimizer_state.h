@@ -16,79 +16,80 @@
 
 namespace brigade::optim {
 
-/// Variables that lie next to each other and are updated alike: one stretch of flat storage, one
-/// call of the rule.
+/// Adjacent variables that are updated with the same arguments: one range of flat storage, one call
+/// of the rule.
 struct UpdateRun {
   std::size_t storage = 0;  ///< index into OptimizerState::storages()
   std::int64_t begin = 0;   ///< first element in the storage
-  std::int64_t end = 0;     ///< behind the last
+  std::int64_t end = 0;     ///< one past the last
   std::size_t first = 0;    ///< index of the first variable
-  std::size_t last = 0;     ///< behind the last
-  std::int64_t step = 1;    ///< the number of the update about to be made
+  std::size_t last = 0;     ///< one past the last
+  std::int64_t step = 1;    ///< the number of the next update
   Hyperparameters hyperparameters;
 };
 
-/// What an optimizer remembers: for every variable its slots, its step and its group. The slots lie
-/// flat like the parameters, shared between replicas where the parameters are. It knows nothing of
-/// how gradients came to be.
+/// The state of an optimizer: for every variable its slots, its step and its group. The slots are
+/// stored contiguously like the parameters, and shared between replicas if the parameters are. It
+/// does not depend on how gradients were computed.
 ///
 /// Thread-safety: `apply` on disjoint ranges, or for different replicas' own storage, may run at
-/// the same time. The rest from one thread, between updates.
+/// the same time. All other functions: one thread, between updates.
 class OptimizerState {
  public:
-  /// Takes the trainable variables among `variables`. Throws kInvalidArgument if none is, if a
-  /// variable comes twice, or for groups that do not fit (see `assign_groups`).
+  /// Uses the trainable variables among `variables`. Throws kInvalidArgument if there are none, for
+  /// a duplicate variable, or for invalid groups (see `assign_groups`).
   OptimizerState(UpdateRulePtr rule, std::span<const variables::Variable> variables,
                  std::span<const ParameterGroup> groups);
 
   const UpdateRule& rule() const { return *rule_; }
-  /// In the order of their storage. Gradients come in this order.
+  /// In the order of their storage, which is also the order of gradients.
   const std::vector<variables::Variable>& variables() const { return variables_; }
   const std::vector<std::shared_ptr<variables::FlatStorage>>& storages() const { return storages_; }
   bool is_frozen(std::size_t variable) const { return groups_[variable].frozen == Frozen::kYes; }
-  /// How often the variable was updated.
+  /// The number of updates of the variable.
   std::int64_t step(std::size_t variable) const { return steps_[variable]; }
-  /// The base rate: groups without a rate of their own follow it.
+  /// The base rate, which applies to groups without their own rate.
   double learning_rate() const { return learning_rate_; }
   /// Throws kInvalidArgument for a negative rate.
   void set_learning_rate(double rate);
 
-  /// Cuts the variables into runs. `has_gradient[i]` says whether variable i has one anywhere;
-  /// those that have none, and frozen ones, are in no run and stay untouched with their slots and
-  /// steps.
+  /// Divides the variables into runs. `has_gradient[i]` tells whether variable i has a gradient in
+  /// any replica; variables without one, and frozen ones, are in no run, and their values, slots
+  /// and steps do not change.
   std::vector<UpdateRun> runs(const std::vector<bool>& has_gradient) const;
 
   /// Updates elements [begin, end) of replica `replica`'s part of `run` with a gradient of [end -
-  /// begin] elements. Throws kInvalidArgument, naming the variable, for another number of elements
-  /// or another dtype than the variables'.
+  /// begin] elements. Throws kInvalidArgument, naming the variable, for a gradient with another
+  /// number of elements or another dtype than the variables'.
   void apply(int replica, const UpdateRun& run, std::int64_t begin, std::int64_t end,
              const at::Tensor& gradient);
   /// Updates the whole variables of `run`, each with its own gradient (any shape, contiguous):
   /// nothing is copied. Throws as `apply`.
   void apply_whole(int replica, const UpdateRun& run, std::span<const at::Tensor> gradients);
 
-  /// Counts the update that `runs` described. Once, after every replica has applied it.
+  /// Counts the update of `runs`. Call it once, after every replica has applied the update.
   void advance(const std::vector<bool>& has_gradient);
 
   /// Variable `variable`'s slot tensor in replica `replica`, in the variable's shape, as an alias.
   at::Tensor slot(std::size_t variable, std::size_t slot, int replica) const;
 
-  /// Everything that is remembered, for a checkpoint that knows this optimizer as `name`. The slots
-  /// are aliases of replica 0's: copy them before the next update.
+  /// The complete state, for a checkpoint in which this optimizer is called `name`. The slots are
+  /// aliases of replica 0's: copy them before the next update.
   SavedOptimizer save(std::string_view name) const;
-  /// Whether `restore` would take it, and which variables it lacks. Throws kInvalidArgument, naming
-  /// both, for slots of another rule (another learning rate is none) or of another shape or dtype,
-  /// and as `missing` says.
+  /// Checks whether `restore` would accept it, and returns the variables that are missing. Throws
+  /// kInvalidArgument, naming both, for slots of another rule (a different learning rate is
+  /// allowed) or of another shape or dtype; `missing` decides about missing variables.
   std::vector<std::string> check(std::string_view name, const SavedOptimizer& saved,
                                  MissingSlots missing = MissingSlots::kRefuse) const;
-  /// Goes on from what was saved, whatever strategy and however many replicas saved it. The
-  /// learning rate is the saved one, unless the rule was made with another rate since: then the
-  /// program's counts. Throws as `check`, and then nothing has changed. Returns what it returns.
+  /// Restores a saved state, for any strategy and number of replicas that saved it. The learning
+  /// rate is the saved one, unless the rule was created with a different rate than when it was
+  /// saved: then the program's rate applies. Throws as `check`, and then nothing is changed.
+  /// Returns what `check` returns.
   std::vector<std::string> restore(std::string_view name, const SavedOptimizer& saved,
                                    MissingSlots missing = MissingSlots::kRefuse);
 
  private:
-  struct Views {  // of one range, kept from step to step
+  struct Views {  // of one range, cached between steps
     std::size_t storage;
     std::int64_t begin, end;
     UpdateArguments arguments;

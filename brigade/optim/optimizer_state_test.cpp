@@ -47,7 +47,7 @@ std::vector<std::pair<std::int64_t, std::int64_t>> ranges(const std::vector<Upda
 
 using Ranges = std::vector<std::pair<std::int64_t, std::int64_t>>;
 
-TEST(OptimizerState, NeighborsUpdatedAlikeAreOneRun) {
+TEST(OptimizerState, AdjacentVariablesUpdatedAlikeAreOneRun) {
   const ThreeVariables three;
   const OptimizerState state(Sgd{}.rule(), three.variables, {});
   const auto runs = state.runs({true, true, true});
@@ -64,7 +64,7 @@ TEST(OptimizerState, AVariableWithoutGradientEndsARun) {
   EXPECT_TRUE(state.runs({false, false, false}).empty());
 }
 
-TEST(OptimizerState, AVariableOfSomebodyElseEndsARun) {
+TEST(OptimizerState, AVariableOfAnotherOptimizerEndsARun) {
   const ThreeVariables untrained(StorageSharing::kOneStorage, /*train_b=*/false);
   const OptimizerState state(Sgd{}.rule(), untrained.variables, {});
   EXPECT_EQ(state.variables().size(), 2u);
@@ -130,7 +130,7 @@ TEST(OptimizerState, PiecesAndWholeVariablesUpdateAlike) {
   }
 }
 
-TEST(OptimizerState, RefusesGradientsThatAreNotTheVariables) {
+TEST(OptimizerState, RefusesGradientsThatDoNotMatch) {
   const ThreeVariables three;
   OptimizerState state(Sgd{}.rule(), three.variables, {});
   const at::NoGradGuard no_grad;
@@ -152,7 +152,7 @@ TEST(OptimizerState, RefusesGradientsThatAreNotTheVariables) {
   }
 }
 
-TEST(OptimizerState, ReplicasWithMemoryOfTheirOwnHaveSlotsOfTheirOwn) {
+TEST(OptimizerState, ReplicasWithSeparateMemoryHaveSeparateSlots) {
   const ThreeVariables apart(StorageSharing::kOneCopyEach);
   OptimizerState state(Sgd{.momentum = 0.5}.rule(), apart.variables, {});
   const std::vector<at::Tensor> gradients = {at::rand({3}), at::rand({20}), at::rand({2, 2})};
@@ -163,7 +163,7 @@ TEST(OptimizerState, ReplicasWithMemoryOfTheirOwnHaveSlotsOfTheirOwn) {
   EXPECT_TRUE(apart.variables[1].component(0).equal(at::full({20}, 1.0)));
 }
 
-TEST(OptimizerState, TheBaseRateIsFollowedByWhoHasNoneOfItsOwn) {
+TEST(OptimizerState, TheBaseRateAppliesToGroupsWithoutARate) {
   const ThreeVariables three;
   const std::vector<ParameterGroup> groups = {{.names = {"b"}, .learning_rate = 0.5}};
   OptimizerState state(Sgd{.learning_rate = 0.1}.rule(), three.variables, groups);
@@ -175,7 +175,7 @@ TEST(OptimizerState, TheBaseRateIsFollowedByWhoHasNoneOfItsOwn) {
   EXPECT_THROW(state.set_learning_rate(-1), Error);
 }
 
-TEST(OptimizerState, WantsTrainableVariablesEachOnce) {
+TEST(OptimizerState, RequiresDistinctTrainableVariables) {
   const ThreeVariables three;
   EXPECT_THROW(OptimizerState(Sgd{}.rule(), {}, {}), Error);
   const std::vector<Variable> twice = {three.variables[0], three.variables[0]};

@@ -10,12 +10,12 @@
 
 namespace brigade::optim {
 
-/// Whether the variables of a group are left as they are. Their gradients are not even computed.
+/// Whether the variables of a group are not updated. Their gradients are not computed either.
 enum class Frozen { kNo, kYes };
 
-/// Variables that are updated with rates of their own: no decay on biases, a small rate for a
-/// pretrained trunk, a frozen one. A variable belongs to the first group that matches its name; one
-/// that none matches has the rule's defaults.
+/// Variables that are updated with separate rates: no decay on biases, a small rate for a
+/// pretrained trunk, a frozen one. A variable belongs to the first group that matches its name; a
+/// variable without a match has the rule's defaults.
 struct ParameterGroup {
   /// Names to match, with `*` for any characters: "*.bias", "trunk.*".
   std::vector<std::string> names;
@@ -24,7 +24,7 @@ struct ParameterGroup {
   Frozen frozen = Frozen::kNo;
 };
 
-/// What the groups say of one variable.
+/// The settings of one variable.
 struct GroupedHyperparameters {
   std::optional<double> learning_rate;
   std::optional<double> weight_decay;
@@ -32,8 +32,8 @@ struct GroupedHyperparameters {
   bool operator==(const GroupedHyperparameters&) const = default;
 };
 
-/// For each variable what its group says. Throws kInvalidArgument for a group that matches no
-/// variable (its patterns and the variables' names are listed) and for a negative rate or decay.
+/// The settings of each variable from its group. Throws kInvalidArgument for a group that matches
+/// no variable (its patterns and the variables' names are listed) and for a negative rate or decay.
 std::vector<GroupedHyperparameters> assign_groups(std::span<const variables::Variable> variables,
                                                   std::span<const ParameterGroup> groups);
 

@@ -18,7 +18,7 @@ std::vector<variables::Variable> variables_named(const std::vector<std::string>&
 
 const std::vector<std::string> kNames = {"trunk.weight", "trunk.bias", "head.weight", "head.bias"};
 
-TEST(ParameterGroup, TheFirstMatchingGroupHasTheVariable) {
+TEST(ParameterGroup, TheFirstMatchingGroupApplies) {
   const auto variables = variables_named(kNames);
   const std::vector<ParameterGroup> groups = {
       {.names = {"trunk.*"}, .frozen = Frozen::kYes},
@@ -37,7 +37,7 @@ TEST(ParameterGroup, WithoutGroupsAllHaveTheRulesDefaults) {
     EXPECT_EQ(assigned, GroupedHyperparameters{});
 }
 
-TEST(ParameterGroup, OneThatMatchesNothingIsRefusedWithTheNames) {
+TEST(ParameterGroup, AGroupWithoutAMatchIsRefusedWithTheNames) {
   const auto variables = variables_named(kNames);
   const std::vector<ParameterGroup> groups = {{.names = {"tail.*"}}};
   try {

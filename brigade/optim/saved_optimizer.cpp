@@ -17,7 +17,7 @@ using base::str_cat;
 
 namespace {
 
-/// The part of a rule's configuration that must not change under saved slots: the rate may.
+/// The part of a rule's configuration that must match saved slots; the rate may differ.
 io::StateTree fixed_part(const io::StateTree& config) {
   io::StateTree::Dict dict = config.as_dict();
   dict.erase("learning_rate");
@@ -28,8 +28,8 @@ void check_rule(std::string_view name, const io::StateTree& saved, const io::Sta
   check_argument(fixed_part(saved) == fixed_part(own),
                  str_cat("Optimizer '", name, "' is ", io::to_json(own).json, " and was saved as ",
                          io::to_json(saved).json,
-                         ": its slots would have another meaning. Train with the rule that they "
-                         "were saved with, or begin without them."));
+                         ": its slots would have a different meaning. Train with the rule that they "
+                         "were saved with, or start without them."));
 }
 
 std::optional<double> rate_of(const io::StateTree& config) {
@@ -89,7 +89,7 @@ std::vector<std::string> OptimizerState::check(std::string_view name, const Save
   }
   if (missing == MissingSlots::kRefuse && !lacking.empty()) {
     throw Error(ErrorCode::kNotFound,
-                str_cat("Of optimizer '", name, "' nothing was saved for variable '",
+                str_cat("Optimizer '", name, "' has no saved state for variable '",
                         lacking.front(), "'."));
   }
   return lacking;
@@ -108,8 +108,8 @@ std::vector<std::string> OptimizerState::restore(std::string_view name, const Sa
         slot(i, s, master).copy_(saved.slots.at(slot_name(name, s, i)));
     }
   }
-  // A rate that the program was given anew since is meant; otherwise a schedule or a callback goes
-  // on from where it was.
+  // If the program's rate has changed since, it applies; otherwise the saved rate does, so that a
+  // schedule or a callback continues where it was.
   if (rate_of(saved.state.at("rule")) == rate_of(rule_->config()))
     learning_rate_ = saved.state.as_double("learning_rate");
   return lacking;

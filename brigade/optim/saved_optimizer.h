@@ -9,19 +9,19 @@
 
 namespace brigade::optim {
 
-/// What an optimizer remembers, as a checkpoint holds it: nothing in it depends on where variables
-/// live, how many replicas there are or how they are laid out.
+/// The state of an optimizer in a checkpoint. It does not depend on the variables' devices, the
+/// number of replicas or the storage layout.
 struct SavedOptimizer {
   /// `<optimizer>/<slot>/<variable>`, in the variable's shape: "adam/exp_avg/conv1/weights".
   std::map<std::string, at::Tensor> slots;
-  /// The rule's configuration, the learning rate, and how often each variable was updated.
+  /// The rule's configuration, the learning rate, and the number of updates of each variable.
   io::StateTree state;
 };
 
-/// What to do with a variable of which nothing was saved.
+/// What to do with a variable without saved state.
 enum class MissingSlots {
   kRefuse,  ///< Throws kNotFound that names it.
-  kSkip,    ///< Leaves its slots and its step as they are.
+  kSkip,    ///< Leaves its slots and its step unchanged.
 };
 
 }  // namespace brigade::optim

@@ -29,7 +29,7 @@ struct Layers : torch::nn::Module {
   }
 };
 
-/// Two variables on so many replicas, and an optimizer of them.
+/// Two variables on `replicas` replicas, and an optimizer of them.
 struct Trained {
   Trained(int replicas, StorageSharing sharing, UpdateRulePtr rule = Adam{}.rule(), std::int64_t width = 2)
       : store(std::vector<c10::Device>(static_cast<std::size_t>(replicas), c10::Device(c10::kCPU)),
@@ -59,7 +59,7 @@ struct Trained {
   std::unique_ptr<OptimizerState> state;
 };
 
-/// As a checkpoint gives it back: in memory of its own.
+/// As a checkpoint returns it: in separate memory.
 SavedOptimizer stored(const OptimizerState& state) {
   SavedOptimizer saved = state.save("adam");
   for (auto& [name, slot] : saved.slots) slot = slot.clone();
@@ -72,7 +72,7 @@ Error error_of(const std::function<void()>& call) {
   } catch (const Error& error) {
     return error;
   }
-  return {ErrorCode::kInternal, "nothing was thrown"};
+  return {ErrorCode::kInternal, "nothing thrown"};
 }
 
 TEST(SavedOptimizer, NamesSlotsByOptimizerSlotAndVariable) {
@@ -83,7 +83,7 @@ TEST(SavedOptimizer, NamesSlotsByOptimizerSlotAndVariable) {
   EXPECT_EQ(saved.slots.at("adam/exp_avg_sq/b").sizes(), at::IntArrayRef({2, 2}));
 }
 
-TEST(SavedOptimizer, GoesOnUnderAnyNumberOfReplicasAndSharing) {
+TEST(SavedOptimizer, ResumesWithAnyNumberOfReplicasAndStorage) {
   Trained before(2, StorageSharing::kOneStorage);
   before.update();
   before.update({true, false});
@@ -116,7 +116,7 @@ TEST(SavedOptimizer, RefusesAnotherRuleNamingBoth) {
   EXPECT_THROW(sgd.state->restore("adam", adam.state->save("adam")), Error);
 }
 
-TEST(SavedOptimizer, ARateThatTheProgramWasGivenAnewCounts) {
+TEST(SavedOptimizer, AChangedRateOfTheProgramApplies) {
   Trained before(1, StorageSharing::kOneCopyEach, Adam{.learning_rate = 0.1}.rule());
   before.state->set_learning_rate(0.05);
   Trained same(1, StorageSharing::kOneCopyEach, Adam{.learning_rate = 0.1}.rule());
@@ -127,7 +127,7 @@ TEST(SavedOptimizer, ARateThatTheProgramWasGivenAnewCounts) {
   EXPECT_EQ(anew.state->learning_rate(), 0.2);
 }
 
-TEST(SavedOptimizer, WhatIsMissingIsRefusedOrSkippedAndNothingElseChanges) {
+TEST(SavedOptimizer, MissingStateIsRefusedOrSkipped) {
   Trained before(1, StorageSharing::kOneCopyEach);
   before.update();
   SavedOptimizer saved = stored(*before.state);
@@ -144,7 +144,7 @@ TEST(SavedOptimizer, WhatIsMissingIsRefusedOrSkippedAndNothingElseChanges) {
   EXPECT_EQ(after.state->slot(1, 0, 0).abs().sum().item<float>(), 0);
 }
 
-TEST(SavedOptimizer, RefusesAnotherShapeBeforeAnythingChanges) {
+TEST(SavedOptimizer, RefusesAnotherShapeWithoutChanges) {
   Trained before(1, StorageSharing::kOneCopyEach);
   before.update();
   Trained wider(1, StorageSharing::kOneCopyEach, Adam{}.rule(), 5);

@@ -13,10 +13,10 @@
 #include "brigade/base/strings.h"
 #include "brigade/optim/schedule.h"
 
-/// How the structs of options become schedules; for this folder's sources only.
+/// Creates schedules from option structs; for this folder's sources only.
 namespace brigade::optim::internal {
 
-/// A field of a struct of options, under the name that it has in a configuration.
+/// A field of an option struct, with its name in a configuration.
 template <class Options, class Value>
 struct Field {
   std::string_view name;
@@ -61,8 +61,8 @@ Value from_tree(const io::StateTree& tree) {
   }
 }
 
-/// A struct of options at work. Beside it stand, in its namespace: `rate_at(options, step)` and
-/// `fields_of(options)`, a tuple of its fields.
+/// A schedule with the given option struct. The struct's namespace must provide `rate_at(options,
+/// step)` and `fields_of(options)`, a tuple of its fields.
 template <class Options>
 class ScheduleOf final : public Schedule {
  public:
@@ -111,7 +111,7 @@ void check_field(bool holds, std::string_view name, std::string_view field, cons
                                                          value, " and must be ", allowed, "."));
 }
 
-/// A rate may be any number that is not negative.
+/// A rate may be any non-negative number.
 inline void check_rate(std::string_view name, std::string_view field, double rate) {
   check_field(rate >= 0 && rate <= std::numeric_limits<double>::max(), name, field, rate,
               "at least 0 and finite");

@@ -36,7 +36,7 @@ std::vector<SchedulePtr> one_of_each() {
       scaled_with_global_batch(constant, 32, 96)};
 }
 
-TEST(Schedule, ComesBackFromItsConfigurationThroughJson) {
+TEST(Schedule, CanBeRestoredFromItsConfigurationAsJson) {
   for (const SchedulePtr& schedule : one_of_each()) {
     const io::StateTree config = io::from_json(io::to_json(schedule->config()).json);
     EXPECT_EQ(config.as_string("name"), schedule->name());
@@ -47,7 +47,7 @@ TEST(Schedule, ComesBackFromItsConfigurationThroughJson) {
   }
 }
 
-TEST(Schedule, HasAConfigurationThatPeopleKnow) {
+TEST(Schedule, HasAReadableConfiguration) {
   const SchedulePtr schedule =
       ExponentialDecay{.initial_learning_rate = 0.5, .decay_steps = 3, .decay_rate = 0.25}
           .schedule();
@@ -60,13 +60,13 @@ TEST(Schedule, HasAConfigurationThatPeopleKnow) {
   EXPECT_EQ(schedule->config(), expected);
 }
 
-TEST(Schedule, OfAnUnknownNameIsRefusedWithTheNearest) {
+TEST(Schedule, AnUnknownNameIsRefusedWithASuggestion) {
   io::StateTree config;
   config["name"] = "cosine_decai";
   EXPECT_THAT(refusal([&] { make_schedule(config); }), HasSubstr("did you mean 'cosine_decay'?"));
 }
 
-TEST(Schedule, WithAFieldMissingOrImpossibleIsRefused) {
+TEST(Schedule, AMissingOrInvalidFieldIsRefused) {
   io::StateTree config =
       CosineDecay{.initial_learning_rate = 1, .decay_steps = 3}.schedule()->config();
   config["decay_steps"] = 0;

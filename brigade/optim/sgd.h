@@ -4,7 +4,7 @@
 
 namespace brigade::optim {
 
-/// Whether the momentum is looked up one step ahead (Nesterov, 1983; Sutskever et al., 2013).
+/// Whether the momentum looks one step ahead (Nesterov, 1983; Sutskever et al., 2013).
 enum class Nesterov { kNo, kYes };
 
 /// Stochastic gradient descent with momentum, on libtorch's fused kernel, in PyTorch's form: the

@@ -11,7 +11,7 @@ namespace {
 
 class SgdSteps : public ::testing::TestWithParam<at::ScalarType> {};
 
-TEST_P(SgdSteps, IsTorchsStepByStep) {
+TEST_P(SgdSteps, EqualsTorchStepByStep) {
   const double tolerance = GetParam() == at::kDouble ? 1e-14 : 1e-6;
   for (const Sgd& options : {Sgd{}, Sgd{.learning_rate = 0.1, .weight_decay = 0.2},
                              Sgd{.learning_rate = 0.1, .momentum = 0.9},
@@ -36,7 +36,7 @@ TEST_P(SgdSteps, IsTorchsStepByStep) {
   }
 }
 
-TEST_P(SgdSteps, RangesCutAtCacheLinesGiveTheSameBits) {
+TEST_P(SgdSteps, RangesSplitAtCacheLinesGiveTheSameBits) {
   EXPECT_TRUE(bits_do_not_depend_on_cuts(Sgd{.weight_decay = 0.1}.rule(), GetParam()));
   EXPECT_TRUE(bits_do_not_depend_on_cuts(Sgd{.momentum = 0.9}.rule(), GetParam()));
   EXPECT_TRUE(bits_do_not_depend_on_cuts(Sgd{.momentum = 0.9, .nesterov = Nesterov::kYes}.rule(),

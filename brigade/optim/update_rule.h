@@ -18,14 +18,14 @@ struct SlotSpec {
   double initial = 0.0;
 };
 
-/// What may differ from parameter group to parameter group, and from step to step.
+/// The arguments that may differ between parameter groups and between steps.
 struct Hyperparameters {
   double learning_rate = 0.0;
   double weight_decay = 0.0;
 };
 
-/// One call's work: any number of ranges of parameters with their gradients and slots, all at the
-/// same step. Ranges may be whole parameters, pieces of one, or pieces that span several.
+/// The arguments of one call: any number of ranges of parameters with their gradients and slots,
+/// all at the same step. A range may be a whole parameter, a part of one, or span several.
 struct UpdateArguments {
   std::vector<at::Tensor> parameters;
   std::vector<at::Tensor> gradients;  ///< as parameters: same count, shapes, dtypes and devices
@@ -33,11 +33,11 @@ struct UpdateArguments {
   std::int64_t step = 1;                       ///< this update's number, from 1
 };
 
-/// How parameters change, as a pure function: the same rule serves a mirrored replica's share, a
-/// controller that holds all variables, and a parameter server. It holds its configuration and
-/// nothing else; slots and step belong to the caller. Elementwise, so results do not depend on how
-/// the parameters are cut into ranges; their last bits do not as long as cuts lie at multiples of
-/// 64 bytes (libtorch's kernels round what does not fill a vector at the end of a range
+/// The update of parameters, as a pure function: the same rule is used for a mirrored replica's
+/// shard, for a controller that holds all variables, and for a parameter server. It holds only its
+/// configuration; slots and step belong to the caller. It is elementwise, so results do not depend
+/// on how the parameters are split into ranges, and are equal in all bits if the splits are at
+/// multiples of 64 bytes (libtorch's kernels round an incomplete vector at the end of a range
 /// differently).
 ///
 /// Thread-safety: const calls on disjoint ranges may run at the same time.
@@ -46,9 +46,9 @@ class UpdateRule {
   virtual ~UpdateRule() = default;
   virtual std::string_view name() const = 0;
   virtual const std::vector<SlotSpec>& slots() const = 0;
-  /// The rates that apply where a parameter group does not say otherwise.
+  /// The default rates, for parameter groups without their own.
   virtual Hyperparameters defaults() const = 0;
-  /// Updates parameters and slots in place. Nothing may require grad in the caller's thread mode.
+  /// Updates parameters and slots in place. The calling thread must not record gradients.
   virtual void apply(const UpdateArguments& arguments,
                      const Hyperparameters& hyperparameters) const = 0;
   /// The configuration as data, for manifests and logs.

@@ -7,9 +7,9 @@
 
 namespace brigade::optim {
 
-/// Rises in a straight line from `initial_learning_rate` to where `then` begins, and hands over to
-/// it: `then` sees its step 0 at step `warmup_steps`. In front of a `CosineDecay` this is Keras's
-/// with warmup_target and warmup_steps.
+/// Increases linearly from `initial_learning_rate` to the first value of `then`, and continues with
+/// it: step 0 of `then` is step `warmup_steps`. With a `CosineDecay` this equals Keras's with
+/// warmup_target and warmup_steps.
 struct WarmUp {
   static constexpr std::string_view kName = "warm_up";
   double initial_learning_rate = 0.0;
@@ -20,14 +20,14 @@ struct WarmUp {
   static SchedulePtr from(const io::StateTree& config);
 };
 
-/// `schedule` with every rate multiplied by global_batch / base_batch: a rate that was found for
-/// batches of `base_batch` examples, for a job whose replicas together take `global_batch` (the
-/// linear scaling rule; Goyal et al., 2017, who put a warm-up of some epochs in front). Throws
-/// kInvalidArgument for no schedule and sizes below 1.
+/// `schedule` with every rate multiplied by global_batch / base_batch: a rate tuned for batches of
+/// `base_batch` examples, for a job with global batches of `global_batch` (the linear scaling rule;
+/// Goyal et al., 2017, who add a warm-up of some epochs). Throws kInvalidArgument for no schedule
+/// and sizes below 1.
 SchedulePtr scaled_with_global_batch(SchedulePtr schedule, std::int64_t base_batch,
                                      std::int64_t global_batch);
 
-/// What `scaled_with_global_batch` makes; for `make_schedule`.
+/// The schedule of `scaled_with_global_batch`; for `make_schedule`.
 struct ScaledWithGlobalBatch {
   static constexpr std::string_view kName = "scaled_with_global_batch";
   SchedulePtr schedule_to_scale = nullptr;

@@ -16,7 +16,7 @@ SchedulePtr constant(double rate) {
   return ConstantRate{.learning_rate = rate}.schedule();
 }
 
-TEST(WarmUp, InFrontOfACosineDecayIsKeras) {
+TEST(WarmUp, WithACosineDecayEqualsKeras) {
   const CosineDecay decay{.initial_learning_rate = 0.1, .decay_steps = 20, .alpha = 0.1};
   const WarmUp warm_up{.initial_learning_rate = 0.02, .warmup_steps = 10, .then = decay.schedule()};
   expect_rates(warm_up.schedule(), {{0, 0.019999999552965164},
@@ -42,7 +42,7 @@ TEST(ScaledWithGlobalBatch, IsLinearInTheBatch) {
   EXPECT_DOUBLE_EQ((*warm)(5), 3.2);
 }
 
-TEST(WarmUp, RefusesWhatCanNeverWorkByName) {
+TEST(WarmUp, RefusesInvalidFieldsByName) {
   EXPECT_THAT(refusal([] { WarmUp{.warmup_steps = 1}.schedule(); }),
               HasSubstr("Schedule warm_up: then is missing"));
   EXPECT_THAT(refusal([] { WarmUp{.then = constant(1)}.schedule(); }), HasSubstr("warmup_steps"));

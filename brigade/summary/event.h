@@ -9,13 +9,13 @@
 
 namespace brigade::summary {
 
-/// A number that is drawn over the steps. TensorBoard's files hold 32 bits.
+/// A number that is plotted over the steps. TensorBoard's files store 32 bits.
 struct Scalar {
   float value = 0;
   friend bool operator==(const Scalar&, const Scalar&) = default;
 };
 
-/// A picture, compressed as PNG (`encode_png`); JPEG and GIF are shown too.
+/// An image, compressed as PNG (`encode_png`); TensorBoard also shows JPEG and GIF.
 struct EncodedImage {
   std::int32_t height = 0;
   std::int32_t width = 0;
@@ -30,41 +30,40 @@ struct Text {
   friend bool operator==(const Text&, const Text&) = default;
 };
 
-/// One entry of a summary. `std::monostate` is what a reader finds in files of other programs that
-/// is none of these.
+/// One entry of a summary. `std::monostate` stands for other kinds in files of other programs.
 struct TaggedValue {
   std::string tag;
   std::variant<std::monostate, Scalar, Histogram, EncodedImage, Text> value;
   friend bool operator==(const TaggedValue&, const TaggedValue&) = default;
 };
 
-/// The first event of a file says how to read it.
+/// The first event of a file gives the format version.
 struct FileVersion {
   std::string version;
   friend bool operator==(const FileVersion&, const FileVersion&) = default;
 };
 
-/// Values of one step.
+/// The values of one step.
 struct Summary {
   std::vector<TaggedValue> values;
   friend bool operator==(const Summary&, const Summary&) = default;
 };
 
-/// A graph, as `encode_graph` (brigade/summary/graph_def.h) gives it.
+/// A graph encoded by `encode_graph` (brigade/summary/graph_def.h).
 struct GraphContent {
   std::string bytes;
   friend bool operator==(const GraphContent&, const GraphContent&) = default;
 };
 
-/// When the nodes of the graph ran in one step, as `encode_run_metadata` gives it.
+/// The times of the graph's nodes in one step, encoded by `encode_run_metadata`.
 struct RunMetadataContent {
   std::string tag;
   std::string bytes;
   friend bool operator==(const RunMetadataContent&, const RunMetadataContent&) = default;
 };
 
-/// Training begins (again) with this event's step: TensorBoard forgets what earlier files say of
-/// that step and later ones.
+/// Training starts (or restarts) at this event's step: TensorBoard drops the data of earlier files
+/// for that step and later ones.
 struct SessionStart {
   friend bool operator==(const SessionStart&, const SessionStart&) = default;
 };

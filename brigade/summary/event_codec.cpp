@@ -43,7 +43,7 @@ void write_value(proto::Summary::Value& message, const Text& text) {
   message.mutable_metadata()->mutable_plugin_data()->set_plugin_name(kTextPlugin);
   proto::TensorProto& tensor = *message.mutable_tensor();
   tensor.set_dtype(proto::DT_STRING);
-  tensor.mutable_tensor_shape();  // there, and without dimensions: a scalar
+  tensor.mutable_tensor_shape();  // present and without dimensions: a scalar
   tensor.add_string_val(text.markdown);
 }
 
@@ -127,7 +127,7 @@ std::string encode_event(const Event& event) {
   std::visit([&message](const auto& content) { write_content(message, content); }, event.content);
   check_argument(message.ByteSizeLong() <= std::numeric_limits<std::int32_t>::max(),
                  base::str_cat("an event of ", message.ByteSizeLong(),
-                               " bytes is more than an event file holds, which is 2 GiB"));
+                               " bytes exceeds the limit of an event, 2 GiB"));
   return message.SerializeAsString();
 }
 
@@ -135,7 +135,7 @@ Event decode_event(std::string_view bytes) {
   proto::Event message;
   if (bytes.size() > std::numeric_limits<std::int32_t>::max() ||
       !message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
-    throw Error(ErrorCode::kDataLoss, base::str_cat(bytes.size(), " bytes that are no event"));
+    throw Error(ErrorCode::kDataLoss, base::str_cat(bytes.size(), " bytes that are not an event"));
   }
   Event event{.wall_time = message.wall_time(), .step = message.step(), .content = {}};
   if (message.has_file_version()) event.content = FileVersion{message.file_version()};

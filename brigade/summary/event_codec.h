@@ -8,10 +8,10 @@
 namespace brigade::summary {
 
 /// The event as TensorFlow's protobuf message `Event`. Throws kInvalidArgument if a tag or text is
-/// not UTF-8, or if the event has more bytes than a message can hold (2 GiB).
+/// not UTF-8, or if the event exceeds the size limit of a message (2 GiB).
 std::string encode_event(const Event& event);
 
-/// The event that such a message holds. Throws kDataLoss if the bytes are no message of that kind.
+/// Decodes such a message. Throws kDataLoss if the bytes are not such a message.
 Event decode_event(std::string_view bytes);
 
 }  // namespace brigade::summary

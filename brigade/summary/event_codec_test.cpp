@@ -25,7 +25,7 @@ void expect_refused(const Event& event, const std::string& words) {
   }
 }
 
-TEST(EventCodec, EveryKindOfEventComesBack) {
+TEST(EventCodec, EveryKindOfEventIsDecoded) {
   const Histogram histogram{-1, 2, 3, 4, 5, {0, 1e300}, {1, 2}};
   const std::vector<Event> events = {
       {1.25, 0, FileVersion{"brain.Event:2"}},
@@ -42,7 +42,7 @@ TEST(EventCodec, EveryKindOfEventComesBack) {
   for (const Event& event : events) EXPECT_EQ(decode_event(encode_event(event)), event);
 }
 
-TEST(EventCodec, WritesTheBytesThatTensorFlowReads) {
+TEST(EventCodec, WritesTheFormatOfTensorFlow) {
   const Event event{1.0, 300, Summary{{{"ab", Scalar{1.0f}}}}};
   const std::string expected(
       "\x09\0\0\0\0\0\0\xf0\x3f"  // 1: double 1.0
@@ -54,7 +54,7 @@ TEST(EventCodec, WritesTheBytesThatTensorFlowReads) {
   EXPECT_EQ(encode_event(event), expected);
 }
 
-TEST(EventCodec, ReadsOthersTensorsAsUnknownValues) {
+TEST(EventCodec, DecodesForeignTensorsAsUnknownValues) {
   proto::Event message;
   proto::Summary::Value& value = *message.mutable_summary()->add_value();
   value.set_tag("accuracy");
@@ -64,16 +64,16 @@ TEST(EventCodec, ReadsOthersTensorsAsUnknownValues) {
             (Event{0, 0, Summary{{{"accuracy", std::monostate()}}}}));
 }
 
-TEST(EventCodec, RefusesTextThatIsNotUtf8) {
+TEST(EventCodec, RefusesInvalidUtf8) {
   expect_refused(with_values({{"\xff", Scalar{}}}), "the tag");
   expect_refused(with_values({{"t", Text{"\xff"}}}), "the text \"t\"");
   expect_refused({0, 0, RunMetadataContent{"\xff", ""}}, "the tag");
 }
 
-TEST(EventCodec, RefusesBytesThatAreNoEvent) {
+TEST(EventCodec, RefusesOtherBytes) {
   const std::string whole = encode_event(with_values({{"loss", Scalar{1}}}));
   for (std::size_t size = 10; size + 1 < whole.size(); ++size) {
-    if (size == 11) continue;  // the end of a field: a whole event without summary
+    if (size == 11) continue;  // the end of a field: a complete event without a summary
     try {
       decode_event(whole.substr(0, size));
       FAIL() << size;

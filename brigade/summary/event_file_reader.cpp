@@ -28,7 +28,7 @@ std::optional<Event> EventFileReader::next() {
 std::vector<io::Path> event_files(const io::FileSystem& files, const io::Path& directory) {
   std::vector<io::Path> paths;
   for (const std::string& name : files.list(directory)) {
-    // TensorBoard's rule: the word may stand anywhere in the name.
+    // TensorBoard's rule: the word may be anywhere in the name.
     if (name.find("tfevents") != std::string::npos) paths.push_back(directory / name);
   }
   return paths;

@@ -10,9 +10,10 @@
 
 namespace brigade::summary {
 
-/// Reads the events of one file, ours or TensorFlow's, in order (TensorFlow: `summary_iterator`). A
-/// file whose writer was killed is read up to its last whole event; `is_cut_short` then says that
-/// one more was begun. A file still being written is followed: `next` goes on where it has grown.
+/// Reads the events of one file, written by Brigade or TensorFlow, in order (TensorFlow:
+/// `summary_iterator`). A file whose writer was killed is read up to its last complete event;
+/// `is_cut_short` then reports the incomplete one. A file that is still being written can be
+/// followed: `next` continues when it has grown.
 ///
 /// Thread-safety: one thread at a time.
 class EventFileReader {
@@ -20,14 +21,14 @@ class EventFileReader {
   /// Throws as `FileSystem::open` does.
   EventFileReader(const io::FileSystem& files, io::Path path, io::RecordReaderOptions options = {});
 
-  /// The next event, or nothing if no further whole one is there (yet). Throws as
-  /// `RecordReader::next` does, and kDataLoss, naming the file and the offset, if a record is no
-  /// event.
+  /// The next event, or nothing if there is no further complete one (yet). Throws as
+  /// `RecordReader::next` does, and kDataLoss, naming the file and the offset, if a record is not
+  /// an event.
   std::optional<Event> next();
 
-  /// Where the next event begins, in bytes from the beginning of the file.
+  /// The offset of the next event, in bytes from the beginning of the file.
   std::uint64_t offset() const { return records_.offset(); }
-  /// Whether the file, as far as `next` has seen it, ends with a part of an event.
+  /// Whether the file, as far as `next` has read it, ends with an incomplete event.
   bool is_cut_short() const { return records_.is_cut_short(); }
 
  private:
@@ -35,8 +36,8 @@ class EventFileReader {
   io::RecordReader records_;
 };
 
-/// The event files in a folder, in the order of their names, which is the order in which they were
-/// begun. Throws as `FileSystem::list` does.
+/// The event files in a folder, sorted by name, which is the order of their creation. Throws as
+/// `FileSystem::list` does.
 std::vector<io::Path> event_files(const io::FileSystem& files, const io::Path& directory);
 
 }  // namespace brigade::summary

@@ -29,7 +29,7 @@ class EventFileReaderTest : public testing::Test {
   std::unique_ptr<io::WritableFile> file_ = files_.create("/e", io::CreateMode::kTruncate);
 };
 
-TEST_F(EventFileReaderTest, ReadsAFileThatWasCutShortAndSaysSo) {
+TEST_F(EventFileReaderTest, ReadsATruncatedFileAndReportsIt) {
   const std::string whole = framed({encode_event(first_), encode_event(second_)});
   file_->write(io::as_bytes(whole.substr(0, whole.size() - 1)));
   EventFileReader reader(files_, "/e");
@@ -44,7 +44,7 @@ TEST_F(EventFileReaderTest, ReadsAFileThatWasCutShortAndSaysSo) {
   EXPECT_FALSE(reader.is_cut_short());
 }
 
-TEST_F(EventFileReaderTest, NamesTheFileAndThePlaceOfARecordThatIsNoEvent) {
+TEST_F(EventFileReaderTest, NamesTheFileAndTheOffsetOfAnInvalidRecord) {
   file_->write(io::as_bytes(framed({encode_event(first_), "\xff"})));
   EventFileReader reader(files_, "/e");
   EXPECT_EQ(reader.next(), first_);

@@ -26,14 +26,14 @@ using base::str_cat;
 using concurrency::Mutex;
 using concurrency::MutexLock;
 
-constexpr const char* kVersion = "brain.Event:2";  // what TensorBoard knows
+constexpr const char* kVersion = "brain.Event:2";  // the version that TensorBoard reads
 
 void check_options(const EventFileOptions& options) {
   check_argument(options.flush_every.count() > 0,
                  str_cat("EventFileOptions::flush_every is ", options.flush_every.count(),
                          " ms; it must be 1 ms or more"));
   check_argument(options.queue_events > 0 && options.queue_bytes > 0,
-                 "EventFileOptions: a queue for 0 events or 0 bytes can hold nothing");
+                 "EventFileOptions: a queue for 0 events or 0 bytes cannot hold any");
   check_argument(options.suffix.find('/') == std::string::npos,
                  str_cat("EventFileOptions::suffix is \"", options.suffix,
                          "\"; it is part of a file's name and must not have a '/'"));
@@ -74,7 +74,7 @@ NewFile create_file(io::FileSystem& files, const io::Path& directory, double now
 
 }  // namespace
 
-/// The thread that empties the queue into the file.
+/// Owns the thread that writes the queue to the file.
 class EventFileWriter::Worker {
  public:
   Worker(std::unique_ptr<io::WritableFile> file, const Event& first,
@@ -94,7 +94,7 @@ class EventFileWriter::Worker {
 
   EventQueue& queue() { return queue_; }
 
-  /// Ends the thread once it has written what is left.
+  /// Ends the thread after it has written the remaining events.
   void stop() {
     queue_.close();
     const MutexLock lock(stopping_);
@@ -138,7 +138,7 @@ class EventFileWriter::Worker {
   }
 
   const Durability durability_;
-  io::RecordWriter records_;  // the thread's, once it runs
+  io::RecordWriter records_;  // used by the thread only, once it runs
   EventQueue queue_;
   Mutex stopping_;  // one thread at a time joins
   std::thread thread_;

@@ -69,7 +69,7 @@ TEST_F(EventFileWriterTest, BeginsTheFileWithItsVersion) {
             (std::vector<Event>{{1234, 0, FileVersion{"brain.Event:2"}}}));
 }
 
-TEST_F(EventFileWriterTest, EachWriterHasAFileOfItsOwn) {
+TEST_F(EventFileWriterTest, EachWriterHasItsOwnFile) {
   const EventFileWriter first = writer({.suffix = ".v2"});
   const EventFileWriter second = writer({.suffix = ".v2"});
   EXPECT_THAT(first.path().string(), testing::EndsWith(".0.v2"));
@@ -150,13 +150,13 @@ TEST_F(EventFileWriterTest, AFailedWriteSurfacesAtEveryLaterCall) {
   EXPECT_EQ(code_of([&] { events_file.flush(); }), ErrorCode::kResourceExhausted);
   EXPECT_EQ(code_of([&] { events_file.add(scalar(3)); }), ErrorCode::kResourceExhausted);
   EXPECT_EQ(code_of([&] { events_file.flush(); }), ErrorCode::kResourceExhausted);
-  EXPECT_NO_THROW(events_file.close());  // it has been told
+  EXPECT_NO_THROW(events_file.close());  // the error was thrown before
   EventFileReader reader(*memory_, events_file.path());
   while (auto event = reader.next()) EXPECT_LE(event->step, 1);
-  EXPECT_TRUE(reader.is_cut_short());  // the torn write, and nothing behind it
+  EXPECT_TRUE(reader.is_cut_short());  // the torn write, and nothing after it
 }
 
-TEST_F(EventFileWriterTest, CloseTellsOfAFailureThatNoCallHasTold) {
+TEST_F(EventFileWriterTest, CloseThrowsAFailureThatWasNotThrownBefore) {
   EventFileWriter events_file = writer({.flush_every = std::chrono::hours(1)});
   events_file.add(scalar(1));
   files_->inject({.code = ErrorCode::kDataLoss});
@@ -176,12 +176,12 @@ TEST_F(EventFileWriterTest, DestructionLogsAFailure) {
   EXPECT_THAT(logged, HasSubstr("are lost"));
 }
 
-TEST_F(EventFileWriterTest, FailsAtOnceWhereNoFileCanBeMade) {
+TEST_F(EventFileWriterTest, FailsImmediatelyIfTheFileCannotBeCreated) {
   files_->inject({.after = 1, .code = ErrorCode::kPermissionDenied});
   EXPECT_EQ(code_of([&] { writer(); }), ErrorCode::kPermissionDenied);
 }
 
-TEST_F(EventFileWriterTest, FlushedEventsOutliveTheMachineIfAskedFor) {
+TEST_F(EventFileWriterTest, FlushedEventsSurviveAMachineCrashIfRequested) {
   memory_->sync_directory("/");
   EventFileWriter events_file = writer({.durability = Durability::kMachine});
   events_file.add(scalar(1));
@@ -190,7 +190,7 @@ TEST_F(EventFileWriterTest, FlushedEventsOutliveTheMachineIfAskedFor) {
   EXPECT_EQ(steps(events_file.path()), std::vector<std::int64_t>{1});
 }
 
-TEST_F(EventFileWriterTest, RefusesOptionsThatCannotWork) {
+TEST_F(EventFileWriterTest, RefusesInvalidOptions) {
   for (const EventFileOptions& options :
        {EventFileOptions{.flush_every = milliseconds(0)}, EventFileOptions{.queue_events = 0},
         EventFileOptions{.queue_bytes = 0}, EventFileOptions{.suffix = "/x"}}) {

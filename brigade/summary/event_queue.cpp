@@ -12,7 +12,7 @@ using concurrency::MutexLock;
 using std::chrono::steady_clock;
 
 bool EventQueue::is_full() const {
-  // One event that is larger than the queue may be is let in alone.
+  // An event larger than the limit is accepted if the queue is empty.
   return events_.size() >= options_.events || (!events_.empty() && bytes_ >= options_.bytes);
 }
 
@@ -35,7 +35,7 @@ void EventQueue::push(std::string event) {
       throw Error(
           ErrorCode::kDeadlineExceeded,
           str_cat("event file: ", events_.size(), " events waited ", options_.patience.count(),
-                  " ms for the disk; see why it is slow, or write fewer summaries"));
+                  " ms for the disk; find out why it is slow, or write fewer summaries"));
     }
   }
   throw_failure();
@@ -56,8 +56,8 @@ void EventQueue::wait_until_written() {
   while (!failure_ && written_ < target) {
     if (!written_changed_.wait_until(mutex_, deadline) && written_ < target) {
       throw Error(ErrorCode::kDeadlineExceeded,
-                  str_cat("event file: the disk has not taken the events for ",
-                          options_.patience.count(), " ms; see why it is slow"));
+                  str_cat("event file: the disk has not accepted the events for ",
+                          options_.patience.count(), " ms; find out why it is slow"));
     }
   }
   throw_failure();

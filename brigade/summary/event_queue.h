@@ -15,39 +15,40 @@ namespace brigade::summary {
 struct EventQueueOptions {
   std::size_t events = 1000;
   std::size_t bytes = 64 << 20;
-  std::chrono::milliseconds hold{2000};  ///< How long the writer may leave an event in the queue.
+  std::chrono::milliseconds hold{2000};  ///< The maximum time that an event may stay in the queue.
   std::chrono::milliseconds patience{60'000};
 };
 
-/// What lies between the threads that add events and the one that writes them. The writer is left
-/// asleep until it is worth it: until an event has waited long enough, the queue is half full, or
-/// somebody waits for it. For `EventFileWriter`.
+/// The queue between the threads that add events and the one that writes them. The writer wakes up
+/// when an event has waited long enough, the queue is half full, or a thread waits for a flush. For
+/// `EventFileWriter`.
 ///
-/// Thread-safety: any number of threads add; one takes.
+/// Thread-safety: any number of threads add; one thread takes.
 class EventQueue {
  public:
   explicit EventQueue(EventQueueOptions options) : options_(options) {}
 
-  /// Adds an encoded event, waiting for room. Throws the writer's failure if there is one,
-  /// kDeadlineExceeded if the queue stays full beyond the patience, kFailedPrecondition if closed.
+  /// Adds an encoded event; waits while the queue is full. Throws the writer's failure if there is
+  /// one, kDeadlineExceeded if the queue stays full beyond the patience, kFailedPrecondition if
+  /// closed.
   void push(std::string event);
   /// Returns once everything pushed before is written. Throws as `push` does.
   void wait_until_written();
-  /// Ends the adding; the writer is to write what is left. May be repeated.
+  /// Closes the queue; the writer writes the remaining events. May be repeated.
   void close();
   /// The writer's failure, if it has not been thrown or returned yet.
   std::optional<Error> take_unseen_failure();
 
   struct Batch {
     std::vector<std::string> events;
-    std::uint64_t end = 0;  // how many events were pushed up to the last of these
+    std::uint64_t end = 0;  // the number of events pushed up to the last of these
     bool is_last = false;   // the queue is closed and holds no more
   };
-  /// For the writer: waits until there is something to do, and takes all there is.
+  /// For the writer: waits until there is work, and takes all events.
   Batch take();
   /// For the writer: the batch is in the file.
   void mark_written(const Batch& batch);
-  /// For the writer, before it ends: nothing can be written any more.
+  /// For the writer, before it ends: nothing can be written anymore.
   void fail(const Error& error);
 
  private:
@@ -64,7 +65,7 @@ class EventQueue {
   std::size_t bytes_ BRIGADE_GUARDED_BY(mutex_) = 0;      // of events_
   std::uint64_t pushed_ BRIGADE_GUARDED_BY(mutex_) = 0;   // events ever
   std::uint64_t written_ BRIGADE_GUARDED_BY(mutex_) = 0;  // of these
-  std::uint64_t flush_target_ BRIGADE_GUARDED_BY(mutex_) = 0;   // somebody waits for so many
+  std::uint64_t flush_target_ BRIGADE_GUARDED_BY(mutex_) = 0;   // a thread waits until this many are written
   std::chrono::steady_clock::time_point due_ BRIGADE_GUARDED_BY(mutex_);  // of events_' first
   bool is_closed_ BRIGADE_GUARDED_BY(mutex_) = false;
   bool is_failure_seen_ BRIGADE_GUARDED_BY(mutex_) = false;

@@ -12,7 +12,7 @@ namespace {
 using std::chrono::milliseconds;
 using testing::ElementsAre;
 
-constexpr auto kSoon = std::chrono::seconds(10);  // a deadline that only a broken queue meets
+constexpr auto kSoon = std::chrono::seconds(10);  // a deadline that only a broken queue reaches
 
 ErrorCode code_of(const std::function<void()>& call) {
   try {
@@ -24,7 +24,7 @@ ErrorCode code_of(const std::function<void()>& call) {
   return ErrorCode::kInternal;
 }
 
-TEST(EventQueue, HandsEventsOnOnceTheyHaveWaitedLongEnough) {
+TEST(EventQueue, PassesEventsOnAfterTheHoldTime) {
   EventQueue queue({.hold = milliseconds(20)});
   const auto begin = std::chrono::steady_clock::now();
   queue.push("a");
@@ -50,7 +50,7 @@ TEST(EventQueue, WakesTheWriterByBytesToo) {
   ASSERT_EQ(batch.wait_for(kSoon / 2), std::future_status::ready);
 }
 
-TEST(EventQueue, WaitsForRoomAndThenForNoLongerThanItsPatience) {
+TEST(EventQueue, WaitsWhileFullUpToItsPatience) {
   EventQueue queue({.events = 1, .patience = milliseconds(20)});
   queue.push("a");
   EXPECT_EQ(code_of([&] { queue.push("b"); }), ErrorCode::kDeadlineExceeded);
@@ -60,13 +60,13 @@ TEST(EventQueue, WaitsForRoomAndThenForNoLongerThanItsPatience) {
   EXPECT_THAT(queue.take().events, ElementsAre("c"));
 }
 
-TEST(EventQueue, LetsInOneEventThatIsLargerThanTheQueue) {
+TEST(EventQueue, AcceptsOneEventThatIsLargerThanTheQueue) {
   EventQueue queue({.bytes = 10, .patience = milliseconds(1)});
   queue.push(std::string(100, 'x'));
   EXPECT_EQ(code_of([&] { queue.push("b"); }), ErrorCode::kDeadlineExceeded);
 }
 
-TEST(EventQueue, AFlushEndsWithTheEventsBeforeIt) {
+TEST(EventQueue, AFlushWaitsForEarlierEventsOnly) {
   EventQueue queue({.hold = kSoon});
   queue.push("a");
   auto flush = std::async(std::launch::async, [&] { queue.wait_until_written(); });
@@ -93,7 +93,7 @@ TEST(EventQueue, AFailureEndsEveryWait) {
   EXPECT_EQ(queue.take_unseen_failure().has_value(), false);
 }
 
-TEST(EventQueue, KeepsAFailureThatNobodySaw) {
+TEST(EventQueue, KeepsAFailureThatWasNotThrown) {
   EventQueue queue({});
   queue.fail(Error(ErrorCode::kDataLoss, "broken"));
   EXPECT_EQ(queue.take_unseen_failure()->code(), ErrorCode::kDataLoss);

@@ -13,7 +13,7 @@ namespace {
 
 using base::str_cat;
 
-constexpr const char* kOutputShapes = "_output_shapes";  // the attribute where TensorBoard looks
+constexpr const char* kOutputShapes = "_output_shapes";  // the attribute that TensorBoard reads
 constexpr int kGraphVersion = 22;
 
 /// The node's name in "^name", "name:1" and "name".
@@ -141,7 +141,7 @@ std::vector<GraphNode> decode_graph(std::string_view bytes) {
   proto::GraphDef message;
   if (bytes.size() > std::numeric_limits<std::int32_t>::max() ||
       !message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
-    throw Error(ErrorCode::kDataLoss, str_cat(bytes.size(), " bytes that are no graph"));
+    throw Error(ErrorCode::kDataLoss, str_cat(bytes.size(), " bytes that are not a graph"));
   }
   std::vector<GraphNode> nodes;
   for (const proto::NodeDef& node : message.node()) nodes.push_back(read_node(node));

@@ -20,7 +20,7 @@ void expect_refused(const std::vector<GraphNode>& nodes, const std::string& word
   }
 }
 
-TEST(Graph, ComesBack) {
+TEST(GraphDef, CanBeDecoded) {
   const std::vector<GraphNode> nodes = {
       {.name = "images", .op = "Placeholder", .output_shapes = {{-1, 1, 28, 28}, {}}},
       {.name = "conv1/weights",
@@ -35,7 +35,7 @@ TEST(Graph, ComesBack) {
   EXPECT_EQ(decode_graph(encode_graph(nodes)), nodes);
 }
 
-TEST(Graph, NamesWhatIsWrongWithANode) {
+TEST(GraphDef, ErrorsNameTheInvalidNode) {
   expect_refused({{.name = "", .op = "A"}}, "no name");
   expect_refused({{.name = "a"}, {.name = "a"}}, "two nodes named \"a\"");
   expect_refused({{.name = "a", .inputs = {"b:1"}}}, "node \"a\" reads \"b:1\"");
@@ -43,7 +43,7 @@ TEST(Graph, NamesWhatIsWrongWithANode) {
   expect_refused({{.name = "\xff"}}, "UTF-8");
 }
 
-TEST(Graph, RefusesBytesThatAreNoGraph) {
+TEST(GraphDef, RefusesOtherBytes) {
   EXPECT_THROW(decode_graph("\x0a\x7f"), Error);
 }
 

@@ -15,7 +15,7 @@ using base::str_cat;
 
 constexpr double kLargest = std::numeric_limits<double>::max();
 
-/// TensorFlow's limits. They come from repeated multiplication there, so they must here.
+/// TensorFlow's limits. TensorFlow computes them by repeated multiplication, so this must too.
 std::vector<double> default_limits() {
   std::vector<double> positive;
   for (double limit = 1e-12; limit < 1e20; limit *= 1.1) positive.push_back(limit);
@@ -27,7 +27,7 @@ std::vector<double> default_limits() {
   return limits;
 }
 
-/// The same histogram with each run of empty ranges made one.
+/// The same histogram with consecutive empty ranges merged.
 Histogram without_empty_runs(const Histogram& whole) {
   Histogram result = whole;
   result.limits.clear();
@@ -50,12 +50,12 @@ void check_histogram(const Histogram& histogram) {
   const auto& [min, max, count, sum, sum_squares, limits, counts] = histogram;
   check_argument(!limits.empty(), "a histogram needs at least one range; it has no limits");
   check_argument(limits.size() == counts.size(),
-                 str_cat("a histogram needs one count a limit; it has ", limits.size(),
+                 str_cat("a histogram needs one count per limit; it has ", limits.size(),
                          " limits and ", counts.size(), " counts"));
   for (std::size_t i = 0; i < limits.size(); ++i) {
     check_argument(!std::isnan(limits[i]), str_cat("limit ", i, " of a histogram is NaN"));
     check_argument(i == 0 || limits[i - 1] < limits[i],
-                   str_cat("the limits of a histogram must rise; limit ", i, " does not"));
+                   str_cat("the limits of a histogram must be ascending; limit ", i, " is not"));
     check_argument(std::isfinite(counts[i]) && counts[i] >= 0,
                    str_cat("count ", i, " of a histogram is ", counts[i],
                            ", not a finite number of 0 or more"));

@@ -49,7 +49,7 @@ TEST(Histogram, EqualsTensorFlowsForTheSameValues) {
   EXPECT_THAT(histogram.counts, ElementsAre(0, 1, 0, 1, 1, 0, 2, 0, 1, 0, 1));
 }
 
-TEST(Histogram, OfNothingIsOneEmptyRange) {
+TEST(Histogram, WithoutValuesIsOneEmptyRange) {
   const Histogram histogram = count({});
   EXPECT_EQ(histogram.count, 0);
   EXPECT_EQ(histogram.min, kLargest);
@@ -86,7 +86,7 @@ TEST(Histogram, FloatsCountAsTheDoublesTheyAre) {
   EXPECT_EQ(counter.histogram(), count({double{0.1f}, 2.5}));
 }
 
-TEST(Histogram, RefusesWhatIsNotFiniteAndCountsNothingOfIt) {
+TEST(Histogram, RefusesNonFiniteValuesWithoutCountingAny) {
   HistogramCounter counter;
   try {
     counter.add(std::vector<float>{1, std::numeric_limits<float>::quiet_NaN()});
@@ -99,7 +99,7 @@ TEST(Histogram, RefusesWhatIsNotFiniteAndCountsNothingOfIt) {
   EXPECT_THROW(counter.add(std::vector<double>{std::numeric_limits<double>::infinity()}), Error);
 }
 
-TEST(Histogram, AnyRisingRangesWillDo) {
+TEST(Histogram, AnyAscendingRangesAreAllowed) {
   const Histogram good{.min = 0, .max = 2, .count = 3, .limits = {1, 2}, .counts = {1, 2}};
   EXPECT_NO_THROW(check_histogram(good));
   EXPECT_THAT(refusal({}), HasSubstr("no limits"));
@@ -108,7 +108,7 @@ TEST(Histogram, AnyRisingRangesWillDo) {
   EXPECT_THAT(refusal(bad), HasSubstr("2 limits and 1 counts"));
   bad = good;
   bad.limits[1] = 1;
-  EXPECT_THAT(refusal(bad), HasSubstr("limit 1 does not"));
+  EXPECT_THAT(refusal(bad), HasSubstr("limit 1 is not"));
   bad = good;
   bad.counts[0] = -1;
   EXPECT_THAT(refusal(bad), HasSubstr("count 0"));

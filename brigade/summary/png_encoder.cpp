@@ -50,13 +50,13 @@ std::string header_of(const ImageView& image) {
   constexpr std::array<char, 5> kColorTypes = {0, 0, 4, 2, 6};  // by the number of channels
   std::string header = big_endian(static_cast<std::uint32_t>(image.width)) +
                        big_endian(static_cast<std::uint32_t>(image.height));
-  header += '\x08';  // bits a channel
+  header += '\x08';  // bits per channel
   header += kColorTypes[static_cast<std::size_t>(image.channels)];
   header.append(3, '\0');  // the only compression, the only set of filters, not interlaced
   return header;
 }
 
-/// The rows, each after the number of its filter: 0, none.
+/// The rows, each after the number of its filter (0: none).
 std::string rows_of(const ImageView& image) {
   const auto row_bytes = static_cast<std::size_t>(image.width * image.channels);
   const auto* pixels = reinterpret_cast<const char*>(image.pixels.data());

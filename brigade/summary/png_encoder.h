@@ -6,8 +6,8 @@
 
 namespace brigade::summary {
 
-/// A picture in memory: 8 bits a channel, rows from the top, pixels from the left, the channels of
-/// a pixel beside each other (TensorFlow: uint8 of [height, width, channels]).
+/// An image in memory: 8 bits per channel, rows from the top, pixels from the left, interleaved
+/// channels (TensorFlow: uint8 of [height, width, channels]).
 struct ImageView {
   std::int64_t height = 0;
   std::int64_t width = 0;
@@ -15,8 +15,8 @@ struct ImageView {
   std::span<const std::uint8_t> pixels;
 };
 
-/// The picture as a PNG file, without loss. Throws kInvalidArgument unless there are 1 to 4
-/// channels, at least one pixel, no more than 1 GiB, and as many bytes as these ask for.
+/// Encodes the image as a PNG file (lossless). Throws kInvalidArgument unless there are 1 to 4
+/// channels, at least one pixel, at most 1 GiB, and the matching number of bytes.
 std::string encode_png(const ImageView& image);
 
 }  // namespace brigade::summary

@@ -20,7 +20,7 @@ std::uint32_t big_endian(std::string_view bytes) {
   return value;
 }
 
-/// What a decoder needs of a PNG file, checksums checked.
+/// The parts of a PNG file that a decoder needs, with verified checksums.
 struct Decoded {
   std::string header;
   std::string rows;
@@ -77,7 +77,7 @@ TEST(Png, HoldsEveryPixelOfEveryKindOfImage) {
   }
 }
 
-TEST(Png, RefusesWhatIsNoImage) {
+TEST(Png, RefusesInvalidImages) {
   const std::vector<std::uint8_t> pixels(12);
   expect_refused({2, 3, 0, pixels}, "not 0");
   expect_refused({2, 3, 5, pixels}, "not 5");

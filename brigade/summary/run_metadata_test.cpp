@@ -31,7 +31,7 @@ TEST(RunMetadata, GroupsTimingsByDevice) {
   EXPECT_EQ(second.node_stats(1).thread_id(), 3u);
 }
 
-TEST(RunMetadata, RefusesWhatCannotBe) {
+TEST(RunMetadata, RefusesInvalidTimings) {
   EXPECT_THROW(encode_run_metadata(std::vector<NodeTiming>{{"\xff", ""}}), Error);
   EXPECT_THROW(encode_run_metadata(std::vector<NodeTiming>{{"a", "", {}, microseconds(-1)}}),
                Error);

@@ -18,7 +18,7 @@ void check_tag(std::string_view tag) {
   check_utf8(tag, str_cat("the tag \"", tag, "\""));
 }
 
-/// To 32 bits; the conversion of what does not fit is not defined by itself.
+/// Converts to 32 bits; the plain conversion of values out of range is undefined.
 float narrow(double value) {
   constexpr double kLargest = std::numeric_limits<float>::max();
   if (std::abs(value) <= kLargest) return static_cast<float>(value);

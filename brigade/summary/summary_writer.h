@@ -15,16 +15,16 @@
 
 namespace brigade::summary {
 
-/// One of several numbers of a step.
+/// One of several scalars of a step.
 struct TaggedScalar {
   std::string_view tag;
   double value = 0;
 };
 
-/// Writes what TensorBoard shows into an event file of a folder (TensorFlow: `tf.summary` with
-/// `FileWriter`). Tags are names such as "loss" or "conv1/weights": parts up to a '/' group; one
-/// tag belongs to one kind of summary. Each call stamps the time of day and hands the event to the
-/// writing thread (see `EventFileWriter` for what is lost when, and for errors).
+/// Writes summaries for TensorBoard into an event file of a folder (TensorFlow: `tf.summary` with
+/// `FileWriter`). Tags are names such as "loss" or "conv1/weights": parts up to a '/' form groups;
+/// use a tag for one kind of summary only. Each call records the time of day and passes the event
+/// to the writing thread (see `EventFileWriter` for durability and errors).
 ///
 ///   SummaryWriter summaries(io::posix_file_system(), "run", clock);
 ///   summaries.scalar("loss", loss, step);
@@ -40,41 +40,40 @@ class SummaryWriter {
   SummaryWriter(std::shared_ptr<io::FileSystem> files, const io::Path& directory,
                 const base::Clock& clock, EventFileOptions options = {});
 
-  /// A point of a curve; stored with 32 bits, what is too large as infinity. NaN is kept, and
+  /// A point of a curve; stored with 32 bits, too large values as infinity. NaN is stored and
   /// shown.
   void scalar(std::string_view tag, double value, std::int64_t step);
-  /// Several at once, for one step: they share one record.
+  /// Several scalars of one step in one record.
   void scalars(std::span<const TaggedScalar> values, std::int64_t step);
 
   /// The distribution of `values`, in TensorFlow's ranges; throws kInvalidArgument if one is not
   /// finite.
   void histogram(std::string_view tag, std::span<const double> values, std::int64_t step);
   void histogram(std::string_view tag, std::span<const float> values, std::int64_t step);
-  /// One that was counted already, with any ranges; throws as `check_histogram` does.
+  /// A histogram that was counted already, with any ranges; throws as `check_histogram` does.
   void histogram(std::string_view tag, const Histogram& histogram, std::int64_t step);
 
-  /// A picture; compresses it on this thread. Throws as `encode_png` does.
+  /// An image; compresses it on the calling thread. Throws as `encode_png` does.
   void image(std::string_view tag, const ImageView& image, std::int64_t step);
-  /// A picture that is PNG, JPEG or GIF already; its sizes must be those of the file.
+  /// An image that is PNG, JPEG or GIF already; its dimensions must be those of the file.
   void image(std::string_view tag, const EncodedImage& image, std::int64_t step);
 
   /// Text, shown as Markdown.
   void text(std::string_view tag, std::string_view markdown, std::int64_t step);
 
-  /// The model: once a file. Throws as `encode_graph` does.
+  /// The model's graph; at most once per file. Throws as `encode_graph` does.
   void graph(std::span<const GraphNode> nodes);
-  /// When the nodes of that graph ran in `step`; TensorBoard lists it by its tag, which each run of
-  /// it must have to itself ("step_100").
+  /// The times of that graph's nodes in `step`; TensorBoard lists it by its tag, which must be
+  /// unique ("step_100").
   void run_metadata(std::string_view tag, std::span<const NodeTiming> timings, std::int64_t step);
 
-  /// Says that training begins, or goes on after a restart, with `step`: TensorBoard drops what
-  /// earlier files of the folder say of this step and later ones, which never became part of the
-  /// run.
+  /// Records that training starts, or resumes, at `step`: TensorBoard drops the data of earlier
+  /// files of the folder for this step and later ones, which is not part of the resumed run.
   void session_start(std::int64_t step);
 
   /// Returns once everything added before is in the file.
   void flush() { events_.flush(); }
-  /// Flushes and closes the file. Calling it again does nothing; the destructor does it, too.
+  /// Flushes and closes the file. Calling it again does nothing; the destructor calls it too.
   void close() { events_.close(); }
   const io::Path& path() const { return events_.path(); }
 

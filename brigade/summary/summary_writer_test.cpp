@@ -18,7 +18,7 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 class SummaryWriterTest : public testing::Test {
  protected:
-  /// The events after the first one.
+  /// All events except the first one.
   std::vector<Event> written() {
     summaries_.close();
     EventFileReader reader(*files_, summaries_.path());
@@ -40,7 +40,7 @@ class SummaryWriterTest : public testing::Test {
   SummaryWriter summaries_{files_, "/run", clock_};
 };
 
-TEST_F(SummaryWriterTest, StampsTimeAndStep) {
+TEST_F(SummaryWriterTest, RecordsTimeAndStep) {
   clock_.advance(std::chrono::milliseconds(1500));
   summaries_.scalar("loss", 0.5, std::int64_t{1} << 40);
   EXPECT_EQ(written(),
@@ -74,7 +74,7 @@ TEST_F(SummaryWriterTest, CountsHistograms) {
   EXPECT_EQ(only_value(), (TaggedValue{"h", counter.histogram()}));
 }
 
-TEST_F(SummaryWriterTest, TakesHistogramsWithRangesOfTheirOwn) {
+TEST_F(SummaryWriterTest, AcceptsHistogramsWithOtherRanges) {
   const Histogram histogram{0, 2, 3, 4, 5, {1, 2}, {1, 2}};
   summaries_.histogram("h", histogram, 7);
   EXPECT_EQ(only_value(), (TaggedValue{"h", histogram}));
@@ -101,7 +101,7 @@ TEST_F(SummaryWriterTest, WritesTextGraphMetadataAndStart) {
                                 {0, 3, SessionStart{}}}));
 }
 
-TEST_F(SummaryWriterTest, RefusesWhatTensorBoardCouldNotShow) {
+TEST_F(SummaryWriterTest, RefusesInvalidSummaries) {
   EXPECT_THROW(summaries_.scalar("", 1, 0), Error);
   EXPECT_THROW(summaries_.scalar("\xff", 1, 0), Error);
   EXPECT_THROW(summaries_.text("t", "\xff", 0), Error);

@@ -26,7 +26,7 @@ json argument(std::int64_t value) {
 }
 json argument(double value) {
   if (std::isfinite(value)) return value;
-  return str_cat(value);  // JSON has no number for it
+  return str_cat(value);  // not representable as a JSON number
 }
 
 void check_event(const TraceEvent& event) {
@@ -63,8 +63,7 @@ json label(std::string_view kind, std::int64_t replica, std::int64_t thread,
       {"ph", "M"}, {"name", kind}, {"pid", replica}, {"tid", thread}, {"args", {{"name", name}}}};
 }
 
-/// Collects one event after the other as text, which takes a small part of the memory of all as
-/// JSON values.
+/// Collects events as text, which takes a small part of the memory of JSON values.
 class TraceText {
  public:
   void add(const json& event) {

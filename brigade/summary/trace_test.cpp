@@ -15,7 +15,7 @@ namespace {
 using nlohmann::json;
 using std::chrono::nanoseconds;
 
-TEST(Trace, IsTheJsonThatChromeDraws) {
+TEST(Trace, IsTheJsonThatChromeReads) {
   const std::vector<TraceEvent> events = {
       {.name = "forward",
        .category = "compute",
@@ -61,11 +61,11 @@ TEST(Trace, IsTheJsonThatChromeDraws) {
   EXPECT_EQ(json::parse(chrome_trace(events, names)), expected);
 }
 
-TEST(Trace, OfNothingIsValidToo) {
+TEST(Trace, AnEmptyTraceIsValid) {
   EXPECT_EQ(json::parse(chrome_trace({})).at("traceEvents"), json::array());
 }
 
-TEST(Trace, RefusesWhatCannotBeDrawn) {
+TEST(Trace, RefusesInvalidEvents) {
   EXPECT_THROW(chrome_trace(std::vector<TraceEvent>{{.name = "\xff"}}), Error);
   EXPECT_THROW(chrome_trace(std::vector<TraceEvent>{{.args = {{"x", "\xff"}}}}), Error);
   EXPECT_THROW(chrome_trace(std::vector<TraceEvent>{{.duration = nanoseconds(-1)}}), Error);

@@ -9,7 +9,7 @@
 namespace brigade::summary {
 namespace {
 
-/// How many bytes a character that begins with `lead` has; 0 if none begins so.
+/// The number of bytes of a character that begins with `lead`; 0 if `lead` is invalid.
 std::size_t length_from(std::uint8_t lead) {
   if (lead < 0x80) return 1;
   if (lead >= 0xc2 && lead < 0xe0) return 2;  // c0 and c1 would be long forms of ASCII
@@ -18,7 +18,7 @@ std::size_t length_from(std::uint8_t lead) {
   return 0;
 }
 
-/// Whether `second` may follow `lead`: some leads allow only a part of 80..bf.
+/// Whether `second` may follow `lead`: some lead bytes allow only a part of 80..bf.
 bool may_follow(std::uint8_t lead, std::uint8_t second) {
   std::uint8_t lowest = 0x80;
   std::uint8_t highest = 0xbf;
@@ -29,7 +29,7 @@ bool may_follow(std::uint8_t lead, std::uint8_t second) {
   return second >= lowest && second <= highest;
 }
 
-/// The length of the character at the front of `text`; 0 if there is no whole one.
+/// The length of the character at the front of `text`; 0 if it is incomplete or invalid.
 std::size_t front_length(std::string_view text) {
   const auto byte = [text](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
   const std::size_t length = length_from(byte(0));

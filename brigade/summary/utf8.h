@@ -4,8 +4,9 @@
 
 namespace brigade::summary {
 
-/// Whether `text` is UTF-8: whole, shortest forms, no surrogates, nothing beyond U+10FFFF. What
-/// protobuf and JSON call text must be; readers in other languages refuse the rest.
+/// Whether `text` is valid UTF-8: complete characters, shortest forms, no surrogates, nothing
+/// beyond U+10FFFF. Strings of protobuf and JSON must be; readers in other languages refuse
+/// anything else.
 bool is_utf8(std::string_view text);
 
 /// Throws kInvalidArgument, naming `what`, unless `text` is UTF-8.

@@ -18,7 +18,7 @@ TEST(Utf8, AcceptsTheBordersOfEveryLength) {
   EXPECT_TRUE(is_utf8(std::string("a\0b", 3)));
 }
 
-TEST(Utf8, RefusesWhatIsNot) {
+TEST(Utf8, RefusesInvalidText) {
   for (const char* text :
        {"\x80", "\xff", "\xc0\x80", "\xc1\xbf", "\xc3", "\xc3(", "\xe0\x9f\xbf", "\xe2\x82",
         "\xe2\x82(", "\xed\xa0\x80", "\xf0\x8f\xbf\xbf", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80",
@@ -27,7 +27,7 @@ TEST(Utf8, RefusesWhatIsNot) {
   }
 }
 
-TEST(Utf8, CheckNamesTheThing) {
+TEST(Utf8, CheckNamesTheText) {
   try {
     check_utf8("\xff", "the tag");
     FAIL() << "did not throw";

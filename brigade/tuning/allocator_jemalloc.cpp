@@ -2,9 +2,9 @@
 
 #include "brigade/tuning/internal.h"
 
-// jemalloc reads this before its first allocation. One step of training frees what it allocated,
-// and the next one asks for the same again: memory that decays between them is cleared by the
-// kernel anew. The environment's MALLOC_CONF still wins.
+// jemalloc reads this before its first allocation. One training step frees its memory, and the next
+// one allocates the same again: memory that decays in between is cleared by the kernel again. The
+// environment's MALLOC_CONF takes precedence.
 extern "C" {
 extern const char* malloc_conf;
 __attribute__((visibility("default"))) const char* malloc_conf =

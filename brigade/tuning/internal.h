@@ -1,7 +1,7 @@
 #pragma once
 
-// What the tuning's own files share. They use no other library, so that the preloaded form fits
-// into any program.
+// Declarations shared by the tuning's files. They use no other library, so that the preloaded
+// library works in any program.
 
 namespace brigade::tuning {
 
@@ -9,8 +9,7 @@ namespace brigade::tuning {
 /// the files allocator_*.cpp defines it; the build chooses which.
 const char* tuned_allocator();
 
-/// Whether MKL, if there is one in this process, asks our `mkl_serv_intel_cpu_true` rather than its
-/// own.
+/// Whether MKL, if it is in this process, calls our `mkl_serv_intel_cpu_true` instead of its own.
 bool has_math_dispatch();
 
 }  // namespace brigade::tuning

@@ -9,7 +9,7 @@ namespace {
 constexpr const char* kQuestion = "mkl_serv_intel_cpu_true";
 using Answer = int (*)();
 
-// What the program's MKL would have answered; null without MKL.
+// The function of the program's MKL; null without MKL.
 Answer original() {
   return reinterpret_cast<Answer>(dlsym(RTLD_NEXT, kQuestion));
 }
@@ -25,9 +25,9 @@ bool is_enabled() {
 
 }  // namespace
 
-// MKL asks this before it chooses kernels: "is this an Intel processor?" Without a yes it takes
-// slow ones, whatever the processor can do; with it, it still looks at the processor's features.
-// The program's symbol comes before libtorch_cpu's.
+// MKL calls this before it selects kernels: "is this an Intel processor?" If not, it selects slow
+// ones, whatever the processor supports; if so, it still checks the processor's features. The
+// program's symbol takes precedence over libtorch_cpu's.
 extern "C" __attribute__((visibility("default"))) int mkl_serv_intel_cpu_true() {
   if (is_enabled()) return 1;
   const Answer mkl = original();

@@ -20,7 +20,7 @@ TEST(Tuning, ReportsItselfInAProgramThatLinksIt) {
   EXPECT_TRUE(report().math_dispatch);
 }
 
-TEST(Tuning, AnswersForTheMathLibrary) {
+TEST(Tuning, OverridesTheMathLibrarysCheck) {
   EXPECT_EQ(fake_mkl_asks(), 1);
 }
 
@@ -35,9 +35,9 @@ TEST(Tuning, KeepsFreedMemoryOnOtherThreads) {
   EXPECT_LT(small, 64);
 }
 
-// glibc maps what does not fit into a thread's heap of 64 MiB, and unmaps it again; no setting
-// changes that.
-TEST(Tuning, KeepsVeryLargePiecesOnOtherThreadsWithJemalloc) {
+// glibc maps blocks that do not fit into a thread's heap of 64 MiB, and unmaps them again; no
+// setting changes that.
+TEST(Tuning, KeepsVeryLargeBlocksOnOtherThreadsWithJemalloc) {
   if (report().allocator_name != "jemalloc")
     GTEST_SKIP() << "built with " << report().allocator_name;
   long large = -1;
@@ -45,7 +45,7 @@ TEST(Tuning, KeepsVeryLargePiecesOnOtherThreadsWithJemalloc) {
   EXPECT_LT(large, 64);
 }
 
-TEST(TuningReport, SaysWhatIsOn) {
+TEST(TuningReport, DescribesTheActiveParts) {
   const TuningReport both{.allocator = true, .allocator_name = "glibc", .math_dispatch = true};
   const TuningReport memory{
       .allocator = true, .allocator_name = "jemalloc", .math_dispatch = false};

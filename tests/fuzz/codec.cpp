@@ -6,7 +6,7 @@ namespace {
 
 using namespace brigade;
 
-/// What is taken is written as the very bytes that it was read from.
+/// Accepted input is written as exactly the bytes that it was read from.
 template <class T>
 void check(std::string_view bytes) {
   fuzz::accepts([&] { fuzz::require(data::encode(data::decode<T>(bytes)) == bytes); });

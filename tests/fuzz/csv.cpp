@@ -14,7 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   auto rows = data::csv<std::int64_t, float, std::string>(
                   {"/rows.csv"}, {.compression = io::Compression::kNone, .file_system = files})
                   .iterator();
-  // Each call passes a row, whatever is wrong with it.
+  // Each call consumes a row, even if it is invalid.
   std::size_t calls = 0;
   for (bool has_ended = false; !has_ended; ++calls) {
     fuzz::require(calls <= size + 1);

@@ -8,7 +8,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto bytes = fuzz::text_of(data, size);
   fuzz::accepts([&] {
     const data::Example example = data::parse_example(bytes);
-    // What was read is written so that it reads the same, and is written the same again.
+    // A parsed example is written, parsed and written again: both must be equal.
     const std::string written = data::serialize(example);
     fuzz::require(data::serialize(data::parse_example(written)) == written);
   });

@@ -6,7 +6,7 @@ namespace {
 
 constexpr std::int64_t kMostPixels = 1 << 18;
 
-/// The quarter in the middle, which is decoded by passing over what lies around it.
+/// The quarter in the middle, which is decoded by skipping its surroundings.
 brigade::image::Window middle_of(const brigade::image::Size& size) {
   return {.top = size.height / 4,
           .left = size.width / 4,

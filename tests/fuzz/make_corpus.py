@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the first files of each corpus: small whole examples of what the parsers read, and some broken ones.
+"""Writes the first files of each corpus: small valid examples of what the parsers read, and some broken ones.
 
 `./dev fuzz` adds what it finds; this program only writes, it removes nothing.
 """

@@ -1,5 +1,5 @@
-// Gives a target, without a fuzzing engine, every file of a corpus: whole, cut short at each of
-// some places, and with bytes changed. `replay FOLDER`; ends with 1 if the folder has no file.
+// Runs a target, without a fuzzing engine, on every file of a corpus: complete, truncated at
+// several offsets, and with bytes changed. `replay FOLDER`; exits with 1 if the folder has no file.
 
 #include <cstdio>
 #include <filesystem>

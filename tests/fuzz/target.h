@@ -6,9 +6,9 @@
 
 #include "brigade/base/error.h"
 
-/// What a fuzz target defines: it gives the bytes to a parser, which may take them or throw
-/// brigade::Error. Anything else that happens (another exception, a sanitizer's report, a failed
-/// `require`) is a finding.
+/// Defined by each fuzz target: passes the bytes to a parser, which may accept them or throw
+/// brigade::Error. Anything else (another exception, a sanitizer's report, a failed `require`) is a
+/// finding.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
 namespace brigade::fuzz {
@@ -17,7 +17,7 @@ inline std::string_view text_of(const std::uint8_t* data, std::size_t size) {
   return {reinterpret_cast<const char*>(data), size};
 }
 
-/// Calls the parser; false if it refused what it was given.
+/// Calls the parser; false if it refused the input.
 template <class F>
 bool accepts(F parser) {
   try {
@@ -28,7 +28,7 @@ bool accepts(F parser) {
   }
 }
 
-/// Ends the process, which is how a target reports a law that was broken.
+/// Aborts the process, which is how a target reports a violated property.
 inline void require(bool holds) {
   if (!holds) __builtin_trap();
 }

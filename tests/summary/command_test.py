@@ -18,7 +18,7 @@ SUMMARY, TAG, SIMPLE_VALUE = 5, 1, 2  # numbers of fields of an event and of a s
 
 
 def scalars_in(folder):
-    """{tag: [[step, value]]} of all event files, by a reader that knows only the format."""
+    """{tag: [[step, value]]} of all event files, by an independent reader of the format."""
     found = {}
     for path in sorted(folder.glob("events.out.tfevents.*")):
         for record in records(path.read_bytes())[0]:

@@ -37,7 +37,7 @@ void write_images(SummaryWriter& summaries) {
   }
 }
 
-/// Values of many magnitudes and both signs, which any other program can make exactly, too.
+/// Values of many magnitudes and both signs, which other programs can compute exactly too.
 std::vector<double> spread() {
   std::vector<double> values;
   for (int i = 0; i < 2000; ++i)

@@ -1,10 +1,10 @@
-"""Reads event files knowing nothing but their formats: TFRecord framing and protobuf's encoding. Standard library only."""
+"""Reads event files with only the knowledge of their formats: TFRecord framing and protobuf's encoding. Standard library only."""
 import collections
 import struct
 
 
 class Broken(Exception):
-    """The file is not what it should be."""
+    """The file is invalid."""
 
 
 def _table():
@@ -28,7 +28,7 @@ def masked_crc32c(data):
 
 
 def records(content):
-    """The whole records of a file's content, and how many bytes of a further one follow."""
+    """The complete records of a file's content, and the number of bytes of an incomplete one."""
     found, offset = [], 0
     while len(content) - offset >= 12:
         length, length_sum = struct.unpack_from("<QI", content, offset)

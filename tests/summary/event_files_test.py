@@ -1,4 +1,4 @@
-"""Event files hold what their formats ask for, byte by byte."""
+"""Event files follow their formats, byte by byte."""
 import json
 import struct
 import time
@@ -8,9 +8,9 @@ import zlib
 from event_files import doubles, fields, masked_crc32c, records
 from sample import SampleTest
 
-# What an Event holds, by field number.
+# The fields of an Event, by number.
 VERSION, GRAPH, SUMMARY, SESSION_LOG, RUN_METADATA = 3, 4, 5, 7, 8
-# What a value of a summary holds.
+# The fields of a value of a summary.
 TAG, SIMPLE_VALUE, IMAGE, HISTOGRAM, TENSOR, METADATA = 1, 2, 4, 5, 8, 9
 
 
@@ -32,7 +32,7 @@ class EventFiles(SampleTest):
     def with_field(self, number):
         return [event for event in self.events if number in event]
 
-    def test_the_sum_is_the_known_one(self):
+    def test_the_checksum_matches_the_known_value(self):
         self.assertEqual(0xA282EAD8, masked_crc32c(b""))
         self.assertEqual(((0xE3069283 >> 15 | 0xE3069283 << 17) + 0xA282EAD8) & 0xFFFFFFFF, masked_crc32c(b"123456789"))
 
@@ -41,7 +41,7 @@ class EventFiles(SampleTest):
         self.assertEqual([b"brain.Event:2"], self.events[0][VERSION])
         self.assertEqual(1, len(self.with_field(VERSION)))
 
-    def test_every_event_is_stamped_with_the_time_of_day(self):
+    def test_every_event_has_the_time_of_day(self):
         for event in self.events:
             self.assertLess(abs(time.time() - event[1][0]), 3600)
 

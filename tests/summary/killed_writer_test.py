@@ -1,4 +1,4 @@
-"""A program that is killed leaves an event file that is readable up to its last flush, at least."""
+"""A killed program leaves an event file that is readable at least up to its last flush."""
 import random
 import subprocess
 import unittest
@@ -11,7 +11,7 @@ KILLS = 8
 
 class KilledWriter(SampleTest):
     def kill_after(self, flushes, folder):
-        """Kills the program somewhere after so many flushes; returns how many events it knew to be in the file."""
+        """Kills the program some time after `flushes` flushes; returns the number of events that it had flushed."""
         with subprocess.Popen([PROGRAM, "forever", folder], stdout=subprocess.PIPE, text=True) as process:
             try:
                 lines = [process.stdout.readline() for _ in range(flushes)]
@@ -20,7 +20,7 @@ class KilledWriter(SampleTest):
             lines += process.stdout.readlines()
         return int([line for line in lines if line.endswith("\n")][-1])
 
-    def test_leaves_every_flushed_event_and_only_whole_ones(self):
+    def test_leaves_every_flushed_event_and_only_complete_ones(self):
         draw = random.Random(5)
         for kill in range(KILLS):
             with self.subTest(kill=kill):

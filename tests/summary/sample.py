@@ -16,7 +16,7 @@ def event_file(folder):
 
 
 class SampleTest(unittest.TestCase):
-    """A test with a folder of its own."""
+    """A test with its own folder."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="brigade-summary-")

@@ -15,7 +15,7 @@ def float32(value):
 
 def tensorflow_histogram(values):
     """Limits and counts by the rule of TensorFlow's histogram.cc: ranges that grow by a tenth from 1e-12 on, both ways from 0;
-    a value on a limit belongs to the range behind it; of neighboring empty ranges only the last one's limit stays."""
+    a value on a limit belongs to the range after it; of adjacent empty ranges only the last one's limit stays."""
     positive, limit = [], 1e-12
     while limit < 1e20:
         positive.append(limit)

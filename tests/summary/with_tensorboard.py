@@ -1,4 +1,4 @@
-"""What TensorBoard, run in a process of its own, finds in a folder."""
+"""The content of a folder as read by TensorBoard in a separate process."""
 import importlib.util
 import json
 import pathlib

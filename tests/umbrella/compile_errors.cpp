@@ -1,5 +1,5 @@
-// Mistakes that first programs make, a function each. compile_errors_test.py compiles this file,
-// and expects that the first error of each function is a static_assert with the words behind
+// Common mistakes of first programs, one per function. compile_errors_test.py compiles this file,
+// and expects that the first error of each function is a static_assert with the words after
 // "error:".
 #include <torch/nn/modules/linear.h>
 

@@ -1,4 +1,4 @@
-"""Mistakes that first programs make are told in a sentence, not in pages of templates."""
+"""Common mistakes of first programs are reported in a sentence, not in pages of templates."""
 import os
 import pathlib
 import re
@@ -11,7 +11,7 @@ MOST_LINES = 20  # a mistake
 
 
 def expected():
-    """The sentence that each marked line is to bring, by the function it is in."""
+    """The expected sentence of each marked line, by function."""
     found, function = {}, None
     for line in SOURCE.read_text(encoding="utf-8").splitlines():
         start = re.match(r"void (\w+)\(", line)
@@ -30,7 +30,7 @@ def compiled():
 
 
 def first_errors(text):
-    """GCC says where a template was asked for before it says what is wrong with it."""
+    """GCC reports where a template was instantiated before it reports the error."""
     functions = {}
     for number, line in enumerate(SOURCE.read_text(encoding="utf-8").splitlines(), 1):
         start = re.match(r"void (\w+)\(", line)

@@ -1,24 +1,24 @@
-"""Writes a C++ file that names all that the documents name, for the umbrella header to declare: documented_names.py OUTPUT."""
+"""Writes a C++ file that uses all names in the documentation, which the umbrella header must declare: documented_names.py OUTPUT."""
 import pathlib
 import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DOCUMENTS = ["README.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))]
-# Classes of ours whose name a document uses for something else.
+# Classes whose name the documentation also uses for something else.
 OTHERS = {"Trainer",  # PyTorch Lightning's
           "Waiting"}  # the first word of a message
-FEWEST = 60  # found in today's documents; a reading that finds less has gone wrong
+FEWEST = 60  # found in the current documentation; fewer means that parsing failed
 
 
 def code_of(text):
-    """What stands between backticks: whole blocks of C++, and pieces of a line."""
+    """The text between backticks: blocks of C++, and parts of a line."""
     blocks = re.findall(r"```cpp\n(.*?)```", text, flags=re.DOTALL)
     return blocks + re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
 
 
 def classes():
-    """Each class that a header declares for all, with its namespace; strategies by their short names, too."""
+    """Each public class of a header, with its namespace; strategies also by their short names."""
     found = {}
     for header in sorted((ROOT / "brigade").rglob("*.h")):
         if "testing" in header.parts:

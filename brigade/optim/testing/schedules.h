@@ -12,7 +12,7 @@
 
 namespace brigade::optim {
 
-/// For tests: a step and the rate that Keras 3 (TensorFlow 2.21) gives for it, in float32.
+/// For tests: a step and its rate by Keras 3 (TensorFlow 2.21), in float32.
 struct MeasuredRate {
   std::int64_t step;
   double rate;
@@ -25,7 +25,7 @@ inline void expect_rates(const SchedulePtr& schedule, const std::vector<Measured
   }
 }
 
-/// For tests: the text of the kInvalidArgument that `call` throws; empty if it throws none.
+/// For tests: the message of the kInvalidArgument that `call` throws; empty if it does not throw.
 inline std::string refusal(const std::function<void()>& call) {
   try {
     call();

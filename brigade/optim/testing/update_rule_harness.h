@@ -11,7 +11,7 @@
 
 namespace brigade::optim {
 
-/// For tests: one flat parameter under a rule, with its slots.
+/// For tests: one flat parameter with its slots, updated by a rule.
 struct UpdateRuleHarness {
   UpdateRuleHarness(UpdateRulePtr the_rule, const at::Tensor& initial)
       : rule(std::move(the_rule)), parameter(initial.clone()) {
@@ -19,8 +19,8 @@ struct UpdateRuleHarness {
       slots.push_back(at::zeros_like(parameter).fill_(spec.initial));
   }
 
-  /// One update, cut into ranges at `cuts` (ascending, inside the parameter), each a call of its
-  /// own.
+  /// One update, split into ranges at `cuts` (ascending, inside the parameter), with a separate
+  /// call for each.
   void step(const at::Tensor& gradient, const std::vector<std::int64_t>& cuts = {}) {
     ++steps;
     std::int64_t begin = 0;
@@ -41,13 +41,13 @@ struct UpdateRuleHarness {
   std::int64_t steps = 0;
 };
 
-/// The size of the difference, measured by the size of `b`.
+/// The norm of the difference, relative to the norm of `b`.
 inline double relative_difference(const at::Tensor& a, const at::Tensor& b) {
   return ((a - b).norm() / b.norm()).item<double>();
 }
 
-/// Whether ten steps of `rule` give the same bits, parameter and slots, for the whole and for many
-/// pieces, cut at multiples of 64 bytes.
+/// Whether ten steps of `rule` give the same bits, parameter and slots, for one range and for many
+/// ranges, split at multiples of 64 bytes.
 inline bool bits_do_not_depend_on_cuts(const UpdateRulePtr& rule, at::ScalarType dtype) {
   constexpr std::int64_t kSize = 1'000;
   const at::Tensor initial = at::rand({kSize}, dtype) - 0.5;

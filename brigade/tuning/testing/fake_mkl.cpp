@@ -1,4 +1,4 @@
-// Stands in for the MKL inside libtorch_cpu: defines the question and asks it.
+// Replaces the MKL inside libtorch_cpu: defines the function and calls it.
 extern "C" int mkl_serv_intel_cpu_true() {
   return 0;
 }

@@ -1,4 +1,4 @@
-// A program that knows nothing of the tuning: the tests preload it.
+// A program that does not use the tuning: the tests preload it.
 #include <cstdio>
 
 #include "brigade/tuning/testing/refaults.h"

@@ -8,7 +8,7 @@
 namespace brigade::tuning::testing {
 
 /// Page faults of the calling thread while it takes, fills and frees `bytes` for the second time:
-/// almost none where the allocator kept the memory, one for each 4 KiB where it did not.
+/// almost none if the allocator kept the memory, one for each 4 KiB if it did not.
 inline long refaults(std::size_t bytes) {
   const auto faults = [] {
     rusage usage{};
