@@ -105,7 +105,7 @@ Error PeerStatus::explain(std::string_view what, std::string_view text) {
       if (auto reason = known_reason(what)) return *reason;
       std::this_thread::sleep_for(kPause);
     } while (steady_clock::now() < until);
-  } catch (const Error& error) {  // a member is lost, or with it the store
+  } catch (const Error& error) {  // a member is lost, perhaps with the store
     return error;
   }
   return Error(ErrorCode::kUnavailable,

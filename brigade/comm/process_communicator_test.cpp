@@ -22,7 +22,7 @@
 namespace brigade::comm {
 namespace {
 
-constexpr std::int64_t kLarge = 700'003;  // several chunks, and no multiple of anything
+constexpr std::int64_t kLarge = 700'003;  // several chunks, the last one incomplete
 
 CommunicationOptions over(Transport transport) {
   return {.transport = transport, .timeout = std::chrono::seconds(60)};
@@ -233,7 +233,7 @@ TEST_P(OfProcesses, BuffersOfOneRankAreReducedWithTensorsOfAnother) {
     communicator.all_reduce({&tensor, 1}, ReduceOp::kSum)->wait();
     EXPECT_EQ(tensor.min().item<float>(), 3);
     EXPECT_EQ(tensor.max().item<float>(), 3);
-    // Elsewhere in the buffer on each rank.
+    // At another offset in the buffer on each rank.
     const at::Tensor part = buffer.narrow(0, 10 * communicator.rank(), 100);
     part.fill_(communicator.rank() + 1.0);
     communicator.all_reduce({&part, 1}, ReduceOp::kSum)->wait();

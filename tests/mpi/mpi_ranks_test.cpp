@@ -23,7 +23,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr int kNotBuiltIn = 77;
-constexpr std::int64_t kLarge = 2'500'003;  // several chunks, and no multiple of anything
+constexpr std::int64_t kLarge = 2'500'003;  // several chunks, the last one incomplete
 
 CommunicationOptions over_mpi() {
   return {.transport = Transport::kMpi, .timeout = std::chrono::seconds(60)};

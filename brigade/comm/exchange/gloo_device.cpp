@@ -74,7 +74,7 @@ PipeSignalBlock::PipeSignalBlock() {
 }
 
 PipeSignalBlock::~PipeSignalBlock() {
-  // One that came in this thread meanwhile is Gloo's, too.
+  // A signal that is pending in this thread was caused by Gloo too.
   const sigset_t set = pipe_signal();
   const timespec no_wait{};
   if (sigismember(&former_, SIGPIPE) == 0) ::sigtimedwait(&set, nullptr, &no_wait);
@@ -92,7 +92,7 @@ GlooDevice make_gloo_device(const cluster::Membership& membership,
                               "give it to all in BRIGADE_CLUSTER_KEY_FILE."));
   }
   const attr attributes = where_to_listen(membership);
-  auto pipe_signal = std::make_unique<PipeSignalBlock>();  // the device has a thread, too
+  auto pipe_signal = std::make_unique<PipeSignalBlock>();  // the device starts a thread too
   if (!key) {
     return {.pipe_signal = std::move(pipe_signal),
             .device = gloo::transport::tcp::CreateDevice(attributes)};

@@ -246,7 +246,7 @@ class MpiExchange final : public ByteExchange {
   void release(Requests requests) noexcept {
     if (requests.are_done || requests.all.empty()) return;
     is_abandoned_ = true;
-    new Requests(std::move(requests));  // kept on purpose
+    new Requests(std::move(requests));  // leaked on purpose
   }
 
   const std::shared_ptr<cluster::Membership> membership_;

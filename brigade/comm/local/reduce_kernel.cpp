@@ -13,8 +13,8 @@ namespace brigade::comm {
 
 namespace {
 
-// The compiler picks the widest vectors of the machine at load time. A fixed order of additions an
-// element makes the clones agree bit for bit.
+// At load time the clone with the machine's widest vectors is chosen. The order of additions per
+// element is fixed, so all clones give the same bits.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
     !defined(__SANITIZE_ADDRESS__)
 #define BRIGADE_VECTOR_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))

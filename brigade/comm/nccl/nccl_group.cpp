@@ -134,7 +134,7 @@ void NcclGroup::look_for_reasons(std::string_view what) {
   std::optional<Error> reason;
   try {
     reason = peer_status_.find_reason(what);
-  } catch (const Error& error) {  // the store is gone, and with it who keeps it
+  } catch (const Error& error) {  // the store is lost, with the member that hosts it
     reason = error;
   }
   if (reason) fail(*reason);

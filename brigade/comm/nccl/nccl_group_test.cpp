@@ -34,7 +34,7 @@ struct TestMember {
   }
 };
 
-/// Calls `body` in a thread a member, whose group has `timeouts[rank]`; [rank]: what it threw.
+/// Calls `body` in one thread per member, with the timeout `timeouts[rank]`; [rank]: what it threw.
 std::vector<std::optional<Error>> run_members(Wire& wire, const std::vector<milliseconds>& timeouts,
                                               const std::function<void(const TestMember&)>& body) {
   const int size = static_cast<int>(timeouts.size());
@@ -98,7 +98,7 @@ TEST(NcclGroup, ABrokenConnectionNamesTheLostMemberInEveryLaterCall) {
         throw;
       }
     } else {
-      // NCCL has failed at the other's before the membership knows why.
+      // NCCL has failed on the other member before the membership knows why.
       while (wire.aborts == 0) std::this_thread::yield();
       cluster::testing::lose(test_member.membership, 1, "it was killed");
     }

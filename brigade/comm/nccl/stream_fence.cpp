@@ -14,8 +14,7 @@ void StreamFence::record(c10::Device device) {
 void StreamFence::wait(c10::Device device) const {
   if (!event_ || device.is_cpu()) return;
   const c10::impl::VirtualGuardImpl guard(device.type());
-  // Event::block takes a const method on the stream's side only; the event itself is not changed by
-  // a wait.
+  // Event::block is not const, but waiting does not change the event.
   const_cast<c10::Event&>(*event_).block(guard.getStream(device));
 }
 

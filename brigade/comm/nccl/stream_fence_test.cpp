@@ -8,7 +8,7 @@ namespace {
 TEST(StreamFence, DoesNothingOnCpu) {
   StreamFence fence;
   const c10::Device cpu(c10::kCPU);
-  EXPECT_NO_THROW(fence.wait(cpu));  // also before a mark
+  EXPECT_NO_THROW(fence.wait(cpu));  // also before `record`
   EXPECT_NO_THROW(fence.record(cpu));
   EXPECT_NO_THROW(fence.record(cpu));
   EXPECT_NO_THROW(fence.wait(cpu));

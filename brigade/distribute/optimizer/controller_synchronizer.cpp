@@ -15,7 +15,7 @@ namespace brigade::distribute {
 
 namespace {
 
-using Row = std::vector<at::Tensor>;  // one gradient a variable
+using Row = std::vector<at::Tensor>;  // one gradient per variable
 
 std::vector<c10::Device> replica_devices(const optim::OptimizerState& state) {
   const variables::Variable& variable = state.variables().front();

@@ -41,7 +41,7 @@ void GradientAccumulator::add(std::span<const at::Tensor> gradients,
     if (present_[i]) {
       sums_[i].add_(gradients[i]);
     } else {
-      sums_[i].copy_(gradients[i]);  // over what an earlier group has left
+      sums_[i].copy_(gradients[i]);  // overwrites the sums of an earlier group
     }
     present_[i] = true;
   }

@@ -13,8 +13,7 @@ namespace {
 
 using Gradients = std::vector<at::Tensor>;
 
-/// An optimizer of three variables of two dtypes, the second one frozen, in a process that is
-/// alone.
+/// An optimizer of three variables of two dtypes, the second one frozen, in a single process.
 class GradientBucketsTest : public ::testing::Test {
  protected:
   GradientBucketsTest()

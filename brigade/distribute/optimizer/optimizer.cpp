@@ -74,7 +74,7 @@ struct Optimizer::Shared {
     hooks = std::make_unique<GradientHooks>(*synchronizer->ready_listener(), std::move(parameters));
   }
 
-  /// The calling replica's, which must be one of the strategy's that made this.
+  /// The calling replica's context. The replica must belong to the strategy that made this.
   const ReplicaContext& replica_context() const {
     const ReplicaContext* context = current_replica_context();
     check_state(context != nullptr,
@@ -98,7 +98,7 @@ struct Optimizer::Shared {
     }
   }
 
-  /// A backward pass with collectives has the processes' communicator to itself.
+  /// Not if the backward pass contains collectives, which use the processes' communicator.
   bool can_reduce_eagerly(const at::Tensor& loss) const {
     return hooks && synchronizer->ready_listener()->is_enabled() && !comm::backward_is_collective(loss);
   }
@@ -116,8 +116,8 @@ struct Optimizer::Shared {
 
   bool is_mean() const { return declared == static_cast<int>(LossScale::kMeanOverExamples); }
 
-  /// The gradients of the active variables, of `loss` times `weight`; undefined where it does not
-  /// depend on them.
+  /// The gradients of `loss` times `weight` by the active variables; undefined for variables on which
+  /// it does not depend.
   torch::autograd::variable_list differentiate(int replica, const at::Tensor& loss,
                                                double weight) const {
     return torch::autograd::grad(

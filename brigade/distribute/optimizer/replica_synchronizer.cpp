@@ -71,7 +71,7 @@ class ReplicaSynchronizer final : public GradientSynchronizer {
 
   const std::vector<comm::Communicator*> communicators_;  // [replica]
   const std::shared_ptr<optim::OptimizerState> state_;
-  comm::ProcessCommunicator* const workers_;  // null: this process is alone
+  comm::ProcessCommunicator* const workers_;  // null: a single process
   const comm::CallPurpose purpose_;
 };
 

@@ -58,7 +58,7 @@ class WorkerSynchronizer final : public GradientSynchronizer, public GradientRea
     const at::NoGradGuard no_grad;
     std::vector<at::Tensor> sums = reduce_gradients(replica, gradients);
     for (at::Tensor& sum : sums) {
-      if (sum.defined()) sum = sum.clone();  // the buffers are the next step's
+      if (sum.defined()) sum = sum.clone();  // the next step reuses the buffers
     }
     if (group_->world_size() > 1) group_->barrier(replica);  // all have read
     return sums;
@@ -192,7 +192,7 @@ class WorkerSynchronizer final : public GradientSynchronizer, public GradientRea
   BucketSizeTuner tuner_;
   BucketProgress progress_;
   std::vector<std::vector<at::Tensor>> parts_;  // [variable][replica]: delivered during backward
-  std::atomic<bool> has_failed_ = false;        // the step under way; by any replica
+  std::atomic<bool> has_failed_ = false;        // the current step; set by any replica
   // Declared after what its thread uses, so that the thread ends first.
   const std::unique_ptr<GradientReducer> reducer_;
   const std::vector<std::unique_ptr<comm::Communicator>>
