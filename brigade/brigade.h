@@ -1,11 +1,11 @@
 #pragma once
 
-/// Everything a program that trains needs, under short names:
+/// Everything that a training program needs, under short names:
 ///
 ///   #include <brigade/brigade.h>
 ///   namespace bg = brigade;
 ///
-/// For users. Brigade's own code includes the headers it needs.
+/// For users. Brigade's own code includes individual headers instead.
 
 #include "brigade/base/error.h"
 #include "brigade/base/log.h"
@@ -167,9 +167,6 @@ using distribute::InputFunction;
 using distribute::InputOptions;
 using distribute::InputReplication;
 using distribute::LossScale;
-using distribute::optimizer;
-using distribute::Optimizer;
-using distribute::OptimizerOptions;
 using distribute::MirroredOptions;
 using distribute::MirroredStrategy;
 using distribute::ModelFunction;
@@ -177,6 +174,9 @@ using distribute::MultiWorkerMirroredOptions;
 using distribute::MultiWorkerMirroredStrategy;
 using distribute::OneDeviceOptions;
 using distribute::OneDeviceStrategy;
+using distribute::optimizer;
+using distribute::Optimizer;
+using distribute::OptimizerOptions;
 using distribute::ParallelOptimization;
 using distribute::PerReplica;
 using distribute::ReplicaContext;
