@@ -1,4 +1,4 @@
-#include "apps/brigade/whole_checkpoint.h"
+#include "apps/brigade/complete_checkpoint.h"
 
 #include "brigade/base/error.h"
 #include "brigade/base/strings.h"
@@ -14,7 +14,7 @@ io::Path resolve_checkpoint_path(const io::FileSystem& files, const io::Path& pa
   return files.exists(inside) ? inside : path;
 }
 
-io::Path whole_checkpoint(const std::shared_ptr<io::FileSystem>& files, const io::Path& path) {
+io::Path complete_checkpoint(const std::shared_ptr<io::FileSystem>& files, const io::Path& path) {
   const io::Path folder = resolve_checkpoint_path(*files, path);
   const auto info = files->info(folder);
   if (!info) {
@@ -39,7 +39,7 @@ io::Path whole_checkpoint(const std::shared_ptr<io::FileSystem>& files, const io
   const std::string broken =
       found.broken.empty() ? "" : base::str_cat(" (", found.broken.front().reason, ")");
   throw Error(ErrorCode::kNotFound,
-              base::str_cat("there is no whole checkpoint at ", path, broken));
+              base::str_cat("there is no complete checkpoint at ", path, broken));
 }
 
 }  // namespace brigade::command

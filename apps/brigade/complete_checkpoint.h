@@ -10,9 +10,9 @@ namespace brigade::command {
 /// manifest for its checkpoint's folder.
 io::Path resolve_checkpoint_path(const io::FileSystem& files, const io::Path& path);
 
-/// The folder of the checkpoint at `path`, or of the newest whole one if a directory of checkpoints
+/// The folder of the checkpoint at `path`, or of the newest complete one if a directory of checkpoints
 /// or a model directory is there. Reads every byte. Throws kNotFound if there is none,
-/// kInvalidArgument for a file, kDataLoss if that checkpoint is not whole.
-io::Path whole_checkpoint(const std::shared_ptr<io::FileSystem>& files, const io::Path& path);
+/// kInvalidArgument for a file, kDataLoss if that checkpoint is corrupt.
+io::Path complete_checkpoint(const std::shared_ptr<io::FileSystem>& files, const io::Path& path);
 
 }  // namespace brigade::command

@@ -62,11 +62,11 @@ std::string text_of(const cluster::ClusterConfig& config) {
   const std::string role = config.rank < 0
                                 ? std::string("not part of the training")
                                 : base::str_cat("rank ", config.rank, " of ", config.world_size);
-  return base::str_cat(config.task, ", ", role, ", meeting at ", config.rendezvous, " (",
+  return base::str_cat(config.task, ", ", role, ", rendezvous ", config.rendezvous, " (",
                        config.source, ")");
 }
 
-// The cluster whose addresses are to be tried.
+// The cluster whose addresses will be tried.
 cluster::ClusterSpec look_at_cluster(const Flags& flags, Findings& findings) {
   const auto environment = cluster::process_environment();
   findings.json["sources"] = cluster::cluster_sources(environment);

@@ -7,7 +7,7 @@
 #include "apps/brigade/exit_code.h"
 #include "apps/brigade/report.h"
 #include "apps/brigade/weights.h"
-#include "apps/brigade/whole_checkpoint.h"
+#include "apps/brigade/complete_checkpoint.h"
 #include "brigade/base/printable.h"
 #include "brigade/base/strings.h"
 #include "brigade/checkpoint/inspect.h"
@@ -23,7 +23,7 @@ using checkpoint::TensorDifference;
 
 constexpr const char* kInspectExamples = R"(Examples:
   brigade inspect /tmp/run
-      the newest whole checkpoint of a model directory
+      the newest complete checkpoint of a model directory
   brigade inspect /tmp/run/checkpoints/ckpt-500 --json
       one checkpoint, with JSON output
   brigade inspect /tmp/run/checkpoints/ckpt-500 weights.safetensors

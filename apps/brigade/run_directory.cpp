@@ -223,8 +223,8 @@ Json RunDirectory::finished(const Json& configuration, const std::optional<Lengt
                               " are asked for; ask for more, choose another --model-dir, or "
                               "replace it with --overwrite"));
   }
-  const bool is_whole = !result.value("interrupted", false) && files_->exists(weights_path());
-  if (!is_whole || made != length->count) return nullptr;
+  const bool is_complete = !result.value("interrupted", false) && files_->exists(weights_path());
+  if (!is_complete || made != length->count) return nullptr;
   check_weights(result);
   return result;
 }

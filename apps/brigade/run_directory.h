@@ -73,7 +73,7 @@ class RunDirectory {
   /// run.json without a result is `run_json`. Afterwards the folder is empty or has the checkpoints
   /// to resume from. Throws kInvalidArgument, naming what differs, if the run to resume or its
   /// newest checkpoint has another configuration; devices and strategy may differ. Throws kDataLoss
-  /// if the run has made steps and none of its checkpoints is whole.
+  /// if the run has made steps and none of its checkpoints is complete.
   void open(ExistingRun existing, const Json& configuration, std::string_view run_json);
 
   // After `lock`, these three throw kFailedPrecondition and write nothing if the folder was

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/brigade/exit_code.h"
-#include "apps/brigade/whole_checkpoint.h"
+#include "apps/brigade/complete_checkpoint.h"
 #include "brigade/base/strings.h"
 #include "brigade/checkpoint/checkpoint.h"
 #include "brigade/checkpoint/weights_hash.h"
@@ -50,7 +50,7 @@ std::optional<io::Path> resume_from(const CheckpointFlags& flags, const Prepared
       checkpoint::find_latest_whole(files, checkpoints_in(flags.model_dir)).checkpoint) {
     return std::nullopt;
   }
-  return whole_checkpoint(files, prepared.started_from);
+  return complete_checkpoint(files, prepared.started_from);
 }
 
 // Reads manifests only, which is quick. Also finds a checkpoint of a newer format, before anything

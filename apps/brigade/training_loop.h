@@ -46,7 +46,7 @@ struct TrainingResult {
   std::vector<distribute::StepTimes> step_times;
 };
 
-/// Trains from the newest whole checkpoint, if there is one. Ends at the end of the data, at the
+/// Trains from the newest complete checkpoint, if there is one. Ends at the end of the data, at the
 /// last step, or after the step in which a signal came; then saves the state.
 TrainingResult run_training(const Training& training, train::Progress& progress,
                             const Interrupt& interrupt);

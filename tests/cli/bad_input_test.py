@@ -304,21 +304,21 @@ class ResumePath(CommandTest):
         self.refuse_path("", saying=["--resume is given an empty value"])
 
     def test_empty_folder(self):
-        self.refuse_path(self.folder, saying=["there is no whole checkpoint", str(self.folder)])
+        self.refuse_path(self.folder, saying=["there is no complete checkpoint", str(self.folder)])
 
     def test_weights_alone(self):
         other = self.folder / "other"
         self.succeed("train", *MLP, "--steps", "3", "--eval", "none", "--json", "--model-dir", other)
         self.refuse_path(other / "weights.safetensors", saying=["weights.safetensors is a file", "model directory"])
 
-    def test_not_whole(self):
+    def test_corrupt(self):
         other = self.folder / "other"
         self.succeed("train", *MLP, "--steps", "3", "--eval", "none", "--json", "--model-dir", other)
         for checkpoint in (other / "checkpoints").glob("ckpt-*"):
             tensors = next(checkpoint.glob("*.safetensors"))
             tensors.write_bytes(tensors.read_bytes()[:-1] + b"?")
             self.refuse_path(checkpoint, saying=[checkpoint.name])
-        self.refuse_path(other, saying=["there is no whole checkpoint", str(other)])
+        self.refuse_path(other, saying=["there is no complete checkpoint", str(other)])
 
     def test_beyond_the_steps_that_are_asked_for(self):
         other = self.folder / "other"

@@ -141,7 +141,7 @@ class Data(HostileFile):
     def refuse_data(self, *, saying, code=2):
         self.fails("train", "--model", "mlp", "--dataset", "mnist", "--data-dir", self.data, saying=saying, code=code)
 
-    def test_a_sparse_file_behind_a_sound_header(self):
+    def test_a_sparse_file_after_a_valid_header(self):
         sparse(self.images, begin=idx_files.images(40))
         self.refuse_data(saying=["train-images-idx3-ubyte", "40x28x28 need 31360 bytes", str(TEBIBYTE - 16)])
 
@@ -157,7 +157,7 @@ class Data(HostileFile):
         os.mkfifo(self.images)
         self.refuse_data(saying=["train-images-idx3-ubyte", "a named pipe"])
 
-    def test_a_gzip_bomb_behind_a_sound_header(self):
+    def test_a_gzip_bomb_after_a_valid_header(self):
         bomb = io.BytesIO()
         with gzip.GzipFile(fileobj=bomb, mode="wb", compresslevel=9) as file:
             file.write(idx_files.images(40))

@@ -1,4 +1,4 @@
-"""Writes small data sets in MNIST's format, whole and broken."""
+"""Writes small data sets in MNIST's format, valid and corrupt."""
 import gzip
 import struct
 

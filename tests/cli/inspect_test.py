@@ -74,7 +74,7 @@ class Inspect(CommandTest):
 
     def test_refuses_what_is_none(self):
         self.refuse("inspect", self.folder / "absent", saying=("absent",))
-        self.refuse("inspect", self.folder, saying=("no whole checkpoint",))
+        self.refuse("inspect", self.folder, saying=("no complete checkpoint",))
         broken = self.folder / "ckpt-120"
         shutil.copytree(GOLDEN / "checkpoint-v1", broken)
         manifest = broken / "manifest.json"

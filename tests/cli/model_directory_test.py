@@ -38,7 +38,7 @@ class ModelDirectoryTest(CommandTest):
         self.refuse(*RUN, "--model-dir", self.model_dir, *arguments, saying=[str(self.model_dir), *saying])
 
     def wait_for_checkpoint(self, process, beyond=0, checkpoints=None):
-        """Waits until a checkpoint after step `beyond` is whole."""
+        """Waits until a checkpoint after step `beyond` is complete."""
         checkpoints = checkpoints or self.checkpoints
         end = time.monotonic() + DEADLINE
         while time.monotonic() < end:
@@ -305,7 +305,7 @@ class ComeFurther(ModelDirectoryTest):
         self.train("--steps", "6", "--save-every", "2steps")
         self.break_manifests()
         before = self.files()
-        self.refuse_here("--steps", "9", saying=["its 6 steps", "none of its checkpoints is whole", "--overwrite"])
+        self.refuse_here("--steps", "9", saying=["its 6 steps", "none of its checkpoints is complete", "--overwrite"])
         self.assertEqual(self.files(), before)
 
     def test_with_all_checkpoints_missing_is_refused(self):

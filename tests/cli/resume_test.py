@@ -17,7 +17,7 @@ class Resume(CommandTest):
         return self.succeed("train", *arguments, "--model-dir", self.folder / "unbroken")
 
     def wait_for_checkpoint(self, process, beyond):
-        """Waits until a checkpoint after step `beyond` is whole."""
+        """Waits until a checkpoint after step `beyond` is complete."""
         end = time.monotonic() + DEADLINE
         while time.monotonic() < end and process.poll() is None:
             found = os.listdir(self.model_dir / "checkpoints") if (self.model_dir / "checkpoints").exists() else []
@@ -84,7 +84,7 @@ class Resume(CommandTest):
         self.assertRegex(again.stderr, r"\Abrigade: the run in .* is finished, after step 7; .*--steps.*--overwrite\n\Z")
         self.assertEqual((self.model_dir / "run.json").read_text(), before)
 
-    def test_a_run_that_was_killed_behind_its_last_step_makes_no_extra_step(self):
+    def test_a_run_that_was_killed_after_its_last_step_makes_no_extra_step(self):
         command = ("train", *MLP, "--steps", "7", "--eval", "none", "--json", "--model-dir", self.model_dir)
         first = self.succeed(*command)
         stored = json.loads((self.model_dir / "run.json").read_text())
@@ -103,7 +103,7 @@ class Resume(CommandTest):
                 self.assertEqual((report["steps"], report["examples"], report["weights_sha256"]),
                                  (wanted["steps"], wanted["examples"], wanted["weights_sha256"]))
 
-    def test_more_epochs_behind_an_uneven_end_begin_where_a_whole_batch_would_have_ended(self):
+    def test_more_epochs_after_an_uneven_end_begin_where_a_whole_batch_would_have_ended(self):
         base = ("train", *MLP, "--train-examples", "67", "--eval", "none", "--json", "--model-dir", self.model_dir)
         self.succeed(*base, "--epochs", "1")  # four batches of 16, and one of 3
         report = self.succeed(*base, "--epochs", "2")

@@ -67,7 +67,7 @@ class Weights(CommandTest):
         self.assertNotEqual(changed["weights_sha256"], self.trained["weights_sha256"])
 
     def test_weights_of_another_training_need_the_flag_too(self):
-        """They are whole, and record their own hash."""
+        """They are complete, and record their own hash."""
         other = self.folder / "other"
         trained = self.succeed("train", *TINY, "--steps", "3", "--eval", "none", "--model-dir", other, "--json")
         self.path.write_bytes((other / "weights.safetensors").read_bytes())
