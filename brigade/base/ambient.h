@@ -5,8 +5,7 @@
 
 namespace brigade::base {
 
-/// The places of the ambient context, one for each thing that a call may need to know about where
-/// its thread stands.
+/// The slots of the ambient context: thread-local pointers to the innermost open scopes.
 enum class AmbientIndex : std::size_t {
   kReplica,        ///< comm::Replica: the replica that this thread runs
   kStore,          ///< variables::VariableStore: where new variables are made
@@ -18,30 +17,29 @@ enum class AmbientIndex : std::size_t {
   kCount,
 };
 
-/// Where the calling thread stands: a row of borrowed pointers, filled by the folders above through
-/// `AmbientSlot`. Strategies copy the caller's into each replica thread with `AmbientInstall`.
+/// The ambient context of a thread: borrowed pointers that other modules set through `AmbientSlot`.
+/// Strategies copy the caller's context into each replica thread with `AmbientInstall`.
 struct Ambient {
   std::array<const void*, static_cast<std::size_t>(AmbientIndex::kCount)> slots{};
 };
 
-/// The calling thread's context: the only thread-local of the library. Copy it to hand it to
-/// another thread.
+/// The calling thread's context: the only thread-local variable of the library. Copy it to pass it
+/// to another thread.
 Ambient& ambient();
 
-/// The typed door to one place. Declare one constant for each, in the folder that owns the type:
+/// Typed access to one slot. Declare one constant per slot, in the module that owns the type:
 ///   inline constexpr AmbientSlot<Replica> kReplicaSlot{AmbientIndex::kReplica};
 template <class T>
 struct AmbientSlot {
   AmbientIndex index;
-  /// What stands there, or null. Borrowed: valid while the scope that put it there is open.
+  /// The current value, or null. Borrowed: valid while the scope that set it is open.
   T* get() const {
     return static_cast<T*>(const_cast<void*>(ambient().slots[static_cast<std::size_t>(index)]));
   }
 };
 
-/// Puts `value` into a slot for as long as this object lives, then puts back what stood there. Null
-/// hides an outer value. Scopes must end in the reverse order of their opening, on the thread that
-/// opened them.
+/// Sets a slot to `value` while this object lives, then restores the former value. Null hides an
+/// outer value. Scopes must end in reverse order, on the thread that opened them.
 template <class T>
 class AmbientScope {
  public:
@@ -60,8 +58,8 @@ class AmbientScope {
   const void* before_;
 };
 
-/// Replaces the whole context of this thread while it lives: how a replica thread takes over its
-/// caller's.
+/// Replaces the whole context of this thread while it lives: a replica thread uses it to take over
+/// its caller's context.
 class AmbientInstall {
  public:
   explicit AmbientInstall(const Ambient& context);

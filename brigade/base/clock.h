@@ -5,16 +5,16 @@
 
 namespace brigade::base {
 
-/// What time it is, for whatever must be testable without waiting: timeouts, back-off, "save every
-/// ten minutes". Pass it in; code that only measures itself may use std::chrono.
+/// A clock interface for code that must be testable without waiting: timeouts, back-off, "save every
+/// ten minutes". Pass a clock in; code that only measures durations may use std::chrono.
 ///
 /// Thread-safety: every clock may be read from any thread.
 class Clock {
  public:
   virtual ~Clock() = default;
-  /// Never goes back. Only differences mean something.
+  /// Monotonic. Only differences are meaningful.
   virtual std::chrono::steady_clock::time_point now() const = 0;
-  /// The time of day, which may jump: only for stamps that people and other programs read.
+  /// The time of day, which may jump: only for time stamps.
   virtual std::chrono::system_clock::time_point wall_time() const = 0;
 };
 
@@ -25,7 +25,7 @@ class SystemClock final : public Clock {
   std::chrono::system_clock::time_point wall_time() const override;
 };
 
-/// A clock that stands still until it is advanced: for tests. Its time of day begins with 1970.
+/// A clock for tests that changes only through `advance`. Its time of day begins with 1970.
 class ManualClock final : public Clock {
  public:
   std::chrono::steady_clock::time_point now() const override;

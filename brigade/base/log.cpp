@@ -14,7 +14,7 @@
 namespace brigade::base {
 namespace {
 
-/// The one process-wide state of the library: where messages go.
+/// The process-wide state of the log.
 struct Log {
   std::atomic<LogLevel> level{LogLevel::kInfo};
   std::mutex mutex;  // guards sink, and keeps messages whole
@@ -44,8 +44,8 @@ spdlog::level::level_enum spdlog_level(LogLevel level) {
   return spdlog::level::err;
 }
 
-/// Names out of files and from peers stand in messages: what is written here cannot act on a
-/// terminal. Lines after the first are indented, so that none passes for a message of its own.
+/// Messages may contain text from files and peers, so control characters are escaped. Lines after
+/// the first are indented, so that none looks like a separate message.
 std::string shown(std::string_view message) {
   std::string text = printable_lines(message);
   for (std::size_t end = text.find('\n'); end != std::string::npos;

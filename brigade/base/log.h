@@ -5,18 +5,18 @@
 
 namespace brigade::base {
 
-/// How much a message matters. A message below the set level is dropped.
+/// The severity of a message. Messages below the set level are dropped.
 enum class LogLevel {
-  kInfo,     ///< Progress and choices made: what a user who looks would like to know.
-  kWarning,  ///< The work goes on, but not as asked for, or slower than it could.
-  kError,    ///< Something was lost or given up. Errors that are thrown are not logged as well.
+  kInfo,     ///< Progress and decisions.
+  kWarning,  ///< The work continues, but not as requested, or slower than possible.
+  kError,    ///< Something was lost or given up. Thrown errors are not logged in addition.
   kOff,      ///< Only for `set_log_level`: drops everything.
 };
 
 /// "info", "warning", "error" or "off".
 std::string_view to_string(LogLevel level);
 
-/// Receives each message that passes the level, without a trailing newline, fit for a terminal:
+/// Receives each message at or above the level, without a trailing newline and safe for a terminal:
 /// control characters are escaped (`printable_lines`), lines after the first are indented.
 using LogSink = std::function<void(LogLevel, std::string_view)>;
 
@@ -30,9 +30,9 @@ void log_error(std::string_view message);
 /// Drops messages below `level` from now on. The default is kInfo.
 void set_log_level(LogLevel level);
 
-/// Sends messages to `sink` from now on, in this whole process; an empty function brings the
-/// default back. The sink must neither log nor set a sink, and what it throws comes out of the call
-/// that logged. When this returns, no thread is inside the former sink.
+/// Sends all messages of this process to `sink` from now on; an empty function restores the default.
+/// The sink must neither log nor set a sink; the logging call throws what the sink throws. When this
+/// returns, no thread is inside the former sink.
 void set_log_sink(LogSink sink);
 
 }  // namespace brigade::base

@@ -10,33 +10,32 @@
 
 namespace brigade::base {
 
-/// `text` as a terminal or a log may be given it, wherever it comes from: control characters (C0,
-/// DEL and C1, with them every escape sequence), characters that change how others are shown
-/// (overrides of the writing direction, zero-width and other format characters, separators of lines
-/// and paragraphs) and bytes that are not UTF-8 become "\n", "\x1b", "\u202e", "\U000e0001". A
-/// backslash stays as it is, so what is printable already stays too, and escaping twice does no
-/// harm. Thread-safety: a pure function, as are the others here.
+/// Escapes `text` from any source for a terminal or a log: control characters (C0, DEL and C1, and
+/// so every escape sequence), characters that change how others are shown (bidirectional overrides,
+/// zero-width and other format characters, line and paragraph separators) and bytes that are not
+/// UTF-8 become "\n", "\x1b", "\u202e", "\U000e0001". A backslash is not escaped, so escaping twice
+/// changes nothing. Thread-safety: a pure function, as are the others here.
 std::string printable(std::string_view text);
 
-/// The same for text of several lines: line feeds and tabs stay. Only for text whose lines the
-/// program made: what comes from outside goes through `printable` before it becomes part of one.
+/// The same for text of several lines: line feeds and tabs are kept. Only for text whose line breaks
+/// the program made: escape external text with `printable` before inserting it.
 std::string printable_lines(std::string_view text);
 
-/// How many characters of a value an error shows at most.
+/// The maximum number of characters of a value in an error.
 inline constexpr std::size_t kMostQuoted = 200;
 
-/// A value in an error: 'printable', and where it is longer than `kMostQuoted` characters its
-/// beginning, and how long it is: 'aaaa...' (100000 bytes).
+/// Formats a value for an error: escaped and in quotes; if it is longer than `kMostQuoted`
+/// characters, its beginning and its length: 'aaaa...' (100000 bytes).
 std::string quoted(std::string_view value);
 
-/// The same without the quotes, for what is no text of a user: a list, a number, JSON.
+/// The same without quotes, for values that are not text: a list, a number, JSON.
 std::string shortened(std::string_view value);
 
-/// How many elements of a list an error shows at most.
+/// The maximum number of elements of a list in an error.
 inline constexpr std::size_t kMostListed = 20;
 
-/// A list in an error: what `describe` makes of each element, and of a list of more than `most` the
-/// first ones, and how many there are besides: "1, 2, 3 and 997 more".
+/// Formats a list for an error with the text of `describe` for each element. Of more than `most`
+/// elements, shows the first ones and the number of the others: "1, 2, 3 and 997 more".
 template <class Range, class Describe = std::identity>
 std::string listed(const Range& range, std::string_view separator, const Describe& describe = {},
                    std::size_t most = kMostListed) {

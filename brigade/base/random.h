@@ -15,7 +15,7 @@ std::uint64_t mix_seed(std::uint64_t a, std::uint64_t b);
 
 /// The seed of one use of randomness in a job: `mix_seed(mix_seed(mix_seed(root, h), replica),
 /// step)`, where `h` is the 64-bit FNV-1a hash of the bytes of `name`. Name the use ("shuffle",
-/// "dropout/layer1"), so that two uses in the same place never share a stream. Fixed forever, like
+/// "dropout/layer1"), so that two uses at the same step never share a stream. Fixed forever, like
 /// `mix_seed`.
 std::uint64_t derive_seed(std::uint64_t root, std::string_view name, std::uint64_t replica,
                           std::uint64_t step);
@@ -33,9 +33,9 @@ std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter,
 ///
 /// The number at position p is half (p % 2) of the Philox4x32-10 block with counter (p / 2, 0);
 /// words 0 and 1 make the first half, the earlier word the lower one. After 2^64 numbers the stream
-/// starts again.
+/// repeats.
 ///
-/// Thread-safety: none; a value for one thread. Copies go on independently from the same position.
+/// Thread-safety: none; a value for one thread. Copies continue independently from the same position.
 class CounterRng {
  public:
   using result_type = std::uint64_t;
@@ -61,10 +61,9 @@ class CounterRng {
   double normal();
 
   std::uint64_t key() const { return key_; }
-  /// How many numbers were drawn, counting from position 0.
+  /// The number of draws so far, counted from position 0.
   std::uint64_t position() const { return position_; }
-  /// Goes to any position, forwards or backwards: the stream continues as if that many had been
-  /// drawn.
+  /// Moves to any position: the stream continues as if that many numbers had been drawn.
   void set_position(std::uint64_t position);
 
  private:

@@ -51,7 +51,7 @@ int report_uncaught(const std::exception_ptr& error) {
   } catch (const std::exception& other) {
     write_line(first_line(other.what()));
   } catch (...) {
-    write_line("an exception that is no std::exception");
+    write_line("an exception that is not a std::exception");
   }
   return kFailed;
 }

@@ -8,25 +8,24 @@ namespace brigade::base {
 
 namespace internal {
 
-/// Flushes standard output, and says so if what was written there is lost. Returns `code`, or 1.
+/// Flushes standard output and reports an error if that fails. Returns `code`, or 1 on an error.
 int finish_output(int code);
 
-/// Writes what was thrown as one line to standard error, and returns the exit code.
+/// Writes the exception's text as one line to standard error, and returns the exit code.
 int report_uncaught(const std::exception_ptr& error);
 
 }  // namespace internal
 
-/// The frame of a program: calls `program` and returns the exit code for `main`.
+/// Calls `program` and returns the exit code for `main`.
 ///
 ///   int main(int argc, char** argv) {
 ///     return brigade::run_main([&] { train(argc, argv); });
 ///   }
 ///
-/// What `program` throws ends with its text as one line on standard error, where an exception that
-/// leaves `main` would end with "terminate called" and a core dump. Exit codes are those of the
-/// `brigade` command, which a launcher goes by: 0 done (or what `program` returns, if it returns an
-/// int), 2 for an error that is the caller's to mend (kInvalidArgument), 1 for any other, also if
-/// standard output could not be written.
+/// An exception that `program` throws is printed as one line on standard error, instead of "terminate
+/// called" and a core dump. The exit codes are those of the `brigade` command, which launchers
+/// interpret: 0 done (or the int that `program` returns), 2 for a caller's error
+/// (kInvalidArgument), 1 for any other, also if standard output could not be written.
 template <class Program>
 int run_main(Program&& program) {
   try {

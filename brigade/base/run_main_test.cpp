@@ -34,7 +34,7 @@ TEST(RunMainDeathTest, OthersExceptionsEndWithTheirFirstLine) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(end_as([] { throw std::runtime_error("bad shape\nframe #0: here"); }),
               ::testing::ExitedWithCode(1), "^[^\n]*: error: bad shape\n$");
-  EXPECT_EXIT(end_as([] { throw 42; }), ::testing::ExitedWithCode(1), "no std::exception");
+  EXPECT_EXIT(end_as([] { throw 42; }), ::testing::ExitedWithCode(1), "not a std::exception");
   EXPECT_EXIT(end_as([] { throw std::bad_alloc(); }), ::testing::ExitedWithCode(1),
               "out of memory");
 }

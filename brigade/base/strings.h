@@ -12,10 +12,10 @@
 
 namespace brigade::base {
 
-/// Appends one value as people write it: text as it is, bool as "true"/"false", numbers in the
-/// shortest form that reads back to the same value, paths unquoted, anything with a `to_string`
-/// found by its namespace through that, and the rest through `operator<<`. The locale plays no part
-/// in text and numbers.
+/// Appends one value as text: strings as they are, bool as "true"/"false", numbers in the shortest
+/// form that reads back to the same value, paths unquoted, types with a `to_string` found by
+/// argument-dependent lookup through that, and others through `operator<<`. Strings and numbers do
+/// not depend on the locale.
 template <class T>
 void append_text(std::string& text, const T& value) {
   if constexpr (std::is_same_v<T, bool>) {
@@ -76,16 +76,16 @@ std::string_view trim(std::string_view text);
 /// leading '+' and spaces included) or the number does not fit.
 std::optional<std::int64_t> parse_int(std::string_view text);
 
-/// What an exception's text says to people: without the stack trace that libtorch appends to it,
-/// and without spaces and line ends around it. A view into the same characters.
+/// An exception's text without the stack trace that libtorch appends, and without surrounding spaces
+/// and line ends. A view into the same characters.
 std::string_view without_stack_trace(std::string_view what);
 
-/// A size as people read it, in powers of 1024: "0 B", "1023 B", "1.5 KiB", "16.0 EiB".
+/// A human-readable size in powers of 1024: "0 B", "1023 B", "1.5 KiB", "16.0 EiB".
 std::string human_bytes(std::uint64_t bytes);
 
-/// The candidate that `word` was most likely meant to be, for "did you mean ...": the one at the
-/// smallest edit distance, whatever the case of letters; nothing if all are too far (more than a
-/// third of the word's length, and more than one edit). Of two equally near, the earlier one.
+/// The most likely intended candidate for `word`, for "did you mean ...": the one with the smallest
+/// case-insensitive edit distance, the earlier one of two equal ones. Nothing if all are too far:
+/// more than a third of the word's length and more than one edit.
 std::optional<std::string> nearest(std::string_view word,
                                    const std::vector<std::string>& candidates);
 

@@ -69,8 +69,7 @@ void Barrier::release_all() {
 }
 
 void Barrier::leave(int party) {
-  // Before the last party leaves, a waiter would wait for ever: one that comes later finds
-  // `failed_`.
+  // Waiters would wait for the party that left; later arrivals see `failed_`.
   std::lock_guard lock(mutex_);
   left_[party] = true;
   if (failure_.empty()) {

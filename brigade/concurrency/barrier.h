@@ -13,26 +13,26 @@
 namespace brigade::concurrency {
 
 struct BarrierOptions {
-  /// Threads that meet, at least 1.
+  /// The number of participating threads, at least 1.
   int parties = 1;
-  /// A wait longer than this is an error that names the parties that did not come.
+  /// A longer wait is an error that names the missing parties.
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
   /// How long a waiter polls before it sleeps. A sleeping thread costs tens of microseconds to
   /// wake, a polling one keeps its core busy: set 0 where there are more parties than cores.
   std::chrono::microseconds spin{200};
-  /// What a party is called in messages: "replica 1".
+  /// The name of a party in messages: "replica 1".
   std::string party_name = "party";
 };
 
-/// A reusable meeting point for the replicas of one process that cannot hang: a wait ends when
-/// everybody has arrived, when somebody called `abort`, when a party that is waited for has left
-/// the round, or at the deadline.
+/// A reusable barrier for the replicas of one process, which cannot hang: a wait ends when all
+/// parties have arrived, when one calls `abort`, when a missing party has left the round, or at the
+/// deadline.
 ///
 /// Everything a party wrote before it arrived is visible to every party after the wait. After a
 /// failed wait the barrier stays failed until `reset`.
 ///
 /// Thread-safety: each party calls from one thread at a time; `abort` may come from any thread;
-/// `reset` only while nobody waits.
+/// `reset` only while no party waits.
 class Barrier {
  public:
   /// Throws kInvalidArgument if `parties` is less than 1.
@@ -42,15 +42,14 @@ class Barrier {
   /// kFailedPrecondition naming a party that left, or kDeadlineExceeded naming the missing ones.
   void arrive_and_wait(int party);
 
-  /// Party `party` will not come any more in this round. Waiters, now and later, fail: they wait
-  /// for somebody who left.
+  /// Party `party` leaves this round. Present and later waits of others fail.
   void leave(int party);
 
-  /// Ends all waits, now and until `reset`, with an error that quotes `reason`. The first call's
-  /// reason is kept.
+  /// Ends all waits, now and until `reset`, with an error that quotes `reason`. Only the first
+  /// call's reason is kept.
   void abort(int party, const std::string& reason);
 
-  /// Makes the barrier as new: all parties expected again, no failure.
+  /// Restores the initial state: all parties are expected, and there is no failure.
   void reset();
 
   int parties() const noexcept { return options_.parties; }
@@ -63,12 +62,12 @@ class Barrier {
   std::string missing_parties() const;
 
   const BarrierOptions options_;
-  std::atomic<std::uint64_t> generation_{0};  // rises when a meeting is complete
+  std::atomic<std::uint64_t> generation_{0};  // incremented when all parties have arrived
   std::atomic<int> arrived_{0};
   std::atomic<int> sleepers_{0};
   std::atomic<bool> failed_{false};
   std::unique_ptr<std::atomic<std::uint64_t>[]>
-      arrivals_;                     // by party: meetings arrived at, to name who is missing
+      arrivals_;                     // by party: the number of its arrivals, to name missing parties
   std::mutex mutex_;                 // guards the members below and the sleep
   std::condition_variable changed_;  // generation_ or failed_ changed
   std::vector<bool> left_;

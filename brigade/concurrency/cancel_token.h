@@ -8,10 +8,9 @@
 
 namespace brigade::concurrency {
 
-/// Keeps a callback registered with a `CancelToken`; destroying it takes the callback away. If the
-/// callback is running on another thread just then, the destructor waits for its end: afterwards
-/// nothing it refers to is touched. So never destroy a registration while holding a mutex that its
-/// callback takes.
+/// Keeps a callback registered with a `CancelToken`; destroying it removes the callback. If the
+/// callback is running on another thread, the destructor waits until it returns. So never destroy a
+/// registration while holding a mutex that its callback takes.
 ///
 /// Thread-safety: one thread at a time.
 class [[nodiscard]] CancelRegistration {
@@ -26,11 +25,11 @@ class [[nodiscard]] CancelRegistration {
   std::unique_ptr<Callback> callback_;
 };
 
-/// A request to stop, shared by all copies of the token: whoever holds one may ask, whoever does
-/// the work looks at it or is woken by it. It is never taken back. Every wait in Brigade that has
-/// no deadline takes one.
+/// A request to stop, shared by all copies of the token. Any holder can cancel it; the code that
+/// does the work polls it or registers a callback. Cancelling cannot be undone. Every wait in
+/// Brigade without a deadline takes a token.
 ///
-/// A default-made token is a new one that nobody has cancelled.
+/// A default-constructed token is a new one that is not cancelled.
 ///
 /// Thread-safety: all functions from any thread.
 class CancelToken {
@@ -43,11 +42,11 @@ class CancelToken {
 
   bool is_cancelled() const { return source_.stop_requested(); }
 
-  /// Throws kCancelled, naming `what` was given up, if the token is cancelled.
+  /// Throws kCancelled, naming `what`, if the token is cancelled.
   void throw_if_cancelled(std::string_view what) const;
 
-  /// Runs `callback` when the token is cancelled, or at once, on this thread, if it already is. The
-  /// callback must not throw (that ends the process) and should only wake somebody up.
+  /// Runs `callback` when the token is cancelled, or immediately on this thread if it already is.
+  /// The callback must not throw (that ends the process) and should only wake a waiting thread.
   CancelRegistration on_cancel(std::function<void()> callback) const;
 
   /// Whether both are copies of one token.

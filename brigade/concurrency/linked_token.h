@@ -6,15 +6,15 @@
 
 namespace brigade::concurrency {
 
-/// A token of somebody's own that is also cancelled when another one is: for a part of a job that
-/// may end before the job does. Cancelling it leaves the other one as it is.
+/// A separate token that is also cancelled when an outer one is: for a part of a job that may end
+/// before the job does. Cancelling it does not cancel the outer token.
 ///
 /// The link ends with this object; copies of the token may outlive it.
 ///
 /// Thread-safety: all functions from any thread.
 class LinkedToken {
  public:
-  /// Linked to nothing if `outer` is unset.
+  /// Not linked if `outer` is unset.
   explicit LinkedToken(const std::optional<CancelToken>& outer) {
     if (outer) link_ = outer->on_cancel([token = token_] { token.cancel(); });
   }

@@ -1,2 +1,2 @@
-// All is inline: this file proves that its header stands alone.
+// All is inline: this file checks that the header is self-contained.
 #include "brigade/concurrency/mutex.h"

@@ -5,7 +5,7 @@
 #include <mutex>
 
 /// Clang's thread-safety annotations: say which mutex guards a member, and `clang -Wthread-safety`
-/// proves that every use holds it. Other compilers see nothing.
+/// proves that every use holds it. Other compilers ignore them.
 #if defined(__clang__)
 #define BRIGADE_THREAD_ANNOTATION(x) __attribute__((x))
 #else
@@ -53,19 +53,18 @@ class BRIGADE_SCOPED_CAPABILITY MutexLock {
   Mutex& mutex_;
 };
 
-/// A condition variable for `Mutex`. Waits return for no reason at times, so they stand in a loop;
-/// the loop, not a lambda, holds the condition, because clang does not see the lock inside a
-/// lambda:
+/// A condition variable for `Mutex`. Waits may wake spuriously, so put them in a loop. Write the
+/// condition in the loop, not in a lambda, because clang does not see the lock inside a lambda:
 ///   while (!is_ready_) ready_.wait(mutex_);
 class Condition {
  public:
-  /// Gives the mutex up while waiting and holds it again on return.
+  /// Releases the mutex while waiting and holds it again on return.
   void wait(Mutex& mutex) BRIGADE_REQUIRES(mutex) {
     std::unique_lock<std::mutex> lock(mutex.mutex_, std::adopt_lock);
     condition_.wait(lock);
     lock.release();
   }
-  /// The same, but not beyond `deadline`. Returns whether it came back before that.
+  /// The same until `deadline` at the latest. Returns whether it was woken before that.
   bool wait_until(Mutex& mutex, std::chrono::steady_clock::time_point deadline)
       BRIGADE_REQUIRES(mutex) {
     std::unique_lock<std::mutex> lock(mutex.mutex_, std::adopt_lock);

@@ -8,8 +8,8 @@
 
 namespace brigade::concurrency {
 
-/// Asks `done` again and again for `time`, without sleeping; returns whether it was true. Time 0
-/// asks once.
+/// Polls `done` for `time` without sleeping; returns whether it became true. With time 0, calls it
+/// once.
 template <class Done>
 bool poll_for(std::chrono::microseconds time, const Done& done) {
   if (done()) return true;

@@ -8,16 +8,16 @@
 
 namespace brigade::concurrency {
 
-/// A counter that only rises and can be waited for: the cheapest way to hand work from one thread
-/// to another many thousand times a second. A waiter polls for a while, then sleeps. Everything
-/// written before `raise` is visible after the wait that it ends.
+/// A monotonic counter that threads can wait for: the cheapest way to pass work from one thread to
+/// another many thousand times a second. A waiter polls for a while, then sleeps. Everything written
+/// before `raise` is visible after the wait that it ends.
 ///
 /// Thread-safety: all members from any thread.
 class Signal {
  public:
   std::uint64_t value() const noexcept { return value_.load(std::memory_order_acquire); }
 
-  /// Adds one and wakes whoever waits.
+  /// Adds one and wakes all waiters.
   void raise();
 
   /// Returns true once the value is at least `target`, false if that takes longer than `timeout`.

@@ -18,7 +18,7 @@ void throw_staging_wait_over(const std::string& area, const std::string& what,
 void check_staging_options(const StagingAreaOptions& options, bool tells_sizes) {
   check_argument(options.memory_limit == 0 || tells_sizes,
                  base::str_cat(options.name, ": a memory_limit of ", options.memory_limit,
-                               " bytes needs a function that tells the size of an element."));
+                               " bytes needs a function that returns the size of an element."));
 }
 
 void check_staging_size(const StagingAreaOptions& options, std::size_t bytes) {

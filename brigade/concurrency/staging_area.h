@@ -16,42 +16,39 @@
 namespace brigade::concurrency {
 
 struct StagingAreaOptions {
-  /// What errors call it.
+  /// The name in errors.
   std::string name = "staging area";
-  /// Elements that it holds at most; 0: any number.
+  /// The maximum number of elements; 0: unlimited.
   std::size_t capacity = 0;
-  /// Bytes that its elements take at most, by the function that the area is made with; 0: any
-  /// number. Whichever bound is met first counts.
+  /// The maximum number of bytes of its elements, by the function that the area is made with; 0:
+  /// unlimited. Both limits apply.
   std::size_t memory_limit = 0;
 };
 
-/// How long a call on a staging area may wait, and who may end the wait.
+/// The timeout and the cancel token of a wait.
 struct StagingWait {
-  /// Unset: for ever, so then hand in a token that somebody cancels.
+  /// Unset: no timeout; then pass a token that can be cancelled.
   std::optional<std::chrono::milliseconds> timeout = std::chrono::minutes(10);
   CancelToken cancel{};
 };
 
-/// Throws the error of a wait that ended for nothing: kCancelled or kDeadlineExceeded, naming the
-/// area and what was waited for ("room", "an element").
+/// Throws the error of a failed wait: kCancelled or kDeadlineExceeded, naming the area and what was
+/// waited for ("room", "an element").
 [[noreturn]] void throw_staging_wait_over(const std::string& area, const std::string& what,
                                           const StagingWait& wait);
-/// Throws kInvalidArgument for a limit of memory without a function that tells sizes.
+/// Throws kInvalidArgument for a memory limit without a size function.
 void check_staging_options(const StagingAreaOptions& options, bool tells_sizes);
-/// Throws kResourceExhausted if an element could not be put in even if the area were empty.
+/// Throws kResourceExhausted if the element alone exceeds the memory limit.
 void check_staging_size(const StagingAreaOptions& options, std::size_t bytes);
 
-/// Holds what one stage of a step has made until the next stage wants it, in order: put at step k,
-/// get at step k + 1, so that both work at the same time on different batches. While it is full,
-/// `put` waits; while it is empty, `get` does. TensorFlow: tf.contrib.staging.StagingArea.
+/// A bounded queue between two stages of a pipeline: an element is put at step k and taken at step
+/// k + 1, so that both stages work at the same time on different batches. While it is full, `put`
+/// waits; while it is empty, `get` waits. TensorFlow: tf.contrib.staging.StagingArea.
 ///
-/// Choose it over `BoundedQueue` where elements are large (it can be bounded by bytes), where
-/// somebody looks at elements without taking them, or where a wait needs a deadline. It has no end
-/// of its own: put an element that says so.
+/// It can be limited by bytes and has no close operation: put an element that marks the end.
 ///
-/// Waits throw kDeadlineExceeded or kCancelled, naming the area; the area stays as it is, and an
-/// element that was to be put in is lost. Whoever destroys the area must have seen to it that
-/// nobody waits in it any more.
+/// Waits throw kDeadlineExceeded or kCancelled, naming the area; the area does not change, and the
+/// element of a failed `put` is lost. No thread may wait in the area when it is destroyed.
 ///
 /// Thread-safety: any number of threads; each element is taken once.
 template <class T>
@@ -60,7 +57,7 @@ class StagingArea {
   /// The bytes that an element takes.
   using SizeOf = std::function<std::size_t(const T&)>;
 
-  /// Throws kInvalidArgument for a limit of memory without `size_of`.
+  /// Throws kInvalidArgument for a memory limit without `size_of`.
   explicit StagingArea(StagingAreaOptions options = {}, SizeOf size_of = {})
       : options_(std::move(options)), size_of_(std::move(size_of)) {
     check_staging_options(options_, size_of_ != nullptr);
@@ -68,8 +65,8 @@ class StagingArea {
   StagingArea(const StagingArea&) = delete;
   StagingArea& operator=(const StagingArea&) = delete;
 
-  /// Waits for room, then puts `value` behind the others. Throws kResourceExhausted at once if it
-  /// alone is larger than the limit of memory.
+  /// Waits for room, then appends `value`. Throws kResourceExhausted immediately if it alone exceeds
+  /// the memory limit.
   void put(T value, const StagingWait& wait = {}) {
     const std::size_t bytes = size_of_ ? size_of_(value) : 0;
     check_staging_size(options_, bytes);
@@ -82,7 +79,7 @@ class StagingArea {
                });
   }
 
-  /// Waits for the oldest element and takes it out.
+  /// Waits for the oldest element and removes it.
   T get(const StagingWait& wait = {}) {
     std::optional<T> taken;
     wait_until([&]() BRIGADE_REQUIRES(mutex_) { return !elements_.empty(); }, changed_elements_,
@@ -96,7 +93,7 @@ class StagingArea {
     return std::move(*taken);
   }
 
-  /// A copy of the element with `index` others before it, once there is one; it stays in.
+  /// Waits for the element at `index` and returns a copy; the element stays in the area.
   T peek(std::size_t index, const StagingWait& wait = {}) requires std::copyable<T> {
     std::optional<T> seen;
     wait_until([&]() BRIGADE_REQUIRES(mutex_) { return elements_.size() > index; },
@@ -105,7 +102,7 @@ class StagingArea {
     return std::move(*seen);
   }
 
-  /// Drops all elements, and lets those go on that wait for room.
+  /// Drops all elements and wakes the threads that wait for room.
   void clear() {
     std::deque<Entry> dropped;  // destroyed without the lock: that may take long
     const MutexLock lock(mutex_);
@@ -114,7 +111,7 @@ class StagingArea {
     changed_room_.notify_all();
   }
 
-  /// What it holds at this moment; other threads may change it at once.
+  /// The current number of elements; other threads may change it immediately.
   std::size_t size() const {
     const MutexLock lock(mutex_);
     return elements_.size();
@@ -123,7 +120,7 @@ class StagingArea {
     const MutexLock lock(mutex_);
     return bytes_;
   }
-  /// 0: any number.
+  /// 0: unlimited.
   std::size_t capacity() const { return options_.capacity; }
   std::size_t memory_limit() const { return options_.memory_limit; }
   const std::string& name() const { return options_.name; }
@@ -150,7 +147,7 @@ class StagingArea {
     const auto deadline = deadline_of(wait);
     // Outlives the lock: its callback takes it.
     const CancelRegistration wake = wait.cancel.on_cancel([this] {
-      const MutexLock lock(mutex_);  // else it could fall between a waiter's look and its wait
+      const MutexLock lock(mutex_);  // else it could fall between a waiter's check and its wait
       changed_room_.notify_all();
       changed_elements_.notify_all();
     });

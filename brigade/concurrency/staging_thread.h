@@ -15,21 +15,21 @@
 namespace brigade::concurrency {
 
 struct StagingThreadOptions {
-  /// Of the thread, and in errors.
+  /// The name of the thread, also in errors.
   std::string name = "staging";
-  /// Elements held ahead of the consumer, at least 1. One more is being made meanwhile.
+  /// The number of elements prefetched for the consumer, at least 1. One more is being made
+  /// meanwhile.
   std::size_t depth = 1;
 };
 
-/// Calls `make` on a thread of its own ahead of its consumer, and keeps what it gives in a
-/// `StagingArea`. The thread lives from the making of this object to its end, which waits for a
-/// `make` that is under way.
+/// Calls `make` on its own thread ahead of the consumer, and keeps the results in a `StagingArea`.
+/// The thread runs as long as this object lives; the destructor waits for a running `make`.
 ///
 /// Thread-safety: `next` by one thread at a time.
 template <class T>
 class StagingThread {
  public:
-  /// Gives the next element, or nothing at the end, and is not called again then.
+  /// Returns the next element, or nothing at the end, after which it is not called again.
   using Make = std::function<std::optional<T>()>;
 
   /// Throws kInvalidArgument for a depth of 0.
@@ -45,8 +45,8 @@ class StagingThread {
   StagingThread(const StagingThread&) = delete;
   StagingThread& operator=(const StagingThread&) = delete;
 
-  /// Waits for the next element; nothing at the end, and from then on. Throws what `make` threw,
-  /// behind the elements that it had made; then there are no more.
+  /// Waits for the next element; returns nothing at and after the end. An exception of `make` is
+  /// thrown after the elements made before it, and ends the sequence.
   std::optional<T> next() {
     if (has_ended_) return std::nullopt;
     std::optional<Staged> staged;
@@ -90,14 +90,14 @@ class StagingThread {
     } catch (...) {
       staged.error = std::current_exception();
     }
-    const bool goes_on = staged.element.has_value();
+    const bool has_more = staged.element.has_value();
     area_.put(std::move(staged), {.timeout = std::nullopt, .cancel = stop_});
-    return goes_on;
+    return has_more;
   }
 
   const Make make_;
-  const CancelToken stop_;  // cancelled by the consumer's end
-  const CancelToken gone_;  // cancelled by the thread's
+  const CancelToken stop_;  // cancelled by the destructor
+  const CancelToken gone_;  // cancelled when the thread fails
   std::exception_ptr broken_;
   bool has_ended_ = false;
   StagingArea<Staged> area_;

@@ -11,32 +11,31 @@
 namespace brigade::concurrency {
 
 struct ThreadPoolOptions {
-  /// How many threads run tasks, from the pool's making to its end.
+  /// The number of threads.
   std::size_t threads = 1;
-  /// What the threads are called in debuggers and `top -H`: the name and the thread's number, 15
+  /// The name of the threads in debuggers and `top -H`, followed by the thread's number; 15
   /// characters at most.
   std::string name = "brigade";
-  /// Runs first in each thread, with its number: the place to pin it or to set its share of cores.
-  /// An exception from it is thrown by the pool's constructor.
+  /// Runs first in each thread, with its number, for example to pin the thread. The pool's
+  /// constructor throws what it throws.
   std::function<void(std::size_t)> on_start{};
   /// Receives what a task throws, on the thread that ran it; must not throw. Unset: the message is
   /// logged as an error.
   std::function<void(std::exception_ptr)> on_error{};
 };
 
-/// Runs tasks on a fixed number of threads. Tasks start in the order they were submitted; the
-/// waiting line is unbounded, so a producer that can run ahead needs a bound of its own
-/// (`BoundedQueue`).
+/// Runs tasks on a fixed number of threads. Tasks start in the order of `submit`; the queue is
+/// unbounded, so a producer that can run ahead must limit itself.
 ///
-/// A task should hand its failure to whoever waits for its result. What it throws all the same goes
-/// to `ThreadPoolOptions::on_error`; the thread and the other tasks go on.
+/// A task should report its failure to the code that waits for its result. An exception that leaves
+/// it goes to `ThreadPoolOptions::on_error`; the thread and the other tasks continue.
 ///
 /// The destructor lets running tasks end, drops those that have not started, and joins the threads:
 /// call `wait_idle` first if they all matter. A dropped task is destroyed on the destroying thread
 /// (so a std::packaged_task in it breaks its promise). It must not run inside one of the pool's
 /// tasks.
 ///
-/// Thread-safety: all functions from any thread, tasks included, but for the destructor.
+/// Thread-safety: all functions from any thread, including tasks, except the destructor.
 class ThreadPool {
  public:
   /// Throws kInvalidArgument if `options.threads` is 0, kResourceExhausted if the system gives no
@@ -48,11 +47,11 @@ class ThreadPool {
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
-  /// Puts `task` at the end of the line and returns. Throws kInvalidArgument if it is empty. Once
-  /// the pool is being destroyed (a task may still submit then) the task is dropped.
+  /// Enqueues `task` and returns. Throws kInvalidArgument if it is empty. While the pool is being
+  /// destroyed, when tasks may still submit, new tasks are dropped.
   void submit(std::function<void()> task);
 
-  /// Waits until no task is waiting or running; true then, false if `cancel` came first. Throws
+  /// Waits until no task is queued or running. Returns false if `cancel` is cancelled first. Throws
   /// kFailedPrecondition if called by a task of this pool, which would wait for itself.
   bool wait_idle(const CancelToken& cancel);
 

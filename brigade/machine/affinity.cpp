@@ -45,9 +45,9 @@ bool set_thread_affinity(const CoreSet& cores) {
 void say_once_that_pinning_failed(const CoreSet& cores, int error) {
   static std::once_flag said;
   std::call_once(said, [&] {
-    base::log_warning(base::str_cat("The system refused to keep a thread on cores ",
+    base::log_warning(base::str_cat("The system refused to pin a thread to cores ",
                                     cores.to_string(), " (", std::strerror(error),
-                                    "): going on without pinning."));
+                                    "): continuing without pinning."));
   });
 }
 

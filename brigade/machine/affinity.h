@@ -7,13 +7,13 @@ namespace brigade::machine {
 /// The cores on which the system may run the calling thread.
 CoreSet thread_affinity();
 
-/// Keeps the calling thread on some cores for as long as it lives, then puts back the mask that the
-/// thread had. Open it before the thread's first tensor operation: OpenMP workers inherit the mask
-/// of the thread that first needs them.
+/// Pins the calling thread to some cores while it lives, then restores the thread's former mask.
+/// Open it before the thread's first tensor operation: OpenMP workers inherit the mask of the thread
+/// that first needs them.
 ///
-/// Where the system refuses (a container without the right, cores outside the process's mask) the
-/// thread simply stays unpinned, and one warning a process says so: pinning is for speed, never for
-/// results. An empty set asks for nothing.
+/// If the system refuses (a container without permission, cores outside the process's mask), the
+/// thread stays unpinned and one warning per process is logged: pinning affects speed, not results.
+/// An empty set does nothing.
 ///
 /// Thread-safety: open and close it on the same thread, inner scopes first.
 class AffinityScope {
@@ -23,11 +23,11 @@ class AffinityScope {
   AffinityScope(const AffinityScope&) = delete;
   AffinityScope& operator=(const AffinityScope&) = delete;
 
-  /// Whether the system took the request.
+  /// Whether the thread is pinned.
   bool is_pinned() const { return !before_.empty(); }
 
  private:
-  CoreSet before_;  // empty: nothing to put back
+  CoreSet before_;  // empty: nothing to restore
 };
 
 }  // namespace brigade::machine

@@ -5,12 +5,11 @@
 
 namespace brigade::machine {
 
-/// How many cores' worth of time the process's control group allows it, for example 1.5; unset
-/// where nothing limits it. This is what `docker run --cpus` and a Kubernetes CPU limit set, and
-/// what the affinity mask does not show. Reads versions 1 and 2, and takes the tightest limit from
-/// the process's group upwards.
+/// The CPU limit of the process's cgroup, in cores, for example 1.5; unset without a limit. `docker
+/// run --cpus` and Kubernetes CPU limits set it, and the affinity mask does not show it. Reads
+/// versions 1 and 2, and takes the tightest limit of the process's group and its parents.
 ///
-/// `root` stands in front of /proc and /sys, for tests.
+/// `root` replaces the root of /proc and /sys, for tests.
 std::optional<double> cgroup_cpu_limit(const std::filesystem::path& root = "/");
 
 }  // namespace brigade::machine

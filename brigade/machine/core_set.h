@@ -7,8 +7,8 @@
 
 namespace brigade::machine {
 
-/// A set of processor cores by the numbers that the operating system gives them. What is called a
-/// core here is what the system schedules on: with simultaneous multithreading, a hardware thread.
+/// A set of processor cores, by the operating system's numbers. A core here is what the system
+/// schedules on: with simultaneous multithreading, a hardware thread.
 ///
 /// Thread-safety: a value.
 class CoreSet {
@@ -17,8 +17,8 @@ class CoreSet {
   /// In any order; a number given twice counts once. Throws kInvalidArgument for a negative number.
   explicit CoreSet(std::vector<int> cores);
 
-  /// Reads the system's list form, as in /sys and `taskset -c`: `0-3,8`. White space around it is
-  /// ignored and nothing at all is the empty set. Throws kInvalidArgument for anything else, and
+  /// Parses the list form of /sys and `taskset -c`: `0-3,8`. Surrounding white space is ignored, and
+  /// the empty text is the empty set. Throws kInvalidArgument for anything else, and
   /// for numbers above 65535.
   static CoreSet parse(std::string_view text);
   /// The list form: `0-3,8`; empty for the empty set.
@@ -29,7 +29,7 @@ class CoreSet {
   bool contains(int core) const;
   /// The numbers, ascending.
   const std::vector<int>& cores() const { return cores_; }
-  /// What both sets hold.
+  /// The cores in both sets.
   CoreSet intersection(const CoreSet& other) const;
 
   friend bool operator==(const CoreSet&, const CoreSet&) = default;

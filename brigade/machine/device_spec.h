@@ -8,9 +8,8 @@
 
 namespace brigade::machine {
 
-/// Part of a device's name, or all of it: what one device scope says, to be merged with what the
-/// scopes around it say. A `DeviceName` in contrast names exactly one device. TensorFlow:
-/// tf.DeviceSpec.
+/// A partial or full device name: the contents of one device scope, which is merged with the scopes
+/// around it. A `DeviceName`, in contrast, names exactly one device. TensorFlow: tf.DeviceSpec.
 ///
 /// Thread-safety: a value.
 struct DeviceSpec {
@@ -18,17 +17,16 @@ struct DeviceSpec {
   std::optional<int> replica = std::nullopt;
   std::optional<int> task = std::nullopt;
   std::optional<DeviceType> type = std::nullopt;
-  /// Unset beside a type: any device of this type ("gpu", "/device:GPU:*").
+  /// Unset with a type: any device of this type ("gpu", "/device:GPU:*").
   std::optional<int> index = std::nullopt;
 
   /// Reads every spelling that `DeviceName::parse` reads, with any part left out: "/job:ps",
   /// "/job:ps/task:1", "/gpu:0", "gpu:0", "gpu", "/device:GPU:*", and "" for nothing at all. Throws
-  /// kInvalidArgument, showing the spellings, for anything else, and for a part that is there
-  /// twice.
+  /// kInvalidArgument, showing the spellings, for anything else, and for a repeated part.
   static DeviceSpec parse(std::string_view text);
 
-  /// This over `outer`, field by field: what is set here stays, the rest comes from `outer`. An
-  /// index counts devices of a type, but merges on its own, as in TensorFlow: "gpu" inside of
+  /// Merges this spec over `outer`, field by field: fields that are set here are kept, the others
+  /// come from `outer`. The index is merged separately from the type, as in TensorFlow: "gpu" inside
   /// "cpu:1" is "gpu:1". TensorFlow: `outer.make_merged_spec(*this)`.
   DeviceSpec merged_over(const DeviceSpec& outer) const;
 
@@ -39,7 +37,7 @@ struct DeviceSpec {
   friend bool operator==(const DeviceSpec&, const DeviceSpec&) = default;
 };
 
-/// The end of an error message about a name: how names are written.
+/// The end of an error message about a device name: the valid spellings.
 inline constexpr std::string_view kDeviceSpellings =
     "Write cpu:0, gpu:0 or cuda:0, /device:CPU:0, or with a task of a cluster "
     "/job:worker/task:1/device:GPU:0.";

@@ -43,8 +43,8 @@ CoreSet core_set_from(hwloc_const_bitmap_t bitmap) {
   return CoreSet(std::move(cores));
 }
 
-// The masks of all the process's threads together, so that the answer is the same on a thread that
-// is pinned.
+// The union of the masks of all threads of the process, so that the result is the same on a pinned
+// thread.
 CoreSet process_cores(hwloc_topology_t topology) {
   const HwlocBitmap mask(hwloc_bitmap_alloc());
   if (!mask || hwloc_get_cpubind(topology, mask.get(), HWLOC_CPUBIND_PROCESS) != 0)

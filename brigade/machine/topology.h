@@ -9,33 +9,33 @@
 
 namespace brigade::machine {
 
-/// The processor as far as this process may use it.
+/// The processors that this process may use.
 ///
 /// Thread-safety: a value.
 struct Topology {
-  /// The processor's model, for reports: `AMD EPYC 9B14`; "unknown processor" where the system does
-  /// not say.
+  /// The processor's model, for reports: `AMD EPYC 9B14`; "unknown processor" if the system does not
+  /// report it.
   std::string processor;
   /// The cores that the process's affinity mask allows, on which a thread may be pinned.
   CoreSet cores;
-  /// The same cores, those that share one physical core together; one group for each physical core.
+  /// The same cores, grouped by physical core.
   std::vector<CoreSet> physical_cores;
-  /// What the control group allows, in cores' worth of time; unset without a limit.
+  /// The CPU limit of the cgroup, in cores; unset without a limit.
   std::optional<double> cpu_limit;
 
-  /// How many threads can run at full speed: the allowed cores, or the whole part of `cpu_limit`
-  /// where that is less; at least 1.
+  /// The number of threads that can run at full speed: the number of allowed cores, or the integer
+  /// part of `cpu_limit` if that is less; at least 1.
   int usable_cores() const;
-  /// Whether threads may be pinned. A time limit below the number of allowed cores leaves open
-  /// *which* cores: pinning would crowd the containers of one machine onto the same first ones.
+  /// Whether threads may be pinned. Not with a CPU limit below the number of allowed cores: such a
+  /// limit does not say *which* cores, so all containers of a machine would use the same first cores.
   bool may_pin() const;
-  /// The allowed cores in the order in which to hand them out: first one of each physical core,
-  /// then the second ones.
+  /// The allowed cores in the order of assignment: first one of each physical core, then the second
+  /// ones.
   std::vector<int> cores_by_distance() const;
 };
 
-/// Looks at this machine with hwloc. Takes milliseconds: keep the result. Never throws: what cannot
-/// be found out is filled with the modest answer (every allowed core a physical one).
+/// Examines this machine with hwloc. Takes milliseconds, so keep the result. Never throws: unknown
+/// values get defaults (every allowed core is a physical core).
 Topology discover_topology();
 
 /// The model name in a file like /proc/cpuinfo, or "unknown processor".

@@ -14,7 +14,7 @@ using std::chrono::seconds;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-class Ear final : public Listener {
+class RecordingListener final : public Listener {
  public:
   void on_event(const Event& event) override { events.push_back(event); }
   void on_end(const MembershipEnd& ending) override { endings.push_back(ending); }
@@ -61,7 +61,7 @@ struct TestRendezvous {
                    },
                .on_left = [this](const auto& who, int) { left.push_back(who.rank); }},
               clock) {
-    for (int rank = 0; rank < world_size; ++rank) listeners.push_back(std::make_shared<Ear>());
+    for (int rank = 0; rank < world_size; ++rank) listeners.push_back(std::make_shared<RecordingListener>());
   }
   Caller join(int rank) {
     const auto id = state.join(hello(rank, static_cast<int>(listeners.size())), listeners.at(rank)).value();
@@ -90,7 +90,7 @@ struct TestRendezvous {
   std::vector<int> left;
   std::vector<int> generations;  // of the losses
   RendezvousState state;
-  std::vector<std::shared_ptr<Ear>> listeners;
+  std::vector<std::shared_ptr<RecordingListener>> listeners;
 };
 
 TEST(RendezvousState, TellsEverybodyWhoCame) {
@@ -110,7 +110,7 @@ TEST(RendezvousState, RefusesASecondProcessOfTheRankAndNamesBoth) {
   rendezvous.join(1);
   Hello second = hello(1);
   second.member.host = "elsewhere";
-  const auto listener = std::make_shared<Ear>();
+  const auto listener = std::make_shared<RecordingListener>();
   EXPECT_FALSE(rendezvous.state.join(second, listener));
   EXPECT_EQ(listener->end_code(), ErrorCode::kFailedPrecondition);
   EXPECT_THAT(listener->end_text(), AllOf(HasSubstr("host-1"), HasSubstr("elsewhere")));
@@ -121,7 +121,7 @@ TEST(RendezvousState, RefusesOtherWorldsVersionsAndGenerations) {
   TestRendezvous rendezvous(2);
   rendezvous.state.begin_generation(4, 2);
   const auto refusal = [&](const Hello& who) {
-    const auto listener = std::make_shared<Ear>();
+    const auto listener = std::make_shared<RecordingListener>();
     EXPECT_FALSE(rendezvous.state.join(who, listener));
     return listener;
   };
@@ -162,7 +162,7 @@ TEST(RendezvousState, NamesToEverybodyWhoDidNotComeInTime) {
     EXPECT_EQ(rendezvous.listeners[rank]->endings[0].missing, (std::vector{1, 3}));
     EXPECT_EQ(rendezvous.listeners[rank]->endings[0].waited, seconds(30));
   }
-  const auto late = std::make_shared<Ear>();
+  const auto late = std::make_shared<RecordingListener>();
   EXPECT_FALSE(rendezvous.state.join(hello(3, 4), late));
   EXPECT_EQ(late->end_code(), ErrorCode::kDeadlineExceeded);
 }
@@ -219,7 +219,7 @@ TEST(RendezvousState, SaysByTypeWhetherARanksHolderIsThereOrGone) {
   TestRendezvous rendezvous(2);
   const auto ids = rendezvous.join_all();
   const auto holder = [&] {
-    const auto listener = std::make_shared<Ear>();
+    const auto listener = std::make_shared<RecordingListener>();
     EXPECT_FALSE(rendezvous.state.join(hello(1), listener));
     return listener->endings.at(0).rank_holder;
   };
@@ -452,7 +452,7 @@ TEST(RendezvousState, NextGenerationForgetsAndAborts) {
   EXPECT_TRUE(rendezvous.lost.empty());
   Hello next = hello(0, 1);
   next.generation = 1;
-  const auto listener = std::make_shared<Ear>();
+  const auto listener = std::make_shared<RecordingListener>();
   EXPECT_TRUE(rendezvous.state.join(next, listener));
   EXPECT_EQ(listener->all<AllJoined>().size(), 1u);
   rendezvous.state.get(listener->all<Welcome>()[0].credential, "key", seconds(0), rendezvous.into(got));

@@ -6,7 +6,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
-import made_up_hosts
+import simulated_hosts
 
 from workers import COMMAND, TINY, WORKERS, ClusterTest, environment, free_ports
 
@@ -17,7 +17,7 @@ CABLE = ("10.77.91.1", "10.77.91.2")
 class Hosts(ClusterTest):
     def host(self, *arguments, **options):
         try:
-            host = made_up_hosts.Host(*arguments, **options)
+            host = simulated_hosts.Host(*arguments, **options)
         except OSError as error:
             self.skipTest(f"namespaces of a test's own are not permitted here: {error}")
         self.addCleanup(host.end)
@@ -25,7 +25,7 @@ class Hosts(ClusterTest):
 
     def connect(self, one, other):
         try:
-            made_up_hosts.connect(one, other, CABLE)
+            simulated_hosts.connect(one, other, CABLE)
         except OSError as error:
             self.skipTest(f"no cable between namespaces here: {error}")
 

@@ -6,12 +6,12 @@
 #include <future>
 #include <utility>
 
-/// For tests of what waits: work on a thread of its own, and whether it has come to an end.
+/// Helpers for tests of blocking calls: run work on a separate thread and check whether it has ended.
 namespace brigade::concurrency::testing {
 
-/// A test that waits this long has failed.
+/// A wait longer than this is a failure.
 inline constexpr auto kLong = std::chrono::seconds(30);
-/// Gives a wrong implementation time to return.
+/// The time in which a wrong implementation would return.
 inline constexpr auto kShort = std::chrono::milliseconds(20);
 
 /// Runs `work` on a thread; see `result_of`.
@@ -25,7 +25,7 @@ bool still_waits(std::future<T>& future) {
   return future.wait_for(kShort) == std::future_status::timeout;
 }
 
-/// What `start` came to, waited for, but not forever.
+/// The result of the work that `start` began; fails the test after kLong.
 template <class T>
 T result_of(std::future<T>& future) {
   EXPECT_EQ(future.wait_for(kLong), std::future_status::ready);
