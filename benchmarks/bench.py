@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Runs our programs and the peers' alternating, prints one table, and writes the figures as JSON.
+"""Runs our programs and the peers' in alternation, prints one table, and writes the results as JSON.
 
-Installs the peers into a virtual environment of their own on the first run. docs/benchmarks.md says how to read it.
+Installs the peers into a separate virtual environment on the first run. docs/benchmarks.md says how to read it.
 Exit status: 0 the table was printed (whatever it says), 1 nothing could be measured, 2 wrong usage.
 """
 

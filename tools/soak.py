@@ -6,8 +6,8 @@ ten times as slow; of the chief or of another worker) come at random moments, ai
 still awaited), step, checkpoint, shutdown. They are counted where they fell; those that came too late to do anything do not
 count. With --matrix each fault comes once in each phase to each victim, with the timeouts that are the command's defaults.
 
-Every fault has to be found in time and named, nobody is ended for being slow, and every training ends with the weights of the
-one that nobody hurt, bit for bit. Prints each fault, and a table. Exit codes: 0 all well, 1 not."""
+Every fault must be detected in time and named, no slow process may be ended, and every training must end with the weights of
+an undisturbed one, bit for bit. Prints each fault, and a table. Exit codes: 0 success, 1 failure."""
 import argparse
 import itertools
 import os
@@ -97,7 +97,7 @@ class Fault:
         return step >= (last if self.aim == "shutdown" else min(first + self._after, last - 1))
 
     def watch(self, job, life, until_steps=True):
-        """Waits until the training goes on (or is started again, if no steps are asked for), or ends. Returns the life in
+        """Waits until the training continues (or is restarted, if no steps are asked for), or ends. Returns the life in
         which it does; None if the job has ended."""
         hurt = life
         while True:
@@ -105,7 +105,7 @@ class Fault:
             if life is None or life.steps(job) or (life is not hurt and not until_steps):
                 break
         self.means.end()
-        self.restarts = len(job.matches(r"started again: restart \d+ of ", self.at))
+        self.restarts = len(job.matches(r"restarted: restart \d+ of ", self.at))
         reported = job.first(self.means.sign(self.rank), self.at)
         self.detected = None if reported is None else reported - self.at
         if life and self.restarts and life.steps(job):
@@ -123,7 +123,7 @@ class Fault:
         return job.life_after(life.ranks, len(life.ranks)) if life.is_over() else life
 
     def _has_passed(self, job, life):
-        """A slow time that is over, in a training that goes on."""
+        """A slow phase that is over, in a training that continues."""
         return self.kind == "slow" and self.means.is_over and life.steps(job)
 
     def was_too_late(self):
@@ -141,7 +141,7 @@ class Fault:
         if self.detected > limit:
             return f"was reported only after {self.detected:.1f} s"
         if not self.restarts and not self.means.may_be_survived:
-            return "was reported, and nothing was started again"
+            return "was reported, and nothing was restarted"
         return None
 
     def __str__(self):
@@ -201,7 +201,7 @@ class Runner:
             raise Failed(f"{name} ended with other weights: {sha256}, not {wanted}")
 
     def note(self, fault):
-        """Counts it, and tells it; one that came too late on a list of its own."""
+        """Counts and prints it; a fault that came too late is counted separately."""
         if fault.was_too_late():
             self.too_late.append(fault)
             return print(f"      {fault}  too late: it changed nothing", flush=True)
@@ -259,7 +259,7 @@ class Soak(Runner):
 class Matrix(Runner):
     """Each fault once in each phase, to each victim: (kind, phase, rank)."""
     CASES = tuple(itertools.product(faults.NAMES, PHASES, (0, 1)))
-    # Once joined there is no connection before; and who is slow to come is waited for in the same way wherever it stands.
+    # At start-up there is no connection yet; and a slow process is waited for in the same way in both phases.
     LEFT_OUT = {("socket", "start-up"), ("slow", "meeting")}
 
     @classmethod

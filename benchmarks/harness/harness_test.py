@@ -143,7 +143,7 @@ class Alternation(unittest.TestCase):
             found = compare(ours, theirs, "save", 4)
         self.assertEqual((found["median"], found["pairs"], found["ours_milliseconds"]), (1.5, 4, 3000))
 
-    def test_does_nothing_between_its_turns(self):
+    def test_does_nothing_while_the_other_runs(self):
         with tempfile.TemporaryDirectory() as folder:
             grows = f"(while :; do echo x >> {folder}/grown; done) & while read word; do echo '{{\"seconds\": 1}}'; done"
             with BlockProgram(["sh", "-c", grows], 10) as program:

@@ -20,7 +20,7 @@ def summarize(rows, runs):
 
 
 def ratio_of_rows(over, under, divisor, runs):
-    """Each round's ratio, then their median: what drifts from round to round cancels out. None without figures."""
+    """Each round's ratio, then their median: what drifts from round to round cancels out. None without results."""
     rates = lambda id: {run["round"]: run["images_per_second"] for run in runs if run["row"] == id}
     above, below = rates(over), rates(under)
     ratios = [above[r] / below[r] / divisor for r in sorted(above) if r in below]
@@ -39,10 +39,10 @@ def ratio_of_pair(bar, pairs):
 
 
 def is_met(bar, ratio):
-    figure = ratio["median"]
+    value = ratio["median"]
     if bar.interval:
-        figure = ratio["low"] if bar.at_most else ratio["high"]
-    return figure <= bar.limit if bar.at_most else figure >= bar.limit
+        value = ratio["low"] if bar.at_most else ratio["high"]
+    return value <= bar.limit if bar.at_most else value >= bar.limit
 
 
 def judge(bars, runs, pairs, why):

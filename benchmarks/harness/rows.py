@@ -104,7 +104,7 @@ STEPS_PER_BLOCK = {"mnist_cnn": 5, "mlp64": 400, "mlp256": 100}
 
 @dataclasses.dataclass
 class Pair:
-    """A program that compares two things within one process, a block of the one and a block of the other in turns: the
+    """A program that compares two things within one process, in alternating blocks: the
     only way to see differences of a few per cent."""
 
     text: str
@@ -222,7 +222,7 @@ STEP_FRACTIONS = {
 
 @dataclasses.dataclass
 class Bar:
-    """A figure that must reach a limit: a ratio of two rows' images a second, the ratio of a pair or of turns, or a share."""
+    """A value that must reach a limit: a ratio of two rows' images per second, the ratio of a pair, or a fraction of a step."""
 
     id: str
     text: str

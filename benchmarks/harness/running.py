@@ -1,4 +1,4 @@
-"""Runs one program to its end or its deadline, and leaves none of its processes behind."""
+"""Runs one program to its end or its deadline, and leaves none of its processes running."""
 
 import json
 import os
@@ -7,7 +7,7 @@ import subprocess
 
 
 class RunFailed(Exception):
-    """A program did not give its figures; the text says why, in one line."""
+    """A program did not print its results; the text says why, in one line."""
 
 
 def _end_group(process):
@@ -47,5 +47,5 @@ def run_for_json(command, timeout, environment=None):
         if line.startswith("{"):
             found.append(json.loads(line))
     if not found:
-        raise RunFailed("it printed no figures")
+        raise RunFailed("it printed no results")
     return found

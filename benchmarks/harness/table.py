@@ -39,7 +39,7 @@ def _pairs(results):
 
 
 def _turns(results):
-    lines = ["In turns with a peer's process (ratio of medians, 95 % interval): MNIST CNN with Adam's slots, warm cache"]
+    lines = ["Alternating with a peer's process (ratio of medians, 95 % interval): MNIST CNN with Adam's slots, warm cache"]
     for pair in results["pairs"].values():
         if "ours_milliseconds" in pair:
             lines.append(f"  {pair['text']:<62} {_interval(pair)}   {pair['ours_milliseconds']:.1f} ms and "
@@ -51,7 +51,7 @@ def _trade(results):
     if not results["trade"]:
         return []
     phases = ["input", "compute", "wait", "communication", "update"]
-    lines = ["Two replicas that learn from JPEG files decoded meanwhile, by the threads that decode (in turns); fractions of a step, %",
+    lines = ["Two replicas that learn from JPEG files decoded meanwhile, by the number of decoding threads (alternating); fractions of a step, %",
              f"  {'':<40} {'examples/s':>10} {'95 % interval':>17}  " + "  ".join(phases)]
     for entry in results["trade"]:
         spread = f"{entry['low']:.0f} - {entry['high']:.0f}"
@@ -81,7 +81,7 @@ def render(results):
             f"{results['mode']}, {results['rounds']} rounds of {results['seconds']:g} s; "
             + ", ".join(f"{module} {version}" for module, version in results["versions"].items())]
     if machine["load_before"] > 0.5:
-        head.append(f"The machine was busy before we began (load {machine['load_before']:.1f}): these figures are rough.")
+        head.append(f"The machine was busy before we began (load {machine['load_before']:.1f}): these results are rough.")
     models = {row["model"] for row in results["rows"].values()} | {s["model"] for s in results["skipped"].values()}
     parts = [head] + [_rows(results, model) for model in HEADINGS if model in models]
     parts += [_pairs(results), _turns(results), _trade(results), _bars(results)]
