@@ -272,7 +272,7 @@ class Machine {
   // Memo slots are numbered consecutively, so there are no more of them than bytes.
   void memorize(std::uint32_t slot) {
     if (stack_.empty() || stack_.back() == kMark) fail("there is no value to memoize");
-    if (slot >= bytes_.size()) fail("it memoizes a value in slot  ", slot);
+    if (slot >= bytes_.size()) fail("it memoizes a value in slot ", slot);
     if (slot >= memo_.size()) memo_.resize(slot + 1, kMark);
     if (std::exchange(memo_[slot], stack_.back()) == kMark) ++remembered_;
   }

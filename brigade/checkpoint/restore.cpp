@@ -146,7 +146,7 @@ Rename Rename::pattern(std::string expression, std::string replacement) {
     std::regex{expression};
   } catch (const std::regex_error& error) {
     throw Error(ErrorCode::kInvalidArgument, str_cat("Rename: ", base::quoted(expression),
-                                                     "is not a valid regular expression: ", error.what()));
+                                                     " is not a valid regular expression: ", error.what()));
   }
   return {Kind::kPattern, std::move(expression), std::move(replacement)};
 }

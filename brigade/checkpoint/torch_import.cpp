@@ -189,7 +189,7 @@ class Importer {
       if (each.name == storage_type) return each.type;
     }
     throw Error(ErrorCode::kUnimplemented,
-                base::str_cat(file_, ": tensor ", base::quoted(name), " lies in a ", storage_type,
+                base::str_cat(file_, ": tensor ", base::quoted(name), " is in a ", storage_type,
                               "; known are ", io::tensor_dtypes()));
   }
 

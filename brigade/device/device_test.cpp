@@ -45,7 +45,7 @@ TEST(AvailableDevices, FillsTheUsableCores) {
   const auto devices = available_devices({}, four_cores());
   EXPECT_EQ(names_of(devices), (std::vector<std::string>{"cpu:0", "cpu:1", "cpu:2", "cpu:3"}));
   EXPECT_EQ(devices[0].cores, CoreSet({0}));
-  EXPECT_EQ(devices[1].cores, CoreSet({2})) << "the second replica gets a physical core of its own";
+  EXPECT_EQ(devices[1].cores, CoreSet({2})) << "the second replica gets its own physical core";
   EXPECT_EQ(devices[1].threads, 1);
   EXPECT_TRUE(devices[1].torch_device.is_cpu());
 }

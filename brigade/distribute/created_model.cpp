@@ -30,7 +30,7 @@ std::vector<ModuleMode> module_modes(std::span<const std::shared_ptr<torch::nn::
   return modes;
 }
 
-CreatedModel::CreatedModel(OwningStrategy owner, std::vector<variables::Variable> variables,
+CreatedModel::CreatedModel(StrategyRef owner, std::vector<variables::Variable> variables,
                            std::vector<ModuleMode> modes)
     : owner_(std::move(owner)), variables_(std::move(variables)), modes_(std::move(modes)) {
   for (const variables::Variable& variable : variables_) {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "brigade/distribute/owning_strategy.h"
+#include "brigade/distribute/strategy_ref.h"
 #include "brigade/variables/variable.h"
 
 namespace brigade::distribute {
@@ -30,7 +30,7 @@ std::vector<ModuleMode> module_modes(std::span<const std::shared_ptr<torch::nn::
 /// Thread-safety: each replica from its own thread; `check_modes` outside of replicas.
 class CreatedModel {
  public:
-  CreatedModel(OwningStrategy owner, std::vector<variables::Variable> variables,
+  CreatedModel(StrategyRef owner, std::vector<variables::Variable> variables,
                std::vector<ModuleMode> modes);
 
   /// All variables, buffers included.
@@ -46,7 +46,7 @@ class CreatedModel {
   void check_untouched(int replica) const;
 
  private:
-  const OwningStrategy owner_;
+  const StrategyRef owner_;
   const std::vector<variables::Variable> variables_;
   std::vector<variables::Variable> parameters_;  // the variables that are equal in all replicas
   const std::vector<ModuleMode> modes_;

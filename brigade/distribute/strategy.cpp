@@ -355,7 +355,7 @@ std::vector<variables::Variable> Strategy::adopt(
 std::shared_ptr<const CreatedModel> Strategy::register_model(std::vector<variables::Variable> variables,
                                                    std::vector<ModuleMode> modes) {
   auto model =
-      std::make_shared<const CreatedModel>(OwningStrategy(*this), std::move(variables), std::move(modes));
+      std::make_shared<const CreatedModel>(StrategyRef(*this), std::move(variables), std::move(modes));
   std::erase_if(engine_->models, [](const auto& known) { return known.expired(); });
   engine_->models.push_back(model);
   return model;
@@ -437,7 +437,7 @@ Optimizer Strategy::make_optimizer(std::span<const variables::Variable> variable
   for (const variables::Variable& variable : variables) {
     check_argument(engine_->store.owns(variable),
                    base::str_cat("Variable '", variable.name(), "' does not belong to the strategy ",
-                                 OwningStrategy(*this).description(),
+                                 StrategyRef(*this).description(),
                                  ": its optimizers take variables of models that it created, or "
                                  "that were made in its scope()."));
     const bool is_new = variable.trainable() == variables::Trainable::kNo && variable.storage() &&
@@ -453,7 +453,7 @@ Optimizer Strategy::make_optimizer(std::span<const variables::Variable> variable
   auto state = std::make_shared<optim::OptimizerState>(std::move(rule), variables, options.groups);
   std::shared_ptr<GradientSynchronizer> synchronizer = engine_->make_synchronizer(state);
   engine_->synchronizers.push_back(synchronizer);
-  return Optimizer(std::move(state), std::move(synchronizer), options, OwningStrategy(*this));
+  return Optimizer(std::move(state), std::move(synchronizer), options, StrategyRef(*this));
 }
 
 void Strategy::run_replicas(const std::optional<ExampleCounts>& examples,

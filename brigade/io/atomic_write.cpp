@@ -25,7 +25,7 @@ class Temporary {
         file_ = files_.create(path_, CreateMode::kExclusive);
         return;
       } catch (const Error& error) {
-        // Another thread writes the same target, or a crash left its file behind.
+        // Another thread writes the same target, or a crash left its file.
         if (error.code() != ErrorCode::kAlreadyExists || n + 1 == kAttempts) throw;
       }
     }

@@ -45,7 +45,7 @@ TEST_P(ByteReaderTest, PeeksAcrossItsBuffer) {
   EXPECT_EQ(bytes.peek(9).substr(0, 9), "ne two th");
   bytes.consume(9);
   EXPECT_EQ(bytes.offset(), 10u);
-  EXPECT_EQ(bytes.peek(1'000'000'000), "ree") << "only what is there takes memory";
+  EXPECT_EQ(bytes.peek(1'000'000'000), "ree") << "only existing bytes take memory";
   bytes.consume(3);
   EXPECT_EQ(bytes.peek(1), "");
   EXPECT_EQ(bytes.offset(), 13u);

@@ -26,7 +26,7 @@ class CompressionTest : public testing::Test {
   void write(std::string_view bytes) {
     files_.create("/file", CreateMode::kTruncate)->write(as_bytes(bytes));
   }
-  std::string packed(std::string_view text, Compression compression) {
+  std::string compressed_file(std::string_view text, Compression compression) {
     const auto file = compressed(files_.create("/file", CreateMode::kTruncate), compression);
     for (; !text.empty(); text.remove_prefix(std::min<std::size_t>(text.size(), 1000))) {
       file->write(as_bytes(text.substr(0, 1000)));
@@ -61,17 +61,17 @@ class CompressionTest : public testing::Test {
 TEST_F(CompressionTest, ReadsWhatWasWritten) {
   for (const Compression compression : {Compression::kGzip, Compression::kZlib}) {
     for (const std::string& text : {std::string(), std::string("short"), long_text()}) {
-      packed(text, compression);
+      compressed_file(text, compression);
       EXPECT_EQ(content(compression), text);
     }
-    EXPECT_LT(packed(long_text(), compression).size(), long_text().size() / 2);
+    EXPECT_LT(compressed_file(long_text(), compression).size(), long_text().size() / 2);
   }
-  EXPECT_EQ(gunzip(packed("as gzip writes", Compression::kGzip), "x", 99), "as gzip writes");
-  EXPECT_EQ(packed("plain", Compression::kNone), "plain");
+  EXPECT_EQ(gunzip(compressed_file("as gzip writes", Compression::kGzip), "x", 99), "as gzip writes");
+  EXPECT_EQ(compressed_file("plain", Compression::kNone), "plain");
 }
 
 TEST_F(CompressionTest, AutoDetectsGzipByItsSignature) {
-  packed("text", Compression::kGzip);
+  compressed_file("text", Compression::kGzip);
   EXPECT_EQ(content(Compression::kAuto), "text");
   for (const std::string_view plain : {"", "x", "plain text"}) {
     write(plain);
@@ -90,7 +90,7 @@ TEST_F(CompressionTest, SyncedContentCanBeRead) {
 }
 
 TEST_F(CompressionTest, ReturnsTheContentBeforeACorruptByte) {
-  std::string broken = packed(long_text(), Compression::kGzip);
+  std::string broken = compressed_file(long_text(), Compression::kGzip);
   broken.resize(broken.size() / 2);
   write(broken);
   const auto file = open(Compression::kGzip);
@@ -105,13 +105,13 @@ TEST_F(CompressionTest, ReturnsTheContentBeforeACorruptByte) {
 }
 
 TEST_F(CompressionTest, RefusesBrokenBytes) {
-  std::string sum = packed(long_text(), Compression::kZlib);
+  std::string sum = compressed_file(long_text(), Compression::kZlib);
   sum.back() ^= 1;
   write(sum);
   expect_broken(Compression::kZlib, "incorrect data check");
   write("no zlib at all");
   expect_broken(Compression::kZlib, "broken zlib file");
-  write(packed("x", Compression::kZlib) + "more");
+  write(compressed_file("x", Compression::kZlib) + "more");
   expect_broken(Compression::kZlib, "followed by");
   write("");
   expect_broken(Compression::kGzip, "cut short");
@@ -119,7 +119,7 @@ TEST_F(CompressionTest, RefusesBrokenBytes) {
 
 TEST_F(CompressionTest, SeeksInBothDirections) {
   const std::string text = long_text();
-  packed(text, Compression::kGzip);
+  compressed_file(text, Compression::kGzip);
   const auto file = open(Compression::kGzip);
   std::string piece(5, '?');
   for (const std::size_t offset : {100'000, 7, 0, 70'000, 70'005}) {
@@ -132,7 +132,7 @@ TEST_F(CompressionTest, SeeksInBothDirections) {
 }
 
 TEST_F(CompressionTest, RefusesToWriteUnknownCompression) {
-  EXPECT_THROW(packed("", Compression::kAuto), Error);
+  EXPECT_THROW(compressed_file("", Compression::kAuto), Error);
   EXPECT_THROW(
       compressed(files_.create("/file", CreateMode::kTruncate), Compression::kGzip, {.level = 10}),
       Error);

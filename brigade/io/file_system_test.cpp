@@ -118,7 +118,7 @@ TEST_P(FileSystemContract, AReaderSeeks) {
   file->seek(0);
   EXPECT_EQ(read_piece(*file, 3), "one");
   file->seek(99);
-  EXPECT_EQ(read_piece(*file, 3), "") << "nothing lies behind the end";
+  EXPECT_EQ(read_piece(*file, 3), "") << "there is nothing after the end";
 }
 
 TEST_P(FileSystemContract, OpenContinuesWhenTheFileGrows) {

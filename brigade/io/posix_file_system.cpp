@@ -33,7 +33,7 @@ Explanation explain(int error) {
       return {ErrorCode::kNotFound, "check the path"};
     case EEXIST:
     case ENOTEMPTY:
-      return {ErrorCode::kAlreadyExists, "remove what is there or choose another name"};
+      return {ErrorCode::kAlreadyExists, "remove the existing file or choose another name"};
     case EACCES:
     case EPERM:
     case EROFS:

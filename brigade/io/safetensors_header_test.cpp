@@ -102,9 +102,9 @@ TEST(SafetensorsHeader, RefusesBadDtypesAndShapes) {
 }
 
 TEST(SafetensorsHeader, RefusesInvalidOffsets) {
-  EXPECT_REFUSED(one("\"F32\"", "[1]", "[0,4]"), 3, "do not lie within the 3 bytes");
-  EXPECT_REFUSED(one("\"F32\"", "[1]", "[4,0]"), 4, "do not lie within");
-  EXPECT_REFUSED(one("\"F32\"", "[1]", "[0,18446744073709551615]"), 4, "do not lie within");
+  EXPECT_REFUSED(one("\"F32\"", "[1]", "[0,4]"), 3, "are not within the 3 bytes");
+  EXPECT_REFUSED(one("\"F32\"", "[1]", "[4,0]"), 4, "are not within");
+  EXPECT_REFUSED(one("\"F32\"", "[1]", "[0,18446744073709551615]"), 4, "are not within");
   EXPECT_REFUSED(one("\"F32\"", "[1]", "[0]"), 4, "not two numbers");
   EXPECT_REFUSED(one("\"F32\"", "[1]", "[-4,0]"), 4, "not two numbers");
   EXPECT_REFUSED(one("\"F32\"", "[2]", "[0,4]"), 4, "takes 8 bytes, the offsets give it 4");
@@ -131,7 +131,7 @@ TEST(SafetensorsHeader, EmptyTensorsAreAllowedOnlyBetweenOthers) {
     EXPECT_EQ(reason(with_empty(offsets), 8), "accepted") << offsets;
   }
   EXPECT_REFUSED(with_empty("[2,2]"), 8, "inside another tensor's");
-  EXPECT_REFUSED(with_empty("[9,9]"), 8, "do not lie within");
+  EXPECT_REFUSED(with_empty("[9,9]"), 8, "are not within");
   EXPECT_REFUSED(with_empty("[4,5]"), 8, "takes 0 bytes");
 }
 
@@ -152,7 +152,7 @@ TEST(SafetensorsHeader, RefusesOneInvalidEntryAmongAHundredThousand) {
   };
   EXPECT_EQ(reason(many(entry("last", "[100000,100001]")), kBytes), "accepted");
   EXPECT_REFUSED(many(entry("last", "[50000,50001]")), kBytes, "inside another tensor's");
-  EXPECT_REFUSED(many(entry("last", "[100001,100002]")), kBytes, "do not lie within");
+  EXPECT_REFUSED(many(entry("last", "[100001,100002]")), kBytes, "are not within");
   EXPECT_REFUSED(many(entry("v7", "[100000,100001]")), kBytes, "the key 'v7' occurs twice");
 }
 

@@ -122,9 +122,9 @@ TEST(SavedOptimizer, AChangedRateOfTheProgramApplies) {
   Trained same(1, StorageSharing::kOneCopyEach, Adam{.learning_rate = 0.1}.rule());
   same.state->restore("adam", stored(*before.state));
   EXPECT_EQ(same.state->learning_rate(), 0.05);
-  Trained anew(1, StorageSharing::kOneCopyEach, Adam{.learning_rate = 0.2}.rule());
-  anew.state->restore("adam", stored(*before.state));
-  EXPECT_EQ(anew.state->learning_rate(), 0.2);
+  Trained changed(1, StorageSharing::kOneCopyEach, Adam{.learning_rate = 0.2}.rule());
+  changed.state->restore("adam", stored(*before.state));
+  EXPECT_EQ(changed.state->learning_rate(), 0.2);
 }
 
 TEST(SavedOptimizer, MissingStateIsRefusedOrSkipped) {

@@ -23,7 +23,7 @@ class SgdRule final : public UpdateRule {
 
   void apply(const UpdateArguments& a, const Hyperparameters& h) const override {
     // Slots begin at zero, and momentum * 0 + gradient is the gradient: the first step needs no
-    // case of its own.
+    // separate case.
     const std::vector<at::Tensor> none;
     at::_fused_sgd_(a.parameters, a.gradients, slots_.empty() ? none : a.slots[0], h.weight_decay,
                     options_.momentum, h.learning_rate, /*dampening=*/0.0,

@@ -47,7 +47,7 @@ std::vector<at::Tensor> in_parameter_layout(const Gradients& gradients) {
 
 struct Optimizer::Shared {
   Shared(const optim::OptimizerState& state, std::shared_ptr<GradientSynchronizer> how,
-         const OptimizerOptions& options, OwningStrategy maker)
+         const OptimizerOptions& options, StrategyRef maker)
       : owner(std::move(maker)),
         synchronizer(std::move(how)),
         accumulate(options.accumulate),
@@ -165,7 +165,7 @@ struct Optimizer::Shared {
     std::int64_t updates = 0;
   };
 
-  const OwningStrategy owner;
+  const StrategyRef owner;
   const std::shared_ptr<GradientSynchronizer> synchronizer;
   std::unique_ptr<GradientHooks> hooks;  // if the synchronizer reduces during backward
   const int accumulate;
@@ -230,7 +230,7 @@ std::size_t asking_replica() {
 
 Optimizer::Optimizer(std::shared_ptr<optim::OptimizerState> state,
                      std::shared_ptr<GradientSynchronizer> synchronizer, const OptimizerOptions& options,
-                     OwningStrategy owner)
+                     StrategyRef owner)
     : state_(std::move(state)) {
   check(options);
   shared_ = std::make_shared<Shared>(*state_, std::move(synchronizer), options, std::move(owner));

@@ -12,7 +12,7 @@
 
 #include "brigade/distribute/optimizer/gradients.h"
 #include "brigade/distribute/optimizer/loss_scale.h"
-#include "brigade/distribute/owning_strategy.h"
+#include "brigade/distribute/strategy_ref.h"
 #include "brigade/optim/optimizer_state.h"
 #include "brigade/variables/variable.h"
 
@@ -49,7 +49,7 @@ class Optimizer {
   /// For strategies. Throws kInvalidArgument if `accumulate` is less than 1 or `global_step` is not
   /// a single int64 that is not trained.
   Optimizer(std::shared_ptr<optim::OptimizerState> state, std::shared_ptr<GradientSynchronizer> synchronizer,
-            const OptimizerOptions& options, OwningStrategy owner);
+            const OptimizerOptions& options, StrategyRef owner);
 
   /// Makes one update that decreases `loss`: `apply_gradients(compute_gradients(loss, scale))`. With
   /// accumulation it adds one micro-batch, and every N-th call updates. Throws what those two throw.

@@ -12,9 +12,9 @@ class Strategy;
 /// model or optimizer: they may have other devices, and their runs would not check it.
 ///
 /// Thread-safety: immutable.
-class OwningStrategy {
+class StrategyRef {
  public:
-  explicit OwningStrategy(const Strategy& strategy);
+  explicit StrategyRef(const Strategy& strategy);
 
   /// "mirrored (cpu:0, cpu:1)".
   const std::string& description() const { return description_; }

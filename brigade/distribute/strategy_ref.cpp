@@ -1,4 +1,4 @@
-#include "brigade/distribute/owning_strategy.h"
+#include "brigade/distribute/strategy_ref.h"
 
 #include <vector>
 
@@ -20,10 +20,10 @@ std::string name_and_devices(const Strategy& strategy) {
 
 }  // namespace
 
-OwningStrategy::OwningStrategy(const Strategy& strategy)
+StrategyRef::StrategyRef(const Strategy& strategy)
     : strategy_(&strategy), description_(name_and_devices(strategy)) {}
 
-void OwningStrategy::check(const ReplicaContext& context, std::string_view what) const {
+void StrategyRef::check(const ReplicaContext& context, std::string_view what) const {
   if (&context.strategy() == strategy_) return;
   throw Error(
       ErrorCode::kFailedPrecondition,
