@@ -52,12 +52,12 @@ class Meter {
     const bool is_warm = steps_ > warmup_;
     const double seconds = seconds_between(begin_, end);
     const double warm_seconds = is_warm ? seconds_between(warm_, end) : seconds;
-    const std::int64_t counter_state = is_warm ? examples_ - warm_examples_ : examples_;
+    const std::int64_t warm_examples = is_warm ? examples_ - warm_examples_ : examples_;
     return {.steps = steps_,
             .examples = examples_,
             .seconds = seconds,
             .warmup_steps = is_warm ? warmup_ : 0,
-            .examples_per_second = rate(counter_state, warm_seconds),
+            .examples_per_second = rate(warm_examples, warm_seconds),
             .examples_per_second_total = rate(examples_, seconds)};
   }
 

@@ -11,7 +11,7 @@ _CUDA_CONDITION = re.compile(r"^[ \t]*#[ \t]*(if|ifdef|ifndef|elif)\b.*CUDA", re
 
 
 def _row_of(source, table):
-    """The row that owns a file: the longest folder of the table that its path lies in."""
+    """The row that owns a file: the longest folder of the table that contains its path."""
     owners = [path for path in table if source.path.startswith(path + "/")]
     return table[max(owners, key=len)] if owners else None
 
