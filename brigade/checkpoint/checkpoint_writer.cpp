@@ -15,7 +15,7 @@ namespace brigade::checkpoint {
 namespace {
 
 Manifest manifest_of(const Snapshot& snapshot, const WriteRequest& request,
-                     const std::vector<Shard>& shards, const std::vector<Seal>& seals) {
+                     const std::vector<ShardFile>& shards, const std::vector<Seal>& seals) {
   Manifest manifest{.number = request.number,
                     .step = snapshot.step,
                     .time = request.time,
@@ -25,7 +25,7 @@ Manifest manifest_of(const Snapshot& snapshot, const WriteRequest& request,
                     .metadata = snapshot.metadata,
                     .kept = request.kept,
                     .state = snapshot.state};
-  for (const Shard& shard : shards) {
+  for (const ShardFile& shard : shards) {
     const std::size_t file = manifest.files.size();
     manifest.files.push_back({shard.name, seals[file]});
     auto& section = manifest.tensors[static_cast<std::size_t>(shard.section)];
@@ -89,11 +89,11 @@ std::string nonce_of(bool is_shared) {
 }
 
 std::vector<Seal> write_tensors(io::FileSystem& files, const io::Path& folder,
-                                const std::vector<Shard>& shards, const WriteRequest& request) {
+                                const std::vector<ShardFile>& shards, const WriteRequest& request) {
   if (request.others != nullptr)
     return request.others->write(request.save, files, folder, shards, request.num_threads);
-  std::vector<const Shard*> all;
-  for (const Shard& each : shards) all.push_back(&each);
+  std::vector<const ShardFile*> all;
+  for (const ShardFile& each : shards) all.push_back(&each);
   return write_shards(files, folder, all, request.num_threads);
 }
 
@@ -101,7 +101,7 @@ std::vector<Seal> write_tensors(io::FileSystem& files, const io::Path& folder,
 
 Written write_checkpoint(io::FileSystem& files, const Snapshot& snapshot,
                          const WriteRequest& request) {
-  const std::vector<Shard> shards = plan_shards(snapshot, request.shards);
+  const std::vector<ShardFile> shards = plan_shards(snapshot, request.shards);
   TemporaryFolder folder(files, make_saving_folder(files, request.directory, snapshot.step,
                                                    nonce_of(request.others != nullptr)));
   const std::vector<Seal> seals = write_tensors(files, folder.path(), shards, request);

@@ -15,7 +15,7 @@ namespace brigade::checkpoint {
 struct OtherWriters::Work {
   io::FileSystem& files;
   const io::Path& folder;
-  const std::vector<Shard>& shards;
+  const std::vector<ShardFile>& shards;
   std::vector<int> writers;
   std::vector<Seal> seals;
   std::int64_t save = 0;
@@ -30,7 +30,7 @@ struct OtherWriters::Work {
   }
 
   void write(const std::vector<std::size_t>& indices) {
-    std::vector<const Shard*> chosen;
+    std::vector<const ShardFile*> chosen;
     for (const std::size_t i : indices) chosen.push_back(&shards[i]);
     const std::vector<Seal> written = write_shards(files, folder, chosen, num_threads);
     for (std::size_t i = 0; i < indices.size(); ++i) seals[indices[i]] = written[i];
@@ -119,7 +119,7 @@ void OtherWriters::take_report(int rank, Work& work) {
 }
 
 std::vector<Seal> OtherWriters::write(std::int64_t save, io::FileSystem& files,
-                                      const io::Path& folder, const std::vector<Shard>& shards,
+                                      const io::Path& folder, const std::vector<ShardFile>& shards,
                                       std::size_t num_threads) {
   Work work{.files = files,
             .folder = folder,

@@ -34,7 +34,7 @@ class OtherWriters {
   /// may still be writing only if they were lost or too slow. Throws as `write_shards` and
   /// `ShardExchange::wait_for`; if another process fails, throws its error with its name.
   std::vector<Seal> write(std::int64_t save, io::FileSystem& files, const io::Path& folder,
-                          const std::vector<Shard>& shards, std::size_t num_threads);
+                          const std::vector<ShardFile>& shards, std::size_t num_threads);
 
   /// Tells the other processes that this save was abandoned, if they still wait for it.
   void give_up(std::int64_t save) noexcept;

@@ -9,13 +9,13 @@ namespace brigade::checkpoint {
 namespace {
 
 struct Unfinished {
-  const Shard* shard = nullptr;
+  const ShardFile* shard = nullptr;
   std::unique_ptr<io::WritableFile> file = nullptr;
   Seal seal = {};
   std::exception_ptr error = nullptr;
 };
 
-Seal stream(io::WritableFile& file, const Shard& shard) {
+Seal stream(io::WritableFile& file, const ShardFile& shard) {
   return stream_safetensors(file, shard.tensors, {{"format", "pt"}});
 }
 
@@ -43,9 +43,9 @@ class NullFile final : public io::WritableFile {
 // thread syncs after all of its files are written: the disk is busy with the first file meanwhile,
 // and one commit of the file system's journal covers all of them.
 std::vector<Seal> write_shards(io::FileSystem& files, const io::Path& folder,
-                               std::span<const Shard* const> shards, std::size_t num_threads) {
+                               std::span<const ShardFile* const> shards, std::size_t num_threads) {
   std::vector<Unfinished> all;
-  for (const Shard* each : shards) all.push_back({.shard = each});
+  for (const ShardFile* each : shards) all.push_back({.shard = each});
   const auto each_of_thread = [&](std::size_t index, const auto& call) {
     for (std::size_t i = index; i < all.size(); i += num_threads) {
       try {
@@ -77,7 +77,7 @@ std::vector<Seal> write_shards(io::FileSystem& files, const io::Path& folder,
   return seals;
 }
 
-Seal seal_of(const Shard& shard) {
+Seal seal_of(const ShardFile& shard) {
   NullFile null_file;
   return stream(null_file, shard);
 }

@@ -13,9 +13,9 @@ namespace brigade::checkpoint {
 /// Writes the files into `folder`, where they must not exist yet, with `num_threads` threads
 /// including the caller's. All files are synced when this returns. Throws as `io::FileSystem` does.
 std::vector<Seal> write_shards(io::FileSystem& files, const io::Path& folder,
-                               std::span<const Shard* const> shards, std::size_t num_threads);
+                               std::span<const ShardFile* const> shards, std::size_t num_threads);
 
 /// The result that `write_shards` would give for `shard`, without writing it.
-Seal seal_of(const Shard& shard);
+Seal seal_of(const ShardFile& shard);
 
 }  // namespace brigade::checkpoint

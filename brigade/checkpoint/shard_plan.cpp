@@ -17,10 +17,10 @@ std::string file_name(Section section, std::size_t index, std::size_t count) {
 }
 
 /// Assigns the largest tensor first, each to the smallest shard, which balances the shards.
-std::vector<Shard> spread(Section section, const std::vector<NamedTensor>& tensors,
+std::vector<ShardFile> spread(Section section, const std::vector<NamedTensor>& tensors,
                           std::size_t most) {
   const std::size_t count = std::min(most, tensors.size());
-  std::vector<Shard> shards;
+  std::vector<ShardFile> shards;
   for (std::size_t i = 0; i < count; ++i) {
     shards.push_back({.section = section, .name = file_name(section, i, count), .tensors = {}});
   }
@@ -39,16 +39,16 @@ std::vector<Shard> spread(Section section, const std::vector<NamedTensor>& tenso
   return shards;
 }
 
-bool is_distributed(const Shard& shard) {
+bool is_distributed(const ShardFile& shard) {
   return shard.section != Section::kState;
 }
 
 }  // namespace
 
-std::vector<Shard> plan_shards(const Snapshot& snapshot, std::size_t most) {
-  std::vector<Shard> shards;
+std::vector<ShardFile> plan_shards(const Snapshot& snapshot, std::size_t most) {
+  std::vector<ShardFile> shards;
   const auto add = [&](Section section, const std::vector<NamedTensor>& tensors) {
-    for (Shard& each : spread(section, tensors, most)) shards.push_back(std::move(each));
+    for (ShardFile& each : spread(section, tensors, most)) shards.push_back(std::move(each));
   };
   add(Section::kVariables, snapshot.variables);
   add(Section::kTensors, snapshot.tensors);
@@ -64,19 +64,19 @@ std::size_t threads_of(const SaverOptions& options, std::size_t writers) {
   return (shards_of(options, writers) + writers - 1) / writers;
 }
 
-std::vector<int> assign_writers(const std::vector<Shard>& shards, int writers) {
+std::vector<int> assign_writers(const std::vector<ShardFile>& shards, int writers) {
   std::vector<int> result;
   int next = 0;
-  for (const Shard& each : shards) {
+  for (const ShardFile& each : shards) {
     result.push_back(is_distributed(each) ? next : 0);
     if (is_distributed(each)) next = (next + 1) % writers;
   }
   return result;
 }
 
-std::string digest_of(const std::vector<Shard>& shards) {
+std::string digest_of(const std::vector<ShardFile>& shards) {
   io::Sha256 digest;
-  for (const Shard& shard : shards) {
+  for (const ShardFile& shard : shards) {
     if (!is_distributed(shard)) continue;
     digest.update(base::str_cat(shard.name, "\n"));
     for (const NamedTensor& each : shard.tensors) {

@@ -11,7 +11,7 @@
 namespace brigade::checkpoint {
 
 /// One tensor file of a planned checkpoint.
-struct Shard {
+struct ShardFile {
   Section section = Section::kVariables;
   std::string name;  ///< Of the file.
   std::vector<NamedTensor> tensors;
@@ -19,7 +19,7 @@ struct Shard {
 
 /// The files of a snapshot: each section is spread over at most `most` files, by size. The plan
 /// depends on names, dtypes and shapes only, so processes with the same tensors make the same plan.
-std::vector<Shard> plan_shards(const Snapshot& snapshot, std::size_t most);
+std::vector<ShardFile> plan_shards(const Snapshot& snapshot, std::size_t most);
 
 /// The number of files per section if `writers` processes write: at least one each.
 std::size_t shards_of(const SaverOptions& options, std::size_t writers);
@@ -28,10 +28,10 @@ std::size_t threads_of(const SaverOptions& options, std::size_t writers);
 
 /// The rank that writes each file. Files of variables and tensors are assigned round robin; arrays
 /// of the state tree are written by rank 0, because they may differ between processes.
-std::vector<int> assign_writers(const std::vector<Shard>& shards, int writers);
+std::vector<int> assign_writers(const std::vector<ShardFile>& shards, int writers);
 
 /// Equal if the files that are assigned round robin hold tensors of the same names, dtypes and
 /// shapes.
-std::string digest_of(const std::vector<Shard>& shards);
+std::string digest_of(const std::vector<ShardFile>& shards);
 
 }  // namespace brigade::checkpoint

@@ -22,12 +22,12 @@ using Result = ShardReport::Result;
 struct OwnShards {
   std::int64_t save = 0;
   std::string digest;  // of the whole plan
-  std::vector<Shard> shards;
+  std::vector<ShardFile> shards;
 };
 
 // Training continues while they are written.
-void clone_tensors(std::vector<Shard>& shards) {
-  for (Shard& shard : shards) {
+void clone_tensors(std::vector<ShardFile>& shards) {
+  for (ShardFile& shard : shards) {
     for (NamedTensor& each : shard.tensors) each.tensor = each.tensor.clone();
   }
 }
@@ -85,7 +85,7 @@ class ShardWriter::Writer {
   std::size_t count() const { return static_cast<std::size_t>(exchange_->count()); }
 
   OwnShards own_shards_of(const Snapshot& snapshot) const {
-    std::vector<Shard> all = plan_shards(snapshot, shards_of(options_, count()));
+    std::vector<ShardFile> all = plan_shards(snapshot, shards_of(options_, count()));
     OwnShards own{.save = saves_, .digest = digest_of(all), .shards = {}};
     const std::vector<int> writers = assign_writers(all, exchange_->count());
     for (std::size_t i = 0; i < all.size(); ++i) {
@@ -148,8 +148,8 @@ class ShardWriter::Writer {
                                    ", which the chief has made; checkpoints written by all workers "
                                    "need a shared disk"));
     }
-    std::vector<const Shard*> shards;
-    for (const Shard& each : own.shards) shards.push_back(&each);
+    std::vector<const ShardFile*> shards;
+    for (const ShardFile& each : own.shards) shards.push_back(&each);
     const auto seals = write_shards(*files_, folder, shards, threads_of(options_, count()));
     for (std::size_t i = 0; i < seals.size(); ++i)
       report.files.push_back({own.shards[i].name, seals[i]});

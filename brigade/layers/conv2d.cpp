@@ -7,7 +7,7 @@ namespace brigade::layers {
 at::Tensor conv2d(const at::Tensor& images, std::int64_t num_outputs, Size2d kernel,
                   const Conv2dOptions& options) {
   const auto arguments = arguments_in_force(kLayerKind<conv2d>, options);
-  const Window window{.size = kernel,
+  const SlidingWindow window{.size = kernel,
                       .stride = arguments.stride.value_or(1),
                       .rate = arguments.rate.value_or(1),
                       .padding = arguments.padding.value_or(Padding::kSame)};

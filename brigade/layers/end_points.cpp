@@ -9,7 +9,7 @@
 namespace brigade::layers {
 
 void EndPoints::set(const std::string& name, at::Tensor value) {
-  const auto found = std::ranges::find(points_, name, &variables::NamedTensor::name);
+  const auto found = std::ranges::find(points_, name, &variables::GraphTensor::name);
   if (found != points_.end()) {
     found->value = std::move(value);
   } else {
@@ -18,11 +18,11 @@ void EndPoints::set(const std::string& name, at::Tensor value) {
 }
 
 bool EndPoints::contains(std::string_view name) const {
-  return std::ranges::find(points_, name, &variables::NamedTensor::name) != points_.end();
+  return std::ranges::find(points_, name, &variables::GraphTensor::name) != points_.end();
 }
 
 const at::Tensor& EndPoints::at(std::string_view name) const {
-  const auto found = std::ranges::find(points_, name, &variables::NamedTensor::name);
+  const auto found = std::ranges::find(points_, name, &variables::GraphTensor::name);
   if (found != points_.end()) return found->value;
   std::vector<std::string> names;
   for (const auto& point : points_) names.push_back(point.name);

@@ -17,7 +17,7 @@ namespace brigade::layers {
 class EndPoints {
  public:
   EndPoints() = default;
-  explicit EndPoints(std::vector<variables::NamedTensor> points) : points_(std::move(points)) {}
+  explicit EndPoints(std::vector<variables::GraphTensor> points) : points_(std::move(points)) {}
 
   /// Adds an end point, or replaces the one with this name.
   void set(const std::string& name, at::Tensor value);
@@ -30,7 +30,7 @@ class EndPoints {
   auto end() const { return points_.end(); }
 
  private:
-  std::vector<variables::NamedTensor> points_;
+  std::vector<variables::GraphTensor> points_;
 };
 
 /// The results of this pass's layers with `.outputs_collections = {collection}`, by the names of

@@ -5,9 +5,9 @@
 namespace brigade::layers {
 namespace {
 
-Window checked(const char* layer, const at::Tensor& images, Size2d size,
+SlidingWindow checked(const char* layer, const at::Tensor& images, Size2d size,
                const LayerArguments& arguments) {
-  const Window window{.size = size,
+  const SlidingWindow window{.size = size,
                       .stride = arguments.stride.value_or(2),
                       .padding = arguments.padding.value_or(Padding::kValid)};
   check_window(layer, images, window);

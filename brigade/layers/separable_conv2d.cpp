@@ -18,7 +18,7 @@ at::Tensor separable_conv2d(const at::Tensor& images, std::optional<std::int64_t
                             Size2d kernel, const SeparableConv2dOptions& options) {
   constexpr auto kName = "separable_conv2d";
   const auto arguments = arguments_in_force(kLayerKind<separable_conv2d>, options);
-  const Window window{.size = kernel,
+  const SlidingWindow window{.size = kernel,
                       .stride = arguments.stride.value_or(1),
                       .rate = arguments.rate.value_or(1),
                       .padding = arguments.padding.value_or(Padding::kSame)};
@@ -38,7 +38,7 @@ at::Tensor separable_conv2d(const at::Tensor& images, std::optional<std::int64_t
                                                options.pointwise_initializer);
   const auto biases = get_biases(*num_outputs, input, arguments);
   const auto apart = convolve(input, depthwise, {}, window, groups);
-  return finished(layer, arguments, convolve(apart, pointwise, biases, Window{}));
+  return finished(layer, arguments, convolve(apart, pointwise, biases, SlidingWindow{}));
 }
 
 }  // namespace brigade::layers

@@ -48,7 +48,7 @@ at::Tensor planes(const at::Tensor& images) {
 
 /// Whether libtorch's pooling can handle the odd row by rounding up: then its windows that begin
 /// inside the image are the same as TensorFlow's.
-bool rounds_up(const Window& window, const Margins& margins) {
+bool rounds_up(const SlidingWindow& window, const Margins& margins) {
   const bool by_height = margins.top == margins.bottom || window.stride.height > 1;
   const bool by_width = margins.left == margins.right || window.stride.width > 1;
   return by_height && by_width;
@@ -62,7 +62,7 @@ void check_positive(const char* layer, const char* what, const Size2d& size) {
 
 }  // namespace
 
-Margins margins_of(const Window& window, std::int64_t height, std::int64_t width) {
+Margins margins_of(const SlidingWindow& window, std::int64_t height, std::int64_t width) {
   if (window.padding == Padding::kValid) return {};
   const auto rows =
       total_margin(height, window.size.height, window.stride.height, window.rate.height);
@@ -71,7 +71,7 @@ Margins margins_of(const Window& window, std::int64_t height, std::int64_t width
   return {rows / 2, rows - rows / 2, columns / 2, columns - columns / 2};
 }
 
-void check_window(const char* layer, const at::Tensor& images, const Window& window) {
+void check_window(const char* layer, const at::Tensor& images, const SlidingWindow& window) {
   if (!images.defined()) refuse(base::str_cat(layer, ": images are an undefined tensor"));
   if (images.dim() != 4) {
     refuse(base::str_cat(layer, ": images have shape ", images.sizes(),
@@ -91,7 +91,7 @@ void check_window(const char* layer, const at::Tensor& images, const Window& win
 }
 
 at::Tensor convolve(const at::Tensor& images, const at::Tensor& weights, const at::Tensor& biases,
-                    const Window& window, std::int64_t groups) {
+                    const SlidingWindow& window, std::int64_t groups) {
   const auto margins = margins_of(window, images.size(2), images.size(3));
   const auto stride = pair(window.stride), rate = pair(window.rate);
   if (margins.is_symmetric()) {
@@ -103,7 +103,7 @@ at::Tensor convolve(const at::Tensor& images, const at::Tensor& weights, const a
                     groups);
 }
 
-at::Tensor max_pool(const at::Tensor& images, const Window& window) {
+at::Tensor max_pool(const at::Tensor& images, const SlidingWindow& window) {
   const auto margins = margins_of(window, images.size(2), images.size(3));
   const auto size = pair(window.size), stride = pair(window.stride);
   if (!rounds_up(window, margins)) {
@@ -115,7 +115,7 @@ at::Tensor max_pool(const at::Tensor& images, const Window& window) {
                         /*ceil_mode=*/!margins.is_symmetric());
 }
 
-at::Tensor average_pool(const at::Tensor& images, const Window& window) {
+at::Tensor average_pool(const at::Tensor& images, const SlidingWindow& window) {
   const auto margins = margins_of(window, images.size(2), images.size(3));
   const auto size = pair(window.size), stride = pair(window.stride);
   if (!rounds_up(window, margins)) {

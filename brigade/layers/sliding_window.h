@@ -27,7 +27,7 @@ struct Size2d {
 };
 
 /// The parameters of a window that slides over an image, for layers.
-struct Window {
+struct SlidingWindow {
   Size2d size = 1;
   Size2d stride = 1;
   Size2d rate = 1;  ///< the distance between two elements of the window
@@ -41,20 +41,20 @@ struct Margins {
 };
 
 /// TensorFlow's rule for the margins of an image of `height` by `width`. No margins for kValid.
-Margins margins_of(const Window& window, std::int64_t height, std::int64_t width);
+Margins margins_of(const SlidingWindow& window, std::int64_t height, std::int64_t width);
 
 /// Throws kInvalidArgument, naming `layer`, unless `images` are [N, C, H, W], every number of
 /// `window` is positive, and with kValid the window fits into the image.
-void check_window(const char* layer, const at::Tensor& images, const Window& window);
+void check_window(const char* layer, const at::Tensor& images, const SlidingWindow& window);
 
 /// The convolution of `images` [N, in, H, W] with `weights` [out, in / groups, kh, kw]. `biases`
 /// may be undefined.
 at::Tensor convolve(const at::Tensor& images, const at::Tensor& weights, const at::Tensor& biases,
-                    const Window& window, std::int64_t groups = 1);
+                    const SlidingWindow& window, std::int64_t groups = 1);
 
 /// The largest element under the window.
-at::Tensor max_pool(const at::Tensor& images, const Window& window);
+at::Tensor max_pool(const at::Tensor& images, const SlidingWindow& window);
 /// The mean of those elements under the window that belong to the image.
-at::Tensor average_pool(const at::Tensor& images, const Window& window);
+at::Tensor average_pool(const at::Tensor& images, const SlidingWindow& window);
 
 }  // namespace brigade::layers

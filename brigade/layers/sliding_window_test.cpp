@@ -33,7 +33,7 @@ void expect_values(const at::Tensor& found, const std::vector<double>& wanted) {
 // and kernels under padding SAME.
 struct Case {
   std::int64_t height, width;
-  Window window;
+  SlidingWindow window;
   std::vector<double> convolution, largest, mean;
 };
 
@@ -73,7 +73,7 @@ std::vector<Case> cases() {
   };
 }
 
-TEST(Window, SamePaddingIsTensorFlows) {
+TEST(SlidingWindow, SamePaddingIsTensorFlows) {
   for (const auto& [height, width, window, convolution, largest, mean] : cases()) {
     SCOPED_TRACE(testing::Message() << height << " x " << width);
     const auto images = image(height, width);
@@ -83,18 +83,18 @@ TEST(Window, SamePaddingIsTensorFlows) {
   }
 }
 
-TEST(Window, SamePaddingCountsTheHolesOfARate) {
-  const Window window{.size = 3, .rate = 2};
+TEST(SlidingWindow, SamePaddingCountsTheHolesOfARate) {
+  const SlidingWindow window{.size = 3, .rate = 2};
   expect_values(convolve(image(6, 6), kernel(3), {}, window),
                 {-15, 4, -7, 1,  10, -7, 8,   -15, 6, -7, -1, 10, 2, 5,   -4, -1, -6, -2,
                  13,  2, 7,  -4, 4,  -6, -11, 4,   7, -2, 0,  -1, 9, -11, 2,  7,  1,  0});
 }
 
-TEST(Window, OfAllImageSizesHasCeilOfSizeOverStrideRows) {
+TEST(SlidingWindow, OfAllImageSizesHasCeilOfSizeOverStrideRows) {
   for (std::int64_t size = 1; size <= 9; ++size) {
     for (std::int64_t window = 1; window <= 5; ++window) {
       for (std::int64_t stride = 1; stride <= 4; ++stride) {
-        const Window moving{.size = window, .stride = stride};
+        const SlidingWindow moving{.size = window, .stride = stride};
         const auto images = image(size, size);
         const auto rows = (size + stride - 1) / stride;
         const std::vector<std::int64_t> wanted = {1, 1, rows, rows};
@@ -106,14 +106,14 @@ TEST(Window, OfAllImageSizesHasCeilOfSizeOverStrideRows) {
   }
 }
 
-TEST(Window, ValidPaddingStaysInside) {
-  const Window window{.size = 2, .stride = 2, .padding = Padding::kValid};
+TEST(SlidingWindow, ValidPaddingStaysInside) {
+  const SlidingWindow window{.size = 2, .stride = 2, .padding = Padding::kValid};
   const auto images = image(5, 5);
   EXPECT_EQ(max_pool(images, window).sizes(), (std::vector<std::int64_t>{1, 1, 2, 2}));
   expect_values(max_pool(images, window), {1, 3, 3, 2});
 }
 
-TEST(Window, OneChannelWithStridesOfChannelsLastStaysInPlanes) {
+TEST(SlidingWindow, OneChannelWithStridesOfChannelsLastStaysInPlanes) {
   const auto images = at::arange(2 * 36).to(at::kFloat).view({2, 6, 6, 1}).permute({0, 3, 1, 2});
   ASSERT_TRUE(images.is_contiguous());
   EXPECT_TRUE(convolve(images, kernel(3), {}, {.size = 3}).is_contiguous());
@@ -129,8 +129,8 @@ void expect_refused(const std::function<void()>& call, const std::string& part_o
   }
 }
 
-TEST(Window, RefusesWhatDoesNotFit) {
-  const Window valid{.size = 3, .padding = Padding::kValid};
+TEST(SlidingWindow, RefusesInvalidWindows) {
+  const SlidingWindow valid{.size = 3, .padding = Padding::kValid};
   check_window("pool", image(3, 3), valid);
   expect_refused([&] { check_window("pool", {}, valid); }, "pool: images are an undefined");
   expect_refused([&] { check_window("pool", image(3, 3)[0], valid); }, "[1, 3, 3]");

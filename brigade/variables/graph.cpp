@@ -101,7 +101,7 @@ void Graph::add_to_collection(const std::string& collection, const std::string& 
 
 std::vector<at::Tensor> Graph::losses(std::string_view scope) const {
   std::vector<at::Tensor> found;
-  for (const NamedTensor& loss : losses_) {
+  for (const GraphTensor& loss : losses_) {
     if (loss.name.starts_with(scope)) found.push_back(loss.value);
   }
   return found;
@@ -115,12 +115,12 @@ std::vector<UpdateOp> Graph::update_ops(std::string_view scope) const {
   return found;
 }
 
-std::vector<NamedTensor> Graph::collection(const std::string& collection,
+std::vector<GraphTensor> Graph::collection(const std::string& collection,
                                            std::string_view scope) const {
-  std::vector<NamedTensor> found;
+  std::vector<GraphTensor> found;
   const auto all = collections_.find(collection);
   if (all == collections_.end()) return found;
-  for (const NamedTensor& member : all->second) {
+  for (const GraphTensor& member : all->second) {
     if (member.name.starts_with(scope)) found.push_back(member);
   }
   return found;

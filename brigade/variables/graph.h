@@ -21,7 +21,7 @@
 namespace brigade::variables {
 
 /// A tensor of a pass through a model, or an update, with the name scope in which it was created.
-struct NamedTensor {
+struct GraphTensor {
   std::string name;
   at::Tensor value;
 };
@@ -89,7 +89,7 @@ class Graph {
   /// The tensors whose name begins with `scope`.
   std::vector<at::Tensor> losses(std::string_view scope = "") const;
   std::vector<UpdateOp> update_ops(std::string_view scope = "") const;
-  std::vector<NamedTensor> collection(const std::string& collection,
+  std::vector<GraphTensor> collection(const std::string& collection,
                                       std::string_view scope = "") const;
   /// Runs the updates whose name begins with `scope` and removes them, so that none runs twice.
   void run_update_ops(std::string_view scope = "");
@@ -117,10 +117,10 @@ class Graph {
   std::map<std::string, std::int64_t> names_used_;             // in lower case
   VariableScope variable_scope_;                               // the open one
   std::map<std::string, std::int64_t> variable_scope_counts_;  // the number of times each was opened
-  std::vector<NamedTensor> losses_;
+  std::vector<GraphTensor> losses_;
   std::vector<UpdateOp> update_ops_;
   std::vector<UpdateOp> scheduled_updates_;
-  std::map<std::string, std::vector<NamedTensor>> collections_;
+  std::map<std::string, std::vector<GraphTensor>> collections_;
   ValueCache values_;
 };
 

@@ -10,9 +10,9 @@
 namespace brigade::variables {
 namespace {
 
-std::vector<std::string> names_of(const std::vector<NamedTensor>& members) {
+std::vector<std::string> names_of(const std::vector<GraphTensor>& members) {
   std::vector<std::string> names;
-  for (const NamedTensor& member : members) names.push_back(member.name);
+  for (const GraphTensor& member : members) names.push_back(member.name);
   return names;
 }
 

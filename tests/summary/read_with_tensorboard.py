@@ -25,9 +25,9 @@ def histogram(event):
 
 
 def image(event):
-    picture = Image.open(io.BytesIO(event.encoded_image_string))
-    assert (picture.width, picture.height) == (event.width, event.height)
-    return {"step": event.step, "size": [picture.width, picture.height], "pixels": list(picture.tobytes())}
+    shown = Image.open(io.BytesIO(event.encoded_image_string))
+    assert (shown.width, shown.height) == (event.width, event.height)
+    return {"step": event.step, "size": [shown.width, shown.height], "pixels": list(shown.tobytes())}
 
 
 def summaries(folder):

@@ -47,7 +47,7 @@ def first_errors(text):
 class CompileErrors(unittest.TestCase):
     def test_the_first_of_each_mistake_is_a_sentence(self):
         if "clang" in subprocess.run([os.environ["BRIGADE_CXX"], "--version"], capture_output=True, text=True, check=True).stdout:
-            self.skipTest("clang names the place behind the error, which this test does not read")
+            self.skipTest("clang names the location after the error, which this test does not read")
         result = compiled()
         self.assertNotEqual(0, result.returncode)
         sentences = expected()

@@ -7,7 +7,7 @@ namespace brigade::layers::v1 {
 
 at::Tensor conv2d(const at::Tensor& inputs, std::int64_t filters, Size2d kernel_size,
                   const Conv2dOptions& options) {
-  const Window window{.size = kernel_size,
+  const SlidingWindow window{.size = kernel_size,
                       .stride = options.strides,
                       .rate = options.dilation_rate,
                       .padding = options.padding};

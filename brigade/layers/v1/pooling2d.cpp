@@ -3,9 +3,9 @@
 namespace brigade::layers::v1 {
 namespace {
 
-Window checked(const char* layer, const at::Tensor& inputs, Size2d size, Size2d strides,
+SlidingWindow checked(const char* layer, const at::Tensor& inputs, Size2d size, Size2d strides,
                Padding padding) {
-  const Window window{.size = size, .stride = strides, .padding = padding};
+  const SlidingWindow window{.size = size, .stride = strides, .padding = padding};
   check_window(layer, inputs, window);
   return window;
 }
