@@ -15,7 +15,7 @@ TEST(AmbientSlot, IsEmptyAtFirst) {
   EXPECT_EQ(kNumber.get(), nullptr);
 }
 
-TEST(AmbientScope, PutsBackWhatStoodThere) {
+TEST(AmbientScope, RestoresTheFormerValue) {
   int outer = 1;
   int inner = 2;
   {

@@ -67,7 +67,7 @@ TEST(CounterRng, IsTheSameForever) {
   EXPECT_EQ(CounterRng(kKey, (std::uint64_t{1} << 63) + 5)(), 0x1585c6718af8a17au);
 }
 
-TEST(CounterRng, GoesOnExactlyFromAnyPosition) {
+TEST(CounterRng, ContinuesExactlyFromAnyPosition) {
   CounterRng rng(kKey);
   std::vector<std::uint64_t> numbers;
   for (int i = 0; i < 20; ++i) numbers.push_back(rng());
@@ -118,7 +118,7 @@ TEST(UniformBelow, IsUnbiasedWhereModuloWouldNotBe) {
   EXPECT_GT(rng.position(), 3500u);  // a quarter of the draws is rejected
 }
 
-TEST(Uniform, LiesInTheUnitIntervalWithTheRightMoments) {
+TEST(Uniform, IsInTheUnitIntervalWithTheRightMoments) {
   CounterRng rng(kKey);
   constexpr int kDraws = 20000;
   double sum = 0;

@@ -22,7 +22,7 @@ std::ostream& operator<<(std::ostream& out, const Streamed&) {
 namespace brigade::base {
 namespace {
 
-TEST(Strings, TextForPeopleHasNoStackTrace) {
+TEST(Strings, ErrorTextHasNoStackTrace) {
   EXPECT_EQ(
       without_stack_trace("size 3 is not 4\nException raised from f at g.cpp:1 (most recent call "
                           "first):\nframe #0: h\n"),

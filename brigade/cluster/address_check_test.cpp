@@ -80,7 +80,7 @@ AddressReport check(const std::string& host, int port, milliseconds timeout = kP
   return check_addresses(cluster, timeout, names_without_dns).at(0);
 }
 
-TEST(AddressCheck, FindsWhoListens) {
+TEST(AddressCheck, FindsListeningPorts) {
   const LoopbackPort port;
   port.listen(4);
   const AddressReport report = check("127.0.0.1", port.port());
@@ -131,7 +131,7 @@ TEST(AddressCheck, TakesTheBestOfAHostsAddresses) {
   EXPECT_EQ(report.port, PortState::kTaken);
 }
 
-TEST(AddressCheck, ALookUpThatHangsHoldsNobodyUp) {
+TEST(AddressCheck, AHangingLookUpDelaysNoOther) {
   const LoopbackPort port;
   port.listen(4);
   const auto release = std::make_shared<std::promise<void>>();
@@ -156,7 +156,7 @@ TEST(AddressCheck, TheSystemKnowsNumbersAndThisHost) {
   EXPECT_THAT(addresses.at("::1").addresses, ::testing::ElementsAre("::1"));
 }
 
-TEST(AddressCheck, RefusesATimeoutThatIsNone) {
+TEST(AddressCheck, RefusesAnInvalidTimeout) {
   EXPECT_THAT(refusal([] { check_addresses({}, milliseconds(0)); }), HasSubstr("not 0 ms"));
   EXPECT_TRUE(check_addresses({}, milliseconds(1)).empty());
 }

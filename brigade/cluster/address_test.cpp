@@ -51,7 +51,7 @@ TEST(Address, AMessageShowsTheBeginningOfALongValue) {
   EXPECT_THAT(why_not((many + ":1").c_str()), HasSubstr("its host has 100000 characters"));
 }
 
-TEST(Address, PortZeroIsForThoseWhoListen) {
+TEST(Address, PortZeroIsForListening) {
   EXPECT_EQ(parse_address("127.0.0.1:0", PortZero::kAllowed).port, 0);
 }
 
@@ -67,7 +67,7 @@ TEST(Loopback, IsThisMachineAlone) {
   }
 }
 
-TEST(Loopback, HasOneAddressWhateverItIsCalled) {
+TEST(Loopback, HasOneAddressUnderAllItsNames) {
   EXPECT_EQ(loopback_address("localhost"), "127.0.0.1");
   EXPECT_EQ(loopback_address("127.8.9.1"), "127.8.9.1");
   EXPECT_EQ(loopback_address("::ffff:127.8.9.1"), "127.8.9.1");

@@ -36,7 +36,7 @@ class KeyFile {
       std::filesystem::temp_directory_path() / ("brigade_key_" + std::to_string(getpid()));
 };
 
-TEST(ClusterKey, FromADescriptorIsNotHandedOnToOtherPrograms) {
+TEST(ClusterKey, FromADescriptorIsNotInheritedByOtherPrograms) {
   const KeyFile file(kHex, 0600);
   const int descriptor = ::open(file.path().c_str(), O_RDONLY);
   const std::string path = "/proc/self/fd/" + std::to_string(descriptor);

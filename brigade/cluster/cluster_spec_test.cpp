@@ -22,7 +22,7 @@ std::string why_not(const SparseJobs& jobs) {
   return refusal([&] { ClusterSpec{jobs}; });
 }
 
-TEST(ClusterSpec, AnswersWhoIsWhere) {
+TEST(ClusterSpec, FindsTasksAndAddresses) {
   const ClusterSpec cluster = example();
   EXPECT_THAT(cluster.jobs(), ElementsAre("chief", "ps", "worker"));
   EXPECT_EQ(cluster.num_tasks("worker"), 2);
@@ -34,7 +34,7 @@ TEST(ClusterSpec, AnswersWhoIsWhere) {
   EXPECT_TRUE(ClusterSpec().is_empty());
 }
 
-TEST(ClusterSpec, NamesWhatThereIsInsteadOfWhatIsMissing) {
+TEST(ClusterSpec, NamesTheKnownJobsAndTasksInErrors) {
   const ClusterSpec cluster = example();
   EXPECT_EQ(refusal([&] { cluster.task_indices("x"); }),
             "NOT_FOUND: No such job in the cluster: 'x'; there is chief, ps, worker.");
@@ -56,7 +56,7 @@ TEST(ClusterSpec, WritesListsForDenseJobsAndObjectsForOthers) {
   EXPECT_EQ(cluster.to_json(), R"({"ps":["p:1"],"worker":{"0":"a:1","2":"b:1"}})");
 }
 
-TEST(ClusterSpec, RefusesWhatNoClusterIs) {
+TEST(ClusterSpec, RefusesInvalidClusters) {
   EXPECT_EQ(why_not({{"worker", {{0, "a:1"}, {1, "A:1"}}}}),
             "INVALID_ARGUMENT: The cluster is not valid: /job:worker/task:0 and /job:worker/task:1 "
             "have the same address, A:1; give each task its own port.");

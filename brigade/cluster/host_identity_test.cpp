@@ -31,7 +31,7 @@ std::optional<HostIdentity> identity_in(int namespaces, const std::string& name,
   return found;
 }
 
-TEST(HostIdentity, IsTheSameWheneverItIsAsked) {
+TEST(HostIdentity, IsStable) {
   EXPECT_EQ(this_host_identity(), this_host_identity());
   EXPECT_FALSE(this_host_identity().kernel.empty());
   EXPECT_FALSE(host_name().empty());
@@ -44,7 +44,7 @@ TEST(HostIdentity, OfAnotherNameIsTheSameHost) {
   EXPECT_EQ(*renamed, this_host_identity());
 }
 
-TEST(HostIdentity, OfANetworkApartSharesProcessesAlone) {
+TEST(HostIdentity, OfAnotherNetworkHasTheSameProcessNamespaceOnly) {
   std::string refused;
   const auto apart = identity_in(CLONE_NEWNET, "", refused);
   if (!apart) GTEST_SKIP() << "unshare: " << refused;

@@ -31,7 +31,7 @@ TEST(Membership, NamesALostMemberAndWhatIsGivenUp) {
                            "lost: its connection was closed; all_reduce is given up."));
 }
 
-TEST(Membership, HostsAreToldApartByTheirIdentity) {
+TEST(Membership, HostsAreDistinguishedByTheirIdentity) {
   const auto together = make_in_memory_memberships(2);
   EXPECT_EQ(first_without_shared_memory(*together[1]), nullptr);
   EXPECT_EQ(first_on_another_network(*together[1]), nullptr);
@@ -88,7 +88,7 @@ TEST(InMemoryMembership, AddsFromAllThreads) {
   EXPECT_THAT(refusal([&] { members[0]->add("name", 1); }), HasSubstr("is not a number"));
 }
 
-TEST(InMemoryMembership, BarrierLetsNobodyThroughBeforeTheLast) {
+TEST(InMemoryMembership, BarrierBlocksUntilTheLastArrives) {
   auto members = make_in_memory_memberships(3);
   std::atomic<int> arrived{0};
   std::atomic<bool> was_early{false};
@@ -104,7 +104,7 @@ TEST(InMemoryMembership, BarrierLetsNobodyThroughBeforeTheLast) {
   EXPECT_FALSE(was_early);
 }
 
-TEST(InMemoryMembership, BarrierNamesWhoIsMissing) {
+TEST(InMemoryMembership, BarrierNamesTheMissingMembers) {
   auto members = make_in_memory_memberships(3);
   EXPECT_THAT(refusal([&] { members[0]->barrier("start", milliseconds(5)); }),
               MatchesRegex("DEADLINE_EXCEEDED: Not all members reached the barrier 'start' within 5 ms; "
@@ -113,7 +113,7 @@ TEST(InMemoryMembership, BarrierNamesWhoIsMissing) {
               HasSubstr("a second time"));
 }
 
-TEST(InMemoryMembership, ALossReleasesWhoWaits) {
+TEST(InMemoryMembership, ALossReleasesAllWaits) {
   auto members = make_in_memory_memberships(3);
   std::string from_get;
   std::string from_barrier;
@@ -133,7 +133,7 @@ TEST(InMemoryMembership, ALossReleasesWhoWaits) {
   EXPECT_TRUE(members[2]->lost_token().is_cancelled());
 }
 
-TEST(InMemoryMembership, OnlyTheFirstLossIsTold) {
+TEST(InMemoryMembership, OnlyTheFirstLossIsReported) {
   auto members = make_in_memory_memberships(3);
   lose(*members[0], 1, "first");
   lose(*members[0], 2, "second");

@@ -24,7 +24,7 @@ std::string why_not(const Jobs& jobs, const std::optional<Task>& task) {
 }
 
 // The ranks and counts are those of TensorFlow 2.21's multi_worker_util.
-TEST(TaskPlace, ChiefHasRankZeroAndWorkersFollow) {
+TEST(AssignRank, ChiefHasRankZeroAndWorkersFollow) {
   EXPECT_EQ(place(kFull, Task{"chief", 0}).rank, 0);
   EXPECT_TRUE(place(kFull, Task{"chief", 0}).is_chief());
   EXPECT_EQ(place(kFull, Task{"worker", 0}).rank, 1);
@@ -37,13 +37,13 @@ TEST(TaskPlace, ChiefHasRankZeroAndWorkersFollow) {
   EXPECT_EQ(config.cluster, ClusterSpec(kFull));
 }
 
-TEST(TaskPlace, WithoutAChiefWorkerZeroIsIt) {
+TEST(AssignRank, WithoutAChiefWorkerZeroIsIt) {
   const ClusterConfig config = place({{"worker", {"a:1", "b:1"}}}, Task{"worker", 0});
   EXPECT_TRUE(config.is_chief());
   EXPECT_EQ(config.rendezvous, "a:1");
 }
 
-TEST(TaskPlace, ServersAndEvaluatorsDoNotTrain) {
+TEST(AssignRank, ServersAndEvaluatorsDoNotTrain) {
   EXPECT_EQ(place(kFull, Task{"ps", 1}).rank, -1);
   EXPECT_EQ(place(kFull, Task{"evaluator", 0}).rank, -1);
   const ClusterConfig outside = place({{"worker", {"a:1", "b:1"}}}, Task{"evaluator", 0});
@@ -53,14 +53,14 @@ TEST(TaskPlace, ServersAndEvaluatorsDoNotTrain) {
   EXPECT_FALSE(outside.is_chief());
 }
 
-TEST(TaskPlace, OneTaskNeedsNoMeetingPointAndNotBeNamed) {
+TEST(AssignRank, OneTaskNeedsNoRendezvousAndNoTaskName) {
   const ClusterConfig config = place({{"chief", {"a:1"}}}, std::nullopt);
   EXPECT_EQ(config.task, (Task{"chief", 0}));
   EXPECT_EQ(config.world_size, 1);
   EXPECT_EQ(config.rendezvous, "");
 }
 
-TEST(TaskPlace, SaysWhichTaskIsWrong) {
+TEST(AssignRank, SaysWhichTaskIsWrong) {
   const Jobs two = {{"worker", {"a:1", "b:1"}}};
   EXPECT_EQ(why_not(two, Task{"worker", 2}),
             "INVALID_ARGUMENT: TF_CONFIG: this process is /job:worker/task:2, but that index is "
@@ -76,7 +76,7 @@ TEST(TaskPlace, SaysWhichTaskIsWrong) {
               HasSubstr("the cluster has 2 tasks, but nothing says which of them this process is"));
 }
 
-TEST(TaskPlace, SaysWhatIsWrongWithTheCluster) {
+TEST(AssignRank, SaysWhatIsWrongWithTheCluster) {
   const Task task{"worker", 0};
   EXPECT_THAT(why_not({{"chief", {"a:1", "b:1"}}}, task),
               HasSubstr("there are 2 tasks 'chief'; only one may be"));

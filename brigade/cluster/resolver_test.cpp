@@ -97,7 +97,7 @@ TEST(Resolver, TfConfigOfOneTaskOrNoneIsOneWorker) {
   EXPECT_THAT(why_not({{"TF_CONFIG", " "}}), HasSubstr("TF_CONFIG: it is set, but empty"));
 }
 
-TEST(Resolver, ReadsWhatTheLauncherSaid) {
+TEST(Resolver, ReadsTheEnvironmentOfTheLauncher) {
   const ClusterConfig config = resolve(kLaunched);
   EXPECT_EQ(config.rank, 1);
   EXPECT_EQ(config.world_size, 4);

@@ -20,7 +20,7 @@ TEST(SourceAddress, IsNoneWhereOnlyLoopbackLeads) {
   EXPECT_EQ(source_address("clone", milliseconds(1000), of_this_machine), std::nullopt);
 }
 
-TEST(SourceAddress, OfANameThatNobodyKnowsIsNone) {
+TEST(SourceAddress, OfAnUnknownNameIsNone) {
   const auto unknown = [](const std::string&) -> std::vector<std::string> {
     throw Error(ErrorCode::kNotFound, "nobody");
   };

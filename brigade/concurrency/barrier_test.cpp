@@ -53,7 +53,7 @@ TEST(Barrier, OnePartyNeverWaits) {
 
 class BarrierSpin : public ::testing::TestWithParam<int> {};
 
-TEST_P(BarrierSpin, NobodyPassesBeforeEverybodyHasArrivedAndWritesAreVisible) {
+TEST_P(BarrierSpin, BlocksUntilAllHaveArrivedAndMakesWritesVisible) {
   constexpr int kParties = 3;
   constexpr int kMeetings = 200;
   Barrier barrier(options_of(kParties, microseconds(GetParam())));
@@ -72,7 +72,7 @@ TEST_P(BarrierSpin, NobodyPassesBeforeEverybodyHasArrivedAndWritesAreVisible) {
 
 INSTANTIATE_TEST_SUITE_P(SleepingAndPolling, BarrierSpin, ::testing::Values(0, 50));
 
-TEST(Barrier, AWaitEndsAtTheDeadlineAndNamesWhoIsMissing) {
+TEST(Barrier, AWaitEndsAtTheDeadlineAndNamesTheMissingParties) {
   Barrier barrier({.parties = 3,
                    .timeout = milliseconds(30),
                    .spin = microseconds(0),
@@ -83,7 +83,7 @@ TEST(Barrier, AWaitEndsAtTheDeadlineAndNamesWhoIsMissing) {
   EXPECT_TRUE(contains(error, "30 ms")) << error.what();
 }
 
-TEST(Barrier, ALateComerLearnsOfTheDeadlineAtOnce) {
+TEST(Barrier, ALatePartyGetsTheDeadlineErrorImmediately) {
   Barrier barrier({.parties = 2, .timeout = milliseconds(20), .spin = microseconds(0)});
   EXPECT_EQ(error_of(barrier, 0).code(), ErrorCode::kDeadlineExceeded);
   const Error late = error_of(barrier, 1);
@@ -91,7 +91,7 @@ TEST(Barrier, ALateComerLearnsOfTheDeadlineAtOnce) {
   EXPECT_TRUE(contains(late, "which did not come")) << late.what();
 }
 
-TEST(Barrier, AbortReleasesThoseWhoWaitAndThoseWhoCome) {
+TEST(Barrier, AbortReleasesPresentAndLaterWaits) {
   Barrier barrier(options_of(3));
   std::vector<ErrorCode> codes(2, ErrorCode::kInternal);
   run_parties(3, [&](int party) {
@@ -120,7 +120,7 @@ TEST(Barrier, WaitingForAPartyThatLeftIsAnErrorThatNamesIt) {
   });
 }
 
-TEST(Barrier, LeavingAfterTheLastMeetingDisturbsNobody) {
+TEST(Barrier, LeavingAfterTheLastWaitHasNoEffect) {
   for (int round = 0; round < 200; ++round) {
     Barrier barrier(options_of(2, microseconds(round % 2 * 20)));
     run_parties(2, [&](int party) {

@@ -42,7 +42,7 @@ TEST(CancelToken, RunsEachCallbackOnce) {
   EXPECT_EQ(second, 1);
 }
 
-TEST(CancelToken, RunsACallbackAtOnceIfAlreadyCancelled) {
+TEST(CancelToken, RunsACallbackImmediatelyIfAlreadyCancelled) {
   const CancelToken token;
   token.cancel();
   int calls = 0;
@@ -63,7 +63,7 @@ TEST(CancelToken, ThrowsOnlyOnceCancelled) {
   }
 }
 
-TEST(CancelRegistration, TakesTheCallbackAwayAtItsEnd) {
+TEST(CancelRegistration, RemovesTheCallbackAtItsEnd) {
   const CancelToken token;
   int calls = 0;
   {

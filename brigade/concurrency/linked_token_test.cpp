@@ -22,7 +22,7 @@ TEST(LinkedToken, LeavesTheOuterOneAlone) {
   EXPECT_FALSE(outer.is_cancelled());
 }
 
-TEST(LinkedToken, OfNothingIsOneOfItsOwn) {
+TEST(LinkedToken, WithoutAnOuterTokenIsIndependent) {
   const LinkedToken linked(std::nullopt);
   EXPECT_FALSE(linked.token().is_cancelled());
   linked.cancel();

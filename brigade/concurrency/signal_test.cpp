@@ -20,7 +20,7 @@ TEST(Signal, BeginsAtZeroAndRisesByOne) {
   EXPECT_EQ(signal.value(), 2u);
 }
 
-TEST(Signal, AWaitForWhatIsReachedReturnsAtOnce) {
+TEST(Signal, AWaitForAReachedValueReturnsImmediately) {
   Signal signal;
   EXPECT_TRUE(signal.wait_for(0, microseconds(0), milliseconds(0)));
   signal.raise();
@@ -36,7 +36,7 @@ TEST(Signal, AWaitEndsAtItsTimeout) {
 
 class SignalSpin : public ::testing::TestWithParam<int> {};
 
-TEST_P(SignalSpin, HandsPlainMemoryBackAndForth) {
+TEST_P(SignalSpin, SynchronizesPlainMemory) {
   constexpr std::uint64_t kRounds = 500;
   const microseconds spin(GetParam());
   Signal there;
@@ -61,7 +61,7 @@ TEST_P(SignalSpin, HandsPlainMemoryBackAndForth) {
 
 INSTANTIATE_TEST_SUITE_P(SleepingAndPolling, SignalSpin, ::testing::Values(0, 50));
 
-TEST(Signal, WakesEverybodyWhoWaits) {
+TEST(Signal, WakesAllWaiters) {
   Signal signal;
   std::vector<std::thread> waiters;
   for (int i = 0; i < 4; ++i) {

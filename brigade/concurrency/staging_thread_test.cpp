@@ -59,7 +59,7 @@ TEST(StagingThread, WorksOnAnotherThread) {
   EXPECT_NE(staging.next(), std::this_thread::get_id());
 }
 
-TEST(StagingThread, AnErrorComesBehindWhatWasMadeBefore) {
+TEST(StagingThread, AnErrorComesAfterTheElementsMadeBefore) {
   Counter counter{.end = 3};
   StagingThread<int> staging({.depth = 10}, [&]() -> std::optional<int> {
     if (const auto next = counter()) return next;
@@ -75,7 +75,7 @@ TEST(StagingThread, TakesElementsThatOnlyMove) {
   EXPECT_EQ(**staging.next(), 4);
 }
 
-TEST(StagingThread, EndsInMidWork) {
+TEST(StagingThread, EndsWhileWorking) {
   std::atomic<int> alive{0};
   struct Held {
     explicit Held(std::atomic<int>& count) : count_(&count) { ++count; }

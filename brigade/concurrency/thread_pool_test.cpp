@@ -65,7 +65,7 @@ TEST(ThreadPool, RunsTasksAtTheSameTime) {
   EXPECT_EQ(met, 2);
 }
 
-TEST(ThreadPool, GoesOnAfterATaskThrows) {
+TEST(ThreadPool, ContinuesAfterATaskThrows) {
   std::string caught;
   ThreadPool pool({.threads = 1, .on_error = [&caught](std::exception_ptr error) {
                      try {

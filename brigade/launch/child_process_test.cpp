@@ -88,7 +88,7 @@ TEST(ChildProcess, EndsBySignalAsItsProgramDid) {
   EXPECT_EQ(end_of(process), ExitStatus{.signal = SIGKILL});
 }
 
-TEST(ChildProcess, HandsSignalsOn) {
+TEST(ChildProcess, ForwardsSignals) {
   ChildProcess process = shell("trap 'exit 5' TERM; echo ready; while :; do sleep 0.01; done");
   EXPECT_EQ(read_some(process.output()), "ready\n");
   process.signal(SIGTERM);
@@ -103,7 +103,7 @@ TEST(ChildProcess, ChangesTheEnvironment) {
   ::unsetenv("BRIGADE_TEST_TAKEN_AWAY");
 }
 
-TEST(ChildProcess, GivesItsProgramThreeDescriptorsAndWhatEverybodyInherits) {
+TEST(ChildProcess, GivesItsProgramThreeDescriptorsAndInheritedOnes) {
   std::set<int> expected = {0, 1, 2, 3};  // 3 is the folder that ls reads
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
     const int number = std::stoi(entry.path().filename());
@@ -117,7 +117,7 @@ TEST(ChildProcess, GivesItsProgramThreeDescriptorsAndWhatEverybodyInherits) {
   EXPECT_EQ(found, expected);
 }
 
-TEST(ChildProcess, HandsItsKeyOverAsAFileWithoutAName) {
+TEST(ChildProcess, PassesItsKeyAsAnAnonymousFile) {
   const auto key = cluster::ClusterKey::generate();
   ChildProcess process(
       {.command = {"/bin/sh", "-c", "cat /proc/self/fd/19; cat /proc/self/fd/19"}, .key = key});
@@ -126,20 +126,20 @@ TEST(ChildProcess, HandsItsKeyOverAsAFileWithoutAName) {
   EXPECT_EQ(read_some(without.output()), "none\n");
 }
 
-TEST(ChildProcess, KeepsToItsCores) {
+TEST(ChildProcess, IsPinnedToItsCores) {
   ChildProcess process({.command = {"/bin/sh", "-c", "grep Cpus_allowed_list /proc/self/status"},
                         .cores = machine::CoreSet({0})});
   EXPECT_EQ(read_some(process.output()), "Cpus_allowed_list:\t0\n");
 }
 
-TEST(ChildProcess, TakesItsStubbornGrandchildrenAlongAtItsEnd) {
+TEST(ChildProcess, KillsItsGrandchildrenAtItsEnd) {
   ChildProcess process = shell(std::string(kStubborn) + "sleep 0.2");
   const pid_t grandchild = std::stoi(read_some(process.output()));
   EXPECT_EQ(end_of(process), ExitStatus{.code = 0});
   EXPECT_TRUE(is_gone(grandchild));
 }
 
-TEST(ChildProcess, IsKilledWithAllBelowItWhenItsHandleGoes) {
+TEST(ChildProcess, IsKilledWithItsDescendantsWhenItsHandleIsDestroyed) {
   pid_t grandchild = 0;
   {
     ChildProcess process =
@@ -150,7 +150,7 @@ TEST(ChildProcess, IsKilledWithAllBelowItWhenItsHandleGoes) {
   EXPECT_TRUE(is_gone(grandchild));
 }
 
-TEST(ChildProcess, GoesWithItsShim) {
+TEST(ChildProcess, IsKilledWithItsShim) {
   ChildProcess process = shell("echo $$; exec sleep 1000");
   const pid_t program = std::stoi(read_some(process.output()));
   ::kill(process.pid(), SIGKILL);
@@ -158,7 +158,7 @@ TEST(ChildProcess, GoesWithItsShim) {
   EXPECT_TRUE(is_gone(program));
 }
 
-TEST(ChildProcess, RefusesWhatCannotRun) {
+TEST(ChildProcess, RefusesFilesThatAreNotExecutable) {
   try {
     ChildProcess({.command = {"/nowhere/program"}});
     FAIL();

@@ -11,12 +11,12 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-TEST(CommandLine, PlacesStandForNumbersWhereverTheyAre) {
+TEST(CommandLine, PlaceholdersAreReplacedEverywhere) {
   EXPECT_THAT(expand_placeholders({"a/{rank}/b{rank}", "{world_size}", "{x}"}, 3, 8),
               ElementsAre("a/3/b3", "8", "{x}"));
 }
 
-TEST(CommandLine, WordsAreSplitAsInAShell) {
+TEST(CommandLine, SplitsWordsAsAShellDoes) {
   EXPECT_THAT(split_words("  --rate 0.1\t--name 'a b'"),
               ElementsAre("--rate", "0.1", "--name", "a b"));
   EXPECT_THAT(split_words(R"(a"b c"d \"x\ y '\')"), ElementsAre("ab cd", "\"x y", "\\"));
@@ -24,7 +24,7 @@ TEST(CommandLine, WordsAreSplitAsInAShell) {
   EXPECT_THAT(split_words("  "), IsEmpty());
 }
 
-TEST(CommandLine, AQuoteWithoutEndIsRefused) {
+TEST(CommandLine, RefusesAnUnterminatedQuote) {
   EXPECT_THROW(split_words("a 'b"), Error);
 }
 

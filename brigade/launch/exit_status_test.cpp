@@ -7,12 +7,12 @@
 namespace brigade::launch {
 namespace {
 
-TEST(ExitStatus, ReadsWhatWaitpidGives) {
+TEST(ExitStatus, ConvertsTheStatusOfWaitpid) {
   EXPECT_EQ(ExitStatus::of_wait(3 << 8), ExitStatus{.code = 3});
   EXPECT_EQ(ExitStatus::of_wait(SIGKILL), ExitStatus{.signal = SIGKILL});
 }
 
-TEST(ExitStatus, IsACodeAsShellsHaveIt) {
+TEST(ExitStatus, HasTheCodeThatShellsReport) {
   EXPECT_EQ(ExitStatus{.code = 3}.as_code(), 3);
   EXPECT_EQ(ExitStatus{.signal = SIGKILL}.as_code(), 137);
 }
@@ -33,7 +33,7 @@ TEST(ExitStatus, IsClassifiedForASupervisor) {
   EXPECT_EQ(exit_kind_of({.signal = SIGKILL}), ExitKind::kFailed);
 }
 
-TEST(ExitStatus, TellsALossFromAFault) {
+TEST(ExitStatus, DistinguishesALossFromAFault) {
   EXPECT_TRUE(is_lost({.signal = SIGKILL}));
   EXPECT_TRUE(is_lost({.signal = SIGTERM}));
   EXPECT_FALSE(is_lost({.signal = SIGSEGV}));
@@ -41,7 +41,7 @@ TEST(ExitStatus, TellsALossFromAFault) {
   EXPECT_FALSE(is_lost({.code = 1}));
 }
 
-TEST(ExitStatus, IsReadByPeople) {
+TEST(ExitStatus, HasHumanReadableText) {
   EXPECT_EQ(to_string(ExitStatus{.code = 1}), "exit code 1");
   EXPECT_EQ(to_string(ExitStatus{.signal = SIGKILL}), "signal 9 (SIGKILL)");
 }

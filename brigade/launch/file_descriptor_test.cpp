@@ -40,7 +40,7 @@ TEST(FileDescriptor, PipesCloseAtExecAndLeaveLowNumbersAlone) {
   }
 }
 
-TEST(FileDescriptor, ReadsReturnAtOnceWhenAskedFor) {
+TEST(FileDescriptor, ReadsCanBeNonBlocking) {
   const Pipe pipe = make_pipe();
   set_non_blocking(pipe.read);
   char byte = 0;

@@ -13,7 +13,7 @@ const FirstFailureFinder::Time kNow{};
 const FirstFailureFinder::Time kLater = kNow + milliseconds(10);
 const FirstFailureFinder::Time kMuchLater = kNow + std::chrono::seconds(10);
 
-TEST(FirstFailureFinder, IsNothingWhileAllIsWell) {
+TEST(FirstFailureFinder, IsNothingWithoutAFailure) {
   FirstFailureFinder first;
   first.record_end(0, {.code = 0}, kNow);
   first.record_gone(1);
@@ -54,7 +54,7 @@ TEST(FirstFailureFinder, IsTheOneWhoseConnectionBrokeThoughItsEndIsSeenLater) {
   EXPECT_EQ(first.rank(kLater), 1);
 }
 
-TEST(FirstFailureFinder, DoesNotWaitForEverForOneThatIsLost) {
+TEST(FirstFailureFinder, DoesNotWaitForeverForALostMember) {
   FirstFailureFinder first;
   first.record_gone(1);
   first.record_end(0, {.code = 1}, kNow);
@@ -69,7 +69,7 @@ TEST(FirstFailureFinder, IsNotOneThatWasLostButEndedWell) {
   EXPECT_EQ(first.rank(first.decided_at()), 0);
 }
 
-TEST(FirstFailureFinder, IsTheFirstThatWasGoneAndFailed) {
+TEST(FirstFailureFinder, IsTheFirstLostMemberThatFailed) {
   FirstFailureFinder first;
   first.record_gone(2);  // it had done its work
   first.record_end(2, {.code = 0}, kNow);

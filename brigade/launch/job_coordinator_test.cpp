@@ -52,7 +52,7 @@ TEST_F(JobCoordinatorTest, AJobIsDoneWhenAllHostsAre) {
   EXPECT_EQ(next<FinishOrder>().exit_code, 0);
 }
 
-TEST_F(JobCoordinatorTest, AFailureOnAnyHostStopsAllAndBeginsTheNextGeneration) {
+TEST_F(JobCoordinatorTest, AFailureOnAnyHostStopsAllAndStartsTheNextGeneration) {
   begin(1);
   next<StartOrder>();
   end(2, {.code = 7});
@@ -77,7 +77,7 @@ TEST_F(JobCoordinatorTest, AFailureOnAnyHostStopsAllAndBeginsTheNextGeneration) 
   EXPECT_EQ(next<FinishOrder>().exit_code, 137);
 }
 
-TEST_F(JobCoordinatorTest, WhoFailsBecauseOfAnotherIsNotNamed) {
+TEST_F(JobCoordinatorTest, AFailureCausedByAnotherIsNotNamed) {
   begin(0);
   next<StartOrder>();
   coordinator_->record_gone(0, 2);
@@ -90,7 +90,7 @@ TEST_F(JobCoordinatorTest, WhoFailsBecauseOfAnotherIsNotNamed) {
   EXPECT_EQ(next<NameFailureOrder>().rank, 2);
 }
 
-TEST_F(JobCoordinatorTest, NewsOfAnEarlierGenerationSayNothingOfThisOne) {
+TEST_F(JobCoordinatorTest, EventsOfAnEarlierGenerationAreIgnored) {
   begin(1);
   next<StartOrder>();
   end(2, {.signal = SIGKILL});
@@ -106,7 +106,7 @@ TEST_F(JobCoordinatorTest, NewsOfAnEarlierGenerationSayNothingOfThisOne) {
   EXPECT_EQ(coordinator_->next_deadline(), now_ + std::chrono::milliseconds(100));
 }
 
-TEST_F(JobCoordinatorTest, ARankThatStandsStillIsNamedOnce) {
+TEST_F(JobCoordinatorTest, AStalledRankIsNamedOnce) {
   begin(0);
   next<StartOrder>();
   tell(RankLost{.rank = 1, .reason = "it slept"});
@@ -129,7 +129,7 @@ TEST_F(JobCoordinatorTest, ASignalToEachHostStopsAndASecondToOneKills) {
   EXPECT_EQ(next<FinishOrder>().exit_code, 75);
 }
 
-TEST_F(JobCoordinatorTest, WhoAsksForARestartHasNotFailed) {
+TEST_F(JobCoordinatorTest, AskingForARestartIsNotAFailure) {
   begin(0);
   next<StartOrder>();
   end(1, {.code = 75});

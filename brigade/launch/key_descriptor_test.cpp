@@ -13,7 +13,7 @@ std::string path_of(const FileDescriptor& file) {
   return base::str_cat("/proc/self/fd/", file.number());
 }
 
-TEST(KeyDescriptor, IsReadAsOftenAsOneLikes) {
+TEST(KeyDescriptor, CanBeReadRepeatedly) {
   const auto key = cluster::ClusterKey::generate();
   const FileDescriptor file = make_key_descriptor(key);
   for (int i = 0; i < 2; ++i)

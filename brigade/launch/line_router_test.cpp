@@ -62,7 +62,7 @@ TEST(LineRouter, HoldsAPieceBackUntilItsLineEnds) {
   EXPECT_EQ(routed.output.str(), "[1] other\n[0] begin\n");
 }
 
-TEST(LineRouter, GivesOutAnUnfinishedLineAtTheEnd) {
+TEST(LineRouter, FlushesAnUnfinishedLineAtTheEnd) {
   Routed routed;
   routed.router.write(0, Stream::kOutput, "half");
   routed.router.end(0);
@@ -70,7 +70,7 @@ TEST(LineRouter, GivesOutAnUnfinishedLineAtTheEnd) {
   EXPECT_EQ(routed.output.str(), "[0] half\n");
 }
 
-TEST(LineRouter, MakesLinesOfWhatIsRewritten) {
+TEST(LineRouter, MakesLinesOfRewrittenProgress) {
   Routed routed({.prefix = LinePrefix::kNone});
   routed.router.write(0, Stream::kErrors, "\rstep 1\rstep 2\r\nend\r");
   routed.router.write(0, Stream::kErrors, "\n\nafter\n");
@@ -105,7 +105,7 @@ TEST(LineRouter, WritesEachRanksOwnFilesByteForByte) {
   EXPECT_EQ(content(logs / "rank_0.err"), "oh\n");
 }
 
-TEST(LineRouter, TellsAFileThatCannotBeWrittenInFull) {
+TEST(LineRouter, ReportsAFileThatCannotBeWrittenCompletely) {
   const TemporaryFolder folder;
   std::filesystem::create_symlink("/dev/full", folder.path() / "rank_1.out");
   Routed routed({.directory = folder.path()});
@@ -133,7 +133,7 @@ TEST(LineRouter, RefusesAPipeInPlaceOfAFile) {
   EXPECT_THROW(routed.router.write(0, Stream::kOutput, "one\n"), Error);
 }
 
-TEST(LineRouter, RefusesAFolderThatCannotBe) {
+TEST(LineRouter, RefusesAFolderThatCannotBeCreated) {
   const TemporaryFolder folder;
   std::ofstream(folder.path() / "file") << "x";
   EXPECT_THROW(Routed({.directory = folder.path() / "file" / "logs"}), Error);

@@ -14,7 +14,7 @@ bool has_news(const Mailbox<std::string>& mailbox, int milliseconds) {
   return ::poll(&wait, 1, milliseconds) == 1;
 }
 
-TEST(Mailbox, WakesWhoWaitsAndGivesEachPieceOfNewsOnce) {
+TEST(Mailbox, WakesTheReaderAndDeliversEachItemOnce) {
   Mailbox<std::string> mailbox;
   EXPECT_FALSE(has_news(mailbox, 0));
   const std::jthread sender([&] {

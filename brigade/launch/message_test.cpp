@@ -7,7 +7,7 @@
 namespace brigade::launch {
 namespace {
 
-TEST(Message, ComesOutAsItWentIn) {
+TEST(Message, RoundTrips) {
   const StartOrder start{.generation = 3,
                          .processes = {2, 1},
                          .rendezvous = "a:1",
@@ -27,7 +27,7 @@ TEST(Message, ComesOutAsItWentIn) {
   EXPECT_EQ(std::get<FinishOrder>(decode(encode(FinishOrder{.exit_code = 137}))).exit_code, 137);
 }
 
-TEST(Message, TextThatIsNoUtf8IsNoHindrance) {
+TEST(Message, AcceptsTextThatIsNotUtf8) {
   EXPECT_NO_THROW(decode(encode(HostFailed{.host = 1, .reason = "\xff"})));
 }
 

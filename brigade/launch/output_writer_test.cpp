@@ -63,7 +63,7 @@ TEST(OutputWriter, DropsAndCountsWhatDoesNotFitAndNeverBlocks) {
   EXPECT_EQ(std::count(read.begin(), read.end(), '\n') + dropped, kLines);
 }
 
-TEST(OutputWriter, GoesOnWhenTheReaderReadsAgain) {
+TEST(OutputWriter, ContinuesWhenTheReaderReadsAgain) {
   Pipe pipe = make_pipe();
   OutputWriter writer(pipe.write.number(), {.capacity = 10'000});
   while (writer.dropped_lines() == 0) writer.write("0123456789\n");
@@ -79,7 +79,7 @@ TEST(OutputWriter, GoesOnWhenTheReaderReadsAgain) {
   EXPECT_TRUE(read_all(pipe.read).ends_with("again\n"));
 }
 
-TEST(OutputWriter, IsBusyWhileMuchWaitsButNotOnceTheReaderHasStalled) {
+TEST(OutputWriter, IsBusyWhileTheQueueIsFullUnlessTheReaderStalls) {
   const Pipe pipe = make_pipe();
   OutputWriter patient(pipe.write.number(), {.capacity = 10'000, .stall = std::chrono::hours(1)});
   EXPECT_FALSE(patient.is_busy());
@@ -93,7 +93,7 @@ TEST(OutputWriter, IsBusyWhileMuchWaitsButNotOnceTheReaderHasStalled) {
   EXPECT_FALSE(hasty.is_busy());
 }
 
-TEST(OutputWriter, WaitsAtItsEndForAReaderThatReads) {
+TEST(OutputWriter, FinishWaitsForAReaderThatReads) {
   Pipe pipe = make_pipe();
   OutputWriter writer(pipe.write.number());
   const std::string text = lines(100'000);
@@ -106,7 +106,7 @@ TEST(OutputWriter, WaitsAtItsEndForAReaderThatReads) {
   EXPECT_EQ(read, text);
 }
 
-TEST(OutputWriter, TellsAWriteThatFails) {
+TEST(OutputWriter, ReportsAFailedWrite) {
   const FileDescriptor full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
   ASSERT_TRUE(full.is_open());
   OutputWriter writer(full.number());

@@ -21,7 +21,7 @@ RankConfig place() {
           .gpus = "2,3"};
 }
 
-TEST(RankEnvironment, IsWhatTorchrunsProgramsKnow) {
+TEST(RankEnvironment, MatchesTorchrun) {
   const Variables variables = rank_environment(place(), std::nullopt);
   EXPECT_EQ(variables.at("RANK"), "1");
   EXPECT_EQ(variables.at("WORLD_SIZE"), "3");
@@ -46,40 +46,40 @@ TEST(RankEnvironment, IsUnderstoodByTheResolver) {
   EXPECT_EQ(config.rendezvous_host, cluster::ClusterConfig::RendezvousHost::kLauncher);
 }
 
-TEST(RankEnvironment, TakesARendezvousOfSomebodyElseAway) {
+TEST(RankEnvironment, RemovesAnInheritedRendezvous) {
   RankConfig alone = place();
   alone.rendezvous.clear();
   EXPECT_EQ(rank_environment(alone, std::nullopt).at("BRIGADE_RENDEZVOUS"), std::nullopt);
 }
 
-TEST(RankEnvironment, SaysWhereTheKeyIsAndNeverTheKey) {
+TEST(RankEnvironment, HasThePathOfTheKeyButNotTheKey) {
   const auto key = cluster::ClusterKey::parse(std::string(64, 'a'));
   EXPECT_EQ(rank_environment(place(), key).at("BRIGADE_CLUSTER_KEY"), std::nullopt);
   EXPECT_EQ(rank_environment(place(), key).at("BRIGADE_CLUSTER_KEY_FILE"), "/proc/self/fd/19");
   EXPECT_EQ(rank_environment(place(), std::nullopt).at("BRIGADE_CLUSTER_KEY_FILE"), std::nullopt);
 }
 
-TEST(RankEnvironment, SaysWhichNetworkNcclMayUse) {
+TEST(RankEnvironment, SetsTheNetworkInterfaceOfNccl) {
   RankConfig here = place();
   EXPECT_FALSE(rank_environment(here, std::nullopt).contains("NCCL_SOCKET_IFNAME"));
   here.nccl_interface = "lo";
   EXPECT_EQ(rank_environment(here, std::nullopt).at("NCCL_SOCKET_IFNAME"), "lo");
 }
 
-TEST(RankEnvironment, SaysWhatMemoryOfItsCardsAProcessMayHave) {
+TEST(RankEnvironment, SetsTheGpuMemoryFraction) {
   RankConfig limited = place();
   EXPECT_FALSE(rank_environment(limited, std::nullopt).contains("BRIGADE_GPU_MEMORY_FRACTION"));
   limited.gpu_memory_fraction = 0.25;
   EXPECT_EQ(rank_environment(limited, std::nullopt).at("BRIGADE_GPU_MEMORY_FRACTION"), "0.25");
 }
 
-TEST(RankEnvironment, AnAddressInBracketsIsHandedOnWithoutThem) {
+TEST(RankEnvironment, RemovesTheBracketsOfAnAddress) {
   RankConfig far = place();
   far.master = "[fd00::1]:7";
   EXPECT_EQ(rank_environment(far, std::nullopt).at("MASTER_ADDR"), "fd00::1");
 }
 
-TEST(RankEnvironment, OfOneAloneNamesNobodyElse) {
+TEST(RankEnvironment, OfAnIndependentProcessNamesNoOthers) {
   const Variables variables = independent_environment(place());
   for (const char* name : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "BRIGADE_RENDEZVOUS",
                            "BRIGADE_CLUSTER_KEY", "BRIGADE_CLUSTER_KEY_FILE"})

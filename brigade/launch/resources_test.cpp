@@ -36,7 +36,7 @@ TEST(Resources, ThreadsOfOnePhysicalCoreStayTogether) {
   EXPECT_THAT(cores_of(divide_resources(six_threads(), {}, 1)), ElementsAre("0-5"));
 }
 
-TEST(Resources, SharesOfCoresDifferByOneAtMost) {
+TEST(Resources, SlicesOfCoresDifferByOneAtMost) {
   std::size_t sum = 0;
   for (const ResourceSlice& slice : divide_resources(six_threads(), {}, 4)) {
     EXPECT_GE(slice.cores.size(), 1u);

@@ -57,7 +57,7 @@ class StallDetectorTest : public testing::Test {
   const StallDetector::Time begin_ = std::chrono::steady_clock::now();
 };
 
-TEST_F(StallDetectorTest, WhoIsStoppedForLongIsNamed) {
+TEST_F(StallDetectorTest, AProcessStoppedForLongIsNamed) {
   EXPECT_EQ(after(1, 20), std::nullopt);
   child_.stop();
   EXPECT_EQ(after(21, 28), std::nullopt);
@@ -65,7 +65,7 @@ TEST_F(StallDetectorTest, WhoIsStoppedForLongIsNamed) {
               testing::HasSubstr("SIGSTOP, pid " + std::to_string(child_.pid())));
 }
 
-TEST_F(StallDetectorTest, WhoGoesOnBeginsAnew) {
+TEST_F(StallDetectorTest, ContinuingRestartsTheTimer) {
   child_.stop();
   EXPECT_EQ(after(1, 7), std::nullopt);
   child_.go_on();
@@ -74,7 +74,7 @@ TEST_F(StallDetectorTest, WhoGoesOnBeginsAnew) {
   EXPECT_EQ(after(9, 15), std::nullopt);
 }
 
-TEST_F(StallDetectorTest, WhoRunsBetweenTwoLooksIsSlowAndNotStopped) {
+TEST_F(StallDetectorTest, AProcessThatRunsBetweenTwoChecksIsNotStopped) {
   for (int i = 1; i <= 30; ++i) {
     child_.stop();
     EXPECT_EQ(after(i, i), std::nullopt) << i;
@@ -82,21 +82,21 @@ TEST_F(StallDetectorTest, WhoRunsBetweenTwoLooksIsSlowAndNotStopped) {
   }
 }
 
-TEST_F(StallDetectorTest, WhoIsStoppedAfterAllHaveMetIsNotHeardOf) {
+TEST_F(StallDetectorTest, AProcessStoppedAfterAllHaveJoinedIsSilent) {
   stall_detector_.on_all_joined();
   child_.stop();
   EXPECT_THAT(after(1, 9).value_or(""),
               testing::HasSubstr("it has not been heard of for 8 s: it is stopped"));
 }
 
-TEST_F(StallDetectorTest, TimeInWhichNobodyLookedDoesNotCount) {
+TEST_F(StallDetectorTest, TimeWithoutChecksDoesNotCount) {
   child_.stop();
   EXPECT_EQ(after(1, 2), std::nullopt);
   EXPECT_EQ(after(100, 107), std::nullopt);
   EXPECT_TRUE(after(108, 108).has_value());
 }
 
-TEST_F(StallDetectorTest, NobodyIsWatchedAfterTheEnd) {
+TEST_F(StallDetectorTest, NoProcessIsWatchedAfterTheEnd) {
   child_.stop();
   stall_detector_.end();
   EXPECT_EQ(after(1, 30), std::nullopt);

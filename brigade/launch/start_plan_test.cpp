@@ -10,7 +10,7 @@ namespace {
 
 using testing::ElementsAre;
 
-TEST(StartPlan, EachRankHasItsArgumentsItsPlaceAndItsShare) {
+TEST(StartPlan, EachRankHasItsArgumentsItsRankAndItsResources) {
   const JobOptions options{.command = {"train", "--dir={rank}"},
                            .processes = 2,
                            .arguments_by_rank = {{"--rate", "1"}, {"--seed={rank}"}}};
@@ -60,7 +60,7 @@ void expect_refused(const JobOptions& options, const std::string& saying) {
   }
 }
 
-TEST(JobOptions, WhatDoesNotFitIsNamed) {
+TEST(JobOptions, InconsistentOptionsAreNamed) {
   const std::vector<std::string> command = {"true"};
   EXPECT_NO_THROW(check({.command = command, .elastic = ElasticRange{1, 1}}));
   expect_refused({}, "no program");
@@ -74,7 +74,7 @@ TEST(JobOptions, WhatDoesNotFitIsNamed) {
   expect_refused({.command = command, .gpu_memory_fraction = 1.5}, "1.5");
 }
 
-TEST(JobOptions, HostsThatDoNotFitAreNamed) {
+TEST(JobOptions, InconsistentHostsAreNamed) {
   const std::vector<std::string> command = {"true"};
   const HostOptions two{.count = 2, .index = 1, .rendezvous = "a:1"};
   EXPECT_NO_THROW(check({.command = command, .hosts = two}));

@@ -11,7 +11,7 @@
 namespace brigade::machine {
 namespace {
 
-TEST(AffinityScope, PinsTheThreadAndPutsItsMaskBack) {
+TEST(AffinityScope, PinsTheThreadAndRestoresItsMask) {
   const CoreSet before = thread_affinity();
   ASSERT_FALSE(before.empty());
   const CoreSet last({before.cores().back()});
@@ -41,7 +41,7 @@ TEST(AffinityScope, AsksForNothingWithAnEmptySet) {
   EXPECT_EQ(thread_affinity(), before);
 }
 
-TEST(AffinityScope, GoesOnUnpinnedAndSaysSoOnceWhenRefused) {
+TEST(AffinityScope, ContinuesUnpinnedAndWarnsOnceWhenRefused) {
   std::vector<std::string> said;
   base::set_log_sink([&](base::LogLevel, std::string_view message) { said.emplace_back(message); });
   const CoreSet before = thread_affinity();

@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A tree with files of our own in the place of /proc and /sys.
+// A tree of files that replaces /proc and /sys.
 class CgroupLimit : public ::testing::Test {
  protected:
   void SetUp() override {

@@ -49,7 +49,7 @@ bool is_closed(const Socket& socket) {
   return ::poll(&polled, 1, 10'000) == 1 && ::recv(socket.descriptor(), &byte, 1, 0) <= 0;
 }
 
-/// An acceptor, and what it has handed on.
+/// An acceptor, and the connections that it passed on.
 class Entrance {
  public:
   explicit Entrance(AcceptorOptions options = {}) {
@@ -82,7 +82,7 @@ class Entrance {
   std::optional<Acceptor> acceptor_;  // ends first
 };
 
-TEST(Acceptor, HandsOnWhatBeginsAsAMemberDoes) {
+TEST(Acceptor, PassesOnConnectionsThatBeginAsAMembersDoes) {
   const Entrance plain, secret({.opening = Opening::kTls});
   const Socket member = connect_and_say(plain.port(), kPreface);
   const Socket slow = connect_and_say(plain.port(), kPreface.substr(0, 1));
@@ -91,7 +91,7 @@ TEST(Acceptor, HandsOnWhatBeginsAsAMemberDoes) {
   EXPECT_TRUE(secret.hands_on(1));
 }
 
-TEST(Acceptor, LeavesWhatWasSaidToWhoItHandsOnTo) {
+TEST(Acceptor, LeavesTheReceivedBytesInTheSocket) {
   Listening listening = listen_on("127.0.0.1:0");
   std::promise<std::string> heard;
   const Acceptor acceptor({}, std::move(listening.socket), [&](Socket socket) {
@@ -115,7 +115,7 @@ TEST(Acceptor, ClosesWhatBeginsOtherwise) {
   EXPECT_EQ(plain.num_handed() + secret.num_handed(), 0u);
 }
 
-TEST(Acceptor, TellsWhoComesWithTlsThatThereIsNone) {
+TEST(Acceptor, AnswersTlsWithAnAlertWhereThereIsNone) {
   const Entrance plain;
   const Socket member = connect_and_say(plain.port(), "\x16\x03\x01");
   char words[8] = {};
@@ -123,12 +123,12 @@ TEST(Acceptor, TellsWhoComesWithTlsThatThereIsNone) {
   EXPECT_EQ(words[0], 0x15);
 }
 
-TEST(Acceptor, ClosesWhoSaysNothingForLong) {
+TEST(Acceptor, ClosesSilentConnections) {
   const Entrance entrance({.patience = milliseconds(50)});
   EXPECT_TRUE(is_closed(connect_to(entrance.port())));
 }
 
-TEST(Acceptor, ClosesWhoHasBeenSilentForLongestWhereManyWait) {
+TEST(Acceptor, ClosesTheLongestSilentConnectionWhereManyWait) {
   const Entrance entrance({.most_waiting = 3});
   const Socket first = connect_to(entrance.port());
   const std::vector<Socket> others = [&] {
@@ -141,7 +141,7 @@ TEST(Acceptor, ClosesWhoHasBeenSilentForLongestWhereManyWait) {
   EXPECT_TRUE(entrance.hands_on(1));
 }
 
-TEST(Acceptor, HandsOnSoManyASecond) {
+TEST(Acceptor, LimitsTheRateOfConnections) {
   const Entrance entrance({.burst = 2, .per_second = 10});
   const auto begin = std::chrono::steady_clock::now();
   std::vector<Socket> members;
@@ -171,7 +171,7 @@ TEST(Acceptor, NamesAStormInTheLog) {
   EXPECT_TRUE(is_named()) << log;
 }
 
-TEST(Acceptor, EndsAtOnceWhoeverIsThere) {
+TEST(Acceptor, EndsImmediatelyWithOpenConnections) {
   std::optional<Entrance> entrance(std::in_place);
   const Socket silent = connect_to(entrance->port());
   const auto begin = std::chrono::steady_clock::now();

@@ -11,7 +11,7 @@ using std::chrono::seconds;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-TEST(ConnectionStormDetector, AFewStrangersAreNoStorm) {
+TEST(ConnectionStormDetector, AFewConnectionsAreNotAStorm) {
   ConnectionStormDetector watch("127.0.0.1:7");
   ConnectionStormDetector::TimePoint now{seconds(1000)};
   for (int second = 0; second < 10; ++second, now += seconds(1)) {
@@ -20,7 +20,7 @@ TEST(ConnectionStormDetector, AFewStrangersAreNoStorm) {
   }
 }
 
-TEST(ConnectionStormDetector, TellsOfAStormOnceAndOfItsEnd) {
+TEST(ConnectionStormDetector, ReportsAStormOnceAndItsEnd) {
   ConnectionStormDetector watch("127.0.0.1:7");
   ConnectionStormDetector::TimePoint now{seconds(1000)};
   std::vector<std::string> told;

@@ -67,7 +67,7 @@ TEST(Join, FirstMemberServesWhereNoLauncherDoes) {
   EXPECT_FALSE(joined[0].membership->lost());
 }
 
-TEST(Join, MembersMeetOverIpv6) {
+TEST(Join, MembersJoinOverIpv6) {
   std::unique_ptr<RendezvousServer> server;
   try {
     server = make_rendezvous_server({.address = "[::1]:0", .world_size = 2});
@@ -77,7 +77,7 @@ TEST(Join, MembersMeetOverIpv6) {
   EXPECT_EQ(join_all(*server, 2, test_options()).size(), 2u);
 }
 
-TEST(Join, MembersMeetWithoutAKeyUnderOtherNamesOfThisMachine) {
+TEST(Join, MembersJoinWithoutAKeyUnderOtherNamesOfThisMachine) {
   const auto server = make_rendezvous_server({.address = "[::ffff:127.0.0.1]:0", .world_size = 2});
   EXPECT_EQ(join_all(*server, 2, test_options()).size(), 2u);
 }
@@ -156,7 +156,7 @@ TEST(Join, PortIsNeverShared) {
   }
 }
 
-TEST(Join, NextGenerationMeetsAnewAndThePreviousIsAborted) {
+TEST(Join, NextGenerationJoinsAndThePreviousIsAborted) {
   const auto server = make_rendezvous_server({.world_size = 2});
   const auto before = join_all(*server, 2, test_options());
   server->begin_generation(1, 1);

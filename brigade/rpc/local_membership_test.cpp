@@ -28,7 +28,7 @@ TEST(LocalMembership, GetEndsAtItsDeadline) {
   EXPECT_THROW(alone->get("key", milliseconds(1)), Error);
 }
 
-TEST(LocalMembership, ThreadsHandValuesOver) {
+TEST(LocalMembership, ThreadsExchangeValues) {
   const auto alone = make_local_membership({}, 0);
   std::jthread setter([&] { alone->set("key", "value"); });
   EXPECT_EQ(alone->get("key", std::chrono::seconds(10)), "value");

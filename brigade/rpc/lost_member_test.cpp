@@ -18,7 +18,7 @@ using testing::eventually;
 using ::testing::HasSubstr;
 using testing::test_options;
 
-/// A member that only says hello: it neither beats nor leaves.
+/// A member that only sends Hello: it neither sends heartbeats nor leaves.
 std::unique_ptr<JoinCall> say_hello(const RendezvousServer& server, int rank, int world_size) {
   const Hello hello{.member = {rank, {"worker", rank}, "elsewhere", 4711},
                     .world_size = world_size,
@@ -29,7 +29,7 @@ std::unique_ptr<JoinCall> say_hello(const RendezvousServer& server, int rank, in
                           .on_close = [](const Closure&) {}});
 }
 
-TEST(Loss, BrokenConnectionIsALossAtOnceForEverybody) {
+TEST(LostMember, BrokenConnectionIsImmediatelyALossForAll) {
   const auto server = make_rendezvous_server({.world_size = 3, .peer_timeout = seconds(60)});
   auto victim = say_hello(*server, 2, 3);
   const auto members = testing::join_together({testing::launched_config(server->address(), 0, 3),
@@ -59,7 +59,7 @@ TEST(Loss, BrokenConnectionIsALossAtOnceForEverybody) {
   }
 }
 
-TEST(Loss, SilentMemberIsLostAfterThePeerTimeoutAndHearsIt) {
+TEST(LostMember, SilentMemberIsLostAfterThePeerTimeoutAndIsNotified) {
   std::atomic<int> num_lost{0};
   const auto server = make_rendezvous_server({.world_size = 2,
                                               .peer_timeout = milliseconds(400),
@@ -81,7 +81,7 @@ TEST(Loss, SilentMemberIsLostAfterThePeerTimeoutAndHearsIt) {
   EXPECT_EQ(num_lost, 1);
 }
 
-TEST(Loss, TokenWakesWhoBlocksElsewhere) {
+TEST(LostMember, TokenWakesBlockedThreads) {
   const auto server = make_rendezvous_server({.world_size = 2});
   auto victim = say_hello(*server, 1, 2);
   const auto member = join(testing::launched_config(server->address(), 0, 2), test_options());

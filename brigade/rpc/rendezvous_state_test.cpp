@@ -93,7 +93,7 @@ struct TestRendezvous {
   std::vector<std::shared_ptr<RecordingListener>> listeners;
 };
 
-TEST(RendezvousState, TellsEverybodyWhoCame) {
+TEST(RendezvousState, NotifiesAllMembersOfTheJoinedMembers) {
   TestRendezvous rendezvous(2);
   rendezvous.join(1);
   EXPECT_TRUE(rendezvous.listeners[1]->all<AllJoined>().empty());
@@ -146,7 +146,7 @@ TEST(RendezvousState, RefusesOtherWorldsVersionsAndGenerations) {
   EXPECT_EQ(refusal(who)->end_code(), ErrorCode::kFailedPrecondition);
 }
 
-TEST(RendezvousState, NamesToEverybodyWhoDidNotComeInTime) {
+TEST(RendezvousState, NamesTheMissingRanksToAllMembers) {
   TestRendezvous rendezvous(4);
   rendezvous.join(0);
   rendezvous.pass(seconds(5));
@@ -209,13 +209,13 @@ TEST(RendezvousState, RefusesCallsWithoutTheCallersTokenAndChangesNothing) {
   EXPECT_EQ(rendezvous.state.num_refused_calls(), static_cast<std::int64_t>(4 * strangers.size()));
   results.clear();
   rendezvous.state.barrier(ids[0], "end", seconds(60), rendezvous.into(results));
-  EXPECT_TRUE(results.empty());  // nobody has come to it yet
+  EXPECT_TRUE(results.empty());  // no other member has reached it yet
   rendezvous.state.get(ids[1], "key", seconds(0), rendezvous.into(results));
   EXPECT_EQ(results.at(0).value, "value");
   EXPECT_EQ(rendezvous.state.add(ids[0], "count", 0), 0);
 }
 
-TEST(RendezvousState, SaysByTypeWhetherARanksHolderIsThereOrGone) {
+TEST(RendezvousState, ReportsWhetherARanksHolderIsPresentOrGone) {
   TestRendezvous rendezvous(2);
   const auto ids = rendezvous.join_all();
   const auto holder = [&] {
@@ -228,7 +228,7 @@ TEST(RendezvousState, SaysByTypeWhetherARanksHolderIsThereOrGone) {
   EXPECT_EQ(holder(), RankHolder::kGone);
 }
 
-TEST(RendezvousState, SaysByTypeHowAMemberWasLost) {
+TEST(RendezvousState, ReportsTheKindOfALoss) {
   TestRendezvous closed(2);
   closed.state.disconnect(closed.join_all()[1]);
   EXPECT_EQ(closed.lost.at(0).kind, cluster::LossKind::kClosed);
@@ -267,7 +267,7 @@ TEST(RendezvousState, GetEndsAtItsDeadlineAndNamesTheKey) {
   EXPECT_THAT(got[0].error->what(), AllOf(HasSubstr("weights"), HasSubstr("2.5 s")));
 }
 
-TEST(RendezvousState, TickSaysWhenItIsDue) {
+TEST(RendezvousState, TickReturnsWhenItIsDue) {
   TestRendezvous rendezvous(2);
   const auto ids = rendezvous.join_all();
   EXPECT_EQ(rendezvous.state.tick() - rendezvous.clock.now(), milliseconds(2500));
@@ -276,7 +276,7 @@ TEST(RendezvousState, TickSaysWhenItIsDue) {
   EXPECT_EQ(rendezvous.state.tick() - rendezvous.clock.now(), seconds(1));
 }
 
-TEST(RendezvousState, AppendsInOneStep) {
+TEST(RendezvousState, AppendsAtomically) {
   TestRendezvous rendezvous(2);
   const auto ids = rendezvous.join_all();
   std::vector<CallResult> got;
@@ -292,7 +292,7 @@ TEST(RendezvousState, AppendsInOneStep) {
   EXPECT_EQ(rendezvous.state.append(ids[0], "list", "three"), 3);
 }
 
-TEST(RendezvousState, NewsOfALossSayTheirGeneration) {
+TEST(RendezvousState, LossesCarryTheirGeneration) {
   TestRendezvous rendezvous(2);
   const auto ids = rendezvous.join_all();
   rendezvous.state.disconnect(ids[0].id);
@@ -308,7 +308,7 @@ TEST(RendezvousState, AddsUp) {
   EXPECT_THROW(rendezvous.state.add(ids[0], "text", 1), Error);
 }
 
-TEST(RendezvousState, BarrierOpensForTheLastAndServesOnce) {
+TEST(RendezvousState, BarrierOpensForTheLastAndCanBeUsedOnce) {
   TestRendezvous rendezvous(2);
   const auto ids = rendezvous.join_all();
   std::vector<CallResult> passed;
@@ -321,7 +321,7 @@ TEST(RendezvousState, BarrierOpensForTheLastAndServesOnce) {
   EXPECT_EQ(passed.at(2).error->code(), ErrorCode::kFailedPrecondition);
 }
 
-TEST(RendezvousState, BarrierNamesWhoIsMissing) {
+TEST(RendezvousState, BarrierNamesTheMissingMembers) {
   TestRendezvous rendezvous(3);
   const auto ids = rendezvous.join_all();
   std::vector<CallResult> passed;
@@ -332,7 +332,7 @@ TEST(RendezvousState, BarrierNamesWhoIsMissing) {
               AllOf(HasSubstr("host-0"), HasSubstr("host-2"), Not(HasSubstr("host-1"))));
 }
 
-TEST(RendezvousState, LossReleasesEverybodyAndNamesTheMember) {
+TEST(RendezvousState, LossReleasesAllWaitsAndNamesTheMember) {
   TestRendezvous rendezvous(3);
   const auto ids = rendezvous.join_all();
   std::vector<CallResult> released;
@@ -352,7 +352,7 @@ TEST(RendezvousState, LossReleasesEverybodyAndNamesTheMember) {
   EXPECT_EQ(rendezvous.lost[0].reason, "its connection was closed");
 }
 
-TEST(RendezvousState, AKeyThatNobodyIsLeftToSetIsNotWaitedFor) {
+TEST(RendezvousState, GetFailsIfNoOtherMemberIsLeft) {
   TestRendezvous rendezvous(2);
   const auto ids = rendezvous.join_all();
   rendezvous.state.set(ids[1], "there", "value");
@@ -366,7 +366,7 @@ TEST(RendezvousState, AKeyThatNobodyIsLeftToSetIsNotWaitedFor) {
   EXPECT_THAT(results[1].error->what(), HasSubstr("All other members have left; key 'not there'"));
 }
 
-TEST(RendezvousState, TellsWhoLeavesOnce) {
+TEST(RendezvousState, ReportsALeaveOnce) {
   TestRendezvous rendezvous(3);
   const auto ids = rendezvous.join_all();
   rendezvous.state.leave(ids[2]);
@@ -378,7 +378,7 @@ TEST(RendezvousState, TellsWhoLeavesOnce) {
   EXPECT_EQ(rendezvous.lost.size(), 1u);
 }
 
-TEST(RendezvousState, SilentMemberIsLostAndHearsIt) {
+TEST(RendezvousState, SilentMemberIsLostAndIsNotified) {
   TestRendezvous rendezvous(2);
   const auto ids = rendezvous.join_all();
   for (int second = 0; second < 11; ++second) {
@@ -394,7 +394,7 @@ TEST(RendezvousState, SilentMemberIsLostAndHearsIt) {
   EXPECT_EQ(rendezvous.listeners[0]->all<Heard>().size(), 11u);
 }
 
-TEST(RendezvousState, AnswerToABeatSaysWhoHasNotCome) {
+TEST(RendezvousState, AnswerToABeatNamesTheMissingRanks) {
   TestRendezvous rendezvous(3);
   const auto first = rendezvous.join(1);
   rendezvous.state.beat(first);
@@ -409,7 +409,7 @@ TEST(RendezvousState, AnswerToABeatSaysWhoHasNotCome) {
   EXPECT_EQ(heard[2].missing, (std::vector<int>{}));
 }
 
-TEST(RendezvousState, StandstillOfTheLauncherIsNobodysLoss) {
+TEST(RendezvousState, AStalledLauncherLosesNoMember) {
   TestRendezvous rendezvous(2);
   rendezvous.join_all();
   rendezvous.clock.advance(seconds(60));
@@ -417,7 +417,7 @@ TEST(RendezvousState, StandstillOfTheLauncherIsNobodysLoss) {
   EXPECT_TRUE(rendezvous.lost.empty());
 }
 
-TEST(RendezvousState, StandstillOfTheFirstMemberIsItsOwnLoss) {
+TEST(RendezvousState, AStalledFirstMemberIsLostItself) {
   TestRendezvous rendezvous(2, /*host_rank=*/0);
   rendezvous.join_all();
   rendezvous.clock.advance(seconds(60));
@@ -437,7 +437,7 @@ TEST(RendezvousState, LeavingIsNoLossButBarriersEnd) {
   EXPECT_FALSE(rendezvous.listeners[1]->endings.at(0).error);
   ASSERT_EQ(passed.size(), 1u);
   EXPECT_THAT(passed[0].error->what(), HasSubstr("/job:worker/task:1"));
-  rendezvous.state.set(ids[0], "key", "value");  // the store goes on
+  rendezvous.state.set(ids[0], "key", "value");  // the store keeps working
 }
 
 TEST(RendezvousState, NextGenerationForgetsAndAborts) {
@@ -474,7 +474,7 @@ TEST(RendezvousState, RefusesLargeValues) {
   EXPECT_THROW(rendezvous.state.set(ids[0], "key", std::string((16 << 20) + 1, 'v')), Error);
 }
 
-TEST(RendezvousState, ThreadsMeetInIt) {
+TEST(RendezvousState, IsThreadSafe) {
   constexpr int kThreads = 4;
   TestRendezvous rendezvous(kThreads);
   const auto ids = rendezvous.join_all();

@@ -45,7 +45,7 @@ Error error_of(const cluster::ClusterConfig& config, const JoinOptions& options)
   throw std::runtime_error("it joined");
 }
 
-/// A connection of somebody who does not know what Brigade is.
+/// A connection of a client that is not Brigade.
 class Stranger {
  public:
   Stranger(const std::string& where, const std::string& words)
@@ -112,7 +112,7 @@ TEST(Security, StrangersDisturbNobodyWithAKey) {
   expect_undisturbed(cluster::ClusterKey::generate());
 }
 
-TEST(Security, MembersWithTheKeyMeetOnAllInterfaces) {
+TEST(Security, MembersWithTheKeyJoinOnAllInterfaces) {
   const auto key = cluster::ClusterKey::generate();
   const auto server =
       make_rendezvous_server({.address = "some-name.example:0", .key = key, .world_size = 2});
@@ -170,7 +170,7 @@ TEST(Security, CallsWithoutAMembersTokenAreRefusedAndCounted) {
   EXPECT_FALSE(members[0]->lost());
 }
 
-TEST(Security, WhoSaysNoHelloIsCutOff) {
+TEST(Security, ConnectionsWithoutHelloAreClosed) {
   const auto server = make_rendezvous_server(
       {.world_size = 2, .peer_timeout = milliseconds(400), .hello_timeout = milliseconds(100)});
   const auto stub = proto::Rendezvous::NewStub(make_channel(server->address(), std::nullopt));
@@ -216,7 +216,7 @@ TEST(Security, WrongKeyIsRefusedAndNamed) {
   EXPECT_THAT(error.what(), HasSubstr("key"));
 }
 
-TEST(Security, AProbeTellsAKeyThatIsAnothersFromOneThatIsNot) {
+TEST(Security, AProbeDistinguishesAnotherKeyFromTheSame) {
   const auto key = cluster::ClusterKey::generate();
   const auto verdict = [](const std::string& address, const cluster::ClusterKey& own) {
     return probe_tls(cluster::parse_address(address), cluster::make_tls_identity(own), seconds(20));
@@ -239,7 +239,7 @@ TEST(Security, PeerWithoutTheKeyDoesNotGetIn) {
   EXPECT_THAT(error.what(), HasSubstr("cluster key"));
 }
 
-TEST(Security, PeerWithAKeyDoesNotTalkToAServerWithout) {
+TEST(Security, PeerWithAKeyRefusesAServerWithout) {
   const auto server = make_rendezvous_server({.world_size = 2});
   const Error error = error_of(launched_config(server->address(), 1, 2),
                                options_with(cluster::ClusterKey::generate(), seconds(20)));

@@ -25,7 +25,7 @@ TEST(StartReport, NamesTasksWithAddresses) {
 }
 
 // Of a world size that somebody mistyped.
-TEST(StartReport, NamesTheFirstOfAMillionThatDidNotCome) {
+TEST(StartReport, NamesTheFirstOfAMillionMissingRanks) {
   std::vector<int> missing(999'999);
   std::iota(missing.begin(), missing.end(), 1);
   cluster::ClusterConfig config;
@@ -53,7 +53,7 @@ TEST(StartReport, NamesRanksWhereThereAreNoAddresses) {
   EXPECT_EQ(describe_host(config), "rank 0 at a:1");
   config.rendezvous_host = cluster::ClusterConfig::RendezvousHost::kLauncher;
   EXPECT_EQ(describe_host(config), "the launcher at a:1");
-  config.task.job = "host";  // as launchers are called that meet
+  config.task.job = "host";  // the job name of launchers
   EXPECT_EQ(describe_rank(config, 2), "host 2");
   EXPECT_EQ(describe_host(with_addresses()), "/job:chief/task:0 at a:1 (rank 0)");
 }

@@ -44,7 +44,7 @@ std::vector<cluster::ClusterConfig> addressed_configs(int world_size) {
   return configs;
 }
 
-TEST(Start, TellsEverybodyTheTaskAndAddressThatDidNotCome) {
+TEST(Start, NamesTheMissingTaskAndAddressToAll) {
   auto configs = addressed_configs(3);
   const std::string missing_address = configs[0].cluster.task_address({"worker", 1});
   configs.erase(configs.begin() + 1);
@@ -79,7 +79,7 @@ TEST(Start, WaitsForAFirstMemberThatComesLater) {
   EXPECT_FALSE(second[0].error);
 }
 
-TEST(Start, TellsTheLogWhomItWaitsFor) {
+TEST(Start, LogsWhatItWaitsFor) {
   const auto configs = addressed_configs(2);
   const std::string awaited =
       "/job:worker/task:1 at " + configs[0].cluster.task_address({"worker", 1});
@@ -106,7 +106,7 @@ TEST(Start, TellsTheLogWhomItWaitsFor) {
   base::set_log_sink({});
 }
 
-TEST(Start, RefusesASecondProcessOfARankAndGoesOn) {
+TEST(Start, RefusesASecondProcessOfARankAndContinues) {
   const auto server = make_rendezvous_server({.world_size = 2});
   std::vector<testing::Joined> joined;
   std::jthread twins([&] {
@@ -157,7 +157,7 @@ TEST(Start, WaitsForALaterGeneration) {
   for (const auto& one : joined) EXPECT_FALSE(one.error) << one.error->what();
 }
 
-TEST(Start, CancelEndsTheWaitAtOnceAndTheOthersHearOfIt) {
+TEST(Start, CancelEndsTheWaitImmediatelyAndNotifiesTheOthers) {
   const auto server = make_rendezvous_server({.world_size = 3});
   JoinOptions options = test_options();
   options.start_timeout = seconds(60);

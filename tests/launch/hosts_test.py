@@ -52,9 +52,9 @@ class Start(HostsTest):
                                                  "{rank} $MASTER_ADDR:$MASTER_PORT $BRIGADE_RENDEZVOUS"))
         self.assert_ends(jobs, 0)
         found = [sorted(job.output[:-1]) for job in jobs]
-        meeting = found[0][0].split(maxsplit=7)[-1]
-        self.assertEqual(found, [[f"[0] 0 4 0 1 0 0 {meeting}"], [f"[1] 1 4 0 2 1 1 {meeting}", f"[2] 2 4 1 2 1 2 {meeting}"],
-                                 [f"[3] 3 4 0 1 2 3 {meeting}"]])
+        rendezvous = found[0][0].split(maxsplit=7)[-1]
+        self.assertEqual(found, [[f"[0] 0 4 0 1 0 0 {rendezvous}"], [f"[1] 1 4 0 2 1 1 {rendezvous}", f"[2] 2 4 1 2 1 2 {rendezvous}"],
+                                 [f"[3] 3 4 0 1 2 3 {rendezvous}"]])
         self.assertEqual([job.result()["processes"] for job in jobs], [4, 4, 4])
 
     def test_the_order_of_starting_does_not_matter(self):
@@ -66,7 +66,7 @@ class Start(HostsTest):
         print(f"host 0 came last: all had ended after {took:.2f} s", flush=True)
         self.assertLess(took, 4 * SLOWNESS)
 
-    def test_processes_of_all_hosts_meet(self):
+    def test_processes_of_all_hosts_join(self):
         for environment in ({}, {"BRIGADE_CLUSTER_KEY": KEY}):
             jobs = self.start_hosts([2, 1], [MEMBER], **environment)
             self.numbers(jobs, (2, 1), "joined")
@@ -88,7 +88,7 @@ class Start(HostsTest):
             self.assertEqual(job.end(), code)
             self.assertIn(f"{signal.Signals(number).name} while this launcher waited", job.errors_text())
 
-    def test_launchers_that_disagree_are_told_how(self):
+    def test_disagreeing_launchers_name_the_difference(self):
         jobs = [self.start_host(index, ["/bin/true"], "--max-restarts", index) for index in range(2)]
         self.assert_ends(jobs, 2)
         self.assertIn("has --max-restarts 1 and this one 0", jobs[0].errors_text())

@@ -82,8 +82,8 @@ class Keys(LaunchTest):
         self.assertEqual(job.end(), 75)
 
     def test_a_stranger_on_loopback_gets_nowhere(self):
-        job = self.start(["--nproc", 2], shell(f"echo meeting at $BRIGADE_RENDEZVOUS; exec {MEMBER}"))
-        address = job.line("[0] meeting").split()[-1]
+        job = self.start(["--nproc", 2], shell(f"echo rendezvous at $BRIGADE_RENDEZVOUS; exec {MEMBER}"))
+        address = job.line("[0] rendezvous").split()[-1]
         pids = self.joined(job, 2)
         found = subprocess.run([STRANGER, address], stdout=subprocess.PIPE, text=True, timeout=5 * LIMIT, check=True)
         self.assertEqual({line.split()[-1] for line in found.stdout.splitlines()}, {"UNAVAILABLE"})

@@ -1,4 +1,4 @@
-"""Processes that join the launcher's rendezvous: who is killed or stands still is lost, in time and by name."""
+"""Processes that join the launcher's rendezvous: one that is killed or stalls is lost, in time and by name."""
 import os
 import signal
 import time
@@ -67,7 +67,7 @@ class Members(LaunchTest):
         self.assertEqual(job.end(), -signal.SIGKILL)
         self.assert_nothing_is_left()
 
-    def test_the_next_generation_meets_again(self):
+    def test_the_next_generation_joins_again(self):
         programs = self.begin("--max-restarts", 1)
         begin = time.monotonic()
         os.kill(programs[0], signal.SIGKILL)

@@ -74,7 +74,7 @@ class TwoNetworks(LaunchTest):
                     break
         return found
 
-    def test_processes_meet_with_a_key_and_begin_again_together(self):
+    def test_processes_join_with_a_key_and_restart_together(self):
         jobs = self.start_hosts([MEMBER], "--max-restarts", 1)
         programs = self.joined(jobs)
         os.kill(programs[1], signal.SIGKILL)

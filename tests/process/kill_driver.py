@@ -79,7 +79,7 @@ class Life:
         end = time.monotonic() + DEADLINE
         while not reached(self._page.read()) and self._process.poll() is None:
             if time.monotonic() > end:
-                raise AssertionError(f"the training stands still: {self._page.read()}")
+                raise AssertionError(f"the training stalls: {self._page.read()}")
             time.sleep(0.0001)  # only to look again; nothing depends on its length
 
     def kill(self):

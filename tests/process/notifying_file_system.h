@@ -7,8 +7,8 @@
 
 namespace brigade::process {
 
-/// Hands everything on to another file system, and tells the page from the paths it sees how far a
-/// save or a restore is.
+/// Forwards all calls to another file system, and reports the progress of a save or a restore to the
+/// page, by the paths that it sees.
 ///
 /// Thread-safety: as that of the file system below.
 class NotifyingFileSystem final : public io::FileSystem {
@@ -31,7 +31,7 @@ class NotifyingFileSystem final : public io::FileSystem {
  private:
   std::shared_ptr<io::FileSystem> below_;
   ProgressPage& page_;
-  bool is_latest_set_ = false;  // the writing thread's alone
+  bool is_latest_set_ = false;  // used only by the writing thread
 };
 
 }  // namespace brigade::process

@@ -5,14 +5,14 @@
 
 namespace brigade::process {
 
-/// What the training's own thread is doing.
+/// What the training thread is doing.
 enum class TrainerPhase : std::uint32_t {
   kStartUp,  ///< before the session looks for a checkpoint
   kLooking,  ///< the session is being made, and has not begun to read a checkpoint
   kRestore,  ///< reads a checkpoint and takes it over
   kBetween,  ///< hooks, copies for a save
   kStep,     ///< draws a batch and trains on it
-  kEnd,      ///< behind the last step
+  kEnd,      ///< after the last step
 };
 
 /// What the thread that writes checkpoints is doing.
@@ -23,8 +23,8 @@ enum class WriterPhase : std::uint32_t {
   kRemoving,    ///< older checkpoints go
 };
 
-/// Where a training is, in a file that its memory is shared with: what it said last outlives it,
-/// however it dies. The test's driver reads the file; see kill_driver.py for the layout.
+/// The progress of a training in a memory-mapped file, which outlives the process however it dies. The
+/// test's driver reads the file; see kill_driver.py for the layout.
 ///
 /// Thread-safety: all functions from any thread.
 class ProgressPage {
