@@ -48,22 +48,22 @@ TEST(Barrier, RefusesFewerThanOneParty) {
 
 TEST(Barrier, OnePartyNeverWaits) {
   Barrier barrier(options_of(1));
-  for (int meeting = 0; meeting < 3; ++meeting) barrier.arrive_and_wait(0);
+  for (int round = 0; round < 3; ++round) barrier.arrive_and_wait(0);
 }
 
 class BarrierSpin : public ::testing::TestWithParam<int> {};
 
 TEST_P(BarrierSpin, BlocksUntilAllHaveArrivedAndMakesWritesVisible) {
   constexpr int kParties = 3;
-  constexpr int kMeetings = 200;
+  constexpr int kRounds = 200;
   Barrier barrier(options_of(kParties, microseconds(GetParam())));
   std::vector<int> written(kParties, -1);  // plain memory: the barrier alone orders it
   std::atomic<int> wrong = 0;
   run_parties(kParties, [&](int party) {
-    for (int meeting = 0; meeting < kMeetings; ++meeting) {
-      written[party] = meeting;
+    for (int round = 0; round < kRounds; ++round) {
+      written[party] = round;
       barrier.arrive_and_wait(party);
-      for (const int value : written) wrong += value != meeting;
+      for (const int value : written) wrong += value != round;
       barrier.arrive_and_wait(party);
     }
   });

@@ -17,13 +17,13 @@ class JobCoordinatorTest : public testing::Test {
                        [this](const Message& message) { orders_.push_back(message); });
     coordinator_->begin();
   }
-  void tell(const Message& message) { coordinator_->handle(message, now_); }
+  void deliver(const Message& message) { coordinator_->handle(message, now_); }
   void end(int rank, ExitStatus status, int generation = 0) {
-    tell(RankEnded{.generation = generation, .rank = rank, .status = status});
+    deliver(RankEnded{.generation = generation, .rank = rank, .status = status});
   }
   void over(bool all_done, int generation = 0) {
     for (const int host : {0, 1})
-      tell(HostFinished{.host = host, .generation = generation, .all_done = all_done});
+      deliver(HostFinished{.host = host, .generation = generation, .all_done = all_done});
   }
   /// The next order, which must be of this kind.
   template <class Kind>
@@ -46,9 +46,9 @@ TEST_F(JobCoordinatorTest, AJobIsDoneWhenAllHostsAre) {
   begin(0);
   EXPECT_EQ(next<StartOrder>().processes, (std::vector<int>{2, 1}));
   for (int rank = 0; rank < 3; ++rank) end(rank, {.code = 0});
-  tell(HostFinished{.host = 1});
+  deliver(HostFinished{.host = 1});
   EXPECT_TRUE(orders_.empty());
-  tell(HostFinished{.host = 0});
+  deliver(HostFinished{.host = 0});
   EXPECT_EQ(next<FinishOrder>().exit_code, 0);
 }
 
@@ -100,7 +100,7 @@ TEST_F(JobCoordinatorTest, EventsOfAnEarlierGenerationAreIgnored) {
   over(false);
   EXPECT_EQ(next<StartOrder>().generation, 1);
   coordinator_->record_gone(0, 1);  // late
-  tell(RankLost{.generation = 0, .rank = 0, .reason = "it slept"});
+  deliver(RankLost{.generation = 0, .rank = 0, .reason = "it slept"});
   EXPECT_TRUE(orders_.empty());
   end(0, {.code = 1}, 1);
   EXPECT_EQ(coordinator_->next_deadline(), now_ + std::chrono::milliseconds(100));
@@ -109,8 +109,8 @@ TEST_F(JobCoordinatorTest, EventsOfAnEarlierGenerationAreIgnored) {
 TEST_F(JobCoordinatorTest, AStalledRankIsNamedOnce) {
   begin(0);
   next<StartOrder>();
-  tell(RankLost{.rank = 1, .reason = "it slept"});
-  tell(RankLost{.rank = 0, .reason = "it slept"});
+  deliver(RankLost{.rank = 1, .reason = "it slept"});
+  deliver(RankLost{.rank = 0, .reason = "it slept"});
   EXPECT_EQ(next<NameFailureOrder>().reason, "it slept");
   next<StopOrder>();
   EXPECT_TRUE(orders_.empty());
@@ -119,11 +119,11 @@ TEST_F(JobCoordinatorTest, AStalledRankIsNamedOnce) {
 TEST_F(JobCoordinatorTest, ASignalToEachHostStopsAndASecondToOneKills) {
   begin(3);
   next<StartOrder>();
-  tell(SignalReceived{.host = 1, .signal = SIGTERM});
-  tell(SignalReceived{.host = 0, .signal = SIGTERM});
+  deliver(SignalReceived{.host = 1, .signal = SIGTERM});
+  deliver(SignalReceived{.host = 0, .signal = SIGTERM});
   EXPECT_EQ(next<StopOrder>().signal, SIGTERM);
   EXPECT_TRUE(orders_.empty());
-  tell(SignalReceived{.host = 0, .signal = SIGTERM});
+  deliver(SignalReceived{.host = 0, .signal = SIGTERM});
   EXPECT_EQ(next<StopOrder>().signal, SIGKILL);
   over(false);
   EXPECT_EQ(next<FinishOrder>().exit_code, 75);

@@ -109,8 +109,8 @@ TEST(LineRouter, ReportsAFileThatCannotBeWrittenCompletely) {
   const TemporaryFolder folder;
   std::filesystem::create_symlink("/dev/full", folder.path() / "rank_1.out");
   Routed routed({.directory = folder.path()});
-  std::vector<std::string> told;
-  base::set_log_sink([&](base::LogLevel, std::string_view text) { told.emplace_back(text); });
+  std::vector<std::string> logged;
+  base::set_log_sink([&](base::LogLevel, std::string_view text) { logged.emplace_back(text); });
   routed.router.write(1, Stream::kOutput, "one\n");
   routed.router.write(1, Stream::kOutput, "two, three\n");
   routed.router.write(1, Stream::kErrors, "four\n");
@@ -121,8 +121,8 @@ TEST(LineRouter, ReportsAFileThatCannotBeWrittenCompletely) {
   EXPECT_EQ(lost.file, (folder.path() / "rank_1.out").string());
   EXPECT_EQ(lost.reason, "No space left on device");
   EXPECT_EQ(lost.bytes, 15);
-  ASSERT_EQ(told.size(), 1U);  // once, when it is found
-  EXPECT_NE(told.front().find(lost.file), std::string::npos);
+  ASSERT_EQ(logged.size(), 1U);  // once, when it is found
+  EXPECT_NE(logged.front().find(lost.file), std::string::npos);
   EXPECT_EQ(content(folder.path() / "rank_1.err"), "four\n");
 }
 

@@ -14,10 +14,10 @@ TEST(StartPlan, EachRankHasItsArgumentsItsRankAndItsResources) {
   const JobOptions options{.command = {"train", "--dir={rank}"},
                            .processes = 2,
                            .arguments_by_rank = {{"--rate", "1"}, {"--seed={rank}"}}};
-  const GenerationConfig meeting{
+  const GenerationConfig generation{
       .generation = 3, .world_size = 2, .rendezvous = "127.0.0.1:1", .master = "127.0.0.1:2"};
   const auto plan =
-      plan_start(options, meeting, {{}, {.cores = machine::CoreSet({5}), .gpus = "7"}});
+      plan_start(options, generation, {{}, {.cores = machine::CoreSet({5}), .gpus = "7"}});
   ASSERT_EQ(plan.size(), 2u);
   EXPECT_THAT(plan[0].command, ElementsAre("train", "--dir=0", "--rate", "1"));
   EXPECT_THAT(plan[1].command, ElementsAre("train", "--dir=1", "--seed=1"));

@@ -23,13 +23,13 @@ TEST(ConnectionStormDetector, AFewConnectionsAreNotAStorm) {
 TEST(ConnectionStormDetector, ReportsAStormOnceAndItsEnd) {
   ConnectionStormDetector watch("127.0.0.1:7");
   ConnectionStormDetector::TimePoint now{seconds(1000)};
-  std::vector<std::string> told;
+  std::vector<std::string> logged;
   for (int i = 0; i < 4000; ++i, now += milliseconds(1)) {
     watch.record(now, "127.0.0.1:9");
-    if (const auto text = watch.report(now)) told.push_back(*text);
+    if (const auto text = watch.report(now)) logged.push_back(*text);
   }
-  ASSERT_EQ(told.size(), 1u);
-  EXPECT_THAT(told[0], AllOf(HasSubstr("A storm of connections at 127.0.0.1:7"),
+  ASSERT_EQ(logged.size(), 1u);
+  EXPECT_THAT(logged[0], AllOf(HasSubstr("A storm of connections at 127.0.0.1:7"),
                              HasSubstr("from 127.0.0.1:9"), HasSubstr("not members")));
   EXPECT_FALSE(watch.report(now));
   now += ConnectionStormDetector::kCalm;

@@ -1,5 +1,5 @@
 // Loaded in front of the C library (LD_PRELOAD): a machine without a battery, whose clock has begun
-// again at 1970. Time goes on as ever; clocks that do not tell the date are left alone.
+// again at 1970. Time continues normally; clocks without a date are not changed.
 #include <dlfcn.h>
 #include <sys/time.h>
 

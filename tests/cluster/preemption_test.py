@@ -11,7 +11,7 @@ RUN = (*TINY, "--batch-size", "16", "--steps", str(STEPS), "--log-every", "0",
 
 
 class Preemption(ClusterTest):
-    wanted = None  # of the run that nobody told to stop
+    wanted = None  # of the uninterrupted run
 
     def unbroken(self):
         if Preemption.wanted is None:
