@@ -23,7 +23,7 @@ class TensorFlowsFiles : public ::testing::Test {
     return folder_.write("file", bytes_of_hex(table_.at(name).at("file").get<std::string>()));
   }
   template <class T>
-  void expect_as_in_table(const std::string& name, const Dataset<T>& dataset) {
+  void expect_file_matches_table(const std::string& name, const Dataset<T>& dataset) {
     SCOPED_TRACE(name);
     EXPECT_EQ(dataset.cardinality(), table_.cardinality(name));
     expect_contract(dataset, table_.elements<T>(name), Length::kUnknown);
@@ -35,14 +35,14 @@ class TensorFlowsFiles : public ::testing::Test {
 
 TEST_F(TensorFlowsFiles, OfTextGiveTheSameLines) {
   for (const char* name : {"lines", "lines, the last one ended", "lines of an empty file"}) {
-    expect_as_in_table(name, text_lines({file_of(name)}, {.file_system = folder_.files()}));
+    expect_file_matches_table(name, text_lines({file_of(name)}, {.file_system = folder_.files()}));
   }
 }
 
 TEST_F(TensorFlowsFiles, OfFixedLengthGiveTheSameRecords) {
   for (const char* name : {"fixed", "fixed, header and footer"}) {
     const Json& at = table_.at(name);
-    expect_as_in_table(name,
+    expect_file_matches_table(name,
                        fixed_length_records({file_of(name)}, {.record_bytes = at.at("record"),
                                                               .header_bytes = at.at("header"),
                                                               .footer_bytes = at.at("footer"),
@@ -56,7 +56,7 @@ TEST_F(TensorFlowsFiles, OfRecordsGiveTheSameRecords) {
       {"records, gzip", Compression::kGzip},
       {"records, zlib", Compression::kZlib}};
   for (const auto& [name, compression] : cases) {
-    expect_as_in_table(name, records({file_of(name)},
+    expect_file_matches_table(name, records({file_of(name)},
                                      {.compression = compression, .file_system = folder_.files()}));
   }
 }
